@@ -1,0 +1,47 @@
+# Every target does its own set-up: `make demo` and `make test` work on a fresh machine.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
+# Small networks are fastest with one thread per process and one process per core.
+export OMP_NUM_THREADS := 1
+WORKERS ?= auto
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check format bench clean
+
+help: ## list the targets
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+
+demo: $(VENV)/core.stamp ## train a small network on noisy digits and watch ζ
+	$(BIN)/python examples/digits.py
+
+test: check ## everything CI runs: set-up, check, all tests
+	$(BIN)/python -m pytest -n $(WORKERS) -q
+
+check: $(VENV)/dev.stamp ## format, lint, types, import contracts
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(VENV)/dev.stamp ## rewrite files in the house style
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(VENV)/core.stamp ## measure the speed goals and rewrite benchmarks/*.json
+	$(BIN)/python benchmarks/probe.py
+
+clean: ## remove the environment and caches
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+
+# torch comes first and alone: any other version drags in gigabytes of GPU libraries.
+$(VENV)/core.stamp: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PIP) torch==2.13.0
+	$(PIP) --editable .
+	touch $@
+
+$(VENV)/dev.stamp: $(VENV)/core.stamp
+	$(PIP) --editable '.[dev]'
+	touch $@

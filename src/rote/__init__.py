@@ -1,0 +1,59 @@
+"""rote: know when a network is memorizing its label noise, without one clean label.
+
+Names are loaded when they are first used, so ``import rote`` costs nothing and needs no torch.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from rote.errors import InputError, InterferenceError, RoteError, RoteWarning
+from rote.version import __version__
+
+if TYPE_CHECKING:
+    from rote import labels as labels
+    from rote.probe import PlainStep as PlainStep
+    from rote.probe import ProbePolicy as ProbePolicy
+    from rote.records import Reading as Reading
+    from rote.snapshot import preserved as preserved
+    from rote.tracking import Tracker as Tracker
+    from rote.tracking import track as track
+
+_HOMES = {
+    # tracking a run
+    "track": "rote.tracking",
+    "Tracker": "rote.tracking",
+    "Reading": "rote.records",
+    # how the probe steps
+    "ProbePolicy": "rote.probe",
+    "PlainStep": "rote.probe",
+    # leaving no trace
+    "preserved": "rote.snapshot",
+}
+_ROOMS = ("labels", "snapshot", "store", "probe", "tracking")
+
+__all__ = [
+    "InputError",
+    "InterferenceError",
+    "PlainStep",
+    "ProbePolicy",
+    "Reading",
+    "RoteError",
+    "RoteWarning",
+    "Tracker",
+    "__version__",
+    "labels",
+    "preserved",
+    "track",
+]
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    if name in _ROOMS:
+        return import_module(f"rote.{name}")
+    raise AttributeError(f"module 'rote' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES, *_ROOMS})

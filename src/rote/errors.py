@@ -1,0 +1,52 @@
+"""Every exception and warning that rote raises.
+
+Messages read "Expected <argument> to be <what>, got <value>. <what to do>".
+"""
+
+
+class RoteError(Exception):
+    """Base of all errors raised by rote."""
+
+
+class InputError(RoteError, ValueError):
+    """An argument does not fit; nothing was touched."""
+
+
+class StateError(RoteError, ValueError):
+    """A saved state does not belong to the object that loads it."""
+
+
+class InterferenceError(RoteError, RuntimeError):
+    """Something that had to be put back was found changed (``verify=True``)."""
+
+
+class RunExistsError(RoteError, FileExistsError):
+    """A run directory is in use by an earlier run."""
+
+
+class RunLockedError(RoteError, RuntimeError):
+    """Another process, or another tracker, is writing this run."""
+
+
+class CorruptRunError(RoteError, ValueError):
+    """A file of a run directory cannot be read."""
+
+
+class RoteWarning(UserWarning):
+    """Base of all warnings given by rote."""
+
+
+class NonFiniteReadingWarning(RoteWarning):
+    """A reading is NaN or infinite; it is kept, and left out of the mean."""
+
+
+class ExplodingReadingWarning(RoteWarning):
+    """A reading is far larger than a classifier's loss; the run may be diverging."""
+
+
+class DominatedMeanWarning(RoteWarning):
+    """One reading makes up more than half of the mean."""
+
+
+class TornJournalWarning(RoteWarning):
+    """A journal ends in a line that was cut off while being written; it is skipped."""

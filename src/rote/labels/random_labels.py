@@ -1,0 +1,172 @@
+"""Random labels for the probe batch S̃, each kind from an explicit generator.
+
+A sampler is any callable that takes a ``torch.Generator`` and returns one label per sample.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import torch
+from torch import Tensor
+
+from rote.errors import InputError
+
+IGNORE_INDEX = -100
+"""The label that cross entropy leaves out of the mean (torch's and Hugging Face's default)."""
+
+LabelSampler: TypeAlias = Callable[[torch.Generator], Tensor]
+
+
+@dataclass(frozen=True)
+class Uniform:
+    """Uniform over all classes, the paper's choice.
+
+    Args:
+        size: how many labels.
+        num_classes: how many classes.
+
+    Example:
+        >>> Uniform(4, num_classes=10)(torch.Generator().manual_seed(0))
+        tensor([4, 9, 3, 0])
+    """
+
+    size: int
+    num_classes: int
+
+    def __post_init__(self) -> None:
+        _check_count("size", self.size, least=1)
+        _check_count("num_classes", self.num_classes, least=2)
+
+    def __call__(self, generator: torch.Generator) -> Tensor:
+        """Draw ``size`` labels."""
+        return torch.randint(self.num_classes, (self.size,), generator=generator)
+
+
+@dataclass(frozen=True)
+class Marginal:
+    """Independent draws with the class frequencies of the given labels.
+
+    Args:
+        given: the given, possibly noisy labels; as many are drawn.
+    """
+
+    given: Tensor
+
+    def __post_init__(self) -> None:
+        _check_given(self.given)
+
+    def __call__(self, generator: torch.Generator) -> Tensor:
+        """Draw one label per given label."""
+        counts = torch.bincount(self.given.cpu())
+        return torch.multinomial(
+            counts.double(), len(self.given), replacement=True, generator=generator
+        )
+
+
+@dataclass(frozen=True)
+class NeverGiven:
+    """Uniform over the classes other than the given one.
+
+    Args:
+        given: the given, possibly noisy labels.
+        num_classes: how many classes.
+    """
+
+    given: Tensor
+    num_classes: int
+
+    def __post_init__(self) -> None:
+        _check_given(self.given)
+        _check_count("num_classes", self.num_classes, least=2)
+        if int(self.given.max()) >= self.num_classes:
+            raise InputError(
+                f"Expected `given` to be labels from 0 to {self.num_classes - 1}, "
+                f"got {int(self.given.max())}."
+            )
+
+    def __call__(self, generator: torch.Generator) -> Tensor:
+        """Draw one label per given label, never the same."""
+        given = self.given.cpu()
+        # A shift by 1 … c−1 around the circle of classes reaches every other class once.
+        shift = torch.randint(1, self.num_classes, given.shape, generator=generator)
+        return (given + shift) % self.num_classes
+
+
+@dataclass(frozen=True)
+class MultiLabel:
+    """Each class is on or off by itself, as in multi-label tasks.
+
+    Args:
+        size: how many samples.
+        num_classes: how many classes.
+        probability: how likely a class is on; the mean number of labels per sample divided by the
+            number of classes keeps the density of the task.
+    """
+
+    size: int
+    num_classes: int
+    probability: float = 0.5
+
+    def __post_init__(self) -> None:
+        _check_count("size", self.size, least=1)
+        _check_count("num_classes", self.num_classes, least=1)
+        if not 0.0 < self.probability < 1.0:
+            raise InputError(
+                f"Expected `probability` to be between 0 and 1, got {self.probability}."
+            )
+
+    def __call__(self, generator: torch.Generator) -> Tensor:
+        """Draw a matrix of zeros and ones, shape (size, num_classes)."""
+        shape = (self.size, self.num_classes)
+        return (torch.rand(shape, generator=generator) < self.probability).float()
+
+
+@dataclass(frozen=True)
+class PerToken:
+    """One uniform label per token, as in sequence labelling.
+
+    Args:
+        given: labels or a template of shape (size, length); where it holds ``ignore_index``
+            (padding, special tokens), the random label does too.
+        num_classes: how many classes.
+        ignore_index: the label that the loss leaves out.
+    """
+
+    given: Tensor
+    num_classes: int
+    ignore_index: int = IGNORE_INDEX
+
+    def __post_init__(self) -> None:
+        _check_count("num_classes", self.num_classes, least=2)
+        if self.given.dim() < 2:
+            raise InputError(
+                "Expected `given` to have one label per token (size, length), "
+                f"got shape {tuple(self.given.shape)}."
+            )
+        if bool((self.given == self.ignore_index).all()):
+            raise InputError(
+                f"Expected `given` to have tokens to label, got only ignore_index "
+                f"({self.ignore_index})."
+            )
+
+    def __call__(self, generator: torch.Generator) -> Tensor:
+        """Draw labels of the shape of ``given``."""
+        given = self.given.cpu()
+        drawn = torch.randint(self.num_classes, given.shape, generator=generator)
+        return torch.where(given == self.ignore_index, self.ignore_index, drawn)
+
+
+def _check_count(name: str, value: int, *, least: int) -> None:
+    if value < least:
+        raise InputError(f"Expected `{name}` to be an integer of at least {least}, got {value}.")
+
+
+def _check_given(given: Tensor) -> None:
+    if given.dim() != 1 or len(given) == 0 or given.is_floating_point():
+        raise InputError(
+            "Expected `given` to be a non-empty vector of integer labels, "
+            f"got shape {tuple(given.shape)} of {given.dtype}."
+        )
+    if int(given.min()) < 0:
+        raise InputError(f"Expected `given` to be labels from 0 on, got {int(given.min())}.")

@@ -1,0 +1,134 @@
+"""One probe: two losses on S̃, around one step that is thrown away."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.parallel import DataParallel, DistributedDataParallel
+from torch.optim import Optimizer
+
+from rote.probe.inputs import Inputs
+from rote.probe.outputs import LossFunction, cross_entropy
+from rote.probe.policy import StepRule
+from rote.probe.precision import uncached_autocast
+from rote.probe.session import Mode, Session
+from rote.probe.steps import parameters_of
+from rote.snapshot import Snapshot, restored, verified
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """What one probe found.
+
+    Attributes:
+        loss_before: Φ̃(W), the loss on S̃.
+        losses_after: Φ̃(W̃), the loss on S̃ after each rule's step from W.
+        predictions: the predicted class of each sample of the pool, if there was one.
+    """
+
+    loss_before: float
+    losses_after: dict[StepRule, float]
+    predictions: np.ndarray | None = None
+
+
+@dataclass(frozen=True)
+class Probe:
+    """A model and its optimizer, ready to be probed without a trace.
+
+    Attributes:
+        model: the network in training; wrappers of torch.compile and DataParallel are looked
+            through.
+        optimizer: its optimizer.
+        num_classes: how many classes the labels have.
+        loss_fn: the training objective ``(output, labels) -> scalar``.
+        mode: train or eval, in both forward passes on S̃.
+        same_masks: whether both forward passes draw the same random numbers.
+        verify: whether to prove by checksum that nothing changed.
+    """
+
+    model: nn.Module
+    optimizer: Optimizer
+    num_classes: int
+    loss_fn: LossFunction = cross_entropy
+    mode: Mode = "train"
+    same_masks: bool = True
+    verify: bool = False
+
+    def measure(
+        self,
+        inputs: Inputs,
+        labels: Tensor,
+        rules: tuple[StepRule, ...] = ("live",),
+        pool: Inputs | None = None,
+    ) -> Measurement:
+        """One forward and backward pass on S̃; per rule one step and one forward pass.
+
+        Args:
+            inputs: the samples of S̃.
+            labels: their random labels.
+            rules: the step rules to measure, all from the same backward pass.
+            pool: samples whose classes are predicted.
+
+        Returns:
+            The losses, and the predictions on the pool.
+
+        Raises:
+            InputError: if logits or loss have the wrong shape, or no gradient can flow.
+            InterferenceError: with ``verify``, if something could not be put back.
+        """
+        with self._session() as session:
+            loss_before = session.differentiate(inputs, labels).item()
+            losses_after = session.losses_after(rules, inputs, labels)
+            predictions = None if pool is None else session.predict(pool, labels.shape)
+        return Measurement(loss_before, losses_after, predictions)
+
+    def check(self, inputs: Inputs, labels: Tensor, *, predicts: bool = False) -> None:
+        """Try one forward pass, so that what does not fit is known before training starts.
+
+        Args:
+            inputs: the samples of S̃.
+            labels: their random labels.
+            predicts: whether classes will have to be predicted, too.
+
+        Raises:
+            InputError: if logits or loss have the wrong shape.
+        """
+        with self._session() as session:
+            with torch.no_grad():
+                session.loss(inputs, labels)
+            if predicts:
+                session.predict(inputs, labels.shape)
+
+    @contextmanager
+    def _session(self) -> Iterator[Session]:
+        model = unwrapped(self.model)
+        objects = (model, self.loss_fn) if isinstance(self.loss_fn, nn.Module) else (model,)
+        check = verified(model, self.optimizer) if self.verify else nullcontext()
+        with torch.inference_mode(False), check:
+            # The optimizer's own state is copied later, around the step that changes it.
+            snapshot = Snapshot(*objects, tensors=tuple(parameters_of(self.optimizer)))
+            autocast = uncached_autocast(next(model.parameters()).device)
+            with restored(snapshot), autocast:
+                snapshot.gradients.set_aside()
+                yield Session(
+                    model,
+                    self.optimizer,
+                    snapshot,
+                    loss_fn=self.loss_fn,
+                    num_classes=self.num_classes,
+                    mode=self.mode,
+                    same_masks=self.same_masks,
+                )
+
+
+def unwrapped(model: nn.Module) -> nn.Module:
+    """The module inside the wrappers of torch.compile, DataParallel and DDP."""
+    inner = getattr(model, "_orig_mod", None)
+    if isinstance(inner, nn.Module):
+        return unwrapped(inner)
+    if isinstance(model, DataParallel | DistributedDataParallel):
+        return unwrapped(model.module)
+    return model

@@ -1,0 +1,115 @@
+"""What a model returns: logits, or an object that carries them; their loss and their classes."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from rote.errors import InputError
+from rote.labels import IGNORE_INDEX
+
+LossFunction: TypeAlias = Callable[[Any, Tensor], Tensor]
+
+
+def cross_entropy(output: object, labels: Tensor) -> Tensor:
+    """The default objective: mean cross entropy between a model's output and labels.
+
+    Integer labels are classes (``ignore_index`` −100 is left out); floating labels are the zeros
+    and ones of a multi-label task, whose cross entropy is the binary one, class by class.
+
+    Args:
+        output: logits, or an object with ``.logits``. The class axis is 1, or the last one when
+            only that fits the labels, as in token classification (samples, tokens, classes); where
+            both fit, the last for three axes and 1 for more.
+        labels: one per sample, or one per token or pixel.
+
+    Returns:
+        A scalar.
+
+    Raises:
+        InputError: if there are no logits in the output, or they do not fit the labels.
+    """
+    logits = logits_of(output)
+    if logits is None:
+        raise InputError(
+            "Expected the model to return logits or an object with `.logits`, "
+            f"got {type(output).__name__}. Pass `loss_fn=` to say how to compute its loss."
+        )
+    if labels.is_floating_point():
+        return functional.binary_cross_entropy_with_logits(logits, labels.to(logits.dtype))
+    by_class = logits
+    if logits.dim() == labels.dim() + 1:
+        by_class = logits.movedim(class_axis(logits, labels.shape), 1)
+    if by_class.shape[:1] + by_class.shape[2:] != labels.shape:
+        raise InputError(
+            f"Expected the model to return one row of logits per label (shape "
+            f"{tuple(labels.shape)}), got shape {tuple(logits.shape)}. Pass `labels=` for another "
+            "kind of label (rote.labels.PerToken, rote.labels.MultiLabel), or your own `loss_fn=`."
+        )
+    return functional.cross_entropy(by_class, labels, ignore_index=IGNORE_INDEX)
+
+
+def logits_of(output: object) -> Tensor | None:
+    """The logits in a model's output, if it says which they are."""
+    if isinstance(output, Tensor):
+        return output
+    found = output.get("logits") if isinstance(output, Mapping) else None
+    found = getattr(output, "logits", found)
+    return found if isinstance(found, Tensor) else None
+
+
+def class_axis(logits: Tensor, label_shape: torch.Size) -> int:
+    """Which axis of the logits runs over classes, given the shape of their labels."""
+    first_fits = logits.shape[:1] + logits.shape[2:] == label_shape
+    last_fits = logits.shape[:-1] == label_shape
+    return -1 if last_fits and (logits.dim() <= 3 or not first_fits) else 1
+
+
+def check_logits(output: object, labels: Tensor, num_classes: int) -> None:
+    """Refuse logits that cannot belong to these labels.
+
+    Raises:
+        InputError: if there is not one row of ``num_classes`` logits per label.
+    """
+    logits = logits_of(output)
+    if logits is None or logits.dim() == 0:
+        return  # an output that only the caller's own loss function understands
+    if len(logits) != len(labels):
+        raise InputError(
+            f"Expected the model to return one row of logits per sample ({len(labels)}), "
+            f"got shape {tuple(logits.shape)}."
+        )
+    if logits.dim() == labels.dim() + 1:
+        width = logits.shape[class_axis(logits, labels.shape)]
+    elif labels.is_floating_point() and logits.shape == labels.shape:
+        width = logits.shape[-1]
+    else:
+        return
+    if width != num_classes:
+        raise InputError(
+            f"Expected the model's logits to have num_classes = {num_classes} classes, got {width} "
+            f"(shape {tuple(logits.shape)}). Pass the number of classes the model was built for."
+        )
+
+
+def predicted_classes(output: object, label_shape: torch.Size) -> Tensor:
+    """The class that the model predicts, one per label.
+
+    Logits with an axis more than labels have one class axis: its largest entry wins. Logits of the
+    labels' own shape are decided one by one (multi-label, or one logit for two classes).
+
+    Raises:
+        InputError: if the output carries no logits, or they do not fit the labels.
+    """
+    logits = logits_of(output)
+    if logits is not None and logits.dim() == len(label_shape) + 1:
+        return logits.argmax(class_axis(logits, label_shape))
+    if logits is not None and logits.shape == label_shape:
+        return (logits > 0).long()
+    got = type(output).__name__ if logits is None else f"logits of shape {tuple(logits.shape)}"
+    raise InputError(
+        f"Expected the model to return logits that fit labels of shape {tuple(label_shape)}, "
+        f"got {got}. Pass ProbePolicy(record_predictions=False) to probe without predictions."
+    )

@@ -1,0 +1,16 @@
+"""State of model, optimizer and random generators: copied, put back, and proved unchanged."""
+
+from rote.snapshot.gradients import Gradients
+from rote.snapshot.objects import ObjectState
+from rote.snapshot.preservation import Snapshot, preserved, restored, verified
+from rote.snapshot.randomness import RandomState
+
+__all__ = [
+    "Gradients",
+    "ObjectState",
+    "RandomState",
+    "Snapshot",
+    "preserved",
+    "restored",
+    "verified",
+]

@@ -1,0 +1,147 @@
+"""The promise: whatever happens inside the block, training does not notice."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from typing import Protocol
+
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from rote.errors import InterferenceError
+from rote.snapshot.fingerprint import differences, fingerprint
+from rote.snapshot.gradients import Gradients
+from rote.snapshot.interrupts import delayed_interrupts
+from rote.snapshot.objects import ObjectState
+from rote.snapshot.randomness import RandomState
+from rote.snapshot.values import TensorValues
+
+
+class Restorable(Protocol):
+    """Anything that remembers how things were."""
+
+    def restore(self) -> None:
+        """Put them back."""
+
+
+class Snapshot:
+    """Everything that a forward pass, a backward pass and a step can change.
+
+    Args:
+        objects: modules, optimizers, scalers.
+        tensors: further tensors to keep, such as parameters that no module holds.
+    """
+
+    def __init__(self, *objects: object, tensors: tuple[Tensor, ...] = ()) -> None:
+        registered = _registered(objects)
+        self.parameters = TensorValues([*registered, *tensors])
+        self.contents = ObjectState(*objects, without=[*registered, *tensors])
+        self.gradients = Gradients(_unique([*registered, *tensors, *self.contents.tensors]))
+        self.randomness = RandomState()
+
+    def restore(self) -> None:
+        """Put everything back."""
+        # Registries before values before gradients: a gradient must fit the tensor it is put on.
+        self.contents.restore()
+        self.parameters.restore()
+        self.gradients.restore()
+        self.randomness.restore()
+
+
+@contextmanager
+def restored(state: Restorable) -> Iterator[None]:
+    """Restore a state when the block ends, however it ends."""
+    try:
+        yield
+    finally:
+        with delayed_interrupts():
+            state.restore()
+
+
+@contextmanager
+def preserved(
+    model: nn.Module,
+    optimizer: Optimizer | None = None,
+    *,
+    scaler: object | None = None,
+    verify: bool = False,
+) -> Iterator[None]:
+    """Put model, optimizer and random number generators back when the block ends.
+
+    Parameters, buffers, gradients, plain attributes, train/eval flags, ``requires_grad``, optimizer
+    state and parameter groups, and the random states of Python, NumPy and torch are as before,
+    bit for bit and in the same tensors, also after an exception or Ctrl-C. Inside the block the
+    gradients are set aside: every ``.grad`` starts as ``None``.
+
+    Args:
+        model: the module to keep.
+        optimizer: the optimizer to keep; its parameters need not belong to the model.
+        scaler: a ``torch.amp.GradScaler`` to keep.
+        verify: prove it by checksums taken before and after.
+
+    Yields:
+        Nothing.
+
+    Raises:
+        InterferenceError: with ``verify``, naming what could not be put back, for instance a
+            counter inside an object that rote does not know.
+
+    Example:
+        >>> import torch, rote
+        >>> model = torch.nn.Linear(2, 1)
+        >>> weight = model.weight.clone()
+        >>> with rote.preserved(model):
+        ...     _ = model.weight.data.zero_()
+        >>> bool((model.weight == weight).all())
+        True
+    """
+    objects = [thing for thing in (model, optimizer, scaler) if thing is not None]
+    check = verified(model, optimizer, scaler=scaler) if verify else nullcontext()
+    snapshot = Snapshot(*objects)
+    with check, restored(snapshot):
+        snapshot.gradients.set_aside()
+        yield
+
+
+@contextmanager
+def verified(
+    model: nn.Module, optimizer: Optimizer | None = None, *, scaler: object | None = None
+) -> Iterator[None]:
+    """Prove by checksum that a block left no trace, however it ended.
+
+    Args:
+        model: the module that must not change.
+        optimizer: the optimizer that must not change.
+        scaler: the GradScaler that must not change.
+
+    Yields:
+        Nothing.
+
+    Raises:
+        InterferenceError: naming everything that changed.
+    """
+    before = fingerprint(model, optimizer, scaler)
+    try:
+        yield
+    finally:
+        changed = differences(before, fingerprint(model, optimizer, scaler))
+        if changed:
+            raise InterferenceError(
+                f"Expected training state to be as before, got changes in: {', '.join(changed)}. "
+                "Keep such state in parameters, buffers or plain attributes, where it can be put "
+                "back."
+            )
+
+
+def _registered(objects: tuple[object, ...]) -> list[Tensor]:
+    """Parameters of modules and optimizers, each once."""
+    tensors: list[Tensor] = []
+    for thing in objects:
+        if isinstance(thing, nn.Module):
+            tensors.extend(thing.parameters())
+        elif isinstance(thing, Optimizer):
+            tensors.extend(p for group in thing.param_groups for p in group["params"])
+    return _unique(tensors)
+
+
+def _unique(tensors: list[Tensor]) -> list[Tensor]:
+    return list({id(tensor): tensor for tensor in tensors}.values())

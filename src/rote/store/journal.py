@@ -1,0 +1,81 @@
+"""An append-only file of JSON lines that survives a kill at any moment."""
+
+import json
+import os
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rote.errors import CorruptRunError, TornJournalWarning
+from rote.store.schema import check_version
+
+
+class Journal:
+    """Appends lines; each is in the hands of the operating system before ``append`` returns.
+
+    Args:
+        path: the file; created if absent, never shortened.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        # A line that a kill cut off stays on its own, so that the next one can be read.
+        if path.stat().st_size > 0 and _last_byte(path) != b"\n":
+            self._write(b"\n")
+
+    def append(self, line: Mapping[str, Any]) -> None:
+        """Write one line."""
+        self._write(json.dumps(line, allow_nan=False, separators=(",", ":")).encode() + b"\n")
+
+    def close(self) -> None:
+        """Give the file back."""
+        os.close(self._file)
+
+    def _write(self, data: bytes) -> None:
+        while data:
+            data = data[os.write(self._file, data) :]
+
+
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    """Every whole line of a journal.
+
+    A line that a kill cut off, at the end or before the run was resumed, is skipped with a
+    ``TornJournalWarning``.
+
+    Raises:
+        CorruptRunError: if a line is damaged in any other way.
+    """
+    lines: list[dict[str, Any]] = []
+    torn_at: int | None = None
+    for number, raw in enumerate(path.read_bytes().split(b"\n"), start=1):
+        if not raw:
+            continue
+        line = _parse(raw)
+        if torn_at is not None and (line is None or line.get("kind") != "resume"):
+            raise CorruptRunError(
+                f"Expected line {torn_at} of {path} to be JSON, got a damaged line in the middle. "
+                "Restore the file from a copy, or delete that line to lose that reading only."
+            )
+        torn_at = number if line is None else None
+        if line is None:
+            message = f"Line {number} of {path} was cut off while being written; it is skipped."
+            warnings.warn(TornJournalWarning(message), stacklevel=2)
+        else:
+            check_version(line.get("schema"), f"line {number} of {path}")
+            lines.append(line)
+    return lines
+
+
+def _parse(raw: bytes) -> dict[str, Any] | None:
+    try:
+        line = json.loads(raw)
+    except ValueError:
+        return None
+    return line if isinstance(line, dict) else None
+
+
+def _last_byte(path: Path) -> bytes:
+    with path.open("rb") as file:
+        file.seek(-1, os.SEEK_END)
+        return file.read(1)

@@ -1,0 +1,37 @@
+"""One writer per run: a lock that dies with its owner."""
+
+import fcntl
+import os
+import socket
+from pathlib import Path
+
+from rote.errors import RunLockedError
+
+
+class WriterLock:
+    """Holds a run for writing until ``release``, or until the process ends, however it ends.
+
+    Args:
+        path: the lock file; it names its owner.
+
+    Raises:
+        RunLockedError: if somebody else holds it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            owner = os.read(self._file, 200).decode(errors="replace") or "another process"
+            os.close(self._file)
+            raise RunLockedError(
+                f"Expected {path.parent} to be free for writing, got a run that {owner} is "
+                "writing. Wait until it ends, or give this run another directory."
+            ) from None
+        os.ftruncate(self._file, 0)
+        os.write(self._file, f"process {os.getpid()} on {socket.gethostname()}".encode())
+
+    def release(self) -> None:
+        """Let others write."""
+        os.close(self._file)

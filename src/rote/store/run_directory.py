@@ -1,0 +1,171 @@
+"""A run on disk: ``run.json``, ``journal.jsonl``, ``predictions.bin``."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+
+from rote.errors import CorruptRunError, InputError, RunExistsError
+from rote.records import Reading, RunRecord
+from rote.store.journal import Journal, read_lines
+from rote.store.lock import WriterLock
+from rote.store.predictions import PredictionRows, read_rows, smallest_type
+from rote.store.schema import (
+    SCHEMA_VERSION,
+    check_version,
+    line_of_reading,
+    line_of_resume,
+    reading_of_line,
+)
+
+RUN_FILE = "run.json"
+JOURNAL_FILE = "journal.jsonl"
+PREDICTIONS_FILE = "predictions.bin"
+LOCK_FILE = "writer.lock"
+
+
+class RunDirectory:
+    """A run that this process writes. Made by ``create`` or ``reopen``.
+
+    Args:
+        path: the directory.
+        lock: held until ``close``.
+    """
+
+    def __init__(self, path: Path, lock: WriterLock) -> None:
+        self.path = path
+        self._lock = lock
+        self._journal = Journal(path / JOURNAL_FILE)
+        num_classes = int(read_description(path).get("num_classes", 2))
+        self._rows = PredictionRows(path / PREDICTIONS_FILE, smallest_type(num_classes))
+
+    @classmethod
+    def create(cls, path: Path, description: Mapping[str, Any]) -> "RunDirectory":
+        """Start a new run.
+
+        Args:
+            path: a directory that does not exist yet, or is empty.
+            description: what is run; plain values.
+
+        Raises:
+            RunExistsError: if there is something already.
+            InputError: if the directory cannot be written.
+            RunLockedError: if another process starts the same run at this moment.
+        """
+        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+            _refuse_used(path)
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            lock = WriterLock(path / LOCK_FILE)
+            if (path / RUN_FILE).exists():
+                lock.release()
+                _refuse_used(path)  # somebody was faster
+            _write_atomically(path / RUN_FILE, {"schema": SCHEMA_VERSION, **description})
+            return cls(path, lock)
+        except RunExistsError:
+            raise
+        except OSError as error:
+            raise InputError(
+                f"Expected `save_to` to be a writable directory, got {path}: {error.strerror}."
+            ) from error
+
+    @classmethod
+    def reopen(cls, path: Path) -> "RunDirectory":
+        """Go on writing an earlier run.
+
+        Raises:
+            InputError: if there is no run.
+            RunLockedError: if somebody is still writing it.
+        """
+        if not (path / RUN_FILE).is_file():
+            raise InputError(
+                f"Expected `save_to` to be a run to resume, got {path} without {RUN_FILE}. "
+                "Pass resume=False to start a new run there."
+            )
+        return cls(path, WriterLock(path / LOCK_FILE))
+
+    def append(self, reading: Reading, row: int) -> None:
+        """Write one reading; ``row`` counts the readings that came before it."""
+        # Predictions first: a reading in the journal always has its row.
+        if reading.predictions is not None:
+            self._rows.write(row, reading.predictions)
+        self._journal.append(line_of_reading(reading))
+
+    def resume_after(self, step: int) -> None:
+        """Declare the readings after ``step`` void: they will be taken again."""
+        self._journal.append(line_of_resume(step))
+
+    def close(self) -> None:
+        """Let others write this run."""
+        self._journal.close()
+        self._rows.close()
+        self._lock.release()
+
+
+def read_run(path: Path | str) -> RunRecord:
+    """Read a run, finished or not; it may be being written.
+
+    Args:
+        path: its directory.
+
+    Returns:
+        The description and every reading that counts; predictions are read by
+        ``read_predictions``.
+
+    Raises:
+        CorruptRunError: if a file is damaged, or there is no run.
+    """
+    path = Path(path)
+    description = read_description(path)
+    readings: list[Reading] = []
+    journal = path / JOURNAL_FILE
+    for line in read_lines(journal) if journal.is_file() else ():
+        if line.get("kind") == "resume":
+            readings = [reading for reading in readings if reading.step <= line["step"]]
+        elif line.get("kind") == "reading":
+            readings.append(reading_of_line(line))
+    return RunRecord(path, description, tuple(readings))
+
+
+def read_description(path: Path) -> dict[str, Any]:
+    """The contents of ``run.json``.
+
+    Raises:
+        CorruptRunError: if it is missing or damaged.
+    """
+    file = path / RUN_FILE
+    try:
+        description = json.loads(file.read_bytes())
+    except (OSError, ValueError) as error:
+        raise CorruptRunError(
+            f"Expected {file} to describe a run, got {error}. Check the path."
+        ) from error
+    if not isinstance(description, dict):
+        raise CorruptRunError(f"Expected {file} to hold an object, got {description!r}.")
+    check_version(description.get("schema"), str(file))
+    return description
+
+
+def read_predictions(run: RunRecord) -> np.ndarray | None:
+    """The predicted classes of the pool, one row per reading, or None if none were recorded."""
+    shape = (run.description.get("pool") or {}).get("predictions")
+    file = run.path / PREDICTIONS_FILE
+    if shape is None or not file.is_file():
+        return None
+    dtype = smallest_type(int(run.description["num_classes"]))
+    return read_rows(file, dtype, tuple(shape), len(run.readings))
+
+
+def _refuse_used(path: Path) -> NoReturn:
+    raise RunExistsError(
+        f"Expected `save_to` to be a new directory, got {path}, which is in use. "
+        "Choose another, or pass resume=True to go on with the run in it."
+    )
+
+
+def _write_atomically(path: Path, values: Mapping[str, Any]) -> None:
+    draft = path.with_suffix(".draft")
+    draft.write_text(json.dumps(values, indent=2, allow_nan=False) + "\n", encoding="utf-8")
+    draft.replace(path)

@@ -1,0 +1,127 @@
+"""S̃: a mini-batch with random labels, fixed for the run unless it is to be drawn anew."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from rote.errors import InputError
+from rote.labels import IGNORE_INDEX, LabelSampler, Uniform
+from rote.probe import Inputs, content_hash, frozen, num_samples, take
+from rote.snapshot import RandomState, restored
+
+
+class RandomBatch:
+    """The pool, the samples of S̃ in it, and their random labels.
+
+    Attributes:
+        pool: a copy of the samples, or ``None`` when a callable brings new ones for every probe.
+        pool_hash: the hash of its content.
+        inputs: the samples of S̃.
+        labels: their random labels.
+
+    Args:
+        source: the samples, or a callable that brings them.
+        num_classes: how many classes.
+        size: how many samples S̃ has at most.
+        labels: labels for all samples or for S̃; or a sampler; uniform ones by default.
+        seed: of the generator from which labels (and samples, if resampled) are drawn.
+        resample: whether ``draw`` brings new samples and labels.
+
+    Raises:
+        InputError: if samples or labels do not fit.
+    """
+
+    def __init__(
+        self,
+        source: Inputs | Callable[[], Inputs],
+        *,
+        num_classes: int,
+        size: int,
+        labels: Tensor | LabelSampler | None,
+        seed: int,
+        resample: bool,
+    ) -> None:
+        self._source = source if callable(source) else None
+        self._resample = resample
+        self._size = size
+        self._num_classes = num_classes
+        self._generator = torch.Generator().manual_seed(seed)
+        samples = self._fetch() if callable(source) else frozen(source)
+        is_pool = self._source is None or not resample
+        self.pool: Inputs | None = samples if is_pool else None
+        self.pool_hash: str | None = content_hash(samples) if is_pool else None
+        self._sampler = self._as_sampler(labels, num_samples(samples))
+        self.inputs, self.labels = self._draw(samples)
+
+    def draw(self) -> None:
+        """Bring the samples and labels of the next probe: the same ones, unless resampled."""
+        if self._resample:
+            samples = self._fetch() if self.pool is None else self.pool
+            self.inputs, self.labels = self._draw(samples)
+
+    def describe(self) -> dict[str, Any]:
+        """How the labels were drawn, and which they are, as plain values."""
+        kind = type(self._sampler).__name__
+        named = getattr(self._sampler, "__qualname__", kind)
+        drawn = " ".join(f"{label:g}" for label in self.labels.flatten().tolist())
+        return {
+            "sampler": named,
+            "shape": list(self.labels.shape),
+            "values": None if self._resample else drawn,
+        }
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything that the next draws depend on."""
+        return {"labels": self.labels.clone(), "generator": self._generator.get_state()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from a state."""
+        self.labels = state["labels"].clone()
+        self._generator.set_state(state["generator"])
+
+    def _fetch(self) -> Inputs:
+        assert self._source is not None
+        # The caller's loader may draw from the global generators; training must not notice.
+        with restored(RandomState()):
+            return frozen(self._source())
+
+    def _as_sampler(self, labels: Tensor | LabelSampler | None, samples: int) -> LabelSampler:
+        if labels is None:
+            return Uniform(min(self._size, samples), self._num_classes)
+        if callable(labels):
+            return labels
+        given = labels.detach().clone()
+        return lambda generator: given  # noqa: ARG005
+
+    def _draw(self, samples: Inputs) -> tuple[Inputs, Tensor]:
+        total = num_samples(samples)
+        chosen: slice | Tensor = slice(min(self._size, total))
+        if self._resample and self._source is None and total > self._size:
+            chosen = torch.randperm(total, generator=self._generator)[: self._size]
+        inputs = take(samples, chosen)
+        labels = self._sampler(self._generator)
+        _check_labels(labels, self._num_classes, allowed=(num_samples(inputs), total))
+        return inputs, labels[chosen] if len(labels) == total else labels
+
+
+def _check_labels(labels: object, num_classes: int, *, allowed: tuple[int, int]) -> None:
+    if not isinstance(labels, Tensor) or labels.dim() == 0:
+        raise InputError(
+            "Expected `labels` to be a tensor with one label per sample, or a callable that takes "
+            f"a generator and returns one, got {type(labels).__name__}."
+        )
+    if len(labels) not in allowed:
+        raise InputError(
+            f"Expected `labels` to have one label per sample ({allowed[0]} in the probe batch, "
+            f"{allowed[1]} in all), got {len(labels)}."
+        )
+    if labels.is_floating_point():
+        inside = (labels >= 0) & (labels <= 1)
+        what = "numbers from 0 to 1, one per class"
+    else:
+        inside = ((labels >= 0) & (labels < num_classes)) | (labels == IGNORE_INDEX)
+        what = f"classes from 0 to {num_classes - 1} (or {IGNORE_INDEX}, ignored)"
+    if not bool(inside.all()):
+        raise InputError(f"Expected `labels` to be {what}, got {labels[~inside][0].item()}.")

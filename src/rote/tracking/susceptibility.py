@@ -1,0 +1,101 @@
+"""From measurements to readings: drops, their running means, and what is odd about them."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from rote.probe import Measurement, ProbePolicy
+from rote.records import Reading
+from rote.tracking.running_mean import RunningMean
+
+COLUMNS = (
+    "susceptibility",
+    "susceptibility_relative",
+    "susceptibility_plain",
+    "susceptibility_plain_relative",
+)
+
+EXPLODING = 10.0
+"""A drop of so many times the loss of a uniform guess, log(num_classes), is an explosion."""
+
+
+class Susceptibility:
+    """ζ and its variants: the main step or the plain one, absolute or relative to the loss.
+
+    Args:
+        num_classes: sets the scale above which a drop counts as exploding.
+    """
+
+    def __init__(self, num_classes: int) -> None:
+        self._exploding = EXPLODING * math.log(max(num_classes, 2))
+        self._means = {column: RunningMean() for column in COLUMNS}
+
+    def read(self, measurement: Measurement, step: int, policy: ProbePolicy) -> Reading:
+        """Take a measurement into the means.
+
+        Args:
+            measurement: the losses of one probe.
+            step: the unit of training it belongs to.
+            policy: says which losses are the main and the plain ones.
+
+        Returns:
+            A reading without metrics and time.
+        """
+        before = measurement.loss_before
+        after = measurement.losses_after[policy.optimizer]
+        plain = None if policy.plain is None else measurement.losses_after[policy.plain]
+        drop, drop_plain = before - after, None if plain is None else before - plain
+        means = self.update(step, before, drop, drop_plain)
+        return Reading(
+            step=step,
+            loss_before=before,
+            loss_after=after,
+            drop=drop,
+            loss_after_plain=plain,
+            drop_plain=drop_plain,
+            flags=self._flags(drop, drop_plain),
+            predictions=measurement.predictions,
+            **means,
+        )
+
+    def update(
+        self, step: int, before: float, drop: float, drop_plain: float | None
+    ) -> dict[str, Any]:
+        """Take drops into the means, and say what the means are now."""
+        values = (drop, _ratio(drop, before), drop_plain, _ratio(drop_plain, before))
+        for column, value in zip(COLUMNS, values, strict=True):
+            self._means[column].update(math.nan if value is None else value, step)
+        return {
+            column: None if value is None else self._means[column].value
+            for column, value in zip(COLUMNS, values, strict=True)
+        }
+
+    def dominating_step(self, *, plain: bool = False) -> int:
+        """When the reading was taken that is the largest part of the mean."""
+        return self._means["susceptibility_plain" if plain else "susceptibility"].largest_step
+
+    def state_dict(self) -> dict[str, dict[str, float]]:
+        """The state of every mean."""
+        return {column: mean.state_dict() for column, mean in self._means.items()}
+
+    def load_state_dict(self, state: Mapping[str, Mapping[str, float]]) -> None:
+        """Go on from a state."""
+        for column, mean in self._means.items():
+            mean.load_state_dict(state[column])
+
+    def _flags(self, drop: float, drop_plain: float | None) -> tuple[str, ...]:
+        drops = [drop] if drop_plain is None else [drop, drop_plain]
+        odd = {
+            "non_finite": not all(map(math.isfinite, drops)),
+            "exploding": any(math.isfinite(d) and abs(d) > self._exploding for d in drops),
+            "dominated": self._means["susceptibility"].is_dominated,
+            "dominated_plain": self._means["susceptibility_plain"].is_dominated,
+        }
+        return tuple(flag for flag, is_odd in odd.items() if is_odd)
+
+
+def _ratio(drop: float | None, before: float) -> float | None:
+    """The drop relative to the loss before it, NaN where that has no meaning."""
+    if drop is None:
+        return None
+    return drop / before if before > 0 and math.isfinite(before) else math.nan

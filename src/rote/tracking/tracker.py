@@ -1,0 +1,249 @@
+"""The tracker: probes when it is time, remembers the means, writes the journal."""
+
+import time
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+
+from rote.errors import (
+    DominatedMeanWarning,
+    ExplodingReadingWarning,
+    InputError,
+    NonFiniteReadingWarning,
+    StateError,
+)
+from rote.probe import Probe, ProbePolicy, num_samples
+from rote.records import Reading
+from rote.store import RESERVED, RunDirectory
+from rote.tracking.noisy_validation import validation_accuracy
+from rote.tracking.random_batch import RandomBatch
+from rote.tracking.schedule import is_due
+from rote.tracking.susceptibility import Susceptibility
+
+_STATE_VERSION = 1
+_STATE_KEYS = {"version", "step", "pool", "batch", "means", "readings", "predictions"}
+
+
+class Tracker:
+    """Tracks the susceptibility of one training run. Made by ``rote.track``.
+
+    Attributes:
+        readings: all readings so far.
+        batch: S̃, its random labels, and the pool it is taken from.
+        policy: how it probes.
+    """
+
+    def __init__(
+        self,
+        probe: Probe,
+        batch: RandomBatch,
+        *,
+        policy: ProbePolicy,
+        given_labels: np.ndarray | None = None,
+    ) -> None:
+        self.readings: list[Reading] = []
+        self.batch = batch
+        self.policy = policy
+        self._probe = probe
+        self._given_labels = given_labels
+        self._means = Susceptibility(probe.num_classes)
+        self._step = 0
+        self._run: RunDirectory | None = None
+        self._warned: set[str] = set()
+
+    @property
+    def susceptibility(self) -> float:
+        """ζ so far; 0 before the first reading, as in Algorithm 1."""
+        return self.readings[-1].susceptibility if self.readings else 0.0
+
+    @property
+    def predicts(self) -> bool:
+        """Whether the classes of the pool are predicted and recorded at every probe."""
+        pool = self.batch.pool
+        if pool is None or not self.policy.record_predictions:
+            return False
+        return self._given_labels is not None or num_samples(pool) > self.policy.batch
+
+    def probe(self, **metrics: float) -> Reading | None:
+        """Probe after one more unit of training (an epoch, or a step), if it is due.
+
+        Args:
+            metrics: whatever else is known at this point, such as ``train_accuracy=0.9``; numbers
+                or tensors of one element.
+
+        Returns:
+            The reading, or ``None`` when the policy's ``every`` says that it is not due.
+
+        Raises:
+            InputError: if a metric is no number or has a name in use, or the model's output does
+                not fit; the tracker and the training are as before.
+        """
+        numbers = _as_numbers(metrics)
+        step = self._step + 1
+        if not is_due(self.policy.every, step):
+            self._step = step
+            return None
+        reading = replace(self._measure(step), metrics=numbers)
+        self._step = step
+        self.readings.append(reading)
+        if self._run is not None:
+            self._run.append(reading, row=len(self.readings) - 1)
+        self._warn(reading)
+        return reading
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything that the next readings depend on: numbers, strings and tensors only."""
+        predictions = [reading.predictions for reading in self.readings]
+        return {
+            "version": _STATE_VERSION,
+            "step": self._step,
+            "pool": self.batch.pool_hash,
+            "batch": self.batch.state_dict(),
+            "means": self._means.state_dict(),
+            "readings": [reading.to_dict() for reading in self.readings],
+            "predictions": [None if p is None else torch.from_numpy(p) for p in predictions],
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from a state, as if the run had never been interrupted.
+
+        With ``save_to`` and ``resume=True``, readings in the journal that came after this state are
+        declared void: they will be taken again.
+
+        Raises:
+            StateError: if the state is incomplete, or belongs to other inputs.
+        """
+        _check_state(state, self.batch.pool_hash)
+        earlier = self.readings
+        self.readings = _readings_of(state["readings"], state["predictions"])
+        self._step = state["step"]
+        self._means.load_state_dict(state["means"])
+        self.batch.load_state_dict(state["batch"])
+        if self._run is not None:
+            self._rewrite(self._run, earlier)
+
+    def write_to(self, run: RunDirectory, earlier: Sequence[Reading] = ()) -> None:
+        """Journal every reading from now on.
+
+        Args:
+            run: the open run directory.
+            earlier: readings that it already holds; the tracker goes on after them.
+        """
+        self._run = run
+        for reading in earlier:
+            self._means.update(reading.step, reading.loss_before, reading.drop, reading.drop_plain)
+            if self.readings:
+                self.batch.draw()
+            self.readings.append(reading)
+            self._step = reading.step
+        if earlier:
+            run.resume_after(self._step)
+
+    def close(self) -> None:
+        """Stop writing, so that another process may go on with the run."""
+        if self._run is not None:
+            self._run.close()
+            self._run = None
+
+    def _measure(self, step: int) -> Reading:
+        started = time.perf_counter()
+        if self.readings:
+            self.batch.draw()
+        pool = self.batch.pool if self.predicts else None
+        measurement = self._probe.measure(
+            self.batch.inputs, self.batch.labels, self.policy.rules, pool
+        )
+        accuracy = None
+        if measurement.predictions is not None and self._given_labels is not None:
+            accuracy = validation_accuracy(measurement.predictions, self._given_labels)
+        reading = self._means.read(measurement, step, self.policy)
+        seconds = time.perf_counter() - started
+        return replace(reading, validation_accuracy=accuracy, seconds=seconds)
+
+    def _rewrite(self, run: RunDirectory, earlier: Sequence[Reading]) -> None:
+        """Make the journal say what the tracker remembers."""
+        shared = 0
+        for mine, theirs in zip(self.readings, earlier, strict=False):
+            if mine.step != theirs.step or repr(mine.drop) != repr(theirs.drop):
+                break
+            shared += 1
+        run.resume_after(self.readings[shared - 1].step if shared else 0)
+        for row, reading in enumerate(self.readings[shared:], start=shared):
+            run.append(reading, row=row)
+
+    def _warn(self, reading: Reading) -> None:
+        """Say each kind of trouble once; the flags of the readings say it every time."""
+        at = self._means.dominating_step(plain="dominated" not in reading.flags)
+        texts = {
+            "non_finite": (
+                NonFiniteReadingWarning,
+                f"The loss at step {reading.step} is not finite ({reading.loss_before} → "
+                f"{reading.loss_after}); the reading is kept, and left out of ζ.",
+            ),
+            "exploding": (
+                ExplodingReadingWarning,
+                f"The loss at step {reading.step} changed by {reading.drop:.4g} in one step; the "
+                "run may be diverging. Compare runs by the relative susceptibility.",
+            ),
+            "dominated": (
+                DominatedMeanWarning,
+                f"The reading at step {at} makes up more than half of ζ = "
+                f"{reading.susceptibility:.4g}; read the relative susceptibility instead "
+                f"({reading.susceptibility_relative:.4g}).",
+            ),
+            "dominated_plain": (
+                DominatedMeanWarning,
+                f"The reading at step {at} makes up more than half of the plain ζ; read the "
+                "relative one instead.",
+            ),
+        }
+        for flag in reading.flags:
+            if flag not in self._warned:
+                self._warned.add(flag)
+                category, text = texts[flag]
+                warnings.warn(text, category, stacklevel=3)
+
+
+def _as_numbers(metrics: Mapping[str, Any]) -> dict[str, float]:
+    numbers = {}
+    for name, value in metrics.items():
+        if name in RESERVED:
+            raise InputError(
+                f"Expected a metric's name to be free, got `{name}`, which every reading has."
+            )
+        try:
+            numbers[name] = float(value)
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise InputError(f"Expected metric `{name}` to be a number, got {value!r}.") from error
+    return numbers
+
+
+def _check_state(state: Mapping[str, Any], pool_hash: str | None) -> None:
+    if set(state) != _STATE_KEYS:
+        missing, unknown = sorted(_STATE_KEYS - set(state)), sorted(set(state) - _STATE_KEYS)
+        raise StateError(
+            f"Expected the state of a tracker, got missing keys {missing} and unknown ones "
+            f"{unknown}."
+        )
+    if state["version"] != _STATE_VERSION:
+        raise StateError(
+            f"Expected a tracker state of version {_STATE_VERSION}, got {state['version']!r}."
+        )
+    if state["pool"] != pool_hash:
+        raise StateError(
+            "Expected `inputs` to be those that the state was saved with, got others (their "
+            "hashes differ). Pass the same samples, or start a new tracker."
+        )
+
+
+def _readings_of(
+    readings: Sequence[Mapping[str, Any]], predictions: Sequence[Any]
+) -> list[Reading]:
+    return [
+        replace(Reading.from_dict(values), predictions=None if p is None else p.numpy())
+        for values, p in zip(readings, predictions, strict=True)
+    ]
