@@ -107,7 +107,7 @@ def state_of(training: Training) -> dict[str, Any]:
     }
 
 
-def _plain(value: Any) -> Any:  # noqa: ANN401
+def _plain(value: Any) -> Any:
     if isinstance(value, Tensor | np.ndarray):
         return value.tolist()
     if isinstance(value, dict):
@@ -117,7 +117,7 @@ def _plain(value: Any) -> Any:  # noqa: ANN401
     return value
 
 
-def track(model: nn.Module, optimizer: Optimizer, mode: Any) -> rote.Tracker:  # noqa: ANN401
+def track(model: nn.Module, optimizer: Optimizer, mode: Any) -> rote.Tracker:
     return rote.track(
         model,
         optimizer,

@@ -92,7 +92,8 @@ class RandomBatch:
             return Uniform(min(self._size, samples), self._num_classes)
         if callable(labels):
             return labels
-        given = labels.detach().clone()
+        with torch.inference_mode(False):
+            given = labels.detach().clone()
         return lambda generator: given  # noqa: ARG005
 
     def _draw(self, samples: Inputs) -> tuple[Inputs, Tensor]:
@@ -100,10 +101,12 @@ class RandomBatch:
         chosen: slice | Tensor = slice(min(self._size, total))
         if self._resample and self._source is None and total > self._size:
             chosen = torch.randperm(total, generator=self._generator)[: self._size]
-        inputs = take(samples, chosen)
-        labels = self._sampler(self._generator)
-        _check_labels(labels, self._num_classes, allowed=(num_samples(inputs), total))
-        return inputs, labels[chosen] if len(labels) == total else labels
+        # A caller in inference mode must not make S̃ useless for a backward pass.
+        with torch.inference_mode(False):
+            inputs = take(samples, chosen)
+            labels = self._sampler(self._generator)
+            _check_labels(labels, self._num_classes, allowed=(num_samples(inputs), total))
+            return inputs, labels[chosen].clone() if len(labels) == total else labels.clone()
 
 
 def _check_labels(labels: object, num_classes: int, *, allowed: tuple[int, int]) -> None:

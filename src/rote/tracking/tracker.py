@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from rote.errors import (
     DominatedMeanWarning,
@@ -68,7 +69,7 @@ class Tracker:
             return False
         return self._given_labels is not None or num_samples(pool) > self.policy.batch
 
-    def probe(self, **metrics: float) -> Reading | None:
+    def probe(self, **metrics: float | Tensor) -> Reading | None:
         """Probe after one more unit of training (an epoch, or a step), if it is due.
 
         Args:

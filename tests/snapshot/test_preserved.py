@@ -1,0 +1,240 @@
+import random
+import signal
+import threading
+from collections import deque
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import rote
+from rote.errors import InterferenceError
+from rote.snapshot import ObjectState, RandomState, restored
+from rote.snapshot.fingerprint import differences, fingerprint
+from rote.snapshot.interrupts import delayed_interrupts
+from tests.cases import CLASSES, MODELS, OPTIMIZERS, build_case, images
+
+
+def wreck(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    """Change all that can be changed."""
+    model.train(not model.training)
+    loss = model(images(6)).square().sum()
+    loss.backward()
+    optimizer.step(lambda: loss)  # type: ignore[arg-type,return-value]
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(2)
+            parameter.requires_grad_(not parameter.requires_grad)
+        for buffer in model.buffers():
+            buffer.zero_()
+    optimizer.param_groups[0]["lr"] = 7.0
+    optimizer.param_groups.append({"params": [nn.Parameter(torch.ones(2))], "lr": 1.0})
+    optimizer.state[nn.Parameter(torch.ones(1))] = {"junk": torch.ones(1)}
+    vars(model)["junk"] = 1
+    random.random()
+    np.random.rand()
+    torch.rand(1)
+
+
+@pytest.mark.parametrize("optimizer_name", OPTIMIZERS)
+@pytest.mark.parametrize("model_name", MODELS)
+def test_everything_is_put_back_in_place(model_name: str, optimizer_name: str) -> None:
+    model, optimizer = build_case(model_name, optimizer_name)
+    model(images(6)).sum().backward()
+    before = fingerprint(model, optimizer)
+    with rote.preserved(model, optimizer):
+        wreck(model, optimizer)
+        assert len(differences(before, fingerprint(model, optimizer))) > 5
+    assert differences(before, fingerprint(model, optimizer)) == []
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit])
+def test_everything_is_put_back_after_an_exception(error: type[BaseException]) -> None:
+    model, optimizer = build_case("cnn_batch_norm", "adam")
+    before = fingerprint(model, optimizer)
+    with pytest.raises(error, match="stop"), rote.preserved(model, optimizer, verify=True):
+        wreck(model, optimizer)
+        raise error("stop")
+    assert differences(before, fingerprint(model, optimizer)) == []
+
+
+def test_gradients_are_set_aside_and_the_same_tensors_come_back() -> None:
+    model = nn.Linear(3, 2)
+    model(torch.ones(1, 3)).sum().backward()
+    gradient = model.weight.grad
+    assert gradient is not None
+    values = gradient.clone()
+    with rote.preserved(model):
+        assert model.weight.grad is None
+        model(torch.ones(5, 3)).sum().backward()
+    assert model.weight.grad is gradient
+    assert torch.equal(gradient, values)
+
+
+def test_a_graph_from_before_can_be_differentiated_after() -> None:
+    model, optimizer = build_case("mlp", "adam")
+    twin, _ = build_case("mlp", "adam")
+    loss = model(images(6)).square().sum()
+    with rote.preserved(model, optimizer):
+        wreck(model, optimizer)
+    loss.backward()
+    twin(images(6)).square().sum().backward()
+    for mine, theirs in zip(model.parameters(), twin.parameters(), strict=True):
+        assert torch.equal(mine.grad, theirs.grad)  # type: ignore[arg-type]
+
+
+def test_a_grad_scaler_is_put_back() -> None:
+    model, optimizer = build_case("mlp", "sgd")
+    scaler = torch.amp.GradScaler("cpu", init_scale=8.0, growth_interval=1)
+    scaler.scale(model(images(6)).sum())
+    before = fingerprint(model, optimizer, scaler)
+    with rote.preserved(model, optimizer, scaler=scaler, verify=True):
+        scaler.scale(model(images(6)).sum()).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        assert scaler.get_scale() == 16.0
+    assert scaler.get_scale() == 8.0
+    assert differences(before, fingerprint(model, optimizer, scaler)) == []
+
+
+def test_verify_names_what_cannot_be_put_back() -> None:
+    class Clock:
+        ticks = 0
+
+    model = nn.Linear(2, 2)
+    model.clock = Clock()  # type: ignore[assignment]
+
+    def tick() -> None:
+        model.clock.ticks += 1  # type: ignore[operator,assignment]
+
+    with (
+        pytest.raises(InterferenceError, match=r"attribute clock of module \(root\)"),
+        rote.preserved(model, verify=True),
+    ):
+        tick()
+
+
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        (lambda m, o: m[1].weight.data.add_(1), "parameter 1.weight"),
+        (lambda m, o: m[2].running_mean.add_(1), "buffer 2.running_mean"),
+        (lambda m, o: m[2].eval(), "attribute training of module 2"),
+        (lambda m, o: setattr(m[1].weight, "grad", None), "gradient of 1.weight"),
+        (lambda m, o: m[1].weight.requires_grad_(False), "parameter 1.weight"),
+        (
+            lambda m, o: o.state[m[1].weight]["exp_avg"].add_(1),
+            "optimizer.state[1.weight][exp_avg]",
+        ),
+        (lambda m, o: o.param_groups[0].update(lr=2.0), "optimizer.param_groups[0][lr]"),
+        (lambda m, o: torch.rand(1), "random state of torch"),
+        (lambda m, o: np.random.rand(), "random state of NumPy"),
+        (lambda m, o: random.random(), "random state of Python"),
+    ],
+)
+def test_the_fingerprint_sees_every_kind_of_change(
+    change: Callable[[nn.Module, torch.optim.Optimizer], object], name: str
+) -> None:
+    model = nn.Sequential(nn.Flatten(), nn.Linear(64, 4), nn.BatchNorm1d(4))
+    optimizer = torch.optim.Adam(model.parameters())
+    model(images(6)).square().sum().backward()
+    optimizer.step()
+    before = fingerprint(model, optimizer)
+    assert differences(before, fingerprint(model, optimizer)) == []
+    change(model, optimizer)
+    assert any(name in found for found in differences(before, fingerprint(model, optimizer)))
+
+
+def test_containers_are_refilled_in_place() -> None:
+    class Holder:
+        def __init__(self) -> None:
+            self.mapping = {"a": [1, 2], "b": {"c": torch.ones(2)}}
+            self.queue = deque([1, 2], maxlen=2)
+            self.names = {"x", "y"}
+            self.pair = (torch.zeros(1), [3])
+
+    holder = Holder()
+    mapping, queue, names = holder.mapping, holder.queue, holder.names
+    state = ObjectState(holder)
+    holder.mapping["b"]["c"].add_(5)  # type: ignore[call-overload,index]
+    holder.mapping["a"].append(3)  # type: ignore[attr-defined]
+    holder.mapping["new"] = [0]
+    holder.queue.append(9)
+    holder.names.clear()
+    holder.pair[1].append(4)  # type: ignore[union-attr]
+    holder.pair[0].fill_(8)  # type: ignore[union-attr]
+    holder.mapping, holder.extra = {}, 1  # type: ignore[attr-defined]
+    state.restore()
+    assert holder.mapping is mapping
+    assert holder.queue is queue
+    assert holder.names is names
+    assert list(mapping) == ["a", "b"]
+    assert mapping["a"] == [1, 2]
+    assert mapping["b"]["c"].tolist() == [1.0, 1.0]  # type: ignore[call-overload,index]
+    assert list(queue) == [1, 2]
+    assert names == {"x", "y"}
+    assert holder.pair[1] == [3]
+    assert holder.pair[0].tolist() == [0.0]  # type: ignore[union-attr]
+    assert not hasattr(holder, "extra")
+
+
+def test_an_expanded_buffer_is_left_alone() -> None:
+    model = nn.Linear(2, 2)
+    model.register_buffer("row", torch.arange(3).expand(4, 3))
+    with rote.preserved(model, verify=True):
+        pass
+    assert model.get_buffer("row").shape == (4, 3)
+
+
+def test_random_state_is_wound_back() -> None:
+    def draw() -> tuple[float, float, float]:
+        return random.random(), float(np.random.rand()), float(torch.rand(()))
+
+    state = RandomState()
+    first = draw()
+    state.restore()
+    assert draw() == first
+
+
+def test_an_interrupt_during_restore_waits_until_all_is_back() -> None:
+    model, optimizer = build_case("mlp", "adam")
+    before = fingerprint(model, optimizer)
+
+    class Impatient:
+        def restore(self) -> None:
+            signal.raise_signal(signal.SIGINT)
+            finished.append(True)
+
+    finished: list[bool] = []
+    with pytest.raises(KeyboardInterrupt), restored(Impatient()):
+        pass
+    assert finished == [True]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert differences(before, fingerprint(model, optimizer)) == []
+
+
+def test_other_threads_may_restore_too() -> None:
+    done: list[bool] = []
+
+    def work() -> None:
+        with delayed_interrupts():
+            done.append(True)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert done == [True]
+
+
+def test_no_gradient_is_lost_for_tensors_outside_the_model() -> None:
+    stray = nn.Parameter(torch.ones(CLASSES))
+    stray.grad = torch.full((CLASSES,), 0.25)
+    gradient = stray.grad
+    optimizer = torch.optim.SGD([stray], lr=1.0)
+    with rote.preserved(nn.Linear(2, 2), optimizer, verify=True):
+        (stray * 3).sum().backward()
+        optimizer.step()
+    assert stray.grad is gradient
+    assert stray.tolist() == [1.0] * CLASSES

@@ -1,0 +1,331 @@
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings, strategies
+
+import rote
+from rote.errors import (
+    CorruptRunError,
+    InputError,
+    RunExistsError,
+    RunLockedError,
+    StateError,
+    TornJournalWarning,
+)
+from rote.records import Reading
+from rote.store import RunDirectory, read_predictions, read_run
+from rote.store.schema import line_of_reading, reading_of_line
+from tests.tracking.test_tracker import POOL, Run, without_seconds
+
+ASSETS = Path(__file__).parent / "assets"
+
+READING = Reading(
+    step=1,
+    loss_before=2.5,
+    loss_after=2.25,
+    drop=0.25,
+    susceptibility=0.25,
+    susceptibility_relative=0.1,
+    metrics={"train_accuracy": 0.5},
+)
+
+
+def new_run(path: Path) -> RunDirectory:
+    return RunDirectory.create(path, {"name": "a", "num_classes": 3})
+
+
+def test_a_saved_run_reads_back_as_it_was(tmp_path: Path) -> None:
+    run = Run(save_to=tmp_path / "run", name="first")
+    run.epochs(1, 5)
+    record = read_run(tmp_path / "run")
+    assert record.readings == tuple(run.tracker.readings)
+    assert record.description["name"] == "first"
+    assert record.description["seed"] == 0
+    assert record.description["versions"]["torch"] == torch.__version__
+    assert record.description["pool"]["hash"] == run.tracker.batch.pool_hash
+    labels = [int(label) for label in record.description["labels"]["values"].split()]
+    assert labels == run.tracker.batch.labels.tolist()
+    rows = read_predictions(record)
+    assert rows is not None
+    assert rows.dtype == np.uint8
+    stacked = [reading.predictions for reading in run.tracker.readings]
+    assert np.array_equal(rows, np.stack(stacked))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("lost_bytes", range(0, 400, 37))
+def test_a_torn_last_line_is_skipped_with_a_warning(tmp_path: Path, lost_bytes: int) -> None:
+    run = Run(save_to=tmp_path / "run")
+    run.epochs(1, 3)
+    journal = tmp_path / "run" / "journal.jsonl"
+    whole = journal.read_bytes()
+    last = len(whole.rsplit(b"\n", 2)[1])
+    journal.write_bytes(whole[: len(whole) - 1 - min(lost_bytes, last)])
+    if 0 < lost_bytes < last:
+        with pytest.warns(TornJournalWarning, match=r"Line 3 of .* was cut off"):
+            record = read_run(tmp_path / "run")
+    else:
+        record = read_run(tmp_path / "run")
+    kept = 3 if lost_bytes == 0 else 2
+    assert record.readings == tuple(run.tracker.readings[:kept])
+
+
+def test_a_damaged_line_in_the_middle_is_an_error(tmp_path: Path) -> None:
+    run = Run(save_to=tmp_path / "run")
+    run.epochs(1, 3)
+    journal = tmp_path / "run" / "journal.jsonl"
+    lines = journal.read_bytes().split(b"\n")
+    lines[1] = lines[1][:50]
+    journal.write_bytes(b"\n".join(lines))
+    with (
+        pytest.warns(TornJournalWarning),
+        pytest.raises(CorruptRunError, match="Expected line 2 of .* to be JSON"),
+    ):
+        read_run(tmp_path / "run")
+
+
+def test_newer_schemas_are_refused(tmp_path: Path) -> None:
+    run = new_run(tmp_path / "run")
+    run.append(READING, row=0)
+    run.close()
+    journal = tmp_path / "run" / "journal.jsonl"
+    journal.write_text(journal.read_text().replace('"schema":1', '"schema":2'))
+    with pytest.raises(CorruptRunError, match="Expected schema of line 1 .* got 2.*update rote"):
+        read_run(tmp_path / "run")
+
+
+def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(CorruptRunError, match=r"Expected .*run\.json to describe a run"):
+        read_run(tmp_path)
+    (tmp_path / "run.json").write_text("[]")
+    with pytest.raises(CorruptRunError, match=r"run\.json to hold an object, got \[\]"):
+        read_run(tmp_path)
+
+
+def test_a_run_of_the_first_schema_can_still_be_read() -> None:
+    record = read_run(ASSETS / "run_schema_1")
+    assert [reading.step for reading in record.readings] == [1, 2, 3]
+    assert record.readings[0].train_accuracy == 0.25
+    assert record.readings[2].susceptibility == pytest.approx(0.2)
+    assert math.isnan(record.readings[1].drop)
+    assert record.readings[1].flags == ("non_finite",)
+    rows = read_predictions(record)
+    assert rows is not None
+    assert rows.tolist() == [[0, 1, 2, 2], [1, 1, 2, 0], [2, 2, 2, 2]]
+
+
+number = strategies.floats(allow_nan=True, allow_infinity=True)
+names = strategies.text(min_size=1, max_size=8).filter(lambda name: name not in rote.store.RESERVED)
+
+
+@given(
+    values=strategies.lists(number, min_size=5, max_size=5),
+    metrics=strategies.dictionaries(names, number),
+)
+def test_a_line_says_all_that_is_finite(values: list[float], metrics: dict[str, float]) -> None:
+    reading = Reading(3, *values, metrics=metrics)
+    line = json.loads(json.dumps(line_of_reading(reading), allow_nan=False))
+    back = reading_of_line(line)
+    pairs = zip(
+        [*reading.to_dict().items(), *metrics.items()],
+        [*back.to_dict().items(), *back.metrics.items()],
+        strict=True,
+    )
+    for (name, mine), (other_name, theirs) in pairs:
+        assert name == other_name
+        if isinstance(mine, float):
+            assert theirs == mine or (math.isnan(theirs) and not math.isfinite(mine))
+
+
+def test_a_used_directory_is_refused(tmp_path: Path) -> None:
+    Run(save_to=tmp_path / "run").epochs(1, 2)
+    before = {p.name: p.read_bytes() for p in (tmp_path / "run").iterdir()}
+    with pytest.raises(RunExistsError, match="Expected `save_to` to be a new directory, got .*run"):
+        Run(save_to=tmp_path / "run")
+    assert {p.name: p.read_bytes() for p in (tmp_path / "run").iterdir()} == before
+    file = tmp_path / "file"
+    file.write_text("mine")
+    with pytest.raises(RunExistsError, match="which is in use"):
+        Run(save_to=file)
+    assert file.read_text() == "mine"
+
+
+def test_an_impossible_directory_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="to be a writable directory, got .*: Not a directory"):
+        new_run(tmp_path / "file" / "run")
+    with pytest.raises(InputError, match="Expected `save_to` to be a run to resume"):
+        Run(save_to=tmp_path / "nothing", resume=True)
+
+
+WRITER = """
+import sys, rote
+from pathlib import Path
+from rote.records import Reading
+from rote.store import RunDirectory
+path = Path(sys.argv[1])
+run = RunDirectory.reopen(path) if path.exists() else RunDirectory.create(path, {"num_classes": 3})
+reading = Reading(1, 2.5, 2.25, 0.25, 0.25, 0.1, metrics={"note": 1.0})
+row = 0
+while True:
+    print(row, flush=True)
+    run.append(Reading(row + 1, 2.5, 2.25, 0.25, 0.25, 0.1), row)
+    row += 1
+"""
+
+
+def start_writer(path: Path, lines: int) -> "subprocess.Popen[str]":
+    writer = subprocess.Popen(
+        [sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE, text=True
+    )
+    assert writer.stdout is not None
+    for _ in range(lines):
+        writer.stdout.readline()
+    return writer
+
+
+def test_two_processes_cannot_write_one_run(tmp_path: Path) -> None:
+    writer = start_writer(tmp_path / "run", lines=2)
+    try:
+        with pytest.raises(RunLockedError, match=f"process {writer.pid} on .* is writing"):
+            RunDirectory.reopen(tmp_path / "run")
+    finally:
+        writer.kill()
+        writer.communicate()
+    RunDirectory.reopen(tmp_path / "run").close()
+
+
+@pytest.mark.filterwarnings("ignore::rote.errors.TornJournalWarning")
+@pytest.mark.parametrize("lines", [1, 5, 40, 300])
+def test_a_kill_loses_at_most_the_line_being_written(tmp_path: Path, lines: int) -> None:
+    writer = start_writer(tmp_path / "run", lines)
+    writer.send_signal(signal.SIGKILL)
+    rest, _ = writer.communicate()
+    announced = lines + len(rest.splitlines())
+    steps = [reading.step for reading in read_run(tmp_path / "run").readings]
+    assert steps == list(range(1, len(steps) + 1))
+    assert len(steps) >= announced - 1
+
+
+def test_two_trackers_of_one_process_cannot_write_one_run(tmp_path: Path) -> None:
+    run = Run(save_to=tmp_path / "run")
+    with pytest.raises(RunLockedError, match=f"process {os.getpid()}"):
+        Run(save_to=tmp_path / "run", resume=True)
+    run.tracker.close()
+    Run(save_to=tmp_path / "run", resume=True).tracker.close()
+
+
+@pytest.mark.parametrize("torn", [False, True])
+@pytest.mark.parametrize(
+    "policy", [rote.ProbePolicy(batch=8), rote.ProbePolicy(batch=8, resample=True)]
+)
+def test_a_run_resumed_from_its_journal_goes_on(
+    tmp_path: Path, policy: rote.ProbePolicy, torn: bool
+) -> None:
+    whole = Run(policy)
+    whole.epochs(1, 7)
+    first = Run(policy, save_to=tmp_path / "run")
+    first.epochs(1, 4)
+    file = first.checkpoint()
+    first.tracker.close()
+    if torn:
+        with (tmp_path / "run" / "journal.jsonl").open("ab") as journal:
+            journal.write(b'{"schema":1,"kind":"rea')
+        with pytest.warns(TornJournalWarning):
+            second = Run(policy, save_to=tmp_path / "run", resume=True)
+    else:
+        second = Run(policy, save_to=tmp_path / "run", resume=True)
+    state = torch.load(file, weights_only=True)
+    second.model.load_state_dict(state["model"])
+    second.optimizer.load_state_dict(state["optimizer"])
+    second.epochs(5, 7)
+    second.tracker.close()
+    assert without_seconds(second.tracker.readings) == without_seconds(whole.tracker.readings)
+    if torn:
+        with pytest.warns(TornJournalWarning):
+            record = read_run(tmp_path / "run")
+    else:
+        record = read_run(tmp_path / "run")
+    assert list(record.readings) == second.tracker.readings
+
+
+def same_but_seconds(mine: Reading, theirs: Reading) -> bool:
+    return replace(mine, seconds=0.0) == replace(theirs, seconds=0.0)
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    stops=strategies.lists(
+        strategies.tuples(strategies.integers(0, 3), strategies.integers(1, 3)), max_size=4
+    )
+)
+def test_readings_after_the_loaded_state_are_taken_again(
+    tmp_path_factory: pytest.TempPathFactory, stops: list[tuple[int, int]]
+) -> None:
+    """Train, fall back to an earlier checkpoint, go on; the journal ends as if undisturbed."""
+    path: Any = tmp_path_factory.mktemp("runs") / "run"
+    whole = Run()
+    whole.epochs(1, 8)
+    run, at = Run(save_to=path), 0
+    checkpoints = {0: run.checkpoint()}
+    for back, forward in [*stops, (0, 8)]:
+        for epoch in range(at + 1, min(at + forward, 8) + 1):
+            run.epochs(epoch, epoch)
+            checkpoints[epoch] = run.checkpoint()
+            at = epoch
+        if at == 8:
+            break
+        run.tracker.close()
+        at = max(0, at - back)
+        run = Run(save_to=path, resume=True)
+        run.load(checkpoints[at])
+        checkpoints[at].seek(0)
+    run.tracker.close()
+    record = read_run(path)
+    pairs = zip(record.readings, whole.tracker.readings, strict=True)
+    assert all(same_but_seconds(mine, theirs) for mine, theirs in pairs)
+    rows = read_predictions(record)
+    assert rows is not None
+    expected = [reading.predictions for reading in whole.tracker.readings]
+    assert np.array_equal(rows, np.stack(expected))  # type: ignore[arg-type]
+
+
+def test_a_state_that_knows_more_than_the_journal_completes_it(tmp_path: Path) -> None:
+    run = Run(save_to=tmp_path / "run")
+    run.epochs(1, 4)
+    file = run.checkpoint()
+    run.tracker.close()
+    journal = tmp_path / "run" / "journal.jsonl"
+    journal.write_bytes(b"".join(journal.read_bytes().splitlines(keepends=True)[:2]))
+    again = Run(save_to=tmp_path / "run", resume=True)
+    again.load(file)
+    again.tracker.close()
+    assert read_run(tmp_path / "run").readings == tuple(run.tracker.readings)
+
+
+def test_another_run_cannot_be_resumed(tmp_path: Path) -> None:
+    Run(save_to=tmp_path / "run").tracker.close()
+    with pytest.raises(StateError, match="Expected `pool` to be as in the run to resume"):
+        Run(save_to=tmp_path / "run", resume=True, inputs=POOL + 1)
+    with pytest.raises(StateError, match="Expected `labels` to be as in the run to resume"):
+        Run(save_to=tmp_path / "run", resume=True, seed=1)
+    Run(save_to=tmp_path / "run", resume=True).tracker.close()
+
+
+def test_many_classes_get_wider_integers(tmp_path: Path) -> None:
+    run = RunDirectory.create(tmp_path / "run", {"num_classes": 1000, "pool": {"predictions": [3]}})
+    run.append(replace(READING, predictions=np.array([0, 256, 999])), row=0)
+    run.close()
+    rows = read_predictions(read_run(tmp_path / "run"))
+    assert rows is not None
+    assert rows.tolist() == [[0, 256, 999]]
+    assert (tmp_path / "run" / "predictions.bin").stat().st_size == 6

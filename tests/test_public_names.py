@@ -1,0 +1,38 @@
+"""The names people use, and what importing them costs."""
+
+import subprocess
+import sys
+
+import pytest
+
+import rote
+
+LIGHT = ["rote", "rote.errors", "rote.records", "rote.store", "rote.version"]
+
+
+def modules_loaded_by(statement: str) -> set[str]:
+    script = f"import sys\n{statement}\nprint('\\n'.join(sys.modules))"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    return set(done.stdout.split())
+
+
+@pytest.mark.parametrize("name", LIGHT)
+def test_light_modules_do_not_import_torch(name: str) -> None:
+    assert "torch" not in modules_loaded_by(f"import {name}")
+
+
+def test_the_test_above_can_fail() -> None:
+    assert "torch" in modules_loaded_by("import rote; rote.track")
+
+
+def test_every_public_name_is_there() -> None:
+    for name in rote.__all__:
+        assert getattr(rote, name) is not None
+        assert name in dir(rote)
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="module 'rote' has no attribute 'nothing'"):
+        _ = rote.nothing

@@ -1,0 +1,435 @@
+import io
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+import rote
+from rote.errors import (
+    DominatedMeanWarning,
+    ExplodingReadingWarning,
+    InputError,
+    NonFiniteReadingWarning,
+    StateError,
+)
+from tests.cases import CLASSES, MODELS, build_case, images
+
+POOL = images(20, seed=9)
+GIVEN = torch.arange(20) % CLASSES
+
+
+class Run:
+    """A training run that can be stopped after any epoch and taken up again."""
+
+    def __init__(self, policy: rote.ProbePolicy | None = None, **options: Any) -> None:
+        self.model, self.optimizer = build_case("dropout", "sgd_momentum")
+        self.tracker = rote.track(
+            self.model,
+            self.optimizer,
+            inputs=options.pop("inputs", POOL),
+            num_classes=CLASSES,
+            given_labels=options.pop("given_labels", GIVEN),
+            policy=policy or rote.ProbePolicy(batch=8),
+            **options,
+        )
+
+    def epochs(self, first: int, last: int) -> None:
+        for epoch in range(first, last + 1):
+            torch.manual_seed(epoch)
+            self.optimizer.zero_grad()
+            cross_entropy(self.model(images(20, seed=3)), GIVEN).backward()
+            self.optimizer.step()
+            self.tracker.probe(train_accuracy=epoch / 100)
+
+    def checkpoint(self) -> io.BytesIO:
+        file = io.BytesIO()
+        parts = {"model": self.model, "optimizer": self.optimizer, "tracker": self.tracker}
+        torch.save({name: part.state_dict() for name, part in parts.items()}, file)
+        file.seek(0)
+        return file
+
+    def load(self, file: io.BytesIO) -> None:
+        state = torch.load(file, weights_only=True)
+        self.model.load_state_dict(state["model"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.tracker.load_state_dict(state["tracker"])
+
+
+def without_seconds(readings: list[rote.Reading]) -> list[dict[str, Any]]:
+    values = [reading.to_dict() | {"predictions": reading.predictions} for reading in readings]
+    for value in values:
+        del value["seconds"]
+        if value["predictions"] is not None:
+            value["predictions"] = value["predictions"].tolist()
+    return values
+
+
+POLICIES = {
+    "default": rote.ProbePolicy(batch=8),
+    "resampled": rote.ProbePolicy(batch=8, resample=True),
+    "every_third": rote.ProbePolicy(batch=8, every=3),
+    "scheduled": rote.ProbePolicy(batch=8, every=lambda step: step in (1, 2, 4, 8)),
+    "no_plain": rote.ProbePolicy(batch=8, plain=None),
+    "no_predictions": rote.ProbePolicy(batch=8, record_predictions=False),
+    "fresh_eval": rote.ProbePolicy(batch=8, optimizer="fresh", mode="eval"),
+}
+
+
+@pytest.mark.parametrize("cut", [0, 1, 4, 7])
+@pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
+def test_a_resumed_run_gives_the_same_readings(policy: rote.ProbePolicy, cut: int) -> None:
+    whole, first, second = (Run(policy) for _ in range(3))
+    whole.epochs(1, 8)
+    first.epochs(1, cut)
+    second.load(first.checkpoint())
+    second.epochs(cut + 1, 8)
+    assert without_seconds(second.tracker.readings) == without_seconds(whole.tracker.readings)
+    assert second.tracker.susceptibility == whole.tracker.susceptibility
+
+
+def test_zeta_is_the_mean_of_the_drops() -> None:
+    run = Run()
+    assert run.tracker.susceptibility == 0.0
+    run.epochs(1, 6)
+    readings = run.tracker.readings
+    for t in range(1, 7):
+        seen = readings[:t]
+        expected = {
+            "susceptibility": [r.loss_before - r.loss_after for r in seen],
+            "susceptibility_relative": [1 - r.loss_after / r.loss_before for r in seen],
+            "susceptibility_plain": [r.loss_before - (r.loss_after_plain or 0) for r in seen],
+            "susceptibility_plain_relative": [
+                1 - (r.loss_after_plain or 0) / r.loss_before for r in seen
+            ],
+        }
+        for column, drops in expected.items():
+            assert getattr(readings[t - 1], column) == pytest.approx(sum(drops) / t, rel=1e-9)
+    assert run.tracker.susceptibility == readings[-1].susceptibility
+    assert all(reading.seconds > 0 for reading in readings)
+    assert [reading.step for reading in readings] == [1, 2, 3, 4, 5, 6]
+
+
+def test_every_probes_at_multiples_and_returns_none_between() -> None:
+    run = Run(POLICIES["every_third"])
+    found = [run.tracker.probe() for _ in range(7)]
+    assert [reading and reading.step for reading in found] == [None, None, 3, None, None, 6, None]
+
+
+def test_the_plain_step_can_be_turned_off() -> None:
+    reading = Run(POLICIES["no_plain"]).tracker.probe()
+    assert reading is not None
+    assert (reading.drop_plain, reading.susceptibility_plain) == (None, None)
+    assert reading.susceptibility_plain_relative is None
+
+
+def test_a_plain_main_step_is_measured_once() -> None:
+    same = rote.ProbePolicy(batch=8, optimizer=rote.PlainStep(0.01))
+    assert same.rules == (rote.PlainStep(0.01),)
+    reading = Run(same).tracker.probe()
+    assert reading is not None
+    assert reading.drop == reading.drop_plain
+
+
+def test_predictions_and_noisy_validation_are_recorded() -> None:
+    run = Run()
+    run.epochs(1, 3)
+    run.model.eval()
+    predicted = run.model(POOL).argmax(1)
+    reading = run.tracker.readings[-1]
+    assert np.array_equal(reading.predictions, predicted.numpy())  # type: ignore[arg-type]
+    expected = (predicted == GIVEN).float().mean().item()
+    assert reading.validation_accuracy == pytest.approx(expected)
+    bare = Run(POLICIES["no_predictions"]).tracker.probe()
+    assert bare is not None
+    assert (bare.predictions, bare.validation_accuracy) == (None, None)
+    small = Run(given_labels=None, inputs=POOL[:8]).tracker.probe()
+    assert small is not None
+    assert small.predictions is None  # no pool beyond the batch itself
+
+
+def test_the_batch_is_the_first_of_the_pool_with_uniform_labels_of_the_seed() -> None:
+    run = Run(seed=7)
+    generator = torch.Generator().manual_seed(7)
+    assert torch.equal(run.tracker.batch.inputs, POOL[:8])  # type: ignore[arg-type]
+    assert torch.equal(run.tracker.batch.labels, torch.randint(CLASSES, (8,), generator=generator))
+
+
+def test_the_batch_stays_as_it_was_given() -> None:
+    inputs = POOL.clone()
+    run = Run(inputs=inputs)
+    first = run.tracker.probe()
+    inputs.zero_()
+    second = run.tracker.probe()
+    assert first is not None
+    assert second is not None
+    assert first.drop == second.drop
+
+
+def test_resampling_brings_new_samples_and_labels() -> None:
+    run = Run(POLICIES["resampled"])
+    batches = []
+    for _ in range(4):
+        run.tracker.probe()
+        batches.append((run.tracker.batch.inputs.tolist(), run.tracker.batch.labels.tolist()))  # type: ignore[union-attr]
+    assert all(a != b for i, a in enumerate(batches) for b in batches[:i])
+
+
+def test_a_callable_may_draw_random_numbers() -> None:
+    def draw() -> Tensor:
+        return torch.randn(8, 1, 8, 8)
+
+    policy = rote.ProbePolicy(batch=8, resample=True)
+    torch.manual_seed(0)
+    expected = torch.rand(3)
+    torch.manual_seed(0)
+    model, optimizer = build_case("mlp", "sgd")
+    torch.manual_seed(0)
+    tracker = rote.track(model, optimizer, inputs=draw, num_classes=CLASSES, policy=policy)
+    tracker.probe()
+    tracker.probe()
+    assert torch.equal(torch.rand(3), expected)
+    assert tracker.batch.pool is None
+
+
+def test_labels_for_the_whole_pool_are_cut_to_the_batch() -> None:
+    run = Run(labels=GIVEN)
+    assert torch.equal(run.tracker.batch.labels, GIVEN[:8])
+    marginal = Run(labels=rote.labels.Marginal(torch.zeros(20, dtype=torch.long)))
+    assert marginal.tracker.batch.labels.tolist() == [0] * 8
+    never = Run(labels=rote.labels.NeverGiven(GIVEN, CLASSES))
+    assert bool((never.tracker.batch.labels != GIVEN[:8]).all())
+
+
+class Scripted(nn.Module):
+    """A model whose loss on S̃ follows a script: before, after, before, after …"""
+
+    def __init__(self, losses: list[float]) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(()))
+        self.losses = losses
+
+    def loss(self, output: Tensor, labels: Tensor) -> Tensor:
+        script = self.losses[int(self.epoch)]
+        # The plain step of lr 1 moves the weight from 0 to −1.
+        return output.sum() * 0 + self.weight * script + 1.0
+
+    epoch = 0
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.zeros(len(x), CLASSES) + self.weight * 0
+
+
+def drops_to_tracker(drops: list[float]) -> tuple[rote.Tracker, Scripted]:
+    """A tracker whose drops are the squares given by the script."""
+    model = Scripted([math.copysign(math.sqrt(abs(d)), d) if d == d else d for d in drops])
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    tracker = rote.track(
+        model,
+        optimizer,
+        inputs=torch.ones(3, 2),
+        num_classes=CLASSES,
+        loss_fn=model.loss,
+        policy=rote.ProbePolicy(plain=None),
+    )
+    return tracker, model
+
+
+def play(tracker: rote.Tracker, model: Scripted) -> list[rote.Reading]:
+    for epoch in range(len(model.losses)):
+        model.epoch = epoch
+        tracker.probe()
+    return tracker.readings
+
+
+def test_a_non_finite_reading_is_kept_flagged_and_left_out() -> None:
+    tracker, model = drops_to_tracker([0.04, math.nan, 0.16])
+    with pytest.warns(NonFiniteReadingWarning, match="at step 2 is not finite") as caught:
+        readings = play(tracker, model)
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
+    assert [reading.flags for reading in readings] == [(), ("non_finite",), ()]
+    assert math.isnan(readings[1].drop)
+    assert readings[1].susceptibility == pytest.approx(0.04)
+    assert tracker.susceptibility == pytest.approx(0.10)
+
+
+def test_a_first_reading_that_is_not_finite_gives_no_zeta() -> None:
+    tracker, model = drops_to_tracker([math.nan])
+    with pytest.warns(NonFiniteReadingWarning):
+        play(tracker, model)
+    assert math.isnan(tracker.susceptibility)
+
+
+def test_an_exploding_reading_is_reported_and_so_is_the_mean_it_dominates() -> None:
+    tracker, model = drops_to_tracker([9e4, 0.1, 0.1, 0.1, 0.1, 0.1])
+    with (
+        pytest.warns(ExplodingReadingWarning, match="step 1 changed by 9e\\+04"),
+        pytest.warns(DominatedMeanWarning, match="reading at step 1 makes up more than half"),
+    ):
+        readings = play(tracker, model)
+    assert readings[0].flags == ("exploding",)
+    assert [reading.flags for reading in readings[4:]] == [("dominated",)] * 2
+    assert readings[-1].susceptibility == pytest.approx(9e4 / 6, rel=1e-4)
+
+
+def test_metrics_are_numbers_under_free_names() -> None:
+    run = Run()
+    reading = run.tracker.probe(train_accuracy=torch.tensor(0.5), lr=1)
+    assert reading is not None
+    assert reading.metrics == {"train_accuracy": 0.5, "lr": 1.0}
+    assert reading.train_accuracy == 0.5
+    with pytest.raises(AttributeError, match="no attribute 'test_accuracy'"):
+        _ = reading.test_accuracy
+    with pytest.raises(InputError, match="name to be free, got `drop`"):
+        run.tracker.probe(drop=1.0)
+    with pytest.raises(InputError, match="Expected metric `note` to be a number, got 'high'"):
+        run.tracker.probe(note="high")  # type: ignore[arg-type]
+    assert len(run.tracker.readings) == 1
+    with pytest.raises(AttributeError, match="cannot assign"):
+        reading.step = 3  # type: ignore[misc]
+
+
+def test_foreign_states_are_refused_by_name() -> None:
+    run = Run()
+    state = run.tracker.state_dict()
+    with pytest.raises(StateError, match=r"missing keys \['means'\]"):
+        run.tracker.load_state_dict({k: v for k, v in state.items() if k != "means"})
+    with pytest.raises(StateError, match="of version 1, got 99"):
+        run.tracker.load_state_dict(state | {"version": 99})
+    with pytest.raises(StateError, match="Expected `inputs` to be those that the state was saved"):
+        Run(inputs=POOL + 1).tracker.load_state_dict(state)
+
+
+def make_linear() -> tuple[nn.Module, torch.optim.Optimizer]:
+    model = nn.Linear(4, 3)
+    return model, torch.optim.SGD(model.parameters(), lr=0.1)
+
+
+def frozen_model() -> dict[str, Any]:
+    model, optimizer = make_linear()
+    model.requires_grad_(False)
+    return {"model": model, "optimizer": optimizer}
+
+
+BAD_INPUT: dict[str, tuple[Callable[[], dict[str, Any]], str]] = {
+    "foreign optimizer": (
+        lambda: {"optimizer": make_linear()[1]},
+        "Expected `optimizer` to hold parameters of `model`, got none",
+    ),
+    "no optimizer": (lambda: {"optimizer": "sgd"}, "Expected `optimizer` to be a torch optimizer"),
+    "no module": (lambda: {"model": len}, "Expected `model` to be a torch.nn.Module, got builtin"),
+    "frozen": (frozen_model, "a parameter that requires gradients, got 2 parameters, all frozen"),
+    "lazy": (
+        lambda: {"model": nn.LazyLinear(3)},
+        "Expected `model` to be initialised, got lazy layers",
+    ),
+    "wide labels": (
+        lambda: {"labels": torch.tensor([0, 1, 3, 0, 0, 0])},
+        "Expected `labels` to be classes from 0 to 2 .*, got 3",
+    ),
+    "negative labels": (
+        lambda: {"labels": torch.tensor([0, 1, -1, 0, 0, 0])},
+        "Expected `labels` to be classes from 0 to 2 .*, got -1",
+    ),
+    "few labels": (
+        lambda: {"labels": torch.zeros(4, dtype=torch.long)},
+        "one label per sample .6 in the probe batch, 6 in all., got 4",
+    ),
+    "no labels": (
+        lambda: {"labels": lambda generator: [0] * 6},
+        "Expected `labels` to be a tensor",
+    ),
+    "soft labels": (lambda: {"labels": torch.full((6, 3), 2.0)}, "numbers from 0 to 1"),
+    "other width": (
+        lambda: {"num_classes": 5},
+        "Expected the model's logits to have num_classes = 5 classes, got 3",
+    ),
+    "one class": (
+        lambda: {"num_classes": 1},
+        "`num_classes` to be an integer of at least 2, got 1",
+    ),
+    "empty": (lambda: {"inputs": torch.zeros(0, 4)}, "to hold at least one sample, got 0"),
+    "no tensor": (lambda: {"inputs": {"x": 3}}, "got dict without a tensor of samples"),
+    "mismatched": (
+        lambda: {"inputs": (torch.zeros(3, 4), torch.zeros(2, 4))},
+        r"same number of samples, got inputs\[0\]: 3, inputs\[1\]: 2",
+    ),
+    "vector loss": (
+        lambda: {"loss_fn": lambda o, y: cross_entropy(o, y, reduction="none")},
+        r"Expected `loss_fn` to return a scalar tensor, got shape \(6,\)",
+    ),
+    "float loss": (lambda: {"loss_fn": lambda o, y: 1.0}, "a scalar tensor, got float"),
+    "token logits": (
+        lambda: {"inputs": torch.zeros(6, 2, 4)},
+        r"Expected the model to return one row of logits per label .*got shape \(6, 2, 3\)",
+    ),
+    "few given labels": (
+        lambda: {"given_labels": torch.zeros(4)},
+        "`given_labels` to be a tensor with one label per sample of `inputs` .6., got 4",
+    ),
+    "wide given labels": (
+        lambda: {"given_labels": torch.full((6,), 9)},
+        "Expected `given_labels` to be classes from 0 to 2, got 9",
+    ),
+    "no policy": (lambda: {"policy": "live"}, "Expected `policy` to be a ProbePolicy, got 'live'"),
+    "nothing to resume": (lambda: {"resume": True}, "Expected `save_to` to name the run to resume"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_INPUT)
+def test_bad_input_is_refused_before_anything_is_touched(case: str, tmp_path: Any) -> None:
+    change, message = BAD_INPUT[case]
+    model, optimizer = make_linear()
+    arguments: dict[str, Any] = {
+        "model": model,
+        "optimizer": optimizer,
+        "inputs": torch.ones(6, 4),
+        "num_classes": 3,
+        "save_to": None if case == "nothing to resume" else tmp_path / "run",
+    }
+    arguments |= change()
+    with pytest.raises(InputError, match=message), rote.preserved(model, optimizer, verify=True):
+        rote.track(arguments.pop("model"), arguments.pop("optimizer"), **arguments)
+    assert not (tmp_path / "run").exists()
+
+
+def test_bad_policies_are_refused() -> None:
+    with pytest.raises(InputError, match="'live', 'fresh' or a PlainStep, got 'dead'"):
+        rote.ProbePolicy(optimizer="dead")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="Expected `plain` to be a PlainStep or None, got 0.1"):
+        rote.ProbePolicy(plain=0.1)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="Expected `mode` to be 'train' or 'eval', got 'test'"):
+        rote.ProbePolicy(mode="test")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="Expected `every` to be a positive integer, got 0"):
+        rote.ProbePolicy(every=0)
+    with pytest.raises(InputError, match="Expected `batch` to be a positive integer, got 1.5"):
+        rote.ProbePolicy(batch=1.5)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="Expected `lr` to be a positive number, got -1"):
+        rote.PlainStep(lr=-1)
+
+
+def test_given_labels_need_fixed_inputs() -> None:
+    model, optimizer = make_linear()
+    with pytest.raises(InputError, match="to belong to fixed `inputs`, got a callable"):
+        rote.track(
+            model,
+            optimizer,
+            inputs=lambda: torch.ones(6, 4),
+            num_classes=3,
+            given_labels=torch.zeros(6),
+            policy=rote.ProbePolicy(resample=True),
+        )
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_relative_susceptibility_is_at_most_one(name: str) -> None:
+    model, optimizer = build_case(name, "adam")
+    tracker = rote.track(model, optimizer, inputs=POOL, num_classes=CLASSES)
+    reading = tracker.probe()
+    assert reading is not None
+    assert reading.susceptibility_relative <= 1.0
