@@ -1,0 +1,41 @@
+"""Why good models resist memorization, computed: Sections 2 and 5 of the paper."""
+
+from rote.theory.binary_labels import BinaryLabels, binary_labels, random_labels, redraw_labels
+from rote.theory.bounds import Bounds, alignment, bounds
+from rote.theory.bounds_table import BoundsRow, BoundsTable, bounds_table
+from rote.theory.check import CheckRecord, check
+from rote.theory.dynamics import distance, objective, steps_to_memorise
+from rote.theory.empirical_gram import empirical_gram
+from rote.theory.gram import relu_gram, relu_kernel
+from rote.theory.monte_carlo import monte_carlo_bounds
+from rote.theory.nystrom import nystrom_spectrum
+from rote.theory.simulator import Simulation, TwoLayerNetwork, simulate
+from rote.theory.spectrum import Spectrum, spectrum
+
+__all__ = [
+    "BinaryLabels",
+    "Bounds",
+    "BoundsRow",
+    "BoundsTable",
+    "CheckRecord",
+    "Simulation",
+    "Spectrum",
+    "TwoLayerNetwork",
+    "alignment",
+    "binary_labels",
+    "bounds",
+    "bounds_table",
+    "check",
+    "distance",
+    "empirical_gram",
+    "monte_carlo_bounds",
+    "nystrom_spectrum",
+    "objective",
+    "random_labels",
+    "redraw_labels",
+    "relu_gram",
+    "relu_kernel",
+    "simulate",
+    "spectrum",
+    "steps_to_memorise",
+]

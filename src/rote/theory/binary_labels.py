@@ -1,0 +1,99 @@
+"""Labels of -1 and 1: made from classes, redrawn as label noise, or entirely random."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from rote.errors import InputError
+from rote.theory.arrays import FloatArray, Numbers, as_float64, as_probability
+
+
+@dataclass(frozen=True, eq=False)
+class BinaryLabels:
+    """Two labels made from several classes.
+
+    Attributes:
+        y: -1 or 1 for each sample kept, of shape (kept,).
+        kept: The positions of those samples in the classes given, of shape (kept,).
+        rule: How the labels were made, in words for a figure.
+    """
+
+    y: FloatArray
+    kept: npt.NDArray[np.intp]
+    rule: str
+
+
+def binary_labels(classes: Numbers, *, pair: tuple[int, int] | None = None) -> BinaryLabels:
+    """Make labels of ±1 from classes, by parity or from a pair of classes.
+
+    Args:
+        classes: A whole number for each sample, of shape (n,).
+        pair: Keep only these two classes, the first as 1 and the second as -1. By default all
+            samples are kept, even classes as 1 and odd ones as -1.
+
+    Raises:
+        InputError: Classes are not whole numbers, or no sample is left on one of the two sides.
+
+    Example:
+        >>> binary_labels([3, 8, 8]).y.tolist()
+        [-1.0, 1.0, 1.0]
+        >>> binary_labels([3, 8, 1], pair=(8, 3)).rule
+        'class 8 is 1, class 3 is -1'
+    """
+    values = as_float64(classes, "classes")
+    if values.ndim != 1 or (values != np.floor(values)).any():
+        raise InputError(
+            f"Expected `classes` to be whole numbers of shape (n,), got {values.dtype} values of "
+            f"shape {values.shape}. Pass one class for each sample."
+        )
+    if pair is None:
+        kept = np.arange(len(values))
+        y = np.where(values % 2 == 0, 1.0, -1.0)
+        rule = "even classes are 1, odd classes are -1"
+    else:
+        kept = np.flatnonzero(np.isin(values, pair))
+        y = np.where(values[kept] == pair[0], 1.0, -1.0)
+        rule = f"class {pair[0]} is 1, class {pair[1]} is -1"
+    if len(np.unique(y)) < 2:
+        raise InputError(
+            f"Expected `classes` to have samples on both sides ({rule}), got {len(y)} samples of "
+            "one side or none. Choose another pair, or give more samples."
+        )
+    return BinaryLabels(y, kept, rule)
+
+
+def redraw_labels(
+    y: FloatArray, noise: float, *, draws: int, rng: np.random.Generator
+) -> FloatArray:
+    """Redraw each label uniformly from ±1 with probability `noise`, each on its own.
+
+    Args:
+        y: Clean labels, of shape (n,).
+        noise: The label noise level LNL; on average half of it are wrong labels.
+        draws: How many label vectors to draw.
+        rng: Where the draws come from.
+
+    Returns:
+        Noisy labels, of shape (draws, n).
+
+    Raises:
+        InputError: The noise level lies outside [0, 1].
+    """
+    level = as_probability(noise, "noise")
+    is_redrawn = rng.random((draws, len(y))) < level
+    return np.where(is_redrawn, random_labels(len(y), draws=draws, rng=rng), y)
+
+
+def random_labels(samples: int, *, draws: int, rng: np.random.Generator) -> FloatArray:
+    """Draw labels uniformly from ±1.
+
+    Args:
+        samples: The number n of samples.
+        draws: How many label vectors to draw.
+        rng: Where the draws come from.
+
+    Returns:
+        Random labels, of shape (draws, n).
+    """
+    return rng.choice(np.array([-1.0, 1.0]), size=(draws, samples))

@@ -1,0 +1,262 @@
+"""Theorem 2: bounds on the objective over random labels, with their variance in closed form."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rote.errors import InputError
+from rote.theory.arrays import (
+    FloatArray,
+    Numbers,
+    as_float64,
+    as_probability,
+    as_signs,
+    as_step,
+    as_steps,
+    slices,
+)
+from rote.theory.dynamics import Filters, filters
+from rote.theory.spectrum import Spectrum
+
+ROW_BLOCK = 1024
+STEP_BLOCK = 256
+
+
+@dataclass(frozen=True, eq=False)
+class Bounds:
+    """Both sides of Theorem 2 for several noise levels (rows) and k̃ (columns).
+
+    With probability at least 1 - δ, ``lower <= Φ̃(k + k̃) - floor <= upper``.
+
+    Attributes:
+        noise: Label noise levels LNL, of shape (noise,).
+        k_tilde: Steps on the random labels, of shape (k_tilde,).
+        delta: The probability δ of a value outside the bounds.
+        mu: ``μ = Σ_i E[p_i²] [1 - (1 - ηλ_i)^k]² (1 - ηλ_i)^(2k̃)``, of shape (noise, k_tilde).
+        variance: ``Σ = Var[Φ̃(k + k̃)]`` over both label vectors, of shape (noise, k_tilde).
+        floor: ``½ Σ_i (1 - ηλ_i)^(2k̃)``, which no label noise changes, of shape (k_tilde,).
+    """
+
+    noise: FloatArray
+    k_tilde: FloatArray
+    delta: float
+    mu: FloatArray
+    variance: FloatArray
+    floor: FloatArray
+
+    @property
+    def lower(self) -> FloatArray:
+        """``μ/2 - sqrt(Σ/δ)``, of shape (noise, k_tilde)."""
+        return self.mu / 2 - np.sqrt(self.variance / self.delta)
+
+    @property
+    def upper(self) -> FloatArray:
+        """``μ/2 + sqrt(Σ/δ)``, of shape (noise, k_tilde)."""
+        return self.mu / 2 + np.sqrt(self.variance / self.delta)
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """The sums that μ and Σ are made of, one value for each k̃; none depends on the noise.
+
+    With ``q = Vᵀ y`` of the clean labels, ``A = V diag(w a²) Vᵀ``, ``B = V diag(w a) Vᵀ`` and
+    ``C = V diag(w) Vᵀ``, so that ``2Φ̃ = yᵀAy - 2yᵀBỹ + ỹᵀCỹ``.
+
+    Attributes:
+        aligned: ``Σ_i q_i² w_i a_i² = yᵀAy`` at the clean labels.
+        trace: ``Σ_i w_i a_i² = tr A``.
+        crossed: ``Σ_i q_i² w_i² a_i² = ‖By‖²`` at the clean labels.
+        crossed_trace: ``Σ_i w_i² a_i² = tr B²``.
+        pulls: ``Σ_j (Σ_{l≠j} A_jl y_l)²`` at the clean labels.
+        couplings: ``Σ_{j≠l} A_jl²``.
+        random_couplings: ``Σ_{j≠l} C_jl²``.
+        floor: ``½ Σ_i w_i``.
+    """
+
+    aligned: FloatArray
+    trace: FloatArray
+    crossed: FloatArray
+    crossed_trace: FloatArray
+    pulls: FloatArray
+    couplings: FloatArray
+    random_couplings: FloatArray
+    floor: FloatArray
+
+
+def bounds(
+    spectrum: Spectrum,
+    y: Numbers,
+    *,
+    eta: float,
+    k: int,
+    k_tilde: Numbers,
+    noise: Numbers,
+    delta: float,
+) -> Bounds:
+    """Compute μ, Σ and both bounds of Theorem 2, exactly.
+
+    `y` are the CLEAN labels. Training labels keep each of them with probability 1 - LNL and redraw
+    it uniformly from ±1 with probability LNL, each on its own, so that they are independent with
+    mean ``ρ y_j``, ``ρ = 1 - LNL``, and variance ``s = 1 - ρ²``; random labels are uniform. Then::
+
+        μ = ρ² Σ_i q_i² w_i a_i² + s Σ_i w_i a_i²
+        Σ = s ρ² Σ_j (Σ_{l≠j} A_jl y_l)² + ½ s² Σ_{j≠l} A_jl²
+          + ρ² Σ_i q_i² w_i² a_i² + s Σ_i w_i² a_i² + ½ Σ_{j≠l} C_jl²
+
+    in the symbols of `Moments`. The last line alone (LNL = 0) is the variance over ỹ given `y`:
+    pass noisy labels as `y` and ``noise=0`` for the bounds of one labelling.
+
+    Args:
+        spectrum: The eigenpairs of the Gram matrix.
+        y: The clean labels, -1 or 1, of shape (n,).
+        eta: The learning rate η, below 2 / λ_max.
+        k: Steps on the training labels.
+        k_tilde: Steps on the random labels: one number or several.
+        noise: Label noise level LNL in [0, 1]: one number or several.
+        delta: The probability δ of a value outside the bounds, in (0, 1].
+
+    Returns:
+        Bounds whose arrays have shape (noise, k_tilde); one number gives an axis of length 1.
+
+    Raises:
+        InputError: A label is not -1 or 1, or an argument is out of its range.
+    """
+    labels = as_signs(y, "y", spectrum.samples)
+    steps = np.atleast_1d(as_steps(k_tilde, "k_tilde"))
+    levels = np.atleast_1d(as_probability(noise, "noise"))
+    parts = moments(spectrum, labels, eta=eta, k=as_step(k, "k"), k_tilde=steps)
+    kept = ((1.0 - levels) ** 2)[:, None]
+    # 1 - (1 - LNL)², written so that small noise levels keep their digits.
+    redrawn = (levels * (2.0 - levels))[:, None]
+    return Bounds(
+        noise=levels,
+        k_tilde=steps,
+        delta=check_delta(delta),
+        mu=kept * parts.aligned + redrawn * parts.trace,
+        variance=(
+            redrawn * kept * parts.pulls
+            + 0.5 * redrawn**2 * parts.couplings
+            + kept * parts.crossed
+            + redrawn * parts.crossed_trace
+            + 0.5 * parts.random_couplings
+        ),
+        floor=parts.floor,
+    )
+
+
+def alignment(
+    spectrum: Spectrum, y: Numbers, *, eta: float, k: int, k_tilde: Numbers
+) -> FloatArray:
+    """Compute ``Σ_i (q_i² - 1) w_i a_i²``: above 0 where label noise lowers the mean objective.
+
+    ``E[Φ̃] = ½ Σ_i w_i + ½ Σ_i w_i a_i² + ½ (1 - LNL)² Σ_i (q_i² - 1) w_i a_i²``, so that this sum
+    decides the sign of Proposition 1 in LNL. It is positive while the clean labels hold more of
+    what k steps learn, and k̃ steps leave, than random labels do: they lie along large eigenvalues,
+    which are learned early, and forgotten early too. After many steps k̃ it turns negative.
+
+    Args:
+        spectrum: The eigenpairs of the Gram matrix.
+        y: The clean labels, -1 or 1, of shape (n,).
+        eta: The learning rate η, below 2 / λ_max.
+        k: Steps on the training labels.
+        k_tilde: Steps on the random labels: one number or several.
+
+    Returns:
+        The sum for every k̃, of the shape of `k_tilde`.
+
+    Raises:
+        InputError: A label is not -1 or 1, or an argument is out of its range.
+    """
+    q = spectrum.project(as_signs(y, "y", spectrum.samples))
+    steps = as_steps(k_tilde, "k_tilde")
+    factors = filters(spectrum, eta=eta, k=as_step(k, "k"), k_tilde=np.atleast_1d(steps))
+    aligned, trace, *_ = _sums(spectrum, factors, q)
+    result: FloatArray = (aligned - trace).reshape(steps.shape)[()]
+    return result
+
+
+def moments(
+    spectrum: Spectrum, y: FloatArray, *, eta: float, k: int, k_tilde: FloatArray
+) -> Moments:
+    """Compute the sums of `Moments` for every k̃, in blocks that bound the memory.
+
+    Args:
+        spectrum: The eigenpairs of the Gram matrix.
+        y: The clean labels, of shape (n,).
+        eta: The learning rate η.
+        k: Steps on the training labels.
+        k_tilde: Steps on the random labels, of shape (k_tilde,).
+
+    Raises:
+        InputError: η is out of range.
+    """
+    q = spectrum.project(y)
+    pieces = []
+    for columns in slices(len(k_tilde), STEP_BLOCK):
+        factors = filters(spectrum, eta=eta, k=k, k_tilde=k_tilde[columns])
+        pieces.append((*_sums(spectrum, factors, q), *_couplings(spectrum, factors, q, y)))
+    joined = [np.concatenate(parts) for parts in zip(*pieces, strict=True)]
+    aligned, trace, crossed, crossed_trace, floor, pulls, couplings, random_couplings = joined
+    return Moments(
+        aligned, trace, crossed, crossed_trace, pulls, couplings, random_couplings, floor
+    )
+
+
+def noise_free_term(spectrum: Spectrum, factors: Filters) -> FloatArray:
+    """Compute ``½ Σ_i (1 - ηλ_i)^(2k̃)``, the middle term of Theorem 2, for every k̃."""
+    term: FloatArray = 0.5 * (factors.left.sum(axis=0) + spectrum.missing * factors.tail_left)
+    return term
+
+
+def check_delta(delta: float) -> float:
+    """Refuse a probability δ that Chebyshev's inequality cannot use.
+
+    Raises:
+        InputError: δ is outside (0, 1].
+    """
+    value = float(as_float64(delta, "delta"))
+    if not 0 < value <= 1:
+        raise InputError(f"Expected `delta` to be in (0, 1], got {value:g}. The paper uses 0.05.")
+    return value
+
+
+def _sums(spectrum: Spectrum, factors: Filters, q: FloatArray) -> tuple[FloatArray, ...]:
+    """Sum over the spectrum: aligned, trace, crossed, crossed_trace and floor of `Moments`."""
+    left, a = factors.left, factors.learned
+    squared = left**2
+    tail_a, tail_left = factors.tail_learned**2, factors.tail_left
+    # Labels of ±1 have the squared norm n; what the columns do not hold of it is in the tail.
+    rest = max(spectrum.samples - float(q @ q), 0.0) if spectrum.missing else 0.0
+    return (
+        (q * a) ** 2 @ left + rest * tail_a * tail_left,
+        a**2 @ left + spectrum.missing * tail_a * tail_left,
+        (q * a) ** 2 @ squared + rest * tail_a * tail_left**2,
+        a**2 @ squared + spectrum.missing * tail_a * tail_left**2,
+        noise_free_term(spectrum, factors),
+    )
+
+
+def _couplings(
+    spectrum: Spectrum, factors: Filters, q: FloatArray, y: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Sum over off-diagonal entries: pulls, couplings and random_couplings of `Moments`.
+
+    ``Σ_{j≠l} M_jl² = Σ_i c_i² - Σ_j M_jj²`` with ``M = V diag(c) Vᵀ`` and ``M_jj = Σ_i V_ji² c_i``.
+    """
+    # A multiple of the identity changes no off-diagonal entry. Taking away the tail's value makes
+    # a low-rank spectrum whole, and keeps the digits when w is near 1 in every direction.
+    a_squared = (factors.learned**2)[:, None]
+    random = factors.left - factors.tail_left
+    trained = a_squared * factors.left - factors.tail_learned**2 * factors.tail_left
+    count = trained.shape[1]
+    stacked = np.hstack((trained, random))
+    pulled = trained * q[:, None]
+    pulls, diagonals = np.zeros(count), np.zeros(2 * count)
+    for rows in slices(spectrum.samples, ROW_BLOCK):
+        vectors = spectrum.eigenvectors[rows]
+        diagonal = vectors**2 @ stacked
+        pulls += ((vectors @ pulled - diagonal[:, :count] * y[rows, None]) ** 2).sum(axis=0)
+        diagonals += (diagonal**2).sum(axis=0)
+    # Rounding can leave a difference of equal sums just below 0.
+    off_diagonal = np.maximum((stacked**2).sum(axis=0) - diagonals, 0.0)
+    return pulls, off_diagonal[:count], off_diagonal[count:]

@@ -1,0 +1,154 @@
+"""The numbers behind the paper's figure of Theorem 2: one row for each noise level and k̃."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from rote.errors import InputError
+from rote.theory.arrays import FloatArray, Numbers, as_step, take
+from rote.theory.binary_labels import binary_labels
+from rote.theory.bounds import Bounds, alignment, bounds
+from rote.theory.gram import relu_gram
+from rote.theory.nystrom import nystrom_spectrum
+from rote.theory.spectrum import Spectrum, spectrum
+
+NOISE = (0.0, 0.25, 0.5, 0.75, 1.0)
+
+
+@dataclass(frozen=True)
+class BoundsRow:
+    """Theorem 2 at one noise level and one k̃.
+
+    Attributes:
+        noise: The label noise level LNL.
+        k_tilde: Steps on the random labels.
+        lower: ``μ/2 - sqrt(Σ/δ)``, drawn dashed.
+        upper: ``μ/2 + sqrt(Σ/δ)``, drawn solid.
+        mu: μ, twice the part of the mean objective that the noise changes.
+        variance: Σ, the variance of the objective.
+        floor: ``½ Σ_i (1 - ηλ_i)^(2k̃)``, the part of the mean objective that no noise changes.
+    """
+
+    noise: float
+    k_tilde: int
+    lower: float
+    upper: float
+    mu: float
+    variance: float
+    floor: float
+
+
+@dataclass(frozen=True)
+class BoundsTable:
+    """Rows for a figure, and what has to be said on it.
+
+    Attributes:
+        rows: Noise levels in the order given, k̃ within each.
+        labels: How labels of ±1 were made from the classes, in words.
+        samples: The number n of samples.
+        eta: The learning rate η.
+        k: Steps on the training labels.
+        delta: The probability δ of a value outside the bounds.
+        trace_error: What a low-rank spectrum leaves out, as a share of the trace: 0 when exact.
+        reversed_from: The first of the k̃ given at which noise no longer lowers the mean objective
+            (see `alignment`), or None: where Proposition 1 stops to hold for these labels.
+    """
+
+    rows: tuple[BoundsRow, ...]
+    labels: str
+    samples: int
+    eta: float
+    k: int
+    delta: float
+    trace_error: float
+    reversed_from: int | None
+
+
+def bounds_table(
+    x: Numbers,
+    classes: Numbers,
+    *,
+    samples: int,
+    eta: float,
+    k: int,
+    k_tilde: Numbers,
+    rng: np.random.Generator,
+    noise: Numbers = NOISE,
+    delta: float = 0.05,
+    pair: tuple[int, int] | None = None,
+    landmarks: int | None = None,
+) -> BoundsTable:
+    """Compute the bounds of Theorem 2 on some samples of a data set.
+
+    Args:
+        x: Inputs, of shape (n, ...); they are scaled to norm 1, as the paper assumes.
+        classes: The clean class of each input, a whole number.
+        samples: How many inputs to draw, without repetition.
+        eta: The learning rate η, below 2 / λ_max.
+        k: Steps on the training labels.
+        k_tilde: Steps on the random labels: one number or several.
+        rng: Where the choice of samples (and landmarks) comes from.
+        noise: Label noise levels LNL in [0, 1].
+        delta: The probability δ of a value outside the bounds, in (0, 1].
+        pair: Use only these two classes, as 1 and -1; by default even and odd classes.
+        landmarks: Use a Nyström spectrum from so many samples; by default the exact one.
+
+    Returns:
+        The rows of the figure and the facts to write on it.
+
+    Raises:
+        InputError: There are fewer inputs than `samples`, or an argument is out of its range.
+    """
+    labels = binary_labels(classes, pair=pair)
+    if not 1 <= as_step(samples, "samples") <= len(labels.kept):
+        raise InputError(
+            f"Expected `samples` to be between 1 and {len(labels.kept)} ({labels.rule}), "
+            f"got {samples}. Ask for fewer."
+        )
+    chosen = np.sort(rng.choice(len(labels.kept), size=samples, replace=False))
+    eigenpairs = _spectrum_of(take(x, labels.kept[chosen]), landmarks, rng)
+    result = bounds(
+        eigenpairs, labels.y[chosen], eta=eta, k=k, k_tilde=k_tilde, noise=noise, delta=delta
+    )
+    return BoundsTable(
+        rows=tuple(_rows(result)),
+        labels=labels.rule,
+        samples=samples,
+        eta=eta,
+        k=k,
+        delta=delta,
+        trace_error=eigenpairs.trace_error,
+        reversed_from=_first_reversed(eigenpairs, labels.y[chosen], eta, k, result.k_tilde),
+    )
+
+
+def _spectrum_of(x: Numbers, landmarks: int | None, rng: np.random.Generator) -> Spectrum:
+    """Compute the exact spectrum, or that of the landmarks asked for."""
+    if landmarks is None:
+        return spectrum(relu_gram(x, normalize=True))
+    return nystrom_spectrum(x, landmarks=landmarks, rng=rng, normalize=True)
+
+
+def _first_reversed(
+    eigenpairs: Spectrum, y: FloatArray, eta: float, k: int, k_tilde: FloatArray
+) -> int | None:
+    """Find the smallest k̃ at which Proposition 1 does not hold in the noise level."""
+    is_reversed = alignment(eigenpairs, y, eta=eta, k=k, k_tilde=k_tilde) <= 0
+    return int(k_tilde[is_reversed].min()) if is_reversed.any() else None
+
+
+def _rows(result: Bounds) -> Iterator[BoundsRow]:
+    """Write arrays of shape (noise, k_tilde) as rows."""
+    lower, upper = result.lower, result.upper
+    for i, noise in enumerate(result.noise):
+        for j, k_tilde in enumerate(result.k_tilde):
+            yield BoundsRow(
+                noise=float(noise),
+                k_tilde=int(k_tilde),
+                lower=float(lower[i, j]),
+                upper=float(upper[i, j]),
+                mu=float(result.mu[i, j]),
+                variance=float(result.variance[i, j]),
+                floor=float(result.floor[j]),
+            )

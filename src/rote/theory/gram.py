@@ -1,0 +1,137 @@
+"""The Gram matrix H∞ of the infinitely wide two-layer ReLU network, in closed form."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from rote.errors import InputError
+from rote.theory.arrays import FloatArray, Numbers, as_inputs, slices
+
+BLOCK = 1024
+
+
+def relu_gram(x: Numbers, *, normalize: bool = False) -> FloatArray:
+    """Compute H∞ of the two-layer ReLU network whose first layer is trained.
+
+    ``H_ij = E_w[x_i·x_j 1{w·x_i >= 0, w·x_j >= 0}] = x_i·x_j (π - θ_ij) / (2π)`` with
+    ``w ~ N(0, I)`` and ``θ_ij`` the angle between ``x_i`` and ``x_j``: for inputs of norm 1, as in
+    the paper, ``θ_ij = arccos(x_i·x_j)`` and the trace is n/2.
+
+    Args:
+        x: Samples, of shape (n, d) or (n, ...), none of them zero.
+        normalize: Scale every sample to norm 1 first, as the paper assumes.
+
+    Returns:
+        The symmetric matrix, of shape (n, n). Besides it, only blocks of 8 MiB are held.
+
+    Raises:
+        InputError: A sample is zero: its angle to the others is not defined.
+
+    Example:
+        >>> relu_gram([[1.0, 0.0], [0.0, 1.0]]).tolist()
+        [[0.5, 0.0], [0.0, 0.5]]
+    """
+    units, norms = _directions(x, "x", normalize=normalize)
+    gram = np.empty((len(units), len(units)))
+    for rows, columns, block in _upper_blocks(units, norms):
+        gram[rows, columns] = block
+        gram[columns, rows] = block.T
+    return gram
+
+
+def relu_gram_product(x: Numbers, matrix: FloatArray, *, normalize: bool = False) -> FloatArray:
+    """Compute ``H∞ M`` without holding H∞.
+
+    Args:
+        x: Samples, of shape (n, d) or (n, ...), none of them zero.
+        matrix: M, of shape (n, columns).
+        normalize: Scale every sample to norm 1 first.
+
+    Returns:
+        The product, of shape (n, columns).
+
+    Raises:
+        InputError: A sample is zero.
+    """
+    units, norms = _directions(x, "x", normalize=normalize)
+    product = np.zeros_like(matrix)
+    for rows, columns, block in _upper_blocks(units, norms):
+        product[rows] += block @ matrix[columns]
+        if rows != columns:
+            product[columns] += block.T @ matrix[rows]
+    return product
+
+
+def relu_kernel(x: Numbers, z: Numbers, *, normalize: bool = False) -> FloatArray:
+    """Compute the rectangle of H∞ between the samples of `x` and those of `z`.
+
+    Args:
+        x: Samples of the rows, of shape (n, d) or (n, ...).
+        z: Samples of the columns, of shape (l, d) or (l, ...).
+        normalize: Scale every sample to norm 1 first.
+
+    Returns:
+        ``x_i·z_j (π - θ_ij) / (2π)``, of shape (n, l).
+
+    Raises:
+        InputError: A sample is zero, or the samples of `x` and `z` differ in size.
+    """
+    rows_units, rows_norms = _directions(x, "x", normalize=normalize)
+    columns_units, columns_norms = _directions(z, "z", normalize=normalize)
+    if rows_units.shape[1] != columns_units.shape[1]:
+        raise InputError(
+            f"Expected `z` to be samples of {rows_units.shape[1]} values as in `x`, "
+            f"got {columns_units.shape[1]}. Pass samples of one kind."
+        )
+    kernel = np.empty((len(rows_units), len(columns_units)))
+    for rows in slices(len(rows_units), BLOCK):
+        kernel[rows] = _block(rows_units[rows], columns_units, rows_norms[rows], columns_norms)
+    return kernel
+
+
+def _directions(x: Numbers, name: str, *, normalize: bool) -> tuple[FloatArray, FloatArray]:
+    """Split samples into directions of norm 1 and norms (all 1 if they are to be normalised)."""
+    samples = as_inputs(x, name)
+    # Dividing by the largest value first keeps the squares of tiny and huge samples in range.
+    largest = np.abs(samples).max(axis=1)
+    zeros = np.flatnonzero(largest == 0)
+    if zeros.size:
+        raise InputError(
+            f"Expected `{name}` to have no zero sample, got {zeros.size}, the first at index "
+            f"{zeros[0]}. A zero input has no angle to the others: remove it."
+        )
+    units = samples / largest[:, None]
+    lengths = np.linalg.norm(units, axis=1)
+    units /= lengths[:, None]
+    return units, np.ones_like(lengths) if normalize else lengths * largest
+
+
+def _upper_blocks(
+    units: FloatArray, norms: FloatArray
+) -> Iterator[tuple[slice, slice, FloatArray]]:
+    """Compute the blocks of H∞ on and above the diagonal, one after the other."""
+    for rows in slices(len(units), BLOCK):
+        for columns in slices(len(units), BLOCK):
+            if columns.start < rows.start:
+                continue
+            block = _block(units[rows], units[columns], norms[rows], norms[columns])
+            if rows == columns:
+                # arccos turns one rounding error in a cosine of 1 into 1e-8; the value is known.
+                np.fill_diagonal(block, norms[rows] ** 2 / 2)
+            yield rows, columns, block
+
+
+def _block(
+    rows: FloatArray, columns: FloatArray, row_norms: FloatArray, column_norms: FloatArray
+) -> FloatArray:
+    """Compute ``|x||z| cos θ (π - θ) / (2π)`` between directions of norm 1."""
+    cosines = rows @ columns.T
+    # Rounding can leave a cosine of parallel samples above 1, where arccos is not a number.
+    np.clip(cosines, -1.0, 1.0, out=cosines)
+    angles = np.arccos(cosines)
+    np.subtract(np.pi, angles, out=angles)
+    cosines *= angles
+    cosines /= 2 * np.pi
+    cosines *= row_norms[:, None]
+    cosines *= column_norms
+    return cosines

@@ -1,0 +1,19 @@
+import subprocess
+import sys
+
+import rote.theory
+
+
+def test_importing_the_theory_does_not_import_torch() -> None:
+    program = "import sys, rote.theory; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+def test_that_check_would_notice_torch() -> None:
+    program = "import sys, torch, rote.theory; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 1
+
+
+def test_every_public_name_exists_and_is_documented() -> None:
+    for name in rote.theory.__all__:
+        assert getattr(rote.theory, name).__doc__, name
