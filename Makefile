@@ -31,6 +31,7 @@ format: $(VENV)/dev.stamp ## rewrite files in the house style
 
 bench: $(VENV)/core.stamp ## measure the speed goals and rewrite benchmarks/*.json
 	$(BIN)/python benchmarks/probe.py
+	$(BIN)/python benchmarks/theory.py
 
 clean: ## remove the environment and caches
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

@@ -97,6 +97,74 @@ MODELS: dict[str, Callable[[], nn.Module]] = {
 }
 
 
+class Graph(nn.Module):
+    """A graph network: a sparse adjacency matrix, as buffer and as plain attribute."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        adjacency = torch.eye(8).roll(1, 0) + torch.eye(8)
+        self.register_buffer("coo", adjacency.to_sparse_coo())
+        self.csr = adjacency.to_sparse_coo().coalesce()
+        self.linear = nn.Linear(64, CLASSES)
+
+    def forward(self, x: Tensor) -> Tensor:
+        rows = x.squeeze(1).permute(1, 0, 2).flatten(1)
+        mixed = torch.sparse.mm(self.csr, torch.sparse.mm(self.get_buffer("coo"), rows))
+        out: Tensor = self.linear(mixed.view(8, len(x), 8).permute(1, 0, 2).flatten(1))
+        return out
+
+
+class Recurrent(nn.Module):
+    """An LSTM, whose weights are listed twice, and which carries its last state along."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lstm = nn.LSTM(8, 5, batch_first=True, dropout=0.3, num_layers=2)
+        self.head = nn.Linear(5, CLASSES)
+        self.last = torch.zeros(5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        hidden, _ = self.lstm(x.squeeze(1))
+        self.last = 0.5 * self.last + hidden[:, -1].mean(0).detach()
+        return self.head(hidden[:, -1]) + 0.1 * self.last.sum()  # type: ignore[no-any-return]
+
+
+class Marked(nn.Module):
+    """Hangs an attribute on a parameter, as gradient-sampling libraries do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(64, CLASSES)
+        self.embed = nn.EmbeddingBag(4, CLASSES, sparse=True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.linear.weight.seen = getattr(self.linear.weight, "seen", 0) + 1  # type: ignore[union-attr]
+        tokens = (x.flatten(1)[:, :3].abs() * 10).long() % 4
+        out: Tensor = self.linear(x.flatten(1)) + self.embed(tokens)
+        return out
+
+
+class MaxNorm(nn.Module):
+    """An embedding that writes to its own weight in the forward pass."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(8, 5, max_norm=0.5)
+        self.head = nn.Linear(15, CLASSES)
+
+    def forward(self, x: Tensor) -> Tensor:
+        tokens = (x.flatten(1)[:, :3].abs() * 10).long() % 8
+        return self.head(self.embed(tokens).flatten(1))  # type: ignore[no-any-return]
+
+
+ODD_MODELS: dict[str, Callable[[], nn.Module]] = {
+    "graph": Graph,
+    "recurrent": Recurrent,
+    "marked": Marked,
+    "max_norm": MaxNorm,
+}
+
+
 class Lion(Optimizer):
     """A third-party optimizer: sign of an interpolated momentum, kept in ``state``."""
 
@@ -152,7 +220,7 @@ def trained_parameters(name: str, model: nn.Module) -> list[Tensor]:
 def build_case(model_name: str, optimizer_name: str) -> tuple[nn.Module, Optimizer]:
     """A model and its optimizer, the same every time."""
     torch.manual_seed(0)
-    model = MODELS[model_name]()
+    model = (MODELS | ODD_MODELS)[model_name]()
     return model, OPTIMIZERS[optimizer_name](trained_parameters(model_name, model))
 
 

@@ -7,7 +7,7 @@ import pytest
 
 import rote
 
-LIGHT = ["rote", "rote.errors", "rote.records", "rote.store", "rote.version"]
+LIGHT = ["rote", "rote.errors", "rote.records", "rote.store", "rote.theory", "rote.cli.main"]
 
 
 def modules_loaded_by(statement: str) -> set[str]:

@@ -11,6 +11,7 @@ from rote.version import __version__
 
 if TYPE_CHECKING:
     from rote import labels as labels
+    from rote import theory as theory
     from rote.probe import PlainStep as PlainStep
     from rote.probe import ProbePolicy as ProbePolicy
     from rote.records import Reading as Reading
@@ -29,7 +30,7 @@ _HOMES = {
     # leaving no trace
     "preserved": "rote.snapshot",
 }
-_ROOMS = ("labels", "snapshot", "store", "probe", "tracking")
+_ROOMS = ("labels", "snapshot", "store", "probe", "theory", "tracking")
 
 __all__ = [
     "InputError",
@@ -43,6 +44,7 @@ __all__ = [
     "__version__",
     "labels",
     "preserved",
+    "theory",
     "track",
 ]
 

@@ -12,7 +12,17 @@ from torch.optim import Optimizer
 from torch.utils.data import DataLoader, TensorDataset
 
 import rote
-from tests.cases import BATCH, CLASSES, MODELS, MODES, MOMENTS, OPTIMIZERS, build_case, images
+from tests.cases import (
+    BATCH,
+    CLASSES,
+    MODELS,
+    MODES,
+    MOMENTS,
+    ODD_MODELS,
+    OPTIMIZERS,
+    build_case,
+    images,
+)
 from tests.oracle import oracle_losses
 
 STEPS = 20
@@ -86,11 +96,14 @@ def state_of(training: Training) -> dict[str, Any]:
     """Everything that must be equal, as nests of plain values."""
     strays = [p for group in training.optimizer.param_groups for p in group["params"]]
     return {
-        "model": {name: value.tolist() for name, value in training.model.state_dict().items()},
+        "model": {
+            name: value.to_dense().tolist() for name, value in training.model.state_dict().items()
+        },
         "parameters": [parameter.tolist() for parameter in strays],
-        "gradients": [None if p.grad is None else p.grad.tolist() for p in strays],
+        "gradients": [None if p.grad is None else p.grad.to_dense().tolist() for p in strays],
         "other gradients": [
-            None if p.grad is None else p.grad.tolist() for p in training.model.parameters()
+            None if p.grad is None else p.grad.to_dense().tolist()
+            for p in training.model.parameters()
         ],
         "optimizer": _plain(training.optimizer.state_dict()),
         "flags": [(m.training, sorted(vars(m))) for m in training.model.modules()],
@@ -108,7 +121,9 @@ def state_of(training: Training) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, Tensor | np.ndarray):
+    if isinstance(value, Tensor):
+        return value.to_dense().tolist()
+    if isinstance(value, np.ndarray):
         return value.tolist()
     if isinstance(value, dict):
         return {key: _plain(entry) for key, entry in value.items()}
@@ -135,6 +150,19 @@ def track(model: nn.Module, optimizer: Optimizer, mode: Any) -> rote.Tracker:
 def test_training_is_bit_identical_and_readings_equal_the_oracle(
     model_name: str, optimizer_name: str, mode: str, moment: str
 ) -> None:
+    compare(model_name, optimizer_name, mode, moment)
+
+
+@pytest.mark.filterwarnings("ignore::rote.errors.RoteWarning")
+@pytest.mark.parametrize("moment", MOMENTS)
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("model_name", ODD_MODELS)
+def test_odd_models_are_left_alone_too(model_name: str, mode: str, moment: str) -> None:
+    compare(model_name, "sgd" if model_name == "marked" else "sgd_momentum", mode, moment)
+
+
+def compare(model_name: str, optimizer_name: str, mode: str, moment: str) -> None:
+    """Train twice from the same start, once with probes; everything must be equal."""
     bare, probed = (Training(model_name, optimizer_name, moment) for _ in range(2))
     warm_up = 3 if moment == "mid_training" else 0
     states = []
@@ -151,3 +179,29 @@ def test_training_is_bit_identical_and_readings_equal_the_oracle(
         assert tracker is None or len(tracker.readings) >= STEPS
     for name, value in states[0].items():
         assert states[1][name] == value, name
+
+
+def train_in_mixed_precision(probed: bool) -> tuple[list[float], dict[str, Any], dict[str, Any]]:
+    model, optimizer = build_case("cnn_batch_norm", "sgd_momentum")
+    scaler = torch.amp.GradScaler("cpu", init_scale=2.0**10, growth_interval=3)
+    tracker = track(model, optimizer, "train") if probed else None
+    losses = []
+    for step in range(STEPS):
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            for half in images(BATCH, seed=step).split(BATCH // 2):
+                loss = cross_entropy(model(half), torch.arange(len(half)))
+                scaler.scale(loss).backward()
+                if tracker is not None:  # inside autocast, gradients scaled and half accumulated
+                    tracker.probe()
+        scaler.step(optimizer)
+        scaler.update()
+        if tracker is not None:
+            tracker.probe()
+        losses.append(loss.item())
+    return losses, _plain(model.state_dict()), scaler.state_dict()
+
+
+@pytest.mark.filterwarnings("ignore::rote.errors.RoteWarning")
+def test_mixed_precision_and_its_scaler_are_left_alone() -> None:
+    assert train_in_mixed_precision(probed=True) == train_in_mixed_precision(probed=False)

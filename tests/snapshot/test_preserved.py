@@ -238,3 +238,15 @@ def test_no_gradient_is_lost_for_tensors_outside_the_model() -> None:
         optimizer.step()
     assert stray.grad is gradient
     assert stray.tolist() == [1.0] * CLASSES
+
+
+def test_a_cached_tensor_may_carry_its_graph() -> None:
+    model = nn.Linear(3, 3)
+    model.last = model(torch.ones(1, 3))  # type: ignore[assignment]
+    last = model.last
+    with rote.preserved(model, verify=True):
+        model.last = model(torch.zeros(1, 3))  # type: ignore[assignment]
+        last.data.zero_()  # type: ignore[union-attr]
+    assert model.last is last
+    last.sum().backward()  # type: ignore[operator,union-attr]
+    assert model.weight.grad is not None

@@ -377,6 +377,7 @@ BAD_INPUT: dict[str, tuple[Callable[[], dict[str, Any]], str]] = {
         "Expected `given_labels` to be classes from 0 to 2, got 9",
     ),
     "no policy": (lambda: {"policy": "live"}, "Expected `policy` to be a ProbePolicy, got 'live'"),
+    "no seed": (lambda: {"seed": None}, "Expected `seed` to be an integer, got None"),
     "nothing to resume": (lambda: {"resume": True}, "Expected `save_to` to name the run to resume"),
 }
 

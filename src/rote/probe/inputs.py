@@ -31,7 +31,8 @@ def num_samples(inputs: Inputs) -> int:
     if not sizes:
         raise InputError(
             "Expected `inputs` to be a tensor, or a tuple or mapping of tensors, "
-            f"got {type(inputs).__name__} without a tensor of samples."
+            f"got {type(inputs).__name__} without a tensor of samples. Convert arrays with "
+            "torch.as_tensor, and take a batch out of a loader."
         )
     if len(set(sizes.values())) > 1:
         listed = ", ".join(f"{name}: {size}" for name, size in sizes.items())

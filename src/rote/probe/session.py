@@ -13,7 +13,7 @@ from rote.probe.inputs import Inputs, call, map_tensors, num_samples, take
 from rote.probe.outputs import LossFunction, check_logits, predicted_classes
 from rote.probe.policy import PlainStep, StepRule
 from rote.probe.steps import parameters_of, take_step
-from rote.snapshot import RandomState, Snapshot
+from rote.snapshot import RandomState, Snapshot, TensorValues
 
 Mode = Literal["train", "eval"]
 
@@ -106,11 +106,16 @@ class Session:
         # Plain steps leave the gradients alone; optimizers may overwrite them (nesterov, LBFGS).
         ordered = sorted(rules, key=lambda rule: not isinstance(rule, PlainStep))
         gradients = [parameter.grad for parameter in self._parameters]
+        origin = self._snapshot.parameters
+        if not origin.is_untouched():
+            # The forward pass itself wrote to parameters (Embedding with max_norm); as in training,
+            # the step starts from there.
+            origin = TensorValues(self._parameters)
         draws_of_step = RandomState()
         losses: dict[StepRule, float] = {}
         for position, rule in enumerate(ordered, start=1):
             if position > 1:
-                self._snapshot.parameters.restore()
+                origin.restore()
                 draws_of_step.restore()
             is_last = position == len(ordered)
             self._put_on(gradients, copies=not (is_last or isinstance(rule, PlainStep)))

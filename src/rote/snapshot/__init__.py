@@ -4,12 +4,14 @@ from rote.snapshot.gradients import Gradients
 from rote.snapshot.objects import ObjectState
 from rote.snapshot.preservation import Snapshot, preserved, restored, verified
 from rote.snapshot.randomness import RandomState
+from rote.snapshot.values import TensorValues
 
 __all__ = [
     "Gradients",
     "ObjectState",
     "RandomState",
     "Snapshot",
+    "TensorValues",
     "preserved",
     "restored",
     "verified",

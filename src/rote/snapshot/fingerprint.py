@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from rote.snapshot.randomness import uses_cuda
+from rote.snapshot.values import strided_parts
 
 _MODULE_REGISTRIES = {"_parameters", "_buffers", "_modules"}
 
@@ -91,13 +92,18 @@ def _spread(marks: dict[str, str], name: str, value: object, names: Mapping[int,
 
 
 def _digest(tensor: Tensor) -> str:
-    raw = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
-    return hashlib.blake2b(raw.tobytes(), digest_size=16).hexdigest()
+    digest = hashlib.blake2b(digest_size=16)
+    for part in strided_parts(tensor.detach()):
+        raw = part.cpu().contiguous().reshape(-1).view(torch.uint8)
+        digest.update(raw.numpy().tobytes())
+    return digest.hexdigest()
 
 
 def _tensor_mark(tensor: Tensor) -> str:
-    shape = (tuple(tensor.shape), tensor.stride(), tensor.dtype, tensor.device)
-    flags = (tensor.requires_grad, id(tensor), tensor.data_ptr())
+    shape = (tuple(tensor.shape), tensor.dtype, tensor.device)
+    memory = [(part.data_ptr(), part.stride()) for part in strided_parts(tensor.detach())]
+    hung_on = sorted(vars(tensor)) if type(tensor) in (Tensor, nn.Parameter) else []
+    flags = (tensor.requires_grad, id(tensor), memory, hung_on)
     return f"{_digest(tensor)} {shape} {flags}"
 
 

@@ -60,8 +60,10 @@ def _reachable(roots: tuple[object, ...]) -> Iterator[Container | Tensor]:
             stack.extend(item)
         elif isinstance(item, tuple):
             stack.extend(item)
-        if isinstance(item, Tensor):
+        elif isinstance(item, Tensor):
             yield item
+            if type(item) in (Tensor, nn.Parameter):
+                stack.append(vars(item))  # some libraries hang state on parameters
 
 
 def _shallow_copy(container: Container) -> Container:

@@ -18,13 +18,18 @@ class TensorValues:
 
     def __init__(self, tensors: Iterable[Tensor]) -> None:
         unique = {id(tensor): tensor for tensor in tensors}.values()
-        self._tensors = [tensor for tensor in unique if _is_writable(tensor)]
+        parts = [part for tensor in unique for part in strided_parts(tensor)]
+        self._tensors = [part for part in parts if _is_writable(part)]
         # `.data` shares memory but not the version counter, and still points to the original
         # storage when somebody has given the tensor another one in between.
         self._memory = [tensor.data for tensor in self._tensors]
         self._saved = [memory.clone() for memory in self._memory]
         self._counted = [tensor for tensor in self._tensors if not tensor.is_inference()]
         self._versions = [tensor._version for tensor in self._counted]
+
+    def is_untouched(self) -> bool:
+        """Whether nothing was written to the tensors since, as far as autograd knows."""
+        return [tensor._version for tensor in self._counted] == self._versions
 
     @torch.no_grad()
     def restore(self) -> None:
@@ -35,6 +40,17 @@ class TensorValues:
         if self._memory:
             torch._foreach_copy_(self._memory, self._saved)
         torch._C._autograd._unsafe_set_version_counter(tuple(self._counted), tuple(self._versions))
+
+
+def strided_parts(tensor: Tensor) -> list[Tensor]:
+    """The ordinary tensors that a tensor is made of: itself, or the parts of a sparse one."""
+    if tensor.layout == torch.strided:
+        return [tensor]
+    if tensor.layout == torch.sparse_coo:
+        return [tensor._indices(), tensor._values()]
+    if tensor.layout == torch.sparse_csr:
+        return [tensor.crow_indices(), tensor.col_indices(), tensor.values()]
+    return []  # a rarer layout, kept by reference
 
 
 def _is_writable(tensor: Tensor) -> bool:

@@ -86,7 +86,7 @@ def track(
         (1, True, 0.5)
     """
     policy = ProbePolicy() if policy is None else policy
-    _check_arguments(num_classes, policy, save_to, resume=resume)
+    _check_arguments(num_classes, policy, seed, save_to, resume=resume)
     check_model_and_optimizer(model, optimizer)
     batch = RandomBatch(
         inputs,
@@ -115,7 +115,7 @@ def track(
 
 
 def _check_arguments(
-    num_classes: int, policy: ProbePolicy, save_to: str | Path | None, *, resume: bool
+    num_classes: int, policy: ProbePolicy, seed: int, save_to: str | Path | None, *, resume: bool
 ) -> None:
     if isinstance(num_classes, bool) or not isinstance(num_classes, int) or num_classes < 2:
         raise InputError(
@@ -123,6 +123,8 @@ def _check_arguments(
         )
     if not isinstance(policy, ProbePolicy):
         raise InputError(f"Expected `policy` to be a ProbePolicy, got {policy!r}.")
+    if isinstance(seed, bool) or not isinstance(seed, int):
+        raise InputError(f"Expected `seed` to be an integer, got {seed!r}.")
     if resume and save_to is None:
         raise InputError("Expected `save_to` to name the run to resume, got None.")
 

@@ -1,0 +1,183 @@
+"""What a probe costs: time against training steps, memory against the training state.
+
+    make bench            # or: python benchmarks/probe.py
+
+Writes benchmarks/probe.json. All figures are ratios within one run, interleaved, median over
+rounds; one thread, nothing else running.
+"""
+
+import json
+import os
+import platform
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+
+os.environ.setdefault("KINETO_LOG_LEVEL", "5")  # the profiler that counts memory is chatty
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+from torch.profiler import ProfilerActivity, profile
+
+import rote
+from rote.workloads.architectures import build
+
+GOALS = {
+    "probe_over_step": 1.4,
+    "probe_with_plain_over_step": 1.75,
+    "epoch_with_probe_over_without": 1.01,
+    "extra_memory_over_state": 1.1,
+}
+BATCH, ROUNDS, EPOCH_STEPS = 128, 5, 391
+LIVE_ONLY = rote.ProbePolicy(plain=None)
+
+
+class Workload:
+    """A model in training, with trackers beside it."""
+
+    def __init__(self, model: nn.Module, shape: tuple[int, ...]) -> None:
+        self.model = model
+        self.optimizer = torch.optim.SGD(
+            model.parameters(), lr=0.01, momentum=0.9, weight_decay=5e-4
+        )
+        self.x, self.y = torch.randn(BATCH, *shape), torch.randint(10, (BATCH,))
+        inputs = torch.randn(BATCH, *shape)
+        self.live = rote.track(
+            model, self.optimizer, inputs=inputs, num_classes=10, policy=LIVE_ONLY
+        )
+        self.both = rote.track(model, self.optimizer, inputs=inputs, num_classes=10)
+        self.step()
+
+    def step(self) -> None:
+        self.optimizer.zero_grad()
+        cross_entropy(self.model(self.x), self.y).backward()
+        self.optimizer.step()
+
+    def state_bytes(self) -> int:
+        """Parameters, buffers and optimizer state."""
+        tensors = [*self.model.parameters(), *self.model.buffers()]
+        for state in self.optimizer.state.values():
+            tensors += [value for value in state.values() if isinstance(value, Tensor)]
+        return sum(tensor.nbytes for tensor in tensors)
+
+
+def seconds(action: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    action()
+    return time.perf_counter() - started
+
+
+def time_ratios(work: Workload) -> dict[str, float]:
+    """One probe over one training step on a batch of the same size."""
+    live, both = [], []
+    for _ in range(ROUNDS):
+        step = (seconds(work.step) + seconds(work.step)) / 2
+        live.append(seconds(work.live.probe) / step)
+        both.append(seconds(work.both.probe) / step)
+    return {
+        "probe_over_step": median(live),
+        "probe_with_plain_over_step": median(both),
+        # The goal allows 1.01; an epoch of these networks takes an hour on one thread, so this
+        # one is computed. small_cnn below is measured in full.
+        "epoch_with_probe_over_without": 1 + median(both) / EPOCH_STEPS,
+    }
+
+
+def memory_ratios(work: Workload) -> dict[str, float]:
+    """Peak of a probe above the peak of a training step, over the size of the training state."""
+    work.optimizer.zero_grad()
+    step_peak = _peak_bytes(work.step)
+    gradients = sum(p.grad.nbytes for p in work.model.parameters() if p.grad is not None)
+    held = _peak_bytes(work.both.probe) + gradients
+    work.optimizer.zero_grad()
+    freed = _peak_bytes(work.both.probe)
+    state = work.state_bytes()
+    return {
+        "extra_memory_over_state": max(0, freed - step_peak) / state,
+        "extra_memory_over_state_gradients_held": max(0, held - step_peak) / state,
+        "state_megabytes": state / 2**20,
+        "step_peak_megabytes": step_peak / 2**20,
+    }
+
+
+def epoch_ratio(work: Workload) -> float:
+    """An epoch of 391 steps with one probe at its end, over one without."""
+
+    def epoch() -> None:
+        for _ in range(EPOCH_STEPS):
+            work.step()
+
+    def probed_epoch() -> None:
+        epoch()
+        work.both.probe()
+
+    return median(seconds(probed_epoch) / seconds(epoch) for _ in range(3))
+
+
+def _peak_bytes(action: Callable[[], object]) -> int:
+    """How far torch's allocated memory rises above where it was, counted event by event."""
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True, acc_events=True) as prof:
+        action()
+    assert prof.profiler is not None
+    assert prof.profiler.kineto_results is not None
+    events = prof.profiler.kineto_results.events()
+    changes = sorted(
+        (e.start_ns(), i, e.nbytes()) for i, e in enumerate(events) if e.name() == "[memory]"
+    )
+    held = peak = 0
+    for _, _, change in changes:
+        held += change
+        peak = max(peak, held)
+    return peak
+
+
+def networks() -> dict[str, Workload]:
+    settings = {"num_classes": 10, "in_channels": 3, "image_size": 32}
+    wide = nn.Sequential(
+        nn.Flatten(), nn.Linear(3072, 2048), nn.ReLU(), nn.Linear(2048, 2048), nn.Linear(2048, 10)
+    )
+    return {
+        "cnn": Workload(build("cnn", **settings), (3, 32, 32)),
+        "resnet18": Workload(build("resnet18", **settings), (3, 32, 32)),
+        # Not a goal: almost no activations, so nothing hides the copies.
+        "wide_mlp": Workload(wide, (3, 32, 32)),
+        "small_cnn": Workload(build("cnn", scale=0.125, **settings), (3, 32, 32)),
+    }
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    warnings.simplefilter("ignore", rote.RoteWarning)  # one batch over and over is memorized
+    results: dict[str, dict[str, float]] = {}
+    for name, work in networks().items():
+        results[name] = time_ratios(work) | memory_ratios(work)
+        if name == "small_cnn":
+            results[name]["epoch_with_probe_over_without"] = epoch_ratio(work)
+        print(name, json.dumps({key: round(value, 4) for key, value in results[name].items()}))
+    report = {
+        "command": " ".join(["python", *sys.argv]),
+        "batch": BATCH,
+        "rounds": ROUNDS,
+        "torch": torch.__version__,
+        "machine": platform.platform(),
+        "goals": GOALS,
+        "results": results,
+    }
+    path = Path(__file__).with_suffix(".json")
+    path.write_text(json.dumps(report, indent=2) + "\n")
+    missed = [
+        f"{name}: {key} = {results[name][key]:.3f}, goal {goal}"
+        for name in ("cnn", "resnet18")
+        for key, goal in GOALS.items()
+        if results[name][key] > goal
+    ]
+    print("missed: " + "; ".join(missed) if missed else "all goals met")
+
+
+if __name__ == "__main__":
+    main()

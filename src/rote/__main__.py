@@ -1,0 +1,5 @@
+"""`python -m rote` is `rote`."""
+
+from rote.cli.main import main
+
+main()

@@ -1,0 +1,44 @@
+"""The `rote` command: collects the commands, and turns errors into one clear line."""
+
+import sys
+from typing import Annotated
+
+import typer
+
+from rote.cli import theory
+from rote.errors import InputError, RoteError
+from rote.version import __version__
+
+app = typer.Typer(
+    name="rote",
+    help="Know when a network is memorizing its label noise, without one clean label.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.add_typer(theory.app, name="theory")
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"rote {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def rote(
+    _version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version."),
+    ] = False,
+) -> None:
+    """Know when a network is memorizing its label noise, without one clean label."""
+
+
+def main() -> None:
+    """Run the command line; exit 0 done, 1 failed, 2 bad usage."""
+    try:
+        app()
+    except RoteError as error:
+        typer.echo(f"Error: {error}", err=True)
+        sys.exit(2 if isinstance(error, InputError) else 1)

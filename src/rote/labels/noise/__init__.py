@@ -1,0 +1,7 @@
+"""Label noise: clean labels in, noisy labels with mask and realised rate out. NumPy only."""
+
+from rote.labels.noise.add import NOISE_MODELS, add_noise
+from rote.labels.noise.class_maps import CLASS_MAPS, ClassMap
+from rote.labels.noise.record import NoisyLabels
+
+__all__ = ["CLASS_MAPS", "NOISE_MODELS", "ClassMap", "NoisyLabels", "add_noise"]

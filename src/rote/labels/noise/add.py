@@ -1,0 +1,137 @@
+"""Noise models by name, and the one way to apply them."""
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rote.errors import InputError
+from rote.labels.noise.asymmetric import asymmetric
+from rote.labels.noise.human import human
+from rote.labels.noise.instance import instance
+from rote.labels.noise.neighbours import pair, trid
+from rote.labels.noise.record import Draw, Labels, NoisyLabels
+from rote.labels.noise.symmetric import symmetric_exclusive, symmetric_inclusive
+from rote.labels.noise.validation import (
+    check_choice,
+    check_labels,
+    check_num_classes,
+    check_rate,
+)
+
+NOISE_MODELS: dict[str, Callable[..., Draw]] = {
+    "symmetric-inclusive": symmetric_inclusive,
+    "symmetric-exclusive": symmetric_exclusive,
+    "pair": pair,
+    "trid": trid,
+    "asymmetric": asymmetric,
+    "instance": instance,
+    "human": human,
+}
+"""Name → function that draws the labels; its keyword arguments are the model's options."""
+
+_SHARED = ("labels", "rate", "num_classes", "generator", "inputs", "table")
+
+
+def add_noise(
+    labels: ArrayLike,
+    *,
+    model: str,
+    rate: float | None,
+    num_classes: int,
+    generator: np.random.Generator,
+    inputs: NDArray[np.generic] | None = None,
+    table: ArrayLike | None = None,
+    **options: Any,  # noqa: ANN401  (whatever the model takes)
+) -> NoisyLabels:
+    """Put noise on clean labels.
+
+    Args:
+        labels: clean labels, integers in one dimension; left as they are.
+        model: a key of ``NOISE_MODELS``.
+        rate: how much noise, from 0 (none) to 1, as the model defines it; None for ``"human"``.
+        num_classes: how many classes.
+        generator: source of every draw; equal states give equal labels.
+        inputs: the inputs, needed by ``"instance"`` and otherwise not read.
+        table: the labels that people gave, for ``"human"`` only.
+        **options: ``class_map``, ``sampling``, ``blocks`` of ``"asymmetric"``; ``input_scale``
+            of ``"instance"``.
+
+    Returns:
+        The noisy labels with mask, realised rate and description.
+
+    Raises:
+        InputError: if an argument does not fit; the generator has then not been drawn from,
+            unless ``inputs`` turn out not to be finite.
+
+    Example:
+        >>> noisy = add_noise(
+        ...     np.arange(10).repeat(10),
+        ...     model="symmetric-exclusive",
+        ...     rate=0.4,
+        ...     num_classes=10,
+        ...     generator=np.random.default_rng(0),
+        ... )
+        >>> noisy.realised_rate, int(noisy.mask.sum())
+        (0.4, 40)
+    """
+    check_choice("model", model, NOISE_MODELS)
+    num_classes = check_num_classes(num_classes)
+    clean = check_labels("labels", labels, num_classes)
+    if not isinstance(generator, np.random.Generator):
+        raise InputError(
+            f"Expected `generator` to be a numpy.random.Generator, got {type(generator).__name__}."
+        )
+    draw = NOISE_MODELS[model]
+    parameters = inspect.signature(draw).parameters
+    _check_options(model, list(parameters), options)
+    requested = _check_requested_rate(model, rate, "rate" in parameters)
+    if table is not None and "table" not in parameters:
+        raise InputError(f"Expected `table` to be None for model {model!r}, got an array.")
+    shared = {
+        "rate": requested,
+        "num_classes": num_classes,
+        "generator": generator,
+        "inputs": inputs,
+        "table": table,
+    }
+    drawn = draw(clean, **{key: shared[key] for key in shared if key in parameters}, **options)
+    return _record(clean, drawn, model=model, rate=requested, num_classes=num_classes)
+
+
+def _record(
+    clean: Labels, drawn: Draw, *, model: str, rate: float | None, num_classes: int
+) -> NoisyLabels:
+    mask = drawn.labels != clean
+    description = {"model": model, "rate": rate, "num_classes": num_classes, **drawn.settings}
+    return NoisyLabels(
+        labels=drawn.labels,
+        mask=mask,
+        realised_rate=float(mask.mean()),
+        requested_rate=rate,
+        model=model,
+        description=description,
+    )
+
+
+def _check_requested_rate(model: str, rate: float | None, takes_rate: bool) -> float | None:
+    if takes_rate:
+        return check_rate(rate)
+    if rate is not None:
+        raise InputError(
+            f"Expected `rate` to be None for model {model!r}, which takes its labels from a "
+            f"table, got {rate!r}."
+        )
+    return None
+
+
+def _check_options(model: str, parameters: list[str], options: dict[str, Any]) -> None:
+    accepted = [name for name in parameters if name not in _SHARED]
+    for name in options:
+        if not accepted:
+            raise InputError(f"Expected no options for model {model!r}, got {name!r}.")
+        check_choice("options", name, accepted)
+    if "class_map" in accepted and "class_map" not in options:
+        raise InputError(f"Expected `class_map` to be given for model {model!r}, got none.")

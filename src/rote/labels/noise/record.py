@@ -1,0 +1,46 @@
+"""What a noise model returns, and what the caller gets."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Labels: TypeAlias = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Draw:
+    """Labels drawn by one noise model, with the settings that only this model has.
+
+    Args:
+        labels: one label per sample.
+        settings: what was used, as JSON can hold it.
+    """
+
+    labels: Labels
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyLabels:
+    """Labels with noise, and what is known about the noise.
+
+    Args:
+        labels: one noisy label per sample.
+        mask: true where the label differs from the clean one.
+        realised_rate: share of labels that differ, the mean of ``mask``.
+        requested_rate: the rate asked for; None for human labels. Under most models it is not
+            the share of wrong labels.
+        model: name of the noise model.
+        description: model, rate, number of classes and settings, as JSON can hold them. The
+            generator is the caller's, so no seed is in here.
+    """
+
+    labels: Labels
+    mask: NDArray[np.bool_]
+    realised_rate: float
+    requested_rate: float | None
+    model: str
+    description: Mapping[str, Any]

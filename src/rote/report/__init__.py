@@ -1,0 +1,1 @@
+"""Things for eyes: charts and pages. Never imports torch."""

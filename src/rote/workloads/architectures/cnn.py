@@ -1,0 +1,67 @@
+"""The five-layer convolutional network of Nakkiran et al. 2020, used throughout the paper."""
+
+from collections import OrderedDict
+
+from torch import Tensor, nn
+
+from rote.workloads.architectures.layers import conv_relu, halving_max_pool, scaled
+from rote.workloads.architectures.validation import check_count, check_drop_rate, check_flag
+
+
+def cnn(
+    *,
+    num_classes: int,
+    in_channels: int,
+    scale: float = 1.0,
+    width: int = 64,
+    depth: int = 4,
+    dropout: float = 0.0,
+    batch_norm: bool = True,
+) -> nn.Module:
+    """Make 3×3 convolutions of doubling width, global max pooling and one linear layer.
+
+    A 2×2 max pool follows every convolution but the first.
+
+    Args:
+        num_classes: how many outputs.
+        in_channels: channels of the images.
+        scale: multiplies every width.
+        width: channels of the first convolution at scale 1.
+        depth: how many convolutions.
+        dropout: share of pooled features dropped in train mode.
+        batch_norm: batch norm after each convolution, which then has no bias.
+
+    Returns:
+        The network.
+
+    Raises:
+        InputError: if an option is out of range.
+    """
+    check_count("width", width)
+    check_count("depth", depth)
+    check_drop_rate("dropout", dropout)
+    check_flag("batch_norm", batch_norm)
+    layers: list[nn.Module] = []
+    channels = in_channels
+    for index in range(depth):
+        before, channels = channels, scaled(width * 2**index, scale)
+        layers += conv_relu(before, channels, batch_norm=batch_norm)
+        if index > 0:
+            layers.append(halving_max_pool())
+    pool: list[nn.Module] = [_GlobalMaxPool()]
+    if dropout > 0:
+        pool.append(nn.Dropout(dropout))
+    return nn.Sequential(
+        OrderedDict(
+            features=nn.Sequential(*layers),
+            pool=nn.Sequential(*pool),
+            head=nn.Linear(channels, num_classes),
+        )
+    )
+
+
+class _GlobalMaxPool(nn.Module):
+    """The largest value of each channel; unlike ``AdaptiveMaxPool2d``, deterministic on GPUs."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.amax(dim=(2, 3))

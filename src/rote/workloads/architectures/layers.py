@@ -1,0 +1,232 @@
+"""What several families share: scaled widths, normalised convolutions, residual sums, the head."""
+
+import math
+from collections import OrderedDict
+
+import torch
+from torch import Tensor, nn
+
+
+def scaled(width: int, scale: float, *, multiple: int = 1) -> int:
+    """Multiply a width and round to the nearest positive multiple.
+
+    Args:
+        width: channels or units at scale 1.
+        scale: the factor.
+        multiple: the result is divisible by this, as grouped convolutions need.
+
+    Returns:
+        The width at this scale, at least ``multiple``.
+
+    Example:
+        >>> scaled(64, 0.25), scaled(3, 0.1), scaled(56, 0.5, multiple=8)
+        (16, 1, 32)
+    """
+    return multiple * max(1, math.floor(width * scale / multiple + 0.5))
+
+
+def conv_norm(
+    in_channels: int, channels: int, *, kernel: int = 3, stride: int = 1, groups: int = 1
+) -> nn.Sequential:
+    """Make a convolution that keeps the image size at stride 1, and its batch norm.
+
+    Args:
+        in_channels: channels in.
+        channels: channels out.
+        kernel: odd kernel size.
+        stride: stride.
+        groups: groups of the convolution.
+
+    Returns:
+        Convolution without bias, batch norm.
+    """
+    return nn.Sequential(
+        nn.Conv2d(
+            in_channels,
+            channels,
+            kernel,
+            stride=stride,
+            padding=kernel // 2,
+            groups=groups,
+            bias=False,
+        ),
+        nn.BatchNorm2d(channels),
+    )
+
+
+def conv_norm_relu(
+    in_channels: int, channels: int, *, kernel: int = 3, stride: int = 1, groups: int = 1
+) -> nn.Sequential:
+    """Make ``conv_norm`` followed by a ReLU.
+
+    Args:
+        in_channels: channels in.
+        channels: channels out.
+        kernel: odd kernel size.
+        stride: stride.
+        groups: groups of the convolution.
+
+    Returns:
+        Convolution without bias, batch norm, ReLU.
+    """
+    body = conv_norm(in_channels, channels, kernel=kernel, stride=stride, groups=groups)
+    return body.append(nn.ReLU())
+
+
+def conv_relu(
+    in_channels: int, channels: int, *, kernel: int = 3, batch_norm: bool
+) -> list[nn.Module]:
+    """Make a convolution and a ReLU for a network that is known both with and without batch norm.
+
+    Args:
+        in_channels: channels in.
+        channels: channels out.
+        kernel: odd kernel size.
+        batch_norm: batch norm between them; the convolution then has no bias.
+
+    Returns:
+        Convolution, (batch norm,) ReLU.
+    """
+    convolution = nn.Conv2d(in_channels, channels, kernel, padding=kernel // 2, bias=not batch_norm)
+    norm = [nn.BatchNorm2d(channels)] if batch_norm else []
+    return [convolution, *norm, nn.ReLU()]
+
+
+def halving_max_pool() -> nn.MaxPool2d:
+    """Make a 2×2 max pool that leaves a single pixel as it is.
+
+    Rounding up instead of down changes nothing for even sizes.
+
+    Returns:
+        The pool.
+    """
+    return nn.MaxPool2d(2, ceil_mode=True)
+
+
+def overlapping_max_pool() -> nn.MaxPool2d:
+    """Make a 3×3 max pool of stride 2 that leaves a single pixel as it is.
+
+    Returns:
+        The pool.
+    """
+    return nn.MaxPool2d(3, stride=2, padding=1)
+
+
+class Residual(nn.Module):
+    """``after(body(x) + shortcut(x))``.
+
+    Args:
+        body: the branch with the weights.
+        shortcut: the other branch.
+        after: applied to the sum.
+    """
+
+    def __init__(self, body: nn.Module, *, shortcut: nn.Module, after: nn.Module) -> None:
+        super().__init__()
+        self.body = body
+        self.shortcut = shortcut
+        self.after = after
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Add the branches."""
+        out: Tensor = self.after(self.body(x) + self.shortcut(x))
+        return out
+
+
+def projection(in_channels: int, channels: int, *, stride: int) -> nn.Module:
+    """Make the shortcut of a residual block: nothing if the shape stays, else 1×1 and batch norm.
+
+    Args:
+        in_channels: channels in.
+        channels: channels out.
+        stride: stride of the block.
+
+    Returns:
+        The shortcut.
+    """
+    if stride == 1 and in_channels == channels:
+        return nn.Identity()
+    return conv_norm(in_channels, channels, kernel=1, stride=stride)
+
+
+class SqueezeExcite(nn.Module):
+    """Weigh each channel by a gate computed from all channel means (Hu et al. 2018).
+
+    Args:
+        channels: channels in and out.
+        hidden: width of the gate's hidden layer.
+        activation: between the gate's two layers.
+    """
+
+    def __init__(self, channels: int, hidden: int, *, activation: nn.Module) -> None:
+        super().__init__()
+        self.gate = nn.Sequential(
+            nn.AdaptiveAvgPool2d(1),
+            nn.Conv2d(channels, hidden, 1),
+            activation,
+            nn.Conv2d(hidden, channels, 1),
+            nn.Sigmoid(),
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Multiply each channel by its gate."""
+        gated: Tensor = x * self.gate(x)
+        return gated
+
+
+class Branches(nn.Module):
+    """Concatenate the channels of several branches over the same input.
+
+    Args:
+        *branches: modules that keep the image size.
+    """
+
+    def __init__(self, *branches: nn.Module) -> None:
+        super().__init__()
+        self.branches = nn.ModuleList(branches)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Run every branch."""
+        return torch.cat([branch(x) for branch in self.branches], dim=1)
+
+
+def image_classifier(
+    features: list[nn.Module], *, channels: int, num_classes: int, dropout: float = 0.0
+) -> nn.Sequential:
+    """Put global average pooling and one linear layer, ``head``, behind a feature extractor.
+
+    Args:
+        features: layers from images to feature maps, in order.
+        channels: channels of the last feature map.
+        num_classes: how many outputs.
+        dropout: share of pooled features dropped in train mode.
+
+    Returns:
+        The network; its logits come from ``head``.
+    """
+    pool: list[nn.Module] = [nn.AdaptiveAvgPool2d(1), nn.Flatten()]
+    if dropout > 0:
+        pool.append(nn.Dropout(dropout))
+    return nn.Sequential(
+        OrderedDict(
+            features=nn.Sequential(*features),
+            pool=nn.Sequential(*pool),
+            head=nn.Linear(channels, num_classes),
+        )
+    )
+
+
+def initialise_for_relu(network: nn.Module) -> None:
+    """Redraw convolutions and linear layers as He et al. 2015 and zero their biases, in place.
+
+    Torch's default shrinks the signal about sixfold per ReLU layer, which deep networks without
+    batch norm do not survive.
+
+    Args:
+        network: what to redraw, from torch's global generator.
+    """
+    for layer in network.modules():
+        if isinstance(layer, nn.Conv2d | nn.Linear):
+            nn.init.kaiming_uniform_(layer.weight, nonlinearity="relu")
+            if layer.bias is not None:
+                nn.init.zeros_(layer.bias)

@@ -1,0 +1,180 @@
+"""Architectures by name, and ``package.module:factory`` for a user's own."""
+
+import importlib
+import inspect
+from collections.abc import Callable
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from rote.errors import InputError
+from rote.workloads.architectures.validation import check_count, check_scale
+
+if TYPE_CHECKING:
+    from torch import nn
+
+Factory: TypeAlias = "Callable[..., nn.Module]"
+
+_HERE = "rote.workloads.architectures"
+
+# Addresses, not functions, so that listing the names does not import torch.
+ARCHITECTURES: dict[str, str] = {
+    "alexnet": f"{_HERE}.alexnet:alexnet",
+    "cnn": f"{_HERE}.cnn:cnn",
+    "densenet121": f"{_HERE}.densenet:densenet121",
+    "dla": f"{_HERE}.dla:dla",
+    "efficientnet_b0": f"{_HERE}.efficientnet:efficientnet_b0",
+    "googlenet": f"{_HERE}.googlenet:googlenet",
+    "mlp": f"{_HERE}.mlp:mlp",
+    "mobilenet": f"{_HERE}.mobilenet:mobilenet",
+    "mobilenet_v2": f"{_HERE}.mobilenet_v2:mobilenet_v2",
+    "preact_resnet18": f"{_HERE}.preact_resnet:preact_resnet18",
+    "regnetx_200mf": f"{_HERE}.regnet:regnetx_200mf",
+    "resnet18": f"{_HERE}.resnet:resnet18",
+    "resnet34": f"{_HERE}.resnet:resnet34",
+    "resnet50": f"{_HERE}.resnet:resnet50",
+    "resnext29_2x64d": f"{_HERE}.resnext:resnext29_2x64d",
+    "senet18": f"{_HERE}.senet:senet18",
+    "shufflenet_v2": f"{_HERE}.shufflenet_v2:shufflenet_v2",
+    "squeezenet": f"{_HERE}.squeezenet:squeezenet",
+    "vgg11": f"{_HERE}.vgg:vgg11",
+    "vgg13": f"{_HERE}.vgg:vgg13",
+    "vgg16": f"{_HERE}.vgg:vgg16",
+    "vgg19": f"{_HERE}.vgg:vgg19",
+}
+"""Name → address of the factory, in the form a user gives for their own."""
+
+
+def build(
+    name: str,
+    *,
+    num_classes: int,
+    in_channels: int,
+    image_size: int,
+    scale: float = 1.0,
+    **options: Any,  # noqa: ANN401  (whatever the factory takes)
+) -> "nn.Module":
+    """Make a network with weights drawn from torch's global generator.
+
+    The factory is called with those of the four shape arguments that it names, and all options.
+
+    Args:
+        name: a key of ``ARCHITECTURES``, or ``package.module:factory``.
+        num_classes: how many classes, the number of outputs.
+        in_channels: channels of the input images.
+        image_size: height and width of the input images; from 8 to 64 is tested.
+        scale: multiplies the channels and hidden units of every layer.
+        **options: further keyword arguments of the factory.
+
+    Returns:
+        The network, on torch's default device, in train mode.
+
+    Raises:
+        InputError: if the name, a number or an option does not fit, or a user's factory cannot be
+            imported, called, or returns something else than a module.
+
+    Example:
+        >>> model = build("cnn", num_classes=10, in_channels=1, image_size=8, scale=0.25, width=16)
+        >>> model.head
+        Linear(in_features=32, out_features=10, bias=True)
+    """
+    factory = _resolve(name)
+    check_count("num_classes", num_classes, least=2)
+    check_count("in_channels", in_channels)
+    check_count("image_size", image_size)
+    check_scale(scale)
+    shape = {
+        "num_classes": num_classes,
+        "in_channels": in_channels,
+        "image_size": image_size,
+        "scale": scale,
+    }
+    return _checked_module(name, factory(**_arguments(name, factory, shape, options)))
+
+
+def _resolve(name: str) -> Factory:
+    if isinstance(name, str) and (name in ARCHITECTURES or ":" in name):
+        return _load(ARCHITECTURES.get(name, name))
+    raise InputError(
+        f"Expected `architecture` to be one of {', '.join(ARCHITECTURES)}, "
+        f"or 'package.module:factory', got {name!r}.{_did_you_mean(name, list(ARCHITECTURES))}"
+    )
+
+
+def _load(address: str) -> Factory:
+    module_name, _, attribute = address.partition(":")
+    if not module_name or not attribute:
+        raise InputError(
+            f"Expected `architecture` to read 'package.module:factory', got {address!r}."
+        )
+    try:
+        module = importlib.import_module(module_name)
+    except ImportError as error:
+        raise InputError(
+            f"Expected the module of architecture {address!r} to be importable, got: {error}. "
+            "Install it, or put its folder on PYTHONPATH."
+        ) from error
+    factory = getattr(module, attribute, None)
+    if not callable(factory):
+        found = "nothing of that name" if factory is None else repr(factory)
+        raise InputError(
+            f"Expected {attribute!r} in module {module_name!r} to be a callable, got {found}."
+        )
+    return factory  # type: ignore[no-any-return]
+
+
+def _arguments(
+    name: str, factory: Factory, shape: dict[str, Any], options: dict[str, Any]
+) -> dict[str, Any]:
+    try:
+        signature = inspect.signature(factory)
+    except ValueError:  # some callables written in C have none
+        return shape | options
+    named = [
+        parameter.name
+        for parameter in signature.parameters.values()
+        if parameter.kind in (parameter.KEYWORD_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+    ]
+    takes_any = any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values())
+    if not takes_any:
+        _check_options(name, [option for option in named if option not in shape], options)
+        if "scale" not in named and shape["scale"] != 1:
+            raise InputError(
+                f"Expected `scale` to be 1 for {name!r}, whose factory takes no `scale`, "
+                f"got {shape['scale']!r}."
+            )
+    arguments = {key: shape[key] for key in shape if takes_any or key in named} | options
+    try:
+        signature.bind(**arguments)
+    except TypeError as error:
+        raise InputError(
+            f"Expected {name!r} to be callable with {', '.join(arguments) or 'nothing'}, "
+            f"got: {error}."
+        ) from error
+    return arguments
+
+
+def _check_options(name: str, accepted: list[str], options: dict[str, Any]) -> None:
+    unknown = next((option for option in options if option not in accepted), None)
+    if unknown is None:
+        return
+    listed = f"one of {', '.join(accepted)}" if accepted else "left out, as it takes none"
+    raise InputError(
+        f"Expected options of architecture {name!r} to be {listed}, "
+        f"got {unknown!r}.{_did_you_mean(unknown, accepted)}"
+    )
+
+
+def _checked_module(name: str, made: object) -> "nn.Module":
+    from torch import nn  # here, so that this file loads without torch
+
+    if not isinstance(made, nn.Module):
+        raise InputError(
+            f"Expected architecture {name!r} to return a torch.nn.Module, "
+            f"got {type(made).__name__}."
+        )
+    return made
+
+
+def _did_you_mean(given: object, known: list[str]) -> str:
+    close = get_close_matches(str(given).lower(), known, n=1)
+    return f" Did you mean {close[0]!r}?" if close else ""

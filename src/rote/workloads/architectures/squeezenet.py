@@ -1,0 +1,75 @@
+"""SqueezeNet 1.1 (Iandola et al. 2016) with a stem of stride 1 and no stem pooling."""
+
+from torch import nn
+
+from rote.workloads.architectures.layers import (
+    Branches,
+    conv_relu,
+    image_classifier,
+    initialise_for_relu,
+    overlapping_max_pool,
+    scaled,
+)
+from rote.workloads.architectures.validation import check_drop_rate, check_flag
+
+_STEM_WIDTH = 64
+_STAGES = (
+    ((16, 64), (16, 64)),
+    ((32, 128), (32, 128)),
+    ((48, 192), (48, 192), (64, 256), (64, 256)),
+)
+"""Squeezed width and width of each of the two expanding branches, per fire module."""
+
+
+def squeezenet(
+    *,
+    num_classes: int,
+    in_channels: int,
+    scale: float = 1.0,
+    dropout: float = 0.5,
+    batch_norm: bool = True,
+) -> nn.Module:
+    """Make SqueezeNet.
+
+    The last 1×1 convolution is applied after the average, which is the same function, and without
+    the ReLU of the original, so that logits can be negative.
+
+    Args:
+        num_classes: how many outputs.
+        in_channels: channels of the images.
+        scale: multiplies every width.
+        dropout: share of pooled features dropped in train mode.
+        batch_norm: batch norm after each convolution, without which the network does not start
+            to learn at the paper's learning rates; the original has none.
+
+    Returns:
+        The network.
+
+    Raises:
+        InputError: if an option is out of range.
+    """
+    check_drop_rate("dropout", dropout)
+    check_flag("batch_norm", batch_norm)
+    channels = scaled(_STEM_WIDTH, scale)
+    layers: list[nn.Module] = conv_relu(in_channels, channels, batch_norm=batch_norm)
+    for index, stage in enumerate(_STAGES):
+        if index > 0:
+            layers.append(overlapping_max_pool())
+        for squeezed, expanded in stage:
+            width = scaled(expanded, scale)
+            layers.append(_fire(channels, scaled(squeezed, scale), width, batch_norm))
+            channels = 2 * width
+    network = image_classifier(layers, channels=channels, num_classes=num_classes, dropout=dropout)
+    if not batch_norm:
+        initialise_for_relu(network)
+    return network
+
+
+def _fire(in_channels: int, squeezed: int, expanded: int, batch_norm: bool) -> nn.Sequential:
+    return nn.Sequential(
+        *conv_relu(in_channels, squeezed, kernel=1, batch_norm=batch_norm),
+        Branches(
+            nn.Sequential(*conv_relu(squeezed, expanded, kernel=1, batch_norm=batch_norm)),
+            nn.Sequential(*conv_relu(squeezed, expanded, batch_norm=batch_norm)),
+        ),
+    )
