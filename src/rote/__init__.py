@@ -14,7 +14,10 @@ if TYPE_CHECKING:
     from rote import theory as theory
     from rote.probe import PlainStep as PlainStep
     from rote.probe import ProbePolicy as ProbePolicy
+    from rote.probe import Resistance as Resistance
+    from rote.probe import resistance as resistance
     from rote.records import Reading as Reading
+    from rote.selection import select as select
     from rote.snapshot import preserved as preserved
     from rote.tracking import Tracker as Tracker
     from rote.tracking import track as track
@@ -27,10 +30,15 @@ _HOMES = {
     # how the probe steps
     "ProbePolicy": "rote.probe",
     "PlainStep": "rote.probe",
+    # one sample at a time
+    "resistance": "rote.probe",
+    "Resistance": "rote.probe",
+    # choosing
+    "select": "rote.selection",
     # leaving no trace
     "preserved": "rote.snapshot",
 }
-_ROOMS = ("labels", "snapshot", "store", "probe", "theory", "tracking")
+_ROOMS = ("labels", "snapshot", "store", "probe", "selection", "theory", "tracking", "workloads")
 
 __all__ = [
     "InputError",
@@ -38,12 +46,15 @@ __all__ = [
     "PlainStep",
     "ProbePolicy",
     "Reading",
+    "Resistance",
     "RoteError",
     "RoteWarning",
     "Tracker",
     "__version__",
     "labels",
     "preserved",
+    "resistance",
+    "select",
     "theory",
     "track",
 ]

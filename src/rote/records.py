@@ -30,8 +30,10 @@ class Reading:
         susceptibility_plain_relative: the mean of drop_plain / loss_before so far.
         validation_accuracy: the share of the pool whose given, possibly noisy label is predicted.
         seconds: how long the probe took.
-        flags: what is odd about it: ``non_finite`` (left out of the means), ``exploding``,
-            ``dominated`` and ``dominated_plain`` (one reading makes up most of the mean).
+        flags: what is odd about it: ``non_finite`` (left out of the mean), ``exploding`` (a drop
+            of more than ten times the loss of a uniform guess), ``dominated`` (of three readings
+            or more, a large one makes up more than half of the mean); with ``_plain`` behind it,
+            of the plain step.
         metrics: whatever else the caller measured; also readable as attributes.
         predictions: the predicted class of each sample of the pool.
     """

@@ -329,3 +329,145 @@ def test_many_classes_get_wider_integers(tmp_path: Path) -> None:
     assert rows is not None
     assert rows.tolist() == [[0, 256, 999]]
     assert (tmp_path / "run" / "predictions.bin").stat().st_size == 6
+
+
+FRAGMENT = b'{"schema":1,"kind":"rea'
+
+
+@pytest.mark.parametrize("fragments", [1, 2, 3])
+@pytest.mark.parametrize("whole_lines", [0, 2])
+def test_kills_in_a_row_can_be_resumed(tmp_path: Path, whole_lines: int, fragments: int) -> None:
+    """A kill during the first line, and kills during the resumes after it."""
+    run = Run(save_to=tmp_path / "run")
+    run.epochs(1, whole_lines)
+    run.tracker.close()
+    journal = tmp_path / "run" / "journal.jsonl"
+    with journal.open("ab") as file:
+        file.write(b"\n".join([FRAGMENT] * fragments))
+    with pytest.warns(TornJournalWarning):
+        again = Run(save_to=tmp_path / "run", resume=True)
+    again.epochs(whole_lines + 1, 3)
+    again.tracker.close()
+    with pytest.warns(TornJournalWarning):
+        record = read_run(tmp_path / "run")
+    assert [reading.step for reading in record.readings] == [1, 2, 3]
+
+
+FULL_DISK = """
+import resource, signal, sys
+from pathlib import Path
+from rote.records import Reading
+from rote.store import RunDirectory, read_run
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+path = Path(sys.argv[1])
+run = RunDirectory.create(path, {"num_classes": 3})
+def reading(step): return Reading(step, 2.5, 2.25, 0.25, 0.25, 0.1)
+run.append(reading(1), 0)
+size = (path / "journal.jsonl").stat().st_size
+soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+resource.setrlimit(resource.RLIMIT_FSIZE, (size + 20, hard))
+try:
+    run.append(reading(2), 1)
+except OSError as error:
+    print(type(error).__name__)
+resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+run.append(reading(2), 1)
+print([entry.step for entry in read_run(path).readings])
+"""
+
+
+def test_a_full_disk_loses_only_what_did_not_fit(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", FULL_DISK, str(tmp_path / "run")],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.splitlines() == ["OSError", "[1, 2]"]
+
+
+def test_what_a_kill_at_the_very_start_leaves_is_no_run(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "writer.lock").write_text("process 1 on nowhere")
+    (tmp_path / "run" / "run.draft").write_text("{")
+    Run(save_to=tmp_path / "run").tracker.close()
+    assert read_run(tmp_path / "run").readings == ()
+
+
+def test_odd_settings_can_be_described(tmp_path: Path) -> None:
+    model = torch.nn.Linear(2, 3)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    optimizer.defaults["limit"] = math.inf
+    rote.track(
+        model,
+        optimizer,
+        inputs=torch.ones(4, 2),
+        num_classes=3,
+        name=Path("named"),  # type: ignore[arg-type]
+        save_to=tmp_path / "run",
+        policy=rote.ProbePolicy(plain=rote.PlainStep(np.float32(0.5))),  # type: ignore[arg-type]
+    )
+    description = read_run(tmp_path / "run").description
+    assert description["optimizer"]["settings"]["limit"] == "inf"
+    assert description["name"] == "named"
+
+
+FORKED = """
+import os, sys
+from pathlib import Path
+from rote.errors import RunLockedError
+from rote.records import Reading
+from rote.store import RunDirectory
+path = Path(sys.argv[1])
+run = RunDirectory.create(path, {"num_classes": 3})
+child = os.fork()
+if child == 0:
+    try:
+        run.append(Reading(1, 2.5, 2.25, 0.25, 0.25, 0.1), 0)
+    except RunLockedError as error:
+        os._exit(0 if "forked off it" in str(error) else 1)
+    os._exit(2)
+_, status = os.waitpid(child, 0)
+print(os.waitstatus_to_exitcode(status))
+"""
+
+
+def test_a_forked_child_cannot_write(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", FORKED, str(tmp_path / "run")],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == "0"
+    assert read_run(tmp_path / "run").readings == ()
+
+
+def test_a_failed_resume_leaves_the_run_free(tmp_path: Path) -> None:
+    run = Run(save_to=tmp_path / "run")
+    run.epochs(1, 2)
+    run.tracker.close()
+    rows = tmp_path / "run" / "predictions.bin"
+    whole = rows.read_bytes()
+    rows.write_bytes(whole[:10])
+    for _ in range(2):
+        with pytest.raises(CorruptRunError, match="to hold predictions for 2 readings, got 0"):
+            Run(save_to=tmp_path / "run", resume=True)
+    rows.write_bytes(whole)
+    Run(save_to=tmp_path / "run", resume=True).tracker.close()
+
+
+def test_a_line_that_is_no_reading_is_an_error(tmp_path: Path) -> None:
+    run = new_run(tmp_path / "run")
+    run.close()
+    with (tmp_path / "run" / "journal.jsonl").open("a") as journal:
+        journal.write('{"schema":1,"kind":"reading","step":"x"}\n')
+    with pytest.raises(CorruptRunError, match="to hold readings, got: Expected a reading to have"):
+        read_run(tmp_path / "run")
+
+
+def test_verifying_a_resumed_run_is_allowed(tmp_path: Path) -> None:
+    Run(save_to=tmp_path / "run").tracker.close()
+    Run(
+        rote.ProbePolicy(batch=8, verify=True), save_to=tmp_path / "run", resume=True
+    ).tracker.close()

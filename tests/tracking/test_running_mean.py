@@ -48,7 +48,9 @@ def test_a_resumed_mean_goes_on_exactly(drops: list[float], cut: int) -> None:
     [
         ([9e4, 0.1, 0.1, 0.1, 0.1], True),
         ([-9e4, 0.1, 0.1, 0.1, 0.1], True),
-        ([9e4, 0.1, 0.1], False),  # with so few, it cannot be otherwise
+        ([9e4, 0.1, 0.1], True),
+        ([5.0, 4.0, -4.0, -4.0, 0.5], True),
+        ([9e4, 0.1], False),  # with so few, it cannot be otherwise
         ([4.0, 1.0, 1.0, 1.0, 1.0], False),  # exactly half
         ([0.3, 0.2, 0.2, 0.2, 0.2], False),
     ],

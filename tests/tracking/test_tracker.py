@@ -285,10 +285,12 @@ def test_metrics_are_numbers_under_free_names() -> None:
     assert reading.train_accuracy == 0.5
     with pytest.raises(AttributeError, match="no attribute 'test_accuracy'"):
         _ = reading.test_accuracy
-    with pytest.raises(InputError, match="name to be free, got `drop`"):
-        run.tracker.probe(drop=1.0)
-    with pytest.raises(InputError, match="Expected metric `note` to be a number, got 'high'"):
-        run.tracker.probe(note="high")  # type: ignore[arg-type]
+    for name in ("drop", "run", "row"):
+        with pytest.raises(InputError, match=f"name to be free, got `{name}`"):
+            run.tracker.probe(**{name: 1.0})
+    for value in ("high", "0.25", [1.0, 2.0], 10**400):
+        with pytest.raises(InputError, match="Expected metric `note` to be a number, got "):
+            run.tracker.probe(note=value)  # type: ignore[arg-type]
     assert len(run.tracker.readings) == 1
     with pytest.raises(AttributeError, match="cannot assign"):
         reading.step = 3  # type: ignore[misc]
@@ -299,6 +301,17 @@ def test_foreign_states_are_refused_by_name() -> None:
     state = run.tracker.state_dict()
     with pytest.raises(StateError, match=r"missing keys \['means'\]"):
         run.tracker.load_state_dict({k: v for k, v in state.items() if k != "means"})
+    readings = list(run.tracker.readings)
+    broken = state | {"means": {"susceptibility": {}}}
+    with pytest.raises(StateError, match="Expected the state of a running mean"):
+        run.tracker.load_state_dict(broken)
+    assert run.tracker.readings == readings
+    with pytest.raises(StateError, match="got NoneType with missing keys"):
+        run.tracker.load_state_dict(None)  # type: ignore[arg-type]
+    with pytest.raises(StateError, match="for num_classes = 4, got 9"):
+        run.tracker.load_state_dict(state | {"num_classes": 9})
+    with pytest.raises(StateError, match=r"labels of shape \(8,\), got \(6,\)"):
+        run.tracker.load_state_dict(Run(rote.ProbePolicy(batch=6)).tracker.state_dict())
     with pytest.raises(StateError, match="of version 1, got 99"):
         run.tracker.load_state_dict(state | {"version": 99})
     with pytest.raises(StateError, match="Expected `inputs` to be those that the state was saved"):
@@ -314,6 +327,12 @@ def frozen_model() -> dict[str, Any]:
     model, optimizer = make_linear()
     model.requires_grad_(False)
     return {"model": model, "optimizer": optimizer}
+
+
+def frozen_optimizer() -> dict[str, Any]:
+    model, _ = make_linear()
+    model.weight.requires_grad_(False)
+    return {"model": model, "optimizer": torch.optim.SGD([model.weight], lr=0.1)}
 
 
 BAD_INPUT: dict[str, tuple[Callable[[], dict[str, Any]], str]] = {
@@ -338,12 +357,45 @@ BAD_INPUT: dict[str, tuple[Callable[[], dict[str, Any]], str]] = {
     ),
     "few labels": (
         lambda: {"labels": torch.zeros(4, dtype=torch.long)},
-        "one label per sample .6 in the probe batch, 6 in all., got 4",
+        "one label per sample .6., got 4",
     ),
     "no labels": (
         lambda: {"labels": lambda generator: [0] * 6},
         "Expected `labels` to be a tensor",
     ),
+    "half a label": (
+        lambda: {"given_labels": torch.full((6,), 0.7)},
+        "`given_labels` to be classes from 0 to 2, got 0.69",
+    ),
+    "column of labels": (
+        lambda: {"given_labels": torch.zeros(6, 1)},
+        r"shape \(6,\), got shape \(6, 1\)",
+    ),
+    "float labels": (
+        lambda: {"labels": torch.ones(6)},
+        "Expected `labels` to be integers, one class per sample, .* got torch.float32",
+    ),
+    "ignored labels": (
+        lambda: {"labels": torch.full((6,), -100)},
+        "Expected `labels` to be classes .*, got nothing but ignored ones",
+    ),
+    "wrong width": (
+        lambda: {"inputs": torch.ones(6, 5)},
+        "to go together, got RuntimeError in a trial: mat1 and mat2 shapes cannot be multiplied",
+    ),
+    "wrong type": (
+        lambda: {"inputs": torch.ones(6, 4, dtype=torch.float64)},
+        "to go together, got RuntimeError in a trial",
+    ),
+    "frozen optimizer": (frozen_optimizer, "that requires gradients, got 1, all frozen"),
+    "no path": (lambda: {"save_to": 5}, "Expected `save_to` to be a path, got 5"),
+    "constant loss": (
+        lambda: {"loss_fn": lambda o, y: cross_entropy(o.detach(), y)},
+        "to depend on parameters that require gradients, got a constant",
+    ),
+    "label list": (lambda: {"labels": [0] * 6}, "Expected `labels` to be a tensor .*, got list"),
+    "numpy": (lambda: {"inputs": np.ones((6, 4))}, "got ndarray without .* torch.as_tensor"),
+    "half a class": (lambda: {"num_classes": 2.5}, "`num_classes` to be an integer, got 2.5"),
     "soft labels": (lambda: {"labels": torch.full((6, 3), 2.0)}, "numbers from 0 to 1"),
     "other width": (
         lambda: {"num_classes": 5},
@@ -370,7 +422,7 @@ BAD_INPUT: dict[str, tuple[Callable[[], dict[str, Any]], str]] = {
     ),
     "few given labels": (
         lambda: {"given_labels": torch.zeros(4)},
-        "`given_labels` to be a tensor with one label per sample of `inputs` .6., got 4",
+        r"one label per sample of `inputs`, shape \(6,\), got shape \(4,\)",
     ),
     "wide given labels": (
         lambda: {"given_labels": torch.full((6,), 9)},
@@ -410,8 +462,64 @@ def test_bad_policies_are_refused() -> None:
         rote.ProbePolicy(every=0)
     with pytest.raises(InputError, match="Expected `batch` to be a positive integer, got 1.5"):
         rote.ProbePolicy(batch=1.5)  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="Expected `lr` to be a positive number, got -1"):
-        rote.PlainStep(lr=-1)
+    for lr in (-1, "0.1", math.inf, None):
+        with pytest.raises(InputError, match="Expected `lr` to be a positive number, got "):
+            rote.PlainStep(lr=lr)  # type: ignore[arg-type]
+    assert rote.ProbePolicy(batch=np.int64(3), every=np.int64(2)).batch == 3  # type: ignore[arg-type]
+
+
+def test_a_failed_probe_draws_nothing() -> None:
+    class Failing(nn.Linear):
+        fails = False
+
+        def forward(self, x: Tensor) -> Tensor:
+            if self.fails:
+                raise RuntimeError("down")
+            return super().forward(x)
+
+    def readings(fail: bool) -> list[float]:
+        torch.manual_seed(0)
+        model = Failing(4, 3)
+        tracker = rote.track(
+            model,
+            torch.optim.SGD(model.parameters(), lr=0.1),
+            inputs=torch.randn(9, 4, generator=torch.Generator().manual_seed(1)),
+            num_classes=3,
+            policy=rote.ProbePolicy(batch=5, resample=True),
+        )
+        tracker.probe()
+        model.fails = fail
+        if fail:
+            with pytest.raises(RuntimeError, match="down"):
+                tracker.probe()
+        model.fails = False
+        tracker.probe()
+        return [reading.drop for reading in tracker.readings]
+
+    assert readings(fail=True) == readings(fail=False)
+
+
+def test_only_the_step_that_fails_is_flagged() -> None:
+    model, optimizer = make_linear()
+    tracker = rote.track(
+        model,
+        optimizer,
+        inputs=torch.ones(6, 4),
+        num_classes=3,
+        policy=rote.ProbePolicy(plain=rote.PlainStep(1e38)),
+    )
+    with pytest.warns(NonFiniteReadingWarning, match="left out of the plain ζ"):
+        reading = tracker.probe()
+    assert reading is not None
+    assert reading.flags == ("non_finite_plain",)
+    assert math.isfinite(reading.susceptibility)
+
+
+def test_tied_labels_must_cover_every_sample_that_may_be_drawn() -> None:
+    never = rote.labels.NeverGiven(GIVEN[:8], CLASSES)
+    with pytest.raises(InputError, match="one label per sample .20., got 8"):
+        Run(POLICIES["resampled"], labels=never)
+    Run(POLICIES["resampled"], labels=rote.labels.NeverGiven(GIVEN, CLASSES)).tracker.probe()
 
 
 def test_given_labels_need_fixed_inputs() -> None:

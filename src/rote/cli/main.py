@@ -5,7 +5,11 @@ from typing import Annotated
 
 import typer
 
-from rote.cli import theory
+from rote.cli import data, theory
+from rote.cli.demo import demo
+from rote.cli.doctor import doctor
+from rote.cli.select import select
+from rote.cli.train import train
 from rote.errors import InputError, RoteError
 from rote.version import __version__
 
@@ -16,6 +20,9 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+for command in (demo, train, select, doctor):
+    app.command()(command)
+app.add_typer(data.app, name="data")
 app.add_typer(theory.app, name="theory")
 
 

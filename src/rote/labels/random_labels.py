@@ -40,7 +40,9 @@ class Uniform:
 
     def __call__(self, generator: torch.Generator) -> Tensor:
         """Draw ``size`` labels."""
-        return torch.randint(self.num_classes, (self.size,), generator=generator)
+        return torch.randint(
+            self.num_classes, (self.size,), generator=generator, device=generator.device
+        )
 
 
 @dataclass(frozen=True)
@@ -54,14 +56,13 @@ class Marginal:
     given: Tensor
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "given", torch.as_tensor(self.given))
         _check_given(self.given)
 
     def __call__(self, generator: torch.Generator) -> Tensor:
         """Draw one label per given label."""
-        counts = torch.bincount(self.given.cpu())
-        return torch.multinomial(
-            counts.double(), len(self.given), replacement=True, generator=generator
-        )
+        counts = torch.bincount(self.given).double().to(generator.device)
+        return torch.multinomial(counts, len(self.given), replacement=True, generator=generator)
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,7 @@ class NeverGiven:
     num_classes: int
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "given", torch.as_tensor(self.given))
         _check_given(self.given)
         _check_count("num_classes", self.num_classes, least=2)
         if int(self.given.max()) >= self.num_classes:
@@ -87,9 +89,11 @@ class NeverGiven:
 
     def __call__(self, generator: torch.Generator) -> Tensor:
         """Draw one label per given label, never the same."""
-        given = self.given.cpu()
+        given = self.given.to(generator.device)
         # A shift by 1 … c−1 around the circle of classes reaches every other class once.
-        shift = torch.randint(1, self.num_classes, given.shape, generator=generator)
+        shift = torch.randint(
+            1, self.num_classes, given.shape, generator=generator, device=generator.device
+        )
         return (given + shift) % self.num_classes
 
 
@@ -119,7 +123,8 @@ class MultiLabel:
     def __call__(self, generator: torch.Generator) -> Tensor:
         """Draw a matrix of zeros and ones, shape (size, num_classes)."""
         shape = (self.size, self.num_classes)
-        return (torch.rand(shape, generator=generator) < self.probability).float()
+        drawn = torch.rand(shape, generator=generator, device=generator.device)
+        return (drawn < self.probability).float()
 
 
 @dataclass(frozen=True)
@@ -138,6 +143,7 @@ class PerToken:
     ignore_index: int = IGNORE_INDEX
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "given", torch.as_tensor(self.given))
         _check_count("num_classes", self.num_classes, least=2)
         if self.given.dim() < 2:
             raise InputError(
@@ -152,8 +158,10 @@ class PerToken:
 
     def __call__(self, generator: torch.Generator) -> Tensor:
         """Draw labels of the shape of ``given``."""
-        given = self.given.cpu()
-        drawn = torch.randint(self.num_classes, given.shape, generator=generator)
+        given = self.given.to(generator.device)
+        drawn = torch.randint(
+            self.num_classes, given.shape, generator=generator, device=generator.device
+        )
         return torch.where(given == self.ignore_index, self.ignore_index, drawn)
 
 

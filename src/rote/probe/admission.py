@@ -36,9 +36,15 @@ def check_model_and_optimizer(model: nn.Module, optimizer: Optimizer) -> None:
             "Expected `model` to have a parameter that requires gradients, "
             f"got {len(parameters)} parameters, all frozen."
         )
-    own = {id(parameter) for parameter in parameters}
-    if not any(id(parameter) in own for parameter in parameters_of(optimizer)):
+    own = {id(parameter): parameter for parameter in parameters}
+    held = [own[id(p)] for p in parameters_of(optimizer) if id(p) in own]
+    if not held:
         raise InputError(
             "Expected `optimizer` to hold parameters of `model`, got none of them. "
             "Build the optimizer from this model's parameters, after moving it to its device."
+        )
+    if not any(parameter.requires_grad for parameter in held):
+        raise InputError(
+            "Expected `optimizer` to hold a parameter of `model` that requires gradients, "
+            f"got {len(held)}, all frozen."
         )

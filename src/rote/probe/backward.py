@@ -1,11 +1,11 @@
 """A backward pass that reaches only the gradients it is meant for."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from torch import Tensor
 
+from rote.errors import InputError
 from rote.snapshot import Gradients, restored
 
 
@@ -16,13 +16,22 @@ def backward(loss: Tensor, into: list[Tensor]) -> None:
     and hooks on accumulated gradients stay silent: they often step an optimizer.
 
     Args:
-        loss: a scalar with a graph.
+        loss: a scalar.
         into: the tensors that may receive gradients.
+
+    Raises:
+        InputError: if no gradient can flow.
     """
+    if not loss.requires_grad:
+        raise InputError(
+            "Expected the loss to depend on parameters that require gradients, got a constant. "
+            "Check that the model does not detach its output."
+        )
     wanted = {id(tensor) for tensor in into}
     leaves = list(_leaves(loss))
     strangers = Gradients(leaf for leaf in leaves if id(leaf) not in wanted)
-    with restored(strangers), _silent_hooks(leaves):
+    # The graph inside a checkpoint cannot be walked, but its parameters are known.
+    with restored(strangers), restored(_SilentHooks([*leaves, *into])):
         strangers.set_aside()
         loss.backward()  # type: ignore[no-untyped-call]
 
@@ -41,14 +50,16 @@ def _leaves(loss: Tensor) -> Iterator[Tensor]:
         stack.extend(following for following, _ in node.next_functions)
 
 
-@contextmanager
-def _silent_hooks(leaves: list[Tensor]) -> Iterator[None]:
-    hooks = [leaf._post_accumulate_grad_hooks for leaf in leaves]
-    saved = [(registry, dict(registry)) for registry in hooks if registry]
-    try:
-        for registry, _ in saved:
+class _SilentHooks:
+    """Takes the hooks on accumulated gradients off; ``restore`` puts them back."""
+
+    def __init__(self, tensors: list[Tensor]) -> None:
+        hooks = [tensor._post_accumulate_grad_hooks for tensor in tensors if tensor.is_leaf]
+        unique = {id(registry): registry for registry in hooks if registry}
+        self._saved = [(registry, dict(registry)) for registry in unique.values()]
+        for registry, _ in self._saved:
             registry.clear()
-        yield
-    finally:
-        for registry, entries in saved:
+
+    def restore(self) -> None:
+        for registry, entries in self._saved:
             registry.update(entries)

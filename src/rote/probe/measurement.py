@@ -10,13 +10,15 @@ from torch import Tensor, nn
 from torch.nn.parallel import DataParallel, DistributedDataParallel
 from torch.optim import Optimizer
 
+from rote.errors import InputError, RoteError
 from rote.probe.inputs import Inputs
+from rote.probe.loss_state import objects_behind
 from rote.probe.outputs import LossFunction, cross_entropy
 from rote.probe.policy import StepRule
 from rote.probe.precision import uncached_autocast
 from rote.probe.session import Mode, Session
 from rote.probe.steps import parameters_of
-from rote.snapshot import Snapshot, restored, verified
+from rote.snapshot import Snapshot, delayed_interrupts, restored, verified
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,7 @@ class Probe:
         loss_fn: the training objective ``(output, labels) -> scalar``.
         mode: train or eval, in both forward passes on S̃.
         same_masks: whether both forward passes draw the same random numbers.
+        closure: whether the optimizer gets a closure without asking for it.
         verify: whether to prove by checksum that nothing changed.
     """
 
@@ -55,6 +58,7 @@ class Probe:
     loss_fn: LossFunction = cross_entropy
     mode: Mode = "train"
     same_masks: bool = True
+    closure: bool = False
     verify: bool = False
 
     def measure(
@@ -85,31 +89,44 @@ class Probe:
             predictions = None if pool is None else session.predict(pool, labels.shape)
         return Measurement(loss_before, losses_after, predictions)
 
-    def check(self, inputs: Inputs, labels: Tensor, *, predicts: bool = False) -> None:
-        """Try one forward pass, so that what does not fit is known before training starts.
+    def check(
+        self,
+        inputs: Inputs,
+        labels: Tensor,
+        rules: tuple[StepRule, ...] = ("live",),
+        *,
+        predicts: bool = False,
+    ) -> None:
+        """Probe once for trial, so that what does not fit is known before training starts.
 
         Args:
             inputs: the samples of S̃.
             labels: their random labels.
+            rules: the step rules that will be measured.
             predicts: whether classes will have to be predicted, too.
 
         Raises:
-            InputError: if logits or loss have the wrong shape.
+            InputError: if model, inputs, labels, loss and optimizer do not go together.
         """
-        with self._session() as session:
-            with torch.no_grad():
-                session.loss(inputs, labels)
-            if predicts:
-                session.predict(inputs, labels.shape)
+        try:
+            self.measure(inputs, labels, rules, pool=inputs if predicts else None)
+        except RoteError:
+            raise
+        except Exception as error:
+            raise InputError(
+                "Expected `model`, `optimizer`, `inputs`, labels and `loss_fn` to go together, got "
+                f"{type(error).__name__} in a trial: {error}"
+            ) from error
 
     @contextmanager
     def _session(self) -> Iterator[Session]:
         model = unwrapped(self.model)
-        objects = (model, self.loss_fn) if isinstance(self.loss_fn, nn.Module) else (model,)
-        check = verified(model, self.optimizer) if self.verify else nullcontext()
-        with torch.inference_mode(False), check:
+        loss_state = objects_behind(self.loss_fn)
+        check = verified(model, self.optimizer, *loss_state) if self.verify else nullcontext()
+        # A probe is short: Ctrl-C can wait for its end.
+        with delayed_interrupts(), torch.inference_mode(False), check:
             # The optimizer's own state is copied later, around the step that changes it.
-            snapshot = Snapshot(*objects, tensors=tuple(parameters_of(self.optimizer)))
+            snapshot = Snapshot(model, *loss_state, tensors=tuple(parameters_of(self.optimizer)))
             autocast = uncached_autocast(next(model.parameters()).device)
             with restored(snapshot), autocast:
                 snapshot.gradients.set_aside()
@@ -121,6 +138,7 @@ class Probe:
                     num_classes=self.num_classes,
                     mode=self.mode,
                     same_masks=self.same_masks,
+                    always_closure=self.closure,
                 )
 
 

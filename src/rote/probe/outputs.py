@@ -16,7 +16,7 @@ LossFunction: TypeAlias = Callable[[Any, Tensor], Tensor]
 def cross_entropy(output: object, labels: Tensor) -> Tensor:
     """The default objective: mean cross entropy between a model's output and labels.
 
-    Integer labels are classes (``ignore_index`` −100 is left out); floating labels are the zeros
+    Integer labels are classes (negative ones are left out, as −100); floating labels are the zeros
     and ones of a multi-label task, whose cross entropy is the binary one, class by class.
 
     Args:
@@ -48,7 +48,23 @@ def cross_entropy(output: object, labels: Tensor) -> Tensor:
             f"{tuple(labels.shape)}), got shape {tuple(logits.shape)}. Pass `labels=` for another "
             "kind of label (rote.labels.PerToken, rote.labels.MultiLabel), or your own `loss_fn=`."
         )
-    return functional.cross_entropy(by_class, labels, ignore_index=IGNORE_INDEX)
+    ignored = labels.masked_fill(labels < 0, IGNORE_INDEX)
+    return functional.cross_entropy(by_class, ignored, ignore_index=IGNORE_INDEX)
+
+
+def as_scalar(loss: object) -> Tensor:
+    """What a loss function returned, if it is one number.
+
+    Raises:
+        InputError: if it is not.
+    """
+    if isinstance(loss, Tensor) and loss.numel() == 1:
+        return loss
+    got = f"shape {tuple(loss.shape)}" if isinstance(loss, Tensor) else type(loss).__name__
+    raise InputError(
+        f"Expected `loss_fn` to return a scalar tensor, got {got}. "
+        "Use the mean over the batch, as in training."
+    )
 
 
 def logits_of(output: object) -> Tensor | None:

@@ -1,7 +1,9 @@
 """How the probe steps, in which mode, on how many samples, and when."""
 
+import math
+import operator
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 from rote.errors import InputError
@@ -20,8 +22,13 @@ class PlainStep:
     lr: float = 0.01
 
     def __post_init__(self) -> None:
-        if not 0.0 < self.lr < float("inf"):
-            raise InputError(f"Expected `lr` to be a positive number, got {self.lr}.")
+        try:
+            lr = float(self.lr)
+        except (TypeError, ValueError):
+            lr = math.nan
+        if isinstance(self.lr, str) or not 0.0 < lr < math.inf:
+            raise InputError(f"Expected `lr` to be a positive number, got {self.lr!r}.")
+        object.__setattr__(self, "lr", lr)
 
 
 StepRule: TypeAlias = Literal["live", "fresh"] | PlainStep
@@ -43,6 +50,8 @@ class ProbePolicy:
         every: probe at every n-th call, or whenever a callable ``(step) -> bool`` says so.
         record_predictions: when ``inputs`` is a pool larger than S̃, or comes with
             ``given_labels``, record the predicted class of each of its samples at every probe.
+        closure: hand the optimizer a closure that re-evaluates the loss on S̃; only for optimizers
+            that ask for one without saying so in their signature (SAM). LBFGS gets one anyway.
         same_masks: both forward passes draw the same dropout masks, so that the drop is not mask
             noise.
         verify: prove by checksum, at every probe, that nothing changed (slow; for debugging).
@@ -55,6 +64,7 @@ class ProbePolicy:
     resample: bool = False
     every: int | Callable[[int], bool] = 1
     record_predictions: bool = True
+    closure: bool = False
     same_masks: bool = True
     verify: bool = False
 
@@ -68,9 +78,9 @@ class ProbePolicy:
             raise InputError(f"Expected `plain` to be a PlainStep or None, got {self.plain!r}.")
         if self.mode not in ("train", "eval"):
             raise InputError(f"Expected `mode` to be 'train' or 'eval', got {self.mode!r}.")
-        _check_positive("batch", self.batch)
+        object.__setattr__(self, "batch", _as_positive("batch", self.batch))
         if not callable(self.every):
-            _check_positive("every", self.every)
+            object.__setattr__(self, "every", _as_positive("every", self.every))
 
     @property
     def rules(self) -> tuple[StepRule, ...]:
@@ -80,10 +90,18 @@ class ProbePolicy:
 
     def describe(self) -> dict[str, Any]:
         """The policy as plain values, for the record."""
-        every = getattr(self.every, "__qualname__", repr(self.every))
-        return asdict(self) | {"every": every if callable(self.every) else self.every}
+        every: Any = self.every
+        if callable(every):
+            inner = getattr(every, "func", every)  # of a functools.partial
+            every = getattr(inner, "__qualname__", type(inner).__qualname__)
+        return asdict(replace(self, every=1)) | {"every": every}
 
 
-def _check_positive(name: str, value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+def _as_positive(name: str, value: object) -> int:
+    try:
+        number = operator.index(value)  # type: ignore[arg-type]  # refused if it does not fit
+    except TypeError:
+        number = 0
+    if isinstance(value, bool) or number < 1:
         raise InputError(f"Expected `{name}` to be a positive integer, got {value!r}.")
+    return number

@@ -10,10 +10,17 @@ from torch.optim import Optimizer
 from rote.errors import InputError
 from rote.probe.backward import backward
 from rote.probe.inputs import Inputs, call, map_tensors, num_samples, take
-from rote.probe.outputs import LossFunction, check_logits, predicted_classes
+from rote.probe.outputs import (
+    LossFunction,
+    as_scalar,
+    check_logits,
+    cross_entropy,
+    predicted_classes,
+)
 from rote.probe.policy import PlainStep, StepRule
-from rote.probe.steps import parameters_of, take_step
+from rote.probe.steps import parameters_of, stepper
 from rote.snapshot import RandomState, Snapshot, TensorValues
+from rote.store import smallest_type
 
 Mode = Literal["train", "eval"]
 
@@ -32,6 +39,7 @@ class Session:
         num_classes: how many classes the labels have.
         mode: train or eval.
         same_masks: whether the forward pass after the step repeats the random numbers before it.
+        always_closure: whether the optimizer gets a closure without asking for it.
     """
 
     def __init__(
@@ -44,6 +52,7 @@ class Session:
         num_classes: int,
         mode: Mode,
         same_masks: bool,
+        always_closure: bool,
     ) -> None:
         self._model = model
         self._optimizer = optimizer
@@ -54,6 +63,7 @@ class Session:
         self._num_classes = num_classes
         self._mode = mode
         self._same_masks = same_masks
+        self._always_closure = always_closure
         self._device = next(model.parameters()).device
 
     def loss(self, inputs: Inputs, labels: Tensor) -> Tensor:
@@ -65,15 +75,9 @@ class Session:
         self._rewind(self._mode)
         labels = labels.to(self._device)
         output = call(self._model, self._on_device(inputs))
-        check_logits(output, labels, self._num_classes)
-        loss = self._loss_fn(output, labels)
-        if not isinstance(loss, Tensor) or loss.numel() != 1:
-            got = f"shape {tuple(loss.shape)}" if isinstance(loss, Tensor) else type(loss).__name__
-            raise InputError(
-                f"Expected `loss_fn` to return a scalar tensor, got {got}. "
-                "Use the mean over the batch, as in training."
-            )
-        return loss
+        if self._loss_fn is cross_entropy:
+            check_logits(output, labels, self._num_classes)
+        return as_scalar(self._loss_fn(output, labels))
 
     def differentiate(self, inputs: Inputs, labels: Tensor) -> Tensor:
         """The objective on S̃, with its gradients put on the optimizer's parameters.
@@ -83,11 +87,6 @@ class Session:
         """
         with torch.enable_grad():
             loss = self.loss(inputs, labels)
-        if not loss.requires_grad:
-            raise InputError(
-                "Expected the loss to depend on parameters that require gradients, got a constant. "
-                "Check that the model does not detach its output."
-            )
         if not self._same_masks and self._draws is self._snapshot.randomness:
             self._draws = RandomState()
         backward(loss, self._parameters)
@@ -107,7 +106,7 @@ class Session:
         ordered = sorted(rules, key=lambda rule: not isinstance(rule, PlainStep))
         gradients = [parameter.grad for parameter in self._parameters]
         origin = self._snapshot.parameters
-        if not origin.is_untouched():
+        if len(ordered) > 1 and not origin.is_untouched():
             # The forward pass itself wrote to parameters (Embedding with max_norm); as in training,
             # the step starts from there.
             origin = TensorValues(self._parameters)
@@ -119,7 +118,10 @@ class Session:
                 draws_of_step.restore()
             is_last = position == len(ordered)
             self._put_on(gradients, copies=not (is_last or isinstance(rule, PlainStep)))
-            take_step(rule, self._optimizer, closure)
+            with stepper(
+                rule, self._optimizer, closure, always_closure=self._always_closure
+            ) as step:
+                step()
             with torch.no_grad():
                 losses[rule] = self.loss(inputs, labels).item()
         return {rule: losses[rule] for rule in rules}
@@ -141,7 +143,13 @@ class Session:
             with torch.no_grad():
                 output = call(self._model, self._on_device(chunk))
             predicted.append(predicted_classes(output, shape).cpu())
-        return torch.cat(predicted).numpy()
+        classes = torch.cat(predicted).numpy()
+        if classes.size and classes.max() >= max(self._num_classes, 2):
+            raise InputError(
+                f"Expected the model to predict one of num_classes = {self._num_classes} classes, "
+                f"got class {classes.max()}."
+            )
+        return classes.astype(smallest_type(self._num_classes))
 
     def _rewind(self, mode: Mode) -> None:
         """Buffers, attributes and random numbers as the caller left them; then the mode."""

@@ -1,16 +1,18 @@
 """The throw-away step: the training optimizer's own, a fresh one's, or a plain one."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.optim import Optimizer
+from torch.optim.optimizer import _global_optimizer_post_hooks, _global_optimizer_pre_hooks
 
 from rote.errors import InputError
 from rote.probe.policy import PlainStep, StepRule
-from rote.snapshot import ObjectState, restored
+from rote.snapshot import ObjectState, reachable, restored
 
 
 def parameters_of(optimizer: Optimizer) -> list[Tensor]:
@@ -19,23 +21,36 @@ def parameters_of(optimizer: Optimizer) -> list[Tensor]:
     return list({id(parameter): parameter for parameter in listed}.values())
 
 
-def take_step(rule: StepRule, optimizer: Optimizer, closure: Callable[[], Tensor]) -> None:
-    """Step the parameters along their gradients; only parameters and gradients change.
+@contextmanager
+def stepper(
+    rule: StepRule,
+    optimizer: Optimizer,
+    closure: Callable[[], Tensor],
+    *,
+    always_closure: bool = False,
+) -> Iterator[Callable[[], None]]:
+    """Steps that change parameters and their gradients for good, and nothing else.
 
     Args:
         rule: which step.
-        optimizer: the training optimizer. Its state is put back as soon as the step is done, and
-            its hooks stay silent, since they may do anything (average weights, log, clip).
+        optimizer: the training optimizer. Its state is put back at the end of the block, and hooks
+            on steps stay silent in it, since they may do anything (average weights, log, clip).
         closure: re-evaluates loss and gradients, for optimizers that cannot step without (LBFGS).
+        always_closure: hand the closure over even if the optimizer's signature does not ask for it.
+
+    Yields:
+        A function that takes one step along the gradients that the parameters have.
     """
     if isinstance(rule, PlainStep):
-        _plain_step(optimizer, rule.lr)
-    elif rule == "fresh":
-        _call_step(_newly_built(optimizer), closure)
-    else:
-        with restored(ObjectState(optimizer, without=parameters_of(optimizer))):
-            _silence_hooks(optimizer)
-            _call_step(optimizer, closure)
+        yield lambda: _plain_step(optimizer, rule.lr)
+        return
+    stepping = optimizer if rule == "live" else _newly_built(optimizer)
+    state = ObjectState(stepping, without=parameters_of(stepping))
+    with restored(state), restored(_SilentStepHooks()):
+        for reached in reachable([stepping]):
+            if isinstance(reached, Optimizer):
+                _silence_hooks(reached)
+        yield lambda: _call_step(stepping, closure, always_closure=always_closure)
 
 
 @torch.no_grad()
@@ -45,13 +60,17 @@ def _plain_step(optimizer: Optimizer, lr: float) -> None:
             parameter.add_(parameter.grad, alpha=-lr)
 
 
-def _call_step(optimizer: Optimizer, closure: Callable[[], Tensor]) -> None:
+def _call_step(
+    optimizer: Optimizer, closure: Callable[[], Tensor], *, always_closure: bool
+) -> None:
     # The class's own step, not the instance's: schedulers and trainers replace the latter with a
     # wrapper that counts steps, and torch wraps the former to run hooks.
-    step: Callable[..., Any] = type(optimizer).step
-    if getattr(step, "hooked", False):
+    step: Callable[..., Any] | None = getattr(type(optimizer), "step", None)
+    if step is None:  # an object that passes its attributes on
+        step = lambda self, *arguments: self.step(*arguments)  # noqa: E731
+    elif getattr(step, "hooked", False):
         step = inspect.unwrap(step, stop=lambda wrapper: not getattr(wrapper, "hooked", False))
-    if needs_closure(optimizer):
+    if always_closure or needs_closure(optimizer):
         step(optimizer, closure)
     else:
         step(optimizer)
@@ -59,13 +78,30 @@ def _call_step(optimizer: Optimizer, closure: Callable[[], Tensor]) -> None:
 
 def needs_closure(optimizer: Optimizer) -> bool:
     """Whether the optimizer cannot step without a closure, as LBFGS."""
-    parameter = inspect.signature(type(optimizer).step).parameters.get("closure")
+    parameter = inspect.signature(optimizer.step).parameters.get("closure")
     return parameter is not None and parameter.default is inspect.Parameter.empty
 
 
 def _silence_hooks(optimizer: Optimizer) -> None:
     for name in ("_optimizer_step_pre_hooks", "_optimizer_step_post_hooks"):
-        getattr(optimizer, name, {}).clear()
+        vars(optimizer).get(name, {}).clear()
+
+
+class _SilentStepHooks:
+    """Takes the hooks off that torch runs at the steps of all optimizers."""
+
+    def __init__(self) -> None:
+        registries: tuple[dict[Any, Any], ...] = (
+            _global_optimizer_pre_hooks,
+            _global_optimizer_post_hooks,
+        )
+        self._saved = [(registry, dict(registry)) for registry in registries]
+        for registry in registries:
+            registry.clear()
+
+    def restore(self) -> None:
+        for registry, entries in self._saved:
+            registry.update(entries)
 
 
 def _newly_built(optimizer: Optimizer) -> Optimizer:
@@ -75,12 +111,17 @@ def _newly_built(optimizer: Optimizer) -> Optimizer:
         InputError: if the optimizer's class cannot be called with its own defaults.
     """
     build = type(optimizer)
+    if not hasattr(optimizer, "defaults"):
+        raise InputError(
+            "Expected `optimizer` to have defaults for a fresh step, got "
+            f"{build.__name__} without. Use ProbePolicy(optimizer='live') or a PlainStep."
+        )
     accepted = inspect.signature(build).parameters
     settings = {name: value for name, value in optimizer.defaults.items() if name in accepted}
     groups = [dict(group) for group in optimizer.param_groups]
     try:
         return build(groups, **settings)
-    except (TypeError, ValueError) as error:
+    except Exception as error:
         raise InputError(
             f"Expected `optimizer` to be buildable from its own defaults for a fresh step, got "
             f"{build.__name__}: {error}. Use ProbePolicy(optimizer='live') or a PlainStep."

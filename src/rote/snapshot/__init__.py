@@ -1,7 +1,8 @@
 """State of model, optimizer and random generators: copied, put back, and proved unchanged."""
 
 from rote.snapshot.gradients import Gradients
-from rote.snapshot.objects import ObjectState
+from rote.snapshot.interrupts import delayed_interrupts
+from rote.snapshot.objects import ObjectState, reachable
 from rote.snapshot.preservation import Snapshot, preserved, restored, verified
 from rote.snapshot.randomness import RandomState
 from rote.snapshot.values import TensorValues
@@ -12,7 +13,9 @@ __all__ = [
     "RandomState",
     "Snapshot",
     "TensorValues",
+    "delayed_interrupts",
     "preserved",
+    "reachable",
     "restored",
     "verified",
 ]

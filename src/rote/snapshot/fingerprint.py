@@ -7,6 +7,7 @@ import hashlib
 import random
 from collections import deque
 from collections.abc import Iterator, Mapping
+from types import ModuleType
 
 import numpy as np
 import torch
@@ -14,37 +15,31 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from rote.snapshot.randomness import uses_cuda
-from rote.snapshot.values import strided_parts
+from rote.snapshot.values import as_bytes, strided_parts
 
 _MODULE_REGISTRIES = {"_parameters", "_buffers", "_modules"}
 
 
-def fingerprint(
-    model: nn.Module, optimizer: Optimizer | None = None, scaler: object | None = None
-) -> dict[str, str]:
+def fingerprint(model: nn.Module, *others: object) -> dict[str, str]:
     """Name everything that training depends on, and say what it is now.
 
     Args:
         model: its parameters, gradients, buffers, flags and plain attributes are taken.
-        optimizer: its state, parameter groups and plain attributes are taken.
-        scaler: a GradScaler, all of whose attributes are taken.
+        others: optimizers (state, parameter groups, attributes), scalers and whatever else has
+            attributes; ``None`` is passed over.
 
     Returns:
         From name to a text that changes when the thing changes.
     """
     names = {id(parameter): name for name, parameter in model.named_parameters()}
     marks = dict(_module_marks(model))
-    if optimizer is not None:
-        for index, group in enumerate(optimizer.param_groups):
-            for position, parameter in enumerate(group["params"]):
-                name = names.setdefault(id(parameter), f"param_groups[{index}][{position}]")
-                marks[f"optimizer parameter {name}"] = _tensor_mark(parameter)
-                marks[f"optimizer gradient of {name}"] = _mark(parameter.grad)
-        for key, value in vars(optimizer).items():
-            _spread(marks, f"optimizer.{key}", value, names)
-    if scaler is not None:
-        for key, value in vars(scaler).items():
-            _spread(marks, f"scaler.{key}", value, names)
+    for thing in others:
+        kind = type(thing).__name__
+        if isinstance(thing, Optimizer):
+            kind = "optimizer"
+            marks |= dict(_parameter_marks(thing, names))
+        for key, value in vars(thing).items() if hasattr(thing, "__dict__") else ():
+            _spread(marks, f"{kind}.{key}", value, names)
     marks |= dict(_random_marks())
     return marks
 
@@ -57,6 +52,14 @@ def differences(before: Mapping[str, str], after: Mapping[str, str]) -> list[str
     return changed + vanished + appeared
 
 
+def _parameter_marks(optimizer: Optimizer, names: dict[int, str]) -> Iterator[tuple[str, str]]:
+    for index, group in enumerate(optimizer.param_groups):
+        for position, parameter in enumerate(group["params"]):
+            name = names.setdefault(id(parameter), f"param_groups[{index}][{position}]")
+            yield f"optimizer parameter {name}", _tensor_mark(parameter)
+            yield f"optimizer gradient of {name}", _mark(parameter.grad)
+
+
 def _module_marks(model: nn.Module) -> Iterator[tuple[str, str]]:
     for name, parameter in model.named_parameters(remove_duplicate=False):
         yield f"parameter {name}", _tensor_mark(parameter)
@@ -64,6 +67,7 @@ def _module_marks(model: nn.Module) -> Iterator[tuple[str, str]]:
     for name, buffer in model.named_buffers(remove_duplicate=False):
         yield f"buffer {name}", _tensor_mark(buffer)
     for name, module in model.named_modules():
+        yield f"mode of module {name or '(root)'}", repr(module.training)
         for key, value in vars(module).items():
             if key not in _MODULE_REGISTRIES:
                 yield f"attribute {key} of module {name or '(root)'}", _mark(value)
@@ -94,8 +98,7 @@ def _spread(marks: dict[str, str], name: str, value: object, names: Mapping[int,
 def _digest(tensor: Tensor) -> str:
     digest = hashlib.blake2b(digest_size=16)
     for part in strided_parts(tensor.detach()):
-        raw = part.cpu().contiguous().reshape(-1).view(torch.uint8)
-        digest.update(raw.numpy().tobytes())
+        digest.update(as_bytes(part).cpu().numpy().tobytes())
     return digest.hexdigest()
 
 
@@ -114,14 +117,27 @@ def _mark(value: object, depth: int = 8) -> str:
         return f"{value.shape} {hashlib.blake2b(value.tobytes(), digest_size=16).hexdigest()}"
     if value is None or isinstance(value, bool | int | float | complex | str | bytes):
         return repr(value)
-    if depth > 0 and isinstance(value, list | tuple | deque | set | frozenset):
-        return (
-            f"{id(value) if isinstance(value, list) else ''}{[_mark(v, depth - 1) for v in value]}"
-        )
-    if depth > 0 and isinstance(value, dict):
+    if depth == 0 or isinstance(value, type | ModuleType):
+        return f"{id(value)}"
+    if isinstance(value, list | tuple | deque | set | frozenset):
+        return repr([_mark(entry, depth - 1) for entry in value])
+    if isinstance(value, dict):
         return repr([(_mark(k, depth - 1), _mark(v, depth - 1)) for k, v in value.items()])
-    # Inside an unknown object we look one level deep: far enough to see a counter tick.
-    inside = vars(value) if depth > 0 and hasattr(value, "__dict__") else {}
-    if isinstance(value, nn.Module | Optimizer | type):
-        inside = {}
-    return f"{id(value)} {[(key, _mark(entry, 0)) for key, entry in inside.items()]}"
+    return f"{id(value)} {_inside(value, depth)}"
+
+
+def _inside(value: object, depth: int) -> str:
+    """What an object of any kind holds, as far as it shows."""
+    if isinstance(value, torch.Generator):
+        return _digest(value.get_state())
+    if isinstance(value, random.Random):
+        return _mark(value.getstate())
+    if isinstance(value, np.random.Generator):
+        return _mark(value.bit_generator.state)
+    if isinstance(value, nn.Module | Optimizer) or callable(value):
+        return ""  # modules have marks of their own; functions do not change
+    slots = [name for kind in type(value).__mro__ for name in getattr(kind, "__slots__", ())]
+    held = {name: getattr(value, name) for name in slots if hasattr(value, name)}
+    held |= getattr(value, "__dict__", {})
+    # Two levels into an unknown object are enough to see a counter tick, and end in good time.
+    return repr([(key, _mark(entry, min(depth - 1, 2))) for key, entry in held.items()])

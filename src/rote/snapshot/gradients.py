@@ -27,6 +27,8 @@ class Gradients:
     def restore(self) -> None:
         """Put the same gradient tensors back on."""
         for leaf, grad, requires_grad in self._saved:
+            if not leaf.is_leaf:
+                leaf.detach_()  # a forward pass wrote into it without detaching first
             leaf.grad = grad
             if leaf.requires_grad != requires_grad:
                 leaf.requires_grad_(requires_grad)

@@ -1,69 +1,111 @@
 """Contents of modules, optimizers and scalers: attributes, containers and tensors."""
 
+import operator
 from collections import deque
 from collections.abc import Collection, Iterator
+from dataclasses import is_dataclass
 from typing import Any, TypeAlias
 
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from rote.snapshot.values import TensorValues
+from rote.snapshot.bystanders import Restore, restorer_of
+from rote.snapshot.values import TensorValues, memory_of
 
 Container: TypeAlias = dict[Any, Any] | list[Any] | deque[Any] | set[Any]
+
+_PLAIN = (str, bytes, int, float, complex, type(None), type)
 
 
 class ObjectState:
     """What some objects contain, all the way down.
 
-    Follows attributes and containers into every module, optimizer and tensor that can be reached.
-    Other objects are kept by reference: what they hold inside is not copied.
+    Follows attributes and containers into every module, optimizer, dataclass, tensor, array and
+    generator that can be reached. Other objects are kept by reference: what they hold inside is not
+    copied.
 
     Args:
         roots: the objects to start from.
-        without: tensors whose values somebody else keeps.
+        without: tensors whose values somebody else keeps, also for what shares their memory.
+        spares_unchanged: write only to tensors that changed.
+
+    Attributes:
+        tensors: every tensor that was found.
+        sharing: those among them that share memory with ``without``.
     """
 
-    def __init__(self, *roots: object, without: Collection[Tensor] = ()) -> None:
-        kept_elsewhere = {id(tensor) for tensor in without}
+    def __init__(
+        self,
+        *roots: object,
+        without: Collection[Tensor] = (),
+        spares_unchanged: bool = False,
+    ) -> None:
         self._containers: list[tuple[Container, Container]] = []
+        self._modes: list[tuple[nn.Module, bool]] = []
+        self._bystanders: list[Restore] = []
         self.tensors: list[Tensor] = []
-        for item in _reachable(roots):
-            if isinstance(item, Tensor):
-                self.tensors.append(item)
-            else:
-                self._containers.append((item, _shallow_copy(item)))
-        self._values = TensorValues(t for t in self.tensors if id(t) not in kept_elsewhere)
+        for item in reachable(roots):
+            self._note(item)
+        kept = {id(tensor) for tensor in without}
+        memory = {place for tensor in without for place in memory_of(tensor)}
+        others = [tensor for tensor in self.tensors if id(tensor) not in kept]
+        self.sharing = [tensor for tensor in others if memory & memory_of(tensor)]
+        shared = {id(tensor) for tensor in self.sharing}
+        self._values = TensorValues(
+            (tensor for tensor in others if id(tensor) not in shared),
+            spares_unchanged=spares_unchanged,
+        )
 
     def restore(self) -> None:
         """Put back every attribute, every entry of every container, and every value."""
         for container, contents in self._containers:
             if not _holds(container, contents):
                 _refill(container, contents)
+        for module, training in self._modes:
+            if module.training != training:
+                module.training = training
+        for put_back in self._bystanders:
+            put_back()
         self._values.restore()
 
+    def _note(self, item: object) -> None:
+        if isinstance(item, Tensor):
+            self.tensors.append(item)
+        elif isinstance(item, nn.Module):
+            self._modes.append((item, item.training))
+        elif isinstance(item, dict | list | deque | set):
+            self._containers.append((item, _shallow_copy(item)))
+        elif (put_back := restorer_of(item)) is not None:
+            self._bystanders.append(put_back)
 
-def _reachable(roots: tuple[object, ...]) -> Iterator[Container | Tensor]:
-    stack: list[object] = [vars(root) for root in roots]
+
+def reachable(roots: Collection[object]) -> Iterator[object]:
+    """Everything that can be reached from some objects and is worth a look, each once."""
+    stack: list[object] = [entry for root in roots for entry in (vars(root), root)]
     seen: set[int] = set()
     while stack:
         item = stack.pop()
-        if id(item) in seen:
+        if isinstance(item, _PLAIN) or id(item) in seen:
             continue
         seen.add(id(item))
-        if isinstance(item, nn.Module | Optimizer):
-            stack.append(vars(item))
-        elif isinstance(item, dict):
-            yield item
-            stack.extend(item.values())
-        elif isinstance(item, list | deque | set):
-            yield item
-            stack.extend(item)
-        elif isinstance(item, tuple):
-            stack.extend(item)
-        elif isinstance(item, Tensor):
-            yield item
-            if type(item) in (Tensor, nn.Parameter):
-                stack.append(vars(item))  # some libraries hang state on parameters
+        yield item
+        stack.extend(_inside(item))
+
+
+def _inside(item: object) -> Collection[object]:
+    if isinstance(item, dict):
+        return item.values()
+    if isinstance(item, list | deque | set | tuple):
+        return item
+    if isinstance(item, nn.Module):
+        # Scripted modules keep their children, parameters and buffers out of Python's sight.
+        tensors = [*item.parameters(recurse=False), *item.buffers(recurse=False)]
+        return [vars(item), *item.children(), *tensors]
+    if isinstance(item, Optimizer) or is_dataclass(item):
+        return [vars(item)] if hasattr(item, "__dict__") else []
+    if type(item) in (Tensor, nn.Parameter):
+        return [vars(item)]  # some libraries hang state on parameters
+    return ()
 
 
 def _shallow_copy(container: Container) -> Container:
@@ -82,7 +124,7 @@ def _holds(container: Container, contents: Container) -> bool:
 
 
 def _identical(some: Collection[Any], others: Collection[Any]) -> bool:
-    return len(some) == len(others) and all(a is b for a, b in zip(some, others, strict=True))
+    return len(some) == len(others) and all(map(operator.is_, some, others))
 
 
 def _refill(container: Container, contents: Container) -> None:

@@ -1,13 +1,13 @@
 """The promise: whatever happens inside the block, training does not notice."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from typing import Protocol
 
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from rote.errors import InterferenceError
+from rote.errors import InputError, InterferenceError
 from rote.snapshot.fingerprint import differences, fingerprint
 from rote.snapshot.gradients import Gradients
 from rote.snapshot.interrupts import delayed_interrupts
@@ -32,19 +32,23 @@ class Snapshot:
     """
 
     def __init__(self, *objects: object, tensors: tuple[Tensor, ...] = ()) -> None:
-        registered = _registered(objects)
-        self.parameters = TensorValues([*registered, *tensors])
-        self.contents = ObjectState(*objects, without=[*registered, *tensors])
-        self.gradients = Gradients(_unique([*registered, *tensors, *self.contents.tensors]))
+        kept = _unique([*_registered(objects), *tensors])
+        self.contents = ObjectState(*objects, without=kept, spares_unchanged=True)
+        # What shares memory with a parameter is put back with the parameters: a step must not be
+        # undone through a second name.
+        self.parameters = TensorValues([*kept, *self.contents.sharing])
+        self.gradients = Gradients(_unique([*kept, *self.contents.tensors]))
         self.randomness = RandomState()
 
     def restore(self) -> None:
-        """Put everything back."""
-        # Registries before values before gradients: a gradient must fit the tensor it is put on.
-        self.contents.restore()
-        self.parameters.restore()
-        self.gradients.restore()
-        self.randomness.restore()
+        """Put everything back; if one part fails, the others are put back all the same."""
+        with ExitStack() as stack:
+            # Last in, first out. Registries before values before gradients: a gradient must fit
+            # the tensor it is put on.
+            stack.callback(self.randomness.restore)
+            stack.callback(self.gradients.restore)
+            stack.callback(self.parameters.restore)
+            stack.callback(self.contents.restore)
 
 
 @contextmanager
@@ -53,8 +57,14 @@ def restored(state: Restorable) -> Iterator[None]:
     try:
         yield
     finally:
-        with delayed_interrupts():
-            state.restore()
+        try:
+            with delayed_interrupts():
+                state.restore()
+        except KeyboardInterrupt:
+            # It came just before interrupts were held back. Restoring twice does no harm.
+            with delayed_interrupts():
+                state.restore()
+            raise
 
 
 @contextmanager
@@ -82,6 +92,7 @@ def preserved(
         Nothing.
 
     Raises:
+        InputError: if ``model`` is no module.
         InterferenceError: with ``verify``, naming what could not be put back, for instance a
             counter inside an object that rote does not know.
 
@@ -94,8 +105,10 @@ def preserved(
         >>> bool((model.weight == weight).all())
         True
     """
+    if not isinstance(model, nn.Module):
+        raise InputError(f"Expected `model` to be a torch.nn.Module, got {type(model).__name__}.")
     objects = [thing for thing in (model, optimizer, scaler) if thing is not None]
-    check = verified(model, optimizer, scaler=scaler) if verify else nullcontext()
+    check = verified(model, optimizer, scaler) if verify else nullcontext()
     snapshot = Snapshot(*objects)
     with check, restored(snapshot):
         snapshot.gradients.set_aside()
@@ -103,15 +116,12 @@ def preserved(
 
 
 @contextmanager
-def verified(
-    model: nn.Module, optimizer: Optimizer | None = None, *, scaler: object | None = None
-) -> Iterator[None]:
+def verified(model: nn.Module, *others: object) -> Iterator[None]:
     """Prove by checksum that a block left no trace, however it ended.
 
     Args:
         model: the module that must not change.
-        optimizer: the optimizer that must not change.
-        scaler: the GradScaler that must not change.
+        others: optimizers, scalers, anything else that must not.
 
     Yields:
         Nothing.
@@ -119,11 +129,11 @@ def verified(
     Raises:
         InterferenceError: naming everything that changed.
     """
-    before = fingerprint(model, optimizer, scaler)
+    before = fingerprint(model, *others)
     try:
         yield
     finally:
-        changed = differences(before, fingerprint(model, optimizer, scaler))
+        changed = differences(before, fingerprint(model, *others))
         if changed:
             raise InterferenceError(
                 f"Expected training state to be as before, got changes in: {', '.join(changed)}. "

@@ -14,9 +14,11 @@ class TensorValues:
 
     Args:
         tensors: the tensors to copy; repeated ones are copied once.
+        spares_unchanged: write only where something changed: for tensors that are read more often
+            than written, and may lie in memory that cannot be written.
     """
 
-    def __init__(self, tensors: Iterable[Tensor]) -> None:
+    def __init__(self, tensors: Iterable[Tensor], *, spares_unchanged: bool = False) -> None:
         unique = {id(tensor): tensor for tensor in tensors}.values()
         parts = [part for tensor in unique for part in strided_parts(tensor)]
         self._tensors = [part for part in parts if _is_writable(part)]
@@ -26,19 +28,23 @@ class TensorValues:
         self._saved = [memory.clone() for memory in self._memory]
         self._counted = [tensor for tensor in self._tensors if not tensor.is_inference()]
         self._versions = [tensor._version for tensor in self._counted]
+        self._spares_unchanged = spares_unchanged
 
     def is_untouched(self) -> bool:
-        """Whether nothing was written to the tensors since, as far as autograd knows."""
-        return [tensor._version for tensor in self._counted] == self._versions
+        """Whether all values are still the same, bit for bit."""
+        return all(map(_same_bits, self._memory, self._saved))
 
     @torch.no_grad()
     def restore(self) -> None:
         """Put every value back, bit for bit."""
+        pairs = list(zip(self._memory, self._saved, strict=True))
         for tensor, memory in zip(self._tensors, self._memory, strict=True):
-            if tensor.data_ptr() != memory.data_ptr() or tensor.stride() != memory.stride():
+            if not _is_same_memory(tensor, memory):
                 tensor.data = memory
-        if self._memory:
-            torch._foreach_copy_(self._memory, self._saved)
+        if self._spares_unchanged:
+            pairs = [(memory, saved) for memory, saved in pairs if not _same_bits(memory, saved)]
+        if pairs:
+            torch._foreach_copy_([memory for memory, _ in pairs], [saved for _, saved in pairs])
         torch._C._autograd._unsafe_set_version_counter(tuple(self._counted), tuple(self._versions))
 
 
@@ -51,6 +57,31 @@ def strided_parts(tensor: Tensor) -> list[Tensor]:
     if tensor.layout == torch.sparse_csr:
         return [tensor.crow_indices(), tensor.col_indices(), tensor.values()]
     return []  # a rarer layout, kept by reference
+
+
+def as_bytes(tensor: Tensor) -> Tensor:
+    """The bits of an ordinary tensor, so that −0 differs from 0 and NaN equals itself."""
+    return tensor.detach().contiguous().reshape(-1).view(torch.uint8)
+
+
+def memory_of(tensor: Tensor) -> set[int]:
+    """Where the values of a tensor lie; tensors that share memory share an entry."""
+    try:
+        return {part.untyped_storage().data_ptr() for part in strided_parts(tensor)} - {0}
+    except (NotImplementedError, RuntimeError):
+        return set()  # a wrapper around other tensors, without memory of its own
+
+
+def _same_bits(one: Tensor, other: Tensor) -> bool:
+    return torch.equal(as_bytes(one), as_bytes(other))
+
+
+def _is_same_memory(tensor: Tensor, memory: Tensor) -> bool:
+    return (
+        tensor.data_ptr() == memory.data_ptr()
+        and tensor.shape == memory.shape
+        and tensor.stride() == memory.stride()
+    )
 
 
 def _is_writable(tensor: Tensor) -> bool:

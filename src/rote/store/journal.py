@@ -33,8 +33,13 @@ class Journal:
         os.close(self._file)
 
     def _write(self, data: bytes) -> None:
-        while data:
-            data = data[os.write(self._file, data) :]
+        size = os.fstat(self._file).st_size
+        try:
+            while data:
+                data = data[os.write(self._file, data) :]
+        except OSError:
+            os.ftruncate(self._file, size)  # half a line would spoil the next one
+            raise
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
@@ -47,17 +52,17 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
         CorruptRunError: if a line is damaged in any other way.
     """
     lines: list[dict[str, Any]] = []
-    torn_at: int | None = None
+    torn_at: int | None = None  # several kills in a row may leave several torn lines
     for number, raw in enumerate(path.read_bytes().split(b"\n"), start=1):
         if not raw:
             continue
         line = _parse(raw)
-        if torn_at is not None and (line is None or line.get("kind") != "resume"):
+        if torn_at is not None and line is not None and line.get("kind") != "resume":
             raise CorruptRunError(
                 f"Expected line {torn_at} of {path} to be JSON, got a damaged line in the middle. "
                 "Restore the file from a copy, or delete that line to lose that reading only."
             )
-        torn_at = number if line is None else None
+        torn_at = (torn_at or number) if line is None else None
         if line is None:
             message = f"Line {number} of {path} was cut off while being written; it is skipped."
             warnings.warn(TornJournalWarning(message), stacklevel=2)

@@ -27,8 +27,8 @@ READING_COLUMNS = tuple(
 )
 """What every row has, besides the metrics that the caller measured."""
 
-_BATCH = 32 << 20
-"""Bytes handed to polars at a time: few calls, and little memory beside the frame itself."""
+_BATCH = 8 << 20
+"""Bytes handed to polars at a time: few calls, and blocks that the allocator uses again."""
 
 _FEW_LINES = 64
 _MARKER_KEYS = 3
@@ -65,7 +65,7 @@ def read_journals(journals: Sequence[Path]) -> pl.DataFrame:
     frames = [frame for batch in _batches(_pieces(journals)) for frame in _read(batch)]
     empty = pl.DataFrame(schema={name: _type(name) for name in ("run", "kind", *READING_COLUMNS)})
     frame = pl.concat([empty, *frames], how="diagonal")
-    frame = _readings_that_count(frame, journals).rechunk()
+    frame = _readings_that_count(frame, journals)
     row = _position_in_run(frame["run"].to_numpy())
     metrics = sorted(set(frame.columns) - RESERVED - {"run"})
     return frame.select("run", pl.Series("row", row), *READING_COLUMNS, *metrics)
@@ -156,7 +156,7 @@ def _read_at_once(pieces: list[_Piece]) -> pl.DataFrame | None:
     return frame.with_columns(pl.Series("run", run))
 
 
-def _keys_of_first_line(piece: _Piece) -> Iterable[str]:
+def _keys_of_first_line(piece: _Piece) -> tuple[str, ...]:
     try:
         return tuple(json.loads(piece.data[: piece.data.index(b"\n")]))
     except (ValueError, TypeError):
@@ -178,7 +178,7 @@ def _is_complete(frame: pl.DataFrame, data: bytes, keys: int) -> bool:
     if np.count_nonzero(np.frombuffer(data, dtype=np.uint8) == ord(":")) != keys:
         return False
     absent = frame.height * frame.width - keys
-    nulls = sum(frame.null_count().row(0))
+    nulls: int = sum(frame.null_count().row(0))
     return nulls == absent or nulls == absent + data.count(b":null")
 
 
@@ -203,10 +203,12 @@ def _row(raw: bytes, number: int, path: Path) -> dict[str, Any]:
         warnings.warn(TornJournalWarning(message), stacklevel=2)
         return {"kind": "torn"}
     check_version(line.get("schema"), f"line {number} of {path}")
-    known = {name for name in line if name in READING_COLUMNS or name not in RESERVED}
-    return {"kind": line.get("kind")} | {
-        name: _value(name, line[name], f"line {number} of {path}") for name in known
-    }
+    kind = line.get("kind")
+    names = [name for name in line if name in READING_COLUMNS or name not in RESERVED]
+    if kind != "reading":
+        names = ["step"] if kind == "resume" and "step" in line else []
+    where = f"line {number} of {path}"
+    return {"kind": str(kind)} | {name: _value(name, line[name], where) for name in names}
 
 
 def _value(name: str, value: Any, where: str) -> Any:  # noqa: ANN401
@@ -236,8 +238,9 @@ def _readings_that_count(frame: pl.DataFrame, journals: Sequence[Path]) -> pl.Da
     if frame["step"].null_count() == 0 and (frame["kind"] == "reading").all():
         return frame
     kind, step = pl.col("kind"), pl.col("step")
-    after = kind.fill_null("").shift(-1).over("run")
-    is_damaged = (kind == "torn") & after.is_not_null() & (after != "resume")
+    whole = pl.when(kind.ne_missing("torn")).then(kind.fill_null(""))
+    next_whole = whole.backward_fill().over("run")
+    is_damaged = (kind == "torn") & next_whole.is_not_null() & (next_whole != "resume")
     has_no_step = kind.is_in(["reading", "resume"]) & step.is_null()
     for run in frame.filter(is_damaged | has_no_step)["run"]:
         _refuse(journals[run])

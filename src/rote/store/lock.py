@@ -34,4 +34,6 @@ class WriterLock:
 
     def release(self) -> None:
         """Let others write."""
+        # A forked child holds the file open, too; only this ends the lock for all.
+        fcntl.flock(self._file, fcntl.LOCK_UN)
         os.close(self._file)

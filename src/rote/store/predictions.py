@@ -26,7 +26,10 @@ class PredictionRows:
     def write(self, row: int, predictions: np.ndarray) -> None:
         """Write one row."""
         data = np.ascontiguousarray(predictions, dtype=self._dtype).tobytes()
-        os.pwrite(self._file, data, row * len(data))
+        at = row * len(data)
+        while data:
+            written = os.pwrite(self._file, data, at)
+            data, at = data[written:], at + written
 
     def close(self) -> None:
         """Give the file back."""

@@ -1,13 +1,15 @@
 """A run on disk: ``run.json``, ``journal.jsonl``, ``predictions.bin``."""
 
 import json
-from collections.abc import Mapping
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
 
-from rote.errors import CorruptRunError, InputError, RunExistsError
+from rote.errors import CorruptRunError, InputError, RunExistsError, RunLockedError
 from rote.records import Reading, RunRecord
 from rote.store.journal import Journal, read_lines
 from rote.store.lock import WriterLock
@@ -24,6 +26,7 @@ RUN_FILE = "run.json"
 JOURNAL_FILE = "journal.jsonl"
 PREDICTIONS_FILE = "predictions.bin"
 LOCK_FILE = "writer.lock"
+DRAFT_FILE = "run.draft"
 
 
 class RunDirectory:
@@ -37,8 +40,9 @@ class RunDirectory:
     def __init__(self, path: Path, lock: WriterLock) -> None:
         self.path = path
         self._lock = lock
-        self._journal = Journal(path / JOURNAL_FILE)
+        self._owner = os.getpid()
         num_classes = int(read_description(path).get("num_classes", 2))
+        self._journal = Journal(path / JOURNAL_FILE)
         self._rows = PredictionRows(path / PREDICTIONS_FILE, smallest_type(num_classes))
 
     @classmethod
@@ -54,16 +58,16 @@ class RunDirectory:
             InputError: if the directory cannot be written.
             RunLockedError: if another process starts the same run at this moment.
         """
-        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        text = json.dumps({"schema": SCHEMA_VERSION, **description}, indent=2, allow_nan=False)
+        if path.exists() and not _is_new(path):
             _refuse_used(path)
         try:
             path.mkdir(parents=True, exist_ok=True)
-            lock = WriterLock(path / LOCK_FILE)
-            if (path / RUN_FILE).exists():
-                lock.release()
-                _refuse_used(path)  # somebody was faster
-            _write_atomically(path / RUN_FILE, {"schema": SCHEMA_VERSION, **description})
-            return cls(path, lock)
+            with _locked(path) as lock:
+                if not _is_new(path):
+                    _refuse_used(path)  # somebody was faster
+                _write_atomically(path / RUN_FILE, text + "\n")
+                return cls(path, lock)
         except RunExistsError:
             raise
         except OSError as error:
@@ -84,10 +88,20 @@ class RunDirectory:
                 f"Expected `save_to` to be a run to resume, got {path} without {RUN_FILE}. "
                 "Pass resume=False to start a new run there."
             )
-        return cls(path, WriterLock(path / LOCK_FILE))
+        with _locked(path) as lock:
+            return cls(path, lock)
 
     def append(self, reading: Reading, row: int) -> None:
-        """Write one reading; ``row`` counts the readings that came before it."""
+        """Write one reading; ``row`` counts the readings that came before it.
+
+        Raises:
+            RunLockedError: in a process that was forked off the one that opened the run.
+        """
+        if os.getpid() != self._owner:
+            raise RunLockedError(
+                f"Expected process {self._owner} to write {self.path}, got process {os.getpid()}, "
+                "forked off it. Probe in one process only."
+            )
         # Predictions first: a reading in the journal always has its row.
         if reading.predictions is not None:
             self._rows.write(row, reading.predictions)
@@ -125,7 +139,7 @@ def read_run(path: Path | str) -> RunRecord:
         if line.get("kind") == "resume":
             readings = [reading for reading in readings if reading.step <= line["step"]]
         elif line.get("kind") == "reading":
-            readings.append(reading_of_line(line))
+            readings.append(_reading(line, journal))
     return RunRecord(path, description, tuple(readings))
 
 
@@ -158,6 +172,19 @@ def read_predictions(run: RunRecord) -> np.ndarray | None:
     return read_rows(file, dtype, tuple(shape), len(run.readings))
 
 
+def _reading(line: dict[str, Any], journal: Path) -> Reading:
+    try:
+        return reading_of_line(line)
+    except (TypeError, CorruptRunError) as error:
+        raise CorruptRunError(f"Expected {journal} to hold readings, got: {error}") from error
+
+
+def _is_new(path: Path) -> bool:
+    """Whether a directory holds nothing but what a kill right at the start leaves behind."""
+    leftovers = {LOCK_FILE, DRAFT_FILE}
+    return path.is_dir() and all(entry.name in leftovers for entry in path.iterdir())
+
+
 def _refuse_used(path: Path) -> NoReturn:
     raise RunExistsError(
         f"Expected `save_to` to be a new directory, got {path}, which is in use. "
@@ -165,7 +192,18 @@ def _refuse_used(path: Path) -> NoReturn:
     )
 
 
-def _write_atomically(path: Path, values: Mapping[str, Any]) -> None:
-    draft = path.with_suffix(".draft")
-    draft.write_text(json.dumps(values, indent=2, allow_nan=False) + "\n", encoding="utf-8")
+@contextmanager
+def _locked(path: Path) -> Iterator[WriterLock]:
+    """A lock for the block to hand on; if the block fails, it is released."""
+    lock = WriterLock(path / LOCK_FILE)
+    try:
+        yield lock
+    except BaseException:
+        lock.release()
+        raise
+
+
+def _write_atomically(path: Path, text: str) -> None:
+    draft = path.with_name(DRAFT_FILE)
+    draft.write_text(text, encoding="utf-8")
     draft.replace(path)

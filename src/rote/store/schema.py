@@ -10,8 +10,10 @@ from rote.records import Reading
 
 SCHEMA_VERSION = 1
 
-RESERVED = frozenset({"schema", "kind", "name"} | {entry.name for entry in fields(Reading)})
-"""Names that a metric cannot have, because a line of the journal already uses them."""
+RESERVED = frozenset(
+    {"schema", "kind", "name", "run", "row"} | {entry.name for entry in fields(Reading)}
+)
+"""Names that a metric cannot have: a line of the journal, or a table of runs, uses them."""
 
 _ALWAYS_NUMBERS = (
     "loss_before",
@@ -34,7 +36,13 @@ def line_of_reading(reading: Reading) -> dict[str, Any]:
 
 
 def reading_of_line(line: Mapping[str, Any]) -> Reading:
-    """The inverse of ``line_of_reading``; a null where a number must be is NaN."""
+    """The inverse of ``line_of_reading``; a null where a number must be is NaN.
+
+    Raises:
+        CorruptRunError: if the line is not what a reading looks like.
+    """
+    if not isinstance(line.get("step"), int):
+        raise CorruptRunError(f"Expected a reading to have a whole step, got {dict(line)!r}.")
     values = dict(line)
     for name in _ALWAYS_NUMBERS:
         values[name] = _number(values.get(name))

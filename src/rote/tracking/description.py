@@ -1,5 +1,6 @@
 """What is known about a run before it starts, for ``run.json``."""
 
+import math
 import platform
 import sys
 from datetime import datetime, timezone
@@ -48,4 +49,6 @@ def _full_name(thing: object) -> str:
 def _plain(value: object) -> object:
     if isinstance(value, tuple | list):
         return [_plain(entry) for entry in value]
-    return value if value is None or isinstance(value, bool | int | float | str) else repr(value)
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    return value if type(value) is float and math.isfinite(value) else repr(value)

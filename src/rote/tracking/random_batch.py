@@ -1,12 +1,13 @@
 """S̃: a mini-batch with random labels, fixed for the run unless it is to be drawn anew."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from rote.errors import InputError
+from rote.errors import InputError, StateError
 from rote.labels import IGNORE_INDEX, LabelSampler, Uniform
 from rote.probe import Inputs, content_hash, frozen, num_samples, take
 from rote.snapshot import RandomState, restored
@@ -61,6 +62,26 @@ class RandomBatch:
             samples = self._fetch() if self.pool is None else self.pool
             self.inputs, self.labels = self._draw(samples)
 
+    @contextmanager
+    def drawn(self, *, anew: bool) -> Iterator[tuple[Inputs, Tensor]]:
+        """The samples and labels of this probe; if the probe fails, nothing was drawn.
+
+        Args:
+            anew: whether to draw first.
+
+        Yields:
+            Samples and labels.
+        """
+        inputs, state = self.inputs, self.state_dict()
+        try:
+            if anew:
+                self.draw()
+            yield self.inputs, self.labels
+        except BaseException:
+            self.inputs = inputs
+            self.load_state_dict(state)
+            raise
+
     def describe(self) -> dict[str, Any]:
         """How the labels were drawn, and which they are, as plain values."""
         kind = type(self._sampler).__name__
@@ -77,7 +98,16 @@ class RandomBatch:
         return {"labels": self.labels.clone(), "generator": self._generator.get_state()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from a state."""
+        """Go on from a state.
+
+        Raises:
+            StateError: if it belongs to a batch of another size.
+        """
+        if state["labels"].shape != self.labels.shape:
+            raise StateError(
+                f"Expected a state with labels of shape {tuple(self.labels.shape)}, "
+                f"got {tuple(state['labels'].shape)}. Use the same batch size and kind of labels."
+            )
         self.labels = state["labels"].clone()
         self._generator.set_state(state["generator"])
 
@@ -92,39 +122,75 @@ class RandomBatch:
             return Uniform(min(self._size, samples), self._num_classes)
         if callable(labels):
             return labels
-        with torch.inference_mode(False):
-            given = labels.detach().clone()
-        return lambda generator: given  # noqa: ARG005
+        return Given(labels)
 
     def _draw(self, samples: Inputs) -> tuple[Inputs, Tensor]:
         total = num_samples(samples)
         chosen: slice | Tensor = slice(min(self._size, total))
         if self._resample and self._source is None and total > self._size:
-            chosen = torch.randperm(total, generator=self._generator)[: self._size]
+            device = self._generator.device
+            order = torch.randperm(total, generator=self._generator, device=device)
+            chosen = order[: self._size]
         # A caller in inference mode must not make S̃ useless for a backward pass.
         with torch.inference_mode(False):
             inputs = take(samples, chosen)
-            labels = self._sampler(self._generator)
-            _check_labels(labels, self._num_classes, allowed=(num_samples(inputs), total))
+            labels = self._checked(self._sampler(self._generator), num_samples(inputs), total)
             return inputs, labels[chosen].clone() if len(labels) == total else labels.clone()
 
+    def _checked(self, labels: object, batch: int, total: int) -> Tensor:
+        """The labels as the loss will take them."""
+        # Labels that belong to samples must be there for every sample that may be drawn.
+        is_tied = isinstance(self._sampler, Given) or hasattr(self._sampler, "given")
+        sizes = (total,) if self._resample and is_tied else (batch, total)
+        return _as_labels(
+            labels,
+            self._num_classes,
+            sizes=sizes,
+            ignored=getattr(self._sampler, "ignore_index", IGNORE_INDEX),
+        )
 
-def _check_labels(labels: object, num_classes: int, *, allowed: tuple[int, int]) -> None:
+
+class Given:
+    """Labels that the caller brought along, the same at every draw.
+
+    Args:
+        labels: what the caller passed; checked when drawn.
+    """
+
+    def __init__(self, labels: object) -> None:
+        with torch.inference_mode(False):
+            self._labels = labels.detach().clone() if isinstance(labels, Tensor) else labels
+
+    def __call__(self, generator: torch.Generator) -> Any:  # noqa: ANN401, ARG002
+        """The labels."""
+        return self._labels
+
+
+def _as_labels(labels: object, num_classes: int, *, sizes: tuple[int, ...], ignored: int) -> Tensor:
     if not isinstance(labels, Tensor) or labels.dim() == 0:
         raise InputError(
             "Expected `labels` to be a tensor with one label per sample, or a callable that takes "
             f"a generator and returns one, got {type(labels).__name__}."
         )
-    if len(labels) not in allowed:
+    if len(labels) not in sizes:
+        counts = " or ".join(str(size) for size in dict.fromkeys(sizes))
         raise InputError(
-            f"Expected `labels` to have one label per sample ({allowed[0]} in the probe batch, "
-            f"{allowed[1]} in all), got {len(labels)}."
+            f"Expected `labels` to have one label per sample ({counts}), got {len(labels)}."
         )
     if labels.is_floating_point():
+        if labels.dim() < 2:
+            raise InputError(
+                "Expected `labels` to be integers, one class per sample, or a row of zeros and "
+                f"ones per sample, got {labels.dtype} of shape {tuple(labels.shape)}."
+            )
         inside = (labels >= 0) & (labels <= 1)
         what = "numbers from 0 to 1, one per class"
     else:
-        inside = ((labels >= 0) & (labels < num_classes)) | (labels == IGNORE_INDEX)
-        what = f"classes from 0 to {num_classes - 1} (or {IGNORE_INDEX}, ignored)"
+        labels = labels.long()
+        inside = ((labels >= 0) & (labels < num_classes)) | (labels == ignored)
+        what = f"classes from 0 to {num_classes - 1} (or {ignored}, ignored)"
     if not bool(inside.all()):
         raise InputError(f"Expected `labels` to be {what}, got {labels[~inside][0].item()}.")
+    if bool((labels == ignored).all()):
+        raise InputError(f"Expected `labels` to be {what}, got nothing but ignored ones.")
+    return labels

@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass, fields
 
 from rote.errors import StateError
 
-FEW = 5
-"""With fewer readings than this, one of them is most of the mean by necessity."""
+FEW = 3
+"""With fewer values than this, one of them is half of the mean by necessity."""
 
 
 @dataclass
@@ -17,7 +17,6 @@ class RunningMean:
     Attributes:
         count: how many finite values.
         total: their sum.
-        absolute_total: the sum of their absolute values.
         largest: the absolute value of the largest.
         largest_step: when it was read.
 
@@ -29,7 +28,6 @@ class RunningMean:
 
     count: int = 0
     total: float = 0.0
-    absolute_total: float = 0.0
     largest: float = 0.0
     largest_step: int = 0
 
@@ -41,7 +39,7 @@ class RunningMean:
     @property
     def is_dominated(self) -> bool:
         """Whether one value makes up more than half of the mean."""
-        return self.count >= FEW and self.largest > self.absolute_total / 2
+        return self.count >= FEW and self.largest > abs(self.total) / 2
 
     def update(self, value: float, step: int) -> float:
         """Take a value in, unless it is not finite.
@@ -56,7 +54,6 @@ class RunningMean:
         if math.isfinite(value):
             self.count += 1
             self.total += value
-            self.absolute_total += abs(value)
             if abs(value) > self.largest:
                 self.largest, self.largest_step = abs(value), step
         return self.value

@@ -1,14 +1,16 @@
 """The front door: check everything, then build a tracker."""
 
+import operator
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from rote.errors import InputError, StateError
+from rote.errors import CorruptRunError, InputError, StateError
 from rote.labels import LabelSampler
 from rote.probe import (
     Inputs,
@@ -19,6 +21,7 @@ from rote.probe import (
     cross_entropy,
     num_samples,
 )
+from rote.records import Reading
 from rote.store import RunDirectory, read_description, read_predictions, read_run
 from rote.tracking.description import describe_environment, describe_model, describe_optimizer
 from rote.tracking.noisy_validation import as_given_labels
@@ -65,7 +68,9 @@ def track(
         seed: of the generator that draws the random labels.
         name: the name of the run; the directory's name by default.
         save_to: a new directory for the run's journal.
-        resume: go on with the run that is in ``save_to``.
+        resume: go on with the run that is in ``save_to``, after its last reading. Load the
+            tracker's ``state_dict`` as well if training goes on from an earlier point, or if
+            ``policy.every`` skips steps: the journal knows only the steps that were measured.
 
     Returns:
         The tracker.
@@ -86,7 +91,9 @@ def track(
         (1, True, 0.5)
     """
     policy = ProbePolicy() if policy is None else policy
-    _check_arguments(num_classes, policy, seed, save_to, resume=resume)
+    num_classes, seed = _as_integer("num_classes", num_classes), _as_integer("seed", seed)
+    path = _as_path(save_to)
+    _check_arguments(num_classes, policy, path, resume=resume)
     check_model_and_optimizer(model, optimizer)
     batch = RandomBatch(
         inputs,
@@ -104,38 +111,52 @@ def track(
         loss_fn=cross_entropy if loss_fn is None else loss_fn,
         mode=policy.mode,
         same_masks=policy.same_masks,
+        closure=policy.closure,
         verify=policy.verify,
     )
     tracker = Tracker(probe, batch, policy=policy, given_labels=given)
-    probe.check(batch.inputs, batch.labels, predicts=tracker.predicts)
-    if save_to is not None:
-        description = _describe(tracker, probe, seed=seed, name=name or Path(save_to).name)
-        _open_run(tracker, Path(save_to), description, resume=resume)
+    probe.check(batch.inputs, batch.labels, policy.rules, predicts=tracker.predicts)
+    if path is not None:
+        description = _describe(tracker, probe, seed=seed, name=str(name or path.name))
+        _open_run(tracker, path, description, resume=resume)
     return tracker
 
 
+def _as_integer(name: str, value: object) -> int:
+    try:
+        return operator.index(value)  # type: ignore[arg-type]  # refused if it does not fit
+    except TypeError:
+        raise InputError(f"Expected `{name}` to be an integer, got {value!r}.") from None
+
+
+def _as_path(save_to: str | Path | None) -> Path | None:
+    try:
+        return None if save_to is None else Path(save_to).expanduser()
+    except TypeError:
+        raise InputError(f"Expected `save_to` to be a path, got {save_to!r}.") from None
+
+
 def _check_arguments(
-    num_classes: int, policy: ProbePolicy, seed: int, save_to: str | Path | None, *, resume: bool
+    num_classes: int, policy: ProbePolicy, path: Path | None, *, resume: bool
 ) -> None:
-    if isinstance(num_classes, bool) or not isinstance(num_classes, int) or num_classes < 2:
+    if num_classes < 2:
         raise InputError(
-            f"Expected `num_classes` to be an integer of at least 2, got {num_classes!r}."
+            f"Expected `num_classes` to be an integer of at least 2, got {num_classes}."
         )
     if not isinstance(policy, ProbePolicy):
         raise InputError(f"Expected `policy` to be a ProbePolicy, got {policy!r}.")
-    if isinstance(seed, bool) or not isinstance(seed, int):
-        raise InputError(f"Expected `seed` to be an integer, got {seed!r}.")
-    if resume and save_to is None:
+    if resume and path is None:
         raise InputError("Expected `save_to` to name the run to resume, got None.")
 
 
-def _given(given_labels: Tensor, batch: RandomBatch, num_classes: int) -> Any:  # noqa: ANN401
+def _given(given_labels: Tensor, batch: RandomBatch, num_classes: int) -> np.ndarray:
     if batch.pool is None:
         raise InputError(
             "Expected `given_labels` to belong to fixed `inputs`, got a callable that brings new "
             "ones for every probe. Pass the samples themselves, or resample=False."
         )
-    return as_given_labels(given_labels, samples=num_samples(batch.pool), num_classes=num_classes)
+    shape = (num_samples(batch.pool), *batch.labels.shape[1:])
+    return as_given_labels(given_labels, shape=shape, num_classes=num_classes)
 
 
 def _describe(tracker: Tracker, probe: Probe, *, seed: int, name: str) -> dict[str, Any]:
@@ -164,21 +185,35 @@ def _open_run(tracker: Tracker, path: Path, description: dict[str, Any], *, resu
         tracker.write_to(RunDirectory.create(path, description))
         return
     run = RunDirectory.reopen(path)
-    found = read_description(path)
+    try:
+        _check_same_run(read_description(path), description, path)
+        tracker.write_to(run, resumed=True, earlier=_earlier(path))
+    except BaseException:
+        run.close()
+        raise
+
+
+def _check_same_run(found: dict[str, Any], wanted: dict[str, Any], path: Path) -> None:
     for key in ("num_classes", "labels", "pool", "policy"):
-        if found.get(key) != description[key]:
-            run.close()
+        mine, theirs = wanted[key], found.get(key)
+        if key == "policy":  # to verify or not changes no reading
+            mine, theirs = ({**(policy or {}), "verify": None} for policy in (mine, theirs))
+        if mine != theirs:
             raise StateError(
                 f"Expected `{key}` to be as in the run to resume ({path}), got a different one: "
-                f"{description[key]!r} instead of {found.get(key)!r}."
+                f"{mine!r} instead of {theirs!r}."
             )
-    tracker.write_to(run, earlier=_earlier(path))
 
 
-def _earlier(path: Path) -> list[Any]:
+def _earlier(path: Path) -> list[Reading]:
     record = read_run(path)
     predictions = read_predictions(record)
     if predictions is None:
         return list(record.readings)
+    if len(predictions) != len(record.readings):
+        raise CorruptRunError(
+            f"Expected {path} to hold predictions for {len(record.readings)} readings, got "
+            f"{len(predictions)}. Restore its files from a copy, or start a new run."
+        )
     rows = zip(record.readings, predictions, strict=True)
     return [replace(reading, predictions=row) for reading, row in rows]

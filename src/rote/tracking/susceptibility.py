@@ -18,6 +18,9 @@ COLUMNS = (
 EXPLODING = 10.0
 """A drop of so many times the loss of a uniform guess, log(num_classes), is an explosion."""
 
+NOTABLE = 0.5
+"""A drop of fewer times that loss may be most of a mean near zero; that does no harm."""
+
 
 class Susceptibility:
     """ζ and its variants: the main step or the plain one, absolute or relative to the loss.
@@ -27,7 +30,7 @@ class Susceptibility:
     """
 
     def __init__(self, num_classes: int) -> None:
-        self._exploding = EXPLODING * math.log(max(num_classes, 2))
+        self._guess = math.log(max(num_classes, 2))
         self._means = {column: RunningMean() for column in COLUMNS}
 
     def read(self, measurement: Measurement, step: int, policy: ProbePolicy) -> Reading:
@@ -84,14 +87,22 @@ class Susceptibility:
             mean.load_state_dict(state[column])
 
     def _flags(self, drop: float, drop_plain: float | None) -> tuple[str, ...]:
-        drops = [drop] if drop_plain is None else [drop, drop_plain]
+        odd = self._oddities(drop, "susceptibility")
+        odd_plain = () if drop_plain is None else self._oddities(drop_plain, "susceptibility_plain")
+        return (*odd, *(f"{flag}_plain" for flag in odd_plain))
+
+    def _oddities(self, drop: float, column: str) -> tuple[str, ...]:
+        is_finite = math.isfinite(drop)
         odd = {
-            "non_finite": not all(map(math.isfinite, drops)),
-            "exploding": any(math.isfinite(d) and abs(d) > self._exploding for d in drops),
-            "dominated": self._means["susceptibility"].is_dominated,
-            "dominated_plain": self._means["susceptibility_plain"].is_dominated,
+            "non_finite": not is_finite,
+            "exploding": is_finite and abs(drop) > EXPLODING * self._guess,
+            "dominated": self._is_dominated(column),
         }
         return tuple(flag for flag, is_odd in odd.items() if is_odd)
+
+    def _is_dominated(self, column: str) -> bool:
+        mean = self._means[column]
+        return mean.is_dominated and mean.largest > NOTABLE * self._guess
 
 
 def _ratio(drop: float | None, before: float) -> float | None:

@@ -10,23 +10,27 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rote.errors import (
-    DominatedMeanWarning,
-    ExplodingReadingWarning,
-    InputError,
-    NonFiniteReadingWarning,
-    StateError,
-)
+from rote.errors import InputError, StateError
 from rote.probe import Probe, ProbePolicy, num_samples
 from rote.records import Reading
 from rote.store import RESERVED, RunDirectory
+from rote.tracking.alarm import alarm
 from rote.tracking.noisy_validation import validation_accuracy
 from rote.tracking.random_batch import RandomBatch
 from rote.tracking.schedule import is_due
 from rote.tracking.susceptibility import Susceptibility
 
 _STATE_VERSION = 1
-_STATE_KEYS = {"version", "step", "pool", "batch", "means", "readings", "predictions"}
+_STATE_KEYS = {
+    "version",
+    "step",
+    "num_classes",
+    "pool",
+    "batch",
+    "means",
+    "readings",
+    "predictions",
+}
 
 
 class Tracker:
@@ -102,6 +106,7 @@ class Tracker:
         return {
             "version": _STATE_VERSION,
             "step": self._step,
+            "num_classes": self._probe.num_classes,
             "pool": self.batch.pool_hash,
             "batch": self.batch.state_dict(),
             "means": self._means.state_dict(),
@@ -118,20 +123,24 @@ class Tracker:
         Raises:
             StateError: if the state is incomplete, or belongs to other inputs.
         """
-        _check_state(state, self.batch.pool_hash)
-        earlier = self.readings
-        self.readings = _readings_of(state["readings"], state["predictions"])
-        self._step = state["step"]
-        self._means.load_state_dict(state["means"])
+        self._check_state(state)
+        means = Susceptibility(self._probe.num_classes)
+        means.load_state_dict(state["means"])
+        readings = _readings_of(state["readings"], state["predictions"])
         self.batch.load_state_dict(state["batch"])
+        earlier, self.readings = self.readings, readings
+        self._means, self._step = means, state["step"]
         if self._run is not None:
             self._rewrite(self._run, earlier)
 
-    def write_to(self, run: RunDirectory, earlier: Sequence[Reading] = ()) -> None:
+    def write_to(
+        self, run: RunDirectory, *, resumed: bool = False, earlier: Sequence[Reading] = ()
+    ) -> None:
         """Journal every reading from now on.
 
         Args:
             run: the open run directory.
+            resumed: whether it was written before.
             earlier: readings that it already holds; the tracker goes on after them.
         """
         self._run = run
@@ -141,7 +150,8 @@ class Tracker:
                 self.batch.draw()
             self.readings.append(reading)
             self._step = reading.step
-        if earlier:
+        if resumed:
+            # Also where no reading survived: it closes off a line that a kill cut in two.
             run.resume_after(self._step)
 
     def close(self) -> None:
@@ -152,18 +162,37 @@ class Tracker:
 
     def _measure(self, step: int) -> Reading:
         started = time.perf_counter()
-        if self.readings:
-            self.batch.draw()
         pool = self.batch.pool if self.predicts else None
-        measurement = self._probe.measure(
-            self.batch.inputs, self.batch.labels, self.policy.rules, pool
-        )
+        with self.batch.drawn(anew=bool(self.readings)) as (inputs, labels):
+            measurement = self._probe.measure(inputs, labels, self.policy.rules, pool)
         accuracy = None
         if measurement.predictions is not None and self._given_labels is not None:
             accuracy = validation_accuracy(measurement.predictions, self._given_labels)
         reading = self._means.read(measurement, step, self.policy)
         seconds = time.perf_counter() - started
         return replace(reading, validation_accuracy=accuracy, seconds=seconds)
+
+    def _check_state(self, state: Mapping[str, Any]) -> None:
+        if not isinstance(state, Mapping) or set(state) != _STATE_KEYS:
+            keys = set(state) if isinstance(state, Mapping) else set()
+            raise StateError(
+                f"Expected the state of a tracker, got {type(state).__name__} with missing keys "
+                f"{sorted(_STATE_KEYS - keys)} and unknown ones {sorted(keys - _STATE_KEYS)}."
+            )
+        if state["version"] != _STATE_VERSION:
+            raise StateError(
+                f"Expected a tracker state of version {_STATE_VERSION}, got {state['version']!r}."
+            )
+        if state["num_classes"] != self._probe.num_classes:
+            raise StateError(
+                f"Expected a state for num_classes = {self._probe.num_classes}, "
+                f"got {state['num_classes']!r}."
+            )
+        if state["pool"] != self.batch.pool_hash:
+            raise StateError(
+                "Expected `inputs` to be those that the state was saved with, got others (their "
+                "hashes differ). Pass the same samples, or start a new tracker."
+            )
 
     def _rewrite(self, run: RunDirectory, earlier: Sequence[Reading]) -> None:
         """Make the journal say what the tracker remembers."""
@@ -178,35 +207,11 @@ class Tracker:
 
     def _warn(self, reading: Reading) -> None:
         """Say each kind of trouble once; the flags of the readings say it every time."""
-        at = self._means.dominating_step(plain="dominated" not in reading.flags)
-        texts = {
-            "non_finite": (
-                NonFiniteReadingWarning,
-                f"The loss at step {reading.step} is not finite ({reading.loss_before} → "
-                f"{reading.loss_after}); the reading is kept, and left out of ζ.",
-            ),
-            "exploding": (
-                ExplodingReadingWarning,
-                f"The loss at step {reading.step} changed by {reading.drop:.4g} in one step; the "
-                "run may be diverging. Compare runs by the relative susceptibility.",
-            ),
-            "dominated": (
-                DominatedMeanWarning,
-                f"The reading at step {at} makes up more than half of ζ = "
-                f"{reading.susceptibility:.4g}; read the relative susceptibility instead "
-                f"({reading.susceptibility_relative:.4g}).",
-            ),
-            "dominated_plain": (
-                DominatedMeanWarning,
-                f"The reading at step {at} makes up more than half of the plain ζ; read the "
-                "relative one instead.",
-            ),
-        }
         for flag in reading.flags:
             if flag not in self._warned:
                 self._warned.add(flag)
-                category, text = texts[flag]
-                warnings.warn(text, category, stacklevel=3)
+                at = self._means.dominating_step(plain=flag.endswith("_plain"))
+                warnings.warn(alarm(flag, reading, dominating_step=at), stacklevel=3)
 
 
 def _as_numbers(metrics: Mapping[str, Any]) -> dict[str, float]:
@@ -217,28 +222,16 @@ def _as_numbers(metrics: Mapping[str, Any]) -> dict[str, float]:
                 f"Expected a metric's name to be free, got `{name}`, which every reading has."
             )
         try:
-            numbers[name] = float(value)
-        except (TypeError, ValueError, RuntimeError) as error:
+            numbers[name] = _as_number(value)
+        except (TypeError, ValueError, RuntimeError, OverflowError) as error:
             raise InputError(f"Expected metric `{name}` to be a number, got {value!r}.") from error
     return numbers
 
 
-def _check_state(state: Mapping[str, Any], pool_hash: str | None) -> None:
-    if set(state) != _STATE_KEYS:
-        missing, unknown = sorted(_STATE_KEYS - set(state)), sorted(set(state) - _STATE_KEYS)
-        raise StateError(
-            f"Expected the state of a tracker, got missing keys {missing} and unknown ones "
-            f"{unknown}."
-        )
-    if state["version"] != _STATE_VERSION:
-        raise StateError(
-            f"Expected a tracker state of version {_STATE_VERSION}, got {state['version']!r}."
-        )
-    if state["pool"] != pool_hash:
-        raise StateError(
-            "Expected `inputs` to be those that the state was saved with, got others (their "
-            "hashes differ). Pass the same samples, or start a new tracker."
-        )
+def _as_number(value: Any) -> float:  # noqa: ANN401
+    if isinstance(value, str):
+        raise TypeError("a text is no number, even if it reads like one")
+    return float(value)
 
 
 def _readings_of(

@@ -93,14 +93,19 @@ def build(
 
 def _resolve(name: str) -> Factory:
     if isinstance(name, str) and (name in ARCHITECTURES or ":" in name):
-        return _load(ARCHITECTURES.get(name, name))
+        return load(ARCHITECTURES.get(name, name))
     raise InputError(
         f"Expected `architecture` to be one of {', '.join(ARCHITECTURES)}, "
         f"or 'package.module:factory', got {name!r}.{_did_you_mean(name, list(ARCHITECTURES))}"
     )
 
 
-def _load(address: str) -> Factory:
+def load(address: str) -> Factory:
+    """The callable at ``package.module:name``.
+
+    Raises:
+        InputError: if it cannot be imported, or is none.
+    """
     module_name, _, attribute = address.partition(":")
     if not module_name or not attribute:
         raise InputError(

@@ -1,0 +1,201 @@
+"""What the training loop costs: our epoch against a bare loop that does the same work.
+
+    python benchmarks/loop.py
+
+Writes benchmarks/loop.json. The bare loop is written by hand below: normalised floats in memory,
+a shuffled index, forward, backward, step; then accuracy on the training and the test set in eval
+mode. Figures are ratios within one run, interleaved, median over rounds. Time is the CPU time of
+this process, which has one thread: what others do on the machine hardly counts.
+
+- ``epoch_over_bare``: training and evaluation, the same work as the bare loop in the same layout.
+- ``tracked_epoch_over_bare``: the same with everything that rote adds: the probe, predictions on
+  the pool, journal, checkpoint and the state to resume from.
+- ``epoch_over_bare_nchw``: against the bare loop with images in torch's plain layout.
+"""
+
+import json
+import platform
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+import rote
+from rote.workloads.data.splits import Splits, prepare
+from rote.workloads.evaluation import AT_ONCE
+from rote.workloads.loop import _measure, _start_tracking
+from rote.workloads.network import make_network
+from rote.workloads.run_folder import RunFolder
+from rote.workloads.run_state import RunState
+from rote.workloads.spec import RunSpec
+from rote.workloads.workload import Workload
+
+CPU = torch.device("cpu")
+BATCH, ROUNDS = 128, 5
+GOALS = {
+    "full_epoch": {"epoch_over_bare": 1.03, "tracked_epoch_over_bare": 1.03},
+    "cnn": {"epoch_over_bare": 1.03, "epoch_over_bare_nchw": 1.0},
+    "resnet18": {"epoch_over_bare": 1.03, "epoch_over_bare_nchw": 1.0},
+    "mobilenet": {"epoch_over_bare": 1.03, "epoch_over_bare_nchw": 1.0},
+}
+NOISE = {"model": "symmetric-inclusive", "rate": 0.5}
+
+CASES: dict[str, dict[str, Any]] = {
+    # An epoch of CIFAR's 391 steps, with images and a network small enough for one core.
+    "full_epoch": {"architecture": {"name": "cnn", "scale": 0.125}, "steps": 391, "side": 16},
+    # The paper's 32×32 networks, narrow, and few steps of them.
+    "cnn": {"architecture": {"name": "cnn", "scale": 0.125}, "steps": 12},
+    "resnet18": {"architecture": {"name": "resnet18", "scale": 0.125}, "steps": 12},
+    "mobilenet": {"architecture": {"name": "mobilenet", "scale": 0.25}, "steps": 12},
+    # Not a goal: the bare loop neither crops nor flips.
+    "cnn_augmented": {"architecture": {"name": "cnn", "scale": 0.125}, "steps": 12, "crop": 4},
+    # Not a goal: eleven steps of 1 ms, so that everything counts.
+    "digits_mlp": {"architecture": {"name": "mlp"}, "steps": None},
+}
+
+
+class BareLoop:
+    """Training and evaluation by hand."""
+
+    def __init__(self, spec: RunSpec, splits: Splits, layout: torch.memory_format) -> None:
+        plain = RunSpec.from_dict(spec.to_dict() | {"channels_last": False})
+        self.model: nn.Module = make_network(plain, splits, CPU).to(memory_format=layout)  # type: ignore[call-overload]
+        self.optimizer = torch.optim.SGD(
+            self.model.parameters(), lr=0.1, momentum=0.9, weight_decay=5e-4
+        )
+        assert splits.test is not None
+        assert splits.test_labels is not None
+        self.x = splits.train.batch(slice(None)).contiguous(memory_format=layout)
+        self.y = splits.labels
+        self.x_test = splits.test.batch(slice(None)).contiguous(memory_format=layout)
+        self.y_test = splits.test_labels
+        self.batch = spec.batch
+
+    def epoch(self) -> None:
+        self.model.train()
+        for index in torch.randperm(len(self.x)).split(self.batch):  # type: ignore[no-untyped-call]
+            self.optimizer.zero_grad()
+            cross_entropy(self.model(self.x[index]), self.y[index]).backward()
+            self.optimizer.step()
+        self.model.eval()
+        self.accuracy(self.x, self.y)
+        self.accuracy(self.x_test, self.y_test)
+
+    @torch.no_grad()
+    def accuracy(self, x: Tensor, y: Tensor) -> float:
+        chunks = [self.model(x[start : start + AT_ONCE]) for start in range(0, len(x), AT_ONCE)]
+        return float((torch.cat(chunks).argmax(1) == y).float().mean())
+
+
+class OurLoop:
+    """The same epoch by rote, with and without what it records."""
+
+    def __init__(self, spec: RunSpec, splits: Splits, folder: Path) -> None:
+        self.workload = Workload(spec, splits, CPU)
+        run = RunFolder(folder, spec)
+        self.tracker = _start_tracking(self.workload, run)
+        self.state = RunState(self.workload, self.tracker, run)
+        self.state.begin()
+        self.count = 0
+
+    def epoch(self) -> None:
+        self.workload.train_epoch(1)
+        self.workload.evaluate()
+
+    def tracked_epoch(self) -> None:
+        self.count += 1
+        metrics = self.workload.train_epoch(1)
+        self.state.advance(self.count, _measure(self.workload, self.tracker, self.count, metrics))
+
+
+def seconds(action: Callable[[], object]) -> float:
+    started = time.process_time()
+    action()
+    return time.process_time() - started
+
+
+def make_spec(case: dict[str, Any], folder: Path) -> RunSpec:
+    data: dict[str, Any] = {"name": "digits"}
+    if case["steps"] is not None:
+        side, count = case.get("side", 32), case["steps"] * BATCH + 512
+        rng = np.random.default_rng(0)
+        arrays = {
+            f"x_{split}": rng.integers(0, 256, (size, side, side, 3), dtype=np.uint8)
+            for split, size in (("train", count), ("test", count // 5))
+        }
+        labels = {
+            name.replace("x", "y"): rng.integers(10, size=len(x)) for name, x in arrays.items()
+        }
+        np.savez(folder / "data.npz", **arrays, **labels)
+        crop = case.get("crop", 0)
+        data = {"name": "npz", "path": str(folder / "data.npz"), "crop": crop, "flip": crop > 0}
+    return RunSpec.from_dict(
+        {
+            "epochs": 1000,
+            "batch": BATCH,
+            "data": data,
+            "noise": NOISE,
+            "architecture": case["architecture"],
+            "probe": {} if case["steps"] is None else {"pool_size": 512},
+        }
+    )
+
+
+def measure(case: dict[str, Any]) -> dict[str, float]:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        spec = make_spec(case, folder)
+        splits = prepare(spec)
+        ours = OurLoop(spec, splits, folder / "run")
+        bare = BareLoop(spec, splits, torch.channels_last)
+        nchw = BareLoop(spec, splits, torch.contiguous_format)
+        actions = (bare.epoch, ours.epoch, ours.tracked_epoch, nchw.epoch)
+        for action in actions:  # warm up
+            action()
+        times = [[seconds(action) for action in actions] for _ in range(ROUNDS)]
+        ours.tracker.close()
+    return {
+        "epoch_over_bare": median(row[1] / row[0] for row in times),
+        "tracked_epoch_over_bare": median(row[2] / row[0] for row in times),
+        "epoch_over_bare_nchw": median(row[1] / row[3] for row in times),
+        "steps": -(-len(splits.train) // spec.batch),
+        "bare_seconds": median(row[0] for row in times),
+    }
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore", rote.RoteWarning)
+    results = {}
+    for name, case in CASES.items():
+        results[name] = measure(case)
+        print(name, json.dumps({key: round(value, 4) for key, value in results[name].items()}))
+    report = {
+        "command": " ".join(["python", *sys.argv]),
+        "rounds": ROUNDS,
+        "torch": torch.__version__,
+        "machine": platform.platform(),
+        "goals": GOALS,
+        "results": results,
+    }
+    Path(__file__).with_suffix(".json").write_text(json.dumps(report, indent=2) + "\n")
+    missed = [
+        f"{name}: {key} = {results[name][key]:.3f}, goal {goal}"
+        for name, goals in GOALS.items()
+        for key, goal in goals.items()
+        if results[name][key] > goal
+    ]
+    print("missed: " + "; ".join(missed) if missed else "all goals met")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,126 @@
+"""`rote doctor`: is the installation whole, and can this model be probed?"""
+
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Annotated, cast
+
+import typer
+
+from rote.errors import InputError
+from rote.version import __version__
+
+if TYPE_CHECKING:
+    from torch import nn
+    from torch.optim import Optimizer
+
+CORE = (
+    "torch",
+    "numpy",
+    "polars",
+    "scikit-learn",
+    "altair",
+    "vl-convert-python",
+    "typer",
+    "rich",
+    "safetensors",
+)
+EXTRAS = {
+    "lightning": "lightning",
+    "huggingface": "transformers",
+    "datasets": "datasets",
+    "mlflow": "mlflow",
+    "tensorboard": "tensorboard",
+    "wandb": "wandb",
+    "ray": "ray",
+    "optuna": "optuna",
+}
+
+
+def doctor(
+    model: Annotated[
+        str | None,
+        typer.Option(help="A model to probe: a name (resnet18) or package.module:factory."),
+    ] = None,
+    optimizer: Annotated[
+        str, typer.Option(help="Its optimizer: a class of torch.optim, or package.module:factory.")
+    ] = "SGD",
+    shape: Annotated[str, typer.Option(help="Shape of one input.")] = "3,32,32",
+    classes: Annotated[int, typer.Option(help="How many classes.")] = 10,
+) -> None:
+    """Check the installation and, with --model, whether that model can be probed."""
+    whole = _check_installation()
+    if model is not None:
+        whole = _check_model(model, optimizer, shape, classes) and whole
+    if not whole:
+        raise typer.Exit(1)
+
+
+def _check_installation() -> bool:
+    typer.echo(f"rote {__version__}")
+    whole = True
+    for name in CORE:
+        found = _version(name)
+        whole = whole and found is not None
+        typer.echo(f"  {name:20} {found or 'MISSING: pip install ' + name}")
+    for extra, package in EXTRAS.items():
+        found = _version(package) if find_spec(package) else None
+        typer.echo(f"  {package:20} {found or f'not installed (pip install rote[{extra}])'}")
+    return whole
+
+
+def _check_model(name: str, optimizer_name: str, shape: str, classes: int) -> bool:
+    import torch
+
+    from rote.tracking import examine
+    from rote.workloads.architectures import build
+
+    sides = _sides(shape)
+    model = build(name, num_classes=classes, in_channels=sides[0], image_size=sides[-1])
+    optimizer = _optimizer(optimizer_name, model)
+    found = examine(model, optimizer, inputs=torch.randn(128, *sides), num_classes=classes)
+    if found.reading is None:
+        typer.echo(f"{name} with {optimizer_name} cannot be probed. {found.obstacle}", err=True)
+        return False
+    typer.echo(
+        f"{name} with {optimizer_name} can be probed: loss {found.reading.loss_before:.4f} → "
+        f"{found.reading.loss_after:.4f} in {found.reading.seconds:.2f} s, and nothing changed."
+    )
+    for remark in found.remarks:
+        typer.echo(f"  {remark}")
+    return True
+
+
+def _sides(shape: str) -> list[int]:
+    try:
+        sides = [int(side) for side in shape.split(",")]
+    except ValueError:
+        sides = []
+    if not sides or min(sides) < 1:
+        raise InputError(f"Expected `--shape` to be like 3,32,32, got {shape!r}.")
+    return sides
+
+
+def _optimizer(name: str, model: "nn.Module") -> "Optimizer":
+    import torch
+
+    from rote.workloads.architectures.registry import load
+
+    build = load(name) if ":" in name else getattr(torch.optim, name, None)
+    if not callable(build):
+        raise InputError(
+            f"Expected `--optimizer` to be a class of torch.optim or package.module:factory, "
+            f"got {name!r}."
+        )
+    try:
+        return cast("Optimizer", build(model.parameters()))
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"Expected {name} to take this model's parameters, got: {error}."
+        ) from error
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None

@@ -1,0 +1,66 @@
+"""`rote select`: which checkpoint of which run to keep, and why."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from rote.selection import Selection
+
+
+def select(
+    runs: Annotated[list[Path], typer.Argument(help="Run directories, or folders of them.")],
+    rule: Annotated[
+        str, typer.Option(help="The rule; `rote select --rule help` lists them.")
+    ] = "regions",
+    column: Annotated[
+        str, typer.Option(help="Which ζ: susceptibility, or _relative, _plain, _plain_relative.")
+    ] = "susceptibility",
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Pick a checkpoint without a clean label, and say why."""
+    from rote.selection import RULES
+    from rote.selection import select as select_from
+
+    if rule == "help":
+        for name, known in RULES.items():
+            typer.echo(f"{name:32} {(known.__doc__ or '').splitlines()[0]}")
+        return
+    selection = select_from(runs, rule=rule, column=column)
+    if as_json:
+        typer.echo(json.dumps(selection.to_json(), indent=2, allow_nan=False))
+    else:
+        show(selection)
+
+
+def show(selection: "Selection") -> None:
+    """Print a selection for people."""
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console()
+    table = Table("region", "", "checkpoints", "train accuracy", "ζ", "test accuracy")
+    meanings = ("trainable, resistant", "trainable", "resistant", "neither")
+    for region, meaning in zip(selection.regions, meanings, strict=True):
+        table.add_row(
+            str(region.region),
+            meaning,
+            str(region.count),
+            _percent(region.train_accuracy),
+            "–" if region.susceptibility is None else f"{region.susceptibility:.4f}",
+            _percent(region.test_accuracy),
+        )
+    console.print(table)
+    pick = selection.pick
+    console.print(f"Keep step [bold]{pick.step}[/bold] of run ", end="")
+    console.print(pick.run, style="bold", markup=False, highlight=False)
+    for reason in selection.reasons:
+        console.print(f"  {reason}", markup=False, highlight=False)
+    for warning in selection.warnings:
+        console.print(f"  Careful: {warning}", style="yellow", markup=False, highlight=False)
+
+
+def _percent(value: float | None) -> str:
+    return "–" if value is None else f"{value:.1%}"

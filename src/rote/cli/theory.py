@@ -1,0 +1,294 @@
+"""`rote theory`: the bounds of the paper on your data, and the simulation that checks them."""
+
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from math import log
+from pathlib import Path
+from statistics import fmean
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rote.cli.theory_data import load_data, some_samples
+from rote.errors import InputError
+
+if TYPE_CHECKING:
+    from rote.theory import BoundsTable, CheckRecord
+
+app = typer.Typer(help="Why good models resist memorization, computed.", no_args_is_help=True)
+
+K_TILDE_VALUES = 201
+TINY = 1e-300
+
+DataName = Annotated[
+    str,
+    typer.Option(help="digits, a set of `rote data list`, or an .npz with x_train and y_train."),
+]
+DataDir = Annotated[Path | None, typer.Option(help="Where datasets lie (ROTE_DATA).")]
+Eta = Annotated[float, typer.Option(help="The learning rate η, below 2 / λ_max.")]
+Steps = Annotated[int, typer.Option(help="k, steps on the training labels.")]
+Pair = Annotated[
+    str | None, typer.Option(help="Two classes, as 3,8; by default even against odd classes.")
+]
+Delta = Annotated[float, typer.Option(help="δ, the probability of a value outside the bounds.")]
+Seed = Annotated[int, typer.Option(min=0, help="Where the choice of samples comes from.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="No progress.")]
+
+
+@app.command()
+def bounds(
+    data: DataName = "digits",
+    samples: Annotated[int, typer.Option(help="How many samples to draw.")] = 1000,
+    eta: Eta = 1e-6,
+    steps: Steps = 10_000,
+    noise: Annotated[str, typer.Option(help="Noise levels LNL.")] = "0,0.25,0.5,0.75,1",
+    k_tilde_max: Annotated[
+        int | None, typer.Option(help="Steps on random labels, up to; --steps by default.")
+    ] = None,
+    pair: Pair = None,
+    landmarks: Annotated[
+        int | None, typer.Option(help="A low-rank spectrum, for many samples.")
+    ] = None,
+    delta: Delta = 0.05,
+    seed: Seed = 0,
+    data_dir: DataDir = None,
+    out: Annotated[Path, typer.Option(help="The folder to write to.")] = Path("theory"),
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Both bounds of Theorem 2 on your data: a figure (SVG, PNG) and its numbers (CSV)."""
+    import numpy as np
+    from rich.console import Console
+
+    from rote.report.theory_figure import captions, save_bounds
+    from rote.theory import bounds_table
+
+    last = steps if k_tilde_max is None else k_tilde_max
+    levels, classes_of_pair = _numbers(noise, "--noise"), _pair(pair)
+    name, x, classes = load_data(data, data_dir)
+    with Console(stderr=True, quiet=quiet).status(f"Computing the bounds on {samples} samples"):
+        table = bounds_table(
+            x,
+            classes,
+            samples=samples,
+            eta=eta,
+            k=steps,
+            k_tilde=np.unique(np.linspace(0, last, K_TILDE_VALUES).round()),
+            rng=np.random.default_rng(seed),
+            noise=levels,
+            delta=delta,
+            pair=classes_of_pair,
+            landmarks=landmarks,
+        )
+        files = save_bounds(table, name, out)
+    notes = captions(table, name)
+    if as_json:
+        written = {kind: str(path) for kind, path in files.items()}
+        values = {"data": name, "seed": seed, "notes": notes, "files": written, **asdict(table)}
+        typer.echo(json.dumps(values, allow_nan=False))
+        return
+    _show_bounds(table)
+    for line in (*notes, *(f"Wrote {path}" for path in files.values())):
+        Console().print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+@app.command()
+def check(
+    data: DataName = "digits",
+    samples: Annotated[int, typer.Option(help="How many samples to train on.")] = 20,
+    eta: Eta = 0.1,
+    steps: Steps = 100,
+    k_tilde: Annotated[int, typer.Option(help="k̃, steps on random labels.")] = 50,
+    widths: Annotated[
+        str, typer.Option(help="Numbers m of hidden units.")
+    ] = "256,512,1024,2048,4096,8192,16384",
+    draws: Annotated[int, typer.Option(min=1, help="Draws of labels and weights.")] = 5,
+    noise: Annotated[float, typer.Option(help="Noise level LNL of the training labels.")] = 0.5,
+    kappa: Annotated[float, typer.Option(help="κ, the size of the initial weights.")] = 0.3,
+    pair: Pair = None,
+    delta: Delta = 0.05,
+    seed: Seed = 0,
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Train the two-layer network itself and compare with Theorem 1, over widths.
+
+    Exits with 1 when the gap between network and formula is not smaller at the largest width than
+    at the smallest.
+    """
+    import numpy as np
+
+    from rote import theory
+
+    name, x, classes = load_data(data, data_dir)
+    x, y, rule = some_samples(x, classes, samples, _pair(pair), np.random.default_rng(seed))
+    sizes = _whole_numbers(widths, "--widths")
+    one_draw = partial(
+        theory.check,
+        x,
+        y,
+        eta=eta,
+        k=steps,
+        k_tilde=k_tilde,
+        widths=sizes,
+        noise=noise,
+        delta=delta,
+        kappa=kappa,
+        draws=1,
+    )
+    records = _train(one_draw, draws, seed, quiet)
+    summary = [_summary(records, width) for width in sorted(set(sizes))]
+    shrinks = len(summary) < 2 or summary[-1].gap < summary[0].gap
+    if as_json:
+        about = {"data": name, "labels": rule, "samples": samples, "gap_shrinks": shrinks}
+        rows = {"widths": [*map(asdict, summary)], "records": [*map(asdict, records)]}
+        typer.echo(json.dumps(about | rows, allow_nan=False))
+    else:
+        _show_check(summary, f"{samples} samples of {name}: {rule}; labels drawn {draws} times.")
+    if not shrinks:
+        raise typer.Exit(1)
+
+
+@dataclass(frozen=True)
+class _WidthSummary:
+    """All draws at one width.
+
+    Attributes:
+        width: The number m of hidden units.
+        simulated: The mean ``‖f - ỹ‖`` of the trained networks.
+        predicted: The mean of the same by Theorem 1.
+        gap: The root of the mean squared difference.
+        contracting: The share of trainings in which Corollary 1 holds.
+        inside: The share that ends within the bounds of Theorem 2.
+    """
+
+    width: int
+    simulated: float
+    predicted: float
+    gap: float
+    contracting: float
+    inside: float
+
+
+def _summary(records: "list[CheckRecord]", width: int) -> _WidthSummary:
+    chosen = [record for record in records if record.width == width]
+    return _WidthSummary(
+        width=width,
+        simulated=fmean(record.simulated for record in chosen),
+        predicted=fmean(record.predicted for record in chosen),
+        gap=fmean(record.gap**2 for record in chosen) ** 0.5,
+        contracting=fmean(
+            record.worst_contraction <= record.contraction_limit for record in chosen
+        ),
+        inside=fmean(record.is_inside for record in chosen),
+    )
+
+
+def _train(
+    one_draw: "Callable[..., Iterable[CheckRecord]]", draws: int, seed: int, quiet: bool
+) -> "list[CheckRecord]":
+    """One draw after the other, each at all widths, with a progress bar."""
+    import numpy as np
+    from rich.console import Console
+    from rich.progress import track
+
+    records: list[CheckRecord] = []
+    console = Console(stderr=True)
+    hidden = quiet or not console.is_terminal
+    for draw in track(range(draws), "Training", console=console, transient=True, disable=hidden):
+        found = one_draw(rng=np.random.default_rng([seed, draw]))
+        records += [replace(record, draw=draw) for record in found]
+    return records
+
+
+def _numbers(text: str, option: str) -> list[float]:
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError as error:
+        raise InputError(
+            f"Expected `{option}` to be numbers with commas between them, got {text!r}."
+        ) from error
+
+
+def _whole_numbers(text: str, option: str) -> list[int]:
+    numbers = _numbers(text, option)
+    if not all(number.is_integer() for number in numbers):
+        raise InputError(f"Expected `{option}` to be whole numbers, got {text!r}.")
+    return [int(number) for number in numbers]
+
+
+def _pair(text: str | None) -> tuple[int, int] | None:
+    if text is None:
+        return None
+    first, *others = _whole_numbers(text, "--pair")
+    if len(others) != 1 or others == [first]:
+        raise InputError(f"Expected `--pair` to be two classes, as 3,8, got {text!r}.")
+    return first, others[0]
+
+
+def _show_bounds(table: "BoundsTable") -> None:
+    """The mean and both bounds at the first, the middle and the last k̃."""
+    from rich.console import Console
+    from rich.table import Table
+
+    steps = sorted({row.k_tilde for row in table.rows})
+    shown = (steps[0], steps[len(steps) // 2], steps[-1])
+    view = Table(title="Theorem 2")
+    for column in ("LNL", "k̃", "lower bound", "mean μ/2", "upper bound"):
+        view.add_column(column, justify="right")
+    for row in table.rows:
+        if row.k_tilde in shown:
+            bounds_and_mean = (row.lower, row.mu / 2, row.upper)
+            view.add_row(
+                f"{row.noise:g}",
+                f"{row.k_tilde}",
+                *(f"{value:.4f}" for value in bounds_and_mean),
+                end_section=row.k_tilde == steps[-1],
+            )
+    Console().print(view)
+
+
+def _show_check(summary: list[_WidthSummary], about: str) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    view = Table(
+        "width m",
+        "trained",
+        "Theorem 1",
+        "gap",
+        "contracts",
+        "in bounds",
+        title="‖f − ỹ‖ after k + k̃ steps",
+    )
+    for row in summary:
+        view.add_row(
+            str(row.width),
+            f"{row.simulated:.4f}",
+            f"{row.predicted:.4f}",
+            f"{row.gap:.4f}",
+            f"{row.contracting:.0%}",
+            f"{row.inside:.0%}",
+        )
+    console = Console()
+    console.print(view)
+    for line in (about, _verdict(summary[0], summary[-1])):
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def _verdict(narrow: _WidthSummary, wide: _WidthSummary) -> str:
+    """How the gap goes with the width, in words."""
+    if narrow.width == wide.width:
+        return "One width alone does not show how the gap goes with it."
+    widths = f"From {narrow.width} to {wide.width} units"
+    if wide.gap >= narrow.gap:
+        return (
+            f"{widths} the gap does not shrink. Try wider networks, or more steps: outputs of the "
+            "initial weights, of size κ, fade with training and not with the width."
+        )
+    power = log(max(wide.gap, TINY) / narrow.gap) / log(wide.width / narrow.width)
+    return f"{widths} the gap shrinks like m^{power:.2f}; Theorem 1 lets it vanish like m^-0.5."

@@ -1,0 +1,37 @@
+"""`rote train`: one run from one file."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def train(
+    spec: Annotated[Path, typer.Argument(help="The run, as TOML.")],
+    out: Annotated[Path | None, typer.Option(help="The run's directory.")] = None,
+    data_dir: Annotated[Path | None, typer.Option(help="Where datasets lie (ROTE_DATA).")] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.")] = False,
+) -> None:
+    """Train, track and save one run; running it again goes on where it was cut off."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    from rote.records import Reading
+    from rote.sweeps import run_name
+    from rote.workloads import RunSpec
+    from rote.workloads import train as train_run
+
+    described = RunSpec.from_toml(spec)
+    path = out or Path("runs") / run_name(described)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, disable=quiet) as bar:
+        task = bar.add_task("epoch", total=described.epochs)
+
+        def progress(reading: Reading) -> None:
+            text = f"ζ {reading.susceptibility:.4f}"
+            accuracy = reading.metrics.get("train_accuracy")
+            if accuracy is not None:
+                text += f"  train accuracy {accuracy:.1%}"
+            bar.update(task, completed=reading.step, description=text)
+
+        train_run(described, path, data_dir=data_dir, progress=progress)
+    typer.echo(f"Saved in {path}. Choose a checkpoint: rote select {path}")

@@ -1,0 +1,248 @@
+"""The paper's figure of Theorem 2: both bounds over k̃ for several noise levels, and their mean."""
+
+import csv
+import io
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from rote.errors import InputError
+
+if TYPE_CHECKING:
+    import altair
+
+WIDTH, HEIGHT = 340, 280
+COLUMNS = ("noise", "k_tilde", "lower", "upper", "mu", "variance", "floor")
+
+
+class Row(Protocol):
+    """Theorem 2 at one noise level and one k̃: a `rote.theory.BoundsRow`."""
+
+    @property
+    def noise(self) -> float:
+        """The label noise level LNL."""
+
+    @property
+    def k_tilde(self) -> int:
+        """Steps on the random labels."""
+
+    @property
+    def lower(self) -> float:
+        """``μ/2 - sqrt(Σ/δ)``."""
+
+    @property
+    def upper(self) -> float:
+        """``μ/2 + sqrt(Σ/δ)``."""
+
+    @property
+    def mu(self) -> float:
+        """μ."""
+
+
+class Table(Protocol):
+    """Rows and what has to be said about them: a `rote.theory.BoundsTable`."""
+
+    @property
+    def rows(self) -> Sequence[Row]:
+        """Noise levels in order, k̃ within each."""
+
+    @property
+    def labels(self) -> str:
+        """How labels of ±1 were made."""
+
+    @property
+    def samples(self) -> int:
+        """The number n of samples."""
+
+    @property
+    def eta(self) -> float:
+        """The learning rate η."""
+
+    @property
+    def k(self) -> int:
+        """Steps on the training labels."""
+
+    @property
+    def delta(self) -> float:
+        """The probability δ of a value outside the bounds."""
+
+    @property
+    def trace_error(self) -> float:
+        """What a low-rank spectrum leaves out."""
+
+    @property
+    def reversed_from(self) -> int | None:
+        """Where noise no longer lowers the mean objective."""
+
+
+def captions(table: Table, data: str) -> list[str]:
+    """What has to be said beside the bounds, a sentence each.
+
+    Args:
+        table: the bounds.
+        data: what the data set is called.
+    """
+    said = [
+        f"{table.samples:,} samples of {data}: {table.labels.replace('-1', '−1')}. "
+        f"η = {table.eta:g}, k = {table.k:,}, δ = {table.delta:g}."
+    ]
+    if table.reversed_from is None:
+        said.append("More label noise lowers the mean at every step shown, as Proposition 1 says.")
+    else:
+        said.append(
+            f"At step {table.reversed_from:,} (dotted line) more label noise stops lowering the "
+            "mean: Proposition 1 is reversed."
+        )
+    share = _share_where_lower_rises(table)
+    if share > 0:
+        said.append(f"The lower bound is higher with the most noise at {share:.0%} of the steps.")
+    if table.trace_error > 0:
+        said.append(f"Low-rank spectrum: it leaves out {table.trace_error:.1%} of the trace.")
+    return said
+
+
+def _share_where_lower_rises(table: Table) -> float:
+    """At which share of k̃ the lower bound is higher with the most noise than with the least."""
+    by_noise: dict[float, list[float]] = {}
+    for row in table.rows:
+        by_noise.setdefault(row.noise, []).append(row.lower)
+    pairs = list(zip(by_noise[min(by_noise)], by_noise[max(by_noise)], strict=True))
+    return sum(most > least for least, most in pairs) / len(pairs)
+
+
+def bounds_chart(table: Table, data: str) -> "altair.HConcatChart":
+    """Draw the bounds as the paper does (lower dashed, upper solid), and their mean beside them.
+
+    Args:
+        table: the bounds.
+        data: what the data set is called.
+
+    Returns:
+        An altair chart.
+    """
+    import altair as alt
+
+    title = alt.TitleParams(
+        "How far a network is from random labels after k̃ steps on them",
+        subtitle=captions(table, data),
+        anchor="start",
+        fontSize=15,
+        subtitleFontSize=12,
+        subtitleLineHeight=16,
+        subtitlePadding=6,
+        offset=14,
+    )
+    # The mean decides, and its lines cross where they are close: in logarithms that is seen.
+    is_positive = all(row.mu > 0 for row in table.rows)
+    panels = (
+        _panel(table, ("upper", "lower"), "bounds of Theorem 2: μ/2 ± sqrt(Σ/δ)", "linear"),
+        _panel(table, ("mean",), "mean: μ/2", "log" if is_positive else "linear"),
+    )
+    chart: alt.HConcatChart = (
+        alt.hconcat(*panels, spacing=70, bounds="flush", title=title)
+        .configure_view(stroke=None)
+        .configure_axis(labelFontSize=11, titleFontSize=12, gridColor="#e8e8e8")
+        .configure_legend(labelFontSize=11, titleFontSize=12, symbolStrokeWidth=2, symbolSize=500)
+    )
+    return chart
+
+
+def save_bounds(table: Table, data: str, folder: Path) -> dict[str, Path]:
+    """Write the figure and its numbers: ``<data>-bounds.svg``, ``.png`` and ``.csv``.
+
+    Each file is there whole or not at all; others in the folder are left alone.
+
+    Args:
+        table: the bounds.
+        data: what the data set is called.
+        folder: where to; made if it is not there.
+
+    Returns:
+        From kind of file to its path.
+
+    Raises:
+        InputError: if the folder cannot be written.
+    """
+    contents = {**_drawn(bounds_chart(table, data)), "csv": _written(table)}
+    files = {kind: folder / f"{data}-bounds.{kind}" for kind in contents}
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for kind, path in files.items():
+            _write_atomically(path, contents[kind])
+    except OSError as error:
+        raise InputError(
+            f"Expected {folder} to be a folder that can be written, got: {error.strerror}."
+        ) from error
+    return files
+
+
+def _panel(
+    table: Table, series: tuple[str, ...], title: str, scale: Literal["linear", "log"]
+) -> "altair.LayerChart":
+    """Lines over k̃ of some of upper, lower and mean, one colour for each noise level."""
+    import altair as alt
+
+    levels = [f"{noise:g}" for noise in sorted({row.noise for row in table.rows})]
+    lines = (
+        alt.Chart(alt.InlineData(values=_values(table, series)))
+        .mark_line(strokeWidth=2)
+        .encode(
+            x=alt.X("k_tilde:Q", title="k̃, steps on random labels", axis=alt.Axis(tickCount=6)),
+            y=alt.Y("value:Q", title=title, scale=alt.Scale(type=scale, nice=scale == "linear")),
+            color=alt.Color(
+                "noise:O",
+                title="label noise LNL",
+                sort=levels,
+                scale=alt.Scale(scheme=alt.SchemeParams(name="viridis", extent=[0.0, 0.9])),
+            ),
+            strokeDash=alt.StrokeDash(
+                "bound:N",
+                title="bound",
+                scale=alt.Scale(domain=["upper", "lower"], range=[[1, 0], [6, 4]]),
+                legend=alt.Legend() if "lower" in series else None,
+            ),
+        )
+    )
+    marked = [] if table.reversed_from is None else [{"k_tilde": table.reversed_from}]
+    rule = (
+        alt.Chart(alt.InlineData(values=marked))
+        .mark_rule(color="#555555", strokeDash=[2, 3])
+        .encode(x="k_tilde:Q")
+    )
+    return alt.LayerChart(layer=[lines, rule], width=WIDTH, height=HEIGHT)
+
+
+def _values(table: Table, series: tuple[str, ...]) -> list[dict[str, Any]]:
+    return [
+        {"k_tilde": row.k_tilde, "noise": f"{row.noise:g}", "bound": name, "value": value}
+        for row in table.rows
+        for name, value in (("lower", row.lower), ("upper", row.upper), ("mean", row.mu / 2))
+        if name in series
+    ]
+
+
+def _drawn(chart: "altair.HConcatChart") -> dict[str, bytes]:
+    """The chart as SVG, and as PNG at twice the size for screens with small pixels."""
+    svg, png = io.StringIO(), io.BytesIO()
+    chart.save(svg, format="svg")
+    chart.save(png, format="png", scale_factor=2)
+    return {"svg": svg.getvalue().encode(), "png": png.getvalue()}
+
+
+def _written(table: Table) -> bytes:
+    """The rows as CSV, every digit of them."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    writer.writerows([repr(getattr(row, name)) for name in COLUMNS] for row in table.rows)
+    return text.getvalue().encode()
+
+
+def _write_atomically(path: Path, content: bytes) -> None:
+    draft = path.with_name(f"{path.name}.{os.getpid()}.draft")
+    try:
+        draft.write_bytes(content)
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)

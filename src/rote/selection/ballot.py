@@ -1,0 +1,133 @@
+"""The votes of runs on the samples of a shared pool."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from rote.errors import InputError
+
+if TYPE_CHECKING:
+    from rote.selection.candidates import Candidates, Floats, Integers
+
+_TIE = 1e-9
+_BLOCK = 1 << 20
+
+
+@dataclass(frozen=True)
+class Ballot:
+    """Who votes on what. Predictions are read run by run: one run's are in memory at a time.
+
+    Attributes:
+        candidates: all checkpoints.
+        voters: positions of those that vote, by run.
+        num_classes: how many classes.
+        samples: how many predictions each of them makes.
+    """
+
+    candidates: Candidates
+    voters: Integers
+    num_classes: int
+    samples: int
+
+    @classmethod
+    def of(cls, candidates: Candidates, runs: set[str]) -> Ballot:
+        """The checkpoints of some runs that share a pool."""
+        member = np.array([name in runs for name in candidates.runs])
+        description = candidates.table.descriptions[min(runs)]
+        return cls(
+            candidates,
+            np.flatnonzero(member[candidates.run]),
+            int(description["num_classes"]),
+            math.prod(description["pool"]["predictions"]),
+        )
+
+    @property
+    def num_runs(self) -> int:
+        """How many runs vote."""
+        return len(np.unique(self.candidates.run[self.voters]))
+
+    def agreement(self, rounds: int) -> Floats:
+        """The share of the pool on which each voter agrees with the other runs, after so many."""
+        weight = np.ones(len(self.voters))
+        share = np.zeros(len(self.voters))
+        for _ in range(rounds):
+            total = np.zeros((self.samples, self.num_classes))
+            for part, predictions in self._by_run():
+                total += self._vote(predictions, weight[part], weight.max())
+            for part, predictions in self._by_run():
+                others = total - self._vote(predictions, weight[part], weight.max())
+                is_top = others >= others.max(axis=1, keepdims=True) - _TIE
+                share[part] = (predictions == is_top.argmax(axis=1)).mean(axis=1)
+            weight = _weights(share, self.num_classes, self.samples)
+            if not weight.any():
+                break  # nobody is better than chance: no vote counts any more than another
+        return share
+
+    def _by_run(self) -> Iterator[tuple[slice, npt.NDArray[np.unsignedinteger]]]:
+        chosen = self.candidates.take(self.voters)
+        for part in chosen.by_run():
+            recorded = chosen.table.predictions(chosen.runs[chosen.run[part.start]])
+            assert recorded is not None
+            yield part, recorded[chosen.row[part]].reshape(-1, self.samples)
+
+    def _vote(
+        self, predictions: npt.NDArray[np.unsignedinteger], weight: Floats, largest: float
+    ) -> Floats:
+        """Samples × classes."""
+        if not weight.any():
+            return np.zeros((self.samples, self.num_classes))
+        votes = np.zeros(self.samples * self.num_classes)
+        cell = np.arange(self.samples) * self.num_classes
+        share = weight / weight.sum()
+        block = max(1, _BLOCK // self.samples)
+        for start in range(0, len(predictions), block):
+            rows = predictions[start : start + block]
+            each = np.repeat(share[start : start + block], self.samples)
+            votes += np.bincount((cell + rows).ravel(), weights=each, minlength=len(votes))
+        return np.asarray(votes.reshape(self.samples, -1) * (weight.max() / largest))
+
+
+def same_pool(candidates: Candidates) -> tuple[set[str], tuple[str, ...]]:
+    """The runs with predictions on the pool that most of them share, and who is left out.
+
+    Raises:
+        InputError: if no two runs share one.
+    """
+    pools: dict[str, tuple[object, ...]] = {}
+    for part in candidates.by_run():
+        name = candidates.runs[candidates.run[part.start]]
+        description = candidates.table.descriptions.get(name, {})
+        predictions = candidates.table.predictions(name)
+        if predictions is not None and len(predictions) > candidates.row[part].max():
+            pool = description["pool"]
+            pools[name] = (pool["hash"], *pool["predictions"], description["num_classes"])
+    counts = Counter(pools.values())
+    shared = max(counts, key=lambda pool: (counts[pool], str(pool)), default=None)
+    voters = {name for name, pool in pools.items() if pool == shared}
+    if len(voters) < 2:
+        raise InputError(
+            "Expected `runs` to hold at least 2 runs with predictions on the same pool, got "
+            f"{len(voters)}. Track them with the same `inputs`, more than one probe batch, or use "
+            "another rule."
+        )
+    out = candidates.num_runs - len(voters)
+    if not out:
+        return voters, ()
+    return voters, (
+        f"{out} of {candidates.num_runs} runs have no predictions on the pool that the other "
+        f"{len(voters)} share, and were left out.",
+    )
+
+
+def _weights(share: Floats, num_classes: int, samples: int) -> Floats:
+    # One half of a sample short of always right keeps the logarithm finite.
+    bounded = np.clip(share, 0.5 / samples, 1 - 0.5 / samples)
+    log_odds = np.log(bounded * (num_classes - 1) / (1 - bounded))
+    return np.asarray(np.maximum(0.0, log_odds) ** 2)

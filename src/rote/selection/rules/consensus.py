@@ -1,0 +1,79 @@
+"""Agreement with the vote of the other runs on a shared pool: no labels at all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from rote.errors import InputError
+from rote.selection.ballot import Ballot, same_pool
+from rote.selection.rule import Verdict
+from rote.selection.rules.noisy_validation import wilson_interval
+
+if TYPE_CHECKING:
+    from rote.selection.candidates import Candidates
+
+
+@dataclass(frozen=True)
+class Consensus:
+    """The checkpoint that agrees most with what the other runs say.
+
+    Every checkpoint starts with weight 1. In every round, the vote of a run is the weighted mean of
+    its checkpoints' one-hot predictions, times its largest weight over the largest of all; the
+    label that a run sees is the class with most votes of all *other* runs; a checkpoint's score a
+    is the share of the pool on which it agrees with that label, and its next weight is
+    max(0, log(a (K − 1)/(1 − a)))². Weights are those of Dawid and Skene's one coin, squared.
+
+    Classes within a billionth of a vote of the first are tied; the lower class wins. In the weight,
+    a is at most 1 − 1/(2m) on a pool of m, so that it is finite.
+
+    Where the models share their errors, agreement overstates accuracy.
+
+    Attributes:
+        rounds: how often votes and weights are computed.
+
+    Raises:
+        InputError: if it is not a positive integer.
+    """
+
+    rounds: int = 6
+    name: ClassVar[str] = "consensus"
+    needs: ClassVar[tuple[str, ...]] = ()
+    compares_runs: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.rounds, int) or self.rounds < 1:
+            raise InputError(f"Expected `rounds` to be a positive integer, got {self.rounds!r}.")
+
+    def judge(self, candidates: Candidates) -> Verdict:
+        """The highest agreement.
+
+        Raises:
+            InputError: if there are no two runs with predictions on the same pool.
+        """
+        voters, warnings = same_pool(candidates)
+        ballot = Ballot.of(candidates, voters)
+        agreement = ballot.agreement(self.rounds)
+        score = np.full(len(candidates), np.nan)
+        score[ballot.voters] = agreement
+        pick = candidates.best(score, ballot.voters)
+        interval = wilson_interval(float(score[pick]), ballot.samples)
+        reason = (
+            f"The pick, {candidates.name(pick)}, agrees with the vote of the other "
+            f"{ballot.num_runs - 1} runs on {score[pick]:.2%} of the {ballot.samples} samples of "
+            f"the pool, the most of {len(ballot.voters)} checkpoints; the median is "
+            f"{np.median(agreement):.2%}."
+        )
+        if ballot.num_runs < 3:
+            warnings += (
+                "Only 2 runs vote: each is judged by the other alone, and a shared error counts as "
+                "right.",
+            )
+        if score[pick] < 0.5:
+            warnings += (
+                "Even the pick agrees with the others on less than half of the pool: where models "
+                "are that weak, their vote says little about the truth.",
+            )
+        return Verdict(pick, (reason,), warnings=warnings, score=score, interval=interval)

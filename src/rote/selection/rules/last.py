@@ -1,0 +1,33 @@
+"""No rule at all: train to the end, keep the last checkpoint."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from rote.selection.rule import Verdict
+
+if TYPE_CHECKING:
+    from rote.selection.candidates import Candidates
+
+
+@dataclass(frozen=True)
+class Last:
+    """The last checkpoint; of several runs, the one with the highest training accuracy."""
+
+    name: ClassVar[str] = "last"
+    needs: ClassVar[tuple[str, ...]] = ()
+    compares_runs: ClassVar[bool] = False
+
+    def judge(self, candidates: Candidates) -> Verdict:
+        """The last checkpoint."""
+        ends = np.array([part.stop - 1 for part in candidates.by_run()])
+        pick = candidates.best(candidates.train_accuracy, ends)
+        reasons = [f"The pick, {candidates.name(pick)}, is the last checkpoint of its run."]
+        if len(ends) > 1:
+            reasons.append(
+                f"Of the last checkpoints of {len(ends)} runs it has the highest training accuracy."
+            )
+        return Verdict(pick, tuple(reasons))

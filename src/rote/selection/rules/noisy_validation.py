@@ -1,0 +1,119 @@
+"""Accuracy on the given, possibly wrong labels of the pool that was kept out of training."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from rote.errors import InputError
+from rote.selection.rule import Verdict
+
+if TYPE_CHECKING:
+    from rote.selection.candidates import Candidates
+
+_Z95 = 1.959963984540054
+
+
+@dataclass(frozen=True)
+class NoisyValidation:
+    """The highest validation accuracy.
+
+    Attributes:
+        samples: how many labels it was measured on, if the runs do not say.
+    """
+
+    samples: int | None = None
+    name: ClassVar[str] = "noisy-validation"
+    needs: ClassVar[tuple[str, ...]] = ("validation_accuracy",)
+    compares_runs: ClassVar[bool] = False
+
+    def judge(self, candidates: Candidates) -> Verdict:
+        """The highest validation accuracy, with its 95 % interval."""
+        pick = candidates.best(candidates.validation_accuracy)
+        accuracy = float(candidates.validation_accuracy[pick])
+        samples = pool_size(candidates, pick, self.samples)
+        reason = (
+            f"The pick, {candidates.name(pick)}, has the highest accuracy on the given labels of "
+            f"the pool: {accuracy:.2%}"
+        )
+        if samples is None:
+            unknown = (
+                "The size of the pool is not recorded, so the validation accuracy has no interval. "
+                "Pass samples=...",
+            )
+            return Verdict(pick, (reason + ".",), warnings=unknown)
+        interval = wilson_interval(accuracy, samples)
+        reason += f" ({interval[0]:.2%} to {interval[1]:.2%} at 95 %, {samples} labels)."
+        return Verdict(pick, (reason,), interval=interval)
+
+
+@dataclass(frozen=True)
+class NoisyValidationThenSusceptibility:
+    """Among all within one standard error of the highest validation accuracy, the lowest ζ.
+
+    Attributes:
+        samples: how many labels it was measured on, if the runs do not say.
+    """
+
+    samples: int | None = None
+    name: ClassVar[str] = "noisy-validation+susceptibility"
+    needs: ClassVar[tuple[str, ...]] = ("validation_accuracy", "susceptibility")
+    compares_runs: ClassVar[bool] = False
+
+    def judge(self, candidates: Candidates) -> Verdict:
+        """The lowest ζ among those that validation cannot tell from its best.
+
+        Raises:
+            InputError: if nobody knows how many labels there were.
+        """
+        best = candidates.best(candidates.validation_accuracy)
+        samples = pool_size(candidates, best, self.samples)
+        if samples is None:
+            raise InputError(
+                "Expected `samples` to be the number of labels behind `validation_accuracy`, got "
+                "None, and the run does not record its pool. Pass samples=..."
+            )
+        highest = float(candidates.validation_accuracy[best])
+        error = math.sqrt(highest * (1 - highest) / samples)
+        near = candidates.validation_accuracy >= highest - error
+        pick = candidates.best(-candidates.susceptibility, near)
+        what = (
+            f"The highest accuracy on the given labels of the pool is {highest:.2%} "
+            f"({candidates.name(best)}), with a standard error of {error:.2%} ({samples} labels); "
+            f"{near.sum()} of {len(candidates)} checkpoints are within it."
+        )
+        why = (
+            f"The pick, {candidates.name(pick)}, has the lowest {candidates.label} of them: "
+            f"{candidates.susceptibility[pick]:.4g}, at a validation accuracy of "
+            f"{candidates.validation_accuracy[pick]:.2%}."
+        )
+        return Verdict(
+            pick,
+            (what, why),
+            {"validation_accuracy": highest - error},
+            interval=wilson_interval(float(candidates.validation_accuracy[pick]), samples),
+        )
+
+
+def wilson_interval(share: float, samples: int) -> tuple[float, float]:
+    """The 95 % interval of a binomial share (Wilson 1927).
+
+    Example:
+        >>> [round(end, 4) for end in wilson_interval(0.5, 100)]
+        [0.4038, 0.5962]
+    """
+    shrink = _Z95**2 / samples
+    middle = (share + shrink / 2) / (1 + shrink)
+    half = _Z95 * math.sqrt(share * (1 - share) / samples + shrink / (4 * samples)) / (1 + shrink)
+    return max(0.0, middle - half), min(1.0, middle + half)
+
+
+def pool_size(candidates: Candidates, index: int, given: int | None) -> int | None:
+    """How many labels stand behind a checkpoint's validation accuracy."""
+    if given is not None:
+        return given
+    description = candidates.table.descriptions.get(candidates.runs[candidates.run[index]], {})
+    pool = description.get("pool") or {}
+    shape = pool.get("predictions") or [pool.get("size") or 0]
+    return math.prod(shape) or None

@@ -1,0 +1,64 @@
+"""The front of checkpoints that no other beats in both ζ and training accuracy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from rote.selection.rule import Verdict
+
+if TYPE_CHECKING:
+    from rote.selection.candidates import Booleans, Candidates, Floats
+
+
+@dataclass(frozen=True)
+class Pareto:
+    """The knee of the front: the point furthest above the line between its two ends.
+
+    Both axes are scaled so that the front spans 0 to 1; the distance is then (a′ − ζ′)/√2. On a
+    front that nowhere bulges, both ends are as good; the tie goes to the lower ζ.
+    """
+
+    name: ClassVar[str] = "pareto"
+    needs: ClassVar[tuple[str, ...]] = ("susceptibility", "train_accuracy")
+    compares_runs: ClassVar[bool] = True
+
+    def judge(self, candidates: Candidates) -> Verdict:
+        """The knee of the front."""
+        front = is_on_front(candidates.susceptibility, candidates.train_accuracy)
+        zeta = _scaled(candidates.susceptibility, front)
+        accuracy = _scaled(candidates.train_accuracy, front)
+        height = np.where(front, (accuracy - zeta) / np.sqrt(2), np.nan)
+        pick = candidates.best(height, front)
+        what = (
+            f"{front.sum()} of {len(candidates)} checkpoints are on the front: no other has both "
+            f"lower {candidates.label} and higher training accuracy."
+        )
+        why = (
+            f"The pick, {candidates.name(pick)}, is its knee: ζ of "
+            f"{candidates.susceptibility[pick]:.4g}, training accuracy of "
+            f"{candidates.train_accuracy[pick]:.2%}, {height[pick]:.3f} above the line between the "
+            "ends (both axes scaled to 1)."
+        )
+        return Verdict(pick, (what, why), score=height)
+
+
+def is_on_front(zeta: Floats, accuracy: Floats) -> Booleans:
+    """Whether no other has ζ as low and accuracy as high, and one of them better."""
+    order = np.lexsort((-accuracy, zeta))
+    sorted_zeta, sorted_accuracy = zeta[order], accuracy[order]
+    # The first of equal ζ has the best accuracy of them; it must beat everything before it.
+    is_first = np.append(True, np.diff(sorted_zeta) > 0)[: len(order)]
+    start = np.maximum.accumulate(np.where(is_first, np.arange(len(order)), 0))
+    best_before = np.append(-np.inf, np.maximum.accumulate(sorted_accuracy)[:-1])[start]
+    on_front = (sorted_accuracy > best_before) & (sorted_accuracy == sorted_accuracy[start])
+    front = np.empty(len(order), dtype=np.bool_)
+    front[order] = on_front
+    return front
+
+
+def _scaled(values: Floats, front: Booleans) -> Floats:
+    low, high = values[front].min(), values[front].max()
+    return np.asarray((values - low) / (high - low)) if high > low else np.zeros(len(values))

@@ -1,0 +1,53 @@
+"""Regions by percentiles instead of means."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from rote.errors import InputError
+from rote.selection.rules.region_one import judge_region_one
+from rote.selection.thresholds import percentile
+
+if TYPE_CHECKING:
+    from rote.selection.candidates import Candidates
+    from rote.selection.rule import Verdict
+
+
+@dataclass(frozen=True)
+class Percentile:
+    """Thresholds that leave a given share of the checkpoints on either side.
+
+    Attributes:
+        t1: percentile of ζ; at most this is resistant.
+        t2: percentile of training accuracy; at least this is trainable. The paper found both best
+            between 35 and 55.
+
+    Raises:
+        InputError: if one is not from 0 to 100.
+    """
+
+    t1: float = 50.0
+    t2: float = 50.0
+    name: ClassVar[str] = "percentile"
+    needs: ClassVar[tuple[str, ...]] = ("susceptibility", "train_accuracy")
+    compares_runs: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        for name, value in (("t1", self.t1), ("t2", self.t2)):
+            if not isinstance(value, int | float) or not 0 <= value <= 100:
+                raise InputError(f"Expected `{name}` to be from 0 to 100, got {value!r}.")
+
+    def judge(self, candidates: Candidates) -> Verdict:
+        """The highest training accuracy in Region 1."""
+        return judge_region_one(
+            candidates,
+            {
+                "susceptibility": percentile(candidates.susceptibility, self.t1),
+                "train_accuracy": percentile(candidates.train_accuracy, self.t2),
+            },
+            {
+                "susceptibility": f"percentile {self.t1:g} of it",
+                "train_accuracy": f"percentile {self.t2:g} of it",
+            },
+        )

@@ -1,0 +1,91 @@
+"""The pool of the demo: small networks of many kinds on digits with noisy labels."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from rote.selection import RULES, Selection, select
+from rote.store.table import read_table
+from rote.workloads import RunSpec
+
+EPOCHS = 30
+
+_NETWORKS: dict[str, dict[str, Any]] = {
+    "mlp-narrow": {"name": "mlp", "options": {"width": 32, "depth": 1}},
+    "mlp-wide": {"name": "mlp", "options": {"width": 512, "depth": 1}},
+    "mlp-deep": {"name": "mlp", "options": {"width": 128, "depth": 3}},
+    "mlp-deep-bn": {"name": "mlp", "options": {"width": 128, "depth": 3, "batch_norm": True}},
+    "mlp-dropout": {"name": "mlp", "options": {"width": 256, "depth": 2, "dropout": 0.5}},
+    "cnn-narrow": {"name": "cnn", "options": {"width": 8, "depth": 3}},
+    "cnn-wide": {"name": "cnn", "options": {"width": 24, "depth": 3}},
+    "cnn-no-bn": {"name": "cnn", "options": {"width": 16, "depth": 3, "batch_norm": False}},
+    "cnn-dropout": {"name": "cnn", "options": {"width": 16, "depth": 3, "dropout": 0.3}},
+}
+
+_RECIPES: dict[str, dict[str, Any]] = {
+    "fast": {
+        "optimizer": {"name": "sgd", "lr": 0.1, "momentum": 0.9},
+        "schedule": {"name": "cosine"},
+    },
+    "slow": {
+        "optimizer": {"name": "sgd", "lr": 0.01, "momentum": 0.9},
+        "schedule": {"name": "exponential", "gamma": 0.95},
+    },
+    "adam": {"optimizer": {"name": "adam", "lr": 0.002}, "schedule": {"name": "none"}},
+}
+
+
+def demo_specs(*, epochs: int = EPOCHS, seed: int = 0, noise: float = 0.5) -> list[RunSpec]:
+    """Every network with every recipe, on digits.
+
+    Args:
+        epochs: how long each is trained.
+        seed: of data, noise and weights.
+        noise: the share of labels that are redrawn uniformly over all classes, as in the paper.
+    """
+    shared = {
+        "epochs": epochs,
+        "batch": 64,
+        "seed": seed,
+        "data": {"name": "digits", "seed": seed},
+        "noise": {"model": "symmetric-inclusive", "rate": noise},
+        "checkpoints": {"keep": "all", "resume_every": epochs},
+    }
+    return [
+        RunSpec.from_dict(
+            shared | recipe | {"name": f"{network}-{name}", "architecture": architecture}
+        )
+        for (network, architecture), (name, recipe) in product(_NETWORKS.items(), _RECIPES.items())
+    ]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What every rule would keep, and what only the truth can tell.
+
+    Attributes:
+        selections: by the name of the rule.
+        checkpoints: how many there were to choose from.
+        best: the best test accuracy of them all.
+    """
+
+    selections: Mapping[str, Selection]
+    checkpoints: int
+    best: float
+
+
+def compare_rules(runs: Path, *, column: str = "susceptibility") -> Comparison:
+    """Let every rule choose among runs whose test accuracy is known.
+
+    Args:
+        runs: where the runs are.
+        column: which of the four ζ to select by.
+    """
+    table = read_table(runs)
+    return Comparison(
+        selections={rule: select(table, rule=rule, column=column) for rule in RULES},
+        checkpoints=len(table.frame),
+        best=float(table.frame["test_accuracy"].to_numpy().max()),
+    )

@@ -1,0 +1,79 @@
+"""Whether a model and its optimizer can be probed, found out by probing them."""
+
+from dataclasses import dataclass
+
+from torch import nn
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.optim import Optimizer
+
+from rote.errors import RoteError
+from rote.probe import Inputs, LossFunction, ProbePolicy
+from rote.records import Reading
+from rote.tracking.start import track
+
+
+@dataclass(frozen=True)
+class Examination:
+    """What was found.
+
+    Attributes:
+        reading: of one probe, if it can be probed.
+        obstacle: why it cannot.
+        remarks: what to know about probing this model.
+    """
+
+    reading: Reading | None
+    obstacle: str | None
+    remarks: tuple[str, ...]
+
+
+def examine(
+    model: nn.Module,
+    optimizer: Optimizer,
+    *,
+    inputs: Inputs,
+    num_classes: int,
+    loss_fn: LossFunction | None = None,
+) -> Examination:
+    """Probe once and prove by checksum that nothing changed.
+
+    Args:
+        model: the network.
+        optimizer: its optimizer.
+        inputs: some samples.
+        num_classes: how many classes.
+        loss_fn: the training objective; cross entropy by default.
+    """
+    try:
+        tracker = track(
+            model,
+            optimizer,
+            inputs=inputs,
+            num_classes=num_classes,
+            loss_fn=loss_fn,
+            policy=ProbePolicy(verify=True),
+        )
+        reading = tracker.probe()
+    except RoteError as error:
+        return Examination(None, str(error), ())
+    except Exception as error:  # noqa: BLE001  # whatever a stranger's model raises is the finding
+        return Examination(None, f"The model raised {type(error).__name__}: {error}", ())
+    return Examination(reading, None, _remarks(model, optimizer))
+
+
+def _remarks(model: nn.Module, optimizer: Optimizer) -> tuple[str, ...]:
+    held = {id(p) for group in optimizer.param_groups for p in group["params"]}
+    outside = sum(p.requires_grad and id(p) not in held for p in model.parameters())
+    hooked = any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
+    silenced = getattr(optimizer, "_optimizer_step_pre_hooks", None) or getattr(
+        optimizer, "_optimizer_step_post_hooks", None
+    )
+    remarks = {
+        "BatchNorm uses the statistics of the probe batch; its running ones are put back.": any(
+            isinstance(module, _BatchNorm) and module.training for module in model.modules()
+        ),
+        f"{outside} trainable parameters are not this optimizer's; they stay.": outside > 0,
+        "Forward hooks run during the probe, too; what they write elsewhere stays.": hooked,
+        "Hooks of the optimizer do not run during the probe.": silenced,
+    }
+    return tuple(remark for remark, applies in remarks.items() if applies)

@@ -1,0 +1,109 @@
+"""Weights of a run on disk, as safetensors, by policy."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+from safetensors.torch import load_model, save_model
+from torch import nn
+
+from rote.errors import CorruptRunError
+from rote.records import Reading
+from rote.workloads.spec import BestCheckpoints, Checkpoints, FieldError
+
+FOLDER = "checkpoints"
+
+
+def checkpoint_path(run: Path | str, step: int) -> Path:
+    """Where the weights after an epoch are kept."""
+    return Path(run) / FOLDER / f"step-{step:05d}.safetensors"
+
+
+def load_checkpoint(run: Path | str, step: int, model: nn.Module) -> None:
+    """Put the weights after an epoch into a network of the same architecture.
+
+    Raises:
+        CorruptRunError: if there is no such checkpoint.
+    """
+    path = checkpoint_path(run, step)
+    if not path.is_file():
+        kept = sorted(int(file.stem.removeprefix("step-")) for file in path.parent.glob("step-*"))
+        raise CorruptRunError(
+            f"Expected {run} to have a checkpoint of step {step}, got steps {kept}."
+        )
+    load_model(model, path)
+
+
+class CheckpointKeeper:
+    """Writes and removes checkpoints.
+
+    Args:
+        policy: which to keep.
+        run: the directory of the run.
+        epochs: how many epochs it has.
+    """
+
+    def __init__(self, policy: Checkpoints, run: Path, epochs: int) -> None:
+        self._policy = policy
+        self._run = run
+        self._epochs = epochs
+        self._best: list[tuple[float, int]] = []
+
+    def keep(self, model: nn.Module, epoch: int, reading: Reading | None) -> None:
+        """Save the weights after an epoch, if the policy wants them.
+
+        Args:
+            model: the network.
+            epoch: its number.
+            reading: what was measured after it, if anything.
+
+        Raises:
+            FieldError: if readings have no such metric as the policy goes by.
+        """
+        if isinstance(self._policy, BestCheckpoints):
+            if reading is not None:
+                self._keep_best(self._policy, model, reading)
+            return
+        is_wanted = {"all": reading is not None, "last": epoch == self._epochs, "none": False}
+        if is_wanted[self._policy.keep]:
+            self._save(model, epoch)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Which are the best so far."""
+        return {"best": [list(entry) for entry in self._best]}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from a state."""
+        self._best = [(value, step) for value, step in state["best"]]
+
+    def _keep_best(self, policy: BestCheckpoints, model: nn.Module, reading: Reading) -> None:
+        value = _metric_of(reading, policy.metric)
+        if not math.isfinite(value):
+            return
+        # Small is good from here on; of equals, the earlier one is better.
+        entry = (-value if policy.mode == "max" else value, reading.step)
+        ranked = sorted([*self._best, entry])
+        self._best = ranked[: policy.k]
+        if entry in self._best:
+            self._save(model, reading.step)
+        for _, step in ranked[policy.k :]:
+            checkpoint_path(self._run, step).unlink(missing_ok=True)
+
+    def _save(self, model: nn.Module, step: int) -> None:
+        path = checkpoint_path(self._run, step)
+        path.parent.mkdir(exist_ok=True)
+        draft = path.with_suffix(".draft")
+        save_model(model, str(draft), metadata={"step": str(step)})
+        draft.replace(path)
+
+
+def _metric_of(reading: Reading, name: str) -> float:
+    value = getattr(reading, name, None)
+    if not isinstance(value, float):
+        known = [key for key, entry in reading.to_dict().items() if isinstance(entry, float)]
+        raise FieldError(
+            "checkpoints.metric",
+            f"to be a number that is measured ({', '.join([*known, *reading.metrics])}), "
+            f"got {name!r}.",
+        )
+    return value

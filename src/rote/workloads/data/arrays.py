@@ -1,0 +1,121 @@
+"""Arrays on disk: an ``.npz`` file or a folder of ``.npy`` files, read or memory-mapped."""
+
+import hashlib
+import os
+import shutil
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from rote.errors import InputError
+from rote.workloads.data.dataset import Array
+
+IN_MEMORY_BYTES = 4 * 2**30
+"""Larger arrays are mapped from disk."""
+
+
+def cache_folder() -> Path:
+    """Where converted data are kept: ``ROTE_CACHE``, or ``~/.cache/rote``."""
+    return Path(os.environ.get("ROTE_CACHE", "~/.cache/rote")).expanduser()
+
+
+class ArrayFile:
+    """Named arrays in an ``.npz`` file, or in a folder of ``.npy`` files.
+
+    Args:
+        path: the file or folder.
+        in_memory_bytes: arrays larger than this are mapped. Members of an ``.npz`` cannot be, so
+            they are first unpacked, once, into the cache.
+
+    Raises:
+        InputError: if there is no such file, or it is neither.
+    """
+
+    def __init__(self, path: Path, *, in_memory_bytes: int = IN_MEMORY_BYTES) -> None:
+        self.path = path
+        self._limit = in_memory_bytes
+        if path.is_dir():
+            self.names = sorted(file.stem for file in path.glob("*.npy"))
+        elif not path.is_file():
+            raise InputError(f"Expected {path} to be a file of arrays, got no such file.")
+        elif not zipfile.is_zipfile(path):
+            raise InputError(f"Expected {path} to be an .npz file, got another kind of file.")
+        else:
+            with zipfile.ZipFile(path) as archive:
+                members = archive.namelist()
+            self.names = sorted(name.removesuffix(".npy") for name in members)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.names
+
+    def header(self, name: str) -> tuple[tuple[int, ...], np.dtype[Any]]:
+        """Shape and type of an array, without reading it.
+
+        Raises:
+            InputError: if it is damaged.
+        """
+        with self._open(name) as file:
+            version = np.lib.format.read_magic(file)
+            if version == (1, 0):
+                shape, _, dtype = np.lib.format.read_array_header_1_0(file)
+            else:
+                shape, _, dtype = np.lib.format.read_array_header_2_0(file)
+        return shape, dtype
+
+    def read(self, name: str) -> Array:
+        """One array.
+
+        Raises:
+            InputError: if it is missing or damaged, or holds Python objects.
+        """
+        if name not in self.names:
+            raise InputError(
+                f"Expected {self.path} to hold `{name}`, got {', '.join(self.names) or 'nothing'}."
+            )
+        shape, dtype = self.header(name)
+        if dtype.hasobject:
+            raise InputError(
+                f"Expected `{name}` of {self.path} to hold plain values, got Python objects. "
+                "Save numbers or text instead."
+            )
+        if dtype.itemsize * int(np.prod(shape, dtype=np.int64)) > self._limit:
+            mapped: Array = np.load(self._unpacked(name), mmap_mode="r")
+            return mapped
+        with self._open(name) as file:
+            whole: Array = np.lib.format.read_array(file, allow_pickle=False)
+        return whole
+
+    @contextmanager
+    def _open(self, name: str) -> Iterator[IO[bytes]]:
+        try:
+            if self.path.is_dir():
+                with (self.path / f"{name}.npy").open("rb") as file:
+                    yield file
+            else:
+                with zipfile.ZipFile(self.path) as archive, archive.open(f"{name}.npy") as member:
+                    yield member
+        except (OSError, EOFError, ValueError, zipfile.BadZipFile, zlib.error) as error:
+            raise InputError(
+                f"Expected `{name}` of {self.path} to be whole, got damage: {error}. Get the file "
+                "again."
+            ) from error
+
+    def _unpacked(self, name: str) -> Path:
+        if self.path.is_dir():
+            return self.path / f"{name}.npy"
+        facts = self.path.stat()
+        stamp = f"{self.path.resolve()} {facts.st_size} {facts.st_mtime_ns}"
+        code = hashlib.sha256(stamp.encode()).hexdigest()[:16]
+        target = cache_folder() / f"{self.path.stem}-{code}-{name}.npy"
+        if not target.exists():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            draft = target.with_suffix(f".{os.getpid()}.draft")
+            with self._open(name) as member, draft.open("wb") as file:
+                shutil.copyfileobj(member, file, 2**20)
+            draft.replace(target)
+        return target

@@ -1,0 +1,117 @@
+"""A data set in memory (or mapped into it): inputs, given labels and, where known, the truth."""
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rote.errors import InputError
+from rote.workloads.spec import InputKind
+
+Array: TypeAlias = NDArray[Any]
+Labels: TypeAlias = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Samples and labels.
+
+    Attributes:
+        name: of the set.
+        source: where it was found.
+        inputs: what the samples are.
+        x_train: images (samples, height, width, channels), or rows of numbers or token ids.
+        y_train: the given labels.
+        truth: the right labels, where known.
+        x_test: further samples, if there are any.
+        y_test: their right labels.
+        num_classes: how many classes.
+    """
+
+    name: str
+    source: str
+    inputs: InputKind
+    x_train: Array
+    y_train: Labels
+    truth: Labels | None
+    x_test: Array | None
+    y_test: Labels | None
+    num_classes: int
+
+    @property
+    def sample_shape(self) -> tuple[int, ...]:
+        """The shape of one sample."""
+        return tuple(self.x_train.shape[1:])
+
+
+def as_labels(name: str, labels: Array, samples: int) -> Labels:
+    """Check labels.
+
+    Args:
+        name: what they are called, for the message.
+        labels: one class per sample; −1 says that there is none.
+        samples: how many samples there are.
+
+    Returns:
+        Integer labels.
+
+    Raises:
+        InputError: if they do not fit.
+    """
+    if labels.ndim != 1 or not np.issubdtype(labels.dtype, np.integer):
+        raise InputError(
+            f"Expected `{name}` to be a vector of integers, got {labels.dtype} of shape "
+            f"{labels.shape}."
+        )
+    if len(labels) != samples:
+        raise InputError(
+            f"Expected `{name}` to have one label per sample ({samples}), got {len(labels)}."
+        )
+    if len(labels) and labels.min() < -1:
+        raise InputError(f"Expected `{name}` to be classes from 0 on, got {labels.min()}.")
+    return labels.astype(np.int64)
+
+
+def as_images(name: str, images: Array) -> Array:
+    """Check images, and give grey ones a channel.
+
+    Args:
+        name: what they are called, for the message.
+        images: (samples, height, width) or (samples, height, width, channels).
+
+    Returns:
+        Bytes as they are, other numbers as float32, always with four axes.
+
+    Raises:
+        InputError: if they do not fit.
+    """
+    with_channels = images[..., None] if images.ndim == 3 else images
+    if with_channels.ndim != 4 or with_channels.shape[1] != with_channels.shape[2]:
+        raise InputError(
+            f"Expected `{name}` to be square images (samples, size, size[, channels]), got shape "
+            f"{images.shape}. Crop or pad them, move the channels to the end, or flatten them and "
+            "set data.inputs = 'features'."
+        )
+    return with_channels if with_channels.dtype == np.uint8 else as_numbers(name, with_channels)
+
+
+def as_numbers(name: str, numbers: Array) -> Array:
+    """Check that an array holds finite numbers.
+
+    Args:
+        name: what it is called, for the message.
+        numbers: of any shape.
+
+    Returns:
+        The same as float32.
+
+    Raises:
+        InputError: if it holds anything else.
+    """
+    if numbers.dtype.kind not in "biuf":
+        raise InputError(f"Expected `{name}` to hold numbers, got {numbers.dtype}.")
+    converted = numbers.astype(np.float32, copy=False)
+    if not np.isfinite(converted).all():
+        raise InputError(f"Expected `{name}` to hold finite numbers, got NaN or infinity.")
+    return converted

@@ -1,0 +1,144 @@
+"""From the data section of a spec to a data set, wherever it is."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+
+from rote.errors import InputError
+from rote.extras import MissingExtraError
+from rote.workloads.data.arrays import ArrayFile
+from rote.workloads.data.catalogue import CATALOGUE, NamedSet
+from rote.workloads.data.dataset import Dataset
+from rote.workloads.data.digits import load_digits
+from rote.workloads.data.hub import fetch
+from rote.workloads.data.image_folder import read_folder
+from rote.workloads.data.npz_file import Reading, read_npz
+from rote.workloads.spec import Data, FieldError, FolderData, NamedData, NpzData
+
+VARIABLE = "ROTE_DATA"
+_LABEL_TABLE = "cifar10n_labels.npz"
+
+
+def data_folder(data_dir: Path | str | None) -> Path | None:
+    """The folder of local data: the one given, or else that in ``ROTE_DATA``."""
+    named = data_dir if data_dir is not None else os.environ.get(VARIABLE) or None
+    return None if named is None else Path(named).expanduser()
+
+
+def load(data: Data, data_dir: Path | str | None = None) -> Dataset:
+    """Load the data of a run.
+
+    Args:
+        data: which.
+        data_dir: the folder of local data; ``ROTE_DATA`` by default.
+
+    Returns:
+        The whole set, before a subset, noise or a pool are drawn.
+
+    Raises:
+        InputError: if it is missing, saying how to get it and where to put it, or does not fit.
+        MissingExtraError: if a package is needed that is not installed.
+    """
+    folder = data_folder(data_dir)
+    if isinstance(data, NpzData):
+        how = Reading("npz", data.labels, inputs=data.inputs, vocabulary=data.vocabulary)
+        return read_npz(ArrayFile(find_path(data.path, folder, "data.path")), how)
+    if isinstance(data, FolderData):
+        path = find_path(data.path, folder, "data.path")
+        return read_folder(path, name="folder", image_size=data.image_size)
+    if data.name == "digits":
+        return load_digits()
+    return _load_named(data, CATALOGUE[data.name], folder)
+
+
+def find_path(path: str, folder: Path | None, field: str) -> Path:
+    """A path as it is, or inside the data folder.
+
+    Raises:
+        FieldError: if there is neither.
+    """
+    tried = [Path(path).expanduser()]
+    if folder is not None:
+        tried.append(folder / path)
+    found = next((place for place in tried if place.exists()), None)
+    if found is None:
+        places = " and ".join(map(str, tried))
+        raise FieldError(field, f"to be an existing file or folder, got none at {places}.")
+    return found
+
+
+def find_local(named: NamedSet, folder: Path | None) -> Path | None:
+    """The file or folder of a named set in the data folder, if it is there."""
+    if folder is None:
+        return None
+    places = [folder / file for file in named.files]
+    if named.folder:
+        places.append(folder / named.name)
+    return next((place for place in places if place.exists()), None)
+
+
+def _load_named(data: NamedData, named: NamedSet, folder: Path | None) -> Dataset:
+    found = None if data.source == "hub" else find_local(named, folder)
+    if found is None and named.name == "cifar10n":
+        return _join_labels(data, folder)
+    if found is None and data.source == "hub":
+        found = fetch(named)
+    if found is None and data.source == "auto" and named.hub is not None:
+        try:
+            found = fetch(named)
+        except MissingExtraError as error:
+            raise _missing(named, folder) from error
+    if found is None:
+        raise _missing(named, folder)
+    if found.is_dir() and (found / "train.txt").is_file():
+        return read_folder(found, name=named.name, image_size=named.shape[0])
+    how = Reading(named.name, data.labels, is_truth=named.is_truth, inputs="images")
+    return _checked(read_npz(ArrayFile(found), how), named)
+
+
+def _join_labels(data: NamedData, folder: Path | None) -> Dataset:
+    """The images of CIFAR-10 with the table of human labels."""
+    named = CATALOGUE["cifar10n"]
+    if folder is None or not (folder / _LABEL_TABLE).is_file():
+        raise _missing(named, folder)
+    images = _load_named(
+        NamedData(name="cifar10", source=data.source), CATALOGUE["cifar10"], folder
+    )
+    table = ArrayFile(folder / _LABEL_TABLE)
+    if not np.array_equal(table.read("y_clean"), images.y_train):
+        raise InputError(
+            f"Expected `y_clean` of {table.path} to be the labels of {images.source}, got others. "
+            "Use the 50,000 training images in their original order."
+        )
+    return Dataset(
+        name=named.name,
+        source=f"{images.source} and {table.path}",
+        inputs="images",
+        x_train=images.x_train,
+        y_train=table.read(f"y_{data.labels}").astype(np.int64),
+        truth=images.y_train,
+        x_test=images.x_test,
+        y_test=images.y_test,
+        num_classes=named.classes,
+    )
+
+
+def _checked(dataset: Dataset, named: NamedSet) -> Dataset:
+    if dataset.sample_shape != named.shape or dataset.num_classes != named.classes:
+        raise InputError(
+            f"Expected {dataset.source} to hold {named.name}: images of shape {named.shape} in "
+            f"{named.classes} classes, got {dataset.sample_shape} in {dataset.num_classes}."
+        )
+    return dataset
+
+
+def _missing(named: NamedSet, folder: Path | None) -> FieldError:
+    place = f"the folder named by {VARIABLE} or --data-dir" if folder is None else str(folder)
+    files = " or ".join(named.files)
+    download = "" if named.hub is None else " Or: pip install 'rote[datasets]' to download it."
+    return FieldError(
+        "data.name",
+        f"to be a set that is there, got {named.name!r}, which is not. Put {files} into {place}. "
+        f"How to get it: {named.obtain}.{download}",
+    )

@@ -1,0 +1,165 @@
+"""A set in the layout ``x_train, y_train, x_test, y_test``, with further labels beside them."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from rote.errors import InputError
+from rote.workloads.data.arrays import ArrayFile
+from rote.workloads.data.bag_of_words import count_words
+from rote.workloads.data.dataset import Array, Dataset, Labels, as_images, as_labels, as_numbers
+from rote.workloads.spec import FieldError, InputKind
+
+DEFAULT_VOCABULARY = 2000
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How to read a file.
+
+    Attributes:
+        name: of the set.
+        labels: train on these labels instead of ``y_train``, which is then the truth.
+        is_truth: whether ``y_train`` is known to be right.
+        inputs: what the samples are; ``auto`` tells from their type and shape.
+        vocabulary: how many words to count.
+    """
+
+    name: str
+    labels: str | None = None
+    is_truth: bool = False
+    inputs: InputKind | str = "auto"
+    vocabulary: int | None = None
+
+
+def read_npz(file: ArrayFile, how: Reading) -> Dataset:
+    """Read a set.
+
+    Samples are ``x_train`` and ``x_test``, or texts ``text_train`` and ``text_test``. Training
+    samples whose label is −1 have none, and are left out.
+
+    Args:
+        file: the arrays.
+        how: what they mean.
+
+    Returns:
+        The set.
+
+    Raises:
+        InputError: if an array is missing or does not fit.
+    """
+    prefix = "text" if "text_train" in file and "x_train" not in file else "x"
+    x_train = file.read(f"{prefix}_train")
+    x_test = file.read(f"{prefix}_test") if f"{prefix}_test" in file else None
+    kind = _kind_of(x_train, how)
+    x_train, x_test = _converted(kind, x_train, x_test, how)
+    y_train, truth = _labels_of(file, how, len(x_train))
+    y_test = None if x_test is None else as_labels("y_test", file.read("y_test"), len(x_test))
+    if (y_train < 0).any():
+        named = y_train >= 0
+        x_train, y_train = x_train[named], y_train[named]
+        truth = None if truth is None else truth[named]
+    return Dataset(
+        name=how.name,
+        source=str(file.path),
+        inputs=kind,
+        x_train=x_train,
+        y_train=y_train,
+        truth=truth,
+        x_test=x_test,
+        y_test=y_test,
+        num_classes=_count_classes(file, y_train, truth, y_test),
+    )
+
+
+def read_unlabelled(path: Path, dataset: Dataset) -> Array:
+    """Samples for the pool, from a file of their own.
+
+    Args:
+        path: an ``.npz`` with ``x`` (or ``x_train``).
+        dataset: the set that they have to be like.
+
+    Raises:
+        InputError: if they are not.
+    """
+    if dataset.inputs == "bag-of-words":
+        raise FieldError(
+            "probe.pool",
+            "to be 'auto' or 'train' for words, whose columns are counted together "
+            "with the training set, got a path.",
+        )
+    file = ArrayFile(path)
+    name = "x" if "x" in file else "x_train"
+    samples = file.read(name)
+    samples = as_images(name, samples) if dataset.inputs == "images" else samples
+    if tuple(samples.shape[1:]) != dataset.sample_shape:
+        raise InputError(
+            f"Expected `{name}` of {path} to hold samples of shape {dataset.sample_shape}, as in "
+            f"training, got {samples.shape[1:]}."
+        )
+    return samples
+
+
+def _kind_of(x: Array, how: Reading) -> InputKind:
+    if how.inputs != "auto":
+        return how.inputs  # type: ignore[return-value]
+    if x.dtype.kind == "U":
+        return "bag-of-words"
+    if x.ndim in (3, 4):
+        return "images"
+    if x.ndim == 2 and x.dtype.kind == "f":
+        return "features"
+    raise FieldError(
+        "data.inputs",
+        "to be given (images, features, bag-of-words or tokens) for samples that do not tell, "
+        f"got {x.dtype} of shape {x.shape}.",
+    )
+
+
+def _converted(
+    kind: InputKind, x_train: Array, x_test: Array | None, how: Reading
+) -> tuple[Array, Array | None]:
+    if kind == "bag-of-words":
+        size = how.vocabulary or DEFAULT_VOCABULARY
+        return count_words(x_train, x_test, size)
+    if how.vocabulary is not None:
+        raise FieldError("data.vocabulary", f"to be left out for {kind}, got {how.vocabulary}.")
+    convert = {"images": as_images, "features": _as_rows, "tokens": _as_tokens}[kind]
+    return convert("x_train", x_train), None if x_test is None else convert("x_test", x_test)
+
+
+def _as_rows(name: str, x: Array) -> Array:
+    numbers = as_numbers(name, x)
+    return numbers.reshape(len(numbers), -1)
+
+
+def _as_tokens(name: str, x: Array) -> Array:
+    if x.ndim != 2 or x.dtype.kind not in "iu":
+        raise InputError(
+            f"Expected `{name}` to be token ids (samples, length), got {x.dtype} of shape "
+            f"{x.shape}."
+        )
+    return x
+
+
+def _labels_of(file: ArrayFile, how: Reading, samples: int) -> tuple[Labels, Labels | None]:
+    """The given labels, and the right ones where known."""
+    plain = as_labels("y_train", file.read("y_train"), samples)
+    if how.labels is None:
+        if "y_train_clean" in file:
+            return plain, as_labels("y_train_clean", file.read("y_train_clean"), samples)
+        return plain, plain if how.is_truth else None
+    for name in (f"y_train_{how.labels}", f"y_{how.labels}"):
+        if name in file:
+            return as_labels(name, file.read(name), samples), plain
+    sets = [name for name in file.names if name.startswith("y_")]
+    raise FieldError(
+        "data.labels",
+        f"to name labels in {file.path} (y_train_{how.labels} or y_{how.labels}), "
+        f"got only {', '.join(sets)}.",
+    )
+
+
+def _count_classes(file: ArrayFile, *labels: Labels | None) -> int:
+    largest = max(int(entries.max(initial=0)) for entries in labels if entries is not None)
+    named = len(file.read("class_names")) if "class_names" in file else 0
+    return max(largest + 1, named, 2)

@@ -1,0 +1,235 @@
+"""The data of a run, divided: training set, pool and test set."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rote.workloads.data.augmentation import Augmentation
+from rote.workloads.data.dataset import Array, Dataset, Labels
+from rote.workloads.data.labelling import GivenLabels, give_labels
+from rote.workloads.data.lookup import data_folder, find_path, load
+from rote.workloads.data.normalization import normalization_of
+from rote.workloads.data.npz_file import read_unlabelled
+from rote.workloads.data.samples import Samples
+from rote.workloads.randomness import numpy_generator
+from rote.workloads.spec import FieldError, RunSpec
+
+POOL_SIZE = 512
+POOL_SHARE = 10
+
+
+@dataclass(frozen=True, eq=False)
+class Splits:
+    """What a run trains on, is probed with, and is tested on.
+
+    Attributes:
+        train: the training samples.
+        labels: their given labels.
+        wrong: which of these are wrong, where known.
+        test: the test samples, if there are any.
+        test_labels: their right labels.
+        pool: samples for the probe; S̃ is the first of them.
+        pool_labels: their given labels, when they were kept out of training.
+        num_classes: how many classes.
+        in_channels: channels of images, or numbers per sample.
+        image_size: height and width of images, or 1.
+        is_images: whether samples are images.
+        is_tokens: whether samples are token ids.
+        description: what the data are, as JSON can hold it.
+        record: arrays from which the division can be repeated.
+    """
+
+    train: Samples
+    labels: Tensor
+    wrong: Tensor | None
+    test: Samples | None
+    test_labels: Tensor | None
+    pool: Tensor
+    pool_labels: Tensor | None
+    num_classes: int
+    in_channels: int
+    image_size: int
+    is_images: bool
+    is_tokens: bool
+    description: dict[str, Any]
+    record: dict[str, Array]
+
+
+@dataclass(frozen=True, eq=False)
+class Division:
+    """Places of training samples: those trained on, and those of the pool.
+
+    Attributes:
+        train: places among the used samples, ascending.
+        pool: places among the used samples; the first are S̃.
+        held_out: whether the pool is kept out of training.
+    """
+
+    train: Labels
+    pool: Labels
+    held_out: bool
+
+
+def prepare(
+    spec: RunSpec, *, data_dir: Path | str | None = None, device: torch.device | None = None
+) -> Splits:
+    """Load and divide the data of a run; everything is drawn from the seed of the data.
+
+    Args:
+        spec: the run.
+        data_dir: the folder of local data.
+        device: where batches live; the CPU by default.
+
+    Returns:
+        The splits.
+
+    Raises:
+        InputError: if the data are missing, or do not fit the spec.
+    """
+    dataset = load(spec.data, data_dir)
+    _check_augmentation(spec, dataset)
+    rows = _subset(len(dataset.y_train), spec.data.train_size, spec, "train_size")
+    given = give_labels(spec, dataset, rows)
+    division = divide(spec, len(rows))
+    build = _Builder(spec, dataset, rows, device or torch.device("cpu"))
+    train, pool = division.train, division.pool
+    return Splits(
+        train=build.samples(dataset.x_train, rows[train], augmented=True),
+        labels=build.tensor(given.labels[train]),
+        wrong=None if given.wrong is None else build.tensor(given.wrong[train]),
+        pool=_pool_samples(build, spec, dataset, rows[pool], data_dir).batch(slice(None)),
+        pool_labels=build.tensor(given.labels[pool]) if division.held_out else None,
+        num_classes=dataset.num_classes,
+        in_channels=build.in_channels,
+        image_size=build.image_size,
+        is_images=dataset.inputs == "images",
+        is_tokens=dataset.inputs == "tokens",
+        description=_describe(dataset, given, division),
+        record=_record(rows, given, division),
+        **_test_split(build, spec, dataset),
+    )
+
+
+def divide(spec: RunSpec, samples: int) -> Division:
+    """Set the pool aside.
+
+    Args:
+        spec: the run.
+        samples: how many training samples are used.
+
+    Returns:
+        The division; the same for every run with this data seed and pool size.
+
+    Raises:
+        FieldError: if the pool leaves too little to train on.
+    """
+    everything = np.arange(samples)
+    generator = numpy_generator(spec.data.seed, "pool")
+    if spec.probe.pool != "auto":
+        size = min(spec.probe.batch, samples) if spec.probe.pool == "train" else 0
+        return Division(everything, generator.choice(samples, size, replace=False), held_out=False)
+    size = spec.probe.pool_size or max(1, min(POOL_SIZE, samples // POOL_SHARE))
+    if size > samples - 2:
+        raise FieldError(
+            "probe.pool_size",
+            f"to leave at least 2 of {samples} samples to train on, got {size}.",
+        )
+    pool = generator.choice(samples, size, replace=False)
+    return Division(np.setdiff1d(everything, pool), pool, held_out=True)
+
+
+class _Builder:
+    """Makes tensors of one run's data."""
+
+    def __init__(self, spec: RunSpec, dataset: Dataset, rows: Labels, device: torch.device) -> None:
+        self._spec = spec
+        self._kind = dataset.inputs
+        self._device = device
+        self._normalization = normalization_of(dataset.inputs, dataset.x_train, rows)
+        shape = dataset.sample_shape
+        self.in_channels = shape[2] if self._kind == "images" else shape[0]
+        self.image_size = shape[0] if self._kind == "images" else 1
+
+    def samples(self, source: Array, places: Labels, *, augmented: bool = False) -> Samples:
+        """Samples that are normalised by the training set."""
+        augmentation = Augmentation(self._spec.data.crop, self._spec.data.flip)
+        return Samples(
+            source,
+            places,
+            kind=self._kind,
+            normalization=self._normalization,
+            device=self._device,
+            channels_last=self._spec.channels_last,
+            augmentation=augmentation if augmented and augmentation.changes else None,
+        )
+
+    def tensor(self, values: Array) -> Tensor:
+        """Labels or masks on the device."""
+        return torch.from_numpy(values).to(self._device)
+
+
+def _check_augmentation(spec: RunSpec, dataset: Dataset) -> None:
+    for field in ("crop", "flip"):
+        given = getattr(spec.data, field)
+        if given and dataset.inputs != "images":
+            raise FieldError(f"data.{field}", f"to be left out for {dataset.inputs}, got {given}.")
+
+
+def _subset(samples: int, size: int | None, spec: RunSpec, field: str) -> Labels:
+    """Places of the samples that are used, ascending."""
+    if size is None:
+        return np.arange(samples)
+    if size > samples:
+        raise FieldError(f"data.{field}", f"to be at most {samples}, got {size}.")
+    chosen = numpy_generator(spec.data.seed, field).choice(samples, size, replace=False)
+    return np.sort(chosen)
+
+
+def _pool_samples(
+    build: _Builder, spec: RunSpec, dataset: Dataset, rows: Labels, data_dir: Path | str | None
+) -> Samples:
+    if spec.probe.pool in ("auto", "train"):
+        return build.samples(dataset.x_train, rows)
+    path = find_path(spec.probe.pool, data_folder(data_dir), "probe.pool")
+    foreign = read_unlabelled(path, dataset)
+    return build.samples(foreign, np.arange(len(foreign)))
+
+
+def _test_split(build: _Builder, spec: RunSpec, dataset: Dataset) -> dict[str, Any]:
+    if dataset.x_test is None or dataset.y_test is None:
+        if spec.data.test_size is not None:
+            raise FieldError(
+                "data.test_size", "to be left out where there is no test set, got one."
+            )
+        return {"test": None, "test_labels": None}
+    rows = _subset(len(dataset.y_test), spec.data.test_size, spec, "test_size")
+    return {
+        "test": build.samples(dataset.x_test, rows),
+        "test_labels": build.tensor(dataset.y_test[rows]),
+    }
+
+
+def _describe(dataset: Dataset, given: GivenLabels, division: Division) -> dict[str, Any]:
+    return {
+        "name": dataset.name,
+        "source": dataset.source,
+        "inputs": dataset.inputs,
+        "num_classes": dataset.num_classes,
+        "train": len(division.train),
+        "pool": len(division.pool) if division.held_out else 0,
+        "noise": given.description,
+    }
+
+
+def _record(rows: Labels, given: GivenLabels, division: Division) -> dict[str, Array]:
+    record: dict[str, Array] = {
+        "rows": rows.astype(np.uint32),
+        "labels": given.labels.astype(np.uint16),
+        "train": division.train.astype(np.uint32),
+        "pool": division.pool.astype(np.uint32),
+    }
+    return record if given.wrong is None else record | {"wrong": given.wrong}

@@ -1,0 +1,127 @@
+"""The training loop: epoch, accuracies, probe, checkpoint, and on."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from rote.records import Reading
+from rote.snapshot import RandomState, restored
+from rote.store import read_run
+from rote.tracking import Tracker, track
+from rote.workloads.data.splits import prepare
+from rote.workloads.devices import choose_device, repeatable
+from rote.workloads.run_folder import RunFolder
+from rote.workloads.run_state import RunState
+from rote.workloads.spec import RunSpec
+from rote.workloads.trained_run import TrainedRun
+from rote.workloads.workload import Workload
+
+
+def train(
+    spec: RunSpec,
+    out: Path | str | None = None,
+    *,
+    data_dir: Path | str | None = None,
+    progress: Callable[[Reading], object] | None = None,
+    threads: int = 1,
+) -> TrainedRun:
+    """Train a network as a spec says, and track it.
+
+    After every measured epoch the journal has a reading with ``train_accuracy``,
+    ``clean_accuracy`` and ``noisy_accuracy`` (where it is known which labels are wrong),
+    ``test_accuracy``, ``train_loss`` and ``lr`` beside the probe's own numbers.
+
+    Args:
+        spec: what to run.
+        out: a directory for journal and checkpoints. If it holds this run already, the run goes
+            on where it was interrupted, and ends with the same numbers; if it was over, nothing
+            is done.
+        data_dir: the folder of local data; ``ROTE_DATA`` by default.
+        progress: called with every reading.
+        threads: how many on a CPU.
+
+    Returns:
+        The readings, and the trained network.
+
+    Raises:
+        InputError: if data or spec do not fit; a ``FieldError`` where one field is to blame.
+        RunExistsError: if ``out`` holds something else.
+        RunLockedError: if another process is writing ``out``.
+
+    Example:
+        >>> spec = RunSpec.from_dict({"epochs": 2, "architecture": "mlp", "noise":
+        ...     {"model": "symmetric-inclusive", "rate": 0.5}})
+        >>> run = train(spec)
+        >>> [reading.step for reading in run.readings], run.readings[-1].noisy_accuracy < 0.5
+        ([1, 2], True)
+    """
+    device = choose_device(spec.device)
+    folder = None if out is None else RunFolder(Path(out), spec)
+    earlier = None if folder is None else folder.examine()
+    if folder is not None and earlier is not None and earlier["finished"]:
+        readings = read_run(folder.path).readings
+        return TrainedRun(spec, earlier, readings, path=folder.path)
+    with restored(RandomState()), repeatable(device, threads):
+        workload = Workload(spec, prepare(spec, data_dir=data_dir, device=device), device)
+        with workload.precision():
+            tracker = _start_tracking(workload, folder)
+        try:
+            description = _run(workload, tracker, folder, progress)
+        finally:
+            tracker.close()
+    path = None if folder is None else folder.path
+    return TrainedRun(spec, description, tuple(tracker.readings), path, workload.model)
+
+
+def _start_tracking(workload: Workload, folder: RunFolder | None) -> Tracker:
+    spec, splits = workload.spec, workload.splits
+    return track(
+        workload.model,
+        workload.optimizer,
+        inputs=splits.pool,
+        num_classes=splits.num_classes,
+        loss_fn=workload.objective.loss,
+        given_labels=splits.pool_labels,
+        policy=workload.policy,
+        seed=spec.probe.seed,
+        name=spec.name,
+        save_to=None if folder is None else folder.path,
+        resume=folder is not None and folder.is_started,
+    )
+
+
+def _run(
+    workload: Workload,
+    tracker: Tracker,
+    folder: RunFolder | None,
+    progress: Callable[[Reading], object] | None,
+) -> dict[str, Any]:
+    """Train from wherever the run stands to its end."""
+    spec = workload.spec
+    state = None if folder is None else RunState(workload, tracker, folder)
+    first = 1 if state is None else state.begin() + 1
+    for epoch in range(first, spec.epochs + 1):
+        metrics = workload.train_epoch(epoch)
+        reading = _measure(workload, tracker, epoch, metrics)
+        if state is not None:
+            state.advance(epoch, reading)
+        if progress is not None and reading is not None:
+            progress(reading)
+    if state is not None:
+        return state.finish()
+    return {
+        "identity": spec.identity,
+        "finished": True,
+        "data": workload.splits.description,
+        "spec": spec.to_dict(),
+    }
+
+
+def _measure(
+    workload: Workload, tracker: Tracker, epoch: int, metrics: dict[str, float]
+) -> Reading | None:
+    if epoch % workload.spec.probe.every:
+        return tracker.probe()  # counts the epoch
+    metrics = workload.evaluate() | metrics | workload.extra_drops(tracker)
+    with workload.precision():
+        return tracker.probe(**metrics)

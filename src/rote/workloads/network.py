@@ -1,0 +1,60 @@
+"""From the architecture section of a spec to a network on its device."""
+
+import torch
+from torch import nn
+
+from rote.errors import InputError
+from rote.workloads.architectures import ARCHITECTURES, build
+from rote.workloads.data.splits import Splits
+from rote.workloads.randomness import seed_of
+from rote.workloads.spec import FieldError, MixupObjective, RunSpec
+
+_TAKES_ROWS = "mlp"
+
+
+def make_network(spec: RunSpec, splits: Splits, device: torch.device) -> nn.Module:
+    """Build the network of a run; leaves torch's global generators seeded.
+
+    Args:
+        spec: the run.
+        splits: says what goes in and how many classes come out.
+        device: where it trains.
+
+    Returns:
+        The network in train mode.
+
+    Raises:
+        FieldError: if the architecture does not fit the data, or its options do not fit it.
+    """
+    _check_inputs(spec, splits)
+    torch.manual_seed(seed_of(spec.seed, "weights"))
+    try:
+        model = build(
+            spec.architecture.name,
+            num_classes=splits.num_classes,
+            in_channels=splits.in_channels,
+            image_size=splits.image_size,
+            scale=spec.architecture.scale,
+            **spec.architecture.options,
+        )
+    except InputError as error:
+        raise FieldError("architecture", f"to fit the data, got: {error}") from error
+    if splits.is_images and spec.channels_last:
+        model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    return model.to(device).train()
+
+
+def _check_inputs(spec: RunSpec, splits: Splits) -> None:
+    name = spec.architecture.name
+    if not splits.is_images and name in ARCHITECTURES and name != _TAKES_ROWS:
+        raise FieldError(
+            "architecture.name", f"to be {_TAKES_ROWS} or your own for rows, got {name!r}."
+        )
+    if splits.is_tokens and name == _TAKES_ROWS:
+        raise FieldError(
+            "architecture.name",
+            f"to be your own for token ids, got {name!r}. Or count them: set data.inputs = "
+            "'bag-of-words'.",
+        )
+    if splits.is_tokens and isinstance(spec.objective, MixupObjective):
+        raise FieldError("objective.name", "to be another for token ids, got 'mixup'.")

@@ -1,0 +1,30 @@
+"""What an objective is: a loss, how a batch is trained on, and what happens to the gradients."""
+
+from collections.abc import Iterable
+
+from torch import Tensor, nn
+
+
+class Objective:
+    """Base of all objectives; by itself it only says what there is to say.
+
+    Attributes:
+        is_robust: whether the loss is another than cross entropy, so that the drop of the latter
+            is recorded, too.
+    """
+
+    is_robust = False
+
+    def loss(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """The mean loss of unmixed samples; also what the probe measures."""
+        raise NotImplementedError
+
+    def start_epoch(self, epoch: int) -> None:
+        """Get ready for an epoch, counted from 1; what is drawn depends on nothing before it."""
+
+    def training_loss(self, model: nn.Module, inputs: Tensor, labels: Tensor) -> Tensor:
+        """The loss to differentiate in training."""
+        return self.loss(model(inputs), labels)
+
+    def shape_gradients(self, parameters: Iterable[Tensor]) -> None:
+        """Change the gradients between the backward pass and the step."""

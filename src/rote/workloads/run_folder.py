@@ -1,0 +1,164 @@
+"""What a run of a spec leaves beside its journal: the spec, its labels, and how to go on."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from rote.errors import CorruptRunError, RunExistsError
+from rote.store import read_run
+from rote.store.lock import WriterLock
+from rote.store.run_directory import LOCK_FILE, RUN_FILE
+from rote.workloads.data.dataset import Array
+from rote.workloads.spec import RunSpec
+
+WORKLOAD_FILE = "workload.json"
+SPEC_FILE = "spec.toml"
+LABELS_FILE = "labels.npz"
+STATE_FILE = "resume.pt"
+_SCHEMA = 1
+_LEFTOVERS = {LOCK_FILE, Path(RUN_FILE).with_suffix(".draft").name}
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """The directory of a run, as far as the workload is concerned.
+
+    Files are written aside and then renamed: a kill leaves the old one or the new one.
+
+    Attributes:
+        path: the directory.
+        spec: the run.
+    """
+
+    path: Path
+    spec: RunSpec
+
+    def examine(self) -> dict[str, Any] | None:
+        """What ``workload.json`` says about an earlier attempt at the same run.
+
+        Returns:
+            Its contents, or None if there was no attempt that got so far.
+
+        Raises:
+            RunExistsError: if the directory holds another run.
+            RunLockedError: if another process is starting a run here.
+        """
+        file = self.path / WORKLOAD_FILE
+        if file.is_file():
+            found = _read_json(file)
+            if found.get("identity") != self.spec.identity:
+                raise RunExistsError(
+                    f"Expected {self.path} to hold this run, got one that differs in "
+                    f"{', '.join(self._differences(found))}. Choose another directory."
+                )
+            return found
+        if self.is_started and read_run(self.path).readings:
+            raise RunExistsError(
+                f"Expected {self.path} to be a new directory or a run of a spec, got a run that "
+                f"has no {WORKLOAD_FILE}. Choose another directory."
+            )
+        self._clear_leftovers()
+        return None
+
+    @property
+    def is_started(self) -> bool:
+        """Whether the journal has been opened before."""
+        return (self.path / RUN_FILE).is_file()
+
+    def describe(self, description: dict[str, Any], *, finished: bool) -> dict[str, Any]:
+        """Write ``workload.json``.
+
+        Args:
+            description: what the data are.
+            finished: whether the run is over.
+
+        Returns:
+            What was written.
+        """
+        contents = {
+            "schema": _SCHEMA,
+            "identity": self.spec.identity,
+            "finished": finished,
+            "data": description,
+            "spec": self.spec.to_dict(),
+        }
+        text = json.dumps(contents, indent=2, allow_nan=False) + "\n"
+        _replace(self.path / WORKLOAD_FILE, text.encode())
+        return contents
+
+    def record(self, labels: dict[str, Array]) -> None:
+        """Write the spec as it was run, and the division and labels of its data."""
+        _replace(self.path / SPEC_FILE, self.spec.to_toml().encode())
+        draft = self.path / "labels.draft.npz"
+        np.savez_compressed(draft, allow_pickle=False, **labels)
+        draft.replace(self.path / LABELS_FILE)
+
+    def save_state(self, state: dict[str, Any]) -> None:
+        """Write everything that the rest of the run depends on."""
+        draft = self.path / "resume.draft"
+        torch.save(state, draft)
+        draft.replace(self.path / STATE_FILE)
+
+    def load_state(self) -> dict[str, Any] | None:
+        """The state that was saved last; nothing but numbers, text and tensors is loaded."""
+        file = self.path / STATE_FILE
+        if not file.is_file():
+            return None
+        state: dict[str, Any] = torch.load(file, map_location="cpu", weights_only=True)
+        return state
+
+    def finish(self, description: dict[str, Any]) -> dict[str, Any]:
+        """Declare the run over; there is nothing left to resume."""
+        contents = self.describe(description, finished=True)
+        (self.path / STATE_FILE).unlink(missing_ok=True)
+        return contents
+
+    def _differences(self, found: dict[str, Any]) -> list[str]:
+        theirs = _flat(found.get("spec", {}))
+        ours = _flat(self.spec.to_dict())
+        names = sorted({*theirs, *ours})
+        return [name for name in names if theirs.get(name) != ours.get(name)] or ["its version"]
+
+    def _clear_leftovers(self) -> None:
+        """Remove what a kill in the first moment left, which keeps the journal from opening."""
+        if not self.path.is_dir():
+            return
+        names = {file.name for file in self.path.iterdir()}
+        if names and names <= _LEFTOVERS:
+            lock = WriterLock(self.path / LOCK_FILE)
+            for name in _LEFTOVERS:
+                (self.path / name).unlink(missing_ok=True)
+            lock.release()
+
+
+def _read_json(file: Path) -> dict[str, Any]:
+    try:
+        contents = json.loads(file.read_bytes())
+    except ValueError as error:
+        raise CorruptRunError(f"Expected {file} to be JSON, got: {error}.") from error
+    if not isinstance(contents, dict) or contents.get("schema") != _SCHEMA:
+        raise CorruptRunError(
+            f"Expected {file} to describe a workload of schema {_SCHEMA}, got another. It was "
+            "written by another version of rote."
+        )
+    return contents
+
+
+def _flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in values.items():
+        if isinstance(value, dict):
+            found |= _flat(value, f"{prefix}{name}.")
+        else:
+            found[prefix + name] = value
+    return found
+
+
+def _replace(path: Path, contents: bytes) -> None:
+    draft = path.with_suffix(".draft")
+    draft.write_bytes(contents)
+    draft.replace(path)

@@ -1,0 +1,99 @@
+"""Where a run stands: saved after epochs, loaded to go on as if nothing had happened."""
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from rote.errors import StateError
+from rote.records import Reading
+from rote.tracking import Tracker
+from rote.workloads.checkpoints import CheckpointKeeper
+from rote.workloads.run_folder import RunFolder
+from rote.workloads.workload import Workload
+
+_VERSION = 1
+
+
+class RunState:
+    """Keeps the directory of a run in step with the run.
+
+    After an epoch the journal comes first, then the checkpoint, then the state. A kill in between
+    leaves a state from before: the epoch is then trained again, to the same bits, its reading in
+    the journal is declared void, and its checkpoint is written again.
+
+    Args:
+        workload: the run.
+        tracker: its tracker, with the journal open.
+        folder: its directory.
+    """
+
+    def __init__(self, workload: Workload, tracker: Tracker, folder: RunFolder) -> None:
+        self._workload = workload
+        self._tracker = tracker
+        self._folder = folder
+        spec = workload.spec
+        self._every = spec.checkpoints.resume_every
+        self._keeper = CheckpointKeeper(spec.checkpoints, folder.path, spec.epochs)
+
+    def begin(self) -> int:
+        """Put everything back to where the run stood, or write down how it begins.
+
+        Returns:
+            How many epochs are done.
+
+        Raises:
+            StateError: if the state was saved by another version.
+        """
+        state = self._folder.load_state()
+        if state is None:
+            self._folder.record(self._workload.splits.record)
+            self._folder.describe(self._workload.splits.description, finished=False)
+            self._save(0)
+            return 0
+        if state.get("version") != _VERSION:
+            raise StateError(
+                f"Expected the state of {self._folder.path} to be of version {_VERSION}, got "
+                f"{state.get('version')!r}. Start the run anew in another directory."
+            )
+        self._workload.load_state_dict(state["workload"])
+        self._tracker.load_state_dict(_unpacked(state["tracker"]))
+        self._keeper.load_state_dict(state["keeper"])
+        epoch: int = state["epoch"]
+        return epoch
+
+    def advance(self, epoch: int, reading: Reading | None) -> None:
+        """An epoch is done, and in the journal."""
+        self._keeper.keep(self._workload.model, epoch, reading)
+        if epoch % self._every == 0 and epoch < self._workload.spec.epochs:
+            self._save(epoch)
+
+    def finish(self) -> dict[str, Any]:
+        """The run is over."""
+        return self._folder.finish(self._workload.splits.description)
+
+    def _save(self, epoch: int) -> None:
+        self._folder.save_state(
+            {
+                "version": _VERSION,
+                "epoch": epoch,
+                "workload": self._workload.state_dict(),
+                "tracker": _packed(self._tracker.state_dict()),
+                "keeper": self._keeper.state_dict(),
+            }
+        )
+
+
+def _packed(tracker: dict[str, Any]) -> dict[str, Any]:
+    """The state of a tracker with all predictions in one small tensor: they are most of it."""
+    rows = tracker["predictions"]
+    if not rows or rows[0] is None:
+        return tracker
+    stacked = torch.stack(rows)
+    dtype = np.min_scalar_type(int(stacked.max()))
+    return tracker | {"predictions": torch.from_numpy(stacked.numpy().astype(dtype))}
+
+
+def _unpacked(tracker: dict[str, Any]) -> dict[str, Any]:
+    rows = tracker["predictions"]
+    return tracker | {"predictions": list(rows)} if isinstance(rows, torch.Tensor) else tracker

@@ -1,0 +1,85 @@
+"""The description of a run: typed, checked, hashable, read from TOML."""
+
+from rote.workloads.spec.data_section import (
+    AnyData,
+    Data,
+    FolderData,
+    InputKind,
+    LabelSet,
+    NamedData,
+    NpzData,
+    SetName,
+)
+from rote.workloads.spec.field_error import FieldError
+from rote.workloads.spec.noise_section import (
+    AnyNoise,
+    AsymmetricNoise,
+    InstanceNoise,
+    Noise,
+    NoNoise,
+    PlainNoise,
+)
+from rote.workloads.spec.options import Options
+from rote.workloads.spec.recording_sections import (
+    BestCheckpoints,
+    Checkpoints,
+    PlainCheckpoints,
+    Probing,
+)
+from rote.workloads.spec.run_spec import RunSpec
+from rote.workloads.spec.section import Section
+from rote.workloads.spec.toml_file import located
+from rote.workloads.spec.training_sections import (
+    ActivePassiveObjective,
+    Adam,
+    Architecture,
+    CdrObjective,
+    Cosine,
+    CrossEntropyObjective,
+    Exponential,
+    MixupObjective,
+    NoSchedule,
+    Objective,
+    Optimizer,
+    Schedule,
+    Sgd,
+)
+
+__all__ = [
+    "ActivePassiveObjective",
+    "Adam",
+    "AnyData",
+    "AnyNoise",
+    "Architecture",
+    "AsymmetricNoise",
+    "BestCheckpoints",
+    "CdrObjective",
+    "Checkpoints",
+    "Cosine",
+    "CrossEntropyObjective",
+    "Data",
+    "Exponential",
+    "FieldError",
+    "FolderData",
+    "InputKind",
+    "InstanceNoise",
+    "LabelSet",
+    "MixupObjective",
+    "NamedData",
+    "NoNoise",
+    "NoSchedule",
+    "Noise",
+    "NpzData",
+    "Objective",
+    "Optimizer",
+    "Options",
+    "PlainCheckpoints",
+    "PlainNoise",
+    "Probing",
+    "RunSpec",
+    "Schedule",
+    "Section",
+    "SetName",
+    "Sgd",
+    "located",
+]

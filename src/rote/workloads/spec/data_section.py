@@ -1,0 +1,115 @@
+"""What is trained on: a set with a name, a file, or a folder of images."""
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Literal, TypeAlias
+
+from rote.workloads.spec.constraints import AtLeast
+from rote.workloads.spec.field_error import FieldError
+from rote.workloads.spec.section import Section
+
+SetName: TypeAlias = Literal[
+    "digits",
+    "mnist",
+    "fashion_mnist",
+    "cifar10",
+    "cifar100",
+    "svhn",
+    "tiny_imagenet",
+    "animal10n",
+    "clothing1m",
+    "cifar10n",
+]
+LabelSet: TypeAlias = Literal["aggre", "random1", "random2", "random3", "worse"]
+InputKind: TypeAlias = Literal["images", "features", "bag-of-words", "tokens"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnyData(Section):
+    """What all data have in common.
+
+    Attributes:
+        seed: from which subset, noise and pool are drawn; apart from the seed of the run, so that
+            all runs of a sweep see the same data.
+        train_size: train on so many randomly chosen samples (the pool included); all by default.
+        test_size: test on so many.
+        crop: pad images by so many pixels and crop at random; 0 does not.
+        flip: mirror images at random.
+    """
+
+    tag: ClassVar[str | None] = "name"
+
+    seed: Annotated[int, AtLeast(0)] = 0
+    train_size: Annotated[int, AtLeast(2)] | None = None
+    test_size: Annotated[int, AtLeast(1)] | None = None
+    crop: Annotated[int, AtLeast(0)] = 0
+    flip: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class NamedData(AnyData):
+    """A set that rote knows.
+
+    Attributes:
+        name: which.
+        source: ``local`` (the data folder), ``hub`` (Hugging Face), or ``auto``: local if it is
+            there.
+        labels: which human labels of ``cifar10n`` to train on.
+    """
+
+    name: SetName = "digits"
+    source: Literal["auto", "local", "hub"] = "auto"
+    labels: LabelSet | None = None
+
+    def check(self) -> None:
+        """Human labels belong to ``cifar10n``, which has no others."""
+        if self.name == "cifar10n" and self.labels is None:
+            sets = "aggre, random1, random2, random3, worse"
+            raise FieldError("labels", f"to be given for cifar10n, one of {sets}, got nothing.")
+        if self.name != "cifar10n" and self.labels is not None:
+            raise FieldError("labels", f"to be left out for {self.name}, got {self.labels!r}.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class NpzData(AnyData):
+    """A user's own arrays: ``x_train, y_train`` and, if known, ``x_test, y_test``.
+
+    Attributes:
+        name: ``npz``.
+        path: the file; looked up in the data folder if it is not there.
+        labels: train on ``y_train_<labels>`` (or ``y_<labels>``), with ``y_train`` as the truth.
+        inputs: what the arrays hold; told from their type and shape by default. ``features`` are
+            numbers in columns, ``bag-of-words`` counts, token ids or texts to be counted,
+            ``tokens`` ids for a model of the user's own.
+        vocabulary: how many words of texts are counted, the most frequent ones.
+    """
+
+    name: Literal["npz"] = "npz"
+    path: str
+    labels: str | None = None
+    inputs: InputKind | Literal["auto"] = "auto"
+    vocabulary: Annotated[int, AtLeast(2)] | None = None
+
+    def check(self) -> None:
+        """Only words are counted."""
+        if self.vocabulary is not None and self.inputs not in ("auto", "bag-of-words"):
+            raise FieldError(
+                "vocabulary", f"to be left out for {self.inputs}, got {self.vocabulary}."
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class FolderData(AnyData):
+    """Image files with ``train.txt`` (and ``test.txt``): one path and one class number per line.
+
+    Attributes:
+        name: ``folder``.
+        path: the folder; looked up in the data folder if it is not there.
+        image_size: height and width to which images are scaled.
+    """
+
+    name: Literal["folder"] = "folder"
+    path: str
+    image_size: Annotated[int, AtLeast(8)] = 64
+
+
+Data: TypeAlias = NamedData | NpzData | FolderData

@@ -1,0 +1,126 @@
+"""One run, described completely: what is trained, on what, how, and what is recorded."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from rote.workloads.spec.acceptance import build
+from rote.workloads.spec.constraints import Above, AtLeast
+from rote.workloads.spec.data_section import Data, NamedData
+from rote.workloads.spec.field_error import FieldError
+from rote.workloads.spec.noise_section import Noise, NoNoise
+from rote.workloads.spec.recording_sections import Checkpoints, PlainCheckpoints, Probing
+from rote.workloads.spec.section import Section
+from rote.workloads.spec.toml_file import located, parse, write
+from rote.workloads.spec.training_sections import (
+    Architecture,
+    Cosine,
+    CrossEntropyObjective,
+    Objective,
+    Optimizer,
+    Schedule,
+    Sgd,
+)
+
+_IDENTITY_VERSION = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunSpec(Section):
+    """A run: the same spec gives the same numbers.
+
+    Attributes:
+        name: for people; no part of the identity.
+        epochs: how many.
+        batch: samples per step.
+        seed: from which weights, order, augmentation, Mixup and dropout are drawn.
+        device: where to run; no part of the identity.
+        channels_last: keep images and weights with the channels last in memory.
+        bf16: forward passes in bfloat16 where torch thinks it safe.
+        clip_norm: scale gradients down to this norm.
+        data: what is trained on.
+        noise: which labels are made wrong.
+        architecture: the network.
+        objective: the loss.
+        optimizer: the optimizer.
+        schedule: of the learning rate.
+        probe: how susceptibility is measured.
+        checkpoints: which weights are kept.
+
+    Raises:
+        FieldError: an ``InputError`` that names the field.
+
+    Example:
+        >>> spec = RunSpec.from_dict({"optimizer": {"name": "sgd", "lr": 0.1}, "noise": "none"})
+        >>> spec.identity == RunSpec().identity, spec.optimizer.lr
+        (True, 0.1)
+    """
+
+    name: str | None = field(default=None, metadata={"identity": False})
+    epochs: Annotated[int, AtLeast(1)] = 30
+    batch: Annotated[int, AtLeast(2)] = 128
+    seed: Annotated[int, AtLeast(0)] = 0
+    device: Literal["auto", "cpu", "cuda", "mps"] = field(
+        default="auto", metadata={"identity": False}
+    )
+    channels_last: bool = True
+    bf16: bool = False
+    clip_norm: Annotated[float, Above(0)] | None = None
+    data: Data = field(default_factory=NamedData)
+    noise: Noise = field(default_factory=NoNoise)
+    architecture: Architecture = field(default_factory=Architecture)
+    objective: Objective = field(default_factory=CrossEntropyObjective)
+    optimizer: Optimizer = field(default_factory=Sgd)
+    schedule: Schedule = field(default_factory=Cosine)
+    probe: Probing = field(default_factory=Probing)
+    checkpoints: Checkpoints = field(default_factory=PlainCheckpoints)
+
+    def check(self) -> None:
+        """Refuse sections that do not go together."""
+        if self.epochs % self.probe.every:
+            raise FieldError(
+                "probe.every",
+                f"to divide `epochs` ({self.epochs}), so that the last epoch is measured, "
+                f"got {self.probe.every}.",
+            )
+        labels = getattr(self.data, "labels", None)
+        if labels is not None and not isinstance(self.noise, NoNoise):
+            raise FieldError(
+                "noise.model",
+                f"to be 'none' with `data.labels` = {labels!r}, which are noisy already, "
+                f"got {self.noise.model!r}.",
+            )
+
+    @property
+    def identity(self) -> str:
+        """A hash of everything that sets the run apart; the same however the spec was written."""
+        essence = {"version": _IDENTITY_VERSION, **self.essence()}
+        text = json.dumps(essence, sort_keys=True, allow_nan=False)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> "RunSpec":
+        """Make a spec from nested tables.
+
+        Raises:
+            FieldError: if a field is unknown, missing, or does not fit.
+        """
+        spec: RunSpec = build(cls, values)
+        return spec
+
+    @classmethod
+    def from_toml(cls, path: str | Path) -> "RunSpec":
+        """Read a spec from a file.
+
+        Raises:
+            InputError: naming file, line and field, what is expected and what is there.
+        """
+        with located(path):
+            return cls.from_dict(parse(path))
+
+    def to_toml(self) -> str:
+        """The spec as TOML, every field written out."""
+        return write(self.to_dict())

@@ -1,0 +1,143 @@
+"""A run in memory: network, optimizer, objective and data; it trains and measures an epoch."""
+
+from contextlib import AbstractContextManager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from rote.probe import PlainStep, Probe, ProbePolicy
+from rote.tracking import Tracker
+from rote.workloads.data.splits import Splits
+from rote.workloads.devices import precision
+from rote.workloads.evaluation import predict, share, training_accuracies
+from rote.workloads.network import make_network
+from rote.workloads.objectives import make_objective
+from rote.workloads.optimizers import make_optimizer, set_learning_rate
+from rote.workloads.randomness import seed_of, torch_generator
+from rote.workloads.schedules import learning_rate
+from rote.workloads.spec import RunSpec
+
+
+class Workload:
+    """What is needed to train one epoch after another.
+
+    Every epoch draws from generators of its own, named after its number: to go on after an
+    interruption, weights and optimizer are all that has to be put back.
+
+    Attributes:
+        spec: the run.
+        splits: its data.
+        model: the network.
+        optimizer: its optimizer.
+        objective: what is minimised.
+
+    Args:
+        spec: the run.
+        splits: its data.
+        device: where it trains.
+    """
+
+    def __init__(self, spec: RunSpec, splits: Splits, device: torch.device) -> None:
+        self.spec = spec
+        self.splits = splits
+        self.objective = make_objective(spec, splits.num_classes)
+        self.model = make_network(spec, splits, device)
+        self.optimizer = make_optimizer(spec.optimizer, self.model.parameters())
+        self._device = device
+
+    @property
+    def policy(self) -> ProbePolicy:
+        """How it is probed."""
+        probe = self.spec.probe
+        return ProbePolicy(
+            optimizer=probe.step,
+            plain=PlainStep(probe.plain_lr),
+            mode=probe.mode,
+            batch=probe.batch,
+            resample=probe.resample,
+            every=probe.every,
+            same_masks=probe.same_masks,
+        )
+
+    def precision(self) -> AbstractContextManager[object]:
+        """The precision of forward passes."""
+        return precision(self._device, bf16=self.spec.bf16)
+
+    def train_epoch(self, epoch: int) -> dict[str, float]:
+        """Train on every sample once.
+
+        Args:
+            epoch: its number, from 1.
+
+        Returns:
+            The learning rate and the mean training loss.
+        """
+        lr = learning_rate(self.spec, epoch)
+        set_learning_rate(self.optimizer, lr)
+        torch.manual_seed(seed_of(self.spec.seed, "layers", epoch))  # dropout
+        self.objective.start_epoch(epoch)
+        augment = torch_generator(self.spec.seed, "augmentation", epoch)
+        total = torch.zeros((), device=self._device)
+        for chosen in self._batches(epoch):
+            inputs = self.splits.train.batch(chosen, augment)
+            loss = self._step(inputs, self.splits.labels.index_select(0, chosen))
+            total += loss * len(chosen)
+        return {"lr": lr, "train_loss": total.item() / len(self.splits.train)}
+
+    def evaluate(self) -> dict[str, float]:
+        """Accuracies in eval mode, of what is known."""
+        with self.precision():
+            predicted = predict(self.model, self.splits.train)
+            found = training_accuracies(predicted, self.splits.labels, self.splits.wrong)
+            if self.splits.test is not None and self.splits.test_labels is not None:
+                hits = predict(self.model, self.splits.test) == self.splits.test_labels
+                found["test_accuracy"] = share(hits)
+        return found
+
+    def extra_drops(self, tracker: Tracker) -> dict[str, float]:
+        """The drop of cross entropy in a probe of its own, where the objective is another."""
+        if not self.objective.is_robust:
+            return {}
+        policy = tracker.policy
+        probe = Probe(
+            self.model,
+            self.optimizer,
+            self.splits.num_classes,
+            mode=policy.mode,
+            same_masks=policy.same_masks,
+        )
+        with self.precision():
+            # With a new S̃ for every probe, this is the one of the probe before.
+            found = probe.measure(tracker.batch.inputs, tracker.batch.labels, (policy.optimizer,))
+        return {"drop_cross_entropy": found.loss_before - found.losses_after[policy.optimizer]}
+
+    def state_dict(self) -> dict[str, Any]:
+        """Weights and optimizer."""
+        return {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from a state."""
+        self.model.load_state_dict(state["model"])
+        self.optimizer.load_state_dict(state["optimizer"])
+
+    def _step(self, inputs: Tensor, labels: Tensor) -> Tensor:
+        self.optimizer.zero_grad(set_to_none=True)
+        with self.precision():
+            loss = self.objective.training_loss(self.model, inputs, labels)
+        loss.backward()  # type: ignore[no-untyped-call]
+        self.objective.shape_gradients(self.model.parameters())
+        if self.spec.clip_norm is not None:
+            nn.utils.clip_grad_norm_(self.model.parameters(), self.spec.clip_norm)
+        self.optimizer.step()
+        return loss.detach()
+
+    def _batches(self, epoch: int) -> list[Tensor]:
+        """Every sample once, in random order; no batch of one, which batch norm cannot take."""
+        generator = torch_generator(self.spec.seed, "order", epoch)
+        order = torch.randperm(len(self.splits.train), generator=generator).to(self._device)
+        batches = list(torch.split(order, self.spec.batch))
+        if len(batches) > 1 and len(batches[-1]) == 1:
+            single = batches.pop()
+            batches[-1] = torch.cat([batches[-1], single])
+        return batches

@@ -1,0 +1,135 @@
+"""The commands as people call them: real processes for the start, a runner for the rest."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from rote.cli.main import app
+from rote.errors import InputError
+
+ROTE = Path(sys.executable).parent / "rote"
+SPEC = """
+name = "small"
+epochs = 3
+batch = 64
+[noise]
+model = "symmetric-inclusive"
+rate = 0.5
+[architecture]
+name = "mlp"
+[architecture.options]
+width = 16
+"""
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("runs")
+    (folder / "spec.toml").write_text(SPEC)
+    done = run("train", str(folder / "spec.toml"), "--out", str(folder / "a"), "--quiet")
+    assert done.returncode == 0, done.stderr
+    return folder / "a"
+
+
+def run(*arguments: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run([ROTE, *arguments], capture_output=True, text=True, check=False)
+
+
+def invoke(*arguments: str) -> str:
+    result = CliRunner().invoke(app, list(arguments), catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+@pytest.mark.parametrize("command", ["demo", "train", "select", "doctor", "data", "theory"])
+def test_every_command_has_help(command: str) -> None:
+    assert "Usage" in invoke(command, "--help")
+
+
+def test_train_writes_a_run_and_is_done_when_called_again(trained: Path) -> None:
+    journal = (trained / "journal.jsonl").read_bytes()
+    assert len(journal.splitlines()) == 3
+    done = run("train", str(trained.parent / "spec.toml"), "--out", str(trained), "--quiet")
+    assert done.returncode == 0
+    assert (trained / "journal.jsonl").read_bytes() == journal
+
+
+def test_select_prints_the_object_that_machines_read(trained: Path) -> None:
+    found = json.loads(invoke("select", str(trained), "--rule", "staged", "--json"))
+    assert set(found) == {"rule", "thresholds", "pick", "regions", "warnings"}
+    assert found["rule"] == "staged"
+    assert set(found["pick"]) == {"run", "step", "susceptibility", "train_accuracy", "region"}
+    assert [region["region"] for region in found["regions"]] == [1, 2, 3, 4]
+    assert sum(region["count"] for region in found["regions"]) == 3
+    assert "test_accuracy" in found["regions"][0]
+    assert any("checkpoints" in warning for warning in found["warnings"])
+
+
+def test_select_tells_people_why(trained: Path) -> None:
+    output = invoke("select", str(trained), "--rule", "last")
+    assert "Keep step 3 of run small" in output
+    assert "regions" in invoke("select", str(trained), "--rule", "help")
+
+
+def test_a_mistake_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
+    done = run("select", str(tmp_path))
+    assert done.returncode == 2
+    assert done.stderr.startswith("Error: Expected `runs` to be a directory with runs, got ")
+    assert "Traceback" not in done.stderr
+    bad = tmp_path / "bad.toml"
+    bad.write_text('epochs = 3\n[optimizer]\nname = "sgd"\nlr = -1\n')
+    done = run("train", str(bad), "--out", str(tmp_path / "run"))
+    assert done.returncode == 2
+    assert "line 4" in done.stderr
+    assert "optimizer.lr" in done.stderr
+    assert not (tmp_path / "run").exists()
+
+
+def test_data_lists_and_checks(tmp_path: Path) -> None:
+    assert "fashion_mnist" in invoke("data", "list")
+    names = [entry["name"] for entry in json.loads(invoke("data", "list", "--json"))]
+    assert "digits" in names
+    (tmp_path / "x.npz").write_bytes(b"no zip")
+    done = run("data", "check", str(tmp_path / "x.npz"))
+    assert done.returncode in (1, 2)
+    assert "Traceback" not in done.stderr
+
+
+def test_doctor_checks_the_installation_and_a_model() -> None:
+    output = invoke("doctor", "--model", "mlp", "--optimizer", "Adam", "--shape", "1,8,8")
+    assert "torch" in output
+    assert "mlp with Adam can be probed" in output
+    assert "nothing changed" in output
+    with pytest.raises(InputError, match="Expected `--shape` to be like 3,32,32, got 'x'"):
+        invoke("doctor", "--model", "mlp", "--shape", "x")
+    with pytest.raises(InputError, match="to be a class of torch.optim"):
+        invoke("doctor", "--model", "mlp", "--shape", "1,8,8", "--optimizer", "Nope")
+
+
+def test_doctor_says_why_a_model_cannot_be_probed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "from torch import nn\ndef make():\n    return nn.Sequential(nn.Flatten(), nn.Linear(192, 3))"
+    (tmp_path / "their_model.py").write_text(text)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    done = run("doctor", "--model", "their_model:make", "--shape", "3,8,8")
+    assert done.returncode == 1
+    assert "cannot be probed. Expected the model's logits to have num_classes = 10" in done.stderr
+    done = run("doctor", "--model", "torch.nn:Identity", "--shape", "3,8,8")
+    assert done.returncode == 2
+    assert "Expected SGD to take this model's parameters, got: optimizer got an" in done.stderr
+
+
+def test_the_demo_compares_every_rule_and_repeats_itself(tmp_path: Path) -> None:
+    arguments = ["--epochs", "2", "--quiet", "--workers", "2"]
+    first = run("demo", "--out", str(tmp_path / "a"), *arguments)
+    assert first.returncode == 0, first.stderr
+    assert len(list((tmp_path / "a").glob("*/journal.jsonl"))) >= 24
+    for rule in ("regions", "staged", "consensus", "noisy-validation", "last", "oracle"):
+        assert rule in first.stdout
+    again = run("demo", "--out", str(tmp_path / "a"), *arguments)
+    assert again.stdout == first.stdout

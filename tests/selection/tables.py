@@ -1,0 +1,82 @@
+"""Tables of checkpoints to select from, made by hand or drawn by hypothesis."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from hypothesis import strategies as st
+
+from rote.records import Reading
+from rote.store import RunDirectory
+from rote.store.table import RunTable
+
+COLUMNS = (
+    "susceptibility",
+    "susceptibility_relative",
+    "susceptibility_plain",
+    "susceptibility_plain_relative",
+)
+VALUES = (*COLUMNS, "train_accuracy", "test_accuracy", "validation_accuracy", "noisy_accuracy")
+
+Row = dict[str, Any]
+
+
+def table_of(rows: Sequence[Mapping[str, Any]], samples: int | None = 64) -> RunTable:
+    """A table from rows with ``run``, ``step`` and whatever is known."""
+    schema: dict[str, Any] = {"run": pl.String, "step": pl.Int64, "flags": pl.List(pl.String)}
+    known = [name for name in VALUES if any(name in row for row in rows)]
+    schema |= dict.fromkeys(known, pl.Float64)
+    frame = pl.DataFrame(
+        [{name: row.get(name) for name in schema} for row in rows], schema=schema
+    ).with_columns(
+        pl.col("flags").fill_null([]), row=(pl.col("step").rank("ordinal").over("run") - 1)
+    )
+    pool = None if samples is None else {"size": samples, "hash": "h", "predictions": None}
+    descriptions = {row["run"]: {"num_classes": 10, "pool": pool} for row in rows}
+    return RunTable(frame, descriptions)
+
+
+# A coarse grid of halves of halves: ties are common, and sums and means are exact.
+grid = st.integers(0, 64).map(lambda k: k / 64)
+wide_grid = st.integers(-32, 256).map(lambda k: k / 64)
+
+
+@st.composite
+def rows(draw: st.DrawFn, max_runs: int = 4, max_steps: int = 6, gaps: bool = False) -> list[Row]:
+    """Checkpoints of a few runs; with gaps, any value may be missing or not finite."""
+    found: list[Row] = []
+    odd = st.sampled_from([None, float("nan"), float("inf")])
+    for run in range(draw(st.integers(1, max_runs))):
+        for step in range(1, 1 + draw(st.integers(1, max_steps))):
+            row: Row = {"run": f"run{run}", "step": step * 2}
+            for name in VALUES:
+                value = wide_grid if name.startswith("susceptibility") else grid
+                row[name] = draw(value | odd if gaps else value)
+            found.append(row)
+    return found
+
+
+def shuffled(table: RunTable, seed: int) -> RunTable:
+    """The same table with its rows in another order."""
+    order = np.random.default_rng(seed).permutation(len(table.frame))
+    return replace(table, frame=table.frame[order])
+
+
+def write_voters(root: Path, predictions: np.ndarray, num_classes: int, pool: str = "h") -> None:
+    """Runs on disk with predictions, shape (runs, checkpoints, samples)."""
+    for number, run in enumerate(predictions):
+        description = {
+            "name": f"run{number}",
+            "num_classes": num_classes,
+            "pool": {"size": run.shape[1], "hash": pool, "predictions": [run.shape[1]]},
+        }
+        directory = RunDirectory.create(root / f"{pool}-{number}", description)
+        for row, predicted in enumerate(run):
+            metrics = {"train_accuracy": 0.5 + row / 100, "test_accuracy": 0.25}
+            zeta = 0.5 + row / 8
+            entry = Reading(row + 1, 2.0, 1.0, 1.0, zeta, zeta / 2, metrics=metrics)
+            directory.append(replace(entry, predictions=predicted), row)
+        directory.close()

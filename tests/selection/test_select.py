@@ -1,0 +1,279 @@
+"""The front door: arguments, reasons, warnings, the JSON contract."""
+
+import json
+import subprocess
+import sys
+from dataclasses import FrozenInstanceError, dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+from rote.errors import InputError
+from rote.selection import RULES, Candidates, Selection, Verdict, select
+from rote.store.table import read_table
+from tests.selection.tables import Row, table_of, write_voters
+
+
+def spread(count: int = 12, runs: int = 2, **more: Any) -> list[Row]:
+    """Checkpoints whose ζ and training accuracy rise together."""
+    return [
+        {
+            "run": f"run{run}",
+            "step": step,
+            "susceptibility": step / 100,
+            "train_accuracy": 0.4 + step / 100 + run / 1000,
+        }
+        | more
+        for run in range(runs)
+        for step in range(1, count + 1)
+    ]
+
+
+def memorized() -> list[Row]:
+    """The few resistant checkpoints are far below the mean training accuracy."""
+    resistant = [
+        {"run": "a", "step": step, "susceptibility": 0.01, "train_accuracy": 0.4 + step / 100}
+        for step in range(1, 4)
+    ]
+    others = [
+        {"run": "b", "step": step, "susceptibility": 1.0, "train_accuracy": 0.99}
+        for step in range(1, 10)
+    ]
+    return resistant + others
+
+
+def test_json_is_the_object_of_the_contract() -> None:
+    table = table_of(spread(test_accuracy=0.5))
+    found = json.loads(json.dumps(select(table, "regions").to_json(), allow_nan=False))
+    assert list(found) == ["rule", "thresholds", "pick", "regions", "warnings"]
+    assert found["rule"] == "regions"
+    assert found["thresholds"] == {
+        "susceptibility": pytest.approx(0.065),
+        "train_accuracy": pytest.approx(0.4655),
+    }
+    assert found["pick"] == {
+        "run": "run1",
+        "step": 6,
+        "susceptibility": 0.06,
+        "train_accuracy": pytest.approx(0.461),
+        "region": 3,
+    }
+    keys = ["region", "count", "train_accuracy", "susceptibility", "test_accuracy"]
+    assert [list(entry) for entry in found["regions"]] == [keys] * 4
+    assert [entry["region"] for entry in found["regions"]] == [1, 2, 3, 4]
+    assert found["regions"][0] == {
+        "region": 1,
+        "count": 0,
+        "train_accuracy": None,
+        "susceptibility": None,
+        "test_accuracy": None,
+    }
+    assert found["regions"][1]["count"] == 12
+    assert all(isinstance(sentence, str) for sentence in found["warnings"])
+
+
+def test_json_has_test_accuracy_only_where_it_is_known() -> None:
+    found = select(table_of(spread()), "staged").to_json()
+    keys = ["region", "count", "train_accuracy", "susceptibility"]
+    assert [list(entry) for entry in found["regions"]] == [keys] * 4
+
+
+def test_a_selection_is_frozen_and_names_what_it_went_by() -> None:
+    selection = select(table_of(spread()), "filter")
+    assert (selection.rule, selection.column) == ("filter", "susceptibility")
+    assert selection.reasons[0] == "Rule `filter`, by `susceptibility`."
+    assert "12 of 24 checkpoints have ζ of at most 0.065, its median" in selection.reasons[1]
+    assert "step 6 of run1" in selection.reasons[2]
+    assert "46.10%; its ζ of 0.06 is 0.005 below the threshold" in selection.reasons[2]
+    with pytest.raises(FrozenInstanceError):
+        selection.rule = "other"  # type: ignore[misc]
+
+
+def test_reasons_say_how_far_the_pick_is_from_the_thresholds() -> None:
+    reasons = " ".join(select(table_of(spread()), "staged").reasons)
+    assert "Resistant is ζ of at most 0.065, its mean" in reasons
+    assert "at least 43.55%, its mean among the resistant" in reasons
+    assert "46.10%, 2.55 points above the threshold" in reasons
+
+
+def test_an_unknown_rule_lists_all_and_guesses() -> None:
+    with pytest.raises(
+        InputError, match=r"one of regions, staged, .*, got 'region'\. Did you mean"
+    ):
+        select("unread", "region")
+    with pytest.raises(InputError, match=r"Expected `rule` to be one of .*, got 'xyz'\.$"):
+        select("unread", "xyz")
+
+
+def test_an_unknown_option_names_those_of_the_rule() -> None:
+    with pytest.raises(InputError, match=r"option of rule 'percentile', got `t3`. It has t1, t2"):
+        select("unread", "percentile", t3=1)
+    with pytest.raises(InputError, match=r"option of rule 'last', got `t1`. It has none"):
+        select("unread", "last", t1=1)
+    with pytest.raises(InputError, match=r"Expected no options beside a rule .*, got \['t1'\]"):
+        select("unread", RULES["last"](), t1=1)
+
+
+def test_an_unknown_column_lists_the_four() -> None:
+    with pytest.raises(InputError, match=r"one of susceptibility, .*_plain_relative, got 'zeta'"):
+        select(table_of(spread()), column="zeta")
+
+
+def test_a_value_that_nobody_recorded_names_rules_that_do_without() -> None:
+    rows = [{"run": "a", "step": 1, "susceptibility": 0.5}]
+    message = r"`train_accuracy` to be recorded for rule 'regions', .*\(consensus, .*before-rise"
+    with pytest.raises(InputError, match=message):
+        select(table_of(rows))
+    with pytest.raises(InputError, match="`susceptibility_plain` to be recorded for rule 'before"):
+        select(table_of(rows), "before-rise", column="susceptibility_plain")
+
+
+def test_no_checkpoints_is_an_error() -> None:
+    with pytest.raises(InputError, match="Expected `runs` to have checkpoints, got none"):
+        select(table_of([]), "last")
+
+
+def warnings_of(rows: list[Row], rule: str = "regions", **options: Any) -> str:
+    return " | ".join(select(table_of(rows), rule, **options).warnings)
+
+
+def test_nothing_odd_gives_no_warning() -> None:
+    assert warnings_of(spread(), "staged") == ""
+
+
+def test_an_empty_region_one_is_said_and_where_the_pick_comes_from() -> None:
+    selection = select(table_of(memorized()), "regions")
+    text = " ".join(selection.warnings)
+    assert "Region 1 is empty: no resistant checkpoint reaches the training accuracy" in text
+    assert "84.75%" in text
+    assert "The pick comes from Region 3" in text
+    assert (selection.pick.run, selection.pick.step, selection.pick.region) == ("a", 3, 3)
+    staged = select(table_of(memorized()), "staged")
+    assert staged.warnings == ()
+    assert (staged.pick.run, staged.pick.step, staged.pick.region) == ("a", 3, 1)
+
+
+def test_a_nearly_empty_region_one_is_said() -> None:
+    rows = spread(60)
+    rows[0]["train_accuracy"] = 1.0
+    assert "Region 1 holds only 1 of 120 checkpoints; `staged`" in warnings_of(rows)
+
+
+def test_few_checkpoints_are_said() -> None:
+    assert "Only 8 checkpoints: fewer than 10" in warnings_of(spread(4))
+    assert "Only" not in warnings_of(spread(5), "staged")
+
+
+def test_one_run_is_said_by_rules_that_compare_runs() -> None:
+    assert "Rule `filter` compares runs, and there is only one" in warnings_of(
+        spread(runs=1), "filter"
+    )
+    assert warnings_of(spread(runs=1), "last") == ""
+
+
+@pytest.mark.parametrize("value", [None, float("nan"), float("inf")])
+def test_checkpoints_without_a_value_are_left_out_and_said(value: float | None) -> None:
+    rows = spread()
+    rows[3]["susceptibility"] = value
+    rows[4]["train_accuracy"] = value
+    selection = select(table_of(rows), "staged")
+    text = " ".join(selection.warnings)
+    assert "1 of 24 checkpoints have no finite `susceptibility` and were left out." in text
+    assert "1 of 24 checkpoints have no finite `train_accuracy` and were left out." in text
+    assert selection.table["region"].null_count() == 2
+    assert sum(entry.count for entry in selection.regions) == 22
+
+
+def test_without_training_accuracy_there_are_no_regions() -> None:
+    rows = [{"run": "a", "step": step, "susceptibility": step / 10} for step in range(1, 12)]
+    selection = select(table_of(rows), "last")
+    assert "There are no regions" in " ".join(selection.warnings)
+    assert (selection.pick.step, selection.pick.region) == (11, None)
+    assert selection.to_json()["thresholds"] == {}
+
+
+def test_a_mean_made_by_one_outlier_is_said() -> None:
+    rows = spread(20)
+    rows[0]["susceptibility"] = 1e6
+    text = warnings_of(rows, "staged")
+    assert "97.5% of the checkpoints have ζ below the threshold of 2.5e+04" in text
+    assert "up to 1e+06 at step 1 of run0" in text
+    assert warnings_of(rows, "filter") == ""
+
+
+@pytest.mark.parametrize(
+    ("flag", "column", "is_said"),
+    [
+        ("dominated", "susceptibility", True),
+        ("dominated", "susceptibility_plain", False),
+        ("dominated_plain", "susceptibility_plain", True),
+        ("dominated", "susceptibility_relative", False),
+        ("exploding", "susceptibility_relative", True),
+        ("exploding", "susceptibility_plain_relative", False),
+        ("exploding_plain", "susceptibility_plain_relative", True),
+        ("non_finite_plain", "susceptibility_plain", True),
+        ("non_finite", "susceptibility", True),
+    ],
+)
+def test_odd_readings_are_said_for_the_column_they_concern(
+    flag: str, column: str, is_said: bool
+) -> None:
+    rows = spread(
+        susceptibility_relative=0.1, susceptibility_plain=0.1, susceptibility_plain_relative=0.1
+    )
+    for row in rows[:3]:
+        row["flags"] = [flag]
+    text = warnings_of(rows, "last", column=column)
+    assert ("ζ of 3 of 24 checkpoints is" in text and f"(`{flag}`)" in text) == is_said
+    rows[-1]["flags"] = ["other", flag]
+    text = warnings_of(rows, "last", column=column)
+    assert ("ζ of 4 of 24 checkpoints, the pick among them, is" in text) == is_said
+
+
+def test_each_column_gives_its_own_zeta() -> None:
+    rows = spread()
+    for row in rows:
+        row["susceptibility_plain"] = 1 - row["susceptibility"]
+    selection = select(table_of(rows), "staged", column="susceptibility_plain")
+    assert selection.pick.step == 12
+    assert selection.pick.susceptibility == pytest.approx(0.88)
+    assert "ζ (`susceptibility_plain`) of at most" in selection.reasons[1]
+
+
+def test_a_rule_of_ones_own_can_be_given() -> None:
+    @dataclass(frozen=True)
+    class First:
+        name: ClassVar[str] = "first"
+        needs: ClassVar[tuple[str, ...]] = ()
+        compares_runs: ClassVar[bool] = False
+
+        def judge(self, candidates: Candidates) -> Verdict:
+            return Verdict(0, (f"{len(candidates)} candidates.",))
+
+    selection = select(table_of(spread()), First())
+    assert (selection.rule, selection.pick.run, selection.pick.step) == ("first", "run0", 1)
+
+
+def test_directories_lists_and_tables_give_the_same(tmp_path: Path) -> None:
+    write_voters(tmp_path, np.zeros((2, 6, 3), dtype=np.int64), 4)
+    given: list[Any] = [tmp_path, str(tmp_path), sorted(tmp_path.iterdir()), read_table(tmp_path)]
+    found: list[Selection] = [select(runs, "staged") for runs in given]
+    assert all(selection.to_json() == found[0].to_json() for selection in found)
+    assert found[0].pick.path == tmp_path / "h-0"
+    assert found[0].pick.test_accuracy == 0.25
+
+
+def test_selecting_never_imports_torch_and_importing_no_polars(tmp_path: Path) -> None:
+    write_voters(tmp_path, np.zeros((2, 6, 3), dtype=np.int64), 4)
+    code = (
+        "import sys, rote.selection, rote.selection.agreement\n"
+        "assert not {'torch', 'polars', 'scipy'} & set(sys.modules)\n"
+        "for rule in rote.selection.RULES:\n"
+        "    if 'validation' not in rule:\n"
+        "        rote.selection.select(sys.argv[1], rule)\n"
+        "rote.selection.agreement.agreement(sys.argv[1])\n"
+        "assert 'torch' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True)

@@ -1,0 +1,301 @@
+"""``read_table`` says what ``read_run`` says, only faster."""
+
+import json
+import math
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rote.errors import CorruptRunError, InputError, TornJournalWarning
+from rote.records import Reading
+from rote.store import RunDirectory, journal_frame, read_predictions, read_run
+from rote.store.schema import line_of_reading, line_of_resume
+from rote.store.table import RunTable, read_table
+
+NAMES = ("train_accuracy", "test_accuracy", "clean_accuracy", "noisy_accuracy")
+
+
+def reading(step: int, **metrics: float) -> Reading:
+    return Reading(step, 2.5, 2.0, 0.5, 0.25 * step, 0.1, seconds=0.01, metrics=metrics)
+
+
+def line(entry: Reading) -> bytes:
+    return json.dumps(line_of_reading(entry), separators=(",", ":")).encode() + b"\n"
+
+
+def mark(step: int) -> bytes:
+    return json.dumps(line_of_resume(step), separators=(",", ":")).encode() + b"\n"
+
+
+def write_run(path: Path, journal: bytes, **description: Any) -> Path:
+    path.mkdir(parents=True)
+    (path / "run.json").write_text(json.dumps({"schema": 1, **description}))
+    (path / "journal.jsonl").write_bytes(journal)
+    return path
+
+
+def finite(value: Any) -> Any:
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def expected_rows(path: Path) -> list[dict[str, Any]]:
+    """The oracle: what ``read_run`` reads, value by value."""
+    rows = []
+    for number, entry in enumerate(read_run(path).readings):
+        values = entry.to_dict()
+        metrics = values.pop("metrics")
+        values = {"row": number} | values | metrics
+        assert all(isinstance(v, int | float | None) for k, v in values.items() if k != "flags")
+        assert isinstance(values["step"], int)
+        rows.append({name: finite(value) for name, value in values.items()})
+    return rows
+
+
+def found_rows(table: RunTable, run: str) -> list[dict[str, Any]]:
+    rows = [row for row in table.frame.to_dicts() if row.pop("run") == run]
+    for row in rows:
+        row["seconds"] = 0.0 if row["seconds"] is None else row["seconds"]
+        row["flags"] = row["flags"] or []
+    return rows
+
+
+def without_absent(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{k: v for k, v in row.items() if v is not None} for row in rows]
+
+
+def assert_same(paths: list[Path], table: RunTable) -> None:
+    names = {path: name for name, path in table.paths.items()}
+    assert set(names) == set(paths)
+    for path in paths:
+        assert without_absent(found_rows(table, names[path])) == without_absent(expected_rows(path))
+
+
+numbers = st.floats(allow_nan=True, allow_infinity=True, width=64)
+flags = st.lists(st.sampled_from(["non_finite", "exploding", "dominated", "exploding_plain"]))
+
+
+@st.composite
+def readings(draw: st.DrawFn, step: int) -> Reading:
+    plain = st.none() | numbers
+    metrics = {name: draw(numbers) for name in draw(st.sets(st.sampled_from(NAMES)))}
+    return Reading(
+        step,
+        *[draw(numbers) for _ in range(5)],
+        *[draw(plain) for _ in range(5)],
+        seconds=0.5,
+        flags=tuple(draw(flags)),
+        metrics=metrics,
+    )
+
+
+@st.composite
+def journals(draw: st.DrawFn) -> bytes:
+    """Readings, resumes, and cuts where a kill can make them."""
+    data, step = b"", 0
+    for _ in range(draw(st.integers(0, 12))):
+        if draw(st.integers(0, 5)) == 0:
+            step = draw(st.integers(0, step))
+            for _ in range(draw(st.integers(0, 2))):
+                torn = line(draw(readings(step + 1)))
+                data += torn[: draw(st.integers(1, len(torn) - 2))] + b"\n"
+            data += mark(step)
+        step += draw(st.integers(1, 3))
+        data += line(draw(readings(step)))
+    cut = draw(st.integers(0, 3))
+    if cut == 1 and data:
+        return data[:-1]
+    return data + line(draw(readings(step + 1)))[:40] if cut == 2 else data
+
+
+@settings(deadline=None, max_examples=120)
+@given(st.lists(journals(), min_size=1, max_size=4), st.sampled_from([200, 3_000, 1 << 23]))
+def test_the_table_is_what_read_run_reads(
+    tmp_path_factory: pytest.TempPathFactory, data: list[bytes], batch: int
+) -> None:
+    root = tmp_path_factory.mktemp("store")
+    paths = [write_run(root / f"run{i}", entry) for i, entry in enumerate(data)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(journal_frame, "_BATCH", batch)
+        patch.setattr(journal_frame, "_FEW_LINES", 2)
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always")
+            table = read_table(root)
+        with warnings.catch_warnings(record=True) as expected:
+            warnings.simplefilter("always")
+            assert_same(paths, table)
+    assert {str(w.message) for w in found} == {str(w.message) for w in expected}
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.data())
+def test_a_damaged_byte_is_seen_where_read_run_sees_it(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    journal = bytearray(b"".join(line(reading(step, train_accuracy=0.5)) for step in (1, 2, 3)))
+    journal[data.draw(st.integers(0, len(journal) - 1))] = data.draw(st.integers(0, 255))
+    path = write_run(tmp_path_factory.mktemp("store") / "run", bytes(journal))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TornJournalWarning)
+        try:
+            expected = expected_rows(path)
+        except (CorruptRunError, TypeError, KeyError, AssertionError):
+            with pytest.raises(CorruptRunError):
+                read_table(path)
+        else:
+            table = read_table(path)
+            assert without_absent(found_rows(table, "run")) == without_absent(expected)
+
+
+def test_metrics_that_come_late_or_only_sometimes_are_columns(tmp_path: Path) -> None:
+    sometimes = b"".join(
+        line(reading(step, **({"test_accuracy": 0.75} if step % 3 == 0 else {}), loss=0.1))
+        for step in range(1, 9)
+    )
+    other = b"".join(line(reading(step, accuracy=0.5)) for step in range(1, 4))
+    paths = [write_run(tmp_path / "a", sometimes), write_run(tmp_path / "b", other)]
+    table = read_table(tmp_path)
+    assert_same(paths, table)
+    assert table.frame.columns[-3:] == ["accuracy", "loss", "test_accuracy"]
+
+
+def test_one_key_instead_of_another_is_not_lost(tmp_path: Path) -> None:
+    journal = line(reading(1, a=0.1)) + line(reading(2, b=0.2)) + line(reading(3, c=math.nan))
+    path = write_run(tmp_path / "run", journal)
+    assert_same([path], read_table(path))
+    assert read_table(path).frame["b"].to_list() == [None, 0.2, None]
+
+
+def test_a_torn_line_in_a_long_journal_is_skipped_with_its_number(tmp_path: Path) -> None:
+    lines = [line(reading(step)) for step in range(1, 1_001)]
+    path = write_run(tmp_path / "run", b"".join(lines) + lines[0][:30] + b"\n" + mark(990))
+    with pytest.warns(TornJournalWarning, match=r"Line 1001 of .*journal\.jsonl was cut off"):
+        table = read_table(path)
+    assert table.frame["step"].to_list() == list(range(1, 991))
+
+
+def test_damage_in_the_middle_is_refused(tmp_path: Path) -> None:
+    path = write_run(tmp_path / "run", line(reading(1)) + b"{oops\n" + line(reading(2)))
+    with (
+        pytest.warns(TornJournalWarning),
+        pytest.raises(
+            CorruptRunError, match=r"Expected line 2 of .* got a damaged line in the mid"
+        ),
+    ):
+        read_table(path)
+
+
+@pytest.mark.parametrize(
+    ("raw", "message"),
+    [
+        (b'{"schema":2,"kind":"reading","step":1}\n', r"schema of line 2 of .* from 1 to 1, got 2"),
+        (b'{"kind":"reading","step":1}\n', r"schema of line 2 of .*, got None"),
+        (b'{"schema":1,"kind":"reading"}\n', "to have a step, got one without"),
+        (b'{"schema":1,"kind":"resume"}\n', "to have a step, got one without"),
+        (b'{"schema":1,"kind":"reading","step":1.5}\n', "`step` in line 2 .* number, got 1.5"),
+        (b'{"schema":1,"kind":"reading","step":2,"a":"x"}\n', "`a` in line 2 .* number, got 'x'"),
+    ],
+)
+def test_lines_that_say_something_impossible_are_refused(
+    tmp_path: Path, raw: bytes, message: str
+) -> None:
+    path = write_run(tmp_path / "run", line(reading(1)) + raw)
+    with pytest.raises(CorruptRunError, match=message):
+        read_table(path)
+
+
+def test_kinds_of_a_later_version_are_passed_over(tmp_path: Path) -> None:
+    journal = line(reading(1)) + b'{"schema":1,"kind":"note","text":"hello"}\n' + line(reading(2))
+    path = write_run(tmp_path / "run", journal)
+    assert_same([path], read_table(path))
+
+
+def test_python_floats_come_back_bit_for_bit(tmp_path: Path) -> None:
+    values = np.random.default_rng(0).standard_normal(500) * 10.0 ** np.arange(-250, 250)
+    journal = b"".join(line(reading(i + 1, a=float(v))) for i, v in enumerate(values))
+    table = read_table(write_run(tmp_path / "run", journal))
+    np.testing.assert_array_equal(table.frame["a"].to_numpy(), values)
+
+
+def test_runs_are_found_anywhere_below_once_and_ordered_by_name(tmp_path: Path) -> None:
+    for place, name in (("x/deep/one", "zebra"), ("x/two", "ant"), ("y/three", "bee")):
+        write_run(tmp_path / place, line(reading(1)), name=name)
+    (tmp_path / "x/two/checkpoints").mkdir()
+    table = read_table([tmp_path / "x", tmp_path / "y/three", str(tmp_path)])
+    assert list(table.paths) == table.frame["run"].to_list() == ["ant", "bee", "zebra"]
+    assert list(table.descriptions) == list(table.paths)
+    assert table.descriptions["bee"]["name"] == "bee"
+
+
+def test_equal_names_are_told_apart_by_the_end_of_the_path(tmp_path: Path) -> None:
+    for place in ("one/seed0", "two/seed0", "two/seed1"):
+        write_run(tmp_path / place, b"", name="cnn")
+    write_run(tmp_path / "alone", b"")
+    names = set(read_table(tmp_path).paths)
+    assert names == {"cnn (one/seed0)", "cnn (two/seed0)", "cnn (seed1)", "alone"}
+
+
+def test_a_run_without_readings_has_no_rows(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", b"")
+    (run / "journal.jsonl").unlink()
+    table = read_table(tmp_path)
+    assert len(table.frame) == 0
+    assert list(table.paths) == ["run"]
+    assert table.frame.columns[:4] == ["run", "row", "step", "loss_before"]
+
+
+def test_no_run_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"Expected `runs` to be a directory with runs, got .*run"):
+        read_table(tmp_path)
+    with pytest.raises(InputError, match="Check the path"):
+        read_table([tmp_path / "nowhere"])
+
+
+def test_a_damaged_description_is_an_error(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", b"")
+    (run / "run.json").write_text("{")
+    with pytest.raises(CorruptRunError, match=r"Expected .*run\.json to describe a run"):
+        read_table(tmp_path)
+
+
+def test_predictions_are_those_of_read_predictions(tmp_path: Path) -> None:
+    description = {"name": "run", "num_classes": 300, "pool": {"predictions": [5, 2]}}
+    run = RunDirectory.create(tmp_path / "run", description)
+    rows = np.random.default_rng(0).integers(300, size=(4, 5, 2))
+    for row, predictions in enumerate(rows):
+        entry = Reading(row + 1, 1.0, 1.0, 0.0, 0.0, 0.0, predictions=predictions)
+        run.append(entry, row)
+    run.resume_after(3)
+    run.close()
+    table = read_table(tmp_path)
+    found = table.predictions("run")
+    assert found is not None
+    expected = read_predictions(read_run(tmp_path / "run"))
+    np.testing.assert_array_equal(found[table.frame["row"].to_numpy()], expected)
+    np.testing.assert_array_equal(found[:3], rows[:3])
+
+
+def test_without_predictions_there_are_none(tmp_path: Path) -> None:
+    write_run(tmp_path / "none", b"", num_classes=3, pool=None)
+    empty = write_run(tmp_path / "empty", b"", num_classes=3, pool={"predictions": [4]})
+    (empty / "predictions.bin").touch()
+    write_run(tmp_path / "lost", b"", num_classes=3, pool={"predictions": [4]})
+    table = read_table(tmp_path)
+    assert [table.predictions(name) for name in ("none", "empty", "lost", "unknown")] == [None] * 4
+
+
+def test_reading_needs_no_torch_and_importing_no_polars() -> None:
+    code = (
+        "import sys, rote.store.table\n"
+        "assert not {'torch', 'polars', 'scipy'} & set(sys.modules)\n"
+        "try: rote.store.table.read_table('/nowhere')\n"
+        "except ValueError: pass\n"
+        "assert 'torch' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
