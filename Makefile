@@ -13,8 +13,8 @@ WORKERS ?= auto
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
 
-demo: $(VENV)/core.stamp ## train a small network on noisy digits and watch ζ
-	$(BIN)/python examples/digits.py
+demo: $(VENV)/core.stamp ## train a pool on noisy digits and see what each rule would keep
+	$(BIN)/rote demo
 
 test: check ## everything CI runs: set-up, check, all tests
 	$(BIN)/python -m pytest -n $(WORKERS) -q
@@ -32,6 +32,8 @@ format: $(VENV)/dev.stamp ## rewrite files in the house style
 bench: $(VENV)/core.stamp ## measure the speed goals and rewrite benchmarks/*.json
 	$(BIN)/python benchmarks/probe.py
 	$(BIN)/python benchmarks/theory.py
+	$(BIN)/python benchmarks/loop.py
+	$(BIN)/python benchmarks/select.py
 
 clean: ## remove the environment and caches
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

@@ -40,10 +40,22 @@ def region(row: Row, zeta: str, zeta_bar: float, train_bar: float) -> int | None
     return 3 if row[zeta] <= zeta_bar else 4
 
 
-def region_one(rows: list[Row], zeta: str, zeta_bar: float, train_bar: float) -> Row:
+def rank(rows: list[Row], row: Row, name: str) -> float:
+    lower = sum(other[name] < row[name] for other in rows)
+    return lower + sum(other[name] == row[name] for other in rows) / 2
+
+
+def region_one(
+    rows: list[Row], zeta: str, zeta_bar: float, train_bar: float, prefer: str = "balance"
+) -> Row:
     inside = [row for row in rows if region(row, zeta, zeta_bar, train_bar) == 1]
     resistant = [row for row in rows if row[zeta] <= zeta_bar]
-    return first(inside or resistant, zeta, lambda row: -row["train_accuracy"])
+    keys: dict[str, Callable[[Row], float]] = {
+        "accuracy": lambda row: -row["train_accuracy"],
+        "resistance": lambda row: row[zeta],
+        "balance": lambda row: rank(inside, row, zeta) - rank(inside, row, "train_accuracy"),
+    }
+    return first(inside or resistant, zeta, keys[prefer if inside else "accuracy"])
 
 
 def both(rows: list[Row], zeta: str) -> list[Row]:
@@ -59,12 +71,11 @@ def regions(rows: list[Row], zeta: str) -> Row:
     return region_one(both(rows, zeta), zeta, *paper_bars(rows, zeta))
 
 
-def staged(rows: list[Row], zeta: str) -> Row:
+def staged(rows: list[Row], zeta: str, prefer: str = "balance") -> Row:
     known = both(rows, zeta)
     bar = mean([row[zeta] for row in known])
-    return region_one(
-        known, zeta, bar, mean([row["train_accuracy"] for row in known if row[zeta] <= bar])
-    )
+    train_bar = mean([row["train_accuracy"] for row in known if row[zeta] <= bar])
+    return region_one(known, zeta, bar, train_bar, prefer)
 
 
 def by_percentile(rows: list[Row], zeta: str, t1: float = 50, t2: float = 50) -> Row:

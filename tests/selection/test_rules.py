@@ -92,11 +92,28 @@ def test_regions_are_a_partition_with_true_means(rule: str, found: list[Row]) ->
 
 @settings(deadline=None, max_examples=100)
 @given(rows())
-def test_regions_and_staged_pick_the_same_by_the_same_zeta(found: list[Row]) -> None:
+def test_by_accuracy_alone_the_trainable_threshold_makes_no_difference(found: list[Row]) -> None:
     # The highest training accuracy among the resistant is trainable by either threshold, if any is.
     table = table_of(found)
-    assert select(table, "regions").pick.step == select(table, "staged").pick.step
+    by_regions = select(table, "regions", prefer="accuracy").pick
+    assert by_regions.step == select(table, "staged", prefer="accuracy").pick.step
     assert select(table, "staged").pick.region == 1
+
+
+@settings(deadline=None, max_examples=100)
+@given(found=rows(), prefer=st.sampled_from(["balance", "accuracy", "resistance"]))
+def test_preferences_are_those_of_plain_loops(found: list[Row], prefer: str) -> None:
+    pick = select(table_of(found), "staged", prefer=prefer).pick
+    expected = naive.staged(found, "susceptibility", prefer)
+    assert (pick.run, pick.step) == (expected["run"], expected["step"])
+
+
+def test_an_unknown_preference_is_refused() -> None:
+    found = [{"run": "a", "step": 1, "susceptibility": 0.5, "train_accuracy": 0.5}]
+    with pytest.raises(
+        InputError, match="Expected `prefer` to be one of balance, accuracy, .*'luck'"
+    ):
+        select(table_of(found), "regions", prefer="luck")
 
 
 @settings(deadline=None, max_examples=100)

@@ -92,7 +92,7 @@ def test_a_selection_is_frozen_and_names_what_it_went_by() -> None:
 
 
 def test_reasons_say_how_far_the_pick_is_from_the_thresholds() -> None:
-    reasons = " ".join(select(table_of(spread()), "staged").reasons)
+    reasons = " ".join(select(table_of(spread()), "staged", prefer="accuracy").reasons)
     assert "Resistant is ζ of at most 0.065, its mean" in reasons
     assert "at least 43.55%, its mean among the resistant" in reasons
     assert "46.10%, 2.55 points above the threshold" in reasons

@@ -26,7 +26,7 @@ def small_spec(**changes: Any) -> RunSpec:
 
 def write_npz(path: Path, **arrays: Any) -> str:
     """Save arrays, and say where."""
-    np.savez(path, allow_pickle=False, **arrays)
+    np.savez(path, **arrays)
     return str(path)
 
 

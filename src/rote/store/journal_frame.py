@@ -166,7 +166,12 @@ def _keys_of_first_line(piece: _Piece) -> tuple[str, ...]:
 def _parse(data: bytes, names: Iterable[str]) -> pl.DataFrame:
     import polars as pl
 
-    return pl.read_ndjson(data, schema={name: _type(name) for name in ("schema", "kind", *names)})
+    schema = {name: _type(name) for name in ("schema", "kind", *names)}
+    if "flags" not in schema:
+        return pl.read_ndjson(data, schema=schema)
+    # A list is by far the slowest column to read, and nearly always empty: first as a text.
+    frame = pl.read_ndjson(data, schema=schema | {"flags": pl.String})
+    return frame.with_columns(pl.col("flags").str.json_decode(_type("flags")))
 
 
 def _is_complete(frame: pl.DataFrame, data: bytes, keys: int) -> bool:

@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 from rote.workloads.data.samples import Samples
 
-AT_ONCE = 512
+AT_ONCE = 256
 """Samples per forward pass."""
 
 

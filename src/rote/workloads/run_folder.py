@@ -94,7 +94,7 @@ class RunFolder:
         """Write the spec as it was run, and the division and labels of its data."""
         _replace(self.path / SPEC_FILE, self.spec.to_toml().encode())
         draft = self.path / "labels.draft.npz"
-        np.savez_compressed(draft, allow_pickle=False, **labels)
+        np.savez_compressed(draft, **labels)  # type: ignore[arg-type]  # a name is not a flag
         draft.replace(self.path / LABELS_FILE)
 
     def save_state(self, state: dict[str, Any]) -> None:

@@ -9,7 +9,7 @@ from rote.errors import StateError
 from rote.records import Reading
 from rote.tracking import Tracker
 from rote.workloads.checkpoints import CheckpointKeeper
-from rote.workloads.run_folder import RunFolder
+from rote.workloads.run_folder import STATE_FILE, RunFolder
 from rote.workloads.workload import Workload
 
 _VERSION = 1
@@ -43,9 +43,14 @@ class RunState:
             How many epochs are done.
 
         Raises:
-            StateError: if the state was saved by another version.
+            StateError: if the state was saved by another version, or is gone.
         """
         state = self._folder.load_state()
+        if state is None and self._tracker.readings:
+            raise StateError(
+                f"Expected {self._folder.path} to have {STATE_FILE}, from which the run can go on, "
+                "got none. Start the run anew in another directory."
+            )
         if state is None:
             self._folder.record(self._workload.splits.record)
             self._folder.describe(self._workload.splits.description, finished=False)

@@ -1,5 +1,6 @@
 import json
 import random
+import tomllib
 from dataclasses import FrozenInstanceError, replace
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,6 @@ from hypothesis import strategies as st
 
 from rote.errors import InputError
 from rote.workloads.spec import Cosine, FieldError, NamedData, Options, RunSpec, Sgd
-
-tomllib = pytest.importorskip("tomllib")
 
 
 def numbers(low: float, high: float, **options: Any) -> st.SearchStrategy[float]:
@@ -220,6 +219,7 @@ MISTAKES = [
     ),
     ("[data]\nname = 'cifar10n'", 1, r"`data.labels` to be given for cifar10n, one of aggre, "),
     ("[data]\nname = 'mnist'\nlabels = 'worse'", 3, r"`data.labels` to be left out for mnist"),
+    ("[data]\nname = 'digits'\nsource = 'hub'", 3, r"`data.source` to be left out for digits"),
     ("[data]\nname = 'npz'", 1, r"`data.path` to be given, text, got nothing\."),
     (
         "[data]\nname = 'npz'\npath = 'a'\nvocabulary = 9\ninputs = 'tokens'",

@@ -1,3 +1,4 @@
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +9,6 @@ from hypothesis import strategies as st
 from rote.errors import InputError
 from rote.workloads.spec import FieldError, located
 from rote.workloads.spec.toml_file import line_of, write
-
-tomllib = pytest.importorskip("tomllib")
 
 SCALARS = (
     st.booleans()

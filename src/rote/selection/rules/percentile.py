@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from rote.errors import InputError
-from rote.selection.rules.region_one import judge_region_one
+from rote.selection.rules.region_one import Preference, check_preference, judge_region_one
 from rote.selection.thresholds import percentile
 
 if TYPE_CHECKING:
@@ -22,24 +22,27 @@ class Percentile:
         t1: percentile of ζ; at most this is resistant.
         t2: percentile of training accuracy; at least this is trainable. The paper found both best
             between 35 and 55.
+        prefer: which checkpoint of Region 1 to keep.
 
     Raises:
-        InputError: if one is not from 0 to 100.
+        InputError: if a percentile is not from 0 to 100, or there is no such preference.
     """
 
     t1: float = 50.0
     t2: float = 50.0
+    prefer: Preference = "balance"
     name: ClassVar[str] = "percentile"
     needs: ClassVar[tuple[str, ...]] = ("susceptibility", "train_accuracy")
     compares_runs: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
+        check_preference(self.prefer)
         for name, value in (("t1", self.t1), ("t2", self.t2)):
             if not isinstance(value, int | float) or not 0 <= value <= 100:
                 raise InputError(f"Expected `{name}` to be from 0 to 100, got {value!r}.")
 
     def judge(self, candidates: Candidates) -> Verdict:
-        """The highest training accuracy in Region 1."""
+        """The preferred checkpoint of Region 1."""
         return judge_region_one(
             candidates,
             {
@@ -50,4 +53,5 @@ class Percentile:
                 "susceptibility": f"percentile {self.t1:g} of it",
                 "train_accuracy": f"percentile {self.t2:g} of it",
             },
+            self.prefer,
         )

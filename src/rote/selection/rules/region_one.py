@@ -1,35 +1,65 @@
-"""Picking from Region 1: the resistant and trainable checkpoints, by training accuracy."""
+"""Picking from Region 1, the checkpoints that are both resistant and trainable."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
+import numpy as np
+
+from rote.errors import InputError
 from rote.selection.rule import Verdict
 from rote.selection.thresholds import is_resistant, is_trainable
 
 if TYPE_CHECKING:
-    from rote.selection.candidates import Candidates
+    from rote.selection.candidates import Booleans, Candidates, Floats
+
+Preference: TypeAlias = Literal["balance", "accuracy", "resistance"]
+"""Which of Region 1 to keep. ``balance``: the largest rank by training accuracy less rank by ζ;
+``accuracy``: the highest training accuracy; ``resistance``: the lowest ζ."""
+
+_SUPERLATIVES = {
+    "balance": "the best balance of training accuracy and ζ, by rank,",
+    "accuracy": "the highest training accuracy",
+    "resistance": "the lowest ζ",
+}
+
+
+def check_preference(prefer: str) -> None:
+    """Refuse a preference that does not exist.
+
+    Raises:
+        InputError: naming those that do.
+    """
+    if prefer not in get_args(Preference):
+        known = ", ".join(get_args(Preference))
+        raise InputError(f"Expected `prefer` to be one of {known}, got {prefer!r}.")
 
 
 def judge_region_one(
-    candidates: Candidates, thresholds: Mapping[str, float], words: Mapping[str, str]
+    candidates: Candidates,
+    thresholds: Mapping[str, float],
+    words: Mapping[str, str],
+    prefer: Preference,
 ) -> Verdict:
-    """The highest training accuracy in Region 1.
+    """The preferred checkpoint of Region 1.
 
     If Region 1 is empty, the highest training accuracy among all resistant checkpoints, with a
-    warning: what ``staged`` picks when it divides by the same ζ.
+    warning: training accuracy is what they lack.
 
     Args:
         candidates: with ζ and training accuracy.
         thresholds: of both; at least one candidate must be resistant.
         words: what each threshold is, such as "its mean".
+        prefer: which of Region 1.
     """
     resistant = is_resistant(candidates, thresholds["susceptibility"])
     trainable = is_trainable(candidates, thresholds["train_accuracy"])
     both = resistant & trainable
     is_empty = not both.any()
-    pick = candidates.best(candidates.train_accuracy, resistant if is_empty else both)
+    choice = "accuracy" if is_empty else prefer
+    chosen = resistant if is_empty else both
+    pick = candidates.best(_score(candidates, chosen, choice), chosen)
     what = (
         f"Resistant is {candidates.label} of at most {thresholds['susceptibility']:.4g}, "
         f"{words['susceptibility']}; trainable is training accuracy of at least "
@@ -37,14 +67,14 @@ def judge_region_one(
         f"{both.sum()} of {len(candidates)} checkpoints."
     )
     where = "among the resistant" if is_empty else "in Region 1"
-    why = f"The pick, {candidates.name(pick)}, has the highest training accuracy {where}: " + (
+    why = f"The pick, {candidates.name(pick)}, has {_SUPERLATIVES[choice]} {where}: " + (
         distance(candidates, pick, thresholds)
     )
     warnings: tuple[str, ...] = ()
     if is_empty:
         warnings = (
             "The pick comes from Region 3, because Region 1 is empty: it is the resistant "
-            "checkpoint with the highest training accuracy, as by rule `staged`.",
+            "checkpoint with the highest training accuracy. Try rule `staged`.",
         )
     return Verdict(pick, (what, why), dict(thresholds), warnings)
 
@@ -64,3 +94,22 @@ def distance(candidates: Candidates, pick: int, thresholds: Mapping[str, float])
     side = "below" if zeta <= bar else "above"
     parts.append(f"its ζ of {zeta:.4g} is {abs(bar - zeta):.4g} {side} the threshold")
     return "; ".join(parts) + "."
+
+
+def _score(candidates: Candidates, chosen: Booleans, prefer: str) -> Floats:
+    if prefer == "accuracy":
+        return candidates.train_accuracy
+    if prefer == "resistance":
+        return -candidates.susceptibility
+    score = np.full(len(candidates), np.nan)
+    accuracy, zeta = candidates.train_accuracy[chosen], candidates.susceptibility[chosen]
+    score[chosen] = _ranks(accuracy) - _ranks(zeta)
+    return score
+
+
+def _ranks(values: Floats) -> Floats:
+    """How many are lower, and half of those that are equal: exact, whatever the order."""
+    ordered = np.sort(values)
+    lower = np.searchsorted(ordered, values, side="left")
+    not_higher = np.searchsorted(ordered, values, side="right")
+    return np.asarray((lower + not_higher) / 2)

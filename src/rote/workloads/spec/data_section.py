@@ -61,7 +61,9 @@ class NamedData(AnyData):
     labels: LabelSet | None = None
 
     def check(self) -> None:
-        """Human labels belong to ``cifar10n``, which has no others."""
+        """Human labels belong to ``cifar10n``, which has no others; digits are always here."""
+        if self.name == "digits" and self.source != "auto":
+            raise FieldError("source", f"to be left out for digits, got {self.source!r}.")
         if self.name == "cifar10n" and self.labels is None:
             sets = "aggre, random1, random2, random3, worse"
             raise FieldError("labels", f"to be given for cifar10n, one of {sets}, got nothing.")

@@ -1,6 +1,6 @@
 """TOML in and out, and the line on which a field stands."""
 
-import sys
+import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -8,11 +8,6 @@ from typing import Any
 
 from rote.errors import InputError
 from rote.workloads.spec.field_error import FieldError
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 
 def parse(path: str | Path) -> dict[str, Any]:

@@ -1,0 +1,249 @@
+"""A run that was interrupted, anywhere, ends with the numbers of one that was not."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from rote.errors import CorruptRunError, RunLockedError, StateError, TornJournalWarning
+from rote.store import RunDirectory, read_predictions, read_run
+from rote.workloads.checkpoints import CheckpointKeeper
+from rote.workloads.loop import train
+from rote.workloads.run_folder import RunFolder
+from rote.workloads.spec import RunSpec
+from rote.workloads.workload import Workload
+from tests.workloads.small_runs import numbers, small_spec
+
+CNN = {"name": "cnn", "options": {"width": 4, "depth": 2, "dropout": 0.3}}
+SPECS = {
+    "plain": small_spec(epochs=4),
+    "cnn": small_spec(
+        epochs=4,
+        architecture=CNN,
+        optimizer="adam",
+        objective="mixup",
+        data={"name": "digits", "train_size": 60, "crop": 1, "flip": True},
+        checkpoints={"keep": "best", "k": 1, "metric": "train_accuracy", "resume_every": 2},
+    ),
+    "resampled": small_spec(epochs=4, probe={"pool_size": 12, "batch": 8, "resample": True}),
+    "every_other": small_spec(epochs=4, probe={"pool_size": 12, "batch": 8, "every": 2}),
+}
+
+
+class PowerCut(BaseException):
+    """Ends a run without asking."""
+
+
+def contents(run: Path) -> dict[str, Any]:
+    """Everything that a run leaves and that must not depend on interruptions."""
+    record = read_run(run)
+    predictions = read_predictions(record)
+    weights = {
+        file.name: {name: tensor.tolist() for name, tensor in load_file(file).items()}
+        for file in sorted((run / "checkpoints").iterdir())
+    }
+    return {
+        "readings": numbers(record.readings),
+        "predictions": None if predictions is None else predictions.tolist(),
+        "weights": weights,
+        "workload": json.loads((run / "workload.json").read_text()),
+        "files": sorted(file.name for file in run.iterdir()),
+    }
+
+
+@dataclass(frozen=True)
+class Cut:
+    """The n-th call of a method ends the run, before or after it does its work."""
+
+    owner: type
+    method: str
+    call: int
+    after: bool
+
+    def apply(self, patch: pytest.MonkeyPatch) -> None:
+        original = getattr(self.owner, self.method)
+        calls = 0
+
+        def cut(*args: Any, **kwargs: Any) -> Any:
+            nonlocal calls
+            calls += 1
+            result = original(*args, **kwargs) if self.after or calls != self.call else None
+            if calls == self.call:
+                raise PowerCut
+            return result
+
+        patch.setattr(self.owner, self.method, cut)
+
+
+CUTS = {
+    "before the journal": Cut(RunDirectory, "append", 2, after=False),
+    "after the journal": Cut(RunDirectory, "append", 2, after=True),
+    "before the first state": Cut(RunFolder, "save_state", 1, after=False),
+    "after the first state": Cut(RunFolder, "save_state", 1, after=True),
+    "before a state": Cut(RunFolder, "save_state", 2, after=False),
+    "after a state": Cut(RunFolder, "save_state", 2, after=True),
+    "before a checkpoint": Cut(CheckpointKeeper, "keep", 2, after=False),
+    "after a checkpoint": Cut(CheckpointKeeper, "keep", 2, after=True),
+    "in the first epoch": Cut(Workload, "_step", 2, after=True),
+    "in the last epoch": Cut(Workload, "_step", 11, after=True),
+    "before the description": Cut(RunFolder, "describe", 1, after=False),
+    "before the end": Cut(RunFolder, "finish", 1, after=False),
+    "at the end": Cut(RunFolder, "describe", 2, after=True),
+}
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+    """Every run without an interruption."""
+    found = {}
+    for name, spec in SPECS.items():
+        path = tmp_path_factory.mktemp("whole") / "run"
+        train(spec, path)
+        found[name] = contents(path)
+    return found
+
+
+@pytest.mark.parametrize("cut", CUTS)
+@pytest.mark.parametrize("name", SPECS)
+def test_an_interrupted_run_ends_like_a_whole_one(
+    name: str, cut: str, tmp_path: Path, whole: dict[str, dict[str, Any]]
+) -> None:
+    path = tmp_path / "run"
+    with pytest.MonkeyPatch.context() as patch:
+        CUTS[cut].apply(patch)
+        with pytest.raises(PowerCut):
+            train(SPECS[name], path)
+    train(SPECS[name], path)
+    found = contents(path)
+    found["files"] = [file for file in found["files"] if file != "resume.pt"]
+    assert found == whole[name]
+
+
+def test_a_run_may_be_interrupted_after_every_epoch(
+    tmp_path: Path, whole: dict[str, dict[str, Any]]
+) -> None:
+    path, calls = tmp_path / "run", 0
+
+    def stop(_: Any) -> None:
+        raise PowerCut
+
+    for _ in range(4):
+        with pytest.raises(PowerCut):
+            train(SPECS["plain"], path, progress=stop)
+        calls += 1
+    assert calls == 4
+    train(SPECS["plain"], path)
+    assert contents(path) == whole["plain"]
+
+
+KILLED = """
+import os, signal, sys
+import torch
+torch.set_num_threads(1)
+from rote.store import RunDirectory
+from rote.workloads.loop import train
+from rote.workloads.run_folder import RunFolder
+from rote.workloads.spec import RunSpec
+from rote.store import run_directory
+
+point, path, spec = sys.argv[1:]
+calls = 0
+
+def kill(owner, name, call, after):
+    original = getattr(owner, name)
+    def patched(*args, **kwargs):
+        global calls
+        calls += 1
+        if after and calls == call:
+            original(*args, **kwargs)
+        if calls == call:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return original(*args, **kwargs)
+    setattr(owner, name, patched)
+
+if point == "after the journal":
+    kill(RunDirectory, "append", 3, True)
+elif point == "while a state is written":
+    kill(torch, "save", 3, True)
+else:
+    kill(run_directory, "_write_atomically", 1, False)
+train(RunSpec.from_toml(spec), path)
+"""
+
+
+@pytest.mark.parametrize(
+    "point", ["after the journal", "while a state is written", "before the run exists"]
+)
+def test_a_killed_process_goes_on_bit_for_bit(
+    point: str, tmp_path: Path, whole: dict[str, dict[str, Any]]
+) -> None:
+    spec, path = tmp_path / "spec.toml", tmp_path / "run"
+    spec.write_text(SPECS["plain"].to_toml())
+    command = [sys.executable, "-c", KILLED, point, str(path), str(spec)]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    ended = subprocess.run(command, env=environment, capture_output=True, check=False, timeout=120)
+    assert ended.returncode == -signal.SIGKILL, ended.stderr.decode()
+    train(RunSpec.from_toml(spec), path)
+    found = contents(path)
+    found["files"] = [file for file in found["files"] if not file.endswith(".draft")]
+    assert found == whole["plain"]
+
+
+def test_a_torn_journal_is_mended(tmp_path: Path, whole: dict[str, dict[str, Any]]) -> None:
+    path = tmp_path / "run"
+
+    def stop(reading: Any) -> None:
+        if reading.step == 2:
+            raise PowerCut
+
+    with pytest.raises(PowerCut):
+        train(SPECS["plain"], path, progress=stop)
+    journal = path / "journal.jsonl"
+    journal.write_bytes(journal.read_bytes() + b'{"schema": 1, "ki')
+    with pytest.warns(TornJournalWarning, match="was cut off while being written"):
+        train(SPECS["plain"], path)
+    with pytest.warns(TornJournalWarning, match="was cut off while being written"):
+        found = contents(path)
+    assert found == whole["plain"]
+
+
+def test_a_run_has_one_writer(tmp_path: Path) -> None:
+    path = tmp_path / "run"
+
+    def again(_: Any) -> None:
+        train(SPECS["plain"], path)
+
+    with pytest.raises(RunLockedError, match="to be free for writing"):
+        train(SPECS["plain"], path, progress=again)
+
+
+def test_files_that_are_gone_or_of_another_version_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "run"
+
+    def stop(_: Any) -> None:
+        raise PowerCut
+
+    with pytest.raises(PowerCut):
+        train(SPECS["plain"], path, progress=stop)
+    state = torch.load(path / "resume.pt", weights_only=True)
+    torch.save(state | {"version": 99}, path / "resume.pt")
+    with pytest.raises(StateError, match=r"to be of version 1, got 99\. Start the run anew"):
+        train(SPECS["plain"], path)
+    (path / "resume.pt").unlink()
+    with pytest.raises(StateError, match=r"to have resume\.pt, from which the run can go on, got"):
+        train(SPECS["plain"], path)
+    workload = path / "workload.json"
+    workload.write_text(json.dumps(json.loads(workload.read_text()) | {"schema": 99}))
+    with pytest.raises(CorruptRunError, match=r"workload of schema 1, got another"):
+        train(SPECS["plain"], path)
+    workload.write_text("{")
+    with pytest.raises(CorruptRunError, match=r"workload\.json to be JSON, got"):
+        train(SPECS["plain"], path)
