@@ -4,8 +4,9 @@
 
 Writes benchmarks/loop.json. The bare loop is written by hand below: normalised floats in memory,
 a shuffled index, forward, backward, step; then accuracy on the training and the test set in eval
-mode. Figures are ratios within one run, interleaved, median over rounds. Time is the CPU time of
-this process, which has one thread: what others do on the machine hardly counts.
+mode. Figures are ratios within one round, in alternating order, and the median over rounds; where
+rounds differ much (``spread``, the middle half), the machine was busy. Time is the CPU time of this
+process, which has one thread.
 
 - ``epoch_over_bare``: training and evaluation, the same work as the bare loop in the same layout.
 - ``tracked_epoch_over_bare``: the same with everything that rote adds: the probe, predictions on
@@ -21,7 +22,7 @@ import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from statistics import median
+from statistics import median, quantiles
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,7 @@ from torch.nn.functional import cross_entropy
 import rote
 from rote.workloads.data.splits import Splits, prepare
 from rote.workloads.evaluation import AT_ONCE
-from rote.workloads.loop import _measure, _start_tracking
+from rote.workloads.loop import _start_tracking
 from rote.workloads.network import make_network
 from rote.workloads.run_folder import RunFolder
 from rote.workloads.run_state import RunState
@@ -40,7 +41,7 @@ from rote.workloads.spec import RunSpec
 from rote.workloads.workload import Workload
 
 CPU = torch.device("cpu")
-BATCH, ROUNDS = 128, 5
+BATCH = 128
 GOALS = {
     "full_epoch": {"epoch_over_bare": 1.03, "tracked_epoch_over_bare": 1.03},
     "cnn": {"epoch_over_bare": 1.03, "epoch_over_bare_nchw": 1.0},
@@ -51,15 +52,20 @@ NOISE = {"model": "symmetric-inclusive", "rate": 0.5}
 
 CASES: dict[str, dict[str, Any]] = {
     # An epoch of CIFAR's 391 steps, with images and a network small enough for one core.
-    "full_epoch": {"architecture": {"name": "cnn", "scale": 0.125}, "steps": 391, "side": 16},
-    # The paper's 32×32 networks, narrow, and few steps of them.
-    "cnn": {"architecture": {"name": "cnn", "scale": 0.125}, "steps": 12},
-    "resnet18": {"architecture": {"name": "resnet18", "scale": 0.125}, "steps": 12},
-    "mobilenet": {"architecture": {"name": "mobilenet", "scale": 0.25}, "steps": 12},
+    "full_epoch": {
+        "architecture": {"name": "cnn", "scale": 0.125},
+        "steps": 391,
+        "side": 16,
+        "rounds": 7,
+    },
+    # The paper's 32×32 networks, narrow, and few steps of them, so that there can be many rounds.
+    "cnn": {"architecture": {"name": "cnn", "scale": 0.125}, "steps": 4},
+    "resnet18": {"architecture": {"name": "resnet18", "scale": 0.125}, "steps": 4},
+    "mobilenet": {"architecture": {"name": "mobilenet", "scale": 0.25}, "steps": 4},
     # Not a goal: the bare loop neither crops nor flips.
-    "cnn_augmented": {"architecture": {"name": "cnn", "scale": 0.125}, "steps": 12, "crop": 4},
+    "cnn_augmented": {"architecture": {"name": "cnn", "scale": 0.125}, "steps": 4, "crop": 4},
     # Not a goal: eleven steps of 1 ms, so that everything counts.
-    "digits_mlp": {"architecture": {"name": "mlp"}, "steps": None},
+    "digits_mlp": {"architecture": {"name": "mlp"}, "steps": None, "rounds": 100},
 }
 
 
@@ -108,13 +114,12 @@ class OurLoop:
         self.count = 0
 
     def epoch(self) -> None:
-        self.workload.train_epoch(1)
-        self.workload.evaluate()
+        self.metrics = self.workload.train_epoch(1) | self.workload.evaluate()
 
-    def tracked_epoch(self) -> None:
+    def record(self) -> None:
         self.count += 1
-        metrics = self.workload.train_epoch(1)
-        self.state.advance(self.count, _measure(self.workload, self.tracker, self.count, metrics))
+        reading = self.tracker.probe(**self.metrics)
+        self.state.advance(self.count, reading)
 
 
 def seconds(action: Callable[[], object]) -> float:
@@ -151,6 +156,7 @@ def make_spec(case: dict[str, Any], folder: Path) -> RunSpec:
 
 
 def measure(case: dict[str, Any]) -> dict[str, float]:
+    count = case.get("rounds", 40)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         spec = make_spec(case, folder)
@@ -158,18 +164,35 @@ def measure(case: dict[str, Any]) -> dict[str, float]:
         ours = OurLoop(spec, splits, folder / "run")
         bare = BareLoop(spec, splits, torch.channels_last)
         nchw = BareLoop(spec, splits, torch.contiguous_format)
-        actions = (bare.epoch, ours.epoch, ours.tracked_epoch, nchw.epoch)
-        for action in actions:  # warm up
-            action()
-        times = [[seconds(action) for action in actions] for _ in range(ROUNDS)]
+        actions = {
+            "bare": bare.epoch,
+            "nchw": nchw.epoch,
+            "ours": ours.epoch,
+            "tracking": ours.record,
+        }
+        rounds = [time_round(actions, backwards=place % 2 == 1) for place in range(1 + count)][1:]
         ours.tracker.close()
+    ratios = [row["ours"] / row["bare"] for row in rounds]
+    quarters = quantiles(ratios, n=4)
     return {
-        "epoch_over_bare": median(row[1] / row[0] for row in times),
-        "tracked_epoch_over_bare": median(row[2] / row[0] for row in times),
-        "epoch_over_bare_nchw": median(row[1] / row[3] for row in times),
+        "epoch_over_bare": median(ratios),
+        "spread": quarters[2] - quarters[0],
+        "tracked_epoch_over_bare": median(
+            (row["ours"] + row["tracking"]) / row["bare"] for row in rounds
+        ),
+        "epoch_over_bare_nchw": median(row["ours"] / row["nchw"] for row in rounds),
         "steps": -(-len(splits.train) // spec.batch),
-        "bare_seconds": median(row[0] for row in times),
+        "rounds": count,
+        "bare_seconds": median(row["bare"] for row in rounds),
     }
+
+
+def time_round(actions: dict[str, Callable[[], object]], *, backwards: bool) -> dict[str, float]:
+    """Every action once; tracking comes after our epoch either way."""
+    first = [name for name in actions if name != "tracking"]
+    order = [*reversed(first)] if backwards else first
+    times = {name: seconds(actions[name]) for name in order}
+    return times | {"tracking": seconds(actions["tracking"])}
 
 
 def main() -> None:
@@ -181,7 +204,6 @@ def main() -> None:
         print(name, json.dumps({key: round(value, 4) for key, value in results[name].items()}))
     report = {
         "command": " ".join(["python", *sys.argv]),
-        "rounds": ROUNDS,
         "torch": torch.__version__,
         "machine": platform.platform(),
         "goals": GOALS,

@@ -63,9 +63,9 @@ def blocks(rows: int) -> Any:  # noqa: ANN401
         yield values.tolist()
 
 
-def write_store(store: Path, length: int, rows: int) -> int:
-    """Write ``rows`` checkpoints in runs of ``length``; returns the size of the journals."""
-    line, written, size = template(), 0, 0
+def write_store(store: Path, length: int, rows: int) -> None:
+    """Write ``rows`` checkpoints in runs of ``length``."""
+    line, written = template(), 0
     file = None
     for block in blocks(rows):
         for values in block:
@@ -79,11 +79,10 @@ def write_store(store: Path, length: int, rows: int) -> int:
                     file.close()
                 file = (run / "journal.jsonl").open("w")
             assert file is not None
-            size += file.write(line % (step, *values))
+            file.write(line % (step, *values))
             written += 1
     if file is not None:
         file.close()
-    return size
 
 
 def measure(store: str, rule: str) -> dict[str, Any]:
@@ -118,7 +117,7 @@ def measure_apart(store: Path, rule: str) -> dict[str, Any]:
     return {"seconds": time.perf_counter() - started, **json.loads(ended.stdout)}
 
 
-def best_of(results: list[dict[str, Any]], size: int) -> dict[str, Any]:
+def best_of(results: list[dict[str, Any]], store: Path) -> dict[str, Any]:
     """The fastest repeat, which others on the machine disturbed least; the largest memory."""
     best = min(results, key=lambda result: float(result["seconds"]))
     peak = max(result["peak_bytes"] for result in results)
@@ -126,30 +125,28 @@ def best_of(results: list[dict[str, Any]], size: int) -> dict[str, Any]:
         "peak_bytes": peak,
         "seconds_of_every_repeat": [round(result["seconds"], 2) for result in results],
         "cpu_seconds_of_every_repeat": [round(result["cpu_seconds"], 2) for result in results],
-        "journal_bytes": size,
+        "journal_bytes": sum(path.stat().st_size for path in store.rglob("journal.jsonl")),
         "within_goal": best["seconds"] <= GOAL_SECONDS and peak <= GOAL_BYTES,
     }
 
 
-def run_all(rows: int, repeats: int, rule: str) -> dict[str, Any]:
+def run_all(folder: Path, rows: int, repeats: int, rule: str) -> dict[str, Any]:
     """Every layout, in turns."""
     found: dict[str, list[dict[str, Any]]] = {name: [] for name in LAYOUTS}
-    with tempfile.TemporaryDirectory() as folder:
-        stores = {name: Path(folder) / str(length) for name, length in LAYOUTS.items()}
-        sizes = {
-            name: write_store(store, min(LAYOUTS[name], rows), rows)
-            for name, store in stores.items()
-        }
-        for _ in range(repeats):
-            for name, store in stores.items():
-                found[name].append(measure_apart(store, rule))
+    stores = {name: folder / str(length) for name, length in LAYOUTS.items()}
+    for name, store in stores.items():
+        if not store.exists():
+            write_store(store, min(LAYOUTS[name], rows), rows)
+    for _ in range(repeats):
+        for name, store in stores.items():
+            found[name].append(measure_apart(store, rule))
     return {
         "command": " ".join(["python", "benchmarks/select.py", *sys.argv[1:]]),
         "goal": {"seconds": GOAL_SECONDS, "peak_bytes": GOAL_BYTES},
         "rule": rule,
         "machine": {"cores": os.cpu_count(), "platform": platform.platform()},
         "load_average_at_end": [round(load, 2) for load in os.getloadavg()],
-        "layouts": {name: best_of(results, sizes[name]) for name, results in found.items()},
+        "layouts": {name: best_of(results, stores[name]) for name, results in found.items()},
     }
 
 
@@ -159,13 +156,16 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=ROWS)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--rule", default="regions")
+    parser.add_argument("--stores", type=Path, help="keep the stores here, and use them again")
     parser.add_argument("--out", type=Path, default=Path(__file__).with_suffix(".json"))
     parser.add_argument("--measure", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.measure:
         print(json.dumps(measure(arguments.measure, arguments.rule)))
         return
-    results = run_all(arguments.rows, arguments.repeats, arguments.rule)
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = arguments.stores or Path(temporary)
+        results = run_all(folder, arguments.rows, arguments.repeats, arguments.rule)
     for name, result in results["layouts"].items():
         print(
             f"{name}: {result['seconds']:.2f} s (read {result['read_seconds']:.2f}, select "

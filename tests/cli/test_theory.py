@@ -209,7 +209,7 @@ def test_a_damaged_file_is_refused(tmp_path: Path, own_data: Path) -> None:
     damaged = whole[:middle] + bytes(64) + whole[middle + 64 :]
     (tmp_path / "damaged.npz").write_bytes(damaged)
     (tmp_path / "text.npz").write_bytes(b"not an archive")
-    with pytest.raises(InputError, match=r"Expected .*damaged.npz to be a whole .npz file, got"):
+    with pytest.raises(InputError, match=r"Expected .*damaged.npz to be .*whole.*, got"):
         load_data(str(tmp_path / "damaged.npz"), None)
     with pytest.raises(InputError, match=r"text.npz to be an .npz file, got another kind"):
         load_data(str(tmp_path / "text.npz"), None)

@@ -52,7 +52,7 @@ def demo(
     failed = [outcome for outcome in outcomes if outcome.error is not None]
     if failed:
         raise RoteError(f"{len(failed)} runs failed; the first: {failed[0].error}")
-    compared = compare_rules(out, column=column)
+    compared = compare_rules([outcome.path for outcome in outcomes], column=column)
     console.print(_table(compared))
     for rule, explanation in EXPLANATIONS.items():
         name = rule.replace("susceptibility", "ζ")

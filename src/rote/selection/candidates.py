@@ -153,9 +153,8 @@ def _ordered(candidates: Candidates) -> Candidates:
 def _numbers(frame: pl.DataFrame, name: str) -> Floats:
     if name not in frame.columns:
         return np.full(len(frame), np.nan)
-    values = frame[name].to_numpy().astype(np.float64)
-    values[~np.isfinite(values)] = np.nan
-    return values
+    values = frame[name].to_numpy().astype(np.float64, copy=False)
+    return np.where(np.isinf(values), np.nan, values)
 
 
 def _lowest(left: Integers, score: Floats) -> Integers:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from rote.selection.thresholds import is_resistant, is_trainable
 
 if TYPE_CHECKING:
-    from rote.selection.candidates import Booleans, Candidates, Floats
+    from rote.selection.candidates import Candidates, Floats
 
 REGIONS = {
     1: "trainable and resistant",
@@ -47,26 +47,26 @@ def regions_of(candidates: Candidates, thresholds: Mapping[str, float]) -> npt.N
         return np.zeros(len(candidates), dtype=np.int8)
     resistant = is_resistant(candidates, thresholds["susceptibility"])
     trainable = is_trainable(candidates, thresholds["train_accuracy"])
-    region = np.where(trainable, np.where(resistant, 1, 2), np.where(resistant, 3, 4))
+    region = 1 + (~resistant).astype(np.int8) + 2 * (~trainable).astype(np.int8)
     known = np.isfinite(candidates.susceptibility) & np.isfinite(candidates.train_accuracy)
-    return np.where(known, region, 0).astype(np.int8)
+    return np.asarray(region * known, dtype=np.int8)
 
 
 def summarise(candidates: Candidates, region: npt.NDArray[np.int8]) -> tuple[RegionSummary, ...]:
     """The four regions in order."""
-    return tuple(_summary(candidates, region == number, number) for number in REGIONS)
-
-
-def _summary(candidates: Candidates, inside: Booleans, number: int) -> RegionSummary:
-    return RegionSummary(
-        region=number,
-        count=int(inside.sum()),
-        train_accuracy=_mean(candidates.train_accuracy[inside]),
-        susceptibility=_mean(candidates.susceptibility[inside]),
-        test_accuracy=_mean(candidates.test_accuracy[inside]),
+    counts = np.bincount(region, minlength=len(REGIONS) + 1)
+    train = _means(candidates.train_accuracy, region)
+    susceptibility = _means(candidates.susceptibility, region)
+    test = _means(candidates.test_accuracy, region)
+    return tuple(
+        RegionSummary(n, int(counts[n]), train[n], susceptibility[n], test[n]) for n in REGIONS
     )
 
 
-def _mean(values: Floats) -> float | None:
-    known = values[np.isfinite(values)]
-    return float(known.mean()) if len(known) else None
+def _means(values: Floats, region: npt.NDArray[np.int8]) -> list[float | None]:
+    """The mean of the known values in every region."""
+    known = np.isfinite(values)
+    size = len(REGIONS) + 1
+    counts = np.bincount(region[known], minlength=size)
+    sums = np.bincount(region[known], weights=values[known], minlength=size)
+    return [float(total / n) if n else None for total, n in zip(sums, counts, strict=True)]

@@ -1,6 +1,6 @@
 """The pool of the demo: small networks of many kinds on digits with noisy labels."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -76,11 +76,11 @@ class Comparison:
     best: float
 
 
-def compare_rules(runs: Path, *, column: str = "susceptibility") -> Comparison:
+def compare_rules(runs: Sequence[Path], *, column: str = "susceptibility") -> Comparison:
     """Let every rule choose among runs whose test accuracy is known.
 
     Args:
-        runs: where the runs are.
+        runs: their directories.
         column: which of the four ζ to select by.
     """
     table = read_table(runs)

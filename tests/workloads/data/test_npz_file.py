@@ -7,7 +7,7 @@ import pytest
 from rote.errors import InputError
 from rote.workloads.data.arrays import ArrayFile
 from rote.workloads.data.dataset import Dataset
-from rote.workloads.data.npz_file import Reading, read_npz, read_unlabelled
+from rote.workloads.data.npz_file import FileLayout, read_npz, read_unlabelled
 from rote.workloads.spec import FieldError
 from tests.workloads.small_runs import write_npz
 
@@ -16,8 +16,8 @@ Y = np.array([0, 1, 2, 1, 0])
 WORSE = np.array([0, 2, 2, 1, 1])
 
 
-def read(folder: Path, how: Reading | None = None, **arrays: Any) -> Dataset:
-    return read_npz(ArrayFile(Path(write_npz(folder / "a.npz", **arrays))), how or Reading("a"))
+def read(folder: Path, how: FileLayout | None = None, **arrays: Any) -> Dataset:
+    return read_npz(ArrayFile(Path(write_npz(folder / "a.npz", **arrays))), how or FileLayout("a"))
 
 
 def test_grey_images_get_a_channel(tmp_path: Path) -> None:
@@ -38,7 +38,9 @@ def test_without_a_test_set_there_is_none(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["y_train_worse", "y_worse"])
 def test_further_labels_make_y_train_the_truth(tmp_path: Path, name: str) -> None:
-    found = read(tmp_path, Reading("a", labels="worse"), x_train=GREY, y_train=Y, **{name: WORSE})
+    found = read(
+        tmp_path, FileLayout("a", labels="worse"), x_train=GREY, y_train=Y, **{name: WORSE}
+    )
     np.testing.assert_array_equal(found.y_train, WORSE)
     np.testing.assert_array_equal(found.truth, Y)
 
@@ -51,7 +53,7 @@ def test_clean_labels_beside_the_given_ones_are_the_truth(tmp_path: Path) -> Non
 
 def test_samples_without_a_label_are_left_out(tmp_path: Path) -> None:
     gaps = np.array([-1, 1, -1, 0, 0])
-    found = read(tmp_path, Reading("a", labels="weak"), x_train=GREY, y_train=Y, y_weak=gaps)
+    found = read(tmp_path, FileLayout("a", labels="weak"), x_train=GREY, y_train=Y, y_weak=gaps)
     np.testing.assert_array_equal(found.y_train, [1, 0, 0])
     np.testing.assert_array_equal(found.truth, [1, 1, 0])
     np.testing.assert_array_equal(found.x_train[..., 0], GREY[[1, 3, 4]])
@@ -70,13 +72,13 @@ def test_rows_of_numbers_are_features(tmp_path: Path) -> None:
 
 
 def test_images_can_be_taken_as_features(tmp_path: Path) -> None:
-    found = read(tmp_path, Reading("a", inputs="features"), x_train=GREY, y_train=Y)
+    found = read(tmp_path, FileLayout("a", inputs="features"), x_train=GREY, y_train=Y)
     assert found.sample_shape == (64,)
 
 
 def test_token_ids_stay_as_they_are(tmp_path: Path) -> None:
     ids = np.arange(10).reshape(5, 2)
-    found = read(tmp_path, Reading("a", inputs="tokens"), x_train=ids, y_train=Y)
+    found = read(tmp_path, FileLayout("a", inputs="tokens"), x_train=ids, y_train=Y)
     np.testing.assert_array_equal(found.x_train, ids)
 
 
@@ -88,27 +90,39 @@ def test_texts_are_counted(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found.x_test, found.x_train[:1])
 
 
-MISTAKES: list[tuple[Reading, dict[str, Any], str]] = [
-    (Reading("a"), {"y_train": Y}, r"to hold `x_train`, got y_train"),
-    (Reading("a"), {"x_train": GREY}, r"to hold `y_train`, got x_train"),
-    (Reading("a"), {"x_train": GREY, "y_train": Y[:4]}, r"one label per sample \(5\), got 4"),
-    (Reading("a"), {"x_train": GREY, "y_train": Y * 0.5}, r"`y_train` to be a vector of integers"),
-    (Reading("a"), {"x_train": GREY, "y_train": Y - 2}, r"to be classes from 0 on, got -2"),
-    (Reading("a"), {"x_train": GREY[:, :4], "y_train": Y}, r"`x_train` to be square images .*got"),
+MISTAKES: list[tuple[FileLayout, dict[str, Any], str]] = [
+    (FileLayout("a"), {"y_train": Y}, r"to hold `x_train`, got y_train"),
+    (FileLayout("a"), {"x_train": GREY}, r"to hold `y_train`, got x_train"),
+    (FileLayout("a"), {"x_train": GREY, "y_train": Y[:4]}, r"one label per sample \(5\), got 4"),
     (
-        Reading("a"),
+        FileLayout("a"),
+        {"x_train": GREY, "y_train": Y * 0.5},
+        r"`y_train` to be a vector of integers",
+    ),
+    (FileLayout("a"), {"x_train": GREY, "y_train": Y - 2}, r"to be classes from 0 on, got -2"),
+    (
+        FileLayout("a"),
+        {"x_train": GREY[:, :4], "y_train": Y},
+        r"`x_train` to be square images .*got",
+    ),
+    (
+        FileLayout("a"),
         {"x_train": np.zeros((5, 3, 8, 8)), "y_train": Y},
         r"square images .* move the channels to the end",
     ),
-    (Reading("a"), {"x_train": GREY, "y_train": Y, "x_test": GREY}, r"to hold `y_test`"),
-    (Reading("a"), {"x_train": np.full((5, 2), np.nan), "y_train": Y}, r"finite numbers, got NaN"),
+    (FileLayout("a"), {"x_train": GREY, "y_train": Y, "x_test": GREY}, r"to hold `y_test`"),
     (
-        Reading("a", inputs="features"),
+        FileLayout("a"),
+        {"x_train": np.full((5, 2), np.nan), "y_train": Y},
+        r"finite numbers, got NaN",
+    ),
+    (
+        FileLayout("a", inputs="features"),
         {"x_train": np.array(["a"] * 5), "y_train": Y},
         r"`x_train` to hold numbers, got <U1",
     ),
     (
-        Reading("a", inputs="tokens"),
+        FileLayout("a", inputs="tokens"),
         {"x_train": np.zeros((5, 2)), "y_train": Y},
         r"`x_train` to be token ids \(samples, length\), got float64",
     ),
@@ -117,7 +131,7 @@ MISTAKES: list[tuple[Reading, dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("how", "arrays", "complaint"), MISTAKES)
 def test_arrays_that_do_not_fit_are_refused(
-    tmp_path: Path, how: Reading, arrays: dict[str, Any], complaint: str
+    tmp_path: Path, how: FileLayout, arrays: dict[str, Any], complaint: str
 ) -> None:
     with pytest.raises(InputError, match=complaint):
         read(tmp_path, how, **arrays)
@@ -128,9 +142,9 @@ def test_the_field_to_blame_is_named(tmp_path: Path) -> None:
     with pytest.raises(FieldError, match=r"`data.inputs` to be given .* got int64 of shape \(5, 2"):
         read(tmp_path, x_train=integers, y_train=Y)
     with pytest.raises(FieldError, match=r"`data.labels` to name labels in .*got only y_train\."):
-        read(tmp_path, Reading("a", labels="worse"), x_train=GREY, y_train=Y)
+        read(tmp_path, FileLayout("a", labels="worse"), x_train=GREY, y_train=Y)
     with pytest.raises(FieldError, match=r"`data.vocabulary` to be left out for images, got 9"):
-        read(tmp_path, Reading("a", vocabulary=9), x_train=GREY, y_train=Y)
+        read(tmp_path, FileLayout("a", vocabulary=9), x_train=GREY, y_train=Y)
 
 
 def test_a_pool_of_its_own_has_to_be_like_the_training_set(tmp_path: Path) -> None:

@@ -1,4 +1,5 @@
 import json
+import pickle
 import random
 import tomllib
 from dataclasses import FrozenInstanceError, replace
@@ -266,6 +267,11 @@ def test_options_are_hashable_and_sorted() -> None:
     assert hash(options) == hash(Options({"a": True, "b": (1, 2)}))
     with pytest.raises(TypeError, match="names of options are strings"):
         Options({1: 2})  # type: ignore[dict-item]
+
+
+def test_a_spec_can_be_sent_to_another_process() -> None:
+    spec = RunSpec.from_dict({"architecture": {"name": "mlp", "options": {"width": 3}}})
+    assert pickle.loads(pickle.dumps(spec)) == spec
 
 
 def test_the_default_data_need_no_download() -> None:

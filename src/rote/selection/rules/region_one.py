@@ -109,7 +109,9 @@ def _score(candidates: Candidates, chosen: Booleans, prefer: str) -> Floats:
 
 def _ranks(values: Floats) -> Floats:
     """How many are lower, and half of those that are equal: exact, whatever the order."""
-    ordered = np.sort(values)
-    lower = np.searchsorted(ordered, values, side="left")
-    not_higher = np.searchsorted(ordered, values, side="right")
-    return np.asarray((lower + not_higher) / 2)
+    order = np.argsort(values)
+    starts = np.flatnonzero(np.diff(values[order], prepend=-np.inf) > 0)
+    ends = np.append(starts[1:], len(values))
+    ranks = np.empty(len(values))
+    ranks[order] = np.repeat((starts + ends) / 2, ends - starts)
+    return ranks

@@ -9,7 +9,7 @@ from rote.errors import InputError
 from rote.workloads.data.arrays import ArrayFile, cache_folder
 from rote.workloads.data.catalogue import CATALOGUE, NamedSet
 from rote.workloads.data.lookup import data_folder, find_local
-from rote.workloads.data.npz_file import Reading, read_npz
+from rote.workloads.data.npz_file import FileLayout, read_npz
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ def check_file(path: Path | str, *, inputs: str = "auto") -> CheckedFile:
 
 
 def _summary(file: ArrayFile, inputs: str) -> dict[str, float | int | str]:
-    dataset = read_npz(file, Reading("npz", inputs=inputs))
+    dataset = read_npz(file, FileLayout("npz", inputs=inputs))
     found: dict[str, float | int | str] = {
         "inputs": dataset.inputs,
         "train": len(dataset.y_train),

@@ -13,7 +13,7 @@ from rote.workloads.data.dataset import Dataset
 from rote.workloads.data.digits import load_digits
 from rote.workloads.data.hub import fetch
 from rote.workloads.data.image_folder import read_folder
-from rote.workloads.data.npz_file import Reading, read_npz
+from rote.workloads.data.npz_file import FileLayout, read_npz
 from rote.workloads.spec import Data, FieldError, FolderData, NamedData, NpzData
 
 VARIABLE = "ROTE_DATA"
@@ -42,7 +42,7 @@ def load(data: Data, data_dir: Path | str | None = None) -> Dataset:
     """
     folder = data_folder(data_dir)
     if isinstance(data, NpzData):
-        how = Reading("npz", data.labels, inputs=data.inputs, vocabulary=data.vocabulary)
+        how = FileLayout("npz", data.labels, inputs=data.inputs, vocabulary=data.vocabulary)
         return read_npz(ArrayFile(find_path(data.path, folder, "data.path")), how)
     if isinstance(data, FolderData):
         path = find_path(data.path, folder, "data.path")
@@ -93,7 +93,7 @@ def _load_named(data: NamedData, named: NamedSet, folder: Path | None) -> Datase
         raise _missing(named, folder)
     if found.is_dir() and (found / "train.txt").is_file():
         return read_folder(found, name=named.name, image_size=named.shape[0])
-    how = Reading(named.name, data.labels, is_truth=named.is_truth, inputs="images")
+    how = FileLayout(named.name, data.labels, is_truth=named.is_truth, inputs="images")
     return _checked(read_npz(ArrayFile(found), how), named)
 
 

@@ -13,8 +13,8 @@ DEFAULT_VOCABULARY = 2000
 
 
 @dataclass(frozen=True)
-class Reading:
-    """How to read a file.
+class FileLayout:
+    """What the arrays of a file mean.
 
     Attributes:
         name: of the set.
@@ -31,7 +31,7 @@ class Reading:
     vocabulary: int | None = None
 
 
-def read_npz(file: ArrayFile, how: Reading) -> Dataset:
+def read_npz(file: ArrayFile, how: FileLayout) -> Dataset:
     """Read a set.
 
     Samples are ``x_train`` and ``x_test``, or texts ``text_train`` and ``text_test``. Training
@@ -99,7 +99,7 @@ def read_unlabelled(path: Path, dataset: Dataset) -> Array:
     return samples
 
 
-def _kind_of(x: Array, how: Reading) -> InputKind:
+def _kind_of(x: Array, how: FileLayout) -> InputKind:
     if how.inputs != "auto":
         return how.inputs  # type: ignore[return-value]
     if x.dtype.kind == "U":
@@ -116,7 +116,7 @@ def _kind_of(x: Array, how: Reading) -> InputKind:
 
 
 def _converted(
-    kind: InputKind, x_train: Array, x_test: Array | None, how: Reading
+    kind: InputKind, x_train: Array, x_test: Array | None, how: FileLayout
 ) -> tuple[Array, Array | None]:
     if kind == "bag-of-words":
         size = how.vocabulary or DEFAULT_VOCABULARY
@@ -141,7 +141,7 @@ def _as_tokens(name: str, x: Array) -> Array:
     return x
 
 
-def _labels_of(file: ArrayFile, how: Reading, samples: int) -> tuple[Labels, Labels | None]:
+def _labels_of(file: ArrayFile, how: FileLayout, samples: int) -> tuple[Labels, Labels | None]:
     """The given labels, and the right ones where known."""
     plain = as_labels("y_train", file.read("y_train"), samples)
     if how.labels is None:
