@@ -113,7 +113,8 @@ def test_doctor_checks_the_installation_and_a_model() -> None:
 def test_doctor_says_why_a_model_cannot_be_probed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    text = "from torch import nn\ndef make():\n    return nn.Sequential(nn.Flatten(), nn.Linear(192, 3))"
+    body = "return nn.Sequential(nn.Flatten(), nn.Linear(192, 3))"
+    text = f"from torch import nn\ndef make():\n    {body}\n"
     (tmp_path / "their_model.py").write_text(text)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     done = run("doctor", "--model", "their_model:make", "--shape", "3,8,8")

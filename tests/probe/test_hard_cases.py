@@ -36,7 +36,8 @@ def both_steps(model: nn.Module, optimizer: Any, **options: Any) -> tuple[float,
     probe = Probe(model, optimizer, CLASSES, **options)
     with verified(model, optimizer):
         found = probe.measure(X, Y, rules=("live", rote.PlainStep()))
-    return found.loss_before, *found.losses_after.values()
+    live, plain = found.losses_after.values()
+    return found.loss_before, live, plain
 
 
 @pytest.fixture
@@ -166,7 +167,7 @@ def test_what_cannot_be_put_back_is_named() -> None:
             return super().forward(x.flatten(1))
 
     model = Secretive(64, CLASSES)
-    model.ledger = Ledger()
+    model.ledger = Ledger()  # type: ignore[assignment]
     probe = Probe(model, SGD(model.parameters(), lr=0.1), CLASSES, verify=True)
     with pytest.raises(InterferenceError, match="attribute ledger of module"):
         probe.measure(X, Y)
@@ -359,9 +360,9 @@ def test_an_optimizer_may_hide_behind_another_object() -> None:
 def test_a_large_vocabulary_is_left_where_it_is() -> None:
     model = linear()
     vocabulary = {f"word{number}": number for number in range(1000)}
-    model.vocabulary = vocabulary
+    model.vocabulary = vocabulary  # type: ignore[assignment]
     both_steps(model, SGD(model.parameters(), lr=0.1))
-    assert model.vocabulary is vocabulary
+    assert vars(model)["vocabulary"] is vocabulary
     assert len(vocabulary) == 1000
 
 

@@ -3,7 +3,7 @@
 import math
 import platform
 import sys
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from rote.version import __version__
 def describe_environment() -> dict[str, Any]:
     """When, by which command, with which versions."""
     return {
-        "created": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": sys.argv,
         "versions": {
             "rote": __version__,
