@@ -19,11 +19,12 @@ def train(
     from rote.sweeps import run_name
     from rote.workloads import RunSpec
     from rote.workloads import train as train_run
+    from rote.workloads.spec import located
 
     described = RunSpec.from_toml(spec)
     path = out or Path("runs") / run_name(described)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, disable=quiet) as bar:
+    with Progress(*columns, disable=quiet) as bar, located(spec):
         task = bar.add_task("epoch", total=described.epochs)
 
         def progress(reading: Reading) -> None:

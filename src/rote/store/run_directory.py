@@ -137,7 +137,7 @@ def read_run(path: Path | str) -> RunRecord:
     journal = path / JOURNAL_FILE
     for line in read_lines(journal) if journal.is_file() else ():
         if line.get("kind") == "resume":
-            readings = [reading for reading in readings if reading.step <= line["step"]]
+            readings = [reading for reading in readings if reading.step <= _step(line, journal)]
         elif line.get("kind") == "reading":
             readings.append(_reading(line, journal))
     return RunRecord(path, description, tuple(readings))
@@ -170,6 +170,12 @@ def read_predictions(run: RunRecord) -> np.ndarray | None:
         return None
     dtype = smallest_type(int(run.description["num_classes"]))
     return read_rows(file, dtype, tuple(shape), len(run.readings))
+
+
+def _step(line: dict[str, Any], journal: Path) -> int:
+    if not isinstance(line.get("step"), int):
+        raise CorruptRunError(f"Expected {journal} to resume after a step, got {line!r}.")
+    return int(line["step"])
 
 
 def _reading(line: dict[str, Any], journal: Path) -> Reading:

@@ -10,8 +10,7 @@ import torch
 
 from rote.errors import CorruptRunError, RunExistsError
 from rote.store import read_run
-from rote.store.lock import WriterLock
-from rote.store.run_directory import LOCK_FILE, RUN_FILE
+from rote.store.run_directory import RUN_FILE
 from rote.workloads.data.dataset import Array
 from rote.workloads.spec import RunSpec
 
@@ -20,7 +19,6 @@ SPEC_FILE = "spec.toml"
 LABELS_FILE = "labels.npz"
 STATE_FILE = "resume.pt"
 _SCHEMA = 1
-_LEFTOVERS = {LOCK_FILE, Path(RUN_FILE).with_suffix(".draft").name}
 
 
 @dataclass(frozen=True)
@@ -45,7 +43,6 @@ class RunFolder:
 
         Raises:
             RunExistsError: if the directory holds another run.
-            RunLockedError: if another process is starting a run here.
         """
         file = self.path / WORKLOAD_FILE
         if file.is_file():
@@ -61,7 +58,6 @@ class RunFolder:
                 f"Expected {self.path} to be a new directory or a run of a spec, got a run that "
                 f"has no {WORKLOAD_FILE}. Choose another directory."
             )
-        self._clear_leftovers()
         return None
 
     @property
@@ -122,17 +118,6 @@ class RunFolder:
         ours = _flat(self.spec.to_dict())
         names = sorted({*theirs, *ours})
         return [name for name in names if theirs.get(name) != ours.get(name)] or ["its version"]
-
-    def _clear_leftovers(self) -> None:
-        """Remove what a kill in the first moment left, which keeps the journal from opening."""
-        if not self.path.is_dir():
-            return
-        names = {file.name for file in self.path.iterdir()}
-        if names and names <= _LEFTOVERS:
-            lock = WriterLock(self.path / LOCK_FILE)
-            for name in _LEFTOVERS:
-                (self.path / name).unlink(missing_ok=True)
-            lock.release()
 
 
 def _read_json(file: Path) -> dict[str, Any]:
