@@ -89,7 +89,7 @@ def _table(compared: "Comparison") -> "Table":
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
-    table = Table("rule", "run", title="What each rule would keep", box=SIMPLE_HEAD)
+    table = Table("rule", "run", title="What each rule would keep", box=SIMPLE_HEAD, pad_edge=False)
     for heading in ("epoch", "ζ", "train", "test", "gap"):
         table.add_column(heading, justify="right")
     for rule, selection in compared.selections.items():

@@ -11,7 +11,8 @@ from rote.records import Reading
 SCHEMA_VERSION = 1
 
 RESERVED = frozenset(
-    {"schema", "kind", "name", "run", "row"} | {entry.name for entry in fields(Reading)}
+    {"schema", "kind", "name", "run", "row", "region", "score"}
+    | {entry.name for entry in fields(Reading)}
 )
 """Names that a metric cannot have: a line of the journal, or a table of runs, uses them."""
 
