@@ -17,6 +17,7 @@ from rote.errors import (
     NonFiniteReadingWarning,
     StateError,
 )
+from rote.store import read_run
 from tests.cases import CLASSES, MODELS, build_case, images
 
 POOL = images(20, seed=9)
@@ -302,9 +303,11 @@ def test_foreign_states_are_refused_by_name() -> None:
     with pytest.raises(StateError, match=r"missing keys \['means'\]"):
         run.tracker.load_state_dict({k: v for k, v in state.items() if k != "means"})
     readings = list(run.tracker.readings)
-    broken = state | {"means": {"susceptibility": {}}}
+    with pytest.raises(StateError, match="Expected the means susceptibility, .*, got susceptib"):
+        run.tracker.load_state_dict(state | {"means": {"susceptibility": {}}})
+    broken = state["means"] | {"susceptibility": {}}
     with pytest.raises(StateError, match="Expected the state of a running mean"):
-        run.tracker.load_state_dict(broken)
+        run.tracker.load_state_dict(state | {"means": broken})
     assert run.tracker.readings == readings
     with pytest.raises(StateError, match="got NoneType with missing keys"):
         run.tracker.load_state_dict(None)  # type: ignore[arg-type]
@@ -497,6 +500,25 @@ def test_a_failed_probe_draws_nothing() -> None:
         return [reading.drop for reading in tracker.readings]
 
     assert readings(fail=True) == readings(fail=False)
+
+
+def test_a_reading_that_cannot_be_written_was_not_taken(tmp_path: Any) -> None:
+    run, twin = Run(save_to=tmp_path / "run"), Run()
+    for each in (run, twin):
+        each.epochs(1, 2)
+    append = run.tracker._run.append
+
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    run.tracker._run.append = fail  # type: ignore[method-assign]
+    with pytest.raises(OSError, match="No space left"):
+        run.tracker.probe()
+    run.tracker._run.append = append  # type: ignore[method-assign]
+    for each in (run, twin):
+        each.epochs(3, 4)
+    assert without_seconds(run.tracker.readings) == without_seconds(twin.tracker.readings)
+    assert read_run(tmp_path / "run").readings == tuple(run.tracker.readings)
 
 
 def test_only_the_step_that_fails_is_flagged() -> None:

@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from rote.errors import StateError
 from rote.probe import Measurement, ProbePolicy
 from rote.records import Reading
 from rote.tracking.running_mean import RunningMean
@@ -82,7 +83,13 @@ class Susceptibility:
         return {column: mean.state_dict() for column, mean in self._means.items()}
 
     def load_state_dict(self, state: Mapping[str, Mapping[str, float]]) -> None:
-        """Go on from a state."""
+        """Go on from a state.
+
+        Raises:
+            StateError: if a mean is missing, or does not look like one.
+        """
+        if set(state) != set(COLUMNS):
+            raise StateError(f"Expected the means {', '.join(COLUMNS)}, got {', '.join(state)}.")
         for column, mean in self._means.items():
             mean.load_state_dict(state[column])
 

@@ -3,6 +3,7 @@
 import time
 import warnings
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +12,7 @@ import torch
 from torch import Tensor
 
 from rote.errors import InputError, StateError
-from rote.probe import Probe, ProbePolicy, num_samples
+from rote.probe import Inputs, Probe, ProbePolicy, num_samples
 from rote.records import Reading
 from rote.store import RESERVED, RunDirectory
 from rote.tracking.alarm import alarm
@@ -85,18 +86,22 @@ class Tracker:
 
         Raises:
             InputError: if a metric is no number or has a name in use, or the model's output does
-                not fit; the tracker and the training are as before.
+                not fit.
+            OSError: if the reading cannot be written. Whatever is raised, the training is as
+                before, and the tracker as if it had not been called.
         """
         numbers = _as_numbers(metrics)
         step = self._step + 1
         if not is_due(self.policy.every, step):
             self._step = step
             return None
-        reading = replace(self._measure(step), metrics=numbers)
-        self._step = step
+        means = deepcopy(self._means)
+        with self.batch.drawn(anew=bool(self.readings)) as (inputs, labels):
+            reading = replace(self._measure(inputs, labels, means, step), metrics=numbers)
+            if self._run is not None:
+                self._run.append(reading, row=len(self.readings))
+        self._means, self._step = means, step
         self.readings.append(reading)
-        if self._run is not None:
-            self._run.append(reading, row=len(self.readings) - 1)
         self._warn(reading)
         return reading
 
@@ -160,15 +165,14 @@ class Tracker:
             self._run.close()
             self._run = None
 
-    def _measure(self, step: int) -> Reading:
+    def _measure(self, inputs: Inputs, labels: Tensor, means: Susceptibility, step: int) -> Reading:
         started = time.perf_counter()
         pool = self.batch.pool if self.predicts else None
-        with self.batch.drawn(anew=bool(self.readings)) as (inputs, labels):
-            measurement = self._probe.measure(inputs, labels, self.policy.rules, pool)
+        measurement = self._probe.measure(inputs, labels, self.policy.rules, pool)
         accuracy = None
         if measurement.predictions is not None and self._given_labels is not None:
             accuracy = validation_accuracy(measurement.predictions, self._given_labels)
-        reading = self._means.read(measurement, step, self.policy)
+        reading = means.read(measurement, step, self.policy)
         seconds = time.perf_counter() - started
         return replace(reading, validation_accuracy=accuracy, seconds=seconds)
 
