@@ -1,3 +1,4 @@
+import math
 import random
 import signal
 import threading
@@ -11,7 +12,7 @@ from torch import nn
 
 import rote
 from rote.errors import InputError, InterferenceError
-from rote.snapshot import ObjectState, RandomState, Snapshot, restored
+from rote.snapshot import ObjectState, RandomState, Snapshot, TensorValues, restored
 from rote.snapshot.fingerprint import differences, fingerprint
 from rote.snapshot.interrupts import delayed_interrupts
 from tests.cases import CLASSES, MODELS, OPTIMIZERS, build_case, images
@@ -266,3 +267,15 @@ def test_if_one_part_cannot_be_put_back_the_others_are() -> None:
     with pytest.raises(ZeroDivisionError):
         snapshot.restore()
     assert torch.equal(torch.get_rng_state(), draws)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64, torch.complex128])
+def test_unchanged_means_bit_for_bit(dtype: torch.dtype) -> None:
+    tensor = torch.tensor([-0.0, math.nan, 1.0], dtype=dtype)
+    values = TensorValues([tensor], spares_unchanged=True)
+    assert values.is_untouched()
+    tensor[0] = 0.0
+    assert not values.is_untouched()
+    values.restore()
+    assert values.is_untouched()
+    assert str(tensor[0].real.item()) == "-0.0"

@@ -59,8 +59,11 @@ def strided_parts(tensor: Tensor) -> list[Tensor]:
     return []  # a rarer layout, kept by reference
 
 
+_INTEGERS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
+
+
 def as_bytes(tensor: Tensor) -> Tensor:
-    """The bits of an ordinary tensor, so that −0 differs from 0 and NaN equals itself."""
+    """The bytes of an ordinary tensor."""
     return tensor.detach().contiguous().reshape(-1).view(torch.uint8)
 
 
@@ -73,7 +76,10 @@ def memory_of(tensor: Tensor) -> set[int]:
 
 
 def _same_bits(one: Tensor, other: Tensor) -> bool:
-    return torch.equal(as_bytes(one), as_bytes(other))
+    """Equal as integers of the same width: −0 differs from 0, and NaN equals itself."""
+    # Integers of four bytes are compared several times faster than bytes.
+    width = _INTEGERS.get(one.element_size(), torch.uint8)
+    return torch.equal(as_bytes(one).view(width), as_bytes(other).view(width))
 
 
 def _is_same_memory(tensor: Tensor, memory: Tensor) -> bool:
