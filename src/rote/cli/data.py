@@ -27,7 +27,9 @@ def list_sets(data_dir: DataDir = None, as_json: AsJson = False) -> None:
     if as_json:
         typer.echo(json.dumps([asdict(entry) for entry in sets], indent=2))
         return
-    table = Table("name", "classes", "image", "found", "or get it")
+    table = Table("name", "classes", "image")
+    for heading in ("found", "or get it"):
+        table.add_column(heading, overflow="fold")  # an address that is cut off is of no use
     for entry in sets:
         shape = "×".join(str(side) for side in entry.shape)
         table.add_row(
