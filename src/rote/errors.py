@@ -3,6 +3,9 @@
 Messages read "Expected <argument> to be <what>, got <value>. <what to do>".
 """
 
+from collections.abc import Iterable
+from difflib import get_close_matches
+
 
 class RoteError(Exception):
     """Base of all errors raised by rote."""
@@ -50,3 +53,16 @@ class DominatedMeanWarning(RoteWarning):
 
 class TornJournalWarning(RoteWarning):
     """A journal ends in a line that was cut off while being written; it is skipped."""
+
+
+def did_you_mean(given: object, known: Iterable[str]) -> str:
+    """The end of a message about an unknown word: a guess at what was meant, or nothing.
+
+    Example:
+        >>> did_you_mean("momentm", ["lr", "momentum"])
+        " Did you mean 'momentum'?"
+    """
+    names, text = list(known), str(given).lower()
+    longer = [name for name in names if text and name.startswith(text)]
+    close = longer or get_close_matches(text, names, n=1)
+    return f" Did you mean {close[0]!r}?" if close else ""

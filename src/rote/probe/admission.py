@@ -5,7 +5,7 @@ from torch.nn.parameter import is_lazy
 from torch.optim import Optimizer
 
 from rote.errors import InputError
-from rote.probe.steps import parameters_of
+from rote.snapshot import parameters_of
 
 
 def check_model_and_optimizer(model: nn.Module, optimizer: Optimizer) -> None:

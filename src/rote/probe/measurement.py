@@ -17,8 +17,7 @@ from rote.probe.outputs import LossFunction, cross_entropy
 from rote.probe.policy import StepRule
 from rote.probe.precision import uncached_autocast
 from rote.probe.session import Mode, Session
-from rote.probe.steps import parameters_of
-from rote.snapshot import Snapshot, delayed_interrupts, restored, verified
+from rote.snapshot import Snapshot, delayed_interrupts, parameters_of, restored, verified
 
 
 @dataclass(frozen=True)

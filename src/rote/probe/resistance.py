@@ -22,8 +22,8 @@ from rote.probe.policy import PlainStep, StepRule
 from rote.probe.precision import uncached_autocast
 from rote.probe.session import Mode
 from rote.probe.single_sample import as_batch_of_one, as_class, row_of_logits
-from rote.probe.steps import needs_closure, parameters_of, stepper
-from rote.snapshot import Snapshot, restored, verified
+from rote.probe.steps import needs_closure, stepper
+from rote.snapshot import Snapshot, parameters_of, restored, verified
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,8 +18,8 @@ from rote.probe.outputs import (
     predicted_classes,
 )
 from rote.probe.policy import PlainStep, StepRule
-from rote.probe.steps import parameters_of, stepper
-from rote.snapshot import RandomState, Snapshot, TensorValues
+from rote.probe.steps import stepper
+from rote.snapshot import RandomState, Snapshot, TensorValues, parameters_of
 from rote.store import smallest_type
 
 Mode = Literal["train", "eval"]

@@ -12,13 +12,7 @@ from torch.optim.optimizer import _global_optimizer_post_hooks, _global_optimize
 
 from rote.errors import InputError
 from rote.probe.policy import PlainStep, StepRule
-from rote.snapshot import ObjectState, reachable, restored
-
-
-def parameters_of(optimizer: Optimizer) -> list[Tensor]:
-    """Every tensor that the optimizer steps, each once."""
-    listed = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-    return list({id(parameter): parameter for parameter in listed}.values())
+from rote.snapshot import ObjectState, parameters_of, reachable, restored
 
 
 @contextmanager

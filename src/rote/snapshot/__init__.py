@@ -2,7 +2,7 @@
 
 from rote.snapshot.gradients import Gradients
 from rote.snapshot.interrupts import delayed_interrupts
-from rote.snapshot.objects import ObjectState, reachable
+from rote.snapshot.objects import ObjectState, parameters_of, reachable
 from rote.snapshot.preservation import Snapshot, preserved, restored, verified
 from rote.snapshot.randomness import RandomState
 from rote.snapshot.values import TensorValues
@@ -14,6 +14,7 @@ __all__ = [
     "Snapshot",
     "TensorValues",
     "delayed_interrupts",
+    "parameters_of",
     "preserved",
     "reachable",
     "restored",

@@ -92,6 +92,12 @@ def reachable(roots: Collection[object]) -> Iterator[object]:
         stack.extend(_inside(item))
 
 
+def parameters_of(optimizer: Optimizer) -> list[Tensor]:
+    """Every tensor that the optimizer steps, each once."""
+    listed = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    return list({id(parameter): parameter for parameter in listed}.values())
+
+
 def _inside(item: object) -> Collection[object]:
     if isinstance(item, dict):
         return item.values()

@@ -11,7 +11,7 @@ from rote.errors import InputError, InterferenceError
 from rote.snapshot.fingerprint import differences, fingerprint
 from rote.snapshot.gradients import Gradients
 from rote.snapshot.interrupts import delayed_interrupts
-from rote.snapshot.objects import ObjectState
+from rote.snapshot.objects import ObjectState, parameters_of
 from rote.snapshot.randomness import RandomState
 from rote.snapshot.values import TensorValues
 
@@ -149,7 +149,7 @@ def _registered(objects: tuple[object, ...]) -> list[Tensor]:
         if isinstance(thing, nn.Module):
             tensors.extend(thing.parameters())
         elif isinstance(thing, Optimizer):
-            tensors.extend(p for group in thing.param_groups for p in group["params"])
+            tensors.extend(parameters_of(thing))
     return _unique(tensors)
 
 

@@ -2,14 +2,13 @@
 
 import math
 from collections.abc import Iterable
-from difflib import get_close_matches
 from numbers import Integral, Real
 from typing import TypeGuard
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rote.errors import InputError
+from rote.errors import InputError, did_you_mean
 from rote.labels.noise.record import Labels
 
 
@@ -111,9 +110,10 @@ def check_choice(name: str, value: object, choices: Iterable[str]) -> None:
     known = list(choices)
     if value in known:
         return
-    close = get_close_matches(str(value).lower(), known, n=1)
-    guess = f" Did you mean {close[0]!r}?" if close else ""
-    raise InputError(f"Expected `{name}` to be one of {', '.join(known)}, got {value!r}.{guess}")
+    raise InputError(
+        f"Expected `{name}` to be one of {', '.join(known)}, got {value!r}."
+        f"{did_you_mean(value, known)}"
+    )
 
 
 def _is_number(value: object) -> TypeGuard[float]:

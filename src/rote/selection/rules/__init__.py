@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields
-from difflib import get_close_matches
 from typing import Any
 
-from rote.errors import InputError
+from rote.errors import InputError, did_you_mean
 from rote.selection.rule import Rule
 from rote.selection.rules.before_rise import BeforeRise
 from rote.selection.rules.consensus import Consensus
@@ -58,9 +57,10 @@ def find_rule(rule: str | Rule, options: Mapping[str, Any]) -> Rule:
             )
         return rule
     if rule not in RULES:
-        near = get_close_matches(rule, RULES, n=1)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
-        raise InputError(f"Expected `rule` to be one of {', '.join(RULES)}, got {rule!r}.{hint}")
+        raise InputError(
+            f"Expected `rule` to be one of {', '.join(RULES)}, got {rule!r}."
+            f"{did_you_mean(rule, RULES)}"
+        )
     known = [entry.name for entry in fields(RULES[rule])]
     for name in options:
         if name not in known:

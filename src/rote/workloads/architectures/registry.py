@@ -3,10 +3,9 @@
 import importlib
 import inspect
 from collections.abc import Callable
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from rote.errors import InputError
+from rote.errors import InputError, did_you_mean
 from rote.workloads.architectures.validation import check_count, check_scale
 
 if TYPE_CHECKING:
@@ -96,7 +95,7 @@ def _resolve(name: str) -> Factory:
         return load(ARCHITECTURES.get(name, name))
     raise InputError(
         f"Expected `architecture` to be one of {', '.join(ARCHITECTURES)}, "
-        f"or 'package.module:factory', got {name!r}.{_did_you_mean(name, list(ARCHITECTURES))}"
+        f"or 'package.module:factory', got {name!r}.{did_you_mean(name, ARCHITECTURES)}"
     )
 
 
@@ -165,7 +164,7 @@ def _check_options(name: str, accepted: list[str], options: dict[str, Any]) -> N
     listed = f"one of {', '.join(accepted)}" if accepted else "left out, as it takes none"
     raise InputError(
         f"Expected options of architecture {name!r} to be {listed}, "
-        f"got {unknown!r}.{_did_you_mean(unknown, accepted)}"
+        f"got {unknown!r}.{did_you_mean(unknown, accepted)}"
     )
 
 
@@ -178,8 +177,3 @@ def _checked_module(name: str, made: object) -> "nn.Module":
             f"got {type(made).__name__}."
         )
     return made
-
-
-def _did_you_mean(given: object, known: list[str]) -> str:
-    close = get_close_matches(str(given).lower(), known, n=1)
-    return f" Did you mean {close[0]!r}?" if close else ""

@@ -1,11 +1,12 @@
 """What an objective is: a loss, how a batch is trained on, and what happens to the gradients."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 
 from torch import Tensor, nn
 
 
-class Objective:
+class Objective(ABC):
     """Base of all objectives; by itself it only says what there is to say.
 
     Attributes:
@@ -15,16 +16,16 @@ class Objective:
 
     is_robust = False
 
+    @abstractmethod
     def loss(self, logits: Tensor, labels: Tensor) -> Tensor:
         """The mean loss of unmixed samples; also what the probe measures."""
-        raise NotImplementedError
 
-    def start_epoch(self, epoch: int) -> None:
+    def start_epoch(self, epoch: int) -> None:  # noqa: B027  # most have nothing to do here
         """Get ready for an epoch, counted from 1; what is drawn depends on nothing before it."""
 
     def training_loss(self, model: nn.Module, inputs: Tensor, labels: Tensor) -> Tensor:
         """The loss to differentiate in training."""
         return self.loss(model(inputs), labels)
 
-    def shape_gradients(self, parameters: Iterable[Tensor]) -> None:
+    def shape_gradients(self, parameters: Iterable[Tensor]) -> None:  # noqa: B027  # nor here
         """Change the gradients between the backward pass and the step."""

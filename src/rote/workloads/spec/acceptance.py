@@ -6,7 +6,8 @@ from dataclasses import MISSING, fields, is_dataclass
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from rote.workloads.spec.field_error import FieldError, did_you_mean, refuse
+from rote.errors import did_you_mean
+from rote.workloads.spec.field_error import FieldError, refuse
 from rote.workloads.spec.options import Options
 
 _WORDS = {int: "an integer", float: "a number", str: "text", bool: "true or false"}

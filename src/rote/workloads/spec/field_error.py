@@ -1,7 +1,5 @@
 """The error of a spec: it knows which field is wrong, so that a line can be found for it."""
 
-from difflib import get_close_matches
-
 from rote.errors import InputError
 
 
@@ -26,11 +24,3 @@ class FieldError(InputError):
 def refuse(field: str, expected: str, given: object, hint: str = "") -> FieldError:
     """The error for a value, in the one sentence shape."""
     return FieldError(field, f"to be {expected}, got {given!r}.{hint}")
-
-
-def did_you_mean(given: object, known: list[str]) -> str:
-    """A guess at what was meant, or nothing."""
-    text = str(given).lower()
-    longer = [name for name in known if text and name.startswith(text)]
-    close = longer or get_close_matches(text, known, n=1)
-    return f" Did you mean {close[0]!r}?" if close else ""

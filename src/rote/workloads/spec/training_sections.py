@@ -3,9 +3,10 @@
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Literal, TypeAlias
 
+from rote.errors import did_you_mean
 from rote.workloads.architectures import ARCHITECTURES
 from rote.workloads.spec.constraints import Above, AtLeast, Between
-from rote.workloads.spec.field_error import did_you_mean, refuse
+from rote.workloads.spec.field_error import refuse
 from rote.workloads.spec.options import Options
 from rote.workloads.spec.section import Section
 
