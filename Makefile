@@ -16,7 +16,7 @@ help: ## list the targets
 demo: $(VENV)/core.stamp ## train a pool on noisy digits and see what each rule would keep
 	$(BIN)/rote demo
 
-test: check ## everything CI runs: set-up, check, all tests
+test: check $(VENV)/chromium.stamp ## everything CI runs: set-up, check, all tests
 	$(BIN)/python -m pytest -n $(WORKERS) -q
 
 check: $(VENV)/dev.stamp ## format, lint, types, import contracts
@@ -47,4 +47,11 @@ $(VENV)/core.stamp: pyproject.toml constraints.txt
 
 $(VENV)/dev.stamp: $(VENV)/core.stamp
 	$(PIP) --editable '.[dev]'
+	touch $@
+
+# Where Chromium cannot be installed, the tests that drive a page skip and say so.
+$(VENV)/chromium.stamp: $(VENV)/dev.stamp
+	command -v chromium chromium-browser google-chrome || \
+	  (apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends chromium) || \
+	  echo 'No Chromium could be installed (apt-get install chromium): the tests that drive a page will be skipped.'
 	touch $@
