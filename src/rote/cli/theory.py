@@ -63,7 +63,7 @@ def bounds(
     import numpy as np
     from rich.console import Console
 
-    from rote.report.theory_figure import captions, save_bounds
+    from rote.reporting.theory_figure import captions, save_bounds
     from rote.theory import bounds_table
 
     last = steps if k_tilde_max is None else k_tilde_max

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from rote.errors import InputError
-from rote.report.theory_figure import COLUMNS, bounds_chart, captions, save_bounds
+from rote.reporting.theory_figure import COLUMNS, bounds_chart, captions, save_bounds
 from rote.theory import BoundsRow, BoundsTable
 
 ROWS = tuple(
@@ -161,7 +161,7 @@ def test_one_level_one_step_and_many_rows_can_be_drawn() -> None:
 
 
 def test_importing_it_draws_in_neither_altair_nor_torch() -> None:
-    script = "import sys, rote.report.theory_figure; print({'altair', 'torch'} & set(sys.modules))"
+    script = "import sys, rote.reporting.theory_figure; print({'altair', 'torch'} & set(sys.modules))"
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )

@@ -1,0 +1,97 @@
+"""What every executor does: take jobs when there is room, and tell what becomes of them."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from rote.workloads import RunSpec
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run to do.
+
+    Attributes:
+        spec: what to run.
+        path: its directory, which every worker can reach.
+        data_dir: where datasets lie; ``ROTE_DATA`` if None.
+    """
+
+    spec: RunSpec
+    path: Path
+    data_dir: Path | None = None
+
+
+@dataclass(frozen=True)
+class Started:
+    """A worker has begun with a job, perhaps not for the first time."""
+
+    job: Job
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A run is complete."""
+
+    job: Job
+
+
+@dataclass(frozen=True)
+class Failed:
+    """A run raised an error; it is the run's own fault and would happen again.
+
+    Attributes:
+        job: the run.
+        error: the traceback.
+    """
+
+    job: Job
+    error: str
+
+
+@dataclass(frozen=True)
+class Lost:
+    """The worker or its node died. The job is given to another one, unless it died too often.
+
+    Attributes:
+        job: the run.
+        reason: what is known of the death.
+        gives_up: whether the executor has stopped trying.
+    """
+
+    job: Job
+    reason: str
+    gives_up: bool = False
+
+
+@dataclass(frozen=True)
+class Busy:
+    """Another process holds the run: it is being done elsewhere."""
+
+    job: Job
+
+
+Event = Started | Finished | Failed | Lost | Busy
+
+
+class Executor(Protocol):
+    """A place where runs are done, several at a time."""
+
+    @property
+    def workers(self) -> int:
+        """How many at a time."""
+
+    def run(self, jobs: Iterable[Job]) -> Iterator[Event | None]:
+        """Do the jobs, in any order.
+
+        Jobs are taken from the iterable one by one, when a worker is free: ten thousand of them
+        need not exist at once. Closing the iterator stops the workers; their runs can be resumed.
+
+        Args:
+            jobs: what to do.
+
+        Yields:
+            What happened, as it happens; ``None`` at least every second while nothing does, so
+            that a caller can look around.
+        """
