@@ -161,7 +161,9 @@ def test_one_level_one_step_and_many_rows_can_be_drawn() -> None:
 
 
 def test_importing_it_draws_in_neither_altair_nor_torch() -> None:
-    script = "import sys, rote.reporting.theory_figure; print({'altair', 'torch'} & set(sys.modules))"
+    script = (
+        "import sys, rote.reporting.theory_figure; print({'altair', 'torch'} & set(sys.modules))"
+    )
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
