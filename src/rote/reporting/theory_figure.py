@@ -2,12 +2,12 @@
 
 import csv
 import io
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from rote.errors import InputError
+from rote.reporting.file import replace_file
 
 if TYPE_CHECKING:
     import altair
@@ -169,7 +169,7 @@ def save_bounds(table: Table, data: str, folder: Path) -> dict[str, Path]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for kind, path in files.items():
-            _write_atomically(path, contents[kind])
+            replace_file(path, contents[kind])
     except OSError as error:
         raise InputError(
             f"Expected {folder} to be a folder that can be written, got: {error.strerror}."
@@ -237,12 +237,3 @@ def _written(table: Table) -> bytes:
     writer.writerow(COLUMNS)
     writer.writerows([repr(getattr(row, name)) for name in COLUMNS] for row in table.rows)
     return text.getvalue().encode()
-
-
-def _write_atomically(path: Path, content: bytes) -> None:
-    draft = path.with_name(f"{path.name}.{os.getpid()}.draft")
-    try:
-        draft.write_bytes(content)
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)

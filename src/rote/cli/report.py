@@ -1,0 +1,73 @@
+"""`rote report`: one page to look at, and to send around."""
+
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from rote.reporting import Report
+
+
+def report(
+    runs: Annotated[
+        list[str],
+        typer.Argument(
+            help="Run directories, folders of them, mlflow:EXPERIMENT[@uri], tensorboard:LOGDIR, "
+            "csv:FILE, wandb-offline:DIR."
+        ),
+    ],
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="The page; one that is there is replaced.")
+    ] = Path("report.html"),
+    figures: Annotated[
+        Path | None, typer.Option(help="A folder for the figures as SVG and PNG.")
+    ] = None,
+    rule: Annotated[
+        str | None,
+        typer.Option(help="The rule of the verdict: staged, or before-rise for a single run."),
+    ] = None,
+    column: Annotated[
+        str, typer.Option(help="Which ζ: susceptibility, or _relative, _plain, _plain_relative.")
+    ] = "susceptibility",
+    renamed: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--map", metavar="NAME=METRIC", help="Where a metric has another name; repeatable."
+        ),
+    ] = None,
+) -> None:
+    """Write one self-contained page: verdict, charts, every rule, every run."""
+    from rote.reporting import report as write_report
+    from rote.store.mapping import parse_mapping
+
+    written = write_report(
+        runs,
+        out,
+        rule=rule,
+        column=column,
+        mapping=parse_mapping(renamed or ()),
+        figures=figures,
+        command=command_line(),
+    )
+    show(written)
+
+
+def command_line() -> str:
+    """The command as it was typed, for those who want to run it again."""
+    return shlex.join(["rote", *sys.argv[1:]])
+
+
+def show(written: "Report") -> None:
+    """Say where everything is, and what could not be drawn.
+
+    Args:
+        written: the report.
+    """
+    typer.echo(f"Report: {written.path} ({written.path.stat().st_size / 1e6:.1f} MB)")
+    for path in written.figures.files:
+        typer.echo(f"Figure: {path}")
+    for name, reason in written.figures.missing.items():
+        typer.echo(f"No figure of {name}: {reason}", err=True)

@@ -1,0 +1,117 @@
+"""The axis of ζ or of accuracy: where it ends, and a grid on which comparisons stay exact.
+
+The page holds values as whole numbers of a small unit. ζ is rounded up and accuracy down, so that
+for every threshold on the grid "ζ at most" and "accuracy at least" hold for the rounded values
+exactly where they hold for the true ones.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from rote.selection.candidates import Floats, Integers
+
+_DIGITS = 5
+_STOPS = 500
+_SMALLEST = 1e-8
+"""Below this, differences of losses are rounding errors."""
+
+_FAR = 3.0
+"""How far from the middle values, in their own spread, an axis goes before it cuts off."""
+
+
+@dataclass(frozen=True)
+class Axis:
+    """Where values are drawn, and where a slider can stop.
+
+    Attributes:
+        low: the lower end.
+        high: the upper end.
+        places: decimal places of the grid.
+        step: units of the grid between two stops of a slider.
+        rounding: which way values go to the grid: ``up`` keeps "at most", ``down`` "at least".
+    """
+
+    low: float
+    high: float
+    places: int
+    step: int
+    rounding: Literal["up", "down"]
+
+    @property
+    def unit(self) -> int:
+        """How many steps of the grid make 1."""
+        return int(10**self.places)
+
+    @property
+    def first_stop(self) -> int:
+        """The lowest stop of a slider, in steps of the grid."""
+        return math.floor(self.low * self.unit / self.step) * self.step
+
+    @property
+    def last_stop(self) -> int:
+        """The highest stop of a slider, in steps of the grid."""
+        return math.ceil(self.high * self.unit / self.step) * self.step
+
+    def on_grid(self, values: Floats) -> Integers:
+        """Finite values as whole steps of the grid.
+
+        ``on_grid(x) / unit`` is on the right side of x exactly, whatever a division rounds to.
+        """
+        if self.rounding == "down":
+            steps = np.floor(values * self.unit)
+            steps = np.where((steps + 1) / self.unit <= values, steps + 1, steps)
+            steps = np.where(steps / self.unit > values, steps - 1, steps)
+        else:
+            steps = np.ceil(values * self.unit)
+            steps = np.where((steps - 1) / self.unit >= values, steps - 1, steps)
+            steps = np.where(steps / self.unit < values, steps + 1, steps)
+        return np.asarray(steps, dtype=np.int64)
+
+    def beyond(self, values: Floats) -> int:
+        """How many finite values lie outside, and are drawn at the edge."""
+        return int(((values < self.low) | (values > self.high)).sum())
+
+
+def accuracy_axis(values: Floats) -> Axis:
+    """From a round number below the lowest accuracy to 1.
+
+    Example:
+        >>> axis = accuracy_axis(np.array([0.537, 0.9]))
+        >>> axis.low, axis.high, axis.first_stop, axis.last_stop
+        (0.5, 1.0, 50000, 100000)
+    """
+    known = values[np.isfinite(values)]
+    low = math.floor(float(known.min()) * 10) / 10 if len(known) else 0.0
+    high = max(1.0, math.ceil(float(known.max()) * 10) / 10) if len(known) else 1.0
+    return Axis(min(low, 0.9), high, places=_DIGITS, step=100, rounding="down")
+
+
+def zeta_axis(values: Floats) -> Axis:
+    """Over all values of ζ, or over most of them where a few are far out.
+
+    Example:
+        >>> axis = zeta_axis(np.append(np.linspace(0.0, 0.4, 200), 1e6))
+        >>> axis.high < 2, axis.beyond(np.array([0.1, 1e6]))
+        (True, 1)
+    """
+    known = values[np.isfinite(values)]
+    if not len(known):
+        return Axis(0.0, 1.0, places=_DIGITS, step=100, rounding="up")
+    lowest, highest = float(known.min()), float(known.max())
+    low, middle, high = (float(value) for value in np.percentile(known, [2, 50, 98]))
+    reach = _FAR * max(high - middle, middle - low, abs(middle) / 10)
+    lowest, highest = max(lowest, middle - reach), min(highest, middle + reach)
+    spread = highest - lowest or abs(highest) or 1.0
+    margin = max(0.02 * spread, _SMALLEST)
+    lowest, highest = lowest - margin, highest + margin
+    magnitude = math.floor(math.log10(highest - lowest))
+    places = min(max(_DIGITS - 1 - magnitude, 0), 15)
+    stop = (highest - lowest) / _STOPS * 10**places
+    step = max(1, int(10 ** math.floor(math.log10(stop)))) if stop >= 1 else 1
+    return Axis(lowest, highest, places=places, step=step, rounding="up")

@@ -1,0 +1,174 @@
+"""The checkpoints that charts draw: all of them, or evenly spaced ones of every run."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from rote.reporting.zeta_filter import ZetaFilter
+    from rote.selection.candidates import Booleans, Candidates, Floats, Integers
+
+MOST_DRAWN = 10_000
+"""Points beyond which a scatter shows no more, and a browser gets slow."""
+
+_DIGITS = 4
+_NOT_MEASURED = {"run", "row", "step", "region", "score"}
+_FIRST = (
+    "susceptibility",
+    "train_accuracy",
+    "test_accuracy",
+    "noisy_accuracy",
+    "clean_accuracy",
+    "validation_accuracy",
+)
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One measured column.
+
+    Attributes:
+        field: what charts call it: a name without dots, brackets or quotes.
+        name: what its user calls it.
+    """
+
+    field: str
+    name: str
+
+
+@dataclass(frozen=True)
+class Checkpoints:
+    """What is drawn of every checkpoint; a value that is not known is None.
+
+    Attributes:
+        positions: which candidates are drawn, in order.
+        total: how many candidates there are.
+        columns: by field, one value for each that is drawn: ``run``, ``step``, ``zeta``,
+            ``train``, ``test``, ``noisy``, whether the filter ``kept`` it, whether ``zeta`` and
+            ``noisy`` stand alone (a line has nothing to join them to), and the metrics.
+        metrics: the columns to show when pointed at.
+    """
+
+    positions: Integers
+    total: int
+    columns: dict[str, list[Any]]
+    metrics: tuple[Metric, ...]
+
+    @property
+    def is_thinned(self) -> bool:
+        """Whether some are not drawn."""
+        return len(self.positions) < self.total
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The same as one record per checkpoint."""
+        names = list(self.columns)
+        return [
+            dict(zip(names, values, strict=True))
+            for values in zip(*self.columns.values(), strict=True)
+        ]
+
+    def has(self, field: str) -> bool:
+        """Whether any that is drawn has a value."""
+        return any(value is not None for value in self.columns[field])
+
+
+def checkpoints_of(
+    candidates: Candidates,
+    always: Collection[int] = (),
+    kept: ZetaFilter | None = None,
+    most: int = MOST_DRAWN,
+) -> Checkpoints:
+    """What is drawn of candidates.
+
+    Args:
+        candidates: all checkpoints.
+        always: positions that are drawn in any case, such as picks.
+        kept: what the filter keeps.
+        most: about how many are drawn.
+    """
+    positions = np.flatnonzero(_evenly(candidates, most) | _is_in(candidates, always))
+    shown = candidates.take(positions)
+    frame = candidates.table.frame[shown.position]
+    noisy = known_column(shown, "noisy_accuracy")
+    metrics = _metrics(frame)
+    columns: dict[str, list[Any]] = {
+        "run": [shown.runs[code] for code in shown.run],
+        "step": shown.step.tolist(),
+        "zeta": rounded(shown.susceptibility, _DIGITS + 1),
+        "train": rounded(shown.train_accuracy, _DIGITS + 1),
+        "test": rounded(shown.test_accuracy),
+        "noisy": rounded(noisy),
+        "kept": [None] * len(positions) if kept is None else kept.kept[positions].tolist(),
+        "zeta_alone": _stands_alone(shown, shown.susceptibility).tolist(),
+        "noisy_alone": _stands_alone(shown, noisy).tolist(),
+    }
+    columns |= {metric.field: rounded(numbers(frame[metric.name])) for metric in metrics}
+    return Checkpoints(positions, len(candidates), columns, metrics)
+
+
+def known_column(candidates: Candidates, name: str) -> Floats:
+    """A metric of candidates, NaN where it is not known."""
+    frame = candidates.table.frame
+    if name not in frame.columns:
+        return np.full(len(candidates), np.nan)
+    return numbers(frame[name])[candidates.position]
+
+
+def numbers(series: pl.Series) -> Floats:
+    """A numeric column; what is missing or infinite is NaN."""
+    values = series.to_numpy().astype(np.float64)
+    return np.where(np.isfinite(values), values, np.nan)
+
+
+def rounded(values: Floats, digits: int = _DIGITS) -> list[float | None]:
+    """Numbers with so many significant digits, None for those that are not known.
+
+    Example:
+        >>> rounded(np.array([0.123456, np.nan, 250.0]))
+        [0.1235, None, 250.0]
+    """
+    return [
+        float(f"{value:.{digits}g}") if known else None
+        for value, known in zip(values.tolist(), np.isfinite(values).tolist(), strict=True)
+    ]
+
+
+def _metrics(frame: pl.DataFrame) -> tuple[Metric, ...]:
+    names = [
+        name
+        for name, kind in frame.schema.items()
+        if kind.is_numeric() and name not in _NOT_MEASURED and frame[name].count()
+    ]
+    ordered = [name for name in _FIRST if name in names]
+    ordered += [name for name in names if name not in _FIRST]
+    return tuple(Metric(f"m{number}", name) for number, name in enumerate(ordered))
+
+
+def _evenly(candidates: Candidates, most: int) -> Booleans:
+    """At most about ``most``: every n-th from the end of a run, and its first."""
+    stride = -(-len(candidates) // most)
+    keep = np.zeros(len(candidates), dtype=np.bool_)
+    for part in candidates.by_run():
+        keep[part] = np.arange(part.stop - part.start)[::-1] % stride == 0
+        keep[part.start] = True
+    return keep
+
+
+def _is_in(candidates: Candidates, positions: Collection[int]) -> Booleans:
+    found = np.zeros(len(candidates), dtype=np.bool_)
+    found[list(positions)] = True
+    return found
+
+
+def _stands_alone(candidates: Candidates, values: Floats) -> Booleans:
+    """Whether a value is known and neither neighbour in its run is."""
+    known = np.isfinite(values)
+    same = candidates.run[1:] == candidates.run[:-1]
+    joined = known[1:] & known[:-1] & same
+    return np.asarray(known & ~np.append(False, joined) & ~np.append(joined, False))

@@ -1,0 +1,79 @@
+"""A file that is there whole or not at all."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from rote.errors import InputError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def write_file(path: Path, content: bytes) -> None:
+    """Write a file where the user said; an old one stays until the new one is whole.
+
+    Args:
+        path: where to; folders on the way are made.
+        content: what to write.
+
+    Raises:
+        InputError: if it is a directory, or cannot be written.
+    """
+    check_writable(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(path, content)
+    except OSError as error:
+        raise _refusal(path, error) from error
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Write a file beside its place, then move it there.
+
+    Args:
+        path: where to; its folder exists.
+        content: what to write.
+
+    Raises:
+        OSError: if that fails; an old file is untouched then.
+    """
+    draft = path.with_name(f".draft-{os.getpid()}")
+    try:
+        draft.write_bytes(content)
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def check_writable(path: Path) -> None:
+    """Refuse at once what could not be written after minutes of work. Nothing is made yet.
+
+    Args:
+        path: of the file.
+
+    Raises:
+        InputError: if it is a directory, or its folder cannot be written.
+    """
+    try:
+        is_directory = path.is_dir()
+        folder = next(parent for parent in path.absolute().parents if parent.exists())
+    except OSError as error:
+        raise _refusal(path, error) from error
+    if is_directory:
+        raise InputError(
+            f"Expected {path} to be a file to write, got a directory. Name a file in it."
+        )
+    if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
+        raise InputError(
+            f"Expected {path} to be a file that can be written, got {folder}, which is no folder "
+            "that can be written to. Choose another."
+        )
+
+
+def _refusal(path: Path, error: OSError) -> InputError:
+    return InputError(
+        f"Expected {path} to be a file that can be written, got: {error.strerror or error}. "
+        "Choose another."
+    )

@@ -1,0 +1,92 @@
+"""The filter charts: training against test accuracy, before and after the ζ filter."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rote.reporting.axis import accuracy_axis
+from rote.reporting.frame import chosen_run, hints, point_size
+from rote.reporting.palette import colour
+
+if TYPE_CHECKING:
+    import altair as alt
+
+    from rote.reporting.contents import Contents
+    from rote.reporting.frame import Frame
+    from rote.selection.bootstrap import Estimate
+
+HEIGHT = 300
+
+
+def before_filter(contents: Contents, frame: Frame) -> alt.Chart:
+    """All checkpoints with both accuracies, those that the filter drops in another colour.
+
+    Args:
+        contents: with a filter.
+        frame: where it is drawn.
+    """
+    return _points(contents, frame, "isValid(datum.zeta)")
+
+
+def after_filter(contents: Contents, frame: Frame) -> alt.Chart:
+    """Those that stay.
+
+    Args:
+        contents: with a filter.
+        frame: where it is drawn.
+    """
+    return _points(contents, frame, "datum.kept")
+
+
+def correlation(pearson: Estimate, kendall: Estimate) -> str:
+    """Two correlations in words, with their intervals where there are any."""
+    return f"Pearson r {_words(pearson)} · Kendall τ {_words(kendall)}"
+
+
+def _words(estimate: Estimate) -> str:
+    if estimate.value is None:
+        return "is not defined"
+    text = f"= {estimate.value:.2f}".replace("-", "−")
+    if estimate.low is None or estimate.high is None:
+        return text
+    return f"{text} [{estimate.low:.2f}, {estimate.high:.2f}]".replace("-", "−")
+
+
+def _points(contents: Contents, frame: Frame, which: str) -> alt.Chart:
+    import altair as alt
+
+    chosen = chosen_run()
+    known = np.isfinite(contents.candidates.train_accuracy)
+    test = accuracy_axis(contents.candidates.test_accuracy[known])
+    train = contents.train_axis
+    chart: alt.Chart = (
+        alt.Chart(frame.data, width=frame.width, height=HEIGHT)
+        .transform_filter(which)
+        .transform_filter("isValid(datum.train) && isValid(datum.test)")
+        .mark_circle(aria=False, size=point_size(contents.checkpoints))
+        .encode(
+            x=alt.X(
+                "train:Q",
+                title="training accuracy",
+                scale=alt.Scale(domain=[train.low, train.high], nice=False, zero=False),
+                axis=alt.Axis(format="%"),
+            ),
+            y=alt.Y(
+                "test:Q",
+                title="test accuracy",
+                scale=alt.Scale(domain=[test.low, test.high], nice=False, zero=False),
+                axis=alt.Axis(format="%"),
+            ),
+            color=alt.when(chosen, empty=False)
+            .then(alt.value(colour("highlight")))
+            .when("datum.kept")
+            .then(alt.value(colour("accent")))
+            .otherwise(alt.value(colour("line"))),
+            opacity=alt.condition(chosen, alt.value(0.7), alt.value(0.12)),
+            tooltip=hints(contents.checkpoints, frame),
+        )
+        .add_params(chosen)
+    )
+    return chart

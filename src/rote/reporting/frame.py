@@ -1,0 +1,90 @@
+"""What all charts share: the data, the size, what is shown when pointed at, the chosen run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from rote.reporting.palette import dressed
+
+if TYPE_CHECKING:
+    import altair as alt
+
+    from rote.reporting.checkpoints import Checkpoints
+    from rote.reporting.contents import Contents
+
+DATASET = "checkpoints"
+CHOSEN = "chosen"
+_WIDTH = 640
+_TICKS = 8
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Where charts are drawn.
+
+    Attributes:
+        rows: the checkpoints, for a chart that stands alone; the page has them elsewhere.
+        width: of one chart; ``container`` is the width of the page.
+        is_live: whether somebody can point at things; a picture leaves out what waits for that.
+    """
+
+    rows: list[dict[str, Any]] | None
+    width: int | Literal["container"]
+    is_live: bool
+
+    @property
+    def data(self) -> alt.NamedData:
+        """The checkpoints by name: all layers of a chart share them."""
+        import altair as alt
+
+        return alt.NamedData(name=DATASET)
+
+    def finished(self, chart: Any) -> Any:  # noqa: ANN401
+        """A whole chart in the house style, with its data if it stands alone."""
+        import altair as alt
+
+        # Charts that are joined have no width of one name that an expression could ask for.
+        is_fluid = self.width == "container"
+        whole = dressed(chart, alt.ExprRef("ceil(width / 70)") if is_fluid else _TICKS)
+        return whole if self.rows is None else whole.properties(datasets={DATASET: self.rows})
+
+
+def page_frame() -> Frame:
+    """For the page, which has its data elsewhere, once for all charts."""
+    return Frame(rows=None, width="container", is_live=True)
+
+
+def own_frame(contents: Contents, *, is_live: bool) -> Frame:
+    """For a chart that stands alone, with its data in it."""
+    return Frame(contents.checkpoints.rows(), _WIDTH, is_live)
+
+
+def chosen_run() -> alt.Parameter:
+    """Click on a mark to see its run; click beside it to see all again."""
+    import altair as alt
+
+    return alt.selection_point(name=CHOSEN, fields=["run"], on="click", clear="dblclick")
+
+
+def hints(checkpoints: Checkpoints, frame: Frame) -> Any:  # noqa: ANN401
+    """What is shown of a checkpoint that is pointed at: run, step and every metric.
+
+    The page does it by itself: twenty words for each of many points are slow to make. Nominal,
+    because numbers would show what is missing as 0.
+    """
+    import altair as alt
+
+    if frame.rows is None:
+        return alt.value(alt.ExprRef("datum"))
+    return [
+        alt.Tooltip("run:N"),
+        alt.Tooltip("step:N"),
+        *(alt.Tooltip(f"{metric.field}:N", title=metric.name) for metric in checkpoints.metrics),
+    ]
+
+
+def point_size(checkpoints: Checkpoints) -> int:
+    """The area of a point: smaller, the more there are."""
+    count = len(checkpoints.positions)
+    return 44 if count <= 1_000 else 24 if count <= 4_000 else 12

@@ -1,0 +1,126 @@
+"""Where the numbers come from: versions, seeds, noise, dates, commands."""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rote.reporting.settings import as_text
+from rote.version import __version__
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+_MOST_VALUES = 6
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One line of the provenance.
+
+    Attributes:
+        name: what it is about.
+        values: what was found, most frequent first.
+    """
+
+    name: str
+    values: tuple[str, ...]
+
+
+def provenance_of(
+    descriptions: Mapping[str, Mapping[str, Any]],
+    workloads: Mapping[str, Mapping[str, Any]],
+    made: datetime,
+    command: str | None,
+) -> tuple[Fact, ...]:
+    """Everything that is recorded about the origin of the runs and of the page.
+
+    Args:
+        descriptions: ``run.json`` by run.
+        workloads: ``workload.json`` by run; empty for those that have none.
+        made: when the page is made.
+        command: what makes the page, if it is a command.
+    """
+    data = [_section(workload, "data") for workload in workloads.values()]
+    versions = [_section(description, "versions") for description in descriptions.values()]
+    facts = [
+        Fact("Page made", (f"{made:%Y-%m-%d %H:%M} UTC by rote {__version__}",)),
+        Fact("Page made by", (command or "rote.report, from Python",)),
+        Fact("Runs started", _dates(descriptions.values())),
+        Fact("Runs started by", _counted(map(_command, descriptions.values()))),
+        Fact("Data", _counted(map(_data, data))),
+        Fact("Label noise", _counted(map(_noise, data))),
+        Fact("Seeds", _counted(as_text(entry.get("seed")) for entry in descriptions.values())),
+        Fact("Unfinished runs", _unfinished(workloads)),
+        Fact("Versions", _counted(map(_versions, versions))),
+    ]
+    return tuple(fact for fact in facts if fact.values)
+
+
+def _section(values: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    section = values.get(name)
+    return section if isinstance(section, Mapping) else {}
+
+
+def _counted(values: Iterable[str | None]) -> tuple[str, ...]:
+    """Distinct values, with how many runs have each where they differ."""
+    counts = Counter(value for value in values if value and value != "None")
+    if len(counts) == 1:
+        return tuple(counts)
+    frequent = counts.most_common(_MOST_VALUES)
+    words = [f"{value} ({count} runs)" for value, count in frequent]
+    more = len(counts) - len(frequent)
+    return (*words, *([f"and {more} more"] if more else []))
+
+
+def _dates(descriptions: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
+    found = sorted(str(entry["created"]) for entry in descriptions if entry.get("created"))
+    if not found:
+        return ()
+    return (found[0],) if found[0] == found[-1] else (f"{found[0]} to {found[-1]}",)
+
+
+def _command(description: Mapping[str, Any]) -> str | None:
+    command = description.get("command")
+    if isinstance(command, list):
+        return shlex.join(str(word) for word in command)
+    return None if command is None else str(command)
+
+
+def _versions(versions: Mapping[str, Any]) -> str:
+    return " · ".join(f"{name} {version}" for name, version in versions.items())
+
+
+def _data(data: Mapping[str, Any]) -> str | None:
+    if not data.get("name"):
+        return None
+    sizes = [f"{data[name]} {name}" for name in ("train", "pool", "test") if data.get(name)]
+    return " · ".join([str(data["name"]), *sizes])
+
+
+def _noise(data: Mapping[str, Any]) -> str | None:
+    noise = _section(data, "noise")
+    realised = noise.get("realised_rate")
+    if not noise:
+        return None
+    parts = [str(noise.get("model", "unknown model"))]
+    if isinstance(noise.get("rate"), int | float):
+        parts.append(f"rate {noise['rate']:g}")
+    if isinstance(realised, int | float):
+        parts.append(f"{realised:.1%} of the labels are wrong")
+    return ", ".join(parts)
+
+
+def _unfinished(workloads: Mapping[str, Mapping[str, Any]]) -> tuple[str, ...]:
+    def names() -> Iterator[str]:
+        for name, workload in workloads.items():
+            if workload and not workload.get("finished"):
+                yield name
+
+    found = list(names())
+    shown = found[:_MOST_VALUES]
+    more = [f"and {len(found) - len(shown)} more"] if len(found) > len(shown) else []
+    return (*shown, *more)

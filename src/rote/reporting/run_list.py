@@ -1,0 +1,128 @@
+"""The table of runs: how each one ended, and what sets it apart from the others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rote.reporting.checkpoints import known_column
+from rote.reporting.settings import settings_of
+
+if TYPE_CHECKING:
+    from rote.selection.candidates import Candidates, Floats
+
+MOST_SETTINGS = 8
+"""Columns for settings that differ; more would not fit on any screen."""
+
+
+@dataclass(frozen=True)
+class RunRow:
+    """One run; what is not known is None.
+
+    Attributes:
+        name: of the run.
+        checkpoints: how many.
+        step: the last one.
+        susceptibility: ζ there.
+        train_accuracy: there.
+        noisy_accuracy: on the noisy subset, there.
+        test_accuracy: there.
+        best_test_accuracy: of all its checkpoints.
+        settings: those that differ between runs, in the order of ``RunList.varying``.
+    """
+
+    name: str
+    checkpoints: int
+    step: int
+    susceptibility: float | None
+    train_accuracy: float | None
+    noisy_accuracy: float | None
+    test_accuracy: float | None
+    best_test_accuracy: float | None
+    settings: tuple[str | None, ...]
+
+
+@dataclass(frozen=True)
+class RunList:
+    """All runs.
+
+    Attributes:
+        rows: one per run with checkpoints.
+        varying: the names of the settings that differ.
+        left_out: how many more differ, and have no column.
+        shared: the settings that are the same everywhere.
+        empty: names of runs without any checkpoint.
+    """
+
+    rows: tuple[RunRow, ...]
+    varying: tuple[str, ...]
+    left_out: int
+    shared: Mapping[str, str]
+    empty: tuple[str, ...]
+
+    def has(self, field: str) -> bool:
+        """Whether any run has a value."""
+        return any(getattr(row, field) is not None for row in self.rows)
+
+
+def run_list(candidates: Candidates, workloads: Mapping[str, Mapping[str, Any]]) -> RunList:
+    """The table of runs.
+
+    Args:
+        candidates: their checkpoints.
+        workloads: what ``workload.json`` says, by run.
+    """
+    descriptions = candidates.table.descriptions
+    settings = {
+        name: settings_of(descriptions.get(name, {}), workloads.get(name, {}))
+        for name in candidates.runs
+    }
+    names = list(dict.fromkeys(name for found in settings.values() for name in found))
+    values = {name: {found.get(name) for found in settings.values()} for name in names}
+    varying = [name for name in names if len(values[name]) > 1]
+    # What only some runs have at all says less than what all have, and differs.
+    varying.sort(key=lambda name: len(values[name] - {None}) < 2)
+    shown = tuple(varying[:MOST_SETTINGS])
+    return RunList(
+        rows=tuple(_rows(candidates, settings, shown)),
+        varying=shown,
+        left_out=len(varying) - len(shown),
+        shared={name: next(iter(values[name])) or "" for name in names if name not in varying},
+        empty=tuple(sorted(set(descriptions) - set(candidates.runs))),
+    )
+
+
+def _rows(
+    candidates: Candidates, settings: Mapping[str, Mapping[str, str]], shown: tuple[str, ...]
+) -> list[RunRow]:
+    noisy = known_column(candidates, "noisy_accuracy")
+    rows = []
+    for part in candidates.by_run():
+        last = part.stop - 1
+        name = candidates.runs[candidates.run[last]]
+        rows.append(
+            RunRow(
+                name=name,
+                checkpoints=part.stop - part.start,
+                step=int(candidates.step[last]),
+                susceptibility=_at(candidates.susceptibility, last),
+                train_accuracy=_at(candidates.train_accuracy, last),
+                noisy_accuracy=_at(noisy, last),
+                test_accuracy=_at(candidates.test_accuracy, last),
+                best_test_accuracy=_highest(candidates.test_accuracy[part]),
+                settings=tuple(settings[name].get(field) for field in shown),
+            )
+        )
+    return rows
+
+
+def _at(values: Floats, index: int) -> float | None:
+    return float(values[index]) if np.isfinite(values[index]) else None
+
+
+def _highest(values: Floats) -> float | None:
+    known = values[np.isfinite(values)]
+    return float(known.max()) if len(known) else None

@@ -1,0 +1,123 @@
+"""The sensitivity chart: Region 1 for every pair of thresholds."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from rote.reporting.palette import colour, shades
+
+if TYPE_CHECKING:
+    import altair as alt
+
+    from rote.reporting.contents import Contents
+    from rote.reporting.frame import Frame
+
+HEIGHT = 380
+_HALF = 2.5
+_HINTS = {
+    "zeta": "ζ at most",
+    "train": "training accuracy at least",
+    "count": "checkpoints in Region 1",
+    "test_accuracy": "their mean test accuracy",
+}
+
+
+def sensitivity_chart(contents: Contents, frame: Frame) -> alt.LayerChart:
+    """A cell per pair of percentiles: mean test accuracy in Region 1, or its size without truth.
+
+    Args:
+        contents: with a sensitivity map.
+        frame: where it is drawn.
+    """
+    import altair as alt
+
+    layers = [*_cells(contents), *_marks(contents)]
+    return alt.LayerChart(layer=layers, width=frame.width, height=HEIGHT)
+
+
+def _cells(contents: Contents) -> list[alt.Chart]:
+    import altair as alt
+
+    field, title = (
+        ("test_accuracy", "mean test accuracy in Region 1")
+        if contents.has_truth
+        else ("share", "share of checkpoints in Region 1")
+    )
+    values = [
+        {name: _short(value) for name, value in asdict(cell).items()}
+        for cell in contents.cells
+        if cell.count
+    ]
+    legend = alt.Legend(
+        format="%", orient="top", direction="horizontal", gradientLength=180, gradientThickness=10
+    )
+    ends = {
+        "x_end": f"datum.zeta_percentile + {_HALF}",
+        "x_start": f"datum.zeta_percentile - {_HALF}",
+        "y_end": f"datum.train_percentile + {_HALF}",
+        "y_start": f"datum.train_percentile - {_HALF}",
+    }
+    cells = (
+        alt.Chart(alt.InlineData(values=values))
+        .transform_calculate(**ends)
+        .mark_rect(aria=False, stroke=colour("paper"), strokeWidth=0.5)
+        .encode(
+            x=_position(alt.X, "x_start", "percentile of ζ that is the threshold"),
+            x2="x_end:Q",
+            y=_position(alt.Y, "y_start", "percentile of training accuracy"),
+            y2="y_end:Q",
+            color=alt.Color(
+                f"{field}:Q", title=title, scale=alt.Scale(scheme=shades()), legend=legend
+            ),
+            tooltip=[alt.Tooltip(f"{name}:N", title=words) for name, words in _HINTS.items()],
+        )
+    )
+    return [cells]
+
+
+def _position(channel: type, field: str, title: str) -> object:
+    import altair as alt
+
+    return channel(
+        f"{field}:Q",
+        title=title,
+        scale=alt.Scale(domain=[_HALF, 100 - _HALF], nice=False, zero=False),
+        axis=alt.Axis(values=list(range(10, 100, 10)), grid=False),
+    )
+
+
+def _marks(contents: Contents) -> list[alt.Chart]:
+    import altair as alt
+
+    values = [asdict(mark) for mark in contents.marks]
+    base = alt.Chart(alt.InlineData(values=values)).encode(
+        x="zeta_percentile:Q", y="train_percentile:Q"
+    )
+    ring = base.mark_point(
+        aria=False,
+        size=120,
+        filled=True,
+        fill="#ffffff",
+        stroke="#1d2430",
+        strokeWidth=2,
+        opacity=1,
+    )
+    # White letters with a dark rim are readable on every shade.
+    rim = base.mark_text(
+        aria=False,
+        dx=11,
+        align="left",
+        fontSize=13,
+        fontWeight=700,
+        stroke="#1d2430",
+        strokeWidth=3,
+    )
+    label = base.mark_text(
+        aria=False, dx=11, align="left", fontSize=13, fontWeight=700, color="#ffffff"
+    )
+    return [ring, rim.encode(text="rule:N"), label.encode(text="rule:N")]
+
+
+def _short(value: float | None) -> float | None:
+    return None if value is None else float(f"{value:.4g}")

@@ -1,0 +1,60 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rote.reporting.checkpoints import checkpoints_of
+from rote.selection.candidates import Candidates, candidates_of
+from rote.store.table import read_table
+from tests.reporting.stores import EVIL_METRIC, write_store
+
+
+def candidates(root: Path, **options: object) -> Candidates:
+    return candidates_of(read_table(write_store(root, **options)), "susceptibility")
+
+
+def test_everything_is_drawn_if_it_is_not_much(tmp_path: Path) -> None:
+    found = checkpoints_of(candidates(tmp_path))
+    assert not found.is_thinned
+    assert len(found.rows()) == found.total == 6 * 12
+    assert found.rows()[13]["run"] == "run-1"
+    assert found.rows()[13]["step"] == 2
+
+
+def test_thinning_keeps_ends_and_picks_and_spaces_the_rest_evenly(tmp_path: Path) -> None:
+    everything = candidates(tmp_path, runs=3, steps=40)
+    found = checkpoints_of(everything, always=[7], most=12)
+    assert found.is_thinned
+    by_run = {
+        name: [row["step"] for row in found.rows() if row["run"] == name]
+        for name in everything.runs
+    }
+    assert by_run["run-0"] == [1, 8, 10, 20, 30, 40]
+    assert by_run["run-1"] == by_run["run-2"] == [1, 10, 20, 30, 40]
+
+
+@pytest.mark.parametrize("gaps", [0.0, 0.5, 0.9])
+def test_a_value_stands_alone_if_no_line_can_reach_it(tmp_path: Path, gaps: float) -> None:
+    rows = checkpoints_of(candidates(tmp_path, gaps=gaps)).rows()
+    for index, row in enumerate(rows):
+        beside = [rows[i] for i in (index - 1, index + 1) if 0 <= i < len(rows)]
+        joined = [r for r in beside if r["run"] == row["run"] and r["zeta"] is not None]
+        assert row["zeta_alone"] == (row["zeta"] is not None and not joined)
+    assert sum(row["zeta_alone"] for row in rows) == 0 if gaps == 0 else 1
+
+
+def test_metrics_have_fields_that_no_expression_misreads(tmp_path: Path) -> None:
+    names = ["train_accuracy", EVIL_METRIC, "step.loss"]
+    found = checkpoints_of(candidates(tmp_path, metrics=names))
+    assert {EVIL_METRIC, "step.loss"} <= {metric.name for metric in found.metrics}
+    assert all(metric.field.isalnum() for metric in found.metrics)
+    assert [metric.name for metric in found.metrics][:2] == ["susceptibility", "train_accuracy"]
+
+
+def test_what_is_not_known_is_none_and_never_zero(tmp_path: Path) -> None:
+    everything = candidates(tmp_path, gaps=0.4, metrics=["train_accuracy"])
+    columns = checkpoints_of(everything).columns
+    unknown = ~np.isfinite(everything.susceptibility)
+    assert unknown.any()
+    assert [value is None for value in columns["zeta"]] == unknown.tolist()
+    assert columns["test"] == columns["noisy"] == [None] * len(everything)

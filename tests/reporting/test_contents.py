@@ -1,0 +1,173 @@
+import json
+import math
+import re
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from scipy import stats
+
+from rote.errors import InputError
+from rote.reporting.contents import Contents, contents_of
+from rote.reporting.sensitivity import PERCENTILES
+from rote.selection import RULES, select
+from rote.store.table import RunTable
+from tests.reporting.stores import describe, write_store
+
+
+@pytest.fixture(scope="module")
+def contents(tmp_path_factory: pytest.TempPathFactory) -> Contents:
+    return contents_of(write_store(tmp_path_factory.mktemp("runs"), with_specs=True))
+
+
+def frame(contents: Contents) -> pl.DataFrame:
+    return contents.candidates.table.frame
+
+
+def test_every_rule_is_asked_and_says_what_select_says(contents: Contents) -> None:
+    assert list(contents.outcomes) == list(RULES)
+    for rule, outcome in contents.outcomes.items():
+        if outcome.reason is None:
+            assert outcome.pick == select(contents.candidates.table, rule).pick
+    without_a_pool = contents.outcomes["consensus"]
+    assert without_a_pool.pick is None
+    with pytest.raises(InputError, match=re.escape(without_a_pool.reason or "-")):
+        select(contents.candidates.table, "consensus")
+
+
+def test_the_verdict_is_staged_and_names_what_does_better(contents: Contents) -> None:
+    verdict = contents.verdict
+    assert verdict.selection.rule == "staged"
+    assert [other.rule for other in verdict.others] == ["regions"]
+    assert verdict.best == frame(contents)["test_accuracy"].max()
+    mine = verdict.selection.pick.test_accuracy
+    better = {
+        rule: float(outcome.test_accuracy)
+        for rule, outcome in contents.outcomes.items()
+        if rule != "oracle" and outcome.pick and outcome.test_accuracy > mine
+    }
+    assert better  # otherwise this test shows nothing
+    found = [(outcome.rule, outcome.test_accuracy) for outcome in verdict.better]
+    assert dict(found) == better
+    assert [value for _, value in found] == sorted(better.values(), reverse=True)
+
+
+def test_a_single_run_is_judged_by_the_rule_for_single_runs(tmp_path: Path) -> None:
+    verdict = contents_of(write_store(tmp_path, runs=1)).verdict
+    assert verdict.selection.rule == "before-rise"
+    assert [other.rule for other in verdict.others] == ["staged", "regions"]
+
+
+def test_without_training_accuracy_another_rule_leads(tmp_path: Path) -> None:
+    found = contents_of(write_store(tmp_path, metrics=[]))
+    assert found.verdict.selection.rule not in ("staged", "regions", "oracle")
+    assert not found.has_regions
+    assert found.filter is None
+    assert "train_accuracy" in (found.verdict.others[0].reason or "")
+
+
+def test_a_rule_can_be_asked_for(contents: Contents) -> None:
+    table = contents.candidates.table
+    assert contents_of(table, rule="filter").verdict.selection.rule == "filter"
+    with pytest.raises(InputError, match="Expected `rule` to be one of .* Did you mean 'filter'"):
+        contents_of(table, rule="filtre")
+    with pytest.raises(InputError, match="at least 2 runs with predictions on the same pool"):
+        contents_of(table, rule="consensus")
+
+
+def test_no_checkpoint_is_a_clear_error(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="Expected `runs` to have checkpoints, got none"):
+        contents_of(write_store(tmp_path, steps=0))
+
+
+def test_the_map_is_what_a_loop_finds(contents: Contents) -> None:
+    rows = frame(contents).select("susceptibility", "train_accuracy", "test_accuracy").rows()
+    zeta, train, _ = (np.array(column) for column in zip(*rows, strict=True))
+    assert len(contents.cells) == len(PERCENTILES) ** 2
+    for cell in contents.cells:
+        low = np.percentile(zeta, cell.zeta_percentile)
+        high = np.percentile(train, cell.train_percentile)
+        inside = [test for z, a, test in rows if z <= low and a >= high]
+        assert cell.count == len(inside)
+        assert cell.share == len(inside) / len(rows)
+        expected = math.fsum(inside) / len(inside) if inside else None
+        assert cell.test_accuracy == pytest.approx(expected)
+
+
+def test_the_map_agrees_with_the_rule_by_percentiles(contents: Contents) -> None:
+    cell = next(c for c in contents.cells if (c.zeta_percentile, c.train_percentile) == (55, 35))
+    region = select(contents.candidates.table, "percentile", t1=55, t2=35).regions[0]
+    assert cell.count == region.count
+    assert cell.test_accuracy == pytest.approx(region.test_accuracy)
+
+
+def test_the_filter_keeps_half_and_the_correlations_are_scipys(contents: Contents) -> None:
+    zeta, train, test = (
+        frame(contents)[name].to_numpy()
+        for name in ("susceptibility", "train_accuracy", "test_accuracy")
+    )
+    assert contents.filter is not None
+    kept = contents.filter.kept
+    assert kept.tolist() == (zeta <= np.median(zeta)).tolist()
+    assert contents.checkpoints.columns["kept"] == kept.tolist()
+    after = stats.pearsonr(train[kept], test[kept]).statistic
+    assert contents.agreement.filtered_pearson.value == pytest.approx(after)
+    before = stats.kendalltau(train, test).statistic
+    assert contents.agreement.train_test_kendall.value == pytest.approx(before)
+
+
+def test_runs_end_as_recorded_and_differ_in_what_differs(contents: Contents) -> None:
+    assert [row.name for row in contents.runs.rows] == [f"run-{i}" for i in range(6)]
+    last = frame(contents).filter(run="run-2").row(-1, named=True)
+    row = contents.runs.rows[2]
+    assert row.susceptibility == last["susceptibility"]
+    assert row.noisy_accuracy == last["noisy_accuracy"]
+    assert row.best_test_accuracy == frame(contents).filter(run="run-2")["test_accuracy"].max()
+    assert contents.runs.varying == ("optimizer.lr",)
+    assert row.settings == (f"{0.1 / 3:g}",)
+    assert contents.runs.shared == {"epochs": "12", "optimizer.name": "sgd"}
+
+
+def test_a_run_without_a_spec_shows_what_run_json_describes(tmp_path: Path) -> None:
+    found = contents_of(write_store(tmp_path)).runs
+    assert found.varying == ("seed", "optimizer.settings.lr")
+    assert found.shared == {"num_classes": "10", "optimizer.class": "torch.optim.sgd.SGD"}
+
+
+def test_a_damaged_spec_is_no_reason_to_show_nothing(tmp_path: Path) -> None:
+    write_store(tmp_path, with_specs=True)
+    (tmp_path / "0" / "workload.json").write_text("{half")
+    (tmp_path / "1" / "workload.json").write_text("[]")
+    assert len(contents_of(tmp_path).runs.rows) == 6
+
+
+def test_provenance_tells_versions_seeds_noise_dates_and_commands(contents: Contents) -> None:
+    facts = {fact.name: fact.values for fact in contents.provenance}
+    assert facts["Versions"] == ("rote 0.1.0 · torch 2.13.0",)
+    assert facts["Seeds"] == ("0 (3 runs)", "1 (3 runs)")
+    assert facts["Label noise"] == ("symmetric-inclusive, rate 0.5, 44.7% of the labels are wrong",)
+    assert facts["Runs started"] == ("2026-02-03T04:05:00+00:00 to 2026-02-03T04:05:05+00:00",)
+    assert facts["Runs started by"] == ("python 'train it.py' --run 7",)
+    assert facts["Unfinished runs"] == ("run-1",)
+    assert facts["Page made by"] == ("rote.report, from Python",)
+
+
+def test_a_run_without_readings_is_named(tmp_path: Path) -> None:
+    write_store(tmp_path)
+    (tmp_path / "empty").mkdir()
+    description = {"schema": 1, **describe("never-probed", 1)}
+    (tmp_path / "empty" / "run.json").write_text(json.dumps(description))
+    assert contents_of(tmp_path).runs.empty == ("never-probed",)
+
+
+def test_a_table_without_files_will_do() -> None:
+    rows = {
+        "run": ["a"] * 3,
+        "step": [1, 2, 3],
+        "row": [0, 1, 2],
+        "susceptibility": [0.1, 0.2, 0.3],
+    }
+    found = contents_of(RunTable(pl.DataFrame(rows), descriptions={}))
+    assert found.verdict.selection.pick.run == "a"
+    assert [row.name for row in found.runs.rows] == ["a"]

@@ -1,0 +1,107 @@
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import altair as alt
+import pytest
+
+import rote
+from rote.errors import InputError
+from rote.reporting.contents import contents_of
+from rote.reporting.figures import FIGURES, save_figures
+from rote.reporting.page import page_charts
+from tests.reporting.stores import EVIL_METRIC, EVIL_NAMES, TRUTH, write_store
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    metrics = (*TRUTH, EVIL_METRIC)
+    return write_store(tmp_path_factory.mktemp("runs"), runs=3, names=EVIL_NAMES, metrics=metrics)
+
+
+def test_every_figure_is_written_as_svg_and_png(store: Path, tmp_path: Path) -> None:
+    saved = save_figures(contents_of(store), tmp_path / "figures")
+    assert saved.missing == {}
+    assert {path.name for path in saved.files} == {
+        f"{name}.{kind}" for name in FIGURES for kind in ("svg", "png")
+    }
+    assert sorted((tmp_path / "figures").iterdir()) == sorted(saved.files)
+    for path in saved.files:
+        if path.suffix == ".png":
+            assert path.read_bytes().startswith(b"\x89PNG")
+        else:
+            root = ElementTree.parse(path).getroot()
+            assert root.tag.endswith("svg")
+            assert not list(root.iter("{http://www.w3.org/2000/svg}script"))
+
+
+def test_what_cannot_be_drawn_is_named_with_its_reason(tmp_path: Path) -> None:
+    store = write_store(tmp_path / "runs", metrics=["train_accuracy"])
+    saved = save_figures(contents_of(store), tmp_path / "figures")
+    assert list(saved.missing) == ["filter"]
+    assert "training and test accuracy, got none" in saved.missing["filter"]
+    assert not (tmp_path / "figures" / "filter.svg").exists()
+
+
+@pytest.mark.parametrize("name", rote.plot.__all__)
+def test_plots_are_charts_of_altair_with_their_data(store: Path, name: str) -> None:
+    chart = getattr(rote.plot, name)(store)
+    assert isinstance(chart, alt.LayerChart | alt.VConcatChart | alt.HConcatChart)
+    spec = chart.to_dict()
+    rows = spec["datasets"]["checkpoints"]  # once, whatever many layers draw them
+    assert len(rows) == 36
+    assert rows[0]["run"] in EVIL_NAMES
+
+
+def marks(spec: Any) -> list[Any]:
+    """The marks and encodings of a chart, whatever it is made of."""
+    if isinstance(spec, dict):
+        if "mark" in spec:
+            return [(spec["mark"], spec.get("encoding"))]
+        return [mark for value in spec.values() for mark in marks(value)]
+    return [mark for value in spec for mark in marks(value)] if isinstance(spec, list) else []
+
+
+def test_the_page_draws_the_same_charts(store: Path) -> None:
+    page = page_charts(contents_of(store))
+    assert set(page) == {"regions", "zeta", "noisy", "before", "after", "sensitivity"}
+    for name, parts in {
+        "regions": ["regions"],
+        "tracking": ["zeta", "noisy"],
+        "filter": ["before", "after"],
+        "sensitivity": ["sensitivity"],
+    }.items():
+        drawn = sum(len(page[part]["marks"]) for part in parts)
+        assert drawn >= len(marks(getattr(rote.plot, name)(store).to_dict())) - 2 * len(parts)
+
+
+def test_sliders_in_a_notebook_start_at_the_thresholds(store: Path) -> None:
+    parameters = {
+        p["name"]: p for p in rote.plot.regions(store, rule="regions").to_dict()["params"]
+    }
+    thresholds = rote.select(store).thresholds
+    assert parameters["zeta_threshold"]["value"] == thresholds["susceptibility"]
+    assert parameters["train_threshold"]["value"] == thresholds["train_accuracy"]
+    assert parameters["zeta_threshold"]["bind"]["input"] == "range"
+
+
+def test_a_plot_that_cannot_be_drawn_says_why(tmp_path: Path) -> None:
+    store = write_store(tmp_path, metrics=[])
+    with pytest.raises(InputError, match="ζ and training accuracy, got none"):
+        rote.plot.regions(store)
+    with pytest.raises(InputError, match="ζ and training accuracy, got none"):
+        rote.plot.sensitivity(store)
+    with pytest.raises(InputError, match="ζ, training and test accuracy, got none"):
+        rote.plot.filter(store)
+    assert len(rote.plot.tracking(store).to_dict()["vconcat"]) == 1
+
+
+def test_no_torch_is_needed(store: Path, tmp_path: Path) -> None:
+    script = (
+        "import sys, rote; rote.report(sys.argv[1], sys.argv[2]); assert 'torch' not in sys.modules"
+    )
+    command = [sys.executable, "-c", script, str(store), str(tmp_path / "page.html")]
+    subprocess.run(command, check=True)
+    assert (tmp_path / "page.html").stat().st_size > 300_000

@@ -1,0 +1,127 @@
+"""The runs on the page, in a real browser: chosen, pointed at, sorted, searched, only text."""
+
+from collections.abc import Callable
+from typing import Any
+
+from rote.reporting.palette import LIGHT
+from tests.reporting.conftest import Open, Page, Visit
+from tests.reporting.stores import EVIL_METRIC, EVIL_NAMES, SCRIPT, TRUTH
+
+
+def chosen_in_charts(visit: Visit) -> dict[str, int]:
+    """How many points of each scatter are not faded."""
+    return {
+        name: visit.page.eval_on_selector_all(
+            f"#chart-{name} .mark-symbol",
+            "marks => [...marks[0].children]"
+            ".filter(point => Number(point.getAttribute('opacity')) > 0.5).length",
+        )
+        for name in ("regions", "before")
+    }
+
+
+def test_a_run_that_is_chosen_is_seen_in_every_chart(page: Page, visit: Open) -> None:
+    opened = visit(page("usual"))
+    assert chosen_in_charts(opened) == {"regions": 72, "before": 72}
+    opened.page.select_option("#chosen-run", label="run-3")
+    assert chosen_in_charts(opened) == {"regions": 12, "before": 12}
+    for name in ("zeta", "noisy"):
+        colours = opened.page.eval_on_selector_all(
+            f"#chart-{name} .mark-line path", "paths => paths.map(p => p.getAttribute('stroke'))"
+        )
+        assert colours.count(LIGHT["highlight"]) == 1
+    assert opened.page.eval_on_selector_all(
+        "tr.chosen th", "cells => cells.map(c => c.textContent)"
+    ) == ["run-3"]
+    opened.page.keyboard.press("Escape")
+    assert chosen_in_charts(opened) == {"regions": 72, "before": 72}
+    assert opened.page.query_selector("tr.chosen") is None
+
+
+def test_a_click_on_a_point_or_a_name_chooses_its_run(page: Page, visit: Open) -> None:
+    opened = visit(page("usual"))
+    opened.page.locator("#chart-regions .mark-symbol").first.locator("path").nth(30).click(
+        force=True
+    )
+    opened.page.wait_for_selector("tr.chosen", state="attached")
+    name = opened.text("tr.chosen th")
+    assert chosen_in_charts(opened)["before"] == 12
+    assert opened.page.eval_on_selector("#chosen-run", "s => s.selectedOptions[0].text") == name
+    other = "run-5" if name != "run-5" else "run-4"
+    opened.page.click(f"#runs-table button.run:text-is('{other}')")
+    assert opened.text("tr.chosen th") == other
+    assert chosen_in_charts(opened) == {"regions": 12, "before": 12}
+
+
+def test_pointing_at_a_checkpoint_shows_its_run_step_and_every_metric(
+    page: Page, visit: Open
+) -> None:
+    opened = visit(page("evil"))
+    opened.page.locator("#chart-regions .mark-symbol").first.locator("path").first.hover(force=True)
+    opened.page.wait_for_selector("#hint:not([hidden])")
+    hint = opened.page.eval_on_selector_all(
+        "#hint tr", "rows => rows.map(r => [r.cells[0].textContent, r.cells[1].textContent])"
+    )
+    shown = dict(hint)
+    assert shown["run"] in EVIL_NAMES
+    assert {"step", "susceptibility", *TRUTH, EVIL_METRIC, "<b>bold</b>"} <= shown.keys()
+    assert opened.page.query_selector("#hint b") is None
+
+
+def column(visit: Visit, index: int) -> list[str]:
+    found = visit.page.eval_on_selector_all(
+        "#runs-table tbody tr:not([hidden])",
+        "(rows, index) => rows.map(row => row.cells[index].dataset.value)",
+        index,
+    )
+    return [str(value) for value in found]
+
+
+def test_the_table_sorts_by_numbers_and_by_names(page: Page, visit: Open) -> None:
+    opened = visit(page("usual"))
+    heads = opened.page.eval_on_selector_all(
+        "#runs-table thead th", "heads => heads.map(h => h.textContent.trim())"
+    )
+    for title in ("Run", "ζ", "Train", "optimizer.lr"):
+        index = heads.index(title)
+        opened.page.click(f"#runs-table thead th:nth-child({index + 1}) button")
+        opened.page.click(f"#runs-table thead th:nth-child({index + 1}) button")
+        first = column(opened, index)
+        key: Callable[[str], Any] = str if title == "Run" else float
+        is_down = (
+            opened.page.get_attribute(f"#runs-table thead th:nth-child({index + 1})", "aria-sort")
+            == "descending"
+        )
+        assert first == sorted(first, key=key, reverse=is_down)
+        opened.page.click(f"#runs-table thead th:nth-child({index + 1}) button")
+        assert column(opened, index) == first[::-1]
+        assert len(set(first)) == 6
+
+
+def test_the_table_is_searched_by_name_and_by_setting(page: Page, visit: Open) -> None:
+    opened = visit(page("usual"))
+    opened.page.fill("#search", "RUN-4")
+    assert column(opened, 0) == ["run-4"]
+    assert opened.text("#found") == "1 of 6 runs"
+    opened.page.fill("#search", "0.05 run")
+    assert column(opened, 0) == ["run-1"]
+    opened.page.fill("#search", "nothing like it")
+    assert column(opened, 0) == []
+    opened.page.fill("#search", "")
+    assert opened.text("#found") == "6 of 6 runs"
+
+
+def test_names_stay_text(page: Page, visit: Open) -> None:
+    opened = visit(page("evil"))
+    names = opened.page.eval_on_selector_all(
+        "#runs-table tbody th", "cells => cells.map(c => c.textContent)"
+    )
+    assert sorted(names) == sorted(EVIL_NAMES)
+    assert opened.page.query_selector("img") is None
+    assert opened.page.eval_on_selector_all("script", "scripts => scripts.length") == 3
+    assert opened.page.query_selector(f"option:text-is({SCRIPT!r})") is not None
+    opened.page.select_option("#chosen-run", label=EVIL_NAMES[1])
+    assert chosen_in_charts(opened) == {"regions": 12, "before": 12}
+    text = page("evil").read_text(encoding="utf-8")
+    assert "<script>alert" not in text
+    assert "<img" not in text

@@ -1,0 +1,189 @@
+"""The thresholds of the page, in a real browser: they count as Python counts."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from rote.reporting.contents import contents_of
+from rote.selection import RegionSummary, select
+from rote.selection.candidates import Candidates, candidates_of
+from rote.selection.regions import regions_of, summarise
+from rote.store.table import read_table
+from tests.reporting.conftest import Open, Page, Visit
+
+
+def checkpoints(path: Path) -> Candidates:
+    return candidates_of(read_table(path.with_suffix("")), "susceptibility")
+
+
+def shown_regions(visit: Visit) -> list[list[str]]:
+    rows = visit.page.query_selector_all("#region-table tbody tr")
+    return [[cell.text_content() for cell in row.query_selector_all("td")] for row in rows]
+
+
+def as_shown(regions: tuple[RegionSummary, ...]) -> list[list[str]]:
+    def percent(value: float | None) -> str:
+        return "–" if value is None else f"{value:.1%}"
+
+    return [
+        [
+            f"{region.count:,}",
+            percent(region.train_accuracy),
+            "–" if region.susceptibility is None else f"{region.susceptibility:.4g}",
+            percent(region.test_accuracy),
+        ]
+        for region in regions
+    ]
+
+
+def number(text: str) -> float:
+    return float("nan") if text == "–" else float(text.strip("%").replace("−", "-"))
+
+
+def move(visit: Visit, slider: str, share: float) -> float:
+    """Put a slider somewhere; the threshold that this is."""
+    step = visit.page.eval_on_selector(
+        f"#{slider}-slider",
+        """(slider, share) => {
+            const [low, high, step] = [slider.min, slider.max, slider.step].map(Number);
+            slider.value = low + Math.round((share * (high - low)) / step) * step;
+            slider.dispatchEvent(new Event("input", { bubbles: true }));
+            return Number(slider.value);
+        }""",
+        share,
+    )
+    return float(step)
+
+
+@pytest.mark.parametrize("shares", [(0.1, 0.2), (0.35, 0.4), (0.5, 0.8), (1.0, 0.0), (0.0, 1.0)])
+def test_sliders_count_as_python_counts(
+    page: Page, visit: Open, shares: tuple[float, float]
+) -> None:
+    opened, candidates = visit(page("usual")), checkpoints(page("usual"))
+    contents = contents_of(page("usual").with_suffix(""))
+    thresholds = {
+        "susceptibility": move(opened, "zeta", shares[0]) / contents.zeta_axis.unit,
+        "train_accuracy": move(opened, "train", shares[1]) / contents.train_axis.unit,
+    }
+    expected = summarise(candidates, regions_of(candidates, thresholds))
+    shown = shown_regions(opened)
+    assert [row[0] for row in shown] == [str(region.count) for region in expected]
+    for row, other in zip(shown, as_shown(expected), strict=True):
+        assert number(row[1]) == pytest.approx(number(other[1]), abs=0.1001, nan_ok=True)
+        assert number(row[2]) == pytest.approx(number(other[2]), rel=2e-3, nan_ok=True)
+        assert number(row[3]) == pytest.approx(number(other[3]), abs=0.1001, nan_ok=True)
+    assert opened.text("#zeta-value") == f"{thresholds['susceptibility']:.4g}".replace("-", "−")
+
+
+def test_checkpoints_that_lie_on_a_threshold_are_on_the_side_where_python_puts_them(
+    page: Page, visit: Open
+) -> None:
+    opened, candidates = visit(page("coarse")), checkpoints(page("coarse"))
+    contents = contents_of(page("coarse").with_suffix(""))
+    ends = contents.zeta_axis, contents.train_axis
+    values = candidates.susceptibility, candidates.train_accuracy
+    for index in range(0, len(candidates), 9):
+        shares = []
+        for axis, known in zip(ends, values, strict=True):
+            at = round(known[index] * axis.unit)
+            assert at % axis.step == 0  # the slider can stop there
+            shares.append((at - axis.first_stop) / (axis.last_stop - axis.first_stop))
+        thresholds = {
+            "susceptibility": move(opened, "zeta", shares[0]) / contents.zeta_axis.unit,
+            "train_accuracy": move(opened, "train", shares[1]) / contents.train_axis.unit,
+        }
+        assert thresholds["susceptibility"] == candidates.susceptibility[index]
+        assert thresholds["train_accuracy"] == candidates.train_accuracy[index]
+        expected = summarise(candidates, regions_of(candidates, thresholds))
+        assert [row[0] for row in shown_regions(opened)] == [str(r.count) for r in expected]
+
+
+def test_the_lines_move_with_the_sliders(page: Page, visit: Open) -> None:
+    opened = visit(page("usual"))
+    places = []
+    for share in (0.25, 0.75):
+        move(opened, "zeta", share)
+        places.append(
+            opened.page.eval_on_selector_all(
+                "#chart-regions .mark-rule.role-mark line",
+                "lines => lines.map(line => line.getAttribute('transform'))",
+            )
+        )
+    assert places[0][0] != places[1][0]  # the upright one
+    assert places[0][1] == places[1][1]  # the other
+
+
+def test_the_thresholds_of_a_rule_give_exactly_its_regions(page: Page, visit: Open) -> None:
+    opened = visit(page("usual"))
+    store = page("usual").with_suffix("")
+    assert shown_regions(opened) == as_shown(select(store, "staged").regions)
+    opened.page.click("[data-preset=regions]")
+    assert shown_regions(opened) == as_shown(select(store, "regions").regions)
+    assert opened.page.get_attribute("[data-preset=regions]", "aria-pressed") == "true"
+    assert opened.page.get_attribute("[data-preset=staged]", "aria-pressed") == "false"
+
+
+def test_regions_colour_points_where_there_is_no_truth(page: Page, visit: Open) -> None:
+    opened = visit(page("untold"))
+    colours = (
+        "marks => [...new Set([...marks[0].children].map(point => point.getAttribute('fill')))]"
+    )
+    found = opened.page.eval_on_selector_all("#chart-regions .mark-symbol", colours)
+    assert len(found) > 1
+    move(opened, "zeta", 1.0)
+    move(opened, "train", 0.0)  # everything is in Region 1
+    assert len(opened.page.eval_on_selector_all("#chart-regions .mark-symbol", colours)) == 1
+
+
+def test_a_thinned_page_says_so_and_still_counts_everything(page: Page, visit: Open) -> None:
+    opened, candidates = visit(page("large")), checkpoints(page("large"))
+    assert re.search(r"charts draw [\d,]+ of 13,000 checkpoints", opened.text("#thinned"))
+    assert opened.page.get_attribute("#chart-regions", "data-drawn") == "canvas"
+    pixels = opened.page.eval_on_selector(
+        "#chart-regions canvas",
+        """canvas => new Set(new Uint32Array(canvas.getContext("2d")
+            .getImageData(0, 0, canvas.width, canvas.height).data.buffer)).size""",
+    )
+    assert pixels > 100  # colours of many points
+    contents = contents_of(page("large").with_suffix(""))
+    thresholds = {
+        "susceptibility": move(opened, "zeta", 0.3) / contents.zeta_axis.unit,
+        "train_accuracy": move(opened, "train", 0.6) / contents.train_axis.unit,
+    }
+    expected = summarise(candidates, regions_of(candidates, thresholds))
+    assert [row[0] for row in shown_regions(opened)] == [f"{r.count:,}" for r in expected]
+
+
+def test_everything_can_be_reached_and_used_from_the_keyboard(page: Page, visit: Open) -> None:
+    opened = visit(page("usual"))
+    reached = []
+    for _ in range(60):
+        opened.page.keyboard.press("Tab")
+        reached.append(
+            opened.page.evaluate(
+                "(({ id, dataset, className }) => id || dataset.preset || className)"
+                "(document.activeElement)"
+            )
+        )
+    for wanted in (
+        "chosen-run",
+        "theme",
+        "zeta-slider",
+        "train-slider",
+        "regions",
+        "run",
+        "scroll",
+    ):
+        assert wanted in reached
+    before = shown_regions(opened)
+    opened.page.focus("#zeta-slider")
+    for _ in range(60):
+        opened.page.keyboard.press("ArrowRight")
+    assert shown_regions(opened) != before
+    assert opened.page.get_attribute("#zeta-slider", "aria-valuetext") == opened.text("#zeta-value")
+    unlabelled = opened.page.eval_on_selector_all(
+        "input, select, button",
+        "all => all.filter(e => !(e.labels?.length || e.textContent.trim() || e.ariaLabel)).length",
+    )
+    assert unlabelled == 0
