@@ -31,8 +31,16 @@ class RunLockedError(RoteError, RuntimeError):
     """Another process, or another tracker, is writing this run."""
 
 
+class RankError(RoteError, RuntimeError):
+    """Another rank of the same training failed; on this one nothing was wrong."""
+
+
 class CorruptRunError(RoteError, ValueError):
     """A file of a run directory cannot be read."""
+
+
+class StoreError(RoteError, OSError):
+    """A directory of runs cannot be written: the disk is full, or it is not allowed."""
 
 
 class RoteWarning(UserWarning):
@@ -49,6 +57,10 @@ class ExplodingReadingWarning(RoteWarning):
 
 class DominatedMeanWarning(RoteWarning):
     """One reading makes up more than half of the mean."""
+
+
+class LoggerWarning(RoteWarning):
+    """A logger did not take a reading; training goes on without it."""
 
 
 class TornJournalWarning(RoteWarning):

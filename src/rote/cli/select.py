@@ -1,7 +1,6 @@
 """`rote select`: which checkpoint of which run to keep, and why."""
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,24 +10,38 @@ if TYPE_CHECKING:
 
 
 def select(
-    runs: Annotated[list[Path], typer.Argument(help="Run directories, or folders of them.")],
+    runs: Annotated[
+        list[str],
+        typer.Argument(
+            help="Run directories, folders of them, mlflow:EXPERIMENT[@uri], tensorboard:LOGDIR, "
+            "csv:FILE, wandb-offline:DIR."
+        ),
+    ],
     rule: Annotated[
         str, typer.Option(help="The rule; `rote select --rule help` lists them.")
     ] = "regions",
     column: Annotated[
         str, typer.Option(help="Which ζ: susceptibility, or _relative, _plain, _plain_relative.")
     ] = "susceptibility",
+    renamed: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--map", metavar="NAME=METRIC", help="Where a metric has another name; repeatable."
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Pick a checkpoint without a clean label, and say why."""
     from rote.selection import RULES
     from rote.selection import select as select_from
+    from rote.store.mapping import parse_mapping
 
     if rule == "help":
         for name, known in RULES.items():
             typer.echo(f"{name:32} {(known.__doc__ or '').splitlines()[0]}")
         return
-    selection = select_from(runs, rule=rule, column=column)
+    mapping = parse_mapping(renamed or ())
+    selection = select_from(runs, rule=rule, column=column, mapping=mapping)
     if as_json:
         typer.echo(json.dumps(selection.to_json(), indent=2, allow_nan=False))
     else:
@@ -56,6 +69,8 @@ def show(selection: "Selection") -> None:
     pick = selection.pick
     console.print(f"Keep step [bold]{pick.step}[/bold] of run ", end="")
     console.print(pick.run, style="bold", markup=False, highlight=False)
+    if pick.path is not None:
+        console.print(f"  in {pick.path}", markup=False, highlight=False, soft_wrap=True)
     for reason in selection.reasons:
         console.print(f"  {reason}", markup=False, highlight=False)
     for warning in selection.warnings:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,27 +29,35 @@ def select(
     rule: str | Rule = "regions",
     *,
     column: str = "susceptibility",
+    mapping: Mapping[str, str] | None = None,
     **options: Any,  # noqa: ANN401
 ) -> Selection:
     """Choose the checkpoint to keep.
 
     Args:
-        runs: a run directory, a directory of run directories, a list of either, or a table.
+        runs: a run directory, a directory of run directories, a source
+            (``mlflow:EXPERIMENT[@uri]``, ``tensorboard:LOGDIR``, ``csv:FILE``,
+            ``wandb-offline:DIR``), a list of any of these, or a table.
         rule: the name of a rule in ``RULES``, or a rule of your own.
         column: which ζ to go by: ``susceptibility`` (live step), ``susceptibility_plain`` (plain
             step), or either with ``_relative`` behind it (relative to the loss before the step).
+        mapping: where metrics have other names than rote's: from rote's name to theirs, such as
+            ``{"susceptibility": "my_metric"}``.
         options: of the rule, such as ``t1=40`` for ``percentile``.
 
     Returns:
         The pick, with the regions, the thresholds, the reasons, and what makes it doubtful.
 
     Raises:
-        InputError: if there is no such rule, column, option or run, or no checkpoint has what the
-            rule needs.
+        InputError: if there is no such rule, column, option, run, source or metric, or no
+            checkpoint has what the rule needs.
+        MissingExtraError: if the package of a source is not installed.
         CorruptRunError: if a file is damaged.
     """
     judge = find_rule(rule, options)
-    table = runs if isinstance(runs, RunTable) else read_table(runs)
+    if mapping and isinstance(runs, RunTable):
+        raise InputError("Expected `mapping` to go with runs to read, got a table. Pass it there.")
+    table = runs if isinstance(runs, RunTable) else read_table(runs, mapping)
     everything = candidates_of(table, column)
     usable = usable_for(judge, everything)
     verdict = judge.judge(usable)

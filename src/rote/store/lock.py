@@ -37,3 +37,19 @@ class WriterLock:
         # A forked child holds the file open, too; only this ends the lock for all.
         fcntl.flock(self._file, fcntl.LOCK_UN)
         os.close(self._file)
+
+
+def is_locked(path: Path) -> bool:
+    """Whether a living process holds a lock file; asking leaves no name in it.
+
+    Args:
+        path: the lock file, which need not exist.
+    """
+    try:
+        with path.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False

@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
@@ -26,6 +26,9 @@ RUN_FILE = "run.json"
 JOURNAL_FILE = "journal.jsonl"
 PREDICTIONS_FILE = "predictions.bin"
 LOCK_FILE = "writer.lock"
+CLAIM_FILE = "claim.lock"
+FAILURE_FILE = "failure.json"
+FAILURE_DRAFT = "failure.draft"
 DRAFT_FILE = "run.draft"
 
 
@@ -59,13 +62,11 @@ class RunDirectory:
             RunLockedError: if another process starts the same run at this moment.
         """
         text = json.dumps({"schema": SCHEMA_VERSION, **description}, indent=2, allow_nan=False)
-        if path.exists() and not _is_new(path):
-            _refuse_used(path)
+        check_free(path)
         try:
             path.mkdir(parents=True, exist_ok=True)
             with _locked(path) as lock:
-                if not _is_new(path):
-                    _refuse_used(path)  # somebody was faster
+                check_free(path)  # somebody was faster
                 _write_atomically(path / RUN_FILE, text + "\n")
                 return cls(path, lock)
         except RunExistsError:
@@ -185,17 +186,20 @@ def _reading(line: dict[str, Any], journal: Path) -> Reading:
         raise CorruptRunError(f"Expected {journal} to hold readings, got: {error}") from error
 
 
-def _is_new(path: Path) -> bool:
-    """Whether a directory holds nothing but what a kill right at the start leaves behind."""
-    leftovers = {LOCK_FILE, DRAFT_FILE}
-    return path.is_dir() and all(entry.name in leftovers for entry in path.iterdir())
+def check_free(path: Path) -> None:
+    """Let only a directory pass that is new, or holds what a run leaves that never began.
 
-
-def _refuse_used(path: Path) -> NoReturn:
-    raise RunExistsError(
-        f"Expected `save_to` to be a new directory, got {path}, which is in use. "
-        "Choose another, or pass resume=True to go on with the run in it."
-    )
+    Raises:
+        RunExistsError: if there is anything else.
+    """
+    leftovers = {LOCK_FILE, CLAIM_FILE, DRAFT_FILE, FAILURE_FILE, FAILURE_DRAFT}
+    if path.exists() and not (
+        path.is_dir() and all(entry.name in leftovers for entry in path.iterdir())
+    ):
+        raise RunExistsError(
+            f"Expected `save_to` to be a new directory, got {path}, which is in use. "
+            "Choose another, or pass resume=True to go on with the run in it."
+        )
 
 
 @contextmanager

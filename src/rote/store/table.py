@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-import os
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rote.errors import InputError
-from rote.store.journal_frame import read_journals
+from rote.store.address import Address, parse_address
+from rote.store.mapping import apply_mapping, check_mapping
 from rote.store.predictions import smallest_type
-from rote.store.run_directory import JOURNAL_FILE, PREDICTIONS_FILE, RUN_FILE, read_description
+from rote.store.run_directory import PREDICTIONS_FILE
+from rote.store.sources import SOURCES, SourceRuns, read_directories, unique_names
 
 if TYPE_CHECKING:
     import polars as pl
@@ -29,8 +29,8 @@ class RunTable:
         frame: one row per reading that counts: ``run`` (a name), ``row`` (which reading of its run
             it is, from 0), the values of the reading, and every metric under its name. A value
             that is missing, or was not finite, is null.
-        descriptions: what was run (``run.json``), by the name of the run.
-        paths: where it lies, by the name of the run.
+        descriptions: what was run (``run.json``, or what a logger knows), by the name of the run.
+        paths: its directory, if it has one, by the name of the run.
     """
 
     frame: pl.DataFrame
@@ -53,71 +53,80 @@ class RunTable:
         return np.memmap(file, dtype, "r", shape=(count, *shape)) if count else None
 
 
-def read_table(runs: Path | str | Sequence[Path | str]) -> RunTable:
+def read_table(
+    runs: Path | str | Sequence[Path | str], mapping: Mapping[str, str] | None = None
+) -> RunTable:
     """Read many runs at once, finished or not; what counts is what ``read_run`` would count.
 
     Args:
-        runs: a run directory, a directory with run directories anywhere below it, or a list of
-            either.
+        runs: a run directory, a directory with run directories anywhere below it, a source
+            (``mlflow:EXPERIMENT[@uri]``, ``tensorboard:LOGDIR``, ``csv:FILE``,
+            ``wandb-offline:DIR``), or a list of any of these.
+        mapping: where metrics have other names than rote's: from rote's name to theirs, such as
+            ``{"susceptibility": "my_metric"}``.
 
     Returns:
         The table, ordered by the name of the run. Two runs of the same name are told apart by as
         much of their path as it takes.
 
     Raises:
-        InputError: if there is no run.
+        InputError: if there is no run, no such source, or no such metric.
         CorruptRunError: if a file is damaged.
+        MissingExtraError: if the package of a source is not installed.
 
     Example:
         >>> read_table("nowhere")
         Traceback (most recent call last):
         rote.errors.InputError: Expected `runs` to be a directory with runs, got nowhere, ...
     """
-    roots = [runs] if isinstance(runs, str | Path) else list(runs)
-    found = {path: read_description(path) for path in _find_runs(map(Path, roots))}
-    named = _unique_names(
-        {path: str(entry.get("name", path.name)) for path, entry in found.items()}
-    )
-    paths = {named[path]: path for path in sorted(found, key=named.__getitem__)}
+    mapping = {} if mapping is None else mapping
+    check_mapping(mapping)
+    paths, addresses = _places([runs] if isinstance(runs, str | Path) else runs)
+    if {"run", "step"} & mapping.keys() and all(place.kind != "csv" for place in addresses):
+        raise InputError("Expected `mapping` to rename run or step in csv: files, got none.")
+    parts = [read_directories(paths)] if paths or not addresses else []
+    parts += [SOURCES[address.kind](address, mapping) for address in addresses]
+    frames = apply_mapping([part.frame for part in parts], mapping)
+    return _joined([SourceRuns(p.runs, f) for p, f in zip(parts, frames, strict=True)])
+
+
+def _places(entries: Iterable[Path | str]) -> tuple[list[Path], list[Address]]:
+    paths: list[Path] = []
+    addresses: dict[Address, None] = {}
+    for entry in entries:
+        address = parse_address(entry, "runs") if isinstance(entry, str) else None
+        if address is None:
+            paths.append(Path(entry))
+        elif address.kind in SOURCES:
+            addresses[address] = None
+        else:
+            raise InputError(
+                f"Expected `runs` to be a path or one of {', '.join(f'{s}:' for s in SOURCES)} got "
+                f"{str(address)!r}, which can only be written. Export it as CSV, or read what W&B "
+                "wrote offline."
+            )
+    return paths, list(addresses)
+
+
+def _joined(parts: Sequence[SourceRuns]) -> RunTable:
     import polars as pl
 
-    frame = read_journals([path / JOURNAL_FILE for path in paths.values()])
-    names = pl.Series("run", list(paths), dtype=pl.String)
+    found = [run for part in parts for run in part.runs]
+    unique = unique_names({run.place: run.name for run in found})
+    names = pl.Series("run", [unique[run.place] for run in found], dtype=pl.String)
+    starts = [sum(len(part.runs) for part in parts[:i]) for i in range(len(parts))]
+    frames = [
+        part.frame.with_columns(names.slice(start).gather(part.frame["run"]))
+        for part, start in zip(parts, starts, strict=True)
+    ]
+    frame = frames[0]
+    if not names.is_sorted():
+        frame = pl.concat(frames, how="diagonal").sort("run", maintain_order=True)
+    elif len(frames) > 1:
+        frame = pl.concat(frames, how="diagonal")
+    in_order = sorted(found, key=lambda run: unique[run.place])
     return RunTable(
-        frame=frame.with_columns(names.gather(frame["run"])),
-        descriptions={name: found[path] for name, path in paths.items()},
-        paths=paths,
+        frame=frame,
+        descriptions={unique[run.place]: run.description for run in in_order},
+        paths={unique[run.place]: run.directory for run in in_order if run.directory is not None},
     )
-
-
-def _find_runs(roots: Iterable[Path]) -> list[Path]:
-    found: dict[str, Path] = {}
-    for root in roots:
-        real = os.path.realpath(root)
-        runs = {real + path[len(str(root)) :]: Path(path) for path in _walk(root)}
-        if not runs:
-            raise InputError(
-                f"Expected `runs` to be a directory with runs, got {root}, which has no {RUN_FILE} "
-                "in or below it. Check the path."
-            )
-        found = runs | found
-    return list(found.values())
-
-
-def _walk(root: Path) -> Iterator[str]:
-    for directory, below, files in os.walk(root):
-        if RUN_FILE in files:
-            below.clear()  # a run has no runs inside it, but may have many checkpoints
-            yield directory
-
-
-def _unique_names(names: Mapping[Path, str]) -> dict[Path, str]:
-    """The names, with the end of the path behind those that several runs have."""
-    unique = dict(names)
-    longest = max((len(path.parts) for path in names), default=0)
-    for length in range(1, longest + 1):
-        counts = Counter(unique.values())
-        for path, name in unique.items():
-            if counts[name] > 1:
-                unique[path] = f"{names[path]} ({Path(*path.parts[-length:])})"
-    return unique

@@ -1,0 +1,1 @@
+"""How a run looks in each logger: what its sink writes and its source reads."""

@@ -1,0 +1,136 @@
+"""From what ``save_to`` says to open sinks."""
+
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from functools import partial
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from rote.errors import InputError
+from rote.records import Reading
+from rote.store.address import Address, parse_address
+from rote.store.run_directory import check_free
+from rote.store.sinks.callable_sink import open_callable
+from rote.store.sinks.directory_sink import open_directory
+from rote.store.sinks.mlflow_sink import open_mlflow
+from rote.store.sinks.patient import PatientSink
+from rote.store.sinks.randomness import own_randomness
+from rote.store.sinks.several import Sinks
+from rote.store.sinks.sink import Opened
+from rote.store.sinks.tensorboard_sink import open_tensorboard
+from rote.store.sinks.wandb_sink import open_wandb
+
+LOGGERS: dict[str, Callable[..., Opened]] = {
+    "mlflow": open_mlflow,
+    "tensorboard": open_tensorboard,
+    "wandb": open_wandb,
+}
+"""How to open each logger: called with address, description and ``resume=``."""
+
+OneTarget = str | PathLike[str] | Callable[[Reading], object]
+SaveTo = OneTarget | Iterable[OneTarget] | None
+Target = Path | Address | Callable[[Reading], object]
+
+
+def targets_of(save_to: SaveTo) -> tuple[Target, ...]:
+    """What ``save_to`` means.
+
+    Raises:
+        InputError: if it is nothing to write to.
+    """
+    if save_to is None:
+        return ()
+    if isinstance(save_to, str | PathLike) or callable(save_to):
+        return (_target(save_to),)
+    try:
+        return tuple(_target(entry) for entry in save_to)
+    except TypeError:
+        raise _refusal(save_to) from None
+
+
+def name_of(targets: Iterable[Target]) -> str | None:
+    """The name of a run that was given none: that of its directory, if it has one."""
+    return next((target.name for target in targets if isinstance(target, Path)), None)
+
+
+def open_sinks(targets: Iterable[Target], description: Mapping[str, Any], *, resume: bool) -> Sinks:
+    """Open all, or none.
+
+    Args:
+        targets: from ``targets_of``.
+        description: what is run; its name may be None if no target is a directory.
+        resume: go on with the run that is there.
+
+    Raises:
+        InputError: if one cannot be written, or has no run to go on with.
+        MissingExtraError: if a logger's package is not installed.
+        RunExistsError: if one is in use.
+        RunLockedError: if another process is writing one.
+        CorruptRunError: if the run to go on with is damaged.
+    """
+    functions, directories, loggers = _sorted_by_kind(targets)
+    if not resume:
+        for path in directories:
+            check_free(path)
+    opened: list[Opened] = []
+    # A logger that cannot be reached must not leave a new directory behind.
+    openings = [partial(LOGGERS[entry.kind], entry) for entry in loggers]
+    openings += [partial(open_directory, entry) for entry in directories]
+    try:
+        for opening in openings:
+            with own_randomness():
+                opened.append(opening(description, resume=resume))
+    except BaseException:
+        for entry in opened:
+            with suppress(OSError):
+                entry.sink.close()
+        raise
+    patient, strict = opened[: len(loggers)], opened[len(loggers) :]
+    told = [open_callable(function) for function in functions]
+    return Sinks([*told, *strict, *map(_patient, patient)], [*strict, *patient])
+
+
+def _target(entry: object) -> Target:
+    if isinstance(entry, str):
+        address = parse_address(entry, "save_to")
+        if address is None:
+            return Path(entry).expanduser()
+        if address.kind not in LOGGERS:
+            raise InputError(
+                f"Expected `save_to` to be a path, a function, or one of "
+                f"{', '.join(f'{name}:' for name in LOGGERS)} got {entry!r}, which can only be "
+                "read."
+            )
+        return address
+    if isinstance(entry, PathLike):
+        return Path(entry).expanduser()
+    if callable(entry):
+        return entry
+    raise _refusal(entry)
+
+
+def _refusal(value: object) -> InputError:
+    return InputError(
+        f"Expected `save_to` to be a path, a logger such as 'mlflow:EXPERIMENT', a function that "
+        f"takes a reading, or a list of them, got {value!r}."
+    )
+
+
+def _sorted_by_kind(
+    targets: Iterable[Target],
+) -> tuple[list[Callable[[Reading], object]], list[Path], list[Address]]:
+    functions, directories, loggers = [], [], []
+    for target in targets:
+        if isinstance(target, Path):
+            directories.append(target)
+        elif isinstance(target, Address):
+            loggers.append(target)
+        else:
+            functions.append(target)
+    return functions, directories, loggers
+
+
+def _patient(opened: Opened) -> Opened:
+    sink = PatientSink(opened.sink, opened.place)
+    return Opened(sink, opened.place, opened.description, opened.held)

@@ -1,0 +1,188 @@
+"""What is logged is read back as from rote's own store: same numbers, same pick, same warnings."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from polars.testing import assert_frame_equal
+
+import rote
+from rote.records import Reading
+from rote.store import Sinks, open_sinks, targets_of
+from rote.store.table import read_table
+from tests.loggers import (
+    DESCRIPTION,
+    keep_wandb_here,
+    log,
+    new_mlflow_store,
+    readings,
+    wait_for_wandb,
+)
+
+pytest.importorskip("mlflow", reason="needs rote[mlflow]")
+pytest.importorskip("tensorboard", reason="needs rote[tensorboard]")
+pytest.importorskip("wandb", reason="needs rote[wandb]")
+
+RUNS = 3
+LOGGERS = ("mlflow", "tensorboard", "wandb-offline")
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Runs in rote's own store, and the same in every logger."""
+
+    own: Path
+    sources: dict[str, str]
+
+
+@pytest.fixture(scope="module")
+def sweep(tmp_path_factory: pytest.TempPathFactory) -> Sweep:
+    root = tmp_path_factory.mktemp("sweep")
+    uri = new_mlflow_store(root)
+    with pytest.MonkeyPatch.context() as patch:
+        keep_wandb_here(patch, root / "w")
+        (root / "w").mkdir()
+        for seed in range(RUNS):
+            targets = [f"mlflow:digits@{uri}", root / "own" / f"run{seed}", "wandb:digits"]
+            log([*targets, f"tensorboard:{root}/tb"], readings(seed), name=f"run {seed}")
+        wait_for_wandb(root / "w")
+    sources = {
+        "mlflow": f"mlflow:digits@{uri}",
+        "tensorboard": f"tensorboard:{root}/tb",
+        "wandb-offline": f"wandb-offline:{root}/w",
+    }
+    return Sweep(root / "own", sources)
+
+
+@pytest.mark.parametrize("logger", LOGGERS)
+def test_every_number_comes_back_bit_for_bit(sweep: Sweep, logger: str) -> None:
+    own, theirs = read_table(sweep.own), read_table(sweep.sources[logger])
+    assert len(own.frame) == RUNS * 12
+    assert_frame_equal(theirs.frame, own.frame, check_exact=True)
+    assert own.frame["flags"].list.len().sum() > 0
+    assert own.frame["loss_before"].null_count() == 1
+    for run, description in own.descriptions.items():
+        assert dict(theirs.descriptions[run]) | {"schema": 1} == description
+
+
+@pytest.mark.parametrize("logger", LOGGERS)
+@pytest.mark.parametrize(
+    ("rule", "column"),
+    [
+        ("regions", "susceptibility"),
+        ("staged", "susceptibility_relative"),
+        ("filter", "susceptibility_plain"),
+        ("noisy-validation", "susceptibility"),
+        ("oracle", "susceptibility"),
+    ],
+)
+def test_selection_is_the_same(sweep: Sweep, logger: str, rule: str, column: str) -> None:
+    own = rote.select(sweep.own, rule=rule, column=column)
+    theirs = rote.select(sweep.sources[logger], rule=rule, column=column)
+    assert theirs.to_json() == own.to_json()
+    assert (theirs.reasons, theirs.warnings) == (own.reasons, own.warnings)
+    assert_frame_equal(theirs.table, own.table, check_exact=True)
+
+
+def test_the_selection_above_warns_about_flags(sweep: Sweep) -> None:
+    warnings = rote.select(sweep.sources["mlflow"]).warnings
+    assert any("`dominated`" in warning for warning in warnings)
+
+
+def test_all_sources_in_one_call_have_runs_of_different_names(sweep: Sweep) -> None:
+    table = read_table([sweep.own, *sweep.sources.values()])
+    assert len(table.frame) == 4 * RUNS * 12
+    assert len(set(table.frame["run"])) == len(table.descriptions) == 4 * RUNS
+    assert table.frame["run"].is_sorted()
+    assert "run 0 (run0)" in table.descriptions
+
+
+def test_consensus_needs_predictions_which_loggers_do_not_keep(sweep: Sweep) -> None:
+    with pytest.raises(rote.InputError, match="at least 2 runs with predictions on the same pool"):
+        rote.select(sweep.sources["mlflow"], rule="consensus")
+
+
+def reopened(target: str, name: str) -> Sinks:
+    return open_sinks(targets_of(target), {**DESCRIPTION, "name": name}, resume=True)
+
+
+@pytest.mark.parametrize("logger", ["mlflow", "tensorboard"])
+def test_an_interrupted_run_that_went_on_reads_as_one_that_was_not(
+    tmp_path: Path, logger: str
+) -> None:
+    uri = new_mlflow_store(tmp_path)
+    target = {"mlflow": f"mlflow:e@{uri}", "tensorboard": f"tensorboard:{tmp_path}/tb"}[logger]
+    log(tmp_path / "own" / "run", readings(1), name="run")
+    wrong: list[Reading] = readings(5)  # taken before the kill, and to be taken again
+    log(target, [*readings(1)[:4], *wrong[4:9]], name="run")
+    sinks = reopened(target, "run")
+    assert [reading.step for reading in sinks.earlier] == list(range(1, 10))
+    sinks.go_on_from(readings(1)[:4])
+    for row, reading in enumerate(readings(1)[4:6], start=4):
+        sinks.append(reading, row)
+    sinks.close()
+    sinks = reopened(target, "run")
+    assert [reading.step for reading in sinks.earlier] == list(range(1, 7))
+    assert [r.flags for r in sinks.earlier] == [r.flags for r in readings(1)[:6]]
+    sinks.go_on_from(sinks.earlier)
+    for row, reading in enumerate(readings(1)[6:], start=6):
+        sinks.append(reading, row)
+    sinks.close()
+    own, theirs = read_table(tmp_path / "own"), read_table(target)
+    assert_frame_equal(theirs.frame, own.frame, check_exact=True)
+    assert rote.select(target).to_json() == rote.select(tmp_path / "own").to_json()
+
+
+def test_what_a_logger_missed_is_filled_in_when_the_run_goes_on(tmp_path: Path) -> None:
+    target = f"tensorboard:{tmp_path}/tb"
+    found = readings(0)
+    log(target, [*found[:3], *found[5:8]], name="run")  # two readings never arrived
+    sinks = reopened(target, "run")
+    sinks.go_on_from(found)
+    sinks.close()
+    log(tmp_path / "own", found, name="run")
+    assert_frame_equal(read_table(target).frame, read_table(tmp_path / "own").frame)
+
+
+def test_a_torn_event_file_ends_where_it_was_cut(tmp_path: Path) -> None:
+    log(f"tensorboard:{tmp_path}", readings(0))
+    (file,) = tmp_path.iterdir()
+    data = file.read_bytes()
+    file.write_bytes(data[:-7])
+    assert read_table(f"tensorboard:{tmp_path}").frame["step"].to_list() == list(range(1, 12))
+    middle = len(data) // 2
+    file.write_bytes(data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :])
+    with pytest.raises(rote.RoteError, match="to be a whole event file, got: .* checksum"):
+        read_table(f"tensorboard:{tmp_path}")
+
+
+def test_tensorboard_itself_shows_the_scalars_and_drops_the_void_ones(tmp_path: Path) -> None:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    log(f"tensorboard:{tmp_path}", readings(0)[:6])
+    sinks = open_sinks(targets_of(f"tensorboard:{tmp_path}"), DESCRIPTION, resume=True)
+    sinks.go_on_from(readings(0)[:2])
+    sinks.append(readings(3)[2], 2)
+    sinks.close()
+    shown = EventAccumulator(str(tmp_path))
+    shown.Reload()
+    points = shown.Scalars("susceptibility")
+    expected = [*readings(0)[:2], readings(3)[2]]
+    assert [point.step for point in points] == [1, 2, 3]
+    assert [point.value for point in points] == pytest.approx(
+        [reading.susceptibility for reading in expected], rel=1e-6
+    )
+
+
+def test_wandb_files_that_are_not_as_known_are_refused(tmp_path: Path, sweep: Sweep) -> None:
+    root = Path(sweep.sources["wandb-offline"].removeprefix("wandb-offline:"))
+    data = next(root.rglob("run-*.wandb")).read_bytes()
+    file = tmp_path / "run-x.wandb"
+    file.write_bytes(b"other" + data)
+    with pytest.raises(rote.RoteError, match="offline file of W&B as rote knows .* starts with"):
+        read_table(f"wandb-offline:{file}")
+    file.write_bytes(data[:200] + bytes([data[200] ^ 1]) + data[201:])
+    with pytest.raises(rote.RoteError, match=r"a checksum that does not fit .* csv:FILE"):
+        read_table(f"wandb-offline:{file}")
+    file.write_bytes(data[:-3])  # still being written
+    assert len(read_table(f"wandb-offline:{tmp_path}").frame) == 12

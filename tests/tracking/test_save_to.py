@@ -1,0 +1,177 @@
+"""Trackers that write to several places at once, and what happens when one fails."""
+
+import sqlite3
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from polars.testing import assert_frame_equal
+
+from rote.errors import InputError, LoggerWarning, RunExistsError
+from rote.extras import MissingExtraError
+from rote.records import Reading
+from rote.store import read_run
+from rote.store.table import read_table
+from tests.loggers import new_mlflow_store
+from tests.tracking.logged_run import Run
+
+
+def test_a_function_is_told_every_reading_and_can_refuse_it(tmp_path: Path) -> None:
+    told: list[Reading] = []
+
+    def tell(reading: Reading) -> None:
+        if len(told) == 2 and not told[-1].metrics.get("again"):
+            told[-1].metrics["again"] = 1.0  # type: ignore[index]
+            raise RuntimeError("the function's own trouble")
+        told.append(reading)
+
+    run = Run([tell, tmp_path / "run"])
+    run.epochs(1, 2)
+    with pytest.raises(RuntimeError, match="own trouble"):
+        run.tracker.probe()
+    assert len(run.tracker.readings) == 2
+    run.epochs(3, 3)
+    assert [reading.step for reading in told] == [1, 2, 3]
+    assert [reading.step for reading in read_run(tmp_path / "run").readings] == [1, 2, 3]
+    assert told[0] is run.tracker.readings[0]
+
+
+def test_a_directory_that_fails_leaves_no_reading_in_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = Run([tmp_path / "a", tmp_path / "b"], name="run")
+    run.epochs(1, 2)
+    second = run.tracker._run._members[1].sink
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(second, "append", full)
+        with pytest.raises(OSError, match="No space left"):
+            run.tracker.probe()
+    run.epochs(3, 4)
+    for name in ("a", "b"):
+        found = read_run(tmp_path / name).readings
+        assert [reading.drop for reading in found] == [r.drop for r in run.tracker.readings]
+
+
+def test_several_sinks_at_once_say_the_same(tmp_path: Path) -> None:
+    pytest.importorskip("tensorboard", reason="needs rote[tensorboard]")
+    pytest.importorskip("mlflow", reason="needs rote[mlflow]")
+    uri = new_mlflow_store(tmp_path)
+    targets = [tmp_path / "own" / "first", f"tensorboard:{tmp_path}/tb", f"mlflow:e@{uri}"]
+    run = Run(targets)
+    run.epochs(1, 4)
+    run.tracker.close()
+    own = read_table(tmp_path / "own")
+    assert list(own.descriptions) == ["first"]  # the directory's name is the run's, everywhere
+    for source in targets[1:]:
+        assert_frame_equal(read_table(source).frame, own.frame, check_exact=True)
+
+
+def test_a_logger_that_fails_does_not_stop_the_training(tmp_path: Path) -> None:
+    pytest.importorskip("mlflow", reason="needs rote[mlflow]")
+    uri = new_mlflow_store(tmp_path)
+
+    def alter(statement: str) -> None:
+        with sqlite3.connect(tmp_path / "mlflow.db") as connection:
+            connection.execute(statement)
+        connection.close()
+
+    run = Run([f"mlflow:e@{uri}", tmp_path / "own" / "run"], name="run")
+    run.epochs(1, 1)
+    alter("ALTER TABLE metrics RENAME TO hidden")
+    with pytest.warns(LoggerWarning, match="MLflow run run did not take a reading: .*no such"):
+        run.epochs(2, 2)
+    run.epochs(3, 3)  # warned once
+    alter("ALTER TABLE hidden RENAME TO metrics")
+    run.epochs(4, 4)
+    run.tracker.close()
+    own, theirs = read_table(tmp_path / "own"), read_table(f"mlflow:e@{uri}")
+    assert_frame_equal(theirs.frame, own.frame, check_exact=True)
+
+
+def test_what_a_logger_never_took_is_said_at_the_end(tmp_path: Path) -> None:
+    pytest.importorskip("tensorboard", reason="needs rote[tensorboard]")
+    run = Run(f"tensorboard:{tmp_path}")
+    run.epochs(1, 1)
+    patient = run.tracker._run._members[0].sink
+    patient._sink._file.close()
+    with pytest.warns(LoggerWarning, match="did not take a reading"):
+        run.epochs(2, 3)
+    with pytest.warns(LoggerWarning, match="closed without its last 2 entries"):
+        run.tracker.close()
+    assert len(run.tracker.readings) == 3
+
+
+def test_an_interrupt_while_logging_takes_the_reading_back_everywhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("tensorboard", reason="needs rote[tensorboard]")
+    run = Run([f"tensorboard:{tmp_path}/tb", tmp_path / "own" / "run"], name="run")
+    run.epochs(1, 2)
+    logger = run.tracker._run._members[1].sink._sink
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(logger, "append", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            run.tracker.probe()
+    assert len(run.tracker.readings) == 2
+    run.epochs(3, 4)
+    run.tracker.close()
+    own = read_table(tmp_path / "own")
+    assert own.frame["step"].to_list() == [1, 2, 3, 4]
+    assert_frame_equal(read_table(f"tensorboard:{tmp_path}/tb").frame, own.frame)
+
+
+def test_nothing_is_left_behind_if_a_sink_cannot_be_opened(tmp_path: Path) -> None:
+    pytest.importorskip("tensorboard", reason="needs rote[tensorboard]")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="to be a writable directory, got .*file"):
+        Run([tmp_path / "run", f"tensorboard:{tmp_path}/file"], name="run")
+    assert not (tmp_path / "run").exists()
+    Run(tmp_path / "used").tracker.close()
+    with pytest.raises(RunExistsError, match="got .*used, which is in use"):
+        Run([f"tensorboard:{tmp_path}/tb", tmp_path / "used"])
+    assert not (tmp_path / "tb").exists()
+    Run(f"tensorboard:{tmp_path}/tb").tracker.close()
+    with pytest.raises(RunExistsError, match="to be a new run, got .*tb, which is in use"):
+        Run(f"tensorboard:{tmp_path}/tb")
+    with pytest.raises(InputError, match="to be a run to resume, got .*none without an event file"):
+        Run(f"tensorboard:{tmp_path}/none", resume=True)
+
+
+@pytest.mark.parametrize(
+    ("save_to", "message"),
+    [
+        ("mlfow:digits", r"got 'mlfow:digits'. Did you mean 'mlflow'\?"),
+        ("csv:table.csv", "got 'csv:table.csv', which can only be read"),
+        ("tensorboard:", "to be tensorboard:LOGDIR, got no directory"),
+        ([5], "a function that takes a reading, or a list of them, got 5"),
+    ],
+)
+def test_what_cannot_be_written_to_is_refused(save_to: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Run(save_to)
+
+
+def test_a_name_needs_a_place() -> None:
+    with pytest.raises(InputError, match="`save_to` to say where run 'a' is kept, got None"):
+        Run(None, name="a")
+    assert Run([]).tracker.probe() is not None
+
+
+def test_a_missing_package_names_its_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("mlflow", "wandb", "tensorboard.summary.writer.record_writer"):
+        monkeypatch.setitem(sys.modules, name, None)
+    for target, extra in (("mlflow:e", "mlflow"), ("wandb:p", "wandb")):
+        with pytest.raises(MissingExtraError, match=rf"pip install 'rote\[{extra}\]'"):
+            Run(target)
+    with pytest.raises(MissingExtraError, match=r"pip install 'rote\[tensorboard\]'"):
+        Run([f"tensorboard:{tmp_path}/tb", tmp_path / "run"])
+    assert not (tmp_path / "run").exists()
