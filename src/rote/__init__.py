@@ -14,11 +14,14 @@ if TYPE_CHECKING:
     from rote import theory as theory
     from rote.probe import PlainStep as PlainStep
     from rote.probe import ProbePolicy as ProbePolicy
-    from rote.probe import Resistance as Resistance
-    from rote.probe import resistance as resistance
+    from rote.probe.resistance import Resistance as Resistance
+    from rote.probe.resistance import resistance as resistance
     from rote.records import Reading as Reading
+    from rote.reporting import plot as plot
+    from rote.reporting import report as report
     from rote.selection import select as select
     from rote.snapshot import preserved as preserved
+    from rote.tracking import StopRule as StopRule
     from rote.tracking import Tracker as Tracker
     from rote.tracking import track as track
 
@@ -26,6 +29,7 @@ _HOMES = {
     # tracking a run
     "track": "rote.tracking",
     "Tracker": "rote.tracking",
+    "StopRule": "rote.tracking",
     "Reading": "rote.records",
     # how the probe steps
     "ProbePolicy": "rote.probe",
@@ -35,6 +39,9 @@ _HOMES = {
     "Resistance": "rote.probe",
     # choosing
     "select": "rote.selection",
+    # looking
+    "report": "rote.reporting",
+    "plot": "rote.reporting",
     # leaving no trace
     "preserved": "rote.snapshot",
 }
@@ -49,10 +56,13 @@ __all__ = [
     "Resistance",
     "RoteError",
     "RoteWarning",
+    "StopRule",
     "Tracker",
     "__version__",
     "labels",
+    "plot",
     "preserved",
+    "report",
     "resistance",
     "select",
     "theory",

@@ -29,13 +29,15 @@ class Run:
 
     def __init__(self, policy: rote.ProbePolicy | None = None, **options: Any) -> None:
         self.model, self.optimizer = build_case("dropout", "sgd_momentum")
+        policy = policy or rote.ProbePolicy(batch=8)
+        given = GIVEN if policy.record_predictions else None
         self.tracker = rote.track(
             self.model,
             self.optimizer,
             inputs=options.pop("inputs", POOL),
             num_classes=CLASSES,
-            given_labels=options.pop("given_labels", GIVEN),
-            policy=policy or rote.ProbePolicy(batch=8),
+            given_labels=options.pop("given_labels", given),
+            policy=policy,
             **options,
         )
 
@@ -148,6 +150,8 @@ def test_predictions_and_noisy_validation_are_recorded() -> None:
     bare = Run(POLICIES["no_predictions"]).tracker.probe()
     assert bare is not None
     assert (bare.predictions, bare.validation_accuracy) == (None, None)
+    with pytest.raises(InputError, match="`given_labels` to come with a policy that predicts them"):
+        Run(POLICIES["no_predictions"], given_labels=GIVEN)
     small = Run(given_labels=None, inputs=POOL[:8]).tracker.probe()
     assert small is not None
     assert small.predictions is None  # no pool beyond the batch itself
@@ -391,7 +395,7 @@ BAD_INPUT: dict[str, tuple[Callable[[], dict[str, Any]], str]] = {
         "to go together, got RuntimeError in a trial",
     ),
     "frozen optimizer": (frozen_optimizer, "that requires gradients, got 1, all frozen"),
-    "no path": (lambda: {"save_to": 5}, "Expected `save_to` to be a path, got 5"),
+    "no path": (lambda: {"save_to": 5}, "Expected `save_to` to be a path, a logger .* got 5"),
     "constant loss": (
         lambda: {"loss_fn": lambda o, y: cross_entropy(o.detach(), y)},
         "to depend on parameters that require gradients, got a constant",

@@ -2,16 +2,13 @@
 
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import Annotated
 
 import typer
 
+from rote.cli.optimizer import build_optimizer
 from rote.errors import InputError
 from rote.version import __version__
-
-if TYPE_CHECKING:
-    from torch import nn
-    from torch.optim import Optimizer
 
 CORE = (
     "torch",
@@ -76,7 +73,7 @@ def _check_model(name: str, optimizer_name: str, shape: str, classes: int) -> bo
 
     sides = _sides(shape)
     model = build(name, num_classes=classes, in_channels=sides[0], image_size=sides[-1])
-    optimizer = _optimizer(optimizer_name, model)
+    optimizer = build_optimizer(optimizer_name, model)
     found = examine(model, optimizer, inputs=torch.randn(128, *sides), num_classes=classes)
     if found.reading is None:
         typer.echo(f"{name} with {optimizer_name} cannot be probed. {found.obstacle}", err=True)
@@ -98,25 +95,6 @@ def _sides(shape: str) -> list[int]:
     if not sides or min(sides) < 1:
         raise InputError(f"Expected `--shape` to be like 3,32,32, got {shape!r}.")
     return sides
-
-
-def _optimizer(name: str, model: "nn.Module") -> "Optimizer":
-    import torch
-
-    from rote.workloads.architectures.registry import load
-
-    build = load(name) if ":" in name else getattr(torch.optim, name, None)
-    if not callable(build):
-        raise InputError(
-            f"Expected `--optimizer` to be a class of torch.optim or package.module:factory, "
-            f"got {name!r}."
-        )
-    try:
-        return cast("Optimizer", build(model.parameters()))
-    except (TypeError, ValueError) as error:
-        raise InputError(
-            f"Expected {name} to take this model's parameters, got: {error}."
-        ) from error
 
 
 def _version(package: str) -> str | None:

@@ -1,15 +1,24 @@
 """Measuring without a trace: forward, backward, one throw-away step, forward."""
 
-from rote.probe.admission import check_model_and_optimizer
+from rote.probe.admission import bare_optimizer, check_model_and_optimizer
 from rote.probe.calibration import (
     expected_calibration_error,
     fit_temperature,
     temperature_for_error,
 )
 from rote.probe.inputs import Inputs, content_hash, frozen, num_samples, take
-from rote.probe.measurement import Measurement, Probe, unwrapped
+from rote.probe.measurement import Measurement, Probe
 from rote.probe.outputs import LossFunction, cross_entropy
+from rote.probe.parallelism import unwrapped
 from rote.probe.policy import PlainStep, ProbePolicy, StepRule
+from rote.probe.ranks import (
+    agreed,
+    from_first_rank,
+    is_first_rank,
+    mean_over_ranks,
+    rank,
+    world_size,
+)
 from rote.probe.resistance import Resistance, resistance
 
 __all__ = [
@@ -21,15 +30,22 @@ __all__ = [
     "ProbePolicy",
     "Resistance",
     "StepRule",
+    "agreed",
+    "bare_optimizer",
     "check_model_and_optimizer",
     "content_hash",
     "cross_entropy",
     "expected_calibration_error",
     "fit_temperature",
+    "from_first_rank",
     "frozen",
+    "is_first_rank",
+    "mean_over_ranks",
     "num_samples",
+    "rank",
     "resistance",
     "take",
     "temperature_for_error",
     "unwrapped",
+    "world_size",
 ]

@@ -5,7 +5,8 @@ from torch.nn.parameter import is_lazy
 from torch.optim import Optimizer
 
 from rote.errors import InputError
-from rote.snapshot import parameters_of
+from rote.probe.parallelism import check_parallelism
+from rote.snapshot import parameters_of, sharded_parameters
 
 
 def check_model_and_optimizer(model: nn.Module, optimizer: Optimizer) -> None:
@@ -25,7 +26,8 @@ def check_model_and_optimizer(model: nn.Module, optimizer: Optimizer) -> None:
             "Expected `optimizer` to be a torch optimizer (param_groups, state, step), "
             f"got {type(optimizer).__name__}."
         )
-    parameters = list(model.parameters())
+    check_parallelism(model, optimizer)
+    parameters = [*model.parameters(), *sharded_parameters(model)]
     if any(is_lazy(parameter) for parameter in parameters):
         raise InputError(
             "Expected `model` to be initialised, got lazy layers without weights. "
@@ -48,3 +50,13 @@ def check_model_and_optimizer(model: nn.Module, optimizer: Optimizer) -> None:
             "Expected `optimizer` to hold a parameter of `model` that requires gradients, "
             f"got {len(held)}, all frozen."
         )
+
+
+def bare_optimizer(optimizer: Optimizer) -> Optimizer:
+    """The torch optimizer inside the wrapper of Accelerate, or the optimizer itself.
+
+    The wrapper steps only where gradients are synchronised; the probe must always step.
+    """
+    is_wrapper = any(kind.__module__ == "accelerate.optimizer" for kind in type(optimizer).__mro__)
+    inner = getattr(optimizer, "optimizer", None)
+    return inner if is_wrapper and isinstance(inner, Optimizer) else optimizer

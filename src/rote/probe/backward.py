@@ -3,9 +3,11 @@
 from collections.abc import Iterator
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from rote.errors import InputError
+from rote.probe.ranks import is_distributed
 from rote.snapshot import Gradients, restored
 
 
@@ -17,7 +19,7 @@ def backward(loss: Tensor, into: list[Tensor]) -> None:
 
     Args:
         loss: a scalar.
-        into: the tensors that may receive gradients.
+        into: the tensors that may receive gradients; they have none yet.
 
     Raises:
         InputError: if no gradient can flow.
@@ -27,6 +29,9 @@ def backward(loss: Tensor, into: list[Tensor]) -> None:
             "Expected the loss to depend on parameters that require gradients, got a constant. "
             "Check that the model does not detach its output."
         )
+    if is_distributed() and not any(hasattr(tensor, "device_mesh") for tensor in into):
+        _without_accumulation(loss, into)
+        return
     wanted = {id(tensor) for tensor in into}
     leaves = list(_leaves(loss))
     strangers = Gradients(leaf for leaf in leaves if id(leaf) not in wanted)
@@ -34,6 +39,18 @@ def backward(loss: Tensor, into: list[Tensor]) -> None:
     with restored(strangers), restored(_SilentHooks([*leaves, *into])):
         strangers.set_aside()
         loss.backward()  # type: ignore[no-untyped-call]
+
+
+def _without_accumulation(loss: Tensor, into: list[Tensor]) -> None:
+    """Differentiate without a visit to the nodes where gradients accumulate.
+
+    DDP listens there, from C++ and for every backward pass: it counts the visits that it is to
+    expect (static_graph), notes who was used (find_unused_parameters), and starts to reduce.
+    """
+    wanted = [tensor for tensor in into if tensor.requires_grad]
+    found = torch.autograd.grad(loss, wanted, allow_unused=True)
+    for tensor, gradient in zip(wanted, found, strict=True):
+        tensor.grad = gradient
 
 
 def _leaves(loss: Tensor) -> Iterator[Tensor]:

@@ -14,6 +14,9 @@ Inputs: TypeAlias = Tensor | tuple[Any, ...] | list[Any] | Mapping[str, Any]
 
 def call(model: nn.Module, inputs: Inputs) -> Any:  # noqa: ANN401  # a model may return anything
     """Give a model its inputs: mappings as keywords, tuples as arguments, tensors as they are."""
+    # A model that opens an autocast of its own, as those prepared by Accelerate do, turns the cache
+    # on again, and would see the weights that were converted before the step.
+    torch.clear_autocast_cache()
     if isinstance(inputs, Mapping):
         return model(**inputs)
     if isinstance(inputs, tuple | list):

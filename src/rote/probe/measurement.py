@@ -7,15 +7,16 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.parallel import DataParallel, DistributedDataParallel
 from torch.optim import Optimizer
 
 from rote.errors import InputError, RoteError
 from rote.probe.inputs import Inputs
 from rote.probe.loss_state import objects_behind
 from rote.probe.outputs import LossFunction, cross_entropy
+from rote.probe.parallelism import communicates, unwrapped
 from rote.probe.policy import StepRule
 from rote.probe.precision import uncached_autocast
+from rote.probe.ranks import agreed, from_first_rank, mean_over_ranks, world_size
 from rote.probe.session import Mode, Session
 from rote.snapshot import Snapshot, delayed_interrupts, parameters_of, restored, verified
 
@@ -40,7 +41,7 @@ class Probe:
     """A model and its optimizer, ready to be probed without a trace.
 
     Attributes:
-        model: the network in training; wrappers of torch.compile and DataParallel are looked
+        model: the network in training; wrappers of torch.compile, DataParallel and DDP are looked
             through.
         optimizer: its optimizer.
         num_classes: how many classes the labels have.
@@ -69,6 +70,9 @@ class Probe:
     ) -> Measurement:
         """One forward and backward pass on S̃; per rule one step and one forward pass.
 
+        With several ranks all must call this; losses are means over ranks, predictions the first
+        rank's.
+
         Args:
             inputs: the samples of S̃.
             labels: their random labels.
@@ -81,12 +85,25 @@ class Probe:
         Raises:
             InputError: if logits or loss have the wrong shape, or no gradient can flow.
             InterferenceError: with ``verify``, if something could not be put back.
+            RankError: if another rank failed.
         """
-        with self._session() as session:
+        # Where ranks wait for each other within a pass, one that fails cannot tell the others.
+        together = nullcontext() if communicates(unwrapped(self.model)) else agreed()
+        with together, self._session() as session:
             loss_before = session.differentiate(inputs, labels).item()
             losses_after = session.losses_after(rules, inputs, labels)
             predictions = None if pool is None else session.predict(pool, labels.shape)
-        return Measurement(loss_before, losses_after, predictions)
+        return _over_ranks(Measurement(loss_before, losses_after, predictions))
+
+    def predict(self, inputs: Inputs, label_shape: torch.Size) -> np.ndarray:
+        """The class of every sample, predicted in eval mode.
+
+        Args:
+            inputs: the samples.
+            label_shape: the shape of the labels of S̃: the size of a batch, then what a label has.
+        """
+        with self._session() as session:
+            return session.predict(inputs, label_shape)
 
     def check(
         self,
@@ -128,7 +145,7 @@ class Probe:
             snapshot = Snapshot(model, *loss_state, tensors=tuple(parameters_of(self.optimizer)))
             autocast = uncached_autocast(next(model.parameters()).device)
             with restored(snapshot), autocast:
-                snapshot.gradients.set_aside()
+                snapshot.set_aside()
                 yield Session(
                     model,
                     self.optimizer,
@@ -141,11 +158,14 @@ class Probe:
                 )
 
 
-def unwrapped(model: nn.Module) -> nn.Module:
-    """The module inside the wrappers of torch.compile, DataParallel and DDP."""
-    inner = getattr(model, "_orig_mod", None)
-    if isinstance(inner, nn.Module):
-        return unwrapped(inner)
-    if isinstance(model, DataParallel | DistributedDataParallel):
-        return unwrapped(model.module)
-    return model
+def _over_ranks(measurement: Measurement) -> Measurement:
+    """The mean of the losses over all ranks, with the first rank's predictions."""
+    if world_size() == 1:
+        return measurement
+    rules = list(measurement.losses_after)
+    losses = [measurement.losses_after[rule] for rule in rules]
+    before, *after = mean_over_ranks([measurement.loss_before, *losses])
+    predictions = measurement.predictions
+    if predictions is not None:
+        predictions = from_first_rank(predictions)
+    return Measurement(before, dict(zip(rules, after, strict=True)), predictions)

@@ -12,12 +12,12 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from rote.errors import InputError
-from rote.probe.admission import check_model_and_optimizer
+from rote.probe.admission import bare_optimizer, check_model_and_optimizer
 from rote.probe.backward import backward
 from rote.probe.inputs import Inputs, call, frozen, map_tensors
 from rote.probe.loss_state import objects_behind
-from rote.probe.measurement import unwrapped
 from rote.probe.outputs import LossFunction, as_scalar, cross_entropy
+from rote.probe.parallelism import communicates, unwrapped
 from rote.probe.policy import PlainStep, StepRule
 from rote.probe.precision import uncached_autocast
 from rote.probe.session import Mode
@@ -112,6 +112,12 @@ def resistance(
     """
     network = unwrapped(model)
     check_model_and_optimizer(network, optimizer)
+    optimizer = bare_optimizer(optimizer)
+    if communicates(network):
+        raise InputError(
+            "Expected `model` to be whole on this rank, got one whose forward pass waits for other "
+            "ranks (fully_shard, SyncBatchNorm). Measure resistance in one process."
+        )
     _check_options(max_steps, rule, mode, temperature, min_probability)
     objective = loss_fn or cross_entropy
     loss_state = objects_behind(objective)
@@ -126,7 +132,7 @@ def resistance(
                 batch, classes = as_batch_of_one(network, sample)
             wanted = as_class(label, classes)
             with restored(snapshot):
-                snapshot.gradients.set_aside()
+                snapshot.set_aside()
                 labels = torch.tensor([wanted], device=device)
                 learner = _Learner(
                     network,

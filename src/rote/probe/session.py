@@ -153,6 +153,7 @@ class Session:
 
     def _rewind(self, mode: Mode) -> None:
         """Buffers, attributes and random numbers as the caller left them; then the mode."""
+        self._snapshot.shards.reshard()
         self._snapshot.contents.restore()
         self._draws.restore()
         if mode == "eval":

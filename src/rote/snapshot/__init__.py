@@ -5,6 +5,7 @@ from rote.snapshot.interrupts import delayed_interrupts
 from rote.snapshot.objects import ObjectState, parameters_of, reachable
 from rote.snapshot.preservation import Snapshot, preserved, restored, verified
 from rote.snapshot.randomness import RandomState
+from rote.snapshot.shards import offloads, sharded_modules, sharded_parameters
 from rote.snapshot.values import TensorValues
 
 __all__ = [
@@ -14,9 +15,12 @@ __all__ = [
     "Snapshot",
     "TensorValues",
     "delayed_interrupts",
+    "offloads",
     "parameters_of",
     "preserved",
     "reachable",
     "restored",
+    "sharded_modules",
+    "sharded_parameters",
     "verified",
 ]

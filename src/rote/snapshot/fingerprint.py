@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from rote.snapshot.randomness import uses_cuda
+from rote.snapshot.shards import whole_parameters
 from rote.snapshot.values import as_bytes, strided_parts
 
 _MODULE_REGISTRIES = {"_parameters", "_buffers", "_modules"}
@@ -61,8 +62,9 @@ def _parameter_marks(optimizer: Optimizer, names: dict[int, str]) -> Iterator[tu
 
 
 def _module_marks(model: nn.Module) -> Iterator[tuple[str, str]]:
+    whole = {id(parameter) for parameter in whole_parameters(model)}
     for name, parameter in model.named_parameters(remove_duplicate=False):
-        yield f"parameter {name}", _tensor_mark(parameter)
+        yield f"parameter {name}", _tensor_mark(parameter, settled=id(parameter) not in whole)
         yield f"gradient of {name}", _mark(parameter.grad)
     for name, buffer in model.named_buffers(remove_duplicate=False):
         yield f"buffer {name}", _tensor_mark(buffer)
@@ -98,13 +100,15 @@ def _spread(marks: dict[str, str], name: str, value: object, names: Mapping[int,
 def _digest(tensor: Tensor) -> str:
     digest = hashlib.blake2b(digest_size=16)
     for part in strided_parts(tensor.detach()):
-        digest.update(as_bytes(part).cpu().numpy().tobytes())
+        # Of a copy: memory that NumPy has once looked at can never be resized, as FSDP2 does.
+        digest.update(as_bytes(part).clone().cpu().numpy().tobytes())
     return digest.hexdigest()
 
 
-def _tensor_mark(tensor: Tensor) -> str:
+def _tensor_mark(tensor: Tensor, *, settled: bool = True) -> str:
     shape = (tuple(tensor.shape), tensor.dtype, tensor.device)
-    memory = [(part.data_ptr(), part.stride()) for part in strided_parts(tensor.detach())]
+    parts = strided_parts(tensor.detach())
+    memory = [(part.data_ptr() if settled else None, part.stride()) for part in parts]
     hung_on = sorted(vars(tensor)) if type(tensor) in (Tensor, nn.Parameter) else []
     flags = (tensor.requires_grad, id(tensor), memory, hung_on)
     return f"{_digest(tensor)} {shape} {flags}"

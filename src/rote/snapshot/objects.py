@@ -1,18 +1,15 @@
 """Contents of modules, optimizers and scalers: attributes, containers and tensors."""
 
-import operator
 from collections import deque
 from collections.abc import Collection, Iterator
 from dataclasses import is_dataclass
-from typing import Any, TypeAlias
 
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from rote.snapshot.bystanders import Restore, restorer_of
+from rote.snapshot.containers import Contents
 from rote.snapshot.values import TensorValues, memory_of
-
-Container: TypeAlias = dict[Any, Any] | list[Any] | deque[Any] | set[Any]
 
 _PLAIN = (str, bytes, int, float, complex, type(None), type)
 
@@ -40,7 +37,7 @@ class ObjectState:
         without: Collection[Tensor] = (),
         spares_unchanged: bool = False,
     ) -> None:
-        self._containers: list[tuple[Container, Container]] = []
+        self._containers = Contents()
         self._modes: list[tuple[nn.Module, bool]] = []
         self._bystanders: list[Restore] = []
         self.tensors: list[Tensor] = []
@@ -58,9 +55,7 @@ class ObjectState:
 
     def restore(self) -> None:
         """Put back every attribute, every entry of every container, and every value."""
-        for container, contents in self._containers:
-            if not _holds(container, contents):
-                _refill(container, contents)
+        self._containers.restore()
         for module, training in self._modes:
             if module.training != training:
                 module.training = training
@@ -74,7 +69,7 @@ class ObjectState:
         elif isinstance(item, nn.Module):
             self._modes.append((item, item.training))
         elif isinstance(item, dict | list | deque | set):
-            self._containers.append((item, _shallow_copy(item)))
+            self._containers.note(item)
         elif (put_back := restorer_of(item)) is not None:
             self._bystanders.append(put_back)
 
@@ -112,30 +107,3 @@ def _inside(item: object) -> Collection[object]:
     if type(item) in (Tensor, nn.Parameter):
         return [vars(item)]  # some libraries hang state on parameters
     return ()
-
-
-def _shallow_copy(container: Container) -> Container:
-    if isinstance(container, dict):
-        return dict(container)
-    return set(container) if isinstance(container, set) else list(container)
-
-
-def _holds(container: Container, contents: Container) -> bool:
-    """Whether a container holds the very same objects, in the same order."""
-    if isinstance(container, set):
-        return container == contents
-    if isinstance(container, dict) and isinstance(contents, dict):
-        return _identical(container, contents) and _identical(container.values(), contents.values())
-    return _identical(container, contents)
-
-
-def _identical(some: Collection[Any], others: Collection[Any]) -> bool:
-    return len(some) == len(others) and all(map(operator.is_, some, others))
-
-
-def _refill(container: Container, contents: Container) -> None:
-    container.clear()
-    if isinstance(container, dict | set):
-        container.update(contents)
-    else:
-        container.extend(contents)

@@ -13,6 +13,7 @@ from rote.snapshot.gradients import Gradients
 from rote.snapshot.interrupts import delayed_interrupts
 from rote.snapshot.objects import ObjectState, parameters_of
 from rote.snapshot.randomness import RandomState
+from rote.snapshot.shards import Shards
 from rote.snapshot.values import TensorValues
 
 
@@ -32,6 +33,7 @@ class Snapshot:
     """
 
     def __init__(self, *objects: object, tensors: tuple[Tensor, ...] = ()) -> None:
+        self.shards = Shards(objects)
         kept = _unique([*_registered(objects), *tensors])
         self.contents = ObjectState(*objects, without=kept, spares_unchanged=True)
         # What shares memory with a parameter is put back with the parameters: a step must not be
@@ -40,15 +42,22 @@ class Snapshot:
         self.gradients = Gradients(_unique([*kept, *self.contents.tensors]))
         self.randomness = RandomState()
 
+    def set_aside(self) -> None:
+        """Take the gradients off, so that a backward pass starts from none."""
+        self.gradients.set_aside()
+        self.shards.set_aside()
+
     def restore(self) -> None:
         """Put everything back; if one part fails, the others are put back all the same."""
         with ExitStack() as stack:
             # Last in, first out. Registries before values before gradients: a gradient must fit
-            # the tensor it is put on.
+            # the tensor it is put on. Whole parameters of FSDP2 go before all, and come back after.
+            stack.callback(self.shards.restore)
             stack.callback(self.randomness.restore)
             stack.callback(self.gradients.restore)
             stack.callback(self.parameters.restore)
             stack.callback(self.contents.restore)
+            stack.callback(self.shards.reshard)
 
 
 @contextmanager
@@ -111,7 +120,7 @@ def preserved(
     check = verified(model, optimizer, scaler) if verify else nullcontext()
     snapshot = Snapshot(*objects)
     with check, restored(snapshot):
-        snapshot.gradients.set_aside()
+        snapshot.set_aside()
         yield
 
 

@@ -26,7 +26,9 @@ class TensorValues:
         # storage when somebody has given the tensor another one in between.
         self._memory = [tensor.data for tensor in self._tensors]
         self._saved = [memory.clone() for memory in self._memory]
-        self._counted = [tensor for tensor in self._tensors if not tensor.is_inference()]
+        wrappers = [tensor for tensor in unique if hasattr(tensor, "__tensor_flatten__")]
+        counted = [*self._tensors, *wrappers]
+        self._counted = [tensor for tensor in counted if not tensor.is_inference()]
         self._versions = [tensor._version for tensor in self._counted]
         self._spares_unchanged = spares_unchanged
 
@@ -49,7 +51,14 @@ class TensorValues:
 
 
 def strided_parts(tensor: Tensor) -> list[Tensor]:
-    """The ordinary tensors that a tensor is made of: itself, or the parts of a sparse one."""
+    """The ordinary tensors that a tensor is made of: itself, or the parts of a sparse one.
+
+    Of a tensor that wraps others, those: of a DTensor, this rank's shard.
+    """
+    if hasattr(tensor, "__tensor_flatten__"):
+        names, _ = tensor.__tensor_flatten__()
+        inner = [entry for name in names if isinstance(entry := getattr(tensor, name), Tensor)]
+        return [part for entry in inner for part in strided_parts(entry)]
     if tensor.layout == torch.strided:
         return [tensor]
     if tensor.layout == torch.sparse_coo:

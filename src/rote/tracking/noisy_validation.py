@@ -7,13 +7,16 @@ from rote.errors import InputError
 from rote.labels import IGNORE_INDEX
 
 
-def as_given_labels(given: Tensor, *, shape: tuple[int, ...], num_classes: int) -> np.ndarray:
-    """Check the pool's given labels.
+def as_given_labels(
+    given: Tensor, *, shape: tuple[int, ...], num_classes: int, name: str = "given_labels"
+) -> np.ndarray:
+    """Check the given labels of samples.
 
     Args:
-        given: one label per sample of the pool (or per token; or a row of zeros and ones).
+        given: one label per sample (or per token; or a row of zeros and ones).
         shape: that the labels must have.
         num_classes: how many classes.
+        name: what the caller calls them.
 
     Returns:
         Integer labels.
@@ -24,7 +27,7 @@ def as_given_labels(given: Tensor, *, shape: tuple[int, ...], num_classes: int) 
     if not isinstance(given, Tensor) or tuple(given.shape) != shape:
         got = f"shape {tuple(given.shape)}" if isinstance(given, Tensor) else type(given).__name__
         raise InputError(
-            f"Expected `given_labels` to be a tensor with one label per sample of `inputs`, shape "
+            f"Expected `{name}` to be a tensor with one label per sample of `inputs`, shape "
             f"{shape}, got {got}."
         )
     values = given.detach().cpu().numpy()
@@ -32,9 +35,7 @@ def as_given_labels(given: Tensor, *, shape: tuple[int, ...], num_classes: int) 
     inside = ((labels >= 0) & (labels < num_classes)) | (labels == IGNORE_INDEX)
     if not (inside & (labels == values)).all():
         odd = values[~(inside & (labels == values))][0]
-        raise InputError(
-            f"Expected `given_labels` to be classes from 0 to {num_classes - 1}, got {odd}."
-        )
+        raise InputError(f"Expected `{name}` to be classes from 0 to {num_classes - 1}, got {odd}.")
     return labels
 
 

@@ -1,28 +1,33 @@
 """The front door: check everything, then build a tracker."""
 
 import operator
-from collections.abc import Callable
-from dataclasses import replace
-from pathlib import Path
+from collections.abc import Callable, Mapping
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from rote.errors import CorruptRunError, InputError, StateError
+from rote.errors import InputError, StateError
 from rote.labels import LabelSampler
 from rote.probe import (
     Inputs,
     LossFunction,
     Probe,
     ProbePolicy,
+    agreed,
+    bare_optimizer,
     check_model_and_optimizer,
+    content_hash,
     cross_entropy,
+    from_first_rank,
+    is_first_rank,
     num_samples,
+    unwrapped,
+    world_size,
 )
-from rote.records import Reading
-from rote.store import RunDirectory, read_description, read_predictions, read_run
+from rote.store import SaveTo, Target, name_of, open_sinks, targets_of
 from rote.tracking.description import describe_environment, describe_model, describe_optimizer
 from rote.tracking.noisy_validation import as_given_labels
 from rote.tracking.random_batch import RandomBatch
@@ -41,7 +46,7 @@ def track(
     policy: ProbePolicy | None = None,
     seed: int = 0,
     name: str | None = None,
-    save_to: str | Path | None = None,
+    save_to: SaveTo = None,
     resume: bool = False,
 ) -> Tracker:
     """Track how much a network memorizes while it trains.
@@ -49,6 +54,9 @@ def track(
     Call ``tracker.probe()`` after every epoch. It takes one step of the training optimizer on one
     mini-batch with random labels, notes how far the loss fell, and puts everything back: training
     is bit-identical with and without it.
+
+    With several ranks (DDP, FSDP2) every rank calls this and every rank probes; the readings are
+    means over ranks, and only the first rank writes.
 
     Args:
         model: the network in training.
@@ -66,8 +74,11 @@ def track(
             ``validation_accuracy``.
         policy: how to probe; the paper's Algorithm 1 by default.
         seed: of the generator that draws the random labels.
-        name: the name of the run; the directory's name by default.
-        save_to: a new directory for the run's journal.
+        name: the name of the run; by default the directory's, or what the logger gives it.
+        save_to: a new directory for the run's journal; a logger (``"mlflow:EXPERIMENT[@uri]"``,
+            ``"tensorboard:LOGDIR"``, ``"wandb:PROJECT"``; without an experiment or project the
+            run that is open there); a function that is called with every new reading; or a list
+            of several. A logger that fails does not stop the training (``LoggerWarning``).
         resume: go on with the run that is in ``save_to``, after its last reading. Load the
             tracker's ``state_dict`` as well if training goes on from an earlier point, or if
             ``policy.every`` skips steps: the journal knows only the steps that were measured.
@@ -79,7 +90,10 @@ def track(
         InputError: if anything does not fit; nothing has been touched or written then.
         RunExistsError: if ``save_to`` is in use and ``resume`` is false.
         RunLockedError: if another process is writing ``save_to``.
+        MissingExtraError: if the package of a logger is not installed.
+        CorruptRunError: if the run to resume is damaged.
         StateError: if the run to resume has other inputs, labels or classes.
+        RankError: if another rank failed.
 
     Example:
         >>> import torch, rote
@@ -90,36 +104,61 @@ def track(
         >>> reading.step, reading.drop == tracker.susceptibility, reading.train_accuracy
         (1, True, 0.5)
     """
-    policy = ProbePolicy() if policy is None else policy
-    num_classes, seed = _as_integer("num_classes", num_classes), _as_integer("seed", seed)
-    path = _as_path(save_to)
-    _check_arguments(num_classes, policy, path, resume=resume)
-    check_model_and_optimizer(model, optimizer)
-    batch = RandomBatch(
-        inputs,
-        num_classes=num_classes,
-        size=policy.batch,
-        labels=labels,
-        seed=seed,
-        resample=policy.resample,
-    )
-    given = None if given_labels is None else _given(given_labels, batch, num_classes)
-    probe = Probe(
-        model,
-        optimizer,
-        num_classes,
-        loss_fn=cross_entropy if loss_fn is None else loss_fn,
-        mode=policy.mode,
-        same_masks=policy.same_masks,
-        closure=policy.closure,
-        verify=policy.verify,
-    )
-    tracker = Tracker(probe, batch, policy=policy, given_labels=given)
+    with agreed() as facts:
+        policy = ProbePolicy() if policy is None else policy
+        num_classes, seed = _as_integer("num_classes", num_classes), _as_integer("seed", seed)
+        targets = targets_of(save_to)
+        _check_arguments(num_classes, policy)
+        _check_saving(targets, name, resume=resume)
+        check_model_and_optimizer(model, optimizer)
+        optimizer = bare_optimizer(optimizer)
+        batch = RandomBatch(
+            inputs,
+            num_classes=num_classes,
+            size=policy.batch,
+            labels=labels,
+            seed=seed,
+            resample=policy.resample,
+        )
+        given = None if given_labels is None else _given(given_labels, batch, policy, num_classes)
+        probe = Probe(
+            model,
+            optimizer,
+            num_classes,
+            loss_fn=cross_entropy if loss_fn is None else loss_fn,
+            mode=policy.mode,
+            same_masks=policy.same_masks,
+            closure=policy.closure,
+            verify=policy.verify,
+        )
+        tracker = Tracker(probe, batch, policy=policy, given_labels=given)
+        facts |= _facts(tracker, probe, given)
     probe.check(batch.inputs, batch.labels, policy.rules, predicts=tracker.predicts)
-    if path is not None:
-        description = _describe(tracker, probe, seed=seed, name=str(name or path.name))
-        _open_run(tracker, path, description, resume=resume)
+    with agreed():
+        if targets and is_first_rank():
+            name = name_of(targets) if name is None else str(name)
+            description = _describe(tracker, probe, seed=seed, name=name)
+            _open_run(tracker, targets, description, resume=resume)
+    if world_size() > 1:
+        tracker.follow(from_first_rank(tracker.readings))
     return tracker
+
+
+def _facts(tracker: Tracker, probe: Probe, given: np.ndarray | None) -> dict[str, str]:
+    """What must be the same on all ranks for a mean over them to have a meaning."""
+    if world_size() == 1:
+        return {}
+    batch = tracker.batch
+    parameters = unwrapped(probe.model).named_parameters()
+    shapes = {name: tuple(parameter.shape) for name, parameter in parameters}
+    return {
+        "`num_classes`": str(probe.num_classes),
+        "`policy`": str(tracker.policy.describe()),
+        "`inputs`": batch.pool_hash or content_hash(batch.inputs),
+        "random labels (`labels`, `seed`)": content_hash(batch.labels),
+        "`given_labels`": "none" if given is None else sha256(given.tobytes()).hexdigest(),
+        "the shapes of `model`'s parameters": sha256(repr(shapes).encode()).hexdigest(),
+    }
 
 
 def _as_integer(name: str, value: object) -> int:
@@ -129,27 +168,33 @@ def _as_integer(name: str, value: object) -> int:
         raise InputError(f"Expected `{name}` to be an integer, got {value!r}.") from None
 
 
-def _as_path(save_to: str | Path | None) -> Path | None:
-    try:
-        return None if save_to is None else Path(save_to).expanduser()
-    except TypeError:
-        raise InputError(f"Expected `save_to` to be a path, got {save_to!r}.") from None
-
-
-def _check_arguments(
-    num_classes: int, policy: ProbePolicy, path: Path | None, *, resume: bool
-) -> None:
+def _check_arguments(num_classes: int, policy: ProbePolicy) -> None:
     if num_classes < 2:
         raise InputError(
             f"Expected `num_classes` to be an integer of at least 2, got {num_classes}."
         )
     if not isinstance(policy, ProbePolicy):
         raise InputError(f"Expected `policy` to be a ProbePolicy, got {policy!r}.")
-    if resume and path is None:
+
+
+def _check_saving(targets: tuple[Target, ...], name: str | None, *, resume: bool) -> None:
+    if resume and not targets:
         raise InputError("Expected `save_to` to name the run to resume, got None.")
+    if name is not None and not targets:
+        raise InputError(
+            f"Expected `save_to` to say where run {name!r} is kept, got None. Pass both, or no "
+            "name."
+        )
 
 
-def _given(given_labels: Tensor, batch: RandomBatch, num_classes: int) -> np.ndarray:
+def _given(
+    given_labels: Tensor, batch: RandomBatch, policy: ProbePolicy, num_classes: int
+) -> np.ndarray:
+    if not policy.record_predictions:
+        raise InputError(
+            "Expected `given_labels` to come with a policy that predicts them, got "
+            "record_predictions=False. Pass only one of the two."
+        )
     if batch.pool is None:
         raise InputError(
             "Expected `given_labels` to belong to fixed `inputs`, got a callable that brings new "
@@ -159,7 +204,7 @@ def _given(given_labels: Tensor, batch: RandomBatch, num_classes: int) -> np.nda
     return as_given_labels(given_labels, shape=shape, num_classes=num_classes)
 
 
-def _describe(tracker: Tracker, probe: Probe, *, seed: int, name: str) -> dict[str, Any]:
+def _describe(tracker: Tracker, probe: Probe, *, seed: int, name: str | None) -> dict[str, Any]:
     batch = tracker.batch
     shape = None
     if tracker.predicts and batch.pool is not None:
@@ -180,40 +225,26 @@ def _describe(tracker: Tracker, probe: Probe, *, seed: int, name: str) -> dict[s
     }
 
 
-def _open_run(tracker: Tracker, path: Path, description: dict[str, Any], *, resume: bool) -> None:
-    if not resume:
-        tracker.write_to(RunDirectory.create(path, description))
-        return
-    run = RunDirectory.reopen(path)
+def _open_run(
+    tracker: Tracker, targets: tuple[Target, ...], description: dict[str, Any], *, resume: bool
+) -> None:
+    run = open_sinks(targets, description, resume=resume)
     try:
-        _check_same_run(read_description(path), description, path)
-        tracker.write_to(run, resumed=True, earlier=_earlier(path))
+        for place, found in run.found:
+            _check_same_run(found, description, place)
+        tracker.write_to(run, resumed=resume, earlier=run.earlier)
     except BaseException:
         run.close()
         raise
 
 
-def _check_same_run(found: dict[str, Any], wanted: dict[str, Any], path: Path) -> None:
+def _check_same_run(found: Mapping[str, Any], wanted: dict[str, Any], place: str) -> None:
     for key in ("num_classes", "labels", "pool", "policy"):
         mine, theirs = wanted[key], found.get(key)
         if key == "policy":  # to verify or not changes no reading
             mine, theirs = ({**(policy or {}), "verify": None} for policy in (mine, theirs))
         if mine != theirs:
             raise StateError(
-                f"Expected `{key}` to be as in the run to resume ({path}), got a different one: "
+                f"Expected `{key}` to be as in the run to resume ({place}), got a different one: "
                 f"{mine!r} instead of {theirs!r}."
             )
-
-
-def _earlier(path: Path) -> list[Reading]:
-    record = read_run(path)
-    predictions = read_predictions(record)
-    if predictions is None:
-        return list(record.readings)
-    if len(predictions) != len(record.readings):
-        raise CorruptRunError(
-            f"Expected {path} to hold predictions for {len(record.readings)} readings, got "
-            f"{len(predictions)}. Restore its files from a copy, or start a new run."
-        )
-    rows = zip(record.readings, predictions, strict=True)
-    return [replace(reading, predictions=row) for reading, row in rows]

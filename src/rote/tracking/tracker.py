@@ -3,6 +3,7 @@
 import time
 import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from copy import deepcopy
 from dataclasses import replace
 from typing import Any
@@ -12,11 +13,20 @@ import torch
 from torch import Tensor
 
 from rote.errors import InputError, StateError
-from rote.probe import Inputs, Probe, ProbePolicy, num_samples
+from rote.probe import (
+    Inputs,
+    Probe,
+    ProbePolicy,
+    agreed,
+    content_hash,
+    from_first_rank,
+    num_samples,
+    world_size,
+)
 from rote.records import Reading
-from rote.store import RESERVED, RunDirectory
+from rote.store import RESERVED, Sinks
 from rote.tracking.alarm import alarm
-from rote.tracking.noisy_validation import validation_accuracy
+from rote.tracking.noisy_validation import as_given_labels, validation_accuracy
 from rote.tracking.random_batch import RandomBatch
 from rote.tracking.schedule import is_due
 from rote.tracking.susceptibility import Susceptibility
@@ -58,7 +68,7 @@ class Tracker:
         self._given_labels = given_labels
         self._means = Susceptibility(probe.num_classes)
         self._step = 0
-        self._run: RunDirectory | None = None
+        self._run: Sinks | None = None
         self._warned: set[str] = set()
 
     @property
@@ -77,6 +87,10 @@ class Tracker:
     def probe(self, **metrics: float | Tensor) -> Reading | None:
         """Probe after one more unit of training (an epoch, or a step), if it is due.
 
+        With several ranks all must call this. Losses and all that follows from them are means over
+        the ranks and the same on each; predictions are the first rank's; metrics are this rank's,
+        and the first rank's are written.
+
         Args:
             metrics: whatever else is known at this point, such as ``train_accuracy=0.9``; numbers
                 or tensors of one element.
@@ -89,21 +103,52 @@ class Tracker:
                 not fit.
             OSError: if the reading cannot be written. Whatever is raised, the training is as
                 before, and the tracker as if it had not been called.
+            RankError: if another rank failed.
         """
-        numbers = _as_numbers(metrics)
         step = self._step + 1
-        if not is_due(self.policy.every, step):
+        if not self._is_due(step):
+            _as_numbers(metrics)
             self._step = step
             return None
         means = deepcopy(self._means)
-        with self.batch.drawn(anew=bool(self.readings)) as (inputs, labels):
+        with ExitStack() as drawing:
+            with agreed() as facts:
+                numbers = _as_numbers(metrics)
+                drawn = self.batch.drawn(anew=bool(self.readings))
+                inputs, labels = drawing.enter_context(drawn)
+                facts |= self._facts(step, inputs, labels)
             reading = replace(self._measure(inputs, labels, means, step), metrics=numbers)
-            if self._run is not None:
-                self._run.append(reading, row=len(self.readings))
+            with agreed():
+                if self._run is not None:
+                    self._run.append(reading, row=len(self.readings))
         self._means, self._step = means, step
         self.readings.append(reading)
         self._warn(reading)
         return reading
+
+    def accuracy(self, inputs: Inputs, labels: Tensor) -> float:
+        """The share of samples whose label the model predicts, in eval mode, leaving no trace.
+
+        With some of the training set and its given labels this is the ``train_accuracy`` that
+        selection goes by.
+
+        Args:
+            inputs: samples, as the model takes them.
+            labels: their labels; ``IGNORE_INDEX`` (−100) is left out.
+
+        Raises:
+            InputError: if the labels do not fit the samples.
+        """
+        own = self.batch.labels.shape
+        if isinstance(labels, Tensor) and labels.dim() == len(own):
+            own = torch.Size([own[0], *labels.shape[1:]])  # texts may be padded to another length
+        given = as_given_labels(
+            labels,
+            shape=(num_samples(inputs), *own[1:]),
+            num_classes=self._probe.num_classes,
+            name="labels",
+        )
+        return validation_accuracy(self._probe.predict(inputs, own), given)
 
     def state_dict(self) -> dict[str, Any]:
         """Everything that the next readings depend on: numbers, strings and tensors only."""
@@ -133,31 +178,39 @@ class Tracker:
         means.load_state_dict(state["means"])
         readings = _readings_of(state["readings"], state["predictions"])
         self.batch.load_state_dict(state["batch"])
-        earlier, self.readings = self.readings, readings
+        self.readings = readings
         self._means, self._step = means, state["step"]
         if self._run is not None:
-            self._rewrite(self._run, earlier)
+            self._run.go_on_from(readings)
 
     def write_to(
-        self, run: RunDirectory, *, resumed: bool = False, earlier: Sequence[Reading] = ()
+        self, run: Sinks, *, resumed: bool = False, earlier: Sequence[Reading] = ()
     ) -> None:
-        """Journal every reading from now on.
+        """Write every reading from now on.
 
         Args:
-            run: the open run directory.
+            run: the open run directory, loggers and functions.
             resumed: whether it was written before.
             earlier: readings that it already holds; the tracker goes on after them.
         """
         self._run = run
-        for reading in earlier:
+        self.follow(earlier)
+        if resumed:
+            # Also where no reading survived: it closes off a line that a kill cut in two.
+            run.go_on_from(self.readings)
+
+    def follow(self, earlier: Sequence[Reading]) -> None:
+        """Go on after readings that were taken before, beyond those already here.
+
+        Args:
+            earlier: all readings from the first on.
+        """
+        for reading in earlier[len(self.readings) :]:
             self._means.update(reading.step, reading.loss_before, reading.drop, reading.drop_plain)
             if self.readings:
                 self.batch.draw()
             self.readings.append(reading)
             self._step = reading.step
-        if resumed:
-            # Also where no reading survived: it closes off a line that a kill cut in two.
-            run.resume_after(self._step)
 
     def close(self) -> None:
         """Stop writing, so that another process may go on with the run."""
@@ -175,6 +228,20 @@ class Tracker:
         reading = means.read(measurement, step, self.policy)
         seconds = time.perf_counter() - started
         return replace(reading, validation_accuracy=accuracy, seconds=seconds)
+
+    def _is_due(self, step: int) -> bool:
+        every = self.policy.every
+        # The ranks' clocks differ; one of them decides.
+        return from_first_rank(is_due(every, step)) if callable(every) else is_due(every, step)
+
+    def _facts(self, step: int, inputs: Inputs, labels: Tensor) -> dict[str, str]:
+        """What must be the same on all ranks for a mean over them to have a meaning."""
+        if world_size() == 1:
+            return {}
+        facts = {"the tracker's step": str(step), "ζ so far": repr(self.susceptibility)}
+        if self.policy.resample:
+            facts["S̃"] = content_hash({"inputs": inputs, "labels": labels})
+        return facts
 
     def _check_state(self, state: Mapping[str, Any]) -> None:
         if not isinstance(state, Mapping) or set(state) != _STATE_KEYS:
@@ -197,17 +264,6 @@ class Tracker:
                 "Expected `inputs` to be those that the state was saved with, got others (their "
                 "hashes differ). Pass the same samples, or start a new tracker."
             )
-
-    def _rewrite(self, run: RunDirectory, earlier: Sequence[Reading]) -> None:
-        """Make the journal say what the tracker remembers."""
-        shared = 0
-        for mine, theirs in zip(self.readings, earlier, strict=False):
-            if mine.step != theirs.step or repr(mine.drop) != repr(theirs.drop):
-                break
-            shared += 1
-        run.resume_after(self.readings[shared - 1].step if shared else 0)
-        for row, reading in enumerate(self.readings[shared:], start=shared):
-            run.append(reading, row=row)
 
     def _warn(self, reading: Reading) -> None:
         """Say each kind of trouble once; the flags of the readings say it every time."""

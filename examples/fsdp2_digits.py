@@ -1,0 +1,58 @@
+"""Two ranks share the weights of one network (FSDP2) and train it on noisy digits, probed by both.
+
+torchrun --standalone --nproc-per-node 2 examples/fsdp2_digits.py [RUN_DIRECTORY]
+"""
+
+import sys
+
+import torch
+from sklearn.datasets import load_digits
+from torch import Tensor, distributed, nn
+from torch.distributed.fsdp import fully_shard
+from torch.nn.functional import cross_entropy
+from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
+
+import rote
+
+EPOCHS, POOL, NOISE = 10, 256, 0.5
+
+
+def noisy_digits() -> tuple[Tensor, Tensor]:
+    """Digits, and labels of which half were redrawn uniformly; the same on every rank."""
+    x, y = map(torch.tensor, load_digits(return_X_y=True))
+    generator = torch.Generator().manual_seed(0)
+    redrawn = torch.rand(len(y), generator=generator) < NOISE
+    return x.float() / 16, torch.where(redrawn, torch.randint(10, y.shape, generator=generator), y)
+
+
+def main() -> None:
+    """Train, probe on every rank after every epoch, print on the first."""
+    distributed.init_process_group("gloo")
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    x, y = noisy_digits()
+    model = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 128), nn.ReLU())
+    model.append(nn.Linear(128, 10))
+    for layer in (model[0], model[2], model):
+        fully_shard(layer)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)  # after fully_shard
+    save_to = sys.argv[1] if len(sys.argv) > 1 else None
+    tracker = rote.track(model, optimizer, inputs=x[:POOL], num_classes=10, save_to=save_to)
+
+    data = TensorDataset(x[POOL:], y[POOL:])
+    sampler = DistributedSampler(data)  # type: DistributedSampler[tuple[Tensor, ...]]
+    for epoch in range(EPOCHS):
+        sampler.set_epoch(epoch)
+        for inputs, labels in DataLoader(data, batch_size=64, sampler=sampler):
+            optimizer.zero_grad()
+            cross_entropy(model(inputs), labels).backward()
+            optimizer.step()
+        reading = tracker.probe(train_accuracy=tracker.accuracy(x[POOL:], y[POOL:]))
+        if reading is not None and epoch % 5 == 4 and distributed.get_rank() == 0:
+            zeta, accuracy = reading.susceptibility, reading.train_accuracy
+            print(f"epoch {epoch + 1:3}   ζ {zeta:.4f}   train accuracy {accuracy:.1%}")
+    distributed.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,39 @@
+"""An optimizer named on the command line."""
+
+from typing import TYPE_CHECKING, cast
+
+from rote.errors import InputError
+
+if TYPE_CHECKING:
+    from torch import nn
+    from torch.optim import Optimizer
+
+
+def build_optimizer(name: str, model: "nn.Module", *, lr: float | None = None) -> "Optimizer":
+    """Make the optimizer of a model's parameters.
+
+    Args:
+        name: a class of torch.optim, or ``package.module:factory``.
+        model: the network.
+        lr: its learning rate; its own default if None.
+
+    Raises:
+        InputError: if there is no such optimizer, or it does not take these parameters.
+    """
+    import torch
+
+    from rote.workloads.architectures.registry import load
+
+    build = load(name) if ":" in name else getattr(torch.optim, name, None)
+    if not callable(build):
+        raise InputError(
+            f"Expected `--optimizer` to be a class of torch.optim or package.module:factory, "
+            f"got {name!r}."
+        )
+    try:
+        options = {} if lr is None else {"lr": lr}
+        return cast("Optimizer", build(model.parameters(), **options))
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"Expected {name} to take this model's parameters, got: {error}."
+        ) from error

@@ -1,0 +1,171 @@
+"""`rote probe`: ζ over saved checkpoints, for people who have already trained."""
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rote.cli.optimizer import build_optimizer
+from rote.cli.probe_data import load_samples
+from rote.errors import InputError
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from rote.probe import Inputs
+    from rote.tracking import Aftermath
+
+
+def probe(
+    checkpoints: Annotated[
+        list[Path],
+        typer.Argument(help="Checkpoint files of ONE run, or a folder of them; sorted by number."),
+    ],
+    model: Annotated[
+        str, typer.Option(help="package.module:factory, or the name of a built-in architecture.")
+    ],
+    data: Annotated[
+        str,
+        typer.Option(
+            help="Unlabelled samples, prepared as in training: .npy, .npz, .safetensors, .pt, or "
+            "package.module:function. Labels that come with them serve as a noisy validation."
+        ),
+    ],
+    classes: Annotated[int, typer.Option(help="How many classes the model tells apart.")],
+    train: Annotated[
+        str | None,
+        typer.Option(help="Samples of the training set with `labels`, for the training accuracy."),
+    ] = None,
+    optimizer: Annotated[
+        str, typer.Option(help="A class of torch.optim, or package.module:factory.")
+    ] = "SGD",
+    lr: Annotated[float | None, typer.Option(help="Its learning rate; 0.01 for SGD.")] = None,
+    samples: Annotated[int, typer.Option(help="How many samples get random labels.")] = 128,
+    seed: Annotated[int, typer.Option(help="Of the random labels.")] = 0,
+    key: Annotated[
+        str | None, typer.Option(help="The entry of the files that holds the weights.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="A new run directory, for `rote select` and `rote report`.")
+    ] = None,
+    as_given: Annotated[bool, typer.Option("--as-given", help="Do not sort the files.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.")] = False,
+) -> None:
+    """Probe the saved checkpoints of a run: their mean drop is ζ, after the fact."""
+    from rich.progress import Progress
+
+    from rote.probe import ProbePolicy
+    from rote.tracking import in_order, probe_checkpoints
+
+    sys.path.insert(0, str(Path.cwd()))  # a user's module lies where they stand
+    files = _files(checkpoints)
+    inputs, given = load_samples(data, "--data")
+    training = None if train is None else _with_labels(train)
+    network = _build(model, inputs, classes)
+    with Progress(transient=True, disable=quiet or as_json) as bar:
+        task = bar.add_task("probing", total=len(files))
+        found = probe_checkpoints(
+            files if as_given else in_order(files),
+            network,
+            build_optimizer(optimizer, network, lr=0.01 if optimizer == "SGD" and not lr else lr),
+            inputs=inputs,
+            num_classes=classes,
+            given_labels=given,
+            train=training,
+            policy=ProbePolicy(batch=samples),
+            seed=seed,
+            save_to=out,
+            key=key,
+            progress=lambda _file, _reading: bar.advance(task),
+        )
+    if as_json:
+        typer.echo(json.dumps(_as_json(found), indent=2, allow_nan=False))
+    else:
+        _show(found, optimizer, out)
+
+
+def _files(checkpoints: list[Path]) -> list[Path]:
+    from rote.tracking.saved_weights import SUFFIXES
+
+    files = []
+    for path in checkpoints:
+        if not path.exists():
+            raise InputError(f"Expected checkpoints to be files or folders, got {path}: not there.")
+        inside = [path]
+        if path.is_dir():
+            inside = [file for file in path.iterdir() if file.suffix in SUFFIXES]
+        if not inside:
+            raise InputError(
+                f"Expected {path} to hold checkpoints ({', '.join(SUFFIXES)}), got none."
+            )
+        files += inside
+    return files
+
+
+def _with_labels(train: str) -> "tuple[Inputs, Tensor]":
+    inputs, labels = load_samples(train, "--train")
+    if labels is None:
+        raise InputError(f"Expected `--train` to come with `labels`, got none in {train}.")
+    return inputs, labels
+
+
+def _build(model: str, inputs: "Inputs", classes: int) -> "nn.Module":
+    from rote.workloads.architectures import build
+
+    shape = tuple(getattr(inputs, "shape", (0, 1, 1)))
+    return build(
+        model,
+        num_classes=classes,
+        in_channels=shape[1] if len(shape) > 1 else 1,
+        image_size=shape[-1],
+    )
+
+
+def _show(found: "Aftermath", optimizer: str, out: Path | None) -> None:
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console()
+    table = Table("step", "checkpoint", box=SIMPLE_HEAD, pad_edge=False)
+    for heading in ("loss", "drop", "ζ", "ζ plain", "train"):
+        table.add_column(heading, justify="right")
+    for file, reading in zip(found.checkpoints, found.readings, strict=True):
+        accuracy = reading.metrics.get("train_accuracy")
+        plain = reading.susceptibility_plain
+        table.add_row(
+            str(reading.step),
+            file.name,
+            f"{reading.loss_before:.4f}",
+            f"{reading.drop:+.4f}",
+            f"{reading.susceptibility:+.4f}",
+            "–" if plain is None else f"{plain:+.4f}",
+            "–" if accuracy is None else f"{accuracy:.1%}",
+        )
+    console.print(table)
+    state = "its saved state" if found.has_optimizer_state else "fresh state (none was saved)"
+    console.print(
+        f"Steps of {optimizer} with {state}. ζ here is the mean over {len(found.readings)} "
+        "checkpoints, not over all epochs.",
+        highlight=False,
+    )
+    if out is not None:
+        console.print(f"Which to keep:  rote select {out}", markup=False, highlight=False)
+
+
+def _as_json(found: "Aftermath") -> dict[str, object]:
+    import math
+
+    rows = []
+    for file, reading in zip(found.checkpoints, found.readings, strict=True):
+        values = {**reading.to_dict(), **reading.metrics}
+        del values["metrics"]
+        plain = {
+            name: None if isinstance(value, float) and not math.isfinite(value) else value
+            for name, value in values.items()
+        }
+        rows.append({"checkpoint": str(file), **plain})
+    return {"has_optimizer_state": found.has_optimizer_state, "readings": rows}

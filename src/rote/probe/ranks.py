@@ -1,0 +1,121 @@
+"""Ranks that train one model together: what they average, what they agree on.
+
+With one process, or before ``torch.distributed`` is initialised, nothing here communicates.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import NoReturn, TypeVar
+
+from torch import distributed
+
+from rote import errors
+from rote.errors import InputError, RankError, RoteError
+
+T = TypeVar("T")
+
+
+def is_distributed() -> bool:
+    """Whether ``torch.distributed`` is initialised, be it for one rank alone."""
+    return bool(distributed.is_available() and distributed.is_initialized())
+
+
+def world_size() -> int:
+    """How many ranks train together; 1 without ``torch.distributed``."""
+    return int(distributed.get_world_size()) if is_distributed() else 1
+
+
+def rank() -> int:
+    """Which of the ranks this process is, from 0."""
+    return int(distributed.get_rank()) if world_size() > 1 else 0
+
+
+def is_first_rank() -> bool:
+    """Whether this process is the one that writes."""
+    return rank() == 0
+
+
+def mean_over_ranks(values: Sequence[float]) -> list[float]:
+    """The mean of each number over all ranks, the same bits on every rank.
+
+    Summed in the order of the ranks, in double precision. A number that is not finite on one rank
+    gives a mean that is not finite on any.
+
+    Args:
+        values: this rank's numbers; every rank has as many.
+    """
+    if world_size() == 1:
+        return list(values)
+    everyones = _gathered([float(value) for value in values])
+    return [sum(numbers) / len(everyones) for numbers in zip(*everyones, strict=True)]
+
+
+def from_first_rank(value: T) -> T:
+    """The first rank's value, on every rank.
+
+    Args:
+        value: something small that can be pickled; only the first rank's is looked at.
+    """
+    if world_size() == 1:
+        return value
+    box = [value]
+    distributed.broadcast_object_list(box, src=0)
+    return box[0]
+
+
+@contextmanager
+def agreed() -> Iterator[dict[str, str]]:
+    """A block that all ranks run, and that fails on all of them if it fails on one.
+
+    At its end the ranks tell each other how it went. Blocks must not be nested, and nothing inside
+    may wait for other ranks: a rank that failed has already left.
+
+    Yields:
+        An empty dictionary for facts that must be the same on every rank, by name.
+
+    Raises:
+        InputError: on every rank, if a fact differs.
+        RankError: if another rank raised something foreign; errors of rote are raised as they are.
+    """
+    facts: dict[str, str] = {}
+    if world_size() == 1:
+        yield facts
+        return
+    try:
+        yield facts
+    except BaseException as error:
+        # Also an interrupt: the others are waiting.
+        _gathered((type(error).__name__, str(error), facts))
+        raise
+    outcomes = _gathered((None, "", facts))
+    for number, (kind, message, _) in enumerate(outcomes):
+        if kind is not None:
+            _raise_for(number, kind, message)
+    _compare([facts for _, _, facts in outcomes])
+
+
+def _gathered(value: T) -> list[T]:
+    """What every rank brought, in the order of the ranks."""
+    everyones: list[T | None] = [None] * world_size()
+    distributed.all_gather_object(everyones, value)
+    return everyones  # type: ignore[return-value]  # every place is filled now
+
+
+def _raise_for(number: int, kind: str, message: str) -> NoReturn:
+    own = getattr(errors, kind, None)
+    if isinstance(own, type) and issubclass(own, RoteError):
+        raise own(f"Rank {number}: {message}")
+    raise RankError(f"Expected every rank to go on, got {kind} on rank {number}: {message}")
+
+
+def _compare(everyones: list[dict[str, str]]) -> None:
+    first = everyones[0]
+    for number, facts in enumerate(everyones):
+        for name in {**first, **facts}:
+            mine, theirs = facts.get(name), first.get(name)
+            if mine != theirs:
+                raise InputError(
+                    f"Expected {name} to be the same on every rank, got {theirs} on rank 0 and "
+                    f"{mine} on rank {number}. Give every rank the same: draw with one seed, and "
+                    "before the data is divided among the ranks."
+                )

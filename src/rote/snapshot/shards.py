@@ -1,0 +1,149 @@
+"""Modules whose parameters are sharded over ranks by FSDP2 (``fully_shard``), and its bookkeeping.
+
+FSDP2 gathers whole parameters for a forward pass and may leave them so. It keeps flags, orders and
+half-accumulated gradients in objects of its own, outside modules and parameters. Its classes are
+recognised by name, so that nothing is imported for models without it.
+"""
+
+from collections.abc import Iterable, Iterator
+from enum import Enum
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from rote.snapshot.containers import Contents
+from rote.snapshot.gradients import Gradients
+
+_HOMES = ("torch.distributed.fsdp._fully_shard", "torch.distributed._composable.fsdp")
+
+
+def sharded_modules(model: nn.Module) -> list[nn.Module]:
+    """The modules that ``fully_shard`` was applied to, outer ones first."""
+    return [module for module in model.modules() if hasattr(type(module), "_get_fsdp_state")]
+
+
+def sharded_parameters(model: nn.Module) -> list[Tensor]:
+    """The shards that the optimizer steps, also while a module holds whole parameters instead."""
+    return [part.sharded_param for group in _groups(_states([model])) for part in group.fsdp_params]
+
+
+def whole_parameters(model: nn.Module) -> list[Tensor]:
+    """The whole parameters; their memory comes and goes with every pass."""
+    parts = [part for group in _groups(_states([model])) for part in group.fsdp_params]
+    return [part._unsharded_param for part in _gathered_once(parts)]
+
+
+def offloads(model: nn.Module) -> bool:
+    """Whether shards wait in the CPU's memory while the model computes elsewhere."""
+    groups = _groups(_states([model]))
+    return any(part.offload_to_cpu for group in groups for part in group.fsdp_params)
+
+
+class Shards:
+    """FSDP2's own state of some modules; without FSDP2 there is nothing to it.
+
+    All parameters are sharded from here on, so that the registries of the modules hold what the
+    optimizer steps.
+
+    Args:
+        objects: modules among them are looked into.
+    """
+
+    def __init__(self, objects: Iterable[object]) -> None:
+        models = [thing for thing in objects if isinstance(thing, nn.Module)]
+        self._states = _states(models)
+        self._groups = _groups(self._states)
+        self._parts = [part for group in self._groups for part in group.fsdp_params]
+        self._bookkeeping = Contents()
+        for container in _bookkeeping(self._states):
+            self._bookkeeping.note(container)
+        self._registries = Contents()
+        for part in self._parts:
+            for module in (part._module_info.module, *part._module_info.shared_modules):
+                self._registries.note(module._parameters)
+        self._gathered = [(memory, _copy(memory)) for memory in _whole(self._parts)]
+        self._gradients = Gradients(part._unsharded_param for part in _gathered_once(self._parts))
+        self.reshard()
+
+    def set_aside(self) -> None:
+        """A clean table: nothing accumulated, and the next backward pass reduces its gradients."""
+        self._gradients.set_aside()
+        for part in self._parts:
+            part.unsharded_accumulated_grad = None
+        for group in self._groups:
+            group._partial_reduce_output = None
+            group.reduce_grads = group.all_reduce_grads = group.reshard_after_backward = True
+        for state in self._states:
+            state._state_ctx.is_last_backward = True
+
+    def reshard(self) -> None:
+        """Drop whole parameters, so that the next forward pass gathers them from the shards."""
+        for state in self._states:
+            state._training_state = type(state._training_state).IDLE
+        for group in self._groups:
+            # An exception may have left it in the middle of a pass, or a gathering unused.
+            group._training_state = type(group._training_state).IDLE
+            group.wait_for_unshard()
+            group._to_sharded()
+
+    def restore(self) -> None:
+        """Put everything back as it was, also whole parameters where there were any."""
+        self._bookkeeping.restore()
+        self._registries.restore()
+        for memory, values in self._gathered:
+            memory.resize_(values.nbytes())
+            memory.copy_(values)
+        self._gradients.restore()
+
+
+def _state_of(module: nn.Module) -> Any:  # noqa: ANN401  # FSDP2's classes are private
+    return module._get_fsdp_state()  # type: ignore[operator]
+
+
+def _states(models: list[nn.Module]) -> list[Any]:
+    states = [_state_of(module) for model in models for module in sharded_modules(model)]
+    return list(dict.fromkeys(states))
+
+
+def _groups(states: list[Any]) -> list[Any]:
+    groups: list[Any] = []
+    for state in states:
+        several = getattr(state, "_fsdp_param_groups", None)
+        groups += [state._fsdp_param_group] if several is None else several
+    return [group for group in groups if group is not None]
+
+
+def _gathered_once(parts: list[Any]) -> list[Any]:
+    """Those that have been whole before, in some forward pass."""
+    return [part for part in parts if hasattr(part, "_unsharded_param")]
+
+
+def _whole(parts: list[Any]) -> Iterator[torch.UntypedStorage]:
+    """The memory of whole parameters, where it is filled."""
+    for part in parts:
+        for tensor in (*part.all_gather_outputs, *part._unsharded_inner_tensors):
+            memory = tensor.untyped_storage()
+            if memory.size() > 0:
+                yield memory
+
+
+def _copy(memory: torch.UntypedStorage) -> torch.UntypedStorage:
+    copy: torch.UntypedStorage = memory.clone()  # type: ignore[no-untyped-call]
+    return copy
+
+
+def _bookkeeping(states: list[Any]) -> Iterator[Any]:
+    """Attributes and containers of FSDP2's objects, as far as they lead to each other."""
+    stack: list[Any] = list(states)
+    seen = set()
+    while stack:
+        item = stack.pop()
+        if id(item) in seen or isinstance(item, nn.Module | Tensor | Enum | type):
+            continue
+        seen.add(id(item))
+        if isinstance(item, dict | list | set):
+            yield item
+            stack.extend(item.values() if isinstance(item, dict) else item)
+        elif type(item).__module__.startswith(_HOMES) and hasattr(item, "__dict__"):
+            stack.append(vars(item))

@@ -1,0 +1,166 @@
+"""After the fact: ζ over the checkpoints of a run that was trained without us."""
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from rote.errors import InputError
+from rote.labels import LabelSampler
+from rote.probe import Inputs, LossFunction, ProbePolicy
+from rote.records import Reading
+from rote.snapshot import preserved
+from rote.tracking.saved_weights import read_weights
+from rote.tracking.start import track
+
+CHECKPOINTS_FILE = "checkpoints.json"
+"""In the run directory: which file each step stands for."""
+
+
+@dataclass(frozen=True)
+class Aftermath:
+    """What was found.
+
+    Attributes:
+        checkpoints: the files, in the order of training.
+        readings: one for each.
+        has_optimizer_state: whether every step was taken with the state that was saved.
+    """
+
+    checkpoints: tuple[Path, ...]
+    readings: tuple[Reading, ...]
+    has_optimizer_state: bool
+
+
+def probe_checkpoints(
+    checkpoints: Sequence[Path | str],
+    model: nn.Module,
+    optimizer: Optimizer | None = None,
+    *,
+    inputs: Inputs,
+    num_classes: int,
+    loss_fn: LossFunction | None = None,
+    labels: Tensor | LabelSampler | None = None,
+    given_labels: Tensor | None = None,
+    train: tuple[Inputs, Tensor] | None = None,
+    policy: ProbePolicy | None = None,
+    seed: int = 0,
+    name: str | None = None,
+    save_to: Path | str | None = None,
+    key: str | None = None,
+    progress: Callable[[Path, Reading], object] | None = None,
+) -> Aftermath:
+    """Probe the saved checkpoints of one run, first to last.
+
+    The running mean of their drops is ζ, measured where checkpoints exist instead of after every
+    epoch. The step is that of ``optimizer`` with its saved state where the files have one, and with
+    fresh state otherwise, which is a departure from Algorithm 1.
+
+    Args:
+        checkpoints: files of one run, in the order of training (``in_order`` sorts by number).
+        model: the network; afterwards it is as before.
+        optimizer: as in training; plain SGD with lr 0.01 by default.
+        inputs: unlabelled samples, prepared as in training.
+        num_classes: how many classes.
+        loss_fn: the training objective; cross entropy by default.
+        labels: other random labels than uniform ones.
+        given_labels: the given labels of ``inputs``.
+        train: samples of the training set and their given labels; ``train_accuracy`` is measured
+            on them in eval mode. Without it, region rules have nothing to go by.
+        policy: how to probe; ``every`` is passed over.
+        seed: of the random labels.
+        name: the name of the run.
+        save_to: a new run directory, which ``rote select`` reads.
+        key: the entry of the files that holds the weights.
+        progress: called after every checkpoint.
+
+    Returns:
+        The readings.
+
+    Raises:
+        InputError: if there is no checkpoint, or a file does not fit the model.
+    """
+    files = tuple(Path(path) for path in checkpoints)
+    if not files:
+        raise InputError("Expected at least one checkpoint, got none.")
+    for file in files:  # a file that does not fit is found before an hour of probing
+        read_weights(file, key)
+    if optimizer is None:
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    states = []
+    with preserved(model, optimizer):
+        read_weights(files[0], key).load_into(model)
+        model.train()
+        tracker = track(
+            model,
+            optimizer,
+            inputs=inputs,
+            num_classes=num_classes,
+            loss_fn=loss_fn,
+            labels=labels,
+            given_labels=given_labels,
+            policy=replace(ProbePolicy() if policy is None else policy, every=1),
+            seed=seed,
+            name=name,
+            save_to=save_to,
+        )
+        try:
+            for file in files:
+                states.append(_load(file, key, model, optimizer))
+                metrics = {} if train is None else {"train_accuracy": tracker.accuracy(*train)}
+                tracker.probe(**metrics)
+                if progress is not None:
+                    progress(file, tracker.readings[-1])
+        finally:
+            tracker.close()
+    if save_to is not None and Path(save_to).expanduser().is_dir():
+        _record(Path(save_to).expanduser(), files)
+    return Aftermath(files, tuple(tracker.readings), all(states))
+
+
+def in_order(checkpoints: Sequence[Path | str]) -> list[Path]:
+    """Files sorted as people number them: ``epoch-9`` before ``epoch-10``.
+
+    Example:
+        >>> [str(path) for path in in_order(["epoch=10.pt", "epoch=9.pt"])]
+        ['epoch=9.pt', 'epoch=10.pt']
+    """
+    return sorted((Path(path) for path in checkpoints), key=_by_number)
+
+
+def _by_number(path: Path) -> list[tuple[int, int, str]]:
+    parts = re.split(r"(\d+)", str(path))
+    return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in parts]
+
+
+def _load(file: Path, key: str | None, model: nn.Module, optimizer: Optimizer) -> bool:
+    """Load one checkpoint.
+
+    Returns:
+        Whether the optimizer's state came with it.
+    """
+    saved = read_weights(file, key)
+    saved.load_into(model)
+    optimizer.state.clear()
+    if saved.optimizer is None:
+        return False
+    try:
+        optimizer.load_state_dict(dict(saved.optimizer))
+    except (ValueError, KeyError) as error:
+        raise InputError(
+            f"Expected the optimizer in {file} to be a {type(optimizer).__name__} like the one "
+            f"given, got: {error}. Give the optimizer that trained the model."
+        ) from error
+    return True
+
+
+def _record(run: Path, files: Sequence[Path]) -> None:
+    steps = {str(step): str(file.resolve()) for step, file in enumerate(files, start=1)}
+    draft = run / "checkpoints.draft"
+    draft.write_text(json.dumps(steps, indent=2) + "\n")
+    draft.replace(run / CHECKPOINTS_FILE)

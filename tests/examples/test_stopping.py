@@ -1,0 +1,47 @@
+"""The stopping examples run, and say what their docstrings promise."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from rote.records import Reading
+from rote.store import RunDirectory
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def run(name: str, *arguments: object) -> str:
+    command = [sys.executable, str(EXAMPLES / name), *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_stopping_digits_stops_and_keeps_a_better_checkpoint_than_the_last() -> None:
+    shown = run("stopping_digits.py")
+    assert "Stop after epoch" in shown
+    kept, last, best = (float(share) for share in re.findall(r": (\d+\.\d)%", shown))
+    assert last < kept <= best
+
+
+def test_stopping_pool_measures_regret(tmp_path: Path) -> None:
+    # ζ falls until step 6 and rises afterwards; test accuracy is best there.
+    zetas = [0.5, 0.4, 0.3, 0.2, 0.1, 0.05, 0.1, 0.2, 0.3]
+    tests = [0.1, 0.2, 0.3, 0.4, 0.5, 0.9, 0.8, 0.7, 0.6]
+    for name in ("a", "b"):
+        directory = RunDirectory.create(tmp_path / name, {"name": name})
+        for row, (zeta, test) in enumerate(zip(zetas, tests, strict=True)):
+            metrics = {"train_accuracy": 0.55, "test_accuracy": test}
+            reading = Reading(row + 1, 2.0, 2.0 - zeta, zeta, zeta, zeta, metrics=metrics,
+                              validation_accuracy=test)  # fmt: skip
+            directory.append(reading, row=row)
+        directory.close()
+    rows = {
+        line[:31].strip(): line[31:].split()
+        for line in run("stopping_pool.py", tmp_path).splitlines()
+    }
+    assert rows["StopRule(train_accuracy=0.5)"] == ["0.0", "0.0", "9.0"]
+    assert rows["StopRule(train_accuracy=0.6)"] == ["30.0", "30.0", "9.0"]
+    assert rows["last"] == ["30.0", "30.0", "9.0"]
+    assert rows["noisy validation (needs labels)"] == ["0.0", "0.0", "9.0"]

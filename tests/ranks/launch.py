@@ -1,0 +1,45 @@
+"""Start several ranks with torchrun, and end them all if they do not end by themselves."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+DEADLINE = 300.0
+
+
+def torchrun(*command: str | Path, ranks: int = 2, deadline: float = DEADLINE) -> str:
+    """Run a script or module on several ranks; what they print, or an error that shows it."""
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    process = subprocess.Popen(
+        [*launcher, f"--nproc-per-node={ranks}", *map(str, command)],
+        cwd=ROOT,
+        env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        printed, _ = process.communicate(timeout=deadline)
+    except subprocess.TimeoutExpired:
+        # Workers stay in the launcher's session: a hang is ended as a whole.
+        os.killpg(process.pid, signal.SIGKILL)
+        printed, _ = process.communicate()
+        raise AssertionError(f"the ranks hung; they printed:\n{printed}") from None
+    assert process.returncode == 0, printed
+    return printed
+
+
+def run_cases(name: str, folder: Path, ranks: int = 2) -> dict[str, str]:
+    """Run all cases of a module in one set of processes: from name to what went wrong."""
+    torchrun("-m", "tests.ranks.worker", name, folder, ranks=ranks)
+    found: dict[str, str] = {}
+    for rank in range(ranks):
+        for line in (folder / f"rank{rank}.txt").read_text().split("\x1e"):
+            case, _, outcome = line.partition("\n")
+            if case:
+                found[f"{case} on rank {rank}"] = outcome
+    return found

@@ -1,0 +1,100 @@
+"""Many ranks: the cases run in pairs of processes; here they are started and their reports read."""
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import distributed, nn
+from torch.distributed.fsdp import fully_shard
+from torch.nn.parallel import DistributedDataParallel as DDP  # noqa: N817  # as everybody
+
+import rote
+from rote.probe import agreed, from_first_rank, is_first_rank, mean_over_ranks, rank, world_size
+from rote.store import read_run
+from tests.oracle import oracle_losses
+from tests.ranks.launch import ROOT, run_cases, torchrun
+from tests.ranks.training import CLASSES, POOL, Training, check_without_a_trace, mlp
+
+
+@pytest.mark.ddp
+@pytest.mark.parametrize(
+    ("module", "at_least"), [("ddp_cases", 35), ("fsdp_cases", 55), ("agreement_cases", 15)]
+)
+def test_all_cases_hold_on_both_ranks(module: str, at_least: int, tmp_path: Path) -> None:
+    outcomes = run_cases(module, tmp_path)
+    failures = {case: outcome for case, outcome in outcomes.items() if outcome}
+    assert not failures, "\n".join(f"{case}\n{outcome}" for case, outcome in failures.items())
+    assert len(outcomes) >= 2 * at_least
+
+
+@pytest.mark.ddp
+@pytest.mark.parametrize("example", ["ddp_digits.py", "fsdp2_digits.py"])
+def test_examples_print_a_rising_susceptibility_and_write_once(
+    example: str, tmp_path: Path
+) -> None:
+    printed = torchrun(ROOT / "examples" / example, tmp_path / "run")
+    rows = [line for line in printed.splitlines() if line.startswith("epoch")]
+    readings = read_run(tmp_path / "run").readings
+    shown = [f"ζ {reading.susceptibility:.4f}" for reading in readings[4::5]]
+    assert [row[row.index("ζ") :].split("   ")[0] for row in rows] == shown
+    assert readings[0].susceptibility < readings[-1].susceptibility
+
+
+@pytest.fixture
+def lone_rank() -> Iterator[None]:
+    """A process group of one."""
+    distributed.init_process_group("gloo", store=distributed.HashStore(), rank=0, world_size=1)
+    yield
+    distributed.destroy_process_group()
+
+
+def _refuse(*_: object, **__: object) -> None:
+    raise AssertionError("communicated")
+
+
+@pytest.fixture
+def silence(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("all_gather_object", "broadcast_object_list", "all_reduce", "all_gather"):
+        monkeypatch.setattr(distributed, name, _refuse)
+
+
+@pytest.mark.usefixtures("silence")
+def test_without_ranks_nothing_is_communicated() -> None:
+    assert (world_size(), rank(), is_first_rank()) == (1, 0, True)
+    assert mean_over_ranks([0.1, 0.2]) == [0.1, 0.2]
+    assert from_first_rank("mine") == "mine"
+    with agreed() as facts:
+        facts["`seed`"] = "7"
+    with pytest.raises(ZeroDivisionError, match="zero"), agreed():
+        _ = 1 // 0
+    model = mlp()
+    tracker = rote.track(
+        model, torch.optim.SGD(model.parameters(), lr=0.1), inputs=POOL, num_classes=CLASSES
+    )
+    assert tracker.probe() is not None
+
+
+WRAPPERS: dict[str, Any] = {
+    "ddp": DDP,
+    "static_graph": partial(DDP, static_graph=True),
+    "fully_shard": fully_shard,
+}
+
+
+@pytest.mark.usefixtures("lone_rank")
+@pytest.mark.parametrize("name", WRAPPERS)
+def test_a_lone_rank_is_left_without_a_trace(name: str) -> None:
+    check_without_a_trace(partial(Training, WRAPPERS[name], "sgd", build=mlp))
+
+
+@pytest.mark.usefixtures("lone_rank")
+def test_a_lone_rank_reads_as_a_process_without_ranks() -> None:
+    training = Training(DDP, "adamw").run(probed=True, steps=3)
+    module, batch = training.model.module, training.tracker.batch
+    assert isinstance(module, nn.Module)
+    before, after = oracle_losses(module, training.optimizer, batch.inputs, batch.labels)
+    reading = training.tracker.probe()
+    assert (reading.loss_before, reading.loss_after) == (before, after)
