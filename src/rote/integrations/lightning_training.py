@@ -1,0 +1,71 @@
+"""What a Lightning trainer does around a training step: its precision, its batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from rote.errors import InputError
+from rote.integrations.samples import draw_inputs
+
+if TYPE_CHECKING:
+    from lightning.pytorch import LightningModule, Trainer
+
+    from rote.probe import Inputs
+
+
+@contextmanager
+def as_in_training(trainer: Trainer, module: LightningModule) -> Iterator[None]:
+    """The precision of training; and ``self.log`` in a forward pass does nothing.
+
+    Args:
+        trainer: the trainer.
+        module: the module in training.
+
+    Yields:
+        Nothing.
+    """
+    vars(module)["log"] = lambda *_, **__: None
+    try:
+        with trainer.precision_plugin.train_step_context():
+            yield
+    finally:
+        del vars(module)["log"]
+
+
+def training_samples(
+    trainer: Trainer,
+    module: LightningModule,
+    samples: int,
+    inputs_of: Callable[[Any], Inputs] | None,
+    *,
+    seed: int,
+) -> Inputs:
+    """Some samples of the training set, as the module gets them; the loader is not touched.
+
+    Args:
+        trainer: the trainer.
+        module: the module in training, with its hooks on batches.
+        samples: how many.
+        inputs_of: takes a batch and returns what the network takes.
+        seed: of the choice of samples.
+
+    Returns:
+        The inputs of the network.
+
+    Raises:
+        InputError: if there is no dataset to draw from.
+    """
+    loader: Any = trainer.train_dataloader
+    if getattr(loader, "batch_sampler", None) is None:
+        raise InputError(
+            "Expected one train dataloader that makes batches of samples, to draw S̃ from its "
+            f"dataset, got {type(loader).__name__}. Pass `inputs=`, a batch of unlabelled samples."
+        )
+
+    def batch_of(items: list[Any]) -> Any:  # noqa: ANN401
+        batch = trainer.precision_plugin.convert_input(loader.collate_fn(items))
+        return trainer.strategy.batch_to_device(module._on_before_batch_transfer(batch))
+
+    return draw_inputs(loader.dataset, batch_of, samples, inputs_of, seed=seed)
