@@ -17,7 +17,7 @@ demo: $(VENV)/core.stamp ## train a pool on noisy digits and see what each rule 
 	$(BIN)/rote demo
 
 test: check $(VENV)/chromium.stamp ## everything CI runs: set-up, check, all tests
-	$(BIN)/python -m pytest -n $(WORKERS) -q
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -q
 
 check: $(VENV)/dev.stamp ## format, lint, types, import contracts
 	$(BIN)/ruff format --check .
@@ -29,11 +29,13 @@ format: $(VENV)/dev.stamp ## rewrite files in the house style
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: $(VENV)/core.stamp ## measure the speed goals and rewrite benchmarks/*.json
+bench: $(VENV)/chromium.stamp ## measure the speed goals and rewrite benchmarks/*.json
 	$(BIN)/python benchmarks/probe.py
 	$(BIN)/python benchmarks/theory.py
 	$(BIN)/python benchmarks/loop.py
 	$(BIN)/python benchmarks/select.py
+	$(BIN)/python benchmarks/sweep.py
+	$(BIN)/python benchmarks/report.py
 
 clean: ## remove the environment and caches
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

@@ -45,7 +45,9 @@ def invoke(*arguments: str) -> str:
     return result.output
 
 
-@pytest.mark.parametrize("command", ["demo", "train", "select", "doctor", "data", "theory"])
+@pytest.mark.parametrize(
+    "command", ["demo", "train", "sweep", "select", "report", "probe", "doctor", "data", "theory"]
+)
 def test_every_command_has_help(command: str) -> None:
     assert "Usage" in invoke(command, "--help")
 
@@ -131,6 +133,7 @@ def test_the_demo_compares_every_rule_and_repeats_itself(tmp_path: Path) -> None
         done = run("demo", "--out", str(out), "--epochs", "2", "--quiet", "--workers", "2")
         assert done.returncode == 0, done.stderr
         assert str(out) in done.stdout.replace("\n", "")
+        assert (out / "report.html").is_file()
         return [line for line in done.stdout.splitlines() if "%" in line and "redrawn" not in line]
 
     first = demo("a")

@@ -105,6 +105,7 @@ def test_a_saved_run_has_the_same_numbers_and_all_its_files(tmp_path: Path) -> N
     names = sorted(path.name for path in (tmp_path / "run").iterdir())
     assert names == [
         "checkpoints",
+        "claim.lock",
         "journal.jsonl",
         "labels.npz",
         "predictions.bin",

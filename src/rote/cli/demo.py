@@ -5,12 +5,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rote.cli.report import command_line
 from rote.errors import RoteError
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from rote.sweeps import Comparison, Outcome
+    from rote.sweeps import Comparison
+    from rote.sweeps import Progress as SweepProgress
     from rote.workloads import RunSpec
 
 EXPLANATIONS = {
@@ -40,7 +42,8 @@ def demo(
     """Train a pool of small networks on digits with noisy labels, then choose one by each rule."""
     from rich.console import Console
 
-    from rote.sweeps import compare_rules, demo_specs
+    from rote.reporting import report
+    from rote.sweeps import compare_rules, demo_specs, run_path
 
     specs = demo_specs(epochs=epochs, seed=seed, noise=noise)
     console = Console()
@@ -48,11 +51,11 @@ def demo(
         f"Training {len(specs)} networks on scikit-learn's digits, {noise:.0%} of the labels "
         f"redrawn at random, in {out}."
     )
-    outcomes = _run(specs, out, workers, quiet=quiet)
-    failed = [outcome for outcome in outcomes if outcome.error is not None]
+    failed = _run(specs, out, workers, quiet=quiet).failed
     if failed:
-        raise RoteError(f"{len(failed)} runs failed; the first: {failed[0].error}")
-    compared = compare_rules([outcome.path for outcome in outcomes], column=column)
+        raise RoteError(f"{len(failed)} runs failed; the first: {next(iter(failed.values()))}")
+    runs = [run_path(out, spec) for spec in specs]
+    compared = compare_rules(runs, column=column)
     console.print(_table(compared))
     for rule, explanation in EXPLANATIONS.items():
         name = rule.replace("susceptibility", "ζ")
@@ -62,12 +65,14 @@ def demo(
         "test data (gap: points below it). No rule but the oracle has seen a clean label."
     )
     console.print(f"Why a rule chose as it did:  rote select {out} --rule staged", markup=False)
+    page = report(runs, out / "report.html", column=column, command=command_line())
+    console.print(f"All of it on one page:       {page.path}", markup=False, highlight=False)
 
 
-def _run(specs: "list[RunSpec]", out: Path, workers: int | None, *, quiet: bool) -> "list[Outcome]":
+def _run(specs: "list[RunSpec]", out: Path, workers: int | None, *, quiet: bool) -> "SweepProgress":
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    from rote.sweeps import run_all
+    from rote.sweeps import LocalExecutor, Sweep
 
     columns = (
         TextColumn("trained"),
@@ -79,10 +84,13 @@ def _run(specs: "list[RunSpec]", out: Path, workers: int | None, *, quiet: bool)
     with Progress(*columns, disable=quiet) as bar:
         task = bar.add_task("", total=len(specs))
 
-        def advance(outcome: "Outcome") -> None:
-            bar.update(task, advance=1, description=outcome.spec.name or "")
+        def advance(progress: "SweepProgress", _event: object) -> None:
+            names = [run.job.spec.name or "" for run in progress.running.values()]
+            bar.update(task, completed=progress.done, description=" ".join(names))
 
-        return run_all(specs, out, workers=workers, on_done=advance)
+        progress = Sweep(specs, out).run(LocalExecutor(workers), advance)
+        bar.update(task, completed=progress.done, description="")
+        return progress
 
 
 def _table(compared: "Comparison") -> "Table":

@@ -8,7 +8,10 @@ import typer
 from rote.cli import data, theory
 from rote.cli.demo import demo
 from rote.cli.doctor import doctor
+from rote.cli.probe import probe
+from rote.cli.report import report
 from rote.cli.select import select
+from rote.cli.sweep import sweep
 from rote.cli.train import train
 from rote.errors import InputError, RoteError
 from rote.version import __version__
@@ -20,7 +23,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for command in (demo, train, select, doctor):
+for command in (demo, train, sweep, select, report, probe, doctor):
     app.command()(command)
 app.add_typer(data.app, name="data")
 app.add_typer(theory.app, name="theory")

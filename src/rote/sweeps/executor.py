@@ -1,6 +1,6 @@
 """What every executor does: take jobs when there is room, and tell what becomes of them."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -72,7 +72,20 @@ class Busy:
     job: Job
 
 
-Event = Started | Finished | Failed | Lost | Busy
+@dataclass(frozen=True)
+class Blocked:
+    """The store cannot be written; every other run would end like this one.
+
+    Attributes:
+        job: the run.
+        reason: what is wrong, in a few words.
+    """
+
+    job: Job
+    reason: str
+
+
+Event = Started | Finished | Failed | Lost | Busy | Blocked
 
 
 class Executor(Protocol):
@@ -82,11 +95,14 @@ class Executor(Protocol):
     def workers(self) -> int:
         """How many at a time."""
 
-    def run(self, jobs: Iterable[Job]) -> Iterator[Event | None]:
+    def run(self, jobs: Iterable[Job]) -> Generator[Event | None]:
         """Do the jobs, in any order.
 
         Jobs are taken from the iterable one by one, when a worker is free: ten thousand of them
-        need not exist at once. Closing the iterator stops the workers; their runs can be resumed.
+        need not exist at once. Closing the generator stops the workers; their runs can be resumed.
+
+        Every attempt begins with ``Started``. A job ends with ``Finished``, ``Failed``, ``Busy``,
+        ``Blocked``, or a ``Lost`` that gives up.
 
         Args:
             jobs: what to do.

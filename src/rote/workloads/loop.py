@@ -55,12 +55,32 @@ def train(
         >>> [reading.step for reading in run.readings], run.readings[-1].noisy_accuracy < 0.5
         ([1, 2], True)
     """
+    if out is None:
+        return _train(spec, None, data_dir, progress, threads)
+    folder = RunFolder(Path(out).expanduser(), spec)
+    over = _run_that_is_over(folder)
+    if over is not None:
+        return over
+    with folder.claimed():
+        over = _run_that_is_over(folder)  # another process may have ended it since
+        return _train(spec, folder, data_dir, progress, threads) if over is None else over
+
+
+def _run_that_is_over(folder: RunFolder) -> TrainedRun | None:
+    earlier = folder.examine()
+    if earlier is None or not earlier["finished"]:
+        return None
+    return TrainedRun(folder.spec, earlier, read_run(folder.path).readings, path=folder.path)
+
+
+def _train(
+    spec: RunSpec,
+    folder: RunFolder | None,
+    data_dir: Path | str | None,
+    progress: Callable[[Reading], object] | None,
+    threads: int,
+) -> TrainedRun:
     device = choose_device(spec.device)
-    folder = None if out is None else RunFolder(Path(out), spec)
-    earlier = None if folder is None else folder.examine()
-    if folder is not None and earlier is not None and earlier["finished"]:
-        readings = read_run(folder.path).readings
-        return TrainedRun(spec, earlier, readings, path=folder.path)
     with restored(RandomState()), repeatable(device, threads):
         workload = Workload(spec, prepare(spec, data_dir=data_dir, device=device), device)
         with workload.precision():
@@ -84,7 +104,7 @@ def _start_tracking(workload: Workload, folder: RunFolder | None) -> Tracker:
         given_labels=splits.pool_labels,
         policy=workload.policy,
         seed=spec.probe.seed,
-        name=spec.name,
+        name=None if folder is None else spec.name,
         save_to=None if folder is None else folder.path,
         resume=folder is not None and folder.is_started,
     )

@@ -1,6 +1,8 @@
 """What a run of a spec leaves beside its journal: the spec, its labels, and how to go on."""
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -8,16 +10,16 @@ from typing import Any
 import numpy as np
 import torch
 
-from rote.errors import CorruptRunError, RunExistsError
+from rote.errors import CorruptRunError, InputError, RunExistsError
 from rote.store import read_run
-from rote.store.run_directory import RUN_FILE
+from rote.store.lock import WriterLock
+from rote.store.run_directory import CLAIM_FILE, RUN_FILE, check_free
+from rote.store.standing import STATE_FILE, WORKLOAD_FILE
 from rote.workloads.data.dataset import Array
 from rote.workloads.spec import RunSpec
 
-WORKLOAD_FILE = "workload.json"
 SPEC_FILE = "spec.toml"
 LABELS_FILE = "labels.npz"
-STATE_FILE = "resume.pt"
 _SCHEMA = 1
 
 
@@ -42,7 +44,7 @@ class RunFolder:
             Its contents, or None if there was no attempt that got so far.
 
         Raises:
-            RunExistsError: if the directory holds another run.
+            RunExistsError: if the directory holds another run, or something else.
         """
         file = self.path / WORKLOAD_FILE
         if file.is_file():
@@ -58,7 +60,32 @@ class RunFolder:
                 f"Expected {self.path} to be a new directory or a run of a spec, got a run that "
                 f"has no {WORKLOAD_FILE}. Choose another directory."
             )
+        if not self.is_started:
+            check_free(self.path)
         return None
+
+    @contextmanager
+    def claimed(self) -> Iterator[None]:
+        """Inside the block nobody else trains this run, not even up to the journal's opening.
+
+        Yields:
+            Nothing.
+
+        Raises:
+            InputError: if the directory cannot be written.
+            RunLockedError: if another process trains it.
+        """
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            lock = WriterLock(self.path / CLAIM_FILE)
+        except OSError as error:
+            raise InputError(
+                f"Expected `out` to be a writable directory, got {self.path}: {error.strerror}."
+            ) from error
+        try:
+            yield
+        finally:
+            lock.release()
 
     @property
     def is_started(self) -> bool:

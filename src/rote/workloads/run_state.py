@@ -7,9 +7,10 @@ import torch
 
 from rote.errors import StateError
 from rote.records import Reading
+from rote.store.standing import STATE_FILE
 from rote.tracking import Tracker
 from rote.workloads.checkpoints import CheckpointKeeper
-from rote.workloads.run_folder import STATE_FILE, RunFolder
+from rote.workloads.run_folder import RunFolder
 from rote.workloads.workload import Workload
 
 _VERSION = 1

@@ -10,12 +10,15 @@ from rote.errors import did_you_mean
 from rote.workloads.spec.field_error import FieldError, refuse
 from rote.workloads.spec.options import Options
 
+_HINTS: dict[Any, dict[str, Any]] = {}  # a sweep makes thousands of specs
 _WORDS = {int: "an integer", float: "a number", str: "text", bool: "true or false"}
 
 
 def hints_of(section: Any) -> dict[str, Any]:  # noqa: ANN401
     """The annotations of a section, with their constraints."""
-    return get_type_hints(section, include_extras=True)
+    if section not in _HINTS:
+        _HINTS[section] = get_type_hints(section, include_extras=True)
+    return _HINTS[section]
 
 
 def accept(annotation: Any, value: object, field: str) -> Any:  # noqa: ANN401

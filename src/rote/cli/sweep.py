@@ -1,0 +1,179 @@
+"""`rote sweep`: many runs from one file, here or on a Ray cluster."""
+
+import json
+from dataclasses import asdict
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rote.errors import InputError
+
+if TYPE_CHECKING:
+    from rote.sweeps import SearchSpace
+    from rote.sweeps.executor import Executor
+    from rote.sweeps.progress import Progress
+
+_SHOWN = 10  # failed runs that are named at the end
+
+
+class Place(StrEnum):
+    """Where runs are done."""
+
+    local = "local"
+    ray = "ray"
+
+
+def sweep(
+    file: Annotated[Path | None, typer.Argument(help="The sweep, as TOML.")] = None,
+    out: Annotated[Path | None, typer.Option(help="The store: a directory for all runs.")] = None,
+    executor: Annotated[Place, typer.Option(help="This machine, or a Ray cluster.")] = Place.local,
+    workers: Annotated[int | None, typer.Option(help="Runs at a time; one per core.")] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say how many runs, how long, how much disk.")
+    ] = False,
+    list_store: Annotated[
+        Path | None, typer.Option("--list", help="Only say where each run of a store stands.")
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    data_dir: Annotated[Path | None, typer.Option(help="Where datasets lie (ROTE_DATA).")] = None,
+    address: Annotated[
+        str | None, typer.Option(help="Ray: `auto` or host:port; starts a local one by default.")
+    ] = None,
+    cpus_per_run: Annotated[float, typer.Option(help="Ray: cores of one run.")] = 1.0,
+    gpus_per_run: Annotated[float, typer.Option(help="Ray: GPUs, or a part, of one run.")] = 0.0,
+) -> None:
+    """Run every combination that a file describes; running it again goes on where it was."""
+    if list_store is not None:
+        _list(list_store, as_json=as_json)
+        return
+    if file is None or out is None:
+        raise InputError("Expected a file and --out STORE (or --list STORE), got less.")
+    from rote.sweeps import SearchSpace
+
+    space = SearchSpace.from_toml(file)
+    if executor is Place.ray:
+        from rote.sweeps.ray_executor import RayExecutor
+
+        chosen: Executor = RayExecutor(
+            address=address, workers=workers, cpus=cpus_per_run, gpus=gpus_per_run
+        )
+    else:
+        from rote.sweeps import LocalExecutor
+
+        if address is not None:
+            raise InputError(f"Expected --address with --executor ray only, got {address!r}.")
+        chosen = LocalExecutor(workers)
+    if dry_run:
+        _foresee(space, out, chosen, data_dir, as_json=as_json)
+        return
+    _run(space, out, chosen, data_dir, quiet=quiet, as_json=as_json)
+
+
+def _run(
+    space: "SearchSpace",
+    out: Path,
+    executor: "Executor",
+    data_dir: Path | None,
+    *,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    from rote.cli.sweep_view import view
+    from rote.sweeps import Sweep
+
+    is_interrupted = False
+    with view(quiet=quiet) as watch:
+        try:
+            Sweep(space, out, data_dir=data_dir).run(executor, watch)
+        except KeyboardInterrupt:
+            is_interrupted = True
+    progress = watch.progress
+    if progress is None:  # interrupted before anything was begun
+        raise typer.Exit(130)
+    if as_json:
+        summary = {"store": str(out), "interrupted": is_interrupted} | progress.to_dict()
+        typer.echo(json.dumps(summary, indent=2))
+    else:
+        _report(progress, out, is_interrupted=is_interrupted)
+    if is_interrupted:
+        raise typer.Exit(130)  # as a shell says of a program that Ctrl-C ended
+    if progress.failed:
+        raise typer.Exit(1)
+
+
+def _report(progress: "Progress", out: Path, *, is_interrupted: bool) -> None:
+    from rote.cli.sweep_view import duration
+    from rote.store.run_directory import FAILURE_FILE
+
+    typer.echo(
+        f"{progress.done} of {progress.total} runs are over, {progress.finished} of them now, in "
+        f"{duration(progress.seconds)}. They are in {out}."
+    )
+    for name, error in list(progress.failed.items())[:_SHOWN]:
+        typer.echo(f"Failed: {name} ({progress.paths[name] / FAILURE_FILE}): {error}", err=True)
+    if len(progress.failed) > _SHOWN:
+        typer.echo(
+            f"Failed: {len(progress.failed) - _SHOWN} more. rote sweep --list {out}", err=True
+        )
+    if is_interrupted:
+        typer.echo("Stopped; nothing is lost. The same command goes on from here.", err=True)
+    elif progress.failed:
+        typer.echo("The same command tries the failed runs again.", err=True)
+    else:
+        typer.echo(f"Choose a checkpoint: rote select {out}")
+
+
+def _foresee(
+    space: "SearchSpace", out: Path, executor: "Executor", data_dir: Path | None, *, as_json: bool
+) -> None:
+    from rote.cli.sweep_view import duration
+    from rote.sweeps import Sweep
+    from rote.sweeps.calibration import SAMPLES, estimate
+
+    plan = Sweep(space, out, data_dir=data_dir)
+    counts = plan.survey()
+    guess = estimate(plan.open_specs(), out, data_dir=data_dir)
+    seconds = guess.seconds / executor.workers
+    if as_json:
+        found = {"runs": counts, "workers": executor.workers, "seconds": seconds}
+        typer.echo(json.dumps(found | {"estimate": asdict(guess)}, indent=2))
+        return
+    total = sum(counts.values())
+    typer.echo(f"{total} runs: {', '.join(f'{n} {state}' for state, n in counts.items() if n)}.")
+    if not guess.networks:
+        typer.echo("Nothing is left to do.")
+        return
+    typer.echo(
+        f"Left: about {duration(seconds)} with {executor.workers} at a time, "
+        f"{_size(guess.bytes)} of disk."
+    )
+    scaled = f", on {SAMPLES} samples and scaled up" if guess.is_scaled else ""
+    typer.echo(
+        f"Based on one epoch each of {guess.measured} of {guess.networks} networks, measured one "
+        f"at a time on this machine{scaled}. Nothing was written to {out}."
+    )
+
+
+def _list(store: Path, *, as_json: bool) -> None:
+    from rote.store.standing import STATES, list_runs
+
+    runs = list_runs(store)
+    counts = {state: sum(run.state == state for run in runs) for state in STATES}
+    if as_json:
+        rows: list[dict[str, Any]] = [asdict(run) for run in runs]
+        typer.echo(json.dumps({"counts": counts, "runs": rows}, indent=2, default=str))
+        return
+    lines = [f"{run.state:9} {run.path.name}  {run.name or ''}".rstrip() for run in runs]
+    summary = ", ".join(f"{count} {state}" for state, count in counts.items() if count)
+    typer.echo("\n".join([*lines, f"{len(runs)} runs: {summary or 'none'}."]))
+
+
+def _size(number: float) -> str:
+    for unit in ("B", "kB", "MB", "GB"):
+        if number < 1000:
+            return f"{number:.3g} {unit}"
+        number /= 1000
+    return f"{number:.3g} TB"

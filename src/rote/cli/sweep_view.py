@@ -1,0 +1,155 @@
+"""What people see of a sweep while it runs: a live table, or plain lines."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from rote.sweeps.executor import Event, Failed, Finished, Job, Lost
+from rote.sweeps.failure import last_line
+from rote.sweeps.glance import Glance, glance_at
+from rote.sweeps.progress import Progress
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.live import Live
+    from rich.table import Table
+
+
+class View:
+    """Is told what happens, shows nothing, and remembers how far the sweep is.
+
+    Attributes:
+        progress: as it was told last.
+    """
+
+    progress: Progress | None = None
+
+    def __call__(self, progress: Progress, event: Event | None) -> None:
+        """Something happened, or nothing did for a moment."""
+        self.progress = progress
+        self.show(progress, event)
+
+    def show(self, progress: Progress, event: Event | None) -> None:
+        """Let people see it."""
+
+
+class Lines(View):
+    """A line for every run that ends: for files and pipes.
+
+    Args:
+        console: where to.
+    """
+
+    def __init__(self, console: "Console") -> None:
+        self._console = console
+
+    def show(self, progress: Progress, event: Event | None) -> None:
+        """Print a line, if a run has ended."""
+        over = f"{progress.done + len(progress.failed)}/{progress.total}"
+        match event:
+            case Finished(job):
+                what = f"finished  {_readings(glance_at(job.path))}"
+            case Failed(job, error):
+                what = f"failed  {last_line(error)}"
+            case Lost(job, reason, gives_up):
+                what = f"{'given up' if gives_up else 'lost, tried again'}  {reason}"
+            case _:
+                return
+        text = f"{over} {_name(job)} {what}, {_left(progress)}"
+        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+class LiveTable(View):
+    """A table of the runs that are being trained, drawn again and again.
+
+    Args:
+        live: the place on the screen.
+    """
+
+    def __init__(self, live: "Live") -> None:
+        self._live = live
+
+    def show(self, progress: Progress, event: Event | None) -> None:  # noqa: ARG002
+        """Draw the table."""
+        self._live.update(table_of(progress))
+
+
+def table_of(progress: Progress) -> "Table":
+    """The sweep at a glance."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+    from rich.text import Text
+
+    counts = [f"{progress.done} of {progress.total} done", f"{len(progress.running)} running"]
+    if progress.failed:
+        counts.append(f"{len(progress.failed)} failed")
+    if progress.elsewhere:
+        counts.append(f"{progress.elsewhere} done by another sweep")
+    table = Table("running", title=Text(" · ".join([*counts, _left(progress)])), box=SIMPLE_HEAD)
+    for heading in ("epoch", "ζ", "train accuracy"):
+        table.add_column(heading, justify="right")
+    for run in progress.running.values():
+        table.add_row(
+            Text(_name(run.job)),
+            f"{run.last.step}/{run.job.spec.epochs}",
+            _number(run.last.susceptibility, ".4f"),
+            _number(run.last.train_accuracy, ".1%"),
+        )
+    return table
+
+
+@contextmanager
+def view(*, quiet: bool) -> Iterator[View]:
+    """The view that fits where the output goes; errors and progress go to stderr.
+
+    Args:
+        quiet: show nothing.
+
+    Yields:
+        What the sweep is to tell.
+    """
+    from rich.console import Console
+    from rich.live import Live
+
+    console = Console(stderr=True)
+    if quiet:
+        yield View()
+    elif not console.is_terminal:
+        yield Lines(console)
+    else:
+        with Live(console=console, transient=True) as live:
+            yield LiveTable(live)
+
+
+def duration(seconds: float) -> str:
+    """Seconds as people say them.
+
+    Example:
+        >>> duration(42), duration(750), duration(9000), duration(200000)
+        ('42 s', '12 min', '2 h 30 min', '2 d 7 h')
+    """
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    minutes = int(seconds // 60)
+    if minutes < 60:
+        return f"{minutes} min"
+    hours = minutes // 60
+    return f"{hours} h {minutes % 60} min" if hours < 24 else f"{hours // 24} d {hours % 24} h"
+
+
+def _left(progress: Progress) -> str:
+    left = progress.seconds_left
+    return "time left unknown" if left is None else f"about {duration(left)} left"
+
+
+def _name(job: Job) -> str:
+    return job.spec.name or job.spec.identity
+
+
+def _readings(last: Glance) -> str:
+    accuracy = _number(last.train_accuracy, ".1%")
+    return f"ζ {_number(last.susceptibility, '.4f')}  train accuracy {accuracy}"
+
+
+def _number(value: float | None, form: str) -> str:
+    return "–" if value is None else format(value, form)

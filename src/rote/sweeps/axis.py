@@ -1,0 +1,164 @@
+"""What varies in a sweep: axes of variants, read from the tables of its file."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from rote.errors import did_you_mean
+from rote.sweeps.names import label_of
+from rote.workloads.spec import FieldError
+
+Table: TypeAlias = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One place on an axis: what it changes in the spec.
+
+    Attributes:
+        changes: nested tables, as in a spec.
+        label: its part of the run's name.
+        origin: the table of the file that it comes from, as a dotted name; a field of ``changes``
+            stands there under its own name.
+    """
+
+    changes: Table
+    label: str
+    origin: str
+
+
+Axis: TypeAlias = tuple[Variant, ...]
+
+
+def grid_axes(table: object) -> list[Axis]:
+    """``[grid]``: every field is an axis of its own."""
+    return [
+        tuple(
+            Variant(nested(field, value), label_of(field, value), "grid")
+            for value in _values(entry, f"grid.{field}")
+        )
+        for field, entry in leaves(as_table(table, "grid"))
+    ]
+
+
+def list_axes(table: object) -> list[Axis]:
+    """``[lists.NAME.VARIANT]``: every list is an axis, its variants have names."""
+    axes = []
+    for name, entries in as_table(table, "lists").items():
+        origin = f"lists.{name}"
+        axes.append(
+            tuple(
+                Variant(as_table(changes, f"{origin}.{label}", least=0), label, f"{origin}.{label}")
+                for label, changes in as_table(entries, origin).items()
+            )
+        )
+    return axes
+
+
+def zip_axes(table: object) -> list[Axis]:
+    """``[zip.NAME]``: the fields of a group go together, first with first, second with second."""
+    axes = []
+    for name, group in as_table(table, "zip").items():
+        origin = f"zip.{name}"
+        columns = {
+            field: _values(entry, f"{origin}.{field}")
+            for field, entry in leaves(as_table(group, origin))
+        }
+        lengths = {field: len(values) for field, values in columns.items()}
+        for field, length in lengths.items():
+            if length != next(iter(lengths.values())):
+                raise FieldError(
+                    f"{origin}.{field}",
+                    f"to have as many values as the others of its group ({lengths}), got {length}.",
+                )
+        rows = zip(*columns.values(), strict=True)
+        axes.append(tuple(variant_of(dict(zip(columns, row, strict=True)), origin) for row in rows))
+    return axes
+
+
+def variant_of(values: Table, origin: str) -> Variant:
+    """A variant that sets several fields.
+
+    Args:
+        values: by dotted name.
+        origin: where they stand in the file.
+    """
+    changes: dict[str, Any] = {}
+    for field, value in values.items():
+        changes = overlaid(changes, nested(field, value))
+    label = "-".join(label_of(field, value) for field, value in values.items())
+    return Variant(changes, label, origin)
+
+
+def as_table(value: object, field: str, *, least: int = 1) -> Table:
+    """A table.
+
+    Args:
+        value: what was given.
+        field: its dotted name.
+        least: how many entries it must have.
+
+    Raises:
+        FieldError: if it is something else.
+    """
+    if not isinstance(value, Mapping) or len(value) < least:
+        raise FieldError(field, f"to be a table{' with entries' * least}, got {value!r}.")
+    return value
+
+
+def check_names(table: Table, known: tuple[str, ...], origin: str = "") -> None:
+    """Refuse entries that nobody will read.
+
+    Raises:
+        FieldError: if there is one.
+    """
+    for name in table:
+        if name not in known:
+            raise FieldError(
+                f"{origin}{name}",
+                f"to be one of {', '.join(known)}, got an unknown one.{did_you_mean(name, known)}",
+            )
+
+
+def leaves(table: Table, *, stop: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
+    """Every entry of nested tables that is no table, by its dotted name.
+
+    Args:
+        table: the tables.
+        stop: a table with one of these names in it is an entry, too.
+    """
+    for name, value in table.items():
+        if isinstance(value, Mapping) and value and not any(word in value for word in stop):
+            for field, entry in leaves(value, stop=stop):
+                yield f"{name}.{field}", entry
+        else:
+            yield name, value
+
+
+def nested(field: str, value: object) -> dict[str, Any]:
+    """One field as nested tables.
+
+    Example:
+        >>> nested("optimizer.lr", 0.1)
+        {'optimizer': {'lr': 0.1}}
+    """
+    for part in reversed(field.split(".")):
+        value = {part: value}
+    assert isinstance(value, dict)
+    return value
+
+
+def overlaid(values: Table, changes: Table) -> dict[str, Any]:
+    """Nested tables with changes laid over them, entry by entry."""
+    result = dict(values)
+    for name, new in changes.items():
+        old = result.get(name)
+        is_deeper = isinstance(new, Mapping) and isinstance(old, Mapping)
+        result[name] = overlaid(old, new) if is_deeper else new  # type: ignore[arg-type]
+    return result
+
+
+def _values(entry: object, field: str) -> list[Any]:
+    if not isinstance(entry, list) or not entry:
+        raise FieldError(field, f"to be a list of values to try, got {entry!r}.")
+    return entry

@@ -1,0 +1,143 @@
+"""How long a sweep will take and how much it will write, from two epochs of some of its runs."""
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from rote.sweeps.glance import glance_at
+from rote.sweeps.names import run_path
+from rote.workloads import RunSpec
+from rote.workloads.spec import BestCheckpoints
+
+SAMPLES = 2048
+"""Larger training sets are cut down to so many samples for the measurement."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What is still to be done.
+
+    Attributes:
+        seconds: of one process that does one run after the other on this machine.
+        bytes: on disk.
+        measured: how many networks were measured.
+        networks: how many there are; those that were not measured count as an average one.
+        is_scaled: whether a measurement was made with fewer samples than the run has.
+    """
+
+    seconds: float
+    bytes: int
+    measured: int
+    networks: int
+    is_scaled: bool
+
+
+@dataclass(frozen=True)
+class _Cost:
+    """What one network costs on one data set; bytes per reading, and once per run."""
+
+    setup: float
+    epoch: float
+    checkpoint: int
+    reading: int
+    labels: int
+    is_scaled: bool
+
+
+def estimate(
+    specs: Iterable[RunSpec],
+    store: Path,
+    *,
+    data_dir: Path | None = None,
+    budget: float = 60.0,
+) -> Estimate:
+    """Measure networks, the most frequent first, until the time for it is spent.
+
+    Args:
+        specs: the runs that are not over.
+        store: where they lie; torn ones have less to do. Nothing is written there.
+        data_dir: where datasets lie.
+        budget: seconds after which no further network is measured; one always is.
+
+    Raises:
+        InputError: if data are missing, or do not fit a spec.
+    """
+    kinds: dict[object, list[RunSpec]] = {}
+    for spec in specs:
+        kinds.setdefault((spec.architecture, spec.data), []).append(spec)
+    costs: dict[object, _Cost] = {}
+    began = time.monotonic()
+    for kind, runs in sorted(kinds.items(), key=lambda item: -len(item[1])):
+        if costs and time.monotonic() - began > budget:
+            break
+        costs[kind] = _measure(runs[0], data_dir)
+    seconds, size = 0.0, 0.0
+    for kind, runs in kinds.items():
+        known = [costs[kind]] if kind in costs else list(costs.values())
+        for spec in runs:
+            left = spec.epochs - glance_at(run_path(store, spec)).step
+            seconds += _mean(cost.setup + left * cost.epoch for cost in known)
+            size += _mean(_bytes(spec, cost) for cost in known)
+    is_scaled = any(cost.is_scaled for cost in costs.values())
+    return Estimate(seconds, round(size), len(costs), len(kinds), is_scaled)
+
+
+def _measure(spec: RunSpec, data_dir: Path | None) -> _Cost:
+    from rote.workloads import train
+    from rote.workloads.data.splits import prepare
+
+    began = time.perf_counter()
+    splits = prepare(spec, data_dir=data_dir)
+    setup = time.perf_counter() - began
+    samples = splits.description["train"] + splits.description["pool"]
+    tested = 0 if splits.test_labels is None else len(splits.test_labels)
+    small = _shortened(spec, samples, tested)
+    with TemporaryDirectory(prefix="rote-") as folder:
+        ends: list[float] = []
+        run = train(
+            small, folder, data_dir=data_dir, progress=lambda _: ends.append(time.perf_counter())
+        )
+        scale = samples / (run.description["data"]["train"] + run.description["data"]["pool"])
+        path = Path(folder)
+        return _Cost(
+            setup=setup,
+            epoch=(ends[1] - ends[0]) * scale,
+            checkpoint=_size(path / "checkpoints") // 2,
+            reading=(_size(path / "journal.jsonl") + _size(path / "predictions.bin")) // 2,
+            labels=round(_size(path / "labels.npz") * scale),
+            is_scaled=scale > 1,
+        )
+
+
+def _shortened(spec: RunSpec, samples: int, tested: int) -> RunSpec:
+    """Two epochs of a run, on a part of its data if there are many."""
+    values = spec.to_dict() | {"epochs": 2, "checkpoints": "all"}
+    values["probe"] = values["probe"] | {"every": 1}
+    most = SAMPLES + (spec.probe.pool_size or 0)
+    if samples > most:
+        values["data"] = values["data"] | {"train_size": most}
+        if tested:
+            values["data"] |= {"test_size": max(1, tested * most // samples)}
+    return RunSpec.from_dict(values)
+
+
+def _bytes(spec: RunSpec, cost: _Cost) -> float:
+    readings = spec.epochs // spec.probe.every
+    policy = spec.checkpoints
+    if isinstance(policy, BestCheckpoints):
+        kept = min(policy.k, readings)
+    else:
+        kept = {"all": readings, "last": 1, "none": 0}[policy.keep]
+    return kept * cost.checkpoint + readings * cost.reading + cost.labels
+
+
+def _mean(values: Iterable[float]) -> float:
+    numbers = list(values)
+    return sum(numbers) / len(numbers)
+
+
+def _size(path: Path) -> int:
+    files = path.iterdir() if path.is_dir() else [path]
+    return sum(file.stat().st_size for file in files if file.is_file())

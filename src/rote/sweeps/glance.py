@@ -1,0 +1,57 @@
+"""A glance at a run that is being trained somewhere: the end of its journal."""
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from rote.store.run_directory import JOURNAL_FILE
+
+_TAIL = 16_384  # bytes; a line has less than 1,000
+
+
+@dataclass(frozen=True)
+class Glance:
+    """The last reading of a run.
+
+    Attributes:
+        step: after which epoch; 0 before the first.
+        susceptibility: ζ.
+        train_accuracy: on the given labels.
+    """
+
+    step: int = 0
+    susceptibility: float | None = None
+    train_accuracy: float | None = None
+
+
+def glance_at(run: Path) -> Glance:
+    """Read the end of a journal that another process, perhaps on another machine, is writing.
+
+    Args:
+        run: the directory; there may be nothing in it yet.
+    """
+    try:
+        with (run / JOURNAL_FILE).open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - _TAIL))
+            raw = file.read()
+    except OSError:
+        return Glance()
+    earlier: list[Glance] = []
+    for line in raw.split(b"\n"):
+        try:
+            values = json.loads(line)
+        except ValueError:
+            continue  # the beginning is cut off, or the end is being written
+        if values.get("kind") == "resume":
+            earlier = [glance for glance in earlier if glance.step <= values["step"]]
+        else:
+            earlier.append(_glance(values))
+    return earlier[-1] if earlier else Glance()
+
+
+def _glance(values: dict[str, float | None]) -> Glance:
+    return Glance(
+        int(values.get("step") or 0), values.get("susceptibility"), values.get("train_accuracy")
+    )

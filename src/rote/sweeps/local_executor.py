@@ -1,0 +1,179 @@
+"""Runs on this machine: one process per core, one thread each."""
+
+import os
+import signal
+import sys
+from collections import Counter, deque
+from collections.abc import Generator, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib import import_module
+from multiprocessing import get_context, parent_process
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from threading import Thread
+
+from rote.errors import InputError
+from rote.sweeps.executor import Event, Job, Lost, Started
+from rote.sweeps.worker import run_job
+
+_TICK = 0.5  # seconds
+
+# A new interpreter per worker takes seconds to load torch; a fork of one that has just loaded it,
+# and done nothing else, takes none. Elsewhere than on Linux forks are not to be trusted.
+_CONTEXT = get_context("forkserver") if sys.platform == "linux" else get_context("spawn")
+_PRELOAD = "rote.sweeps.preload"
+
+
+class LocalExecutor:
+    """Runs jobs in processes of this machine. A process that dies is replaced.
+
+    A process does one job after the other, so that torch is loaded once. It ends when the one that
+    started it does, however that ends: no run is held by a process that nobody waits for.
+
+    Args:
+        workers: how many jobs at a time; one per core by default.
+        attempts: how often a job is begun whose process dies, in one call of ``run``.
+
+    Raises:
+        InputError: if a number is not at least 1.
+    """
+
+    def __init__(self, workers: int | None = None, *, attempts: int = 3) -> None:
+        for name, number in (("workers", workers), ("attempts", attempts)):
+            if number is not None and number < 1:
+                raise InputError(f"Expected `{name}` to be at least 1, got {number}.")
+        self._workers = workers or _cores()
+        self._attempts = attempts
+
+    @property
+    def workers(self) -> int:
+        """How many at a time."""
+        return self._workers
+
+    def run(self, jobs: Iterable[Job]) -> Generator[Event | None]:
+        """Do the jobs, in any order; see ``Executor.run``.
+
+        Args:
+            jobs: taken one by one, when a process is free.
+
+        Yields:
+            What happened, or ``None`` when nothing did for a moment.
+        """
+        coming, again = iter(jobs), deque[Job]()
+        deaths: Counter[Path] = Counter()
+        team: list[_Worker] = []
+        try:
+            while True:
+                while len(team) < self._workers or any(worker.job is None for worker in team):
+                    job = again.popleft() if again else next(coming, None)
+                    if job is None:
+                        break
+                    _free(team).begin(job)
+                    yield Started(job)
+                busy = {worker.pipe: worker for worker in team if worker.job is not None}
+                if not busy:
+                    return
+                ready = wait(list(busy), timeout=_TICK)
+                if not ready:
+                    yield None
+                for worker in (busy[pipe] for pipe in ready):  # type: ignore[index]
+                    event = worker.end()
+                    if isinstance(event, Lost):
+                        team.remove(worker)
+                        deaths[event.job.path] += 1
+                        gives_up = deaths[event.job.path] >= self._attempts
+                        event = Lost(event.job, event.reason, gives_up=gives_up)
+                        if not gives_up:
+                            again.append(event.job)
+                    yield event
+        finally:
+            _dismiss(team)
+
+
+@dataclass(eq=False)
+class _Worker:
+    """A process, and what it is doing."""
+
+    process: BaseProcess
+    pipe: "Connection[Job, Event]"
+    job: Job | None = None
+
+    def begin(self, job: Job) -> None:
+        self.job = job
+        with suppress(OSError):  # it is dead: waiting for its answer will tell
+            self.pipe.send(job)
+
+    def end(self) -> Event:
+        """What became of the job; ``Lost`` if the process is dead."""
+        job, self.job = self.job, None
+        assert job is not None
+        try:
+            return self.pipe.recv()
+        except (EOFError, OSError):
+            self.pipe.close()
+            self.process.join()
+            return Lost(job, _cause_of_death(self.process.exitcode))
+
+
+def _free(team: list[_Worker]) -> _Worker:
+    """A process without a job; a new one if all have one."""
+    for worker in team:
+        if worker.job is None:
+            return worker
+    ours, theirs = _CONTEXT.Pipe()
+    _CONTEXT.set_forkserver_preload([_PRELOAD])
+    process = _CONTEXT.Process(
+        target=_serve, args=(theirs, dict(os.environ)), name="rote worker", daemon=True
+    )
+    process.start()
+    theirs.close()  # so that its death ends the pipe
+    team.append(_Worker(process, ours))
+    return team[-1]
+
+
+def _dismiss(team: list[_Worker]) -> None:
+    """End all processes. A run that is cut off here goes on from its last saved state."""
+    for worker in team:
+        worker.pipe.close()
+        worker.process.kill()
+    for worker in team:
+        worker.process.join()
+        worker.process.close()
+
+
+def _cause_of_death(exit_code: int | None) -> str:
+    if exit_code is None or exit_code >= 0:
+        return f"its process ended with exit code {exit_code}"
+    name = signal.Signals(-exit_code).name
+    hint = " (out of memory?)" if name == "SIGKILL" else ""
+    return f"its process was killed by {name}{hint}"
+
+
+def _cores() -> int:
+    """How many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _serve(pipe: "Connection[Event, Job]", environment: dict[str, str]) -> None:
+    """What a worker does: one job after the other, until there is nobody to give it one."""
+    # Ctrl-C reaches every process of a terminal; the sweep decides what it means.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.environ.update(environment)  # it may have changed since the first worker was made
+    import_module(_PRELOAD)
+    Thread(target=_die_with_parent, daemon=True).start()
+    while True:
+        try:
+            pipe.send(run_job(pipe.recv()))
+        except (EOFError, OSError):
+            return
+
+
+def _die_with_parent() -> None:
+    parent = parent_process()
+    assert parent is not None
+    wait([parent.sentinel])
+    os._exit(1)

@@ -1,0 +1,124 @@
+"""How far a sweep is: what is over, what is being trained, and how long the rest will take."""
+
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rote.sweeps.executor import Blocked, Busy, Event, Failed, Finished, Job, Lost, Started
+from rote.sweeps.failure import last_line
+from rote.sweeps.glance import Glance, glance_at
+
+_LOOK_EVERY = 0.5  # seconds
+
+
+@dataclass
+class RunningRun:
+    """A run that is being trained.
+
+    Attributes:
+        job: the run.
+        began_at: the epoch that was its last when this sweep took it up.
+        last: its last reading.
+    """
+
+    job: Job
+    began_at: int
+    last: Glance
+
+    @property
+    def share(self) -> float:
+        """How much of it this sweep has done."""
+        return (self.last.step - self.began_at) / self.job.spec.epochs
+
+
+@dataclass
+class Progress:
+    """What has become of every run so far.
+
+    Attributes:
+        total: how many runs the sweep has.
+        skipped: over before the sweep began, or ended elsewhere meanwhile.
+        finished: ended by this sweep.
+        failed: name and error of every run that failed or was given up.
+        paths: where these lie, by name.
+        running: by directory.
+        elsewhere: how many are held by other processes.
+    """
+
+    total: int
+    skipped: int = 0
+    finished: int = 0
+    failed: dict[str, str] = field(default_factory=dict)
+    paths: dict[str, Path] = field(default_factory=dict)
+    running: dict[Path, RunningRun] = field(default_factory=dict)
+    elsewhere: int = 0
+    _began: float = field(default_factory=time.monotonic)
+    _looked: float = 0.0
+
+    @property
+    def done(self) -> int:
+        """How many are over."""
+        return self.skipped + self.finished
+
+    @property
+    def seconds(self) -> float:
+        """Since the sweep began."""
+        return time.monotonic() - self._began
+
+    @property
+    def seconds_left(self) -> float | None:
+        """An estimate, as if all runs took equally long; None before anything is done."""
+        done = self.finished + len(self.failed) + sum(run.share for run in self.running.values())
+        left = self.total - self.skipped - done
+        return self.seconds * left / done if done > 0 else None
+
+    def note(self, event: Event | None) -> None:
+        """Take in what an executor says."""
+        match event:
+            case Started(job):
+                glance = glance_at(job.path)
+                self.running[job.path] = RunningRun(job, glance.step, glance)
+            case Finished(job):
+                self.finished += 1
+                self.running.pop(job.path, None)
+            case Busy(job):
+                self.elsewhere += 1
+                self.running.pop(job.path, None)
+            case Failed(job, error):
+                self._give_up(job, error)
+            case Lost(job, reason, gives_up):
+                self.running.pop(job.path, None)
+                if gives_up:
+                    self._give_up(job, reason)
+            case Blocked(job):
+                self.running.pop(job.path, None)
+
+    def look(self) -> None:
+        """Read the journals of the runs that are being trained, if the last look is long ago."""
+        if time.monotonic() - self._looked < _LOOK_EVERY:
+            return
+        self._looked = time.monotonic()
+        for run in self.running.values():
+            run.last = glance_at(run.job.path)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The numbers, as JSON can hold them."""
+        return {
+            "total": self.total,
+            "finished": self.finished,
+            "skipped": self.skipped,
+            "failed": [
+                {"name": name, "path": str(self.paths[name]), "error": error}
+                for name, error in self.failed.items()
+            ],
+            "left": self.total - self.done - len(self.failed),
+            "seconds": round(self.seconds, 3),
+        }
+
+    def _give_up(self, job: Job, error: str) -> None:
+        self.running.pop(job.path, None)
+        name = job.spec.name or job.spec.identity
+        name = f"{name} ({job.spec.identity})" if name in self.failed else name
+        self.failed[name] = last_line(error)
+        self.paths[name] = job.path

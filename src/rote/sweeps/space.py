@@ -1,0 +1,220 @@
+"""The search space: a file that stands for many runs."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from itertools import product
+from pathlib import Path
+from typing import Any, get_args
+
+from rote.errors import InputError
+from rote.sweeps.axis import (
+    Axis,
+    Table,
+    Variant,
+    as_table,
+    check_names,
+    grid_axes,
+    leaves,
+    list_axes,
+    overlaid,
+    zip_axes,
+)
+from rote.sweeps.exclusion import Exclusion, exclusions
+from rote.sweeps.sample import sample_axis
+from rote.workloads import RunSpec
+from rote.workloads.spec import FieldError, located
+from rote.workloads.spec.acceptance import hints_of
+from rote.workloads.spec.toml_file import parse
+
+_TABLES = ("name", "base", "lists", "zip", "grid", "sample", "exclude")
+
+
+@dataclass(frozen=True)
+class SearchSpace:
+    """Many runs, described together; every combination of one variant per axis is a run.
+
+    Iterating gives the specs one by one, always the same in the same order. A run that several
+    combinations describe comes once. An exclusion that leaves out nothing is an error, found when
+    all combinations have been looked at.
+
+    Attributes:
+        base: what all runs have in common, as in a spec.
+        axes: what varies; the last one varies fastest.
+        excluded: what is left out.
+        name: what names of runs begin with, or a pattern such as ``{architecture.name}-{seed}``.
+        file: where all this stands.
+
+    Example:
+        >>> space = SearchSpace.from_dict({"grid": {"seed": [0, 1], "optimizer":
+        ...     {"name": ["sgd", "adam"], "lr": [0.1]}}})
+        >>> [spec.name for spec in space]
+        ['seed0-sgd-lr0.1', 'seed0-adam-lr0.1', 'seed1-sgd-lr0.1', 'seed1-adam-lr0.1']
+    """
+
+    base: Table
+    axes: Sequence[Axis] = ()
+    excluded: tuple[Exclusion, ...] = ()
+    name: str | None = None
+    file: Path | None = None
+
+    @classmethod
+    def from_toml(cls, path: str | Path) -> "SearchSpace":
+        """Read a file.
+
+        Raises:
+            InputError: naming file, line and field, what is expected and what is there.
+        """
+        path = Path(path)
+        with located(path):
+            values = parse(path)
+            return replace(cls.from_dict(values, folder=path.parent), file=path)
+
+    @classmethod
+    def from_dict(cls, values: Table, *, folder: Path | None = None) -> "SearchSpace":
+        """Make a space from nested tables.
+
+        Args:
+            values: as in a file.
+            folder: from where the path of a base spec counts.
+
+        Raises:
+            FieldError: if a field is unknown, missing, or does not fit.
+            InputError: if the base is another file, and that is wrong.
+        """
+        check_names(values, _TABLES)
+        name = values.get("name")
+        if name is not None and not isinstance(name, str):
+            raise FieldError("name", f"to be text, got {name!r}.")
+        axes = [
+            *(list_axes(values["lists"]) if "lists" in values else ()),
+            *(zip_axes(values["zip"]) if "zip" in values else ()),
+            *(grid_axes(values["grid"]) if "grid" in values else ()),
+            *([sample_axis(values["sample"])] if "sample" in values else ()),
+        ]
+        _check_apart(axes)
+        base = _base(values.get("base", {}), folder or Path())
+        excluded = exclusions(values["exclude"]) if "exclude" in values else ()
+        return cls(base, axes, excluded, name)
+
+    def __iter__(self) -> Iterator[RunSpec]:
+        seen: set[str] = set()
+        used: set[str] = set()
+        for variants in product(*self.axes):
+            if self.file is None:
+                spec = self._spec(variants, used)
+            else:
+                with located(self.file):
+                    spec = self._spec(variants, used)
+            if spec is not None and spec.identity not in seen:
+                seen.add(spec.identity)
+                yield spec
+        self._check_used(used)
+
+    def _spec(self, variants: Sequence[Variant], used: set[str]) -> RunSpec | None:
+        """The run of one combination, or None if it is left out."""
+        values = _combined(self.base, variants)
+        try:
+            spec = RunSpec.from_dict(values)
+        except FieldError as error:
+            # What does not go together may be excluded for that very reason.
+            if self._covered(values, used):
+                return None
+            raise _moved(error, variants) from error
+        if self.excluded and self._covered(spec.to_dict(), used):
+            return None
+        return replace(spec, name=self._name(spec, variants))
+
+    def _covered(self, values: Table, used: set[str]) -> bool:
+        covering = [entry.name for entry in self.excluded if entry.covers(values)]
+        used.update(covering)
+        return bool(covering)
+
+    def _name(self, spec: RunSpec, variants: Sequence[Variant]) -> str | None:
+        name = self.name or spec.name
+        if name is None or "{" not in name:
+            parts = [name, *(variant.label for variant in variants)]
+            return "-".join(part for part in parts if part) or None
+        try:
+            return name.format(**{entry.name: getattr(spec, entry.name) for entry in fields(spec)})
+        except (LookupError, AttributeError, ValueError, TypeError) as error:
+            raise FieldError(
+                "name",
+                f"to be a pattern of fields that every run has, such as "
+                f"{{architecture.name}}-{{seed}}, got {name!r}: {error}.",
+            ) from error
+
+    def _check_used(self, used: set[str]) -> None:
+        for entry in self.excluded:
+            if entry.name not in used:
+                error = FieldError(
+                    f"exclude.{entry.name}",
+                    "to leave out at least one run, got conditions that none fulfils. Check the "
+                    "names and values of its fields, or remove it.",
+                )
+                if self.file is None:
+                    raise error
+                with located(self.file):
+                    raise error
+
+
+def _base(value: object, folder: Path) -> Table:
+    if isinstance(value, str):
+        path = folder / value
+        if not path.is_file():
+            raise FieldError("base", f"to be a table or the file of a spec, got {value!r}.")
+        return RunSpec.from_toml(path).to_dict()
+    return as_table(value, "base", least=0)
+
+
+def _tag(section: str) -> str | None:
+    """The field whose presence makes a table a whole section."""
+    annotation = hints_of(RunSpec).get(section)
+    arm = (get_args(annotation) or (annotation,))[0]
+    tag: str | None = getattr(arm, "tag", None)
+    return tag
+
+
+def _combined(base: Table, variants: Sequence[Variant]) -> dict[str, Any]:
+    """A spec as tables: whole sections replace what was there, then single fields are set."""
+    values = dict(base)
+    partial: list[tuple[str, Table]] = []
+    for variant in variants:
+        for name, new in variant.changes.items():
+            if isinstance(new, Mapping) and _tag(name) not in new:
+                partial.append((name, new))
+            else:
+                values[name] = new
+    for name, changes in partial:
+        old = values.get(name, {})
+        old = {_tag(name): old} if isinstance(old, str) else old
+        values[name] = overlaid(old, changes)
+    return values
+
+
+def _check_apart(axes: Sequence[Axis]) -> None:
+    """Two axes must not set the same field: one of them would have no effect."""
+    owners: dict[str, str] = {}
+    for axis in axes:
+        mine: dict[str, str] = {}
+        for variant in axis:
+            for field, value in leaves(variant.changes):
+                tag = _tag(field)
+                whole = f"{field}.{tag}" if tag and isinstance(value, str) else field
+                mine[whole] = f"{variant.origin}.{field}"
+        for field, place in mine.items():
+            if field in owners:
+                raise FieldError(
+                    place, f"to be set in one place only, got {owners[field]} as well."
+                )
+        owners |= mine
+
+
+def _moved(error: FieldError, variants: Sequence[Variant]) -> InputError:
+    """The error of a spec, at the place of the sweep's file where the field was given."""
+    for variant in reversed(variants):
+        for field, _ in leaves(variant.changes):
+            if field == error.field or field.startswith(f"{error.field}."):
+                return FieldError(f"{variant.origin}.{error.field}", error.complaint)
+            if error.field.startswith(f"{field}."):
+                return FieldError(f"{variant.origin}.{error.field}", error.complaint)
+    return FieldError(f"base.{error.field}", error.complaint)

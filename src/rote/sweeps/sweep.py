@@ -1,0 +1,148 @@
+"""The sweep: runs what is not over yet, whoever began it, and loses nothing."""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+from rote.errors import StoreError
+from rote.store.lock import is_locked
+from rote.store.run_directory import CLAIM_FILE
+from rote.store.standing import STATES, State, standing_of
+from rote.sweeps.executor import Blocked, Busy, Event, Executor, Failed, Finished, Job, Lost
+from rote.sweeps.failure import forget_failure, record_failure
+from rote.sweeps.names import run_path
+from rote.sweeps.progress import Progress
+from rote.sweeps.worker import why_unwritable
+from rote.workloads import RunSpec
+
+Watch = Callable[[Progress, Event | None], object]
+
+_PATIENCE = 0.5  # seconds between two looks at runs that others hold
+
+
+class Sweep:
+    """Many runs in one store. A run's directory is the identity of its spec.
+
+    A run that is over is skipped; one that was cut off goes on from its last saved state; one that
+    failed is tried again, once. A run that another process holds is left to it; it is waited for
+    at the end, and taken over if that process dies.
+
+    Args:
+        specs: the runs; gone through several times, never held all at once.
+        store: a directory that every worker can reach.
+        data_dir: where datasets lie; ``ROTE_DATA`` by default.
+    """
+
+    def __init__(
+        self, specs: Iterable[RunSpec], store: Path | str, *, data_dir: Path | None = None
+    ) -> None:
+        self._specs = specs
+        # Workers may have another working directory.
+        self._store = Path(store).expanduser().absolute()
+        self._data_dir = None if data_dir is None else data_dir.expanduser().absolute()
+
+    def survey(self) -> dict[State, int]:
+        """How many runs stand where; nothing is changed.
+
+        Raises:
+            InputError: if a spec does not fit.
+        """
+        counts = Counter(standing_of(run_path(self._store, spec)).state for spec in self._specs)
+        return {state: counts[state] for state in STATES}
+
+    def run(self, executor: Executor, watch: Watch | None = None) -> Progress:
+        """Run everything that is not over.
+
+        Args:
+            executor: where.
+            watch: called with the progress and what has just happened (``None`` at least every
+                second when nothing does).
+
+        Returns:
+            What became of the runs. When it is interrupted, all workers are stopped first; the same
+            call goes on where they were.
+
+        Raises:
+            StoreError: if the store cannot be written, or the disk is full; workers are stopped.
+            InputError: if a spec does not fit, before anything is run.
+        """
+        progress = Progress(sum(self.survey().values()))
+        if (reason := why_unwritable(self._store)) is not None:
+            raise StoreError(f"Expected {self._store} to be a writable directory, got: {reason}.")
+        _tell(watch, progress, None)
+        held = self._work(executor, self._open_jobs(progress), progress, watch)
+        while held:
+            free = self._let_go(held, progress)
+            if free:
+                held += self._work(executor, free, progress, watch)
+            elif held:
+                _tell(watch, progress, None)
+                time.sleep(_PATIENCE)
+        return progress
+
+    def open_specs(self) -> Iterator[RunSpec]:
+        """The runs that are not over, looked at one by one."""
+        for spec in self._specs:
+            if standing_of(run_path(self._store, spec)).state != "finished":
+                yield spec
+
+    def _open_jobs(self, progress: Progress) -> Iterator[Job]:
+        for spec in self._specs:
+            job = Job(spec, run_path(self._store, spec), self._data_dir)
+            if standing_of(job.path).state == "finished":
+                progress.skipped += 1
+            else:
+                yield job
+
+    def _work(
+        self, executor: Executor, jobs: Iterable[Job], progress: Progress, watch: Watch | None
+    ) -> list[Job]:
+        """Do jobs; those that others hold are given back."""
+        held = []
+        with closing(executor.run(jobs)) as events:
+            for event in events:
+                progress.note(event)
+                match event:
+                    case Finished(job):
+                        forget_failure(job)
+                    case Failed(job, error) | Lost(job, error, True):
+                        record_failure(job, error)
+                    case Busy(job):
+                        held.append(job)
+                    case Blocked(_, reason):
+                        raise self._refusal(reason, progress)
+                _tell(watch, progress, event)
+        return held
+
+    def _let_go(self, held: list[Job], progress: Progress) -> list[Job]:
+        """Take from the held runs those that are over, and those that nobody holds any more.
+
+        Returns:
+            The latter.
+        """
+        free = []
+        for job in list(held):
+            if standing_of(job.path).state == "finished":
+                progress.skipped += 1
+            elif not is_locked(job.path / CLAIM_FILE):
+                free.append(job)
+            else:
+                continue
+            held.remove(job)
+        progress.elsewhere = len(held)
+        return free
+
+    def _refusal(self, reason: str, progress: Progress) -> StoreError:
+        return StoreError(
+            f"Expected {self._store} to take more runs, got: {reason}. The sweep has stopped with "
+            f"{progress.done} of {progress.total} runs over; nothing of them is lost. Make room, "
+            "then start the same sweep again."
+        )
+
+
+def _tell(watch: Watch | None, progress: Progress, event: Event | None) -> None:
+    if watch is not None:
+        progress.look()
+        watch(progress, event)

@@ -1,0 +1,70 @@
+"""What a worker does with a job, in whatever process it runs."""
+
+import errno
+import os
+import tempfile
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from traceback import format_exc
+
+from rote.errors import RoteWarning, RunLockedError
+from rote.sweeps.executor import Blocked, Busy, Event, Failed, Finished, Job
+
+_OF_THE_STORE = {errno.ENOSPC, errno.EDQUOT, errno.EROFS}
+
+
+def run_job(job: Job) -> Event:
+    """Train one run, from its beginning or from where it was cut off.
+
+    Args:
+        job: the run.
+
+    Returns:
+        ``Finished``; ``Busy`` if another process has the run; ``Blocked`` if the store is full or
+        cannot be written; ``Failed`` with the traceback for every other error.
+    """
+    from rote.workloads import train  # brings torch, which the sweep itself does not need
+
+    try:
+        with warnings.catch_warnings():
+            # A warning in the middle of a progress table helps nobody; the journal has the flags.
+            warnings.simplefilter("ignore", RoteWarning)
+            train(job.spec, job.path, data_dir=job.data_dir)
+    except RunLockedError:
+        return Busy(job)
+    except Exception as error:  # noqa: BLE001  # one failed run must not stop the others
+        reason = _trouble_of_the_store(error, job.path)
+        return Failed(job, format_exc()) if reason is None else Blocked(job, reason)
+    return Finished(job)
+
+
+def _trouble_of_the_store(error: BaseException, path: Path) -> str | None:
+    """What is wrong with the store, if that is why a run failed."""
+    for cause in _causes(error):
+        if isinstance(cause, OSError) and cause.errno in _OF_THE_STORE:
+            return os.strerror(cause.errno)
+        if os.strerror(errno.ENOSPC) in str(cause):  # writers in other languages only say it
+            return os.strerror(errno.ENOSPC)
+    return why_unwritable(path)
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def why_unwritable(path: Path) -> str | None:
+    """Why nothing can be written in a directory, or None if something can.
+
+    Args:
+        path: the directory; it is made if it does not exist.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=path) as file:
+            file.write(bytes(4096))
+    except OSError as error:
+        return error.strerror or str(error)
+    return None

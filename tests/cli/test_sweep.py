@@ -1,0 +1,143 @@
+"""`rote sweep` as people call it."""
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rote.store import read_run
+from rote.store.standing import list_runs
+from tests.sweeps.sweeping import DEADLINE, lines, until
+
+ROTE = Path(sys.executable).parent / "rote"
+SWEEP = """
+[base]
+epochs = EPOCHS
+batch = 16
+data = { name = "digits", train_size = 60, test_size = 20 }
+architecture = { name = "mlp", options = { width = 8, depth = 1 } }
+probe = { pool_size = 12, batch = 8 }
+
+[grid]
+seed = [0, 1, 2, 3]
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "sweep.toml"
+    path.write_text(SWEEP.replace("EPOCHS", "3"))
+    return path
+
+
+def start(*arguments: object) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        [ROTE, "sweep", *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def rote(*arguments: object, code: int = 0) -> tuple[str, str]:
+    with start(*arguments) as process:
+        out, err = process.communicate(timeout=DEADLINE)
+    assert process.returncode == code, err
+    assert "Traceback" not in err
+    return out, err
+
+
+def test_a_sweep_is_foreseen_run_listed_and_skipped(file: Path, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    out, _ = rote(file, "--out", store, "--dry-run")
+    assert out.startswith("4 runs: 4 new.\nLeft: about ")
+    assert "Based on one epoch each of 1 of 1 networks" in out
+    assert not store.exists()
+    out, err = rote(file, "--out", store, "--workers", "2")
+    assert "4 of 4 runs are over, 4 of them now" in out
+    assert f"rote select {store}" in out
+    assert len(err.splitlines()) == 4
+    assert all("finished  ζ" in line and "train accuracy" in line for line in err.splitlines())
+    assert {line.split()[0] for line in err.splitlines()} == {"1/4", "2/4", "3/4", "4/4"}
+    out, err = rote(file, "--out", store, "--quiet", "--json")
+    summary = json.loads(out)
+    assert err == ""
+    assert (summary["total"], summary["finished"], summary["skipped"]) == (4, 0, 4)
+    assert (summary["failed"], summary["left"], summary["interrupted"]) == ([], 0, False)
+    out, _ = rote("--list", store)
+    assert out.count("finished  ") == 4
+    assert "  seed3\n" in out
+    assert out.endswith("4 runs: 4 finished.\n")
+    listed = json.loads(rote("--list", store, "--json")[0])
+    assert listed["counts"]["finished"] == len(listed["runs"]) == 4
+    found = json.loads(rote(file, "--out", store, "--dry-run", "--json")[0])
+    assert found["runs"]["finished"] == 4
+    assert found["seconds"] == 0
+
+
+def test_two_sweeps_at_once_share_the_work_and_do_nothing_twice(tmp_path: Path) -> None:
+    file, store = tmp_path / "sweep.toml", tmp_path / "store"
+    seeds = list(range(12))
+    text = SWEEP.replace("EPOCHS", "40").replace("[0, 1, 2, 3]", str(seeds))
+    file.write_text(text)
+    arguments = (file, "--out", store, "--quiet", "--json", "--workers", "1")
+    with start(*arguments) as first, start(*arguments) as second:
+        reports = [process.communicate(timeout=DEADLINE) for process in (first, second)]
+    assert (first.returncode, second.returncode) == (0, 0), reports
+    summaries = [json.loads(out) for out, _ in reports]
+    assert sum(summary["finished"] for summary in summaries) == 12
+    assert [summary["finished"] + summary["skipped"] for summary in summaries] == [12, 12]
+    for run in list_runs(store):
+        assert run.state == "finished"
+        assert [reading.step for reading in read_run(run.path).readings] == list(range(1, 41))
+        assert lines(run.path) == 40  # not one line more: it was never opened again
+
+
+def test_ctrl_c_stops_cleanly_and_the_same_command_goes_on(tmp_path: Path) -> None:
+    file, store = tmp_path / "sweep.toml", tmp_path / "store"
+    file.write_text(SWEEP.replace("EPOCHS", "300"))
+    with start(file, "--out", store, "--quiet", "--workers", "2") as process:
+        until(lambda: store.is_dir() and sum(map(lines, store.iterdir())) > 20)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=DEADLINE)
+    assert process.returncode == 130, err
+    assert "of 4 runs are over" in out
+    assert err == "Stopped; nothing is lost. The same command goes on from here.\n"
+    assert {run.state for run in list_runs(store)} & {"torn"}
+    out, _ = rote(file, "--out", store, "--quiet", "--json")
+    assert json.loads(out)["left"] == 0
+    assert all(lines(run.path) >= 300 for run in list_runs(store))
+
+
+def test_failed_runs_are_named_and_make_exit_code_1(tmp_path: Path) -> None:
+    file, store = tmp_path / "sweep.toml", tmp_path / "store"
+    text = SWEEP.replace("EPOCHS", "1").replace("[0, 1, 2, 3]", "[0, 1]")
+    file.write_text(text + 'architecture.options.width = [8, "wide"]\n')
+    out, err = rote(file, "--out", store, "--quiet", code=1)
+    assert "2 of 4 runs are over, 2 of them now" in out
+    assert err.count("Failed: ") == 2
+    assert "failure.json): " in err
+    assert "The same command tries the failed runs again." in err
+    assert rote("--list", store)[0].endswith("4 runs: 2 finished, 2 failed.\n")
+    counts = json.loads(rote(file, "--out", store, "--dry-run", "--json", code=2)[0] or "{}")
+    assert counts == {}  # what cannot be trained cannot be measured
+
+
+def test_mistakes_are_one_line(file: Path, tmp_path: Path) -> None:
+    bad = tmp_path / "bad.toml"
+    bad.write_text(file.read_text() + "batch = [16, -1]\n")
+    _, err = rote(bad, "--out", tmp_path / "store", code=2)
+    assert err.startswith(f"Error: {bad}, line 11: Expected `grid.batch` to be an integer of at")
+    assert not (tmp_path / "store").exists()
+    _, err = rote(file, "--out", file / "store", code=1)
+    assert "to be a writable directory, got: Not a directory." in err
+    assert len(err.splitlines()) == 1
+    _, err = rote(file, code=2)
+    assert "Expected a file and --out STORE" in err
+    _, err = rote(file, "--out", tmp_path / "store", "--address", "auto", code=2)
+    assert "--executor ray only" in err
+    _, err = rote(file, "--out", tmp_path / "store", "--workers", "0", code=2)
+    assert "Expected `workers` to be at least 1, got 0." in err

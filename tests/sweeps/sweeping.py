@@ -1,0 +1,77 @@
+"""Small sweeps, and what can be seen of them from outside."""
+
+import os
+import re
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from rote.store import read_predictions, read_run
+from rote.store.run_directory import CLAIM_FILE, JOURNAL_FILE
+from rote.sweeps.executor import Event, Job
+from rote.workloads.spec import RunSpec
+from tests.workloads.small_runs import numbers, small_spec
+
+DEADLINE = 120.0  # seconds; far more than anything here takes
+
+
+def job_of(store: Path, **changes: Any) -> Job:
+    """A run of milliseconds."""
+    spec = small_spec(**changes)
+    return Job(spec, store / spec.identity)
+
+
+def until(condition: Callable[[], bool]) -> None:
+    """Wait for another process."""
+    ends = time.monotonic() + DEADLINE
+    while not condition():
+        assert time.monotonic() < ends, "waited in vain"
+        time.sleep(0.01)
+
+
+def in_time(events: Iterator[Event | None]) -> Iterator[Event | None]:
+    """The events, as long as there is hope."""
+    ends = time.monotonic() + DEADLINE
+    for event in events:
+        yield event
+        assert time.monotonic() < ends, "waited in vain"
+
+
+def lines(run: Path) -> int:
+    """How much of a run is in its journal."""
+    journal = run / JOURNAL_FILE
+    return journal.read_bytes().count(b"\n") if journal.is_file() else 0
+
+
+def owner(run: Path) -> int:
+    """The process that has the run, as it says itself."""
+    found = re.match(r"process (\d+) on ", (run / CLAIM_FILE).read_text())
+    assert found is not None
+    return int(found[1])
+
+
+def is_alive(process: int) -> bool:
+    """Whether a process runs; one that is dead and not yet buried does not."""
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    status = Path(f"/proc/{process}/stat")
+    return not status.exists() or status.read_text().rpartition(")")[2].split()[0] != "Z"
+
+
+def contents(run: Path) -> dict[str, Any]:
+    """Everything of a run that must not depend on what happened to it: all bits but the times."""
+    record = read_run(run)
+    predictions = read_predictions(record)
+    return {
+        "readings": repr(numbers(record.readings)),
+        "predictions": None if predictions is None else predictions.tobytes(),
+        "checkpoints": {
+            file.name: file.read_bytes()
+            for file in sorted((run / "checkpoints").glob("*.safetensors"))
+        },
+        "workload": (run / "workload.json").read_bytes(),
+        "spec": RunSpec.from_toml(run / "spec.toml"),
+    }

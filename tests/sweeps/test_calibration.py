@@ -1,0 +1,65 @@
+"""What is foreseen of a sweep, against what comes."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rote.sweeps import SearchSpace, Sweep
+from rote.sweeps.calibration import SAMPLES, estimate
+from rote.workloads import train
+from tests.workloads.small_runs import small_spec, write_npz
+
+FILES = ("journal.jsonl", "predictions.bin", "labels.npz", "checkpoints/*")
+
+
+@pytest.mark.parametrize(
+    "checkpoints", ["all", "last", "none", {"keep": "best", "k": 2, "metric": "susceptibility"}]
+)
+def test_the_disk_is_as_foreseen(checkpoints: object, tmp_path: Path) -> None:
+    spec = small_spec(epochs=6, checkpoints=checkpoints)
+    guess = estimate([spec], tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    train(spec, tmp_path / "run")
+    files = [file for name in FILES for file in (tmp_path / "run").glob(name)]
+    assert guess.bytes == pytest.approx(sum(file.stat().st_size for file in files), rel=0.05)
+
+
+def test_networks_are_counted_and_one_is_always_measured(tmp_path: Path) -> None:
+    specs = [small_spec(seed=seed, architecture=name) for seed in (0, 1) for name in ("mlp", "cnn")]
+    guess = estimate(specs, tmp_path, budget=0.0)
+    assert (guess.measured, guess.networks, guess.is_scaled) == (1, 2, False)
+    whole = estimate(specs, tmp_path, budget=1000.0)
+    assert whole.measured == 2
+    assert estimate([], tmp_path).seconds == 0
+
+
+def test_many_samples_are_cut_down(tmp_path: Path) -> None:
+    size = 3 * SAMPLES
+    generator = np.random.default_rng(0)
+    file = write_npz(
+        tmp_path / "large.npz",
+        x_train=generator.random((size, 4), np.float32),
+        y_train=np.arange(size) % 3,
+        x_test=generator.random((30, 4), np.float32),
+        y_test=np.arange(30) % 3,
+    )
+    spec = small_spec(data={"name": "npz", "path": file}, noise="none", probe={})
+    assert estimate([spec], tmp_path).is_scaled
+
+
+def test_torn_runs_have_less_to_do(tmp_path: Path) -> None:
+    specs = list(
+        SearchSpace.from_dict({"base": small_spec(epochs=40).to_dict(), "grid": {"seed": [0]}})
+    )
+
+    def cut(reading: object) -> None:
+        if getattr(reading, "step", 0) == 38:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train(specs[0], tmp_path / specs[0].identity, progress=cut)
+    assert Sweep(specs, tmp_path).survey()["torn"] == 1
+    torn, new = estimate(specs, tmp_path), estimate(specs, tmp_path / "elsewhere")
+    assert torn.bytes == new.bytes
+    assert torn.seconds < new.seconds
