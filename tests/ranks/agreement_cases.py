@@ -1,23 +1,16 @@
-"""What ranks agree on: means, errors, who writes, and what is refused."""
+"""What ranks agree on: means, errors, arguments, and who writes."""
 
 import math
 import os
-import re
 import resource
 import signal
-import warnings
 from collections.abc import Callable
-from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import pytest
 import torch
 from torch import Tensor, distributed, nn
-from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import CPUOffloadPolicy, FullyShardedDataParallel, fully_shard
-from torch.distributed.tensor.parallel import ColwiseParallel, parallelize_module
 from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel as DDP  # noqa: N817  # as everybody
 from torch.optim import SGD
@@ -26,6 +19,7 @@ import rote
 from rote.errors import NonFiniteReadingWarning, RankError, RunExistsError
 from rote.probe import agreed, from_first_rank, is_first_rank, mean_over_ranks, rank, world_size
 from rote.store import read_run
+from tests.ranks.expectations import on_rank, raises
 from tests.ranks.training import (
     CLASSES,
     POOL,
@@ -36,17 +30,6 @@ from tests.ranks.training import (
     mlp,
     reading_numbers,
 )
-
-
-def on_rank(number: int) -> bool:
-    return distributed.get_rank() == number
-
-
-def raises(kind: type[BaseException], *words: str, on: int | None = None) -> Any:
-    """Expect an error, on every rank or on one."""
-    if on is not None and not on_rank(on):
-        return nullcontext()
-    return pytest.raises(kind, match="(?s)" + "".join(f"(?=.*{re.escape(w)})" for w in words))
 
 
 def pair(build: Callable[[], nn.Module] = mlp) -> tuple[nn.Module, SGD]:
@@ -260,58 +243,6 @@ def _full_disk(folder: Path) -> None:
     tracker.close()
 
 
-class DeepSpeedEngine(nn.Module):
-    """As far as its looks go."""
-
-    __module__ = "deepspeed.runtime.engine"
-
-    def __init__(self, module: nn.Module) -> None:
-        super().__init__()
-        self.module = module
-
-
-class Pipe(nn.Sequential):
-    """As far as its looks go."""
-
-    __module__ = "torch.distributed.pipelining._IR"
-
-
-def _refusals(folder: Path) -> None:
-    def refused(word: str, model: nn.Module, optimizer: Any = None) -> None:
-        optimizer = optimizer or SGD(model.parameters(), lr=0.1)
-        with raises(rote.InputError, "Expected a way to train that can be probed", word):
-            rote.track(model, optimizer, inputs=POOL, num_classes=CLASSES)
-
-    refused("DeepSpeed", DeepSpeedEngine(mlp()))
-    refused("pipeline parallelism", Pipe(mlp()))
-    for keeps in (False, True):
-        flat = FullyShardedDataParallel(mlp(), device_id=torch.device("cpu"), use_orig_params=keeps)
-        refused("FSDP1", flat)
-        refused("parameters of FSDP1", flat.module, SGD(flat.parameters(), lr=0.1))
-    with warnings.catch_warnings(action="ignore"):  # torch's own import is deprecated by torch
-        from torch.distributed.optim import ZeroRedundancyOptimizer
-    model = DDP(mlp())
-    zero = ZeroRedundancyOptimizer(model.parameters(), optimizer_class=SGD, lr=0.1)
-    refused("optimizer that is itself distributed (ZeroRedundancyOptimizer)", model, zero)
-    mesh = init_device_mesh("cpu", (2,))
-    parallel = parallelize_module(mlp(), mesh, {"1": ColwiseParallel()})
-    refused("tensor parallelism", parallel)
-    refused("parts of the model", nn.Sequential(nn.Flatten(), DDP(nn.Linear(36, CLASSES))))
-    alone = [distributed.new_group([number]) for number in range(2)]
-    refused("over 1 of the ranks", DDP(mlp(), process_group=alone[distributed.get_rank()]))
-    offloaded = fully_shard(mlp(), offload_policy=CPUOffloadPolicy(pin_memory=False))
-    refused("CPUOffloadPolicy", offloaded)
-    partitioned = mlp()
-    partitioned[1].weight.ds_id = 0
-    refused("DeepSpeed's partitioned parameters", partitioned)
-    # torch itself has no SyncBatchNorm on CPU; it says so at construction, on every rank.
-    synced: nn.Module = nn.Sequential(
-        nn.Flatten(), nn.Linear(36, 8), nn.SyncBatchNorm(8), nn.Linear(8, CLASSES)
-    )
-    with raises(rote.InputError, "SyncBatchNorm expected input tensor to be on GPU"):
-        rote.track(synced, SGD(synced.parameters(), lr=0.1), inputs=POOL, num_classes=CLASSES)
-
-
 def _resistance(folder: Path) -> None:
     """One sample is memorised on each rank for itself; DDP notices nothing."""
     build = partial(DDP, static_graph=True)
@@ -341,6 +272,5 @@ CASES: dict[str, Callable[[Path], None]] = {
     "resumed": _resumed,
     "forgotten state": _forgotten_state,
     "full disk": _full_disk,
-    "refusals": _refusals,
     "resistance": _resistance,
 }

@@ -1,7 +1,6 @@
 """What must hold on ranks that share one model's parameters with FSDP2 (``fully_shard``)."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -9,12 +8,21 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, distributed, nn
-from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+from torch.distributed.fsdp import MixedPrecisionPolicy
 from torch.nn.functional import cross_entropy
 
 import rote
 from tests.oracle import oracle_losses
+from tests.ranks.sharded import (
+    Accumulating,
+    Tied,
+    prefetching,
+    replicas,
+    shard,
+    unreplicated,
+    unsynced,
+    without_root,
+)
 from tests.ranks.training import (
     CLASSES,
     OPTIMIZERS,
@@ -27,78 +35,6 @@ from tests.ranks.training import (
     mlp,
     reading_numbers,
 )
-
-
-class Tied(nn.Module):
-    """Two layers that share one weight, and a normalization with buffers and dropout between."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.stem, self.head = nn.Linear(36, 9), nn.Linear(9, CLASSES)
-        self.there, self.back = nn.Linear(9, 9), nn.Linear(9, 9, bias=False)
-        self.back.weight = self.there.weight
-        self.between = nn.Sequential(nn.BatchNorm1d(9), nn.ReLU(), nn.Dropout(0.2))
-
-    def forward(self, x: Tensor) -> Tensor:
-        hidden = self.between(self.there(self.stem(x.flatten(1))))
-        return self.head(self.back(hidden))  # type: ignore[no-any-return]
-
-
-def shard(model: nn.Module, *, layers: bool = True, **options: Any) -> nn.Module:
-    if layers:
-        for layer in model.children():
-            if isinstance(layer, nn.Linear | nn.Conv2d) and not isinstance(model, Tied):
-                fully_shard(layer, **options)
-    sharded: Any = fully_shard(model, **options)
-    return sharded  # type: ignore[no-any-return]
-
-
-def without_root(model: nn.Module) -> nn.Module:
-    for layer in model.children():
-        if isinstance(layer, nn.Linear):
-            fully_shard(layer)
-    return model
-
-
-def replicas(model: nn.Module, shape: tuple[int, int]) -> nn.Module:
-    mesh = init_device_mesh("cpu", shape, mesh_dim_names=("replicas", "shards"))
-    return shard(model, mesh=mesh)
-
-
-def prefetching(model: nn.Module) -> nn.Module:
-    sharded: Any = shard(model)
-    layers = [layer for layer in sharded if isinstance(layer, nn.Linear)]
-    layers[0].set_modules_to_forward_prefetch(layers[1:])
-    layers[-1].set_modules_to_backward_prefetch(layers[:1])
-    return sharded  # type: ignore[no-any-return]
-
-
-@contextmanager
-def unsynced(model: Any, accumulates: bool) -> Iterator[None]:
-    model.set_requires_gradient_sync(not accumulates)
-    model.set_is_last_backward(not accumulates)
-    model.set_reshard_after_backward(not accumulates)
-    yield
-
-
-@contextmanager
-def unreplicated(model: Any, accumulates: bool) -> Iterator[None]:
-    model.set_requires_all_reduce(not accumulates)
-    yield
-
-
-class Accumulating(Training):
-    """Leaves FSDP2 in the middle of an accumulation when it is probed."""
-
-    def _probe_at(self, moment: str) -> None:
-        super()._probe_at(moment)
-        if moment == "half_accumulated":
-            model: Any = self.model
-            model.set_requires_gradient_sync(True)
-            model.set_requires_all_reduce(True)
-            model.set_is_last_backward(True)
-            model.set_reshard_after_backward(True)
-
 
 LOW = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
 

@@ -33,9 +33,9 @@ def torchrun(*command: str | Path, ranks: int = 2, deadline: float = DEADLINE) -
     return printed
 
 
-def run_cases(name: str, folder: Path, ranks: int = 2) -> dict[str, str]:
-    """Run all cases of a module in one set of processes: from name to what went wrong."""
-    torchrun("-m", "tests.ranks.worker", name, folder, ranks=ranks)
+def run_cases(names: str, folder: Path, ranks: int = 2) -> dict[str, str]:
+    """Run all cases of some modules (a,b) in one set of processes: from name to what went wrong."""
+    torchrun("-m", "tests.ranks.worker", names, folder, ranks=ranks)
     found: dict[str, str] = {}
     for rank in range(ranks):
         for line in (folder / f"rank{rank}.txt").read_text().split("\x1e"):

@@ -21,10 +21,11 @@ from tests.ranks.training import CLASSES, POOL, Training, check_without_a_trace,
 
 @pytest.mark.ddp
 @pytest.mark.parametrize(
-    ("module", "at_least"), [("ddp_cases", 35), ("fsdp_cases", 55), ("agreement_cases", 15)]
+    ("modules", "at_least"),
+    [("ddp_cases", 35), ("fsdp_cases", 60), ("agreement_cases,refusal_cases", 15)],
 )
-def test_all_cases_hold_on_both_ranks(module: str, at_least: int, tmp_path: Path) -> None:
-    outcomes = run_cases(module, tmp_path)
+def test_all_cases_hold_on_both_ranks(modules: str, at_least: int, tmp_path: Path) -> None:
+    outcomes = run_cases(modules, tmp_path)
     failures = {case: outcome for case, outcome in outcomes.items() if outcome}
     assert not failures, "\n".join(f"{case}\n{outcome}" for case, outcome in failures.items())
     assert len(outcomes) >= 2 * at_least

@@ -1,4 +1,4 @@
-"""One rank: runs the cases of a module one after the other, and notes how each went."""
+"""One rank: runs the cases of some modules one after the other, and notes how each went."""
 
 import sys
 import tempfile
@@ -13,10 +13,11 @@ from torch import distributed
 
 
 def main() -> None:
-    """Run every case of the module; one case's failure does not keep the next from running."""
-    name, folder = sys.argv[1], Path(sys.argv[2])
+    """Run every case; one case's failure does not keep the next from running."""
+    names, folder = sys.argv[1].split(","), Path(sys.argv[2])
     torch.set_num_threads(1)
-    cases = import_module(f"tests.ranks.{name}").CASES
+    modules = [import_module(f"tests.ranks.{name}") for name in names]
+    cases = {case: run for module in modules for case, run in module.CASES.items()}
     warnings.simplefilter("error")  # after torch's own imports, which may warn
     distributed.init_process_group("gloo", timeout=timedelta(seconds=60))
     rank = distributed.get_rank()

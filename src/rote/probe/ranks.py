@@ -3,6 +3,7 @@
 With one process, or before ``torch.distributed`` is initialised, nothing here communicates.
 """
 
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import NoReturn, TypeVar
@@ -60,6 +61,7 @@ def from_first_rank(value: T) -> T:
         return value
     box = [value]
     distributed.broadcast_object_list(box, src=0)
+    _let_go()
     return box[0]
 
 
@@ -98,7 +100,17 @@ def _gathered(value: T) -> list[T]:
     """What every rank brought, in the order of the ranks."""
     everyones: list[T | None] = [None] * world_size()
     distributed.all_gather_object(everyones, value)
+    _let_go()
     return everyones  # type: ignore[return-value]  # every place is filled now
+
+
+def _let_go() -> None:
+    """Give gloo's threads the moment, and the GIL, that they need to drop what they have sent.
+
+    A process that ended before they could would be aborted (seen with torch 2.13).
+    """
+    if "gloo" in str(distributed.get_backend()):
+        time.sleep(0.002)
 
 
 def _raise_for(number: int, kind: str, message: str) -> NoReturn:

@@ -200,11 +200,7 @@ class Tracker:
             run.go_on_from(self.readings)
 
     def follow(self, earlier: Sequence[Reading]) -> None:
-        """Go on after readings that were taken before, beyond those already here.
-
-        Args:
-            earlier: all readings from the first on.
-        """
+        """Go on after ``earlier`` readings, all from the first on; those already here are kept."""
         for reading in earlier[len(self.readings) :]:
             self._means.update(reading.step, reading.loss_before, reading.drop, reading.drop_plain)
             if self.readings:
