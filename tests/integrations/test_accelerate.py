@@ -39,6 +39,9 @@ class InBf16(nn.Module):
 
 
 def prepared(precision: str = "no", parts: int = 1) -> tuple[Any, Any, Any, nn.Module]:
+    # Shared by all accelerators of a process, also by those of the Trainers of other tests.
+    accelerate.state.GradientState._reset_state()
+    accelerate.state.AcceleratorState._reset_state()
     accelerator = accelerate.Accelerator(
         cpu=True, mixed_precision=precision, gradient_accumulation_steps=parts
     )

@@ -5,7 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rote.sweeps import SearchSpace, Sweep
+from rote.store import read_run
+from rote.sweeps import SearchSpace, Sweep, calibration
 from rote.sweeps.calibration import SAMPLES, estimate
 from rote.workloads import train
 from tests.workloads.small_runs import small_spec, write_npz
@@ -48,7 +49,7 @@ def test_many_samples_are_cut_down(tmp_path: Path) -> None:
     assert estimate([spec], tmp_path).is_scaled
 
 
-def test_torn_runs_have_less_to_do(tmp_path: Path) -> None:
+def test_torn_runs_have_less_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     specs = list(
         SearchSpace.from_dict({"base": small_spec(epochs=40).to_dict(), "grid": {"seed": [0]}})
     )
@@ -60,6 +61,12 @@ def test_torn_runs_have_less_to_do(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         train(specs[0], tmp_path / specs[0].identity, progress=cut)
     assert Sweep(specs, tmp_path).survey()["torn"] == 1
+    # A fixed price, because no two measurements of time agree.
+    cost = calibration._Cost(setup=3.0, epoch=2.0, checkpoint=5, reading=7, labels=11,
+                             is_scaled=False)  # fmt: skip
+    monkeypatch.setattr(calibration, "_measure", lambda *_: cost)
     torn, new = estimate(specs, tmp_path), estimate(specs, tmp_path / "elsewhere")
     assert torn.bytes == new.bytes
-    assert torn.seconds < new.seconds
+    left = specs[0].epochs - read_run(tmp_path / specs[0].identity).readings[-1].step
+    assert (torn.seconds, new.seconds) == (3.0 + left * 2.0, 3.0 + 40 * 2.0)
+    assert left == 2
