@@ -317,9 +317,13 @@ def test_foreign_states_are_refused_by_name() -> None:
         run.tracker.load_state_dict(None)  # type: ignore[arg-type]
     with pytest.raises(StateError, match="for num_classes = 4, got 9"):
         run.tracker.load_state_dict(state | {"num_classes": 9})
+    other = Run(rote.ProbePolicy(batch=6)).tracker.state_dict()
+    with pytest.raises(StateError, match="Drops of two policies have no common mean"):
+        run.tracker.load_state_dict(other)
     with pytest.raises(StateError, match=r"labels of shape \(8,\), got \(6,\)"):
-        run.tracker.load_state_dict(Run(rote.ProbePolicy(batch=6)).tracker.state_dict())
-    with pytest.raises(StateError, match="of version 1, got 99"):
+        run.tracker.load_state_dict(other | {"policy": state["policy"]})
+    run.tracker.load_state_dict(state | {"policy": state["policy"] | {"verify": True}})
+    with pytest.raises(StateError, match="of version 2, got 99"):
         run.tracker.load_state_dict(state | {"version": 99})
     with pytest.raises(StateError, match="Expected `inputs` to be those that the state was saved"):
         Run(inputs=POOL + 1).tracker.load_state_dict(state)

@@ -2,7 +2,7 @@
 
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
@@ -95,6 +95,10 @@ class ProbePolicy:
             inner = getattr(every, "func", every)  # of a functools.partial
             every = getattr(inner, "__qualname__", type(inner).__qualname__)
         return asdict(replace(self, every=1)) | {"every": every}
+
+    def measures_as(self, description: Mapping[str, Any]) -> bool:
+        """Whether a policy so described reads the same; to verify or not changes no reading."""
+        return {**self.describe(), "verify": None} == {**description, "verify": None}
 
 
 def _as_positive(name: str, value: object) -> int:

@@ -3,9 +3,13 @@
 import fcntl
 import os
 import socket
+import time
+import weakref
 from pathlib import Path
 
 from rote.errors import RunLockedError
+
+_ATTEMPTS, _PAUSE = 5, 0.01  # somebody who only asks (is_locked) is gone by then
 
 
 class WriterLock:
@@ -20,15 +24,20 @@ class WriterLock:
 
     def __init__(self, path: Path) -> None:
         self._file = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        # A tracker that is thrown away in a notebook must not hold its run until the kernel ends.
+        self._closing = weakref.finalize(self, os.close, self._file)
+        if not _acquired(self._file):
             owner = os.read(self._file, 200).decode(errors="replace") or "another process"
-            os.close(self._file)
+            self._closing()
+            is_own = owner.startswith(f"process {os.getpid()} ")
             raise RunLockedError(
                 f"Expected {path.parent} to be free for writing, got a run that {owner} is "
-                "writing. Wait until it ends, or give this run another directory."
-            ) from None
+                + (
+                    "writing: this very process. Close the tracker that does."
+                    if is_own
+                    else "writing. Wait until it ends, or give this run another directory."
+                )
+            )
         os.ftruncate(self._file, 0)
         os.write(self._file, f"process {os.getpid()} on {socket.gethostname()}".encode())
 
@@ -36,7 +45,19 @@ class WriterLock:
         """Let others write."""
         # A forked child holds the file open, too; only this ends the lock for all.
         fcntl.flock(self._file, fcntl.LOCK_UN)
-        os.close(self._file)
+        self._closing()
+
+
+def _acquired(file: int) -> bool:
+    for attempt in range(_ATTEMPTS):
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if attempt + 1 < _ATTEMPTS:
+                time.sleep(_PAUSE)
+        else:
+            return True
+    return False
 
 
 def is_locked(path: Path) -> bool:

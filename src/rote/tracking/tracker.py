@@ -24,18 +24,20 @@ from rote.probe import (
     world_size,
 )
 from rote.records import Reading
-from rote.store import RESERVED, Sinks
+from rote.store import Sinks
 from rote.tracking.alarm import alarm
+from rote.tracking.metrics import as_numbers
 from rote.tracking.noisy_validation import as_given_labels, validation_accuracy
 from rote.tracking.random_batch import RandomBatch
 from rote.tracking.schedule import is_due
 from rote.tracking.susceptibility import Susceptibility
 
-_STATE_VERSION = 1
+_STATE_VERSION = 2
 _STATE_KEYS = {
     "version",
     "step",
     "num_classes",
+    "policy",
     "pool",
     "batch",
     "means",
@@ -70,6 +72,7 @@ class Tracker:
         self._step = 0
         self._run: Sinks | None = None
         self._warned: set[str] = set()
+        self._ranks = world_size()
 
     @property
     def susceptibility(self) -> float:
@@ -105,15 +108,17 @@ class Tracker:
                 before, and the tracker as if it had not been called.
             RankError: if another rank failed.
         """
+        self._check_ranks()
         step = self._step + 1
         if not self._is_due(step):
-            _as_numbers(metrics)
+            if world_size() == 1:  # of many ranks, one alone must not fail here
+                as_numbers(metrics)
             self._step = step
             return None
         means = deepcopy(self._means)
         with ExitStack() as drawing:
             with agreed() as facts:
-                numbers = _as_numbers(metrics)
+                numbers = as_numbers(metrics)
                 drawn = self.batch.drawn(anew=bool(self.readings))
                 inputs, labels = drawing.enter_context(drawn)
                 facts |= self._facts(step, inputs, labels)
@@ -157,6 +162,7 @@ class Tracker:
             "version": _STATE_VERSION,
             "step": self._step,
             "num_classes": self._probe.num_classes,
+            "policy": self.policy.describe(),
             "pool": self.batch.pool_hash,
             "batch": self.batch.state_dict(),
             "means": self._means.state_dict(),
@@ -225,6 +231,14 @@ class Tracker:
         seconds = time.perf_counter() - started
         return replace(reading, validation_accuracy=accuracy, seconds=seconds)
 
+    def _check_ranks(self) -> None:
+        if world_size() != self._ranks:
+            raise InputError(
+                f"Expected the tracker to be made by {world_size()} ranks together, got one that "
+                f"was made when there were {self._ranks}. Call init_process_group before "
+                "rote.track."
+            )
+
     def _is_due(self, step: int) -> bool:
         every = self.policy.every
         # The ranks' clocks differ; one of them decides.
@@ -255,6 +269,11 @@ class Tracker:
                 f"Expected a state for num_classes = {self._probe.num_classes}, "
                 f"got {state['num_classes']!r}."
             )
+        if not self.policy.measures_as(state["policy"]):
+            raise StateError(
+                f"Expected a state of the same policy, {self.policy.describe()!r}, got "
+                f"{state['policy']!r}. Drops of two policies have no common mean."
+            )
         if state["pool"] != self.batch.pool_hash:
             raise StateError(
                 "Expected `inputs` to be those that the state was saved with, got others (their "
@@ -268,26 +287,6 @@ class Tracker:
                 self._warned.add(flag)
                 at = self._means.dominating_step(plain=flag.endswith("_plain"))
                 warnings.warn(alarm(flag, reading, dominating_step=at), stacklevel=3)
-
-
-def _as_numbers(metrics: Mapping[str, Any]) -> dict[str, float]:
-    numbers = {}
-    for name, value in metrics.items():
-        if name in RESERVED:
-            raise InputError(
-                f"Expected a metric's name to be free, got `{name}`, which every reading has."
-            )
-        try:
-            numbers[name] = _as_number(value)
-        except (TypeError, ValueError, RuntimeError, OverflowError) as error:
-            raise InputError(f"Expected metric `{name}` to be a number, got {value!r}.") from error
-    return numbers
-
-
-def _as_number(value: Any) -> float:  # noqa: ANN401
-    if isinstance(value, str):
-        raise TypeError("a text is no number, even if it reads like one")
-    return float(value)
 
 
 def _readings_of(
