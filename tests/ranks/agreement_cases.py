@@ -5,6 +5,7 @@ import os
 import resource
 import signal
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -243,6 +244,26 @@ def _full_disk(folder: Path) -> None:
     tracker.close()
 
 
+def _metric_that_is_not_due(folder: Path) -> None:
+    """Where nothing is measured, no rank may fail alone."""
+    tracker = track(policy=rote.ProbePolicy(every=2))
+    assert tracker.probe(accuracy="high" if on_rank(1) else 0.5) is None
+    assert tracker.probe(accuracy=0.5).step == 2
+
+
+def _stop(folder: Path) -> None:
+    """The first rank's training accuracy decides on all."""
+    tracker, rule = track(), rote.StopRule(train_accuracy=0.5, patience=1, min_epochs=1)
+    decisions = []
+    for zeta in (0.1, 0.3, 0.2):
+        reading = tracker.probe(train_accuracy=0.9 if on_rank(0) else 0.1)
+        assert reading is not None
+        decisions.append(rule.update(replace(reading, susceptibility=zeta)))
+    assert decisions == [False, True, True]
+    check_same_on_ranks(repr(rule.state_dict()))
+    assert rule.keep == 1
+
+
 def _resistance(folder: Path) -> None:
     """One sample is memorised on each rank for itself; DDP notices nothing."""
     build = partial(DDP, static_graph=True)
@@ -272,5 +293,7 @@ CASES: dict[str, Callable[[Path], None]] = {
     "resumed": _resumed,
     "forgotten state": _forgotten_state,
     "full disk": _full_disk,
+    "metric that is not due": _metric_that_is_not_due,
+    "stop": _stop,
     "resistance": _resistance,
 }

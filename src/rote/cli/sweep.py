@@ -1,6 +1,7 @@
 """`rote sweep`: many runs from one file, here or on a Ray cluster."""
 
 import json
+import signal
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
@@ -90,6 +91,8 @@ def _run(
             Sweep(space, out, data_dir=data_dir).run(executor, watch)
         except KeyboardInterrupt:
             is_interrupted = True
+            # All workers have stopped; impatience must not cut off the report of that.
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
     progress = watch.progress
     if progress is None:  # interrupted before anything was begun
         raise typer.Exit(130)
@@ -134,6 +137,7 @@ def _foresee(
     from rote.sweeps.calibration import SAMPLES, estimate
 
     plan = Sweep(space, out, data_dir=data_dir)
+    plan.check_store()
     counts = plan.survey()
     guess = estimate(plan.open_specs(), out, data_dir=data_dir)
     seconds = guess.seconds / executor.workers
@@ -155,6 +159,8 @@ def _foresee(
         f"Based on one epoch each of {guess.measured} of {guess.networks} networks, measured one "
         f"at a time on this machine{scaled}. Nothing was written to {out}."
     )
+    for name, error in guess.refused.items():
+        typer.echo(f"Cannot be measured, and will fail: {name}: {error}", err=True)
 
 
 def _list(store: Path, *, as_json: bool) -> None:

@@ -47,7 +47,8 @@ def standing_of(path: Path | str) -> Standing:
     except (FileNotFoundError, NotADirectoryError):
         names = set()
     workload = _object(f"{place}/{WORKLOAD_FILE}") if WORKLOAD_FILE in names else {}
-    identity, name = workload.get("identity"), (workload.get("spec") or {}).get("name")
+    identity, spec = workload.get("identity"), workload.get("spec")
+    name = spec.get("name") if isinstance(spec, dict) else None
     if workload.get("finished") is True:
         return Standing(Path(place), "finished", identity, name)
     if FAILURE_FILE in names:

@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, get_args
 
 from rote.errors import did_you_mean
 from rote.sweeps.names import label_of
-from rote.workloads.spec import FieldError
+from rote.workloads.spec import FieldError, RunSpec
+from rote.workloads.spec.acceptance import hints_of
 
 Table: TypeAlias = Mapping[str, Any]
 
@@ -133,6 +134,19 @@ def leaves(table: Table, *, stop: tuple[str, ...] = ()) -> Iterator[tuple[str, A
                 yield f"{name}.{field}", entry
         else:
             yield name, value
+
+
+def tag_of(section: str) -> str | None:
+    """The field whose presence makes a table a whole section; text alone stands for it.
+
+    Example:
+        >>> tag_of("noise"), tag_of("epochs")
+        ('model', None)
+    """
+    annotation = hints_of(RunSpec).get(section)
+    arm = (get_args(annotation) or (annotation,))[0]
+    tag: str | None = getattr(arm, "tag", None)
+    return tag
 
 
 def nested(field: str, value: object) -> dict[str, Any]:

@@ -2,10 +2,11 @@
 
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from rote.errors import InputError
 from rote.sweeps.glance import glance_at
 from rote.sweeps.names import run_path
 from rote.workloads import RunSpec
@@ -25,6 +26,7 @@ class Estimate:
         measured: how many networks were measured.
         networks: how many there are; those that were not measured count as an average one.
         is_scaled: whether a measurement was made with fewer samples than the run has.
+        refused: why networks could not be measured, by the name of the run that was tried.
     """
 
     seconds: float
@@ -32,6 +34,7 @@ class Estimate:
     measured: int
     networks: int
     is_scaled: bool
+    refused: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -62,17 +65,12 @@ def estimate(
         budget: seconds after which no further network is measured; one always is.
 
     Raises:
-        InputError: if data are missing, or do not fit a spec.
+        InputError: if data are missing, or do not fit a spec, and no network can be measured.
     """
     kinds: dict[object, list[RunSpec]] = {}
     for spec in specs:
         kinds.setdefault((spec.architecture, spec.data), []).append(spec)
-    costs: dict[object, _Cost] = {}
-    began = time.monotonic()
-    for kind, runs in sorted(kinds.items(), key=lambda item: -len(item[1])):
-        if costs and time.monotonic() - began > budget:
-            break
-        costs[kind] = _measure(runs[0], data_dir)
+    costs, refused = _measured(kinds, data_dir, budget)
     seconds, size = 0.0, 0.0
     for kind, runs in kinds.items():
         known = [costs[kind]] if kind in costs else list(costs.values())
@@ -81,7 +79,30 @@ def estimate(
             seconds += _mean(cost.setup + left * cost.epoch for cost in known)
             size += _mean(_bytes(spec, cost) for cost in known)
     is_scaled = any(cost.is_scaled for cost in costs.values())
-    return Estimate(seconds, round(size), len(costs), len(kinds), is_scaled)
+    return Estimate(seconds, round(size), len(costs), len(kinds), is_scaled, refused)
+
+
+def _measured(
+    kinds: dict[object, list[RunSpec]], data_dir: Path | None, budget: float
+) -> tuple[dict[object, _Cost], dict[str, str]]:
+    """What networks cost, and why some cannot be measured.
+
+    Raises:
+        InputError: if none can.
+    """
+    costs: dict[object, _Cost] = {}
+    refused: dict[str, str] = {}
+    began = time.monotonic()
+    for kind, runs in sorted(kinds.items(), key=lambda item: -len(item[1])):
+        if costs and time.monotonic() - began > budget:
+            break
+        try:
+            costs[kind] = _measure(runs[0], data_dir)
+        except InputError as error:
+            refused[runs[0].name or runs[0].identity] = str(error)
+            if len(refused) == len(kinds):
+                raise
+    return costs, refused
 
 
 def _measure(spec: RunSpec, data_dir: Path | None) -> _Cost:

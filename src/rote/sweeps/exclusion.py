@@ -1,9 +1,10 @@
 """``[exclude.NAME]``: combinations that are left out."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rote.sweeps.axis import Table, as_table, leaves
+from rote.sweeps.axis import Table, as_table, leaves, tag_of
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class Exclusion:
         Args:
             values: its spec as nested tables.
         """
-        return all(_look_up(values, field) in allowed for field, allowed in self.conditions)
+        return all(_fulfils(values, field, allowed) for field, allowed in self.conditions)
 
 
 def exclusions(table: object) -> tuple[Exclusion, ...]:
@@ -45,8 +46,15 @@ def exclusions(table: object) -> tuple[Exclusion, ...]:
     )
 
 
+def _fulfils(values: Table, field: str, allowed: tuple[Any, ...]) -> bool:
+    if _look_up(values, field) in allowed:
+        return True
+    tag = tag_of(field)  # `architecture = "cnn"` says the same as `architecture.name = "cnn"`
+    return tag is not None and _look_up(values, f"{field}.{tag}") in allowed
+
+
 def _look_up(values: Table, field: str) -> object:
     found: Any = values
     for part in field.split("."):
-        found = found.get(part) if isinstance(found, dict) else None
+        found = found.get(part) if isinstance(found, Mapping) else None
     return found

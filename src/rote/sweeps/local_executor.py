@@ -4,15 +4,15 @@ import os
 import signal
 import sys
 from collections import Counter, deque
-from collections.abc import Generator, Iterable
-from contextlib import suppress
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib import import_module
-from multiprocessing import get_context, parent_process
+from multiprocessing import get_context, parent_process, resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from threading import Thread
+from threading import Thread, current_thread, main_thread
 
 from rote.errors import InputError
 from rote.sweeps.executor import Event, Job, Lost, Started
@@ -127,20 +127,56 @@ def _free(team: list[_Worker]) -> _Worker:
     process = _CONTEXT.Process(
         target=_serve, args=(theirs, dict(os.environ)), name="rote worker", daemon=True
     )
+    _prepare()
     process.start()
     theirs.close()  # so that its death ends the pipe
     team.append(_Worker(process, ours))
     return team[-1]
 
 
+def _prepare() -> None:
+    """See to it that the process that workers are forked off runs, and that Ctrl-C spares it.
+
+    It ignores Ctrl-C by itself, but only after it has loaded torch.
+    """
+    if sys.platform != "linux":
+        return
+    from multiprocessing import forkserver
+
+    resource_tracker.ensure_running()  # starting it unblocks the signal
+    # A new process inherits what is blocked. Ignoring would be inherited, too, but lose a Ctrl-C.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        forkserver.ensure_running()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _dismiss(team: list[_Worker]) -> None:
     """End all processes. A run that is cut off here goes on from its last saved state."""
-    for worker in team:
-        worker.pipe.close()
-        worker.process.kill()
-    for worker in team:
-        worker.process.join()
-        worker.process.close()
+    with _interrupts_held():
+        for worker in team:
+            worker.pipe.close()
+            worker.process.kill()
+        for worker in team:
+            worker.process.join()
+            worker.process.close()
+
+
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Let a Ctrl-C that comes inside the block take effect after it."""
+    if current_thread() is not main_thread():  # which alone is interrupted
+        yield
+        return
+    came: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: came.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if came:
+        signal.raise_signal(signal.SIGINT)
 
 
 def _cause_of_death(exit_code: int | None) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import product
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from rote.errors import InputError
 from rote.sweeps.axis import (
@@ -17,13 +17,13 @@ from rote.sweeps.axis import (
     leaves,
     list_axes,
     overlaid,
+    tag_of,
     zip_axes,
 )
 from rote.sweeps.exclusion import Exclusion, exclusions
 from rote.sweeps.sample import sample_axis
 from rote.workloads import RunSpec
 from rote.workloads.spec import FieldError, located
-from rote.workloads.spec.acceptance import hints_of
 from rote.workloads.spec.toml_file import parse
 
 _TABLES = ("name", "base", "lists", "zip", "grid", "sample", "exclude")
@@ -166,29 +166,29 @@ def _base(value: object, folder: Path) -> Table:
     return as_table(value, "base", least=0)
 
 
-def _tag(section: str) -> str | None:
-    """The field whose presence makes a table a whole section."""
-    annotation = hints_of(RunSpec).get(section)
-    arm = (get_args(annotation) or (annotation,))[0]
-    tag: str | None = getattr(arm, "tag", None)
-    return tag
-
-
 def _combined(base: Table, variants: Sequence[Variant]) -> dict[str, Any]:
-    """A spec as tables: whole sections replace what was there, then single fields are set."""
+    """A spec as tables: whole sections replace what was there, then single fields are set.
+
+    Where nothing was there, they are set in the section that a spec has by default.
+    """
     values = dict(base)
     partial: list[tuple[str, Table]] = []
     for variant in variants:
         for name, new in variant.changes.items():
-            if isinstance(new, Mapping) and _tag(name) not in new:
+            if isinstance(new, Mapping) and tag_of(name) not in new:
                 partial.append((name, new))
             else:
                 values[name] = new
     for name, changes in partial:
-        old = values.get(name, {})
-        old = {_tag(name): old} if isinstance(old, str) else old
+        old = values[name] if name in values else _default(name)
+        old = {tag_of(name): old} if isinstance(old, str) else old
         values[name] = overlaid(old, changes)
     return values
+
+
+def _default(section: str) -> Table:
+    value = RunSpec().to_dict().get(section)
+    return value if isinstance(value, Mapping) else {}
 
 
 def _check_apart(axes: Sequence[Axis]) -> None:
@@ -198,7 +198,7 @@ def _check_apart(axes: Sequence[Axis]) -> None:
         mine: dict[str, str] = {}
         for variant in axis:
             for field, value in leaves(variant.changes):
-                tag = _tag(field)
+                tag = tag_of(field)
                 whole = f"{field}.{tag}" if tag and isinstance(value, str) else field
                 mine[whole] = f"{variant.origin}.{field}"
         for field, place in mine.items():

@@ -1,12 +1,14 @@
 """The sweep: runs what is not over yet, whoever began it, and loses nothing."""
 
+import errno
+import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
 
-from rote.errors import StoreError
+from rote.errors import InputError, StoreError
 from rote.store.lock import is_locked
 from rote.store.run_directory import CLAIM_FILE
 from rote.store.standing import STATES, State, standing_of
@@ -47,9 +49,13 @@ class Sweep:
         """How many runs stand where; nothing is changed.
 
         Raises:
-            InputError: if a spec does not fit.
+            InputError: if a spec does not fit, or there is none.
         """
         counts = Counter(standing_of(run_path(self._store, spec)).state for spec in self._specs)
+        if not counts:
+            raise InputError(
+                "Expected at least one run, got none: everything is left out. Check `[exclude]`."
+            )
         return {state: counts[state] for state in STATES}
 
     def run(self, executor: Executor, watch: Watch | None = None) -> Progress:
@@ -66,11 +72,11 @@ class Sweep:
 
         Raises:
             StoreError: if the store cannot be written, or the disk is full; workers are stopped.
-            InputError: if a spec does not fit, before anything is run.
+            InputError: if a spec does not fit, or there is none, before anything is run.
         """
         progress = Progress(sum(self.survey().values()))
         if (reason := why_unwritable(self._store)) is not None:
-            raise StoreError(f"Expected {self._store} to be a writable directory, got: {reason}.")
+            raise self._unusable(reason)
         _tell(watch, progress, None)
         held = self._work(executor, self._open_jobs(progress), progress, watch)
         while held:
@@ -81,6 +87,17 @@ class Sweep:
                 _tell(watch, progress, None)
                 time.sleep(_PATIENCE)
         return progress
+
+    def check_store(self) -> None:
+        """Refuse a store that cannot be a directory; nothing is written.
+
+        Raises:
+            StoreError: if it, or what it would lie in, is a file.
+        """
+        there = next(place for place in (self._store, *self._store.parents) if place.exists())
+        if not there.is_dir():
+            code = errno.EEXIST if there == self._store else errno.ENOTDIR
+            raise self._unusable(os.strerror(code))
 
     def open_specs(self) -> Iterator[RunSpec]:
         """The runs that are not over, looked at one by one."""
@@ -133,6 +150,9 @@ class Sweep:
             held.remove(job)
         progress.elsewhere = len(held)
         return free
+
+    def _unusable(self, reason: str) -> StoreError:
+        return StoreError(f"Expected {self._store} to be a writable directory, got: {reason}.")
 
     def _refusal(self, reason: str, progress: Progress) -> StoreError:
         return StoreError(

@@ -13,7 +13,7 @@ from rote.extras import require
 from rote.selection import Selection, select
 from rote.store.table import RunTable, read_table
 from rote.sweeps.executor import Blocked, Busy, Event, Executor, Failed, Finished, Job, Lost
-from rote.sweeps.failure import last_line, record_failure
+from rote.sweeps.failure import forget_failure, last_line, record_failure
 from rote.sweeps.names import run_path
 from rote.sweeps.worker import run_job
 from rote.workloads import RunSpec
@@ -132,7 +132,11 @@ class SusceptibilityObjective:
     def _jobs(self, study: "Study", asked: dict[Path, list["Trial"]], trials: int) -> Iterator[Job]:
         for _ in range(trials):
             trial = study.ask()
-            job = self._job(trial)
+            try:
+                job = self._job(trial)
+            except BaseException:
+                study.tell(trial, state=_state("FAIL"))
+                raise
             asked.setdefault(job.path, []).append(trial)
             if len(asked[job.path]) == 1:  # or it is under way already, for another trial
                 yield job
@@ -158,6 +162,7 @@ class SusceptibilityObjective:
         """What became of a run, in numbers; None if it has none."""
         match event:
             case Finished(job):
+                forget_failure(job)
                 pick = select(job.path, self._checkpoint, column=self._column).pick
                 _remember(trials, STEP, pick.step)
                 _remember(trials, COLUMN, self._column)
