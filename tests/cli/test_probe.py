@@ -79,7 +79,7 @@ def test_people_see_a_table_and_what_the_step_was(
     monkeypatch.chdir(trained)
     shown = call(*arguments(trained, "pool.npy"), "--out", tmp_path / "after")
     assert "step-00003.safetensors" in shown
-    assert "fresh state (none was saved)" in " ".join(shown.split())
+    assert "in 0 of 3 checkpoints, fresh in the others" in " ".join(shown.split())
     assert "mean over 3 checkpoints" in " ".join(shown.split())
     assert "rote select" in shown
 
@@ -89,12 +89,16 @@ def test_mistakes_are_named(trained: Path, tmp_path: Path, monkeypatch: pytest.M
     np.save(tmp_path / "raw.npy", np.zeros((4, 1, 8, 8), dtype=np.uint8))
     (tmp_path / "torn.npz").write_bytes(b"PK\x03\x04 torn")
     np.save(tmp_path / "pickled.npy", np.array([{}]), allow_pickle=True)
+    np.savez(tmp_path / "texts.npz", inputs=np.array(["a", "b"]))
+    np.savez(tmp_path / "shares.npz", inputs=np.ones((4, 1, 8, 8)), labels=np.ones(4))
     first, *options = arguments(trained)
     for wrong, complaint in {
         ("--data", tmp_path / "none.npy"): "`--data` to be a file",
         ("--data", tmp_path / "raw.npy"): r"raw bytes \(uint8\)",
         ("--data", tmp_path / "torn.npz"): "whole file of arrays",
         ("--data", tmp_path / "pickled.npy"): "whole file of arrays",
+        ("--data", tmp_path / "texts.npz"): "whole file of arrays",
+        ("--data", tmp_path / "shares.npz"): "labels .* to be integers",
         ("--data", "own:nothing"): "nothing of that name",
         ("--train", trained / "pool.npy"): "to come with `labels`",
         ("--model", "own:other"): "nothing of that name",

@@ -1,6 +1,7 @@
 """`rote sweep` as people call it."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -110,6 +111,22 @@ def test_ctrl_c_stops_cleanly_and_the_same_command_goes_on(tmp_path: Path) -> No
     out, _ = rote(file, "--out", store, "--quiet", "--json")
     assert json.loads(out)["left"] == 0
     assert all(lines(run.path) >= 300 for run in list_runs(store))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere there is no fork server")
+def test_impatient_ctrl_c_while_torch_is_loaded_is_as_clean(file: Path, tmp_path: Path) -> None:
+    command = [ROTE, "sweep", file, "--out", tmp_path / "store", "--workers", "2"]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+        until(lambda: len(children.read_text().split()) >= 2)  # resource tracker, fork server
+        for _ in range(2):
+            os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to every process
+        out, err = process.communicate(timeout=DEADLINE)  # until the last process is gone
+    assert process.returncode == 130, err
+    assert "0 of 4 runs are over" in out
+    assert err == "Stopped; nothing is lost. The same command goes on from here.\n"
 
 
 def test_failed_runs_are_named_and_make_exit_code_1(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 import rote
-from rote.errors import InputError, RoteWarning
+from rote.errors import InputError, RoteWarning, RunExistsError
 from rote.extras import MissingExtraError
 from rote.labels import IGNORE_INDEX, PerToken
 
@@ -390,6 +390,20 @@ def test_the_rule_stops_and_its_checkpoint_survives(
     assert "Training stops: ζ has been above its lowest value" in caplog.text
 
 
+def test_the_rule_starts_anew_in_a_second_training(tmp_path: Path) -> None:
+    rule = rote.StopRule(train_accuracy=0.0, patience=1, min_epochs=2)
+    callback = SusceptibilityCallback(num_classes=CLASSES, stop=rule)
+    trainer = build_trainer(tmp_path, callback, num_train_epochs=30)
+    trainer.train()
+    assert rule.stopped
+    assert 3 <= len(callback.tracker.readings) < 30
+    trainer.args.num_train_epochs = 1
+    trainer.train()
+    assert not rule.stopped
+    assert rule.keep is None  # and not that of the first training
+    assert len(callback.tracker.readings) == 1
+
+
 def test_the_checkpoint_to_keep_is_saved_whatever_the_strategy(tmp_path: Path) -> None:
     rule = rote.StopRule(train_accuracy=0.0, patience=30, min_epochs=2)
     callback = SusceptibilityCallback(num_classes=CLASSES, stop=rule)
@@ -446,6 +460,32 @@ def test_a_stream_needs_inputs(tmp_path: Path) -> None:
     assert "train_accuracy" not in callback.tracker.readings[0].metrics
 
 
+def test_a_stream_has_no_epochs(tmp_path: Path) -> None:
+    inputs = {"input_ids": Texts().tokens, "attention_mask": Texts().mask}
+    callback = SusceptibilityCallback(num_classes=CLASSES, inputs=inputs)
+    trainer = build_trainer(tmp_path, callback, max_steps=4)
+    trainer.train_dataset = Stream()
+    with pytest.raises(InputError, match="got Stream without one. Pass `every=n`"):
+        trainer.train()
+
+
+def test_a_metric_of_evaluations_needs_evaluations(tmp_path: Path) -> None:
+    callback = SusceptibilityCallback(num_classes=CLASSES, train_accuracy="eval_train_accuracy")
+    with pytest.raises(InputError, match="`train_accuracy='eval_train_accuracy'`, got eval_str"):
+        build_trainer(tmp_path, callback, options={"eval_dataset": Texts()}).train()
+
+
+def test_a_directory_in_use_says_how_a_trainer_resumes(tmp_path: Path) -> None:
+    for expected in (None, r"resume from a checkpoint \(`resume_from_checkpoint=`\) to go on"):
+        callback = SusceptibilityCallback(num_classes=CLASSES, save_to=tmp_path / "run")
+        trainer = build_trainer(tmp_path, callback, max_steps=5)
+        if expected is None:
+            trainer.train()
+        else:
+            with pytest.raises(RunExistsError, match=expected):
+                trainer.train()
+
+
 def test_options_reach_the_tracker(tmp_path: Path) -> None:
     texts = Texts(per_token=True)
     sampler = PerToken(texts.labels[:8], CLASSES)
@@ -471,7 +511,7 @@ def test_options_reach_the_tracker(tmp_path: Path) -> None:
     assert record.readings[0].drop == reading.drop
 
 
-@pytest.mark.parametrize("every", ["step", 0, 1.5])
+@pytest.mark.parametrize("every", ["step", 0, 1.5, True])
 def test_every_is_checked(every: Any) -> None:
     with pytest.raises(InputError, match="Expected `every` to be 'epoch' or a positive integer"):
         SusceptibilityCallback(num_classes=CLASSES, every=every)

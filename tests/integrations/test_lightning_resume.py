@@ -13,7 +13,7 @@ import lightning.pytorch as pl
 from lightning.pytorch.callbacks import ModelCheckpoint
 
 import rote
-from rote.errors import StateError
+from rote.errors import RunExistsError, StateError
 from rote.integrations.lightning import SusceptibilityCallback
 from rote.store import read_run
 from tests.integrations.lightning_runs import (
@@ -83,13 +83,20 @@ class Positioned(Classifier):
         self.log("val_loss", cross_entropy(self(batch[0]), batch[1]))
 
 
+class PositionedStart(pl.Callback):
+    """The same for a callback that probes, with dropout, before the module's own start."""
+
+    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        torch.manual_seed(trainer.global_step)
+
+
 def run(
     path: Path, callback: SusceptibilityCallback, *, resumed: Path | None = None, **options: Any
 ) -> tuple[Positioned, list[dict[str, Any]]]:
     torch.manual_seed(0)
     module = Positioned()
     saver = ModelCheckpoint(path, save_top_k=-1, filename="{step}", **options.pop("saver", {}))
-    made = trainer(path, [callback, saver], max_epochs=EPOCHS, **options)
+    made = trainer(path, [PositionedStart(), callback, saver], max_epochs=EPOCHS, **options)
     data = Resumable(NoisySamples(), batch_size=BATCH, sampler=Order())
     made.fit(module, data, loader(shuffle=False), ckpt_path=resumed)
     readings = [reading.to_dict() for reading in callback.tracker.readings]
@@ -105,6 +112,9 @@ CASES: dict[str, tuple[Any, bool, dict[str, Any], int]] = {
     "within an epoch": (2, True, {"saver": {"every_n_train_steps": 2}}, 10),
     "between readings": (4, False, {"saver": {"every_n_train_steps": 2}}, 14),
     "within an epoch that counts": ("epoch", False, {"saver": {"every_n_train_steps": 2}}, 10),
+    "after the last batch of an epoch": ("epoch", True, {"saver": {"every_n_train_steps": 6}}, 12),
+    "after the last batch of the first": ("epoch", False, {"saver": {"every_n_train_steps": 3}}, 6),
+    "after the very last batch": ("epoch", False, {"saver": {"every_n_train_steps": 2}}, 24),
     "before the reading of an epoch": ("epoch", True, {"val_check_interval": 0.5}, 12),
 }
 
@@ -158,6 +168,41 @@ def test_a_callback_may_come_to_a_run_that_has_begun(tmp_path: Path) -> None:
         (1, 2),
         (2, 3),
     ]
+
+
+def test_the_reading_of_an_epoch_that_never_ended_has_no_accuracy(tmp_path: Path) -> None:
+    def callback() -> SusceptibilityCallback:
+        return SusceptibilityCallback(num_classes=CLASSES, stop=rote.StopRule(patience=9))
+
+    saver = {"every_n_train_steps": 6}
+    run(tmp_path / "a", callback(), saver=saver)
+    resumed = callback()
+    run(tmp_path / "b", resumed, saver=saver, resumed=tmp_path / "a" / "step=6.ckpt")
+    has_accuracy = ["train_accuracy" in reading.metrics for reading in resumed.tracker.readings]
+    assert has_accuracy == [False, True, True, True]
+
+
+def test_a_callback_that_came_late_has_missed_nothing(tmp_path: Path) -> None:
+    def fit(resumed: str | None, epochs: int, *callbacks: pl.Callback) -> None:
+        folder = tmp_path / str(epochs)
+        saver = ModelCheckpoint(folder, save_top_k=-1, filename="{step}", every_n_train_steps=2)
+        made = trainer(tmp_path, [*callbacks, saver], max_epochs=epochs)
+        data = Resumable(NoisySamples(), batch_size=BATCH, sampler=Order())
+        path = tmp_path / resumed if resumed else None
+        made.fit(Positioned(), data, loader(shuffle=False), ckpt_path=path)
+
+    fit(None, 1)
+    fit("1/step=6.ckpt", 2, SusceptibilityCallback(num_classes=CLASSES))
+    again = SusceptibilityCallback(num_classes=CLASSES)
+    fit("2/step=8.ckpt", 3, again)  # saved before the first reading, in the second epoch
+    assert [reading.epoch for reading in again.tracker.readings] == [1, 2]
+
+
+def test_a_directory_in_use_says_how_a_trainer_resumes(tmp_path: Path) -> None:
+    run(tmp_path, SusceptibilityCallback(num_classes=CLASSES, save_to=tmp_path / "run"))
+    again = SusceptibilityCallback(num_classes=CLASSES, save_to=tmp_path / "run")
+    with pytest.raises(RunExistsError, match=r"resume from a checkpoint \(`ckpt_path=`\) to go on"):
+        run(tmp_path / "b", again)
 
 
 def test_other_samples_are_not_the_same_run(tmp_path: Path) -> None:

@@ -70,9 +70,19 @@ def test_global_generators_are_put_back_if_the_dataset_fails() -> None:
 
     dataset = Broken()
     before = states(dataset)
-    with pytest.raises(OSError, match="no such file"):
+    with pytest.raises(InputError, match="got OSError: no such file. Pass `inputs=`"):
         draw_inputs(dataset, default_collate)
     assert states(dataset) == before
+
+
+def test_a_set_with_keys_of_another_kind_is_refused() -> None:
+    with pytest.raises(InputError, match=r"samples 0, 1, … .* got KeyError: .* Pass `inputs=`"):
+        draw_inputs({"a": X[0], "b": X[1]}, default_collate)
+
+
+def test_samples_that_make_no_batch_are_refused() -> None:
+    with pytest.raises(InputError, match="made into a batch, got TypeError: .* Pass `inputs=`"):
+        draw_inputs([object(), object()], default_collate)
 
 
 def numbers(samples: int) -> torch.Tensor:

@@ -49,3 +49,13 @@ def test_no_values_or_equal_ones_still_make_an_axis(values: list[float]) -> None
     axis = zeta_axis(np.array(values, dtype=float))
     assert axis.low < axis.high
     assert accuracy_axis(np.array(values, dtype=float)).low < 1.0
+
+
+def test_values_beyond_all_counting_stay_on_their_side() -> None:
+    """A diverging run must not look resistant on the page."""
+    values = np.append(np.linspace(0.0, 0.4, 50), [1e20, -1e20, 1e300])
+    axis = zeta_axis(values)
+    steps = axis.on_grid(values)
+    assert steps[-3] > axis.last_stop
+    assert steps[-1] > axis.last_stop
+    assert steps[-2] < axis.first_stop

@@ -167,7 +167,7 @@ def test_few_checkpoints_are_said() -> None:
 
 
 def test_one_run_is_said_by_rules_that_compare_runs() -> None:
-    assert "Rule `filter` compares runs, and there is only one" in warnings_of(
+    assert "Rule `filter` compares runs, and only one has what it needs" in warnings_of(
         spread(runs=1), "filter"
     )
     assert warnings_of(spread(runs=1), "last") == ""
@@ -277,3 +277,9 @@ def test_selecting_never_imports_torch_and_importing_no_polars(tmp_path: Path) -
         "assert 'torch' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True)
+
+
+def test_accuracies_in_per_cent_are_doubted() -> None:
+    rows = spread()
+    rows[0]["train_accuracy"] = 95.0
+    assert "`train_accuracy` reaches 95: accuracies are shares" in warnings_of(rows, "filter")

@@ -32,7 +32,9 @@ def test_states_follow_from_files(tmp_path: Path) -> None:
         "g": ("new", write(tmp_path / "g", None, "claim.lock")),
         "h": ("tracked", write(tmp_path / "h", None, "run.json", "journal.jsonl")),
         "i": ("torn", write(tmp_path / "i", None, "workload.json")),  # says nothing
+        "j": ("torn", write(tmp_path / "j", False)),
     }
+    (tmp_path / "j" / "workload.json").write_text('{"spec": "no table"}')
     write(tmp_path / "notes", None, "thoughts.txt")
     (tmp_path / "file").write_text("no run")
     assert {run.path.name: (run.state, run.path) for run in list_runs(tmp_path)} == runs

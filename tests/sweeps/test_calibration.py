@@ -5,8 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from rote.errors import InputError, StoreError
 from rote.store import read_run
-from rote.sweeps import SearchSpace, Sweep, calibration
+from rote.sweeps import LocalExecutor, SearchSpace, Sweep, calibration
 from rote.sweeps.calibration import SAMPLES, estimate
 from rote.workloads import train
 from tests.workloads.small_runs import small_spec, write_npz
@@ -33,6 +34,33 @@ def test_networks_are_counted_and_one_is_always_measured(tmp_path: Path) -> None
     whole = estimate(specs, tmp_path, budget=1000.0)
     assert whole.measured == 2
     assert estimate([], tmp_path).seconds == 0
+
+
+def test_what_cannot_be_measured_is_named_and_counts_as_average(tmp_path: Path) -> None:
+    good = small_spec(name="good")
+    missing = small_spec(name="bad", data={"name": "npz", "path": str(tmp_path / "none.npz")})
+    guess = estimate([missing, good], tmp_path)
+    assert (guess.measured, guess.networks, list(guess.refused)) == (1, 2, ["bad"])
+    assert "none.npz" in guess.refused["bad"]
+    assert guess.bytes == 2 * estimate([good], tmp_path).bytes
+    with pytest.raises(InputError, match=r"none\.npz"):
+        estimate([missing], tmp_path)
+
+
+def test_no_runs_and_no_store_are_refused_beforehand(tmp_path: Path) -> None:
+    everything = {"grid": {"seed": [0, 1]}, "exclude": {"all": {"seed": [0, 1]}}}
+    with pytest.raises(InputError, match="Expected at least one run, got none"):
+        Sweep(SearchSpace.from_dict(everything), tmp_path).survey()
+    file = tmp_path / "file"
+    file.touch()
+    for store in (file, file / "store"):
+        with pytest.raises(StoreError) as refusal:
+            Sweep([small_spec()], store).check_store()
+        with pytest.raises(StoreError) as real:
+            Sweep([small_spec()], store).run(LocalExecutor(1))
+        assert str(refusal.value) == str(real.value)
+    Sweep([small_spec()], tmp_path / "new" / "store").check_store()
+    assert list(tmp_path.iterdir()) == [file]
 
 
 def test_many_samples_are_cut_down(tmp_path: Path) -> None:

@@ -73,6 +73,19 @@ def test_whole_sections_replace_and_single_fields_change() -> None:
     assert adam["schedule"] == sgd["schedule"] == {"name": "exponential", "gamma": 0.5}
 
 
+def test_single_fields_change_the_default_section_where_the_base_names_none() -> None:
+    found = specs(
+        grid={"optimizer": {"lr": [0.1, 0.01]}, "architecture": {"options": [{"depth": 1}]}}
+    )
+    default = RunSpec()
+    assert [spec.optimizer.lr for spec in found] == [0.1, 0.01]
+    assert {spec.optimizer.name for spec in found} == {default.optimizer.name}
+    assert {spec.architecture.name for spec in found} == {default.architecture.name}
+    whole = {"name": default.optimizer.name, "lr": 0.01}
+    expected = {"optimizer": whole, "architecture": {"name": "cnn", "options": {"depth": 1}}}
+    assert found[1].identity == RunSpec.from_dict(expected).identity
+
+
 def test_a_run_described_twice_comes_once() -> None:
     found = specs(lists={"seed": {"a": {"seed": 1}, "b": {"seed": 1}, "c": {"seed": 0}, "d": {}}})
     assert [spec.name for spec in found] == ["a", "c"]
@@ -113,6 +126,8 @@ def test_exclusions_look_at_the_whole_spec() -> None:
     assert [spec.name for spec in found] == ["mlp-seed0", "mlp-seed1", "cnn-seed0"]
     found = specs(grid=grid, exclude={"default": {"epochs": 30, "seed": 0}})
     assert {spec.seed for spec in found} == {1}
+    found = specs(grid=grid, exclude={"network": {"architecture": ["cnn", "lenet"], "seed": 1}})
+    assert [spec.name for spec in found] == ["mlp-seed0", "mlp-seed1", "cnn-seed0"]
     with pytest.raises(FieldError, match="`exclude.typo` to leave out at least one run"):
         specs(grid=grid, exclude={"typo": {"architecture": {"nam": "cnn"}}})
 
@@ -154,6 +169,14 @@ def test_the_base_may_be_a_spec_of_its_own(tmp_path: Path) -> None:
         (
             "[base]\noptimizer = 'sgd'\n[grid]\nseed = [0]\noptimizer.lr = [0.1,\n -1]\n",
             r"line 5: Expected `grid.optimizer.lr` to be a number above 0, got -1",
+        ),
+        (
+            "[grid]\nseed = [0]\noptimizer.lrr = [0.1]\n",
+            r"line 3: Expected `grid.optimizer.lrr` to be a known field of 'sgd'.*mean 'lr'",
+        ),
+        (
+            "[grid]\nseed = [0]\noptimzer.lr = [0.1]\n",
+            r"line 3: Expected `grid.optimzer` to be a known field",
         ),
         (
             "[lists.recipe.good]\nseed = 1\n[lists.recipe.bad]\nepochs = 3\nbtch = 1\n",

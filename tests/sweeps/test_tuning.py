@@ -17,7 +17,7 @@ from rote.extras import MissingExtraError
 from rote.selection import select
 from rote.store import read_run
 from rote.store.lock import WriterLock
-from rote.store.run_directory import CLAIM_FILE
+from rote.store.run_directory import CLAIM_FILE, FAILURE_FILE
 from rote.store.standing import standing_of
 from rote.sweeps import (
     SusceptibilityObjective,
@@ -28,6 +28,7 @@ from rote.sweeps import (
     tuning,
 )
 from rote.sweeps.executor import Event, Executor, Job, Lost, Started
+from rote.sweeps.failure import record_failure
 from rote.sweeps.worker import run_job
 from rote.workloads import RunSpec
 from tests.workloads.small_runs import small_spec
@@ -120,6 +121,28 @@ def test_a_failed_run_is_a_failed_trial(tmp_path: Path) -> None:
     assert "architecture" in failed.user_attrs["error"]
     assert standing_of(Path(failed.user_attrs["run"])).state == "failed"
     assert select_trial(study).trial.number == 1
+
+
+def test_what_failed_before_is_forgotten_once_it_is_over(tmp_path: Path) -> None:
+    spec = suggest(optuna.trial.FixedTrial({"lr": 0.1}))
+    job = Job(spec, run_path(tmp_path, spec))
+    record_failure(job, "a tree fell on it")
+    study = new_study()
+    study.enqueue_trial({"lr": 0.1})
+    study.optimize(SusceptibilityObjective(suggest, tmp_path), n_trials=1)
+    assert study.trials[0].state.name == "COMPLETE"
+    assert not (job.path / FAILURE_FILE).exists()
+
+
+def test_a_spec_that_does_not_fit_leaves_no_trial_running(tmp_path: Path) -> None:
+    def wrong(trial: Any) -> dict[str, Any]:
+        trial.suggest_float("lr", 0.1, 0.2)
+        return {"optimizer": {"name": "sgd", "lr": -1.0}}
+
+    study = new_study()
+    with pytest.raises(InputError, match="`optimizer.lr` to be a number above 0"):
+        SusceptibilityObjective(wrong, tmp_path).optimize(study, InThisProcess(), trials=2)
+    assert [trial.state.name for trial in study.trials] == ["FAIL"]
 
 
 def test_a_run_that_others_do_is_a_pruned_trial(tmp_path: Path) -> None:

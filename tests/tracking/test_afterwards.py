@@ -56,7 +56,7 @@ def test_with_the_optimizers_state_every_reading_is_that_of_the_live_run(
         in_order(folder.glob("epoch-*.pt")), model, optimizer,
         inputs=x[:32], num_classes=3, seed=5, train=(x, y),
     )  # fmt: skip
-    assert found.has_optimizer_state
+    assert found.optimizer_states == 4
     assert [reading.to_dict() | {"seconds": 0} for reading in found.readings] == [
         reading.to_dict() | {"seconds": 0} for reading in live
     ]
@@ -76,7 +76,7 @@ def test_weights_alone_give_the_plain_step_of_the_live_run(
     found = probe_checkpoints(
         in_order(tmp_path.iterdir()), network(), inputs=x[:32], num_classes=3, seed=5
     )
-    assert not found.has_optimizer_state
+    assert found.optimizer_states == 0
     assert [reading.drop for reading in found.readings] == [reading.drop_plain for reading in live]
     assert found.readings[-1].susceptibility == live[-1].susceptibility_plain
 
@@ -130,6 +130,7 @@ class Surprise:
         ({"weight": Surprise()}, "tensors and plain values only"),
         ({"epoch": 3, "note": "none"}, "to hold a state_dict, got epoch, note"),
         ([1, 2], "to hold a state_dict, got a list"),
+        ({1: torch.ones(2)}, "to hold a state_dict, got 1"),
         (
             {"0.weight": torch.ones(2, 2)},
             "missing: `0.bias`, `1.weight`, `1.bias` and 5 more; unknown: none",
@@ -169,6 +170,34 @@ def test_another_optimizer_than_the_saved_one_is_refused(
         probe_checkpoints(
             [folder / "epoch-8.pt"], model, optimizer, inputs=torch.ones(4, 6), num_classes=3
         )
+
+
+def test_settings_that_one_file_brings_do_not_reach_the_next(
+    trained: tuple[Path, list[rote.Reading]], tmp_path: Path
+) -> None:
+    folder, live = trained
+    x, _ = samples(folder)
+    weights = torch.load(folder / "epoch-9.pt", weights_only=True)["model"]
+    torch.save(weights, tmp_path / "epoch-9.pt")
+    files = [folder / "epoch-8.pt", tmp_path / "epoch-9.pt"]
+    found = probe_checkpoints(files, network(), inputs=x[:32], num_classes=3, seed=5)
+    assert found.optimizer_states == 1
+    assert [found.readings[0].drop, found.readings[1].drop] == [live[0].drop, live[1].drop_plain]
+
+
+def test_the_state_of_another_class_of_optimizer_is_refused(tmp_path: Path) -> None:
+    model = network()
+    adam = torch.optim.Adam(model.parameters())
+    torch.save({"model": model.state_dict(), "optimizer": adam.state_dict()}, tmp_path / "a.pt")
+    with pytest.raises(InputError, match="without dampening, momentum, nesterov"):
+        probe_checkpoints([tmp_path / "a.pt"], model, inputs=torch.ones(4, 6), num_classes=3)
+
+
+@pytest.mark.parametrize("junk", [b"junk", b"", b"PK\x03\x04"])
+def test_junk_is_refused(tmp_path: Path, junk: bytes) -> None:
+    (tmp_path / "a.pt").write_bytes(junk)
+    with pytest.raises(InputError, match="tensors and plain values only"):
+        read_weights(tmp_path / "a.pt")
 
 
 def test_the_entry_can_be_named(tmp_path: Path) -> None:

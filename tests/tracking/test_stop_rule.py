@@ -126,6 +126,8 @@ def test_without_a_training_accuracy_it_says_how_to_pass_one() -> None:
         {"train_accuracy": 50},
         {"train_accuracy": -0.1},
         {"patience": 0},
+        {"patience": 2.5},
+        {"patience": True},
         {"min_epochs": -1},
         {"min_rise": -0.5},
         {"column": "zeta"},
@@ -139,3 +141,8 @@ def test_bad_settings_are_refused_by_name(wrong: dict[str, object]) -> None:
 def test_a_strange_state_is_refused() -> None:
     with pytest.raises(StateError, match="stop rule"):
         StopRule().load_state_dict({"keep": 3})
+
+
+def test_per_cent_are_refused() -> None:
+    with pytest.raises(InputError, match="a share from 0 to 1, got 95. Divide per cent by 100"):
+        StopRule().update(reading(1, 95.0, 0.1))

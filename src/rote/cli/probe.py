@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from rote.probe import Inputs
     from rote.tracking import Aftermath
 
+_OTHERS = ("optimizer", "scheduler", "training_args", "rng_state", "scaler")
+"""What else lies in a checkpoint folder of the Hugging Face Trainer."""
+
 
 def probe(
     checkpoints: Annotated[
@@ -41,7 +44,9 @@ def probe(
     optimizer: Annotated[
         str, typer.Option(help="A class of torch.optim, or package.module:factory.")
     ] = "SGD",
-    lr: Annotated[float | None, typer.Option(help="Its learning rate; 0.01 for SGD.")] = None,
+    lr: Annotated[
+        float | None, typer.Option(min=0, help="Its learning rate, unless saved; 0.01 for SGD.")
+    ] = None,
     samples: Annotated[int, typer.Option(help="How many samples get random labels.")] = 128,
     seed: Annotated[int, typer.Option(help="Of the random labels.")] = 0,
     key: Annotated[
@@ -70,7 +75,9 @@ def probe(
         found = probe_checkpoints(
             files if as_given else in_order(files),
             network,
-            build_optimizer(optimizer, network, lr=0.01 if optimizer == "SGD" and not lr else lr),
+            build_optimizer(
+                optimizer, network, lr=0.01 if optimizer == "SGD" and lr is None else lr
+            ),
             inputs=inputs,
             num_classes=classes,
             given_labels=given,
@@ -96,7 +103,11 @@ def _files(checkpoints: list[Path]) -> list[Path]:
             raise InputError(f"Expected checkpoints to be files or folders, got {path}: not there.")
         inside = [path]
         if path.is_dir():
-            inside = [file for file in path.iterdir() if file.suffix in SUFFIXES]
+            inside = [
+                file
+                for file in path.iterdir()
+                if file.suffix in SUFFIXES and not file.name.startswith(_OTHERS)
+            ]
         if not inside:
             raise InputError(
                 f"Expected {path} to hold checkpoints ({', '.join(SUFFIXES)}), got none."
@@ -146,14 +157,17 @@ def _show(found: "Aftermath", optimizer: str, out: Path | None) -> None:
             "–" if accuracy is None else f"{accuracy:.1%}",
         )
     console.print(table)
-    state = "its saved state" if found.has_optimizer_state else "fresh state (none was saved)"
+    finite = sum("non_finite" not in reading.flags for reading in found.readings)
     console.print(
-        f"Steps of {optimizer} with {state}. ζ here is the mean over {len(found.readings)} "
-        "checkpoints, not over all epochs.",
+        f"Steps of {optimizer} with saved state and settings in {found.optimizer_states} of "
+        f"{len(found.readings)} checkpoints, fresh in the others. ζ here is the mean over "
+        f"{finite} checkpoints, not over all epochs.",
         highlight=False,
     )
     if out is not None:
-        console.print(f"Which to keep:  rote select {out}", markup=False, highlight=False)
+        has_accuracy = "train_accuracy" in found.readings[-1].metrics
+        rule = "" if has_accuracy else " --rule before-rise"
+        console.print(f"Which to keep:  rote select {out}{rule}", markup=False, highlight=False)
 
 
 def _as_json(found: "Aftermath") -> dict[str, object]:
@@ -168,4 +182,4 @@ def _as_json(found: "Aftermath") -> dict[str, object]:
             for name, value in values.items()
         }
         rows.append({"checkpoint": str(file), **plain})
-    return {"has_optimizer_state": found.has_optimizer_state, "readings": rows}
+    return {"optimizer_states": found.optimizer_states, "readings": rows}

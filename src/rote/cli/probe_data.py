@@ -38,7 +38,7 @@ def load_samples(address: str, option: str) -> "tuple[Inputs, Tensor | None]":
         raise InputError(f"Expected `{option}` to be a file ({FORMS}), got {address!r}.")
     try:
         contents = reader(path)
-    except (OSError, ValueError, RuntimeError, EOFError, BadZipFile) as error:
+    except (OSError, ValueError, TypeError, RuntimeError, EOFError, BadZipFile) as error:
         raise InputError(f"Expected {path} to be a whole file of arrays, got: {error}.") from error
     return _divide(contents, path)
 
@@ -61,12 +61,18 @@ def _divide(contents: Any, path: Path) -> "tuple[Inputs, Tensor | None]":  # noq
     labels = [contents.pop(name) for name in ("labels", "y") if name in contents]
     arrays = {name: _checked(array, path) for name, array in contents.items()}
     inputs = next(iter(arrays.values())) if len(arrays) == 1 else arrays
+    if labels and labels[0].is_floating_point():
+        raise InputError(f"Expected the labels in {path} to be integers, got {labels[0].dtype}.")
     return inputs, labels[0].long() if labels else None
 
 
 def _checked(array: "Tensor", path: Path) -> "Tensor":
     import torch
 
+    if not isinstance(array, torch.Tensor):
+        raise InputError(f"Expected {path} to hold arrays, got a {type(array).__name__} in it.")
+    if array.dtype == torch.float64:
+        return array.float()  # NumPy's default is no network's
     if array.dtype == torch.uint8:
         raise InputError(
             f"Expected the samples in {path} to be prepared as in training, got raw bytes (uint8). "

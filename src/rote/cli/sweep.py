@@ -160,7 +160,7 @@ def _foresee(
         f"at a time on this machine{scaled}. Nothing was written to {out}."
     )
     for name, error in guess.refused.items():
-        typer.echo(f"Cannot be measured, and will fail: {name}: {error}", err=True)
+        typer.echo(f"Cannot be measured here: {name}: {error}", err=True)
 
 
 def _list(store: Path, *, as_json: bool) -> None:

@@ -11,6 +11,7 @@ from torch.utils.data import IterableDataset
 
 from rote.errors import InputError, RoteWarning
 from rote.extras import require
+from rote.integrations.earlier_run import holds_a_run, resumed_by
 from rote.integrations.labelled_batch import LabelledBatch
 from rote.labels import LabelSampler
 from rote.probe import Inputs, LossFunction, ProbePolicy, unwrapped
@@ -29,6 +30,7 @@ try:
 
     from rote.integrations.huggingface_training import (
         calling_trainer,
+        check_schedule,
         logged_since_probe,
         objective_of,
         taken_up,
@@ -106,12 +108,13 @@ class SusceptibilityCallback(TrainerCallback):
         save_to: SaveTo = None,
         samples: int = 128,
     ) -> None:
-        if every != "epoch" and (not isinstance(every, int) or every < 1):
+        if every != "epoch" and (type(every) is not int or every < 1):
             raise InputError(
                 f"Expected `every` to be 'epoch' or a positive integer, got {every!r}."
             )
         self.tracker: Tracker | None = None
         self.stop = stop
+        self._new_stop = {} if stop is None else stop.state_dict()
         self._every = every
         self._train_accuracy, self._measure_accuracy = train_accuracy, measure_accuracy
         self._inputs, self._samples = inputs, samples
@@ -147,6 +150,7 @@ class SusceptibilityCallback(TrainerCallback):
             self.tracker.close()
         self._trainer, self._output_dir = calling_trainer(state), Path(args.output_dir or "")
         self._is_waiting = False
+        check_schedule(self._trainer, self._every, self._train_accuracy)
         self._start(self._trainer, taken_up(state, self._name, self._state))
         if self.stop is not None:
             warn_of_deletion(args)
@@ -215,26 +219,23 @@ class SusceptibilityCallback(TrainerCallback):
             )
 
     def _start(self, trainer: Trainer, saved: Mapping[str, Any] | None) -> None:
-        targets = targets_of(self._save_to)
-        places = [target for target in targets if isinstance(target, Path)]
-        is_there = all((place / "run.json").is_file() for place in places)
         optimizer: Any = trainer.optimizer  # built by now
-        self.tracker = track(
-            trainer.model_wrapped,
-            optimizer,
-            loss_fn=self._loss_fn or objective_of(trainer),
-            name=self._name if targets else None,
-            save_to=self._save_to,
-            resume=saved is not None and bool(targets) and is_there,
-            **self._samples_and_labels(trainer),
-            **self._options,
-        )
-        if saved is None:
-            return
-        self._is_waiting = saved["is_waiting"]
-        self.tracker.load_state_dict(saved["tracker"])
-        if self.stop is not None and saved["stop"] is not None:
-            self.stop.load_state_dict(saved["stop"])
+        with resumed_by("resume_from_checkpoint="):
+            self.tracker = track(
+                trainer.model_wrapped,
+                optimizer,
+                loss_fn=self._loss_fn or objective_of(trainer),
+                name=self._name if targets_of(self._save_to) else None,
+                save_to=self._save_to,
+                resume=saved is not None and holds_a_run(self._save_to),
+                **self._samples_and_labels(trainer),
+                **self._options,
+            )
+        if self.stop is not None:
+            self.stop.load_state_dict((saved or {}).get("stop") or self._new_stop)
+        if saved is not None:
+            self._is_waiting = saved["is_waiting"]
+            self.tracker.load_state_dict(saved["tracker"])
 
     def _samples_and_labels(self, trainer: Trainer) -> dict[str, Any]:
         """S̃ and its labels; keeps the samples on which training accuracy is measured."""

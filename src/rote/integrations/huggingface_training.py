@@ -9,6 +9,7 @@ from typing import Any
 
 from torch import Tensor
 from transformers import Trainer, TrainerState, TrainingArguments
+from transformers.trainer_utils import has_length
 
 from rote.errors import InputError, RoteWarning
 from rote.integrations.json_state import from_json, to_json
@@ -40,6 +41,29 @@ def calling_trainer(state: TrainerState) -> Trainer:
         "Expected the callback to be called by a transformers.Trainer in training, got another "
         "caller. In a loop of your own, use rote.track."
     )
+
+
+def check_schedule(trainer: Trainer, every: str | int, train_accuracy: str | None) -> None:
+    """Refuse a training that would never come to a probe.
+
+    Args:
+        trainer: the Trainer, in training.
+        every: when to probe.
+        train_accuracy: the name of the metric that is the training accuracy.
+
+    Raises:
+        InputError: if epochs have no end, or the metric needs an evaluation and there is none.
+    """
+    if every == "epoch" and not has_length(trainer.callback_handler.train_dataloader):
+        raise InputError(
+            "Expected a training set with a length to probe after every epoch, got "
+            f"{type(trainer.train_dataset).__name__} without one. Pass `every=n`, in steps."
+        )
+    if (train_accuracy or "").startswith("eval_") and trainer.args.eval_strategy == "no":
+        raise InputError(
+            f"Expected evaluations in training to bring `train_accuracy={train_accuracy!r}`, got "
+            "eval_strategy='no'. Pass another `eval_strategy`, or another metric."
+        )
 
 
 def training_samples(trainer: Trainer, samples: int, *, seed: int) -> LabelledBatch:

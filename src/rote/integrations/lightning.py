@@ -8,13 +8,18 @@ from torch import Tensor, nn
 
 from rote.errors import InputError
 from rote.extras import require
+from rote.integrations.earlier_run import holds_a_run, resumed_by
 from rote.integrations.kept_checkpoint import find_checkpoint
-from rote.integrations.lightning_training import as_in_training, training_samples
+from rote.integrations.lightning_training import (
+    as_in_training,
+    has_missed_an_epoch,
+    training_samples,
+)
 from rote.integrations.optimizer_choice import choose_optimizer
 from rote.labels import LabelSampler
 from rote.probe import Inputs, LossFunction, ProbePolicy, mean_over_ranks
 from rote.records import Reading
-from rote.store import SaveTo, targets_of
+from rote.store import SaveTo
 from rote.tracking import StopRule, Tracker, track
 
 try:
@@ -150,21 +155,25 @@ class SusceptibilityCallback(Callback):
         if trainer.fast_dev_run:  # type: ignore[attr-defined]  # set by Lightning outside of __init__
             return
         model, inputs = self._probed(pl_module), self._drawn(trainer, pl_module)
-        with as_in_training(trainer, pl_module):
+        with as_in_training(trainer, pl_module), resumed_by("ckpt_path="):
             self.tracker = track(
                 model,
                 choose_optimizer(trainer.optimizers, self._optimizer, model=model, owner=pl_module),
                 inputs=inputs,
                 save_to=self._save_to,
-                resume=self._state is not None and _holds_a_run(self._save_to),
+                resume=self._state is not None and holds_a_run(self._save_to),
                 **self._options,
             )
         if self._state is not None:
             self.tracker.load_state_dict(self._state["tracker"])
         if self.stop is not None:
             self.stop.load_state_dict((self._state or {}).get("stop") or self._new_stop)
+        by_epochs_again = self._state is not None and self._every == "epoch"
         self._state, self.keep_path = None, None
         self._steps_seen = trainer.global_step
+        if by_epochs_again and has_missed_an_epoch(trainer, self.tracker.readings):
+            # Without its accuracy, which is lost, a stop rule cannot judge it.
+            self._read(self.tracker, trainer, pl_module, epoch=trainer.current_epoch - 1)
 
     def on_train_epoch_start(self, trainer: Trainer, *_: object) -> None:
         """Remember the accuracy of the epoch before, which is not this epoch's."""
@@ -221,12 +230,18 @@ class SusceptibilityCallback(Callback):
     def _probe(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if self.tracker is None:
             return
-        now = {"epoch": trainer.current_epoch, "global_step": trainer.global_step}
+        reading = self._read(self.tracker, trainer, pl_module, epoch=trainer.current_epoch)
+        if reading is not None and self.stop is not None:
+            self._decide(trainer, self.stop, reading)
+
+    def _read(
+        self, tracker: Tracker, trainer: Trainer, pl_module: LightningModule, *, epoch: int
+    ) -> Reading | None:
         accuracy = self._accuracy(trainer)
         with as_in_training(trainer, pl_module):
-            reading = self.tracker.probe(**now, **accuracy)
+            reading = tracker.probe(epoch=epoch, global_step=trainer.global_step, **accuracy)
         if reading is None:
-            return
+            return None
         found = {
             "susceptibility": reading.susceptibility,
             "susceptibility_plain": reading.susceptibility_plain,
@@ -235,8 +250,7 @@ class SusceptibilityCallback(Callback):
         for name, value in found.items():
             if value is not None:
                 pl_module.log(name, value, batch_size=1, sync_dist=True)
-        if self.stop is not None:
-            self._decide(trainer, self.stop, reading)
+        return reading
 
     def _decide(self, trainer: Trainer, stop: StopRule, reading: Reading) -> None:
         if "train_accuracy" not in reading.metrics:
@@ -283,10 +297,3 @@ class SusceptibilityCallback(Callback):
                 trainer, pl_module, self._samples, self._inputs_of, seed=self._options["seed"]
             )
         return (lambda: convert(inputs())) if callable(inputs) else convert(inputs)
-
-
-def _holds_a_run(save_to: SaveTo) -> bool:
-    """Whether there is something to go on with; a logger finds the run by its name."""
-    targets = targets_of(save_to)
-    paths = [target for target in targets if isinstance(target, Path)]
-    return bool(targets) and all((path / "run.json").is_file() for path in paths)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from lightning.pytorch import LightningModule, Trainer
 
     from rote.probe import Inputs
+    from rote.records import Reading
 
 
 @contextmanager
@@ -32,6 +33,23 @@ def as_in_training(trainer: Trainer, module: LightningModule) -> Iterator[None]:
             yield
     finally:
         del vars(module)["log"]
+
+
+def has_missed_an_epoch(trainer: Trainer, readings: Sequence[Reading]) -> bool:
+    """Whether a resumed run goes on after an epoch that ended without a reading.
+
+    Lightning never ends an epoch whose checkpoint was saved after its last batch, but before its
+    end: resumed from there, the next epoch starts.
+
+    Args:
+        trainer: the trainer, when training starts.
+        readings: those in the checkpoint.
+    """
+    if not trainer.fit_loop.epoch_loop.batch_progress.is_last_batch:
+        return False
+    return trainer.current_epoch > 0 and all(
+        reading.metrics["epoch"] < trainer.current_epoch - 1 for reading in readings
+    )
 
 
 def training_samples(

@@ -48,7 +48,8 @@ def draw_inputs(
         The inputs of a model.
 
     Raises:
-        InputError: if the dataset cannot be indexed, is empty, or its batches are of another kind.
+        InputError: if the dataset cannot be indexed, is empty, fails to give a batch, or its
+            batches are of another kind.
     """
     if isinstance(dataset, IterableDataset) or not _is_indexable(dataset):
         raise InputError(
@@ -62,7 +63,13 @@ def draw_inputs(
         np.random.seed(seed % 2**32)  # augmentations draw from the global one
         torch.manual_seed(seed)
         chosen = random.Random(seed).sample(range(len(dataset)), min(samples, len(dataset)))
-        batch = collate_fn([dataset[index] for index in chosen])
+        try:
+            batch = collate_fn([dataset[index] for index in chosen])
+        except Exception as error:
+            raise InputError(
+                "Expected a training set whose samples 0, 1, … can be made into a batch, got "
+                f"{type(error).__name__}: {error}. Pass `inputs=`, a batch of unlabelled samples."
+            ) from error
         return _inputs(batch) if inputs_of is None else inputs_of(batch)
 
 

@@ -21,6 +21,12 @@ _STOPS = 500
 _SMALLEST = 1e-8
 """Below this, differences of losses are rounding errors."""
 
+_MOST = 2.0**53
+"""What a browser can count to; a ζ so far out is beyond every stop of a slider."""
+
+_FARTHEST = 1e15
+"""Where every axis ends at the latest, well within what can be counted."""
+
 _FAR = 3.0
 """How far from the middle values, in their own spread, an axis goes before it cuts off."""
 
@@ -71,7 +77,7 @@ class Axis:
             steps = np.ceil(values * self.unit)
             steps = np.where((steps - 1) / self.unit >= values, steps - 1, steps)
             steps = np.where(steps / self.unit < values, steps + 1, steps)
-        return np.asarray(steps, dtype=np.int64)
+        return np.asarray(np.clip(steps, -_MOST, _MOST), dtype=np.int64)
 
     def beyond(self, values: Floats) -> int:
         """How many finite values lie outside, and are drawn at the edge."""
@@ -107,6 +113,7 @@ def zeta_axis(values: Floats) -> Axis:
     low, middle, high = (float(value) for value in np.percentile(known, [2, 50, 98]))
     reach = _FAR * max(high - middle, middle - low, abs(middle) / 10)
     lowest, highest = max(lowest, middle - reach), min(highest, middle + reach)
+    lowest, highest = (min(max(end, -_FARTHEST), _FARTHEST) for end in (lowest, highest))
     spread = highest - lowest or abs(highest) or 1.0
     margin = max(0.02 * spread, _SMALLEST)
     lowest, highest = lowest - margin, highest + margin

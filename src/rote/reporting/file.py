@@ -39,6 +39,7 @@ def replace_file(path: Path, content: bytes) -> None:
     Raises:
         OSError: if that fails; an old file is untouched then.
     """
+    path = path.resolve()  # a link stays one
     draft = path.with_name(f".draft-{os.getpid()}")
     try:
         draft.write_bytes(content)
@@ -61,6 +62,8 @@ def check_writable(path: Path) -> None:
         folder = next(parent for parent in path.absolute().parents if parent.exists())
     except OSError as error:
         raise _refusal(path, error) from error
+    if path.exists() and not (is_directory or path.is_file()):
+        raise InputError(f"Expected {path} to be a file to write, got a device. Name a file.")
     if is_directory:
         raise InputError(
             f"Expected {path} to be a file to write, got a directory. Name a file in it."

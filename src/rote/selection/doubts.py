@@ -36,6 +36,7 @@ def doubts(
     return (
         *_left_out(everything, rule),
         *_too_few(usable, rule),
+        *_per_cent(usable),
         *_odd_regions(verdict.thresholds, regions),
         *_odd_mean(usable, verdict.thresholds),
         *_odd_readings(usable, verdict.pick),
@@ -58,8 +59,8 @@ def _too_few(usable: Candidates, rule: Rule) -> Iterator[str]:
         yield f"Only {len(usable)} checkpoints: fewer than {_FEW} are too few to trust any rule."
     if rule.compares_runs and usable.num_runs == 1:
         yield (
-            f"Rule `{rule.name}` compares runs, and there is only one; `before-rise` is made for "
-            "the checkpoints of a single run."
+            f"Rule `{rule.name}` compares runs, and only one has what it needs; `before-rise` is "
+            "made for the checkpoints of a single run."
         )
 
 
@@ -85,11 +86,22 @@ def _odd_regions(
         )
 
 
+def _per_cent(usable: Candidates) -> Iterator[str]:
+    for name in ("train_accuracy", "test_accuracy", "validation_accuracy"):
+        known = getattr(usable, name)
+        known = known[np.isfinite(known)]
+        if len(known) and known.max() > 1:
+            yield (
+                f"`{name}` reaches {known.max():.4g}: accuracies are shares from 0 to 1. Divide "
+                "per cent by 100."
+            )
+
+
 def _odd_mean(usable: Candidates, thresholds: Mapping[str, float]) -> Iterator[str]:
     zeta = usable.susceptibility[np.isfinite(usable.susceptibility)]
     if len(zeta) < _FEW or "susceptibility" not in thresholds:
         return
-    below = float((zeta <= thresholds["susceptibility"]).mean())
+    below = float((zeta < thresholds["susceptibility"]).mean())
     if below > _NEARLY_ALL:
         largest = int(np.nanargmax(usable.susceptibility))
         yield (

@@ -10,7 +10,7 @@ KINDS = ("mlflow", "tensorboard", "wandb", "wandb-offline", "csv")
 
 _PREFIX = re.compile(r"([A-Za-z][A-Za-z-]{2,}):(.*)", re.DOTALL)
 # An experiment's name may hold an @ of its own; the one before an address separates.
-_URI = re.compile(r"@(?=[A-Za-z][\w+.-]*:/|/|\.{1,2}/|databricks$)")
+_URI = re.compile(r"@(?=[A-Za-z][\w+.-]*:/|/|~|\.{1,2}/|[^@]*\.db$|databricks$)")
 
 
 @dataclass(frozen=True)

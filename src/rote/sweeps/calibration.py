@@ -100,8 +100,8 @@ def _measured(
             costs[kind] = _measure(runs[0], data_dir)
         except InputError as error:
             refused[runs[0].name or runs[0].identity] = str(error)
-            if len(refused) == len(kinds):
-                raise
+    if refused and not costs:
+        raise InputError(next(iter(refused.values())))
     return costs, refused
 
 

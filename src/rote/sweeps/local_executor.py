@@ -166,7 +166,8 @@ def _dismiss(team: list[_Worker]) -> None:
 @contextmanager
 def _interrupts_held() -> Iterator[None]:
     """Let a Ctrl-C that comes inside the block take effect after it."""
-    if current_thread() is not main_thread():  # which alone is interrupted
+    is_main = current_thread() is main_thread()  # which alone is interrupted
+    if not is_main or signal.getsignal(signal.SIGINT) is None:  # a handler not of Python
         yield
         return
     came: list[int] = []

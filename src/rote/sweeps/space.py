@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import cache
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -186,6 +187,7 @@ def _combined(base: Table, variants: Sequence[Variant]) -> dict[str, Any]:
     return values
 
 
+@cache
 def _default(section: str) -> Table:
     value = RunSpec().to_dict().get(section)
     return value if isinstance(value, Mapping) else {}

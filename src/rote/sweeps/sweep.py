@@ -92,9 +92,13 @@ class Sweep:
         """Refuse a store that cannot be a directory; nothing is written.
 
         Raises:
-            StoreError: if it, or what it would lie in, is a file.
+            StoreError: if it, or what it would lie in, is a file or cannot be looked at.
         """
-        there = next(place for place in (self._store, *self._store.parents) if place.exists())
+        places = (self._store, *self._store.parents)
+        try:
+            there = next(place for place in places if place.exists())
+        except OSError as error:
+            raise self._unusable(error.strerror or str(error)) from error
         if not there.is_dir():
             code = errno.EEXIST if there == self._store else errno.ENOTDIR
             raise self._unusable(os.strerror(code))

@@ -29,12 +29,12 @@ class Aftermath:
     Attributes:
         checkpoints: the files, in the order of training.
         readings: one for each.
-        has_optimizer_state: whether every step was taken with the state that was saved.
+        optimizer_states: how many steps were taken with a state that was saved.
     """
 
     checkpoints: tuple[Path, ...]
     readings: tuple[Reading, ...]
-    has_optimizer_state: bool
+    optimizer_states: int
 
 
 def probe_checkpoints(
@@ -92,7 +92,8 @@ def probe_checkpoints(
         read_weights(file, key)
     if optimizer is None:
         optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    states = []
+    states = 0
+    fresh = [dict(group) for group in optimizer.param_groups]
     with preserved(model, optimizer):
         read_weights(files[0], key).load_into(model)
         model.train()
@@ -111,7 +112,10 @@ def probe_checkpoints(
         )
         try:
             for file in files:
-                states.append(_load(file, key, model, optimizer))
+                optimizer.state.clear()
+                for group, settings in zip(optimizer.param_groups, fresh, strict=True):
+                    group.update(settings)  # also those of the file before
+                states += _load(file, key, model, optimizer)
                 metrics = {} if train is None else {"train_accuracy": tracker.accuracy(*train)}
                 tracker.probe(**metrics)
                 if progress is not None:
@@ -120,7 +124,7 @@ def probe_checkpoints(
             tracker.close()
     if save_to is not None and Path(save_to).expanduser().is_dir():
         _record(Path(save_to).expanduser(), files)
-    return Aftermath(files, tuple(tracker.readings), all(states))
+    return Aftermath(files, tuple(tracker.readings), states)
 
 
 def in_order(checkpoints: Sequence[Path | str]) -> list[Path]:
@@ -146,16 +150,21 @@ def _load(file: Path, key: str | None, model: nn.Module, optimizer: Optimizer) -
     """
     saved = read_weights(file, key)
     saved.load_into(model)
-    optimizer.state.clear()
     if saved.optimizer is None:
         return False
-    try:
-        optimizer.load_state_dict(dict(saved.optimizer))
-    except (ValueError, KeyError) as error:
+    # torch takes the state of any class, and fails later.
+    missing = set(optimizer.defaults) - set(saved.optimizer["param_groups"][0])
+    problem = f"one without {', '.join(sorted(missing))}" if missing else None
+    if problem is None:
+        try:
+            optimizer.load_state_dict(dict(saved.optimizer))
+        except (ValueError, KeyError) as error:
+            problem = str(error)
+    if problem is not None:
         raise InputError(
             f"Expected the optimizer in {file} to be a {type(optimizer).__name__} like the one "
-            f"given, got: {error}. Give the optimizer that trained the model."
-        ) from error
+            f"given, got: {problem}. Give the optimizer that trained the model."
+        )
     return True
 
 

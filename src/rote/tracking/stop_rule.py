@@ -62,8 +62,8 @@ class StopRule:
     def __post_init__(self) -> None:
         expected = {
             "train_accuracy": ("a share from 0 to 1", 0 <= self.train_accuracy <= 1),
-            "patience": ("at least 1", self.patience >= 1),
-            "min_epochs": ("at least 0", self.min_epochs >= 0),
+            "patience": ("an integer of at least 1", _is_count(self.patience, least=1)),
+            "min_epochs": ("an integer of at least 0", _is_count(self.min_epochs, least=0)),
             "min_rise": ("at least 0", self.min_rise >= 0),
             "column": (f"one of {', '.join(COLUMNS)}", self.column in COLUMNS),
         }
@@ -139,6 +139,11 @@ class StopRule:
                 "Expected the reading to have a `train_accuracy`, got none. Pass it to the probe: "
                 "tracker.probe(train_accuracy=...)."
             )
+        if accuracy > 1:
+            raise InputError(
+                f"Expected `train_accuracy` to be a share from 0 to 1, got {accuracy:g}. Divide "
+                "per cent by 100."
+            )
         zeta = getattr(reading, self.column)
         if zeta is None:
             raise InputError(
@@ -146,3 +151,7 @@ class StopRule:
                 "plain step; choose another column."
             )
         return accuracy, zeta
+
+
+def _is_count(value: object, *, least: int) -> bool:
+    return type(value) is int and value >= least

@@ -43,10 +43,12 @@ def targets_of(save_to: SaveTo) -> tuple[Target, ...]:
         return ()
     if isinstance(save_to, str | PathLike) or callable(save_to):
         return (_target(save_to),)
-    try:
-        return tuple(_target(entry) for entry in save_to)
-    except TypeError:
-        raise _refusal(save_to) from None
+    if isinstance(save_to, Mapping) or not isinstance(save_to, Iterable):
+        raise _refusal(save_to)
+    targets = tuple(_target(entry) for entry in save_to)
+    if len(set(targets)) < len(targets):
+        raise InputError(f"Expected `save_to` to name each place once, got {save_to!r}.")
+    return targets
 
 
 def name_of(targets: Iterable[Target]) -> str | None:

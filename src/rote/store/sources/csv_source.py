@@ -112,7 +112,9 @@ def _steps(texts: pl.DataFrame, column: str, path: Path) -> pl.Series:
     import polars as pl
 
     steps = texts[column].cast(pl.Float64, strict=False)
-    is_odd = steps.is_null() | (steps != steps.round())
+    # NaN equals itself here, and no step is so large that a float cannot count it.
+    is_odd = steps.is_null() | ~steps.is_between(-(2**53), 2**53) | (steps != steps.round())
+    is_odd = is_odd.fill_null(value=True)
     if is_odd.any():
         at = int(is_odd.arg_max() or 0)
         raise InputError(
