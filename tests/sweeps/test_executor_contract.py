@@ -35,7 +35,7 @@ def test_all_jobs_are_done_and_told_of(executor: Executor, tmp_path: Path) -> No
     assert contents(jobs[3].path) == contents(tmp_path / "here")
     assert list(executor.run([])) == []
     again = [event for event in in_time(executor.run(jobs[:1])) if event is not None]
-    assert again == [Started(jobs[0]), Finished(jobs[0])]
+    assert again == [Started(jobs[0]), Finished(jobs[0], was_over=True)]
 
 
 def test_jobs_are_taken_when_there_is_room(executor: Executor, tmp_path: Path) -> None:

@@ -32,9 +32,15 @@ class Started:
 
 @dataclass(frozen=True)
 class Finished:
-    """A run is complete."""
+    """A run is complete.
+
+    Attributes:
+        job: the run.
+        was_over: whether somebody else had completed it before.
+    """
 
     job: Job
+    was_over: bool = False
 
 
 @dataclass(frozen=True)

@@ -79,8 +79,9 @@ class Progress:
             case Started(job):
                 glance = glance_at(job.path)
                 self.running[job.path] = RunningRun(job, glance.step, glance)
-            case Finished(job):
-                self.finished += 1
+            case Finished(job, was_over):
+                self.skipped += was_over
+                self.finished += not was_over
                 self.running.pop(job.path, None)
             case Busy(job):
                 self.elsewhere += 1

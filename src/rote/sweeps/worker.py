@@ -30,13 +30,13 @@ def run_job(job: Job) -> Event:
         with warnings.catch_warnings():
             # A warning in the middle of a progress table helps nobody; the journal has the flags.
             warnings.simplefilter("ignore", RoteWarning)
-            train(job.spec, job.path, data_dir=job.data_dir)
+            run = train(job.spec, job.path, data_dir=job.data_dir)
     except RunLockedError:
         return Busy(job)
     except Exception as error:  # noqa: BLE001  # one failed run must not stop the others
         reason = _trouble_of_the_store(error, job.path)
         return Failed(job, format_exc()) if reason is None else Blocked(job, reason)
-    return Finished(job)
+    return Finished(job, was_over=run.model is None)
 
 
 def _trouble_of_the_store(error: BaseException, path: Path) -> str | None:
