@@ -13,12 +13,14 @@ import pytest
 
 from rote.errors import InputError
 from rote.extras import MissingExtraError
+from rote.store.lock import is_locked
+from rote.store.run_directory import CLAIM_FILE
 from rote.store.standing import standing_of
 from rote.sweeps import ray_tasks
 from rote.sweeps.executor import Finished, Job, Started
 from rote.sweeps.ray_executor import RayExecutor
 from tests.sweeps.ray_cluster import HEAD_CPUS, cluster
-from tests.sweeps.sweeping import in_time, job_of, lines, owner
+from tests.sweeps.sweeping import in_time, job_of, lines, owner, until
 from tests.workloads.small_runs import write_npz
 
 pytestmark = pytest.mark.xdist_group("ray")
@@ -106,18 +108,24 @@ def test_a_run_has_one_thread_no_gpu_and_the_data_of_the_sweep(
 @pytest.mark.usefixtures("on_ray")
 def test_a_node_that_sees_another_storage_ends_the_sweep(tmp_path: Path) -> None:
     store = tmp_path / "store"
+    under_way = job_of(tmp_path / "another", epochs=100_000)
+    unseen = job_of(store, seed=2)
 
     def jobs() -> Iterator[Job]:
-        yield job_of(store, epochs=100_000)
+        yield under_way
+        yield job_of(store, seed=1)
+        # Asked for when the second is over, so that nobody uses the store at this moment.
+        until(lambda: lines(under_way.path) > 0)
         # As on a node where something else, or nothing, is mounted under the same path.
         store.rename(tmp_path / "elsewhere")
         store.mkdir()
-        yield job_of(store, seed=1)
+        yield unseen
 
     with pytest.raises(InputError, match=r"store to be on storage that every node reaches, got "):
         for _ in in_time(RayExecutor(workers=2).run(jobs())):
             pass
-    assert not any(lines(run) for run in store.iterdir())
+    assert not lines(unseen.path)
+    assert not is_locked(under_way.path / CLAIM_FILE)
 
 
 @pytest.mark.usefixtures("on_ray")
