@@ -24,6 +24,8 @@ def cluster() -> Any:
     # Ray keeps sockets here: a long path does not fit, and others' clusters must not be met.
     os.environ["RAY_TMPDIR"] = tempfile.mkdtemp(prefix="rote-ray-", dir="/tmp")
     os.environ["RAY_AUTH_TOKEN"] = TOKEN  # or Ray writes one to the home directory
+    # Runs that give way to everybody else would be starved on a busy machine.
+    os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112  # Ray writes it so
     from rote.sweeps.ray_connection import RayConnection
 
     ray = RayConnection().ray  # as quiet as in earnest

@@ -45,10 +45,15 @@ def lines(run: Path) -> int:
 
 
 def owner(run: Path) -> int:
-    """The process that has the run, as it says itself."""
-    found = re.match(r"process (\d+) on ", (run / CLAIM_FILE).read_text())
+    """The process that has the run, as it says itself once it has come to that."""
+    until(lambda: _names_a_process(run) is not None)
+    found = _names_a_process(run)
     assert found is not None
     return int(found[1])
+
+
+def _names_a_process(run: Path) -> "re.Match[str] | None":
+    return re.match(r"process (\d+) on ", (run / CLAIM_FILE).read_text())
 
 
 def is_alive(process: int) -> bool:
