@@ -7,7 +7,8 @@ import pytest
 import torch
 
 import rote
-from rote.errors import InputError
+from rote.errors import InputError, StoreError
+from rote.store.lock import WriterLock
 from rote.store.standing import Standing, list_runs, standing_of
 
 
@@ -42,6 +43,25 @@ def test_states_follow_from_files(tmp_path: Path) -> None:
     assert standing_of(tmp_path / "nothing").state == "new"
     with pytest.raises(InputError, match="Expected the store to be a directory with runs, got"):
         list_runs(tmp_path / "nothing")
+
+
+def test_a_run_that_somebody_has_is_running(tmp_path: Path) -> None:
+    for name, finished in (("begun", False), ("claimed", None), ("over", True)):
+        write(tmp_path / name, finished)
+    locks = [WriterLock(tmp_path / name / "claim.lock") for name in ("begun", "claimed", "over")]
+    states = {run.path.name: run.state for run in list_runs(tmp_path)}
+    assert states == {"begun": "running", "claimed": "running", "over": "finished"}
+    for lock in locks:
+        lock.release()
+    states = {run.path.name: run.state for run in list_runs(tmp_path)}
+    assert states == {"begun": "torn", "claimed": "new", "over": "finished"}
+
+
+def test_a_directory_that_cannot_be_looked_at_is_named(tmp_path: Path) -> None:
+    endless = tmp_path / "endless"
+    endless.symlink_to(endless)
+    with pytest.raises(StoreError, match=r"Expected .*endless to be readable, got: Too many"):
+        standing_of(endless)
 
 
 def test_a_run_of_ones_own_loop_is_told_apart(tmp_path: Path) -> None:

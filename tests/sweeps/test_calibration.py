@@ -8,7 +8,7 @@ import pytest
 from rote.errors import InputError, StoreError
 from rote.store import read_run
 from rote.sweeps import LocalExecutor, SearchSpace, Sweep, calibration
-from rote.sweeps.calibration import SAMPLES, estimate
+from rote.sweeps.calibration import SAMPLES, Estimate, estimate
 from rote.workloads import train
 from tests.workloads.small_runs import small_spec, write_npz
 
@@ -30,17 +30,28 @@ def test_the_disk_is_as_foreseen(checkpoints: object, tmp_path: Path) -> None:
 def test_networks_are_counted_and_one_is_always_measured(tmp_path: Path) -> None:
     specs = [small_spec(seed=seed, architecture=name) for seed in (0, 1) for name in ("mlp", "cnn")]
     guess = estimate(specs, tmp_path, budget=0.0)
-    assert (guess.measured, guess.networks, guess.is_scaled) == (1, 2, False)
+    assert (guess.measured, guess.kinds, guess.is_scaled) == (1, 2, False)
     whole = estimate(specs, tmp_path, budget=1000.0)
     assert whole.measured == 2
     assert estimate([], tmp_path).seconds == 0
+
+
+def test_runs_whose_epochs_take_differently_long_are_measured_apart(tmp_path: Path) -> None:
+    specs = [small_spec(seed=seed, batch=batch) for seed in (0, 1) for batch in (8, 32)]
+    guess = estimate([*specs, small_spec(optimizer="adam"), small_spec()], tmp_path)
+    assert guess.kinds == 4
+
+
+def test_no_sweep_is_shorter_than_its_longest_run() -> None:
+    guess = Estimate(seconds=60.0, longest=25.0, bytes=0, measured=1, kinds=1, is_scaled=False)
+    assert [guess.seconds_with(workers) for workers in (1, 2, 3, 100)] == [60.0, 30.0, 25.0, 25.0]
 
 
 def test_what_cannot_be_measured_is_named_and_counts_as_average(tmp_path: Path) -> None:
     good = small_spec(name="good")
     missing = small_spec(name="bad", data={"name": "npz", "path": str(tmp_path / "none.npz")})
     guess = estimate([missing, good], tmp_path)
-    assert (guess.measured, guess.networks, list(guess.refused)) == (1, 2, ["bad"])
+    assert (guess.measured, guess.kinds, list(guess.refused)) == (1, 2, ["bad"])
     assert "none.npz" in guess.refused["bad"]
     assert guess.bytes == 2 * estimate([good], tmp_path).bytes
     with pytest.raises(InputError, match=r"none\.npz"):
@@ -98,3 +109,4 @@ def test_torn_runs_have_less_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     left = specs[0].epochs - read_run(tmp_path / specs[0].identity).readings[-1].step
     assert (torn.seconds, new.seconds) == (3.0 + left * 2.0, 3.0 + 40 * 2.0)
     assert left == 2
+    assert new.longest == new.seconds

@@ -1,7 +1,5 @@
 """What holds for every executor."""
 
-import os
-import signal
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -19,7 +17,9 @@ from tests.sweeps.sweeping import contents, in_time, is_alive, job_of, lines, ow
 WORKERS = 2
 
 
-@pytest.fixture(params=FACTORIES)
+@pytest.fixture(
+    params=["local", pytest.param("ray", marks=pytest.mark.xdist_group("ray"))]  # one cluster
+)
 def executor(request: pytest.FixtureRequest) -> Executor:
     return FACTORIES[request.param](WORKERS, 2)
 
@@ -72,20 +72,20 @@ def test_a_failure_is_told_with_its_traceback_and_stops_nothing(
 def test_a_run_whose_worker_is_killed_goes_on_bit_for_bit(
     executor: Executor, tmp_path: Path
 ) -> None:
-    job = job_of(tmp_path, epochs=150)
+    grave = tmp_path / "grave"
+    network = {
+        "name": "tests.sweeps.mortal_network:MortalNetwork",
+        "options": {"grave": str(grave)},
+    }
+    optimizer = {"name": "sgd", "lr": 0.001}
+    job = job_of(tmp_path, epochs=40, architecture=network, optimizer=optimizer)
     others = [job_of(tmp_path, seed=seed) for seed in range(3)]
-    killed = 0
-    events = []
-    for event in in_time(executor.run([job, *others])):
-        events.append(event)
-        if not killed and lines(job.path) > 5:
-            killed = owner(job.path)
-            os.kill(killed, signal.SIGKILL)
+    events = list(in_time(executor.run([job, *others])))
     mine = [event for event in events if event is not None and event.job == job]
     assert [type(event) for event in mine] == [Started, Lost, Started, Finished]
     assert not any(event.gives_up for event in mine if isinstance(event, Lost))
     assert sum(isinstance(event, Finished) for event in events) == 4
-    assert not is_alive(killed)
+    assert not is_alive(int(grave.read_text()))
     train(job.spec, tmp_path / "undisturbed")
     assert contents(job.path) == contents(tmp_path / "undisturbed")
     assert '"kind":"resume"' in (job.path / "journal.jsonl").read_text()
@@ -137,3 +137,25 @@ def test_a_full_disk_is_told_apart_from_a_failure(executor: Executor, tmp_path: 
     (job.path / DRAFT_FILE).symlink_to("/dev/full")
     events = [event for event in in_time(executor.run([job])) if event is not None]
     assert events == [Started(job), Blocked(job, "No space left on device")]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_a_state_that_does_not_fit_leaves_nothing_half_written(
+    executor: Executor, tmp_path: Path
+) -> None:
+    job = job_of(tmp_path, epochs=5)
+
+    def cut(reading: object) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train(job.spec, job.path, progress=cut)
+    draft = job.path / "resume.draft"
+    draft.symlink_to("/dev/full")
+    events = [event for event in in_time(executor.run([job])) if event is not None]
+    assert events == [Started(job), Blocked(job, "No space left on device")]
+    assert not draft.is_symlink()
+    events = [event for event in in_time(executor.run([job])) if event is not None]
+    assert events == [Started(job), Finished(job)]
+    train(job.spec, tmp_path / "undisturbed")
+    assert contents(job.path) == contents(tmp_path / "undisturbed")

@@ -20,7 +20,7 @@ RUNS = 12
 KILLS = 24
 SWEEP = """
 [base]
-epochs = 12
+epochs = 30
 batch = 32
 data = { name = "digits", train_size = 400, test_size = 100 }
 noise = { model = "symmetric-inclusive", rate = 0.5 }

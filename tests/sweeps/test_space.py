@@ -151,6 +151,13 @@ def test_names_follow_a_pattern() -> None:
         specs(name="{architecture.depth}", grid={"seed": [0]})
 
 
+def test_numbers_that_differ_have_names_that_differ() -> None:
+    found = specs(grid={"seed": [1234567, 1234568], "optimizer.lr": [0.12345678, 0.12345679, 0.1]})
+    assert found[0].name == "seed1234567-lr0.12345678"
+    assert found[2].name == "seed1234567-lr0.1"
+    assert len({spec.name for spec in found}) == 6
+
+
 def test_the_base_may_be_a_spec_of_its_own(tmp_path: Path) -> None:
     (tmp_path / "spec.toml").write_text('name = "one"\nepochs = 7\noptimizer = "adam"\n')
     found = space(tmp_path, 'base = "spec.toml"\n[grid]\noptimizer.lr = [0.1, 0.2]\n')

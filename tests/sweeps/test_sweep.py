@@ -38,7 +38,14 @@ def test_what_is_over_is_skipped_and_what_is_torn_goes_on(tmp_path: Path) -> Non
         train(specs[1], torn, progress=cut)
     before = {file: file.stat().st_mtime_ns for file in over.rglob("*")}
     plan = Sweep(specs, tmp_path)
-    assert plan.survey() == {"finished": 1, "torn": 1, "failed": 0, "new": 2, "tracked": 0}
+    assert plan.survey() == {
+        "finished": 1,
+        "running": 0,
+        "torn": 1,
+        "failed": 0,
+        "new": 2,
+        "tracked": 0,
+    }
     assert list(plan.open_specs()) == specs[1:]
     done = plan.run(LocalExecutor(2))
     assert (done.total, done.skipped, done.finished, done.failed) == (4, 1, 3, {})

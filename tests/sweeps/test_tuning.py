@@ -29,6 +29,7 @@ from rote.sweeps import (
 )
 from rote.sweeps.executor import Event, Executor, Job, Lost, Started
 from rote.sweeps.failure import record_failure
+from rote.sweeps.local_executor import LocalExecutor
 from rote.sweeps.worker import run_job
 from rote.workloads import RunSpec
 from tests.workloads.small_runs import small_spec
@@ -164,14 +165,14 @@ def test_a_run_that_others_do_is_a_pruned_trial(tmp_path: Path) -> None:
 def test_a_store_that_cannot_be_written_ends_the_study(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("no directory")
     objective = SusceptibilityObjective(suggest, tmp_path / "file")
-    with pytest.raises(StoreError, match=r"to be writable, got: Not a directory\. Make room"):
+    with pytest.raises(StoreError, match=r"file to take more runs, got: File exists"):
         new_study().optimize(objective, n_trials=2)
 
 
-def test_an_executor_does_what_one_process_does(tmp_path: Path) -> None:
+@pytest.mark.parametrize("executor", [InThisProcess(), LocalExecutor(1)])
+def test_an_executor_does_what_one_process_does(executor: Executor, tmp_path: Path) -> None:
     alone, together = new_study(), new_study()
     alone.optimize(SusceptibilityObjective(suggest, tmp_path / "alone"), n_trials=5)
-    executor: Executor = InThisProcess()
     SusceptibilityObjective(suggest, tmp_path / "together").optimize(together, executor, trials=5)
     for one, other in zip(alone.trials, together.trials, strict=True):
         assert (one.params, one.values) == (other.params, other.values)

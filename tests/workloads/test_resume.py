@@ -234,6 +234,11 @@ def test_files_that_are_gone_or_of_another_version_are_refused(tmp_path: Path) -
     with pytest.raises(PowerCut):
         train(SPECS["plain"], path, progress=stop)
     state = torch.load(path / "resume.pt", weights_only=True)
+    whole = (path / "resume.pt").read_bytes()
+    for damaged in (b"", whole[: len(whole) // 2], b"\0" * len(whole)):
+        (path / "resume.pt").write_bytes(damaged)
+        with pytest.raises(CorruptRunError, match=r"resume\.pt to be the whole state .* made anew"):
+            train(SPECS["plain"], path)
     torch.save(state | {"version": 99}, path / "resume.pt")
     with pytest.raises(StateError, match=r"to be of version 1, got 99\. Start the run anew"):
         train(SPECS["plain"], path)

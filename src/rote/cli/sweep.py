@@ -43,11 +43,17 @@ def sweep(
     address: Annotated[
         str | None, typer.Option(help="Ray: `auto` or host:port; starts a local one by default.")
     ] = None,
-    cpus_per_run: Annotated[float, typer.Option(help="Ray: cores of one run.")] = 1.0,
-    gpus_per_run: Annotated[float, typer.Option(help="Ray: GPUs, or a part, of one run.")] = 0.0,
+    cpus_per_run: Annotated[
+        float | None, typer.Option(help="Ray: cores of one run.", show_default="1")
+    ] = None,
+    gpus_per_run: Annotated[
+        float | None, typer.Option(help="Ray: GPUs, or a part, of one run.", show_default="0")
+    ] = None,
 ) -> None:
     """Run every combination that a file describes; running it again goes on where it was."""
     if list_store is not None:
+        if file is not None or out is not None:
+            raise InputError(f"Expected --list STORE alone, got {file or out} with it.")
         _list(list_store, as_json=as_json)
         return
     if file is None or out is None:
@@ -59,13 +65,22 @@ def sweep(
         from rote.sweeps.ray_executor import RayExecutor
 
         chosen: Executor = RayExecutor(
-            address=address, workers=workers, cpus=cpus_per_run, gpus=gpus_per_run
+            address=address,
+            workers=workers,
+            cpus=1.0 if cpus_per_run is None else cpus_per_run,
+            gpus=0.0 if gpus_per_run is None else gpus_per_run,
         )
     else:
         from rote.sweeps import LocalExecutor
 
-        if address is not None:
-            raise InputError(f"Expected --address with --executor ray only, got {address!r}.")
+        options = {
+            "--address": address,
+            "--cpus-per-run": cpus_per_run,
+            "--gpus-per-run": gpus_per_run,
+        }
+        for option, value in options.items():
+            if value is not None:
+                raise InputError(f"Expected {option} with --executor ray only, got {value!r}.")
         chosen = LocalExecutor(workers)
     if dry_run:
         _foresee(space, out, chosen, data_dir, as_json=as_json)
@@ -95,6 +110,7 @@ def _run(
             signal.signal(signal.SIGINT, signal.SIG_IGN)
     progress = watch.progress
     if progress is None:  # interrupted before anything was begun
+        typer.echo("Stopped before anything was begun.", err=True)
         raise typer.Exit(130)
     if as_json:
         summary = {"store": str(out), "interrupted": is_interrupted} | progress.to_dict()
@@ -140,14 +156,14 @@ def _foresee(
     plan.check_store()
     counts = plan.survey()
     guess = estimate(plan.open_specs(), out, data_dir=data_dir)
-    seconds = guess.seconds / executor.workers
+    seconds = guess.seconds_with(_at_once(executor))
     if as_json:
         found = {"runs": counts, "workers": executor.workers, "seconds": seconds}
         typer.echo(json.dumps(found | {"estimate": asdict(guess)}, indent=2))
         return
     total = sum(counts.values())
     typer.echo(f"{total} runs: {', '.join(f'{n} {state}' for state, n in counts.items() if n)}.")
-    if not guess.networks:
+    if not guess.kinds:
         typer.echo("Nothing is left to do.")
         return
     typer.echo(
@@ -156,11 +172,19 @@ def _foresee(
     )
     scaled = f", on {SAMPLES} samples and scaled up" if guess.is_scaled else ""
     typer.echo(
-        f"Based on one epoch each of {guess.measured} of {guess.networks} networks, measured one "
+        f"Based on one epoch each of {guess.measured} of {guess.kinds} kinds of run, measured one "
         f"at a time on this machine{scaled}. Nothing was written to {out}."
     )
     for name, error in guess.refused.items():
         typer.echo(f"Cannot be measured here: {name}: {error}", err=True)
+
+
+def _at_once(executor: "Executor") -> int:
+    """How many runs do not slow each other down."""
+    from rote.sweeps.local_executor import LocalExecutor, cores
+
+    workers = executor.workers
+    return min(workers, cores()) if isinstance(executor, LocalExecutor) else workers
 
 
 def _list(store: Path, *, as_json: bool) -> None:

@@ -10,9 +10,8 @@ from rote.sweeps.glance import Glance, glance_at
 from rote.sweeps.progress import Progress
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, Group
     from rich.live import Live
-    from rich.table import Table
 
 
 class View:
@@ -74,9 +73,10 @@ class LiveTable(View):
         self._live.update(table_of(progress))
 
 
-def table_of(progress: Progress) -> "Table":
+def table_of(progress: Progress) -> "Group":
     """The sweep at a glance."""
     from rich.box import SIMPLE_HEAD
+    from rich.console import Group
     from rich.table import Table
     from rich.text import Text
 
@@ -84,8 +84,8 @@ def table_of(progress: Progress) -> "Table":
     if progress.failed:
         counts.append(f"{len(progress.failed)} failed")
     if progress.elsewhere:
-        counts.append(f"{progress.elsewhere} done by another sweep")
-    table = Table("running", title=Text(" · ".join([*counts, _left(progress)])), box=SIMPLE_HEAD)
+        counts.append(f"{progress.elsewhere} left to another sweep")
+    table = Table("running", box=SIMPLE_HEAD)
     for heading in ("epoch", "ζ", "train accuracy"):
         table.add_column(heading, justify="right")
     for run in progress.running.values():
@@ -95,7 +95,8 @@ def table_of(progress: Progress) -> "Table":
             _number(run.last.susceptibility, ".4f"),
             _number(run.last.train_accuracy, ".1%"),
         )
-    return table
+    # Apart from the table, whose width would wrap it.
+    return Group(Text(" · ".join([*counts, _left(progress)])), table)
 
 
 @contextmanager
@@ -114,7 +115,7 @@ def view(*, quiet: bool) -> Iterator[View]:
     console = Console(stderr=True)
     if quiet:
         yield View()
-    elif not console.is_terminal:
+    elif not console.is_terminal or console.is_dumb_terminal:
         yield Lines(console)
     else:
         with Live(console=console, transient=True) as live:

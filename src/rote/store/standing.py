@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
-from rote.errors import InputError
+from rote.errors import InputError, StoreError
+from rote.store.lock import is_locked
 from rote.store.run_directory import CLAIM_FILE, FAILURE_FILE, JOURNAL_FILE, RUN_FILE
 
 WORKLOAD_FILE = "workload.json"
 STATE_FILE = "resume.pt"
 
-State: TypeAlias = Literal["finished", "torn", "failed", "new", "tracked"]
+State: TypeAlias = Literal["finished", "running", "torn", "failed", "new", "tracked"]
 STATES: tuple[State, ...] = get_args(State)
 
 
@@ -22,9 +23,10 @@ class Standing:
 
     Attributes:
         path: its directory.
-        state: ``finished``; ``torn`` if it was begun and is not over (perhaps it is being trained
-            right now); ``failed`` if it ended in an error that is recorded; ``new`` if there is
-            nothing yet; ``tracked`` if it is no run of a spec, so that nobody knows its end.
+        state: ``finished``; ``running`` if a process has claimed it; ``torn`` if it was begun, is
+            not over, and nobody has it; ``failed`` if it ended in an error that is recorded;
+            ``new`` if there is nothing yet; ``tracked`` if it is no run of a spec, so that nobody
+            knows its end.
         identity: of its spec, where known.
         name: for people, where known.
     """
@@ -40,17 +42,24 @@ def standing_of(path: Path | str) -> Standing:
 
     Args:
         path: the directory of the run; it need not exist.
+
+    Raises:
+        StoreError: if it cannot be looked at.
     """
     place = os.fspath(path)
     try:
         names = set(os.listdir(place))  # noqa: PTH208  # ten thousand times: Path costs as much
     except (FileNotFoundError, NotADirectoryError):
         names = set()
+    except OSError as error:
+        raise StoreError(f"Expected {place} to be readable, got: {error.strerror}.") from error
     workload = _object(f"{place}/{WORKLOAD_FILE}") if WORKLOAD_FILE in names else {}
     identity, spec = workload.get("identity"), workload.get("spec")
     name = spec.get("name") if isinstance(spec, dict) else None
     if workload.get("finished") is True:
         return Standing(Path(place), "finished", identity, name)
+    if CLAIM_FILE in names and is_locked(Path(place, CLAIM_FILE)):
+        return Standing(Path(place), "running", identity, name)
     if FAILURE_FILE in names:
         failure = _object(f"{place}/{FAILURE_FILE}")
         return Standing(
@@ -73,6 +82,7 @@ def list_runs(store: Path | str) -> list[Standing]:
 
     Raises:
         InputError: if there is no such directory.
+        StoreError: if one of its directories cannot be looked at.
     """
     marks = {WORKLOAD_FILE, RUN_FILE, FAILURE_FILE, CLAIM_FILE}
     try:

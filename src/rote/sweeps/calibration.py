@@ -1,7 +1,7 @@
 """How long a sweep will take and how much it will write, from two epochs of some of its runs."""
 
 import time
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -22,24 +22,30 @@ class Estimate:
 
     Attributes:
         seconds: of one process that does one run after the other on this machine.
+        longest: seconds of the longest run.
         bytes: on disk.
-        measured: how many networks were measured.
-        networks: how many there are; those that were not measured count as an average one.
+        measured: how many kinds of run were measured.
+        kinds: how many there are; those that were not measured count as an average one.
         is_scaled: whether a measurement was made with fewer samples than the run has.
-        refused: why networks could not be measured, by the name of the run that was tried.
+        refused: why kinds could not be measured, by the name of the run that was tried.
     """
 
     seconds: float
+    longest: float
     bytes: int
     measured: int
-    networks: int
+    kinds: int
     is_scaled: bool
     refused: dict[str, str] = field(default_factory=dict)
+
+    def seconds_with(self, workers: int) -> float:
+        """How long so many processes take that do not slow each other down."""
+        return max(self.longest, self.seconds / workers)
 
 
 @dataclass(frozen=True)
 class _Cost:
-    """What one network costs on one data set; bytes per reading, and once per run."""
+    """What runs of one kind cost; bytes per reading, and once per run."""
 
     setup: float
     epoch: float
@@ -56,41 +62,49 @@ def estimate(
     data_dir: Path | None = None,
     budget: float = 60.0,
 ) -> Estimate:
-    """Measure networks, the most frequent first, until the time for it is spent.
+    """Measure runs, the most frequent kind first, until the time for it is spent.
 
     Args:
         specs: the runs that are not over.
         store: where they lie; torn ones have less to do. Nothing is written there.
         data_dir: where datasets lie.
-        budget: seconds after which no further network is measured; one always is.
+        budget: seconds after which no further kind is measured; one always is.
 
     Raises:
-        InputError: if data are missing, or do not fit a spec, and no network can be measured.
+        InputError: if data are missing, or do not fit a spec, and nothing can be measured.
     """
-    kinds: dict[object, list[RunSpec]] = {}
+    kinds: dict[Hashable, list[RunSpec]] = {}
     for spec in specs:
-        kinds.setdefault((spec.architecture, spec.data), []).append(spec)
+        kinds.setdefault(_kind(spec), []).append(spec)
     costs, refused = _measured(kinds, data_dir, budget)
-    seconds, size = 0.0, 0.0
+    seconds: list[float] = []
+    size = 0.0
     for kind, runs in kinds.items():
         known = [costs[kind]] if kind in costs else list(costs.values())
         for spec in runs:
             left = spec.epochs - glance_at(run_path(store, spec)).step
-            seconds += _mean(cost.setup + left * cost.epoch for cost in known)
+            seconds.append(_mean(cost.setup + left * cost.epoch for cost in known))
             size += _mean(_bytes(spec, cost) for cost in known)
     is_scaled = any(cost.is_scaled for cost in costs.values())
-    return Estimate(seconds, round(size), len(costs), len(kinds), is_scaled, refused)
+    longest = max(seconds, default=0.0)
+    return Estimate(sum(seconds), longest, round(size), len(costs), len(kinds), is_scaled, refused)
+
+
+def _kind(spec: RunSpec) -> Hashable:
+    """What the time of an epoch depends on."""
+    optimizer, objective = type(spec.optimizer), type(spec.objective)
+    return spec.architecture, spec.data, spec.batch, spec.bf16, optimizer, objective
 
 
 def _measured(
-    kinds: dict[object, list[RunSpec]], data_dir: Path | None, budget: float
-) -> tuple[dict[object, _Cost], dict[str, str]]:
-    """What networks cost, and why some cannot be measured.
+    kinds: dict[Hashable, list[RunSpec]], data_dir: Path | None, budget: float
+) -> tuple[dict[Hashable, _Cost], dict[str, str]]:
+    """What kinds of run cost, and why some cannot be measured.
 
     Raises:
         InputError: if none can.
     """
-    costs: dict[object, _Cost] = {}
+    costs: dict[Hashable, _Cost] = {}
     refused: dict[str, str] = {}
     began = time.monotonic()
     for kind, runs in sorted(kinds.items(), key=lambda item: -len(item[1])):
@@ -109,6 +123,7 @@ def _measure(spec: RunSpec, data_dir: Path | None) -> _Cost:
     from rote.workloads import train
     from rote.workloads.data.splits import prepare
 
+    prepare(spec, data_dir=data_dir)  # loads what a process loads once, not once per run
     began = time.perf_counter()
     splits = prepare(spec, data_dir=data_dir)
     setup = time.perf_counter() - began

@@ -44,7 +44,7 @@ class LocalExecutor:
         for name, number in (("workers", workers), ("attempts", attempts)):
             if number is not None and number < 1:
                 raise InputError(f"Expected `{name}` to be at least 1, got {number}.")
-        self._workers = workers or _cores()
+        self._workers = workers or cores()
         self._attempts = attempts
 
     @property
@@ -188,7 +188,7 @@ def _cause_of_death(exit_code: int | None) -> str:
     return f"its process was killed by {name}{hint}"
 
 
-def _cores() -> int:
+def cores() -> int:
     """How many cores this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))

@@ -42,5 +42,11 @@ def _labels(field: str, value: object) -> Iterator[str]:
     elif isinstance(value, str):
         yield value
     else:
-        text = str(value).lower() if isinstance(value, bool) else f"{value:g}"
-        yield field.rpartition(".")[2] + text
+        yield field.rpartition(".")[2] + _number(value)
+
+
+def _number(value: object) -> str:
+    """The shortest text that is this number and no other: names must tell runs apart."""
+    if isinstance(value, float) and float(f"{value:g}") == value:
+        return f"{value:g}"
+    return str(value).lower()

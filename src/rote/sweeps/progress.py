@@ -28,8 +28,8 @@ class RunningRun:
 
     @property
     def share(self) -> float:
-        """How much of it this sweep has done."""
-        return (self.last.step - self.began_at) / self.job.spec.epochs
+        """How much of it this sweep has done; a run that falls back to its last state, nothing."""
+        return max(0, self.last.step - self.began_at) / self.job.spec.epochs
 
 
 @dataclass

@@ -74,8 +74,10 @@ class Sweep:
             StoreError: if the store cannot be written, or the disk is full; workers are stopped.
             InputError: if a spec does not fit, or there is none, before anything is run.
         """
-        progress = Progress(sum(self.survey().values()))
-        if (reason := why_unwritable(self._store)) is not None:
+        self.check_store()
+        counts = self.survey()
+        progress = Progress(sum(counts.values()))
+        if counts["finished"] < progress.total and (reason := why_unwritable(self._store)):
             raise self._unusable(reason)
         _tell(watch, progress, None)
         held = self._work(executor, self._open_jobs(progress), progress, watch)
@@ -105,9 +107,7 @@ class Sweep:
 
     def open_specs(self) -> Iterator[RunSpec]:
         """The runs that are not over, looked at one by one."""
-        for spec in self._specs:
-            if standing_of(run_path(self._store, spec)).state != "finished":
-                yield spec
+        return (job.spec for job in self._open_jobs(Progress(0)))
 
     def _open_jobs(self, progress: Progress) -> Iterator[Job]:
         for spec in self._specs:
@@ -129,13 +129,21 @@ class Sweep:
                     case Finished(job):
                         forget_failure(job)
                     case Failed(job, error) | Lost(job, error, True):
-                        record_failure(job, error)
+                        self._record(job, error)
                     case Busy(job):
                         held.append(job)
                     case Blocked(_, reason):
                         raise self._refusal(reason, progress)
                 _tell(watch, progress, event)
         return held
+
+    def _record(self, job: Job, error: str) -> None:
+        try:
+            record_failure(job, error)
+        except StoreError:
+            # The directory of one run may be somebody else's; that is no reason to end the rest.
+            if why_unwritable(self._store) is not None:
+                raise
 
     def _let_go(self, held: list[Job], progress: Progress) -> list[Job]:
         """Take from the held runs those that are over, and those that nobody holds any more.
@@ -161,7 +169,7 @@ class Sweep:
     def _refusal(self, reason: str, progress: Progress) -> StoreError:
         return StoreError(
             f"Expected {self._store} to take more runs, got: {reason}. The sweep has stopped with "
-            f"{progress.done} of {progress.total} runs over; nothing of them is lost. Make room, "
+            f"{progress.done} of {progress.total} runs over; nothing of them is lost. See to that, "
             "then start the same sweep again."
         )
 

@@ -173,7 +173,7 @@ class SusceptibilityObjective:
                 record_failure(job, error)
                 _remember(trials, ERROR, last_line(error))
             case Blocked(job, reason):
-                raise StoreError(f"Expected {job.path} to be writable, got: {reason}. Make room.")
+                raise StoreError(f"Expected {job.path.parent} to take more runs, got: {reason}.")
         return None
 
 

@@ -34,19 +34,19 @@ def run_job(job: Job) -> Event:
     except RunLockedError:
         return Busy(job)
     except Exception as error:  # noqa: BLE001  # one failed run must not stop the others
-        reason = _trouble_of_the_store(error, job.path)
+        reason = _trouble_of_the_store(error, job.path.parent)
         return Failed(job, format_exc()) if reason is None else Blocked(job, reason)
     return Finished(job, was_over=run.model is None)
 
 
-def _trouble_of_the_store(error: BaseException, path: Path) -> str | None:
+def _trouble_of_the_store(error: BaseException, store: Path) -> str | None:
     """What is wrong with the store, if that is why a run failed."""
     for cause in _causes(error):
         if isinstance(cause, OSError) and cause.errno in _OF_THE_STORE:
             return os.strerror(cause.errno)
         if os.strerror(errno.ENOSPC) in str(cause):  # writers in other languages only say it
             return os.strerror(errno.ENOSPC)
-    return why_unwritable(path)
+    return why_unwritable(store)
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:

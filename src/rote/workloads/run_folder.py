@@ -4,7 +4,9 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
 import numpy as np
@@ -123,15 +125,32 @@ class RunFolder:
     def save_state(self, state: dict[str, Any]) -> None:
         """Write everything that the rest of the run depends on."""
         draft = self.path / "resume.draft"
-        torch.save(state, draft)
+        try:
+            # Given a path, torch writes by itself and does not say why it could not.
+            with draft.open("wb") as file:
+                torch.save(state, file)
+        except BaseException:
+            draft.unlink(missing_ok=True)  # on a full disk half a file is in the way
+            raise
         draft.replace(self.path / STATE_FILE)
 
     def load_state(self) -> dict[str, Any] | None:
-        """The state that was saved last; nothing but numbers, text and tensors is loaded."""
+        """The state that was saved last; nothing but numbers, text and tensors is loaded.
+
+        Raises:
+            CorruptRunError: if the file is damaged.
+        """
         file = self.path / STATE_FILE
         if not file.is_file():
             return None
-        state: dict[str, Any] = torch.load(file, map_location="cpu", weights_only=True)
+        contents = BytesIO(file.read_bytes())
+        try:
+            state: dict[str, Any] = torch.load(contents, map_location="cpu", weights_only=True)
+        except (EOFError, OSError, RuntimeError, ValueError, UnpicklingError) as error:
+            raise CorruptRunError(
+                f"Expected {file} to be the whole state of a run, got a damaged file, as after a "
+                f"power cut. Delete {self.path}: the run is then made anew, with the same bits."
+            ) from error
         return state
 
     def finish(self, description: dict[str, Any]) -> dict[str, Any]:
