@@ -50,6 +50,7 @@ def main() -> None:
         if reading is not None and epoch % 5 == 4 and distributed.get_rank() == 0:
             zeta, accuracy = reading.susceptibility, reading.train_accuracy
             print(f"epoch {epoch + 1:3}   ζ {zeta:.4f}   train accuracy {accuracy:.1%}")
+    distributed.barrier()  # without it, a process of torch 2.13 with gloo may abort as it ends
     distributed.destroy_process_group()
 
 

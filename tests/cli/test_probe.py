@@ -1,17 +1,20 @@
 """`rote probe`, against the journal of the run whose checkpoints it reads."""
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from rote.cli.main import app
 from rote.errors import InputError
 from rote.store import read_run
+from rote.store.table import read_table
 from rote.workloads import RunSpec, train
 from rote.workloads.data.splits import prepare
+from tests.loggers import new_mlflow_store
 
 SPEC = RunSpec.from_dict(
     {
@@ -44,10 +47,14 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def call(*arguments: object) -> str:
+def invoke(*arguments: object) -> Result:
     result = CliRunner().invoke(app, ["probe", *map(str, arguments)], catch_exceptions=False)
     assert result.exit_code == 0, result.output
-    return result.output
+    return result
+
+
+def call(*arguments: object) -> str:
+    return invoke(*arguments).output
 
 
 def arguments(folder: Path, data: str = "pool.npz") -> list[object]:
@@ -111,3 +118,75 @@ def test_mistakes_are_named(trained: Path, tmp_path: Path, monkeypatch: pytest.M
     with pytest.raises(InputError, match="to hold checkpoints"):
         (tmp_path / "empty").mkdir()
         call(tmp_path / "empty", *options)
+
+
+def test_a_folder_of_folders_is_taken_in_the_order_of_steps(
+    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(trained)
+    saved = sorted((trained / "run" / "checkpoints").iterdir())
+    out = tmp_path / "out"
+    for step, file in zip((500, 1000, 1500), saved, strict=True):
+        folder = out / f"checkpoint-{step}"
+        (folder / f"global_step{step}").mkdir(parents=True)
+        (folder / f"global_step{step}" / "mp_rank_00_model_states.pt").write_bytes(b"shards")
+        shutil.copy(file, folder / "model.safetensors")
+        for other in ("optimizer.pt", "scheduler.pt", "rng_state.pth", "training_args.bin"):
+            (folder / other).write_bytes(b"not weights")
+    shutil.copy(saved[0], out / "model.safetensors")  # what `save_model` leaves at the end
+    _, *options = arguments(trained)
+    shown = call(out, *options)
+    steps = [shown.index(f" checkpoint-{step} ") for step in (500, 1000, 1500)]
+    assert steps == sorted(steps)
+    assert f"Left out, as others have a number: {out / 'model.safetensors'}." in shown
+    found = invoke(out, *options, "--json")
+    assert [entry["drop"] for entry in json.loads(found.stdout)["readings"]] == [
+        reading.drop for reading in read_run(trained / "run").readings
+    ]
+
+
+def test_the_folder_of_a_run_will_do(trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(trained)
+    _, *options = arguments(trained)
+    found = json.loads(invoke(trained / "run", *options, "--json").stdout)["readings"]
+    assert [Path(entry["checkpoint"]).name for entry in found] == [
+        f"step-0000{step}.safetensors" for step in (1, 2, 3)
+    ]
+
+
+def test_a_file_counts_once_however_it_is_called(
+    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(trained / "run")
+    monkeypatch.syspath_prepend(trained)
+    file = trained / "run" / "checkpoints" / "step-00002.safetensors"
+    (tmp_path / "link.safetensors").symlink_to(file)
+    again = (file, "checkpoints/step-00002.safetensors", tmp_path / "link.safetensors")
+    first, *options = arguments(trained)
+    found = json.loads(invoke(*again, first, *options, "--json", "--as-given").stdout)["readings"]
+    assert [Path(entry["checkpoint"]).name[5:10] for entry in found] == ["00002", "00001", "00003"]
+
+
+@pytest.mark.parametrize("logger", ["mlflow", "tensorboard"])
+def test_readings_can_go_to_a_logger(
+    logger: str, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip(logger, reason=f"needs rote[{logger}]")
+    monkeypatch.chdir(trained)
+    before = set(trained.iterdir())
+    place = {"mlflow": f"mlflow:x@{tmp_path}/mlflow.db", "tensorboard": f"tensorboard:{tmp_path}/t"}
+    if logger == "mlflow":
+        new_mlflow_store(tmp_path)
+    shown = call(*arguments(trained, "pool.npy"), "--out", place[logger])
+    assert f"rote select {place[logger]}" in shown.replace("\n", "")
+    live = read_run(trained / "run").readings
+    assert read_table(place[logger]).frame["drop"].to_list() == [reading.drop for reading in live]
+    assert set(trained.iterdir()) - before <= {trained / "__pycache__"}
+
+
+def test_what_cannot_be_written_is_refused_before_anything_is_read(
+    trained: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(trained)
+    with pytest.raises(InputError, match="'csv:x.csv', which can only be read"):
+        call(*arguments(trained), "--out", "csv:x.csv")

@@ -16,6 +16,7 @@ from tests.integrations.huggingface_runs import (
     build_trainer,
     left_behind,
 )
+from tests.ranks.launch import leave
 
 
 def readings_of(callback: SusceptibilityCallback) -> list[dict[str, Any]]:
@@ -53,7 +54,8 @@ def main(folder: Path, kind: str) -> None:
         "wrapped": type(probed.model_wrapped).__name__,
     }
     (folder / f"rank{os.environ['RANK']}.json").write_text(json.dumps(found))
+    torch.distributed.barrier()
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2])
+    leave(lambda: main(Path(sys.argv[1]), sys.argv[2]))

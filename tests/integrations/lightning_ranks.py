@@ -21,6 +21,7 @@ from torch.distributed.fsdp import fully_shard
 import rote
 from rote.integrations.lightning import SusceptibilityCallback
 from tests.integrations.lightning_runs import CLASSES, Classifier, fit, loader, raw, traces, trainer
+from tests.ranks.launch import leave
 
 
 class Uneven(Classifier):
@@ -95,7 +96,8 @@ def main(folder: Path) -> None:
     seen["sharded"] = [sharded(folder, []), sharded(folder, [callback])]
     seen["sharded readings"] = [reading.drop for reading in callback.tracker.readings]
     (folder / f"rank-{rank}.json").write_text(json.dumps(seen))
+    torch.distributed.barrier()  # the first rank started the other, and must not end before it
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    leave(lambda: main(Path(sys.argv[1])))

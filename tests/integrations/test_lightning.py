@@ -1,4 +1,5 @@
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,12 @@ from torch import Tensor, nn
 pytest.importorskip("lightning", reason="needs the extra `lightning`")
 
 import lightning.pytorch as pl
-from lightning.pytorch.callbacks import EarlyStopping, ModelCheckpoint
+from lightning.pytorch.callbacks import (
+    EarlyStopping,
+    EMAWeightAveraging,
+    ModelCheckpoint,
+    StochasticWeightAveraging,
+)
 from torchmetrics.classification import MulticlassAccuracy
 
 import rote
@@ -34,7 +40,11 @@ MODULES: dict[str, tuple[Callable[[], Classifier], dict[str, Any], dict[str, Any
     "automatic": (Classifier, {}, {}),
     "manual": (ByHand, {}, {}),
     "accumulation": (Classifier, {"accumulate_grad_batches": 4}, {}),
-    "clipping": (Classifier, {"gradient_clip_val": 0.1}, {}),
+    "clipping": (
+        Classifier,
+        {"gradient_clip_val": 0.1, "accumulate_grad_batches": 2, "detect_anomaly": True},
+        {},
+    ),
     "bf16": (Classifier, {"precision": "bf16-mixed"}, {}),
     "double": (Classifier, {"precision": "64-true"}, {}),
     "several": (Rivals, {}, {"model": "net"}),
@@ -87,6 +97,23 @@ def test_training_is_bit_identical_and_readings_are_those_of_deep_copies(
     for reading, (live, plain) in zip(readings, callback.expected, strict=True):
         assert (reading.loss_before, reading.loss_after) == live
         assert reading.loss_after_plain == plain[1]
+
+
+@pytest.mark.parametrize(
+    ("averaging", "probes"),
+    [(partial(StochasticWeightAveraging, 0.01, swa_epoch_start=1), 4), (EMAWeightAveraging, 3)],
+)
+def test_averages_of_weights_are_left_alone(
+    averaging: Callable[[], pl.Callback], probes: int, tmp_path: Path
+) -> None:
+    torch.manual_seed(0)
+    alone, watched = Classifier(), Classifier()
+    watched.load_state_dict(alone.state_dict())
+    expected = traces(alone, fit(alone, tmp_path, [averaging()]))
+    policy = rote.ProbePolicy(verify=True)
+    callback = SusceptibilityCallback(num_classes=CLASSES, policy=policy)
+    assert traces(watched, fit(watched, tmp_path, [callback, averaging()])) == expected
+    assert len(callback.tracker.readings) == probes
 
 
 def test_half_precision_on_a_cpu_is_what_lightning_makes_of_it(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch.nn.functional import cross_entropy
 from torch.utils.data import DataLoader, IterableDataset
 
 pytest.importorskip("lightning", reason="needs the extra `lightning`")
@@ -105,6 +106,26 @@ def test_wrong_choices_are_refused_when_training_starts(
     callback = SusceptibilityCallback(**({"num_classes": CLASSES} | options))
     with pytest.raises(InputError, match=match):
         fit(make(), tmp_path, [callback])
+
+
+class Headless(Classifier):
+    """Calls its network by name, and leaves ``forward`` to Lightning."""
+
+    forward = pl.LightningModule.forward
+
+    def training_step(self, batch: Any, batch_idx: int) -> Any:
+        return cross_entropy(self.net(batch[0]), batch[1])
+
+
+def test_a_module_whose_forward_does_not_take_the_batch_is_told_what_helps(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"\. The probe calls .* `model=` names .*; `inputs_of=`"):
+        fit(Headless(), tmp_path, [SusceptibilityCallback(num_classes=CLASSES)])
+    given = SusceptibilityCallback(num_classes=CLASSES, inputs=torch.ones(8, FEATURES))
+    with pytest.raises(InputError, match=r"`model=` names a submodule .* and returns logits\.$"):
+        fit(Headless(), tmp_path, [given])
+    named = SusceptibilityCallback(num_classes=CLASSES, model="net")
+    fit(Headless(), tmp_path, [named], max_epochs=1)
+    assert len(named.tracker.readings) == 1
 
 
 @pytest.mark.parametrize("every", [0, -1, "step", 1.5, True])

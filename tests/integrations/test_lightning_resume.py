@@ -1,3 +1,4 @@
+import csv
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ pytest.importorskip("lightning", reason="needs the extra `lightning`")
 
 import lightning.pytorch as pl
 from lightning.pytorch.callbacks import ModelCheckpoint
+from lightning.pytorch.loggers import CSVLogger
 
 import rote
 from rote.errors import RunExistsError, StateError
@@ -107,6 +109,7 @@ def run(
     return module, readings
 
 
+CLIPPED = {"gradient_clip_val": 0.2, "accumulate_grad_batches": 2}
 CASES: dict[str, tuple[Any, bool, dict[str, Any], int]] = {
     "after an epoch": ("epoch", False, {}, 12),
     "within an epoch": (2, True, {"saver": {"every_n_train_steps": 2}}, 10),
@@ -115,6 +118,7 @@ CASES: dict[str, tuple[Any, bool, dict[str, Any], int]] = {
     "after the last batch of an epoch": ("epoch", True, {"saver": {"every_n_train_steps": 6}}, 12),
     "after the last batch of the first": ("epoch", False, {"saver": {"every_n_train_steps": 3}}, 6),
     "after the very last batch": ("epoch", False, {"saver": {"every_n_train_steps": 2}}, 24),
+    "clipped, accumulated": ("epoch", False, {"saver": {"every_n_train_steps": 1}, **CLIPPED}, 5),
     "before the reading of an epoch": ("epoch", True, {"val_check_interval": 0.5}, 12),
 }
 
@@ -180,6 +184,21 @@ def test_the_reading_of_an_epoch_that_never_ended_has_no_accuracy(tmp_path: Path
     run(tmp_path / "b", resumed, saver=saver, resumed=tmp_path / "a" / "step=6.ckpt")
     has_accuracy = ["train_accuracy" in reading.metrics for reading in resumed.tracker.readings]
     assert has_accuracy == [False, True, True, True]
+
+
+def test_loggers_show_the_reading_of_an_epoch_that_never_ended(tmp_path: Path) -> None:
+    def points(name: str, step: int | None = None) -> list[tuple[str, ...]]:
+        logger = CSVLogger(tmp_path / name, name="", version="")
+        options = {"logger": logger, "saver": {"every_n_train_steps": 6}, "log_every_n_steps": 1}
+        path = None if step is None else tmp_path / "whole" / f"step={step}.ckpt"
+        run(tmp_path / name, SusceptibilityCallback(num_classes=CLASSES), resumed=path, **options)
+        rows = csv.DictReader((tmp_path / name / "metrics.csv").read_text().splitlines())
+        names = ("epoch", "step", "susceptibility", "susceptibility_plain", "probe/drop")
+        return [tuple(row[key] for key in names) for row in rows if row["susceptibility"]]
+
+    whole = points("whole")
+    assert [point[:2] for point in whole] == [("0", "5"), ("1", "11"), ("2", "17"), ("3", "23")]
+    assert points("again", step=12) == whole[1:]
 
 
 def test_a_callback_that_came_late_has_missed_nothing(tmp_path: Path) -> None:

@@ -173,6 +173,23 @@ def test_what_cannot_be_put_back_is_named() -> None:
         probe.measure(X, Y)
 
 
+@pytest.mark.parametrize("end", [KeyboardInterrupt, SystemExit])
+def test_an_interrupt_is_not_replaced_by_what_verify_finds(end: type[BaseException]) -> None:
+    class Interrupted(nn.Linear):
+        def forward(self, x: Tensor) -> Tensor:
+            self.ledger.inner[0] += 1
+            self.weight.data.add_(1)
+            raise end
+
+    model = Interrupted(64, CLASSES)
+    model.ledger = Ledger()  # type: ignore[assignment]
+    weight = model.weight.detach().clone()
+    probe = Probe(model, SGD(model.parameters(), lr=0.1), CLASSES, verify=True)
+    with pytest.raises(end):
+        probe.measure(X, Y)
+    assert torch.equal(model.weight, weight)
+
+
 @dataclass
 class Slot:
     momentum: Tensor

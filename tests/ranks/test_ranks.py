@@ -36,7 +36,7 @@ def test_all_cases_hold_on_both_ranks(modules: str, at_least: int, tmp_path: Pat
 def test_examples_print_a_rising_susceptibility_and_write_once(
     example: str, tmp_path: Path
 ) -> None:
-    printed = torchrun(ROOT / "examples" / example, tmp_path / "run")
+    printed = torchrun(ROOT / "examples" / example, tmp_path / "run", may_abort=True)
     rows = [line for line in printed.splitlines() if line.startswith("epoch")]
     readings = read_run(tmp_path / "run").readings
     shown = [f"ζ {reading.susceptibility:.4f}" for reading in readings[4::5]]

@@ -11,6 +11,8 @@ from pathlib import Path
 import torch
 from torch import distributed
 
+from tests.ranks.launch import leave
+
 
 def main() -> None:
     """Run every case; one case's failure does not keep the next from running."""
@@ -19,7 +21,7 @@ def main() -> None:
     modules = [import_module(f"tests.ranks.{name}") for name in names]
     cases = {case: run for module in modules for case, run in module.CASES.items()}
     warnings.simplefilter("error")  # after torch's own imports, which may warn
-    distributed.init_process_group("gloo", timeout=timedelta(seconds=60))
+    distributed.init_process_group("gloo", timeout=timedelta(seconds=240))
     rank = distributed.get_rank()
     with (folder / f"rank{rank}.txt").open("w") as report:
         for case, run in cases.items():
@@ -38,4 +40,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    leave(main)

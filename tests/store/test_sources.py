@@ -217,6 +217,10 @@ def test_other_names_for_runs_and_steps(tmp_path: Path) -> None:
         ("run,stp\na,1\n", r"to have a column 'step', got run, stp. Did you mean 'stp'\?"),
         ("step,susceptibility\n1,high\n", "column 'susceptibility' of .* got 'high' in line 2"),
         ("step,train_accuracy\n1,0.5\n2,'0,5'\n", 'to be a CSV file|got "\'0" in line 3'),
+        ("step,train_accuracy\n1,0,5\n", "more fields than .*points, not commas"),
+        ("step;train_accuracy\n1;0,5\n", "got '0,5' in line 2. Write decimal points, not commas"),
+        ("step;train_accuracy\n1,5;0.5\n", "got 1,5 in line 2. Write decimal points, not commas"),
+        ("step|train_accuracy\n1|0.5\n", "commas, semicolons or tabs separate columns"),
         ("step,loss_before\n1,1\n1.5,1\n", r"to hold whole steps, got 1\.5 in line 3"),
         ("step,loss_before\n1,1\n,1\n", "to hold whole steps, got nothing in line 3"),
         ("run,step\na,1\n,2\n", "column 'run' of .* to name runs, got nothing in line 3"),
@@ -225,6 +229,45 @@ def test_other_names_for_runs_and_steps(tmp_path: Path) -> None:
 def test_a_bad_csv_file_is_refused_with_the_place(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
         read_table(csv(tmp_path, text))
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+@pytest.mark.parametrize("start", ["", "\ufeff", "\n"], ids=["plain", "bom", "empty line"])
+def test_cells_may_be_separated_as_spreadsheets_do(
+    tmp_path: Path, separator: str, start: str
+) -> None:
+    rows = [("run", " step ", '"loss, mine; or\tyours"', "flags"), ("a", "1", "0.5", "dominated")]
+    text = "\n".join(separator.join(row) for row in rows)
+    frame = read_table(csv(tmp_path, start + text + "\n")).frame
+    assert frame.select("run", "step", "loss, mine; or\tyours").rows() == [("a", 1, 0.5)]
+    assert frame["flags"].to_list() == [["dominated"]]
+
+
+def test_a_run_counts_once_however_its_place_is_written(
+    tmp_path: Path, foreign: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    csv(tmp_path, "run,step,zeta\na,1,0.5\nb,1,0.25\nb,2,0.5\n")
+    (tmp_path / "link.csv").symlink_to("table.csv")
+    log("own/mine", readings(0)[:2], name="mine")
+    (tmp_path / "again").symlink_to("own")
+    spellings = ["csv:table.csv", "csv:./table.csv", f"csv:{tmp_path}/table.csv", "csv:link.csv"]
+    spellings += ["own", "./own/mine", "again", foreign, foreign.replace("theirs", "1")]
+    table = read_table(spellings)
+    assert list(table.descriptions) == ["a", "b", "mine", "trial 0", "trial 1"]
+    counts = table.frame.group_by("run", maintain_order=True).len()["len"].to_list()
+    assert counts == [1, 2, 2, 6, 6]
+
+
+def test_directories_of_event_files_may_overlap(tmp_path: Path) -> None:
+    pytest.importorskip("tensorboard", reason="needs rote[tensorboard]")
+    for seed, name in enumerate(("a", "b")):
+        log(f"tensorboard:{tmp_path}/logs", readings(seed)[:3], name=name)
+    places = [f"tensorboard:{tmp_path}/logs/{end}" for end in ("b", "", "./a")]
+    table = read_table(places)
+    alone = read_table(places[1])
+    assert table.frame.equals(alone.frame.select(table.frame.columns))
+    assert list(table.descriptions) == ["a", "b"]
 
 
 def test_a_csv_file_must_be_there(tmp_path: Path) -> None:

@@ -146,6 +146,62 @@ def test_nothing_is_left_behind_if_a_sink_cannot_be_opened(tmp_path: Path) -> No
         Run(f"tensorboard:{tmp_path}/none", resume=True)
 
 
+def test_of_several_sinks_none_keeps_an_empty_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("tensorboard", reason="needs rote[tensorboard]")
+    pytest.importorskip("wandb", reason="needs rote[wandb]")
+    mlflow = pytest.importorskip("mlflow", reason="needs rote[mlflow]")
+    uri = new_mlflow_store(tmp_path)
+    client = mlflow.MlflowClient(tracking_uri=uri)
+    (tmp_path / "mine").mkdir()
+    before = sorted(tmp_path.iterdir())
+    targets = ["wandb:", f"mlflow:e@{uri}", f"tensorboard:{tmp_path}/tb/deep"]
+    targets += [str(tmp_path / "own" / "deep" / "run"), str(tmp_path / "mine")]
+    with pytest.raises(InputError, match="no open run"):
+        Run(targets, name="run")
+    assert sorted(tmp_path.iterdir()) == before
+    assert not read_files(tmp_path / "mine")
+    assert not client.search_runs(["1"])
+    (deleted,) = client.search_runs(["1"], run_view_type=mlflow.entities.ViewType.DELETED_ONLY)
+    assert deleted.info.status == "FAILED"
+    run = Run(targets[1:], name="run")  # nothing is in the way
+    run.epochs(1, 2)
+    run.tracker.close()
+    files = read_files(tmp_path / "tb")
+    with pytest.raises(InputError, match="no open run"):
+        Run(targets, name="run", resume=True)
+    assert read_files(tmp_path / "tb") == files
+    (found,) = client.search_runs(["1"])
+    assert found.info.status == "FINISHED"
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    with pytest.raises(InputError, match="to be an MLflow store that can be written"):
+        Run([tmp_path / "new", f"tensorboard:{tmp_path}/tb", "mlflow:e@http://127.0.0.1:9"])
+    assert not (tmp_path / "new").exists()
+    assert read_files(tmp_path / "tb") == files
+
+
+def test_an_active_run_of_mlflow_is_free_again_after_a_failure(tmp_path: Path) -> None:
+    pytest.importorskip("wandb", reason="needs rote[wandb]")
+    mlflow = pytest.importorskip("mlflow", reason="needs rote[mlflow]")
+    before = mlflow.get_tracking_uri()
+    mlflow.set_tracking_uri(new_mlflow_store(tmp_path))
+    try:
+        with mlflow.start_run(tags={"rote.mine": "stays"}) as active:
+            with pytest.raises(InputError, match="no open run"):
+                Run(["mlflow:", "wandb:"])
+            tags = mlflow.get_run(active.info.run_id).data.tags
+            assert [tag for tag in tags if tag.startswith("rote.")] == ["rote.mine"]
+            Run("mlflow:").epochs(1, 1)
+    finally:
+        mlflow.set_tracking_uri(before)
+
+
+def read_files(folder: Path) -> dict[Path, bytes]:
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {path: path.read_bytes() for path in files if path.name != "writer.lock"}
+
+
 @pytest.mark.parametrize(
     ("save_to", "message"),
     [

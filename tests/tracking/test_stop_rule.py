@@ -33,7 +33,7 @@ def naive(run: list[tuple[float, float]], rule: StopRule) -> tuple[int | None, i
     for end in range(1, len(counted) + 1):
         seen = counted[:end]
         lowest = min(zeta for _, zeta in seen)
-        position = max(i for i, (_, zeta) in enumerate(seen) if zeta == lowest)
+        position = min(i for i, (_, zeta) in enumerate(seen) if zeta == lowest)
         keep = seen[position][0]
         limit = lowest + rule.min_rise * abs(lowest)
         if sum(zeta > limit for _, zeta in seen[position + 1 :]) >= rule.patience:
@@ -98,6 +98,14 @@ def test_it_says_why_and_stays_stopped() -> None:
     assert rule.update(reading(4, 0.6, 0.001))
     assert rule.update(None)
     assert rule.keep == 1
+
+
+def test_of_equals_the_first_is_kept_and_they_are_no_rise() -> None:
+    rule = StopRule(train_accuracy=0.5, patience=1, min_epochs=1)
+    readings = [reading(step, 0.6, 0.02) for step in range(1, 9)]
+    assert not any(rule.update(value) for value in readings)
+    assert rule.keep == 1
+    assert rule.update(reading(9, 0.6, 0.03))
 
 
 def test_a_probe_that_was_not_due_changes_nothing() -> None:

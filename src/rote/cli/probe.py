@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,14 +18,14 @@ if TYPE_CHECKING:
     from rote.probe import Inputs
     from rote.tracking import Aftermath
 
-_OTHERS = ("optimizer", "scheduler", "training_args", "rng_state", "scaler")
-"""What else lies in a checkpoint folder of the Hugging Face Trainer."""
-
 
 def probe(
     checkpoints: Annotated[
         list[Path],
-        typer.Argument(help="Checkpoint files of ONE run, or a folder of them; sorted by number."),
+        typer.Argument(
+            help="Checkpoint files of ONE run, or its folder (Hugging Face's output_dir, "
+            "Lightning's version_0); sorted by number."
+        ),
     ],
     model: Annotated[
         str, typer.Option(help="package.module:factory, or the name of a built-in architecture.")
@@ -53,7 +54,11 @@ def probe(
         str | None, typer.Option(help="The entry of the files that holds the weights.")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="A new run directory, for `rote select` and `rote report`.")
+        str | None,
+        typer.Option(
+            help="A new run directory, for `rote select` and `rote report`; or a logger: "
+            "mlflow:EXPERIMENT[@uri], tensorboard:LOGDIR, wandb:PROJECT."
+        ),
     ] = None,
     as_given: Annotated[bool, typer.Option("--as-given", help="Do not sort the files.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
@@ -95,25 +100,22 @@ def probe(
 
 
 def _files(checkpoints: list[Path]) -> list[Path]:
-    from rote.tracking.saved_weights import SUFFIXES
+    from rote.tracking.checkpoint_folder import look_into
 
-    files = []
+    files: dict[Path, Path] = {}
     for path in checkpoints:
         if not path.exists():
             raise InputError(f"Expected checkpoints to be files or folders, got {path}: not there.")
-        inside = [path]
+        inside: tuple[Path, ...] = (path,)
         if path.is_dir():
-            inside = [
-                file
-                for file in path.iterdir()
-                if file.suffix in SUFFIXES and not file.name.startswith(_OTHERS)
-            ]
-        if not inside:
-            raise InputError(
-                f"Expected {path} to hold checkpoints ({', '.join(SUFFIXES)}), got none."
-            )
-        files += inside
-    return files
+            found = look_into(path)
+            inside = found.files
+            if found.left_out:
+                names = ", ".join(str(file) for file in found.left_out)
+                typer.echo(f"Left out, as others have a number: {names}.", err=True)
+        for file in inside:
+            files.setdefault(file.resolve(), file)
+    return list(files.values())
 
 
 def _with_labels(train: str) -> "tuple[Inputs, Tensor]":
@@ -135,7 +137,7 @@ def _build(model: str, inputs: "Inputs", classes: int) -> "nn.Module":
     )
 
 
-def _show(found: "Aftermath", optimizer: str, out: Path | None) -> None:
+def _show(found: "Aftermath", optimizer: str, out: str | None) -> None:
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
@@ -144,12 +146,12 @@ def _show(found: "Aftermath", optimizer: str, out: Path | None) -> None:
     table = Table("step", "checkpoint", box=SIMPLE_HEAD, pad_edge=False)
     for heading in ("loss", "drop", "ζ", "ζ plain", "train"):
         table.add_column(heading, justify="right")
-    for file, reading in zip(found.checkpoints, found.readings, strict=True):
+    for name, reading in zip(_names(found.checkpoints), found.readings, strict=True):
         accuracy = reading.metrics.get("train_accuracy")
         plain = reading.susceptibility_plain
         table.add_row(
             str(reading.step),
-            file.name,
+            name,
             f"{reading.loss_before:.4f}",
             f"{reading.drop:+.4f}",
             f"{reading.susceptibility:+.4f}",
@@ -164,10 +166,20 @@ def _show(found: "Aftermath", optimizer: str, out: Path | None) -> None:
         f"{finite} checkpoints, not over all epochs.",
         highlight=False,
     )
-    if out is not None:
+    if out is not None and not out.startswith("wandb:"):  # which cannot be read back
         has_accuracy = "train_accuracy" in found.readings[-1].metrics
         rule = "" if has_accuracy else " --rule before-rise"
         console.print(f"Which to keep:  rote select {out}{rule}", markup=False, highlight=False)
+
+
+def _names(files: Sequence[Path]) -> list[str]:
+    """What tells the files apart: their names, those of their folders, or both."""
+    names = [file.name for file in files]
+    if len(set(names)) == len(names):
+        return names
+    if len(set(names)) == 1:
+        return [file.parent.name for file in files]
+    return ["/".join(file.parts[-2:]) for file in files]
 
 
 def _as_json(found: "Aftermath") -> dict[str, object]:

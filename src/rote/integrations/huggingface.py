@@ -13,6 +13,7 @@ from rote.errors import InputError, RoteWarning
 from rote.extras import require
 from rote.integrations.earlier_run import holds_a_run, resumed_by
 from rote.integrations.labelled_batch import LabelledBatch
+from rote.integrations.logged import logged_of
 from rote.labels import LabelSampler
 from rote.probe import Inputs, LossFunction, ProbePolicy, unwrapped
 from rote.records import Reading
@@ -33,6 +34,7 @@ try:
         check_schedule,
         logged_since_probe,
         objective_of,
+        offer_as_best_metric,
         taken_up,
         training_samples,
         warn_of_deletion,
@@ -176,16 +178,18 @@ class SusceptibilityCallback(TrainerCallback):
 
     def on_evaluate(
         self,
-        args: TrainingArguments,  # noqa: ARG002
+        args: TrainingArguments,
         state: TrainerState,
         control: TrainerControl,
         **found: Any,  # noqa: ANN401
     ) -> None:
-        """Probe if this evaluation brings the training accuracy that a probe waits for."""
+        """Probe if it brings the accuracy that a probe waits for; ζ may be the best metric."""
         accuracy = found["metrics"].get(self._train_accuracy)
         if self._is_waiting and accuracy is not None:
             self._is_waiting = False
             self._probe(state, control, {"train_accuracy": accuracy})
+        if self._trainer is not None and self.tracker is not None:
+            offer_as_best_metric(found["metrics"], args, self.tracker.readings)
 
     def on_save(
         self,
@@ -274,14 +278,8 @@ class SusceptibilityCallback(TrainerCallback):
         reading = self.tracker.probe(**now, **accuracy)
         if reading is None:
             return
-        found = {
-            "susceptibility": reading.susceptibility,
-            "susceptibility_plain": reading.susceptibility_plain,
-            "probe/drop": reading.drop,
-            **accuracy,
-        }
         should_log = control.should_log
-        self._trainer.log({name: value for name, value in found.items() if value is not None})
+        self._trainer.log({**logged_of(reading), **accuracy})
         control.should_log = should_log  # the Trainer's own log of this step is still to come
         if self.stop is not None:
             self._decide(self.stop, reading, control)

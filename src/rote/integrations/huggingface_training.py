@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from torch import Tensor
@@ -14,9 +14,11 @@ from transformers.trainer_utils import has_length
 from rote.errors import InputError, RoteWarning
 from rote.integrations.json_state import from_json, to_json
 from rote.integrations.labelled_batch import LabelledBatch
+from rote.integrations.logged import logged_of
 from rote.integrations.samples import draw_inputs
 from rote.labels import IGNORE_INDEX
 from rote.probe import LossFunction
+from rote.records import Reading
 
 
 def calling_trainer(state: TrainerState) -> Trainer:
@@ -135,6 +137,24 @@ def objective_of(trainer: Trainer) -> LossFunction | None:
         return objective
     # A function, not the smoother: it is no module, and remembers nothing.
     return None if smoother is None else lambda output, labels: smoother(output, labels)
+
+
+def offer_as_best_metric(
+    metrics: dict[str, float], args: TrainingArguments, readings: Sequence[Reading]
+) -> None:
+    """Put ζ among the metrics of an evaluation, where it is the metric for the best model.
+
+    Only there: the objective of a hyperparameter search may be the sum of all metrics.
+
+    Args:
+        metrics: what the evaluation found; changed in place, as the Trainer reads it afterwards.
+        args: the Trainer's arguments.
+        readings: those so far.
+    """
+    name = (args.metric_for_best_model or "").removeprefix("eval_")
+    newest = logged_of(readings[-1] if readings else None)
+    if name in newest:
+        metrics[f"eval_{name}"] = newest[name]
 
 
 def warn_of_deletion(args: TrainingArguments) -> None:

@@ -13,8 +13,11 @@ from rote.integrations.kept_checkpoint import find_checkpoint
 from rote.integrations.lightning_training import (
     as_in_training,
     has_missed_an_epoch,
+    log_late,
+    naming_options,
     training_samples,
 )
+from rote.integrations.logged import logged_of
 from rote.integrations.optimizer_choice import choose_optimizer
 from rote.labels import LabelSampler
 from rote.probe import Inputs, LossFunction, ProbePolicy, mean_over_ranks
@@ -155,7 +158,8 @@ class SusceptibilityCallback(Callback):
         if trainer.fast_dev_run:  # type: ignore[attr-defined]  # set by Lightning outside of __init__
             return
         model, inputs = self._probed(pl_module), self._drawn(trainer, pl_module)
-        with as_in_training(trainer, pl_module), resumed_by("ckpt_path="):
+        advice = naming_options(inputs_of=self._inputs is None)
+        with as_in_training(trainer, pl_module), resumed_by("ckpt_path="), advice:
             self.tracker = track(
                 model,
                 choose_optimizer(trainer.optimizers, self._optimizer, model=model, owner=pl_module),
@@ -172,8 +176,9 @@ class SusceptibilityCallback(Callback):
         self._state, self.keep_path = None, None
         self._steps_seen = trainer.global_step
         if by_epochs_again and has_missed_an_epoch(trainer, self.tracker.readings):
-            # Without its accuracy, which is lost, a stop rule cannot judge it.
-            self._read(self.tracker, trainer, pl_module, epoch=trainer.current_epoch - 1)
+            # Without its accuracy, which Lightning does not save, a stop rule cannot judge it.
+            epoch = trainer.current_epoch - 1
+            log_late(trainer, self._read(self.tracker, trainer, pl_module, epoch=epoch), epoch)
 
     def on_train_epoch_start(self, trainer: Trainer, *_: object) -> None:
         """Remember the accuracy of the epoch before, which is not this epoch's."""
@@ -231,6 +236,8 @@ class SusceptibilityCallback(Callback):
         if self.tracker is None:
             return
         reading = self._read(self.tracker, trainer, pl_module, epoch=trainer.current_epoch)
+        for name, value in logged_of(reading).items():
+            pl_module.log(name, value, batch_size=1, sync_dist=True)
         if reading is not None and self.stop is not None:
             self._decide(trainer, self.stop, reading)
 
@@ -239,18 +246,7 @@ class SusceptibilityCallback(Callback):
     ) -> Reading | None:
         accuracy = self._accuracy(trainer)
         with as_in_training(trainer, pl_module):
-            reading = tracker.probe(epoch=epoch, global_step=trainer.global_step, **accuracy)
-        if reading is None:
-            return None
-        found = {
-            "susceptibility": reading.susceptibility,
-            "susceptibility_plain": reading.susceptibility_plain,
-            "probe/drop": reading.drop,
-        }
-        for name, value in found.items():
-            if value is not None:
-                pl_module.log(name, value, batch_size=1, sync_dist=True)
-        return reading
+            return tracker.probe(epoch=epoch, global_step=trainer.global_step, **accuracy)
 
     def _decide(self, trainer: Trainer, stop: StopRule, reading: Reading) -> None:
         if "train_accuracy" not in reading.metrics:

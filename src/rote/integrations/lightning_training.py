@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from rote.errors import InputError
+from rote.integrations.logged import logged_of
 from rote.integrations.samples import draw_inputs
 
 if TYPE_CHECKING:
@@ -35,6 +36,30 @@ def as_in_training(trainer: Trainer, module: LightningModule) -> Iterator[None]:
         del vars(module)["log"]
 
 
+@contextmanager
+def naming_options(*, inputs_of: bool) -> Iterator[None]:
+    """Say which options help where the module's ``forward`` does not take S̃.
+
+    Args:
+        inputs_of: whether S̃ was taken out of a batch.
+
+    Yields:
+        Nothing.
+
+    Raises:
+        InputError: if a trial failed.
+    """
+    try:
+        yield
+    except InputError as error:
+        if "in a trial" not in str(error):
+            raise
+        ways = "`model=` names a submodule that takes the inputs and returns logits"
+        ways += "; `inputs_of=` takes the inputs out of a batch" if inputs_of else ""
+        told = str(error).rstrip(".")
+        raise InputError(f"{told}. The probe calls the module's forward: {ways}.") from error
+
+
 def has_missed_an_epoch(trainer: Trainer, readings: Sequence[Reading]) -> bool:
     """Whether a resumed run goes on after an epoch that ended without a reading.
 
@@ -50,6 +75,22 @@ def has_missed_an_epoch(trainer: Trainer, readings: Sequence[Reading]) -> bool:
     return trainer.current_epoch > 0 and all(
         reading.metrics["epoch"] < trainer.current_epoch - 1 for reading in readings
     )
+
+
+def log_late(trainer: Trainer, reading: Reading | None, epoch: int) -> None:
+    """Give the loggers the point of an epoch that has ended; the module's ``log`` is too late.
+
+    Args:
+        trainer: the trainer, when training starts again.
+        reading: what the probe of that epoch found.
+        epoch: the epoch.
+    """
+    metrics = logged_of(reading)
+    # As in Lightning's own log at the end of an epoch: the batch that ended it is not yet counted.
+    step = trainer.fit_loop.epoch_loop._batches_that_stepped
+    for logger in trainer.loggers if metrics else ():
+        logger.log_metrics({**metrics, "epoch": epoch}, step=step)
+        logger.save()
 
 
 def training_samples(

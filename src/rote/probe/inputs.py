@@ -65,6 +65,21 @@ def map_tensors(inputs: Inputs, change: Callable[[Tensor], Tensor]) -> Inputs:
     return changed
 
 
+def placed(inputs: Inputs, device: torch.device) -> Inputs:
+    """The inputs where a model can take them.
+
+    If none of the tensors is on the device, all are moved. If one is, somebody has placed them, and
+    what lies elsewhere does so on purpose: the lengths of packed sequences stay on the CPU.
+
+    Args:
+        inputs: any nest of tensors.
+        device: of the model's parameters.
+    """
+    if any(tensor.device == device for _, tensor in _tensors(inputs)):
+        return inputs
+    return map_tensors(inputs, lambda tensor: tensor.to(device))
+
+
 def content_hash(inputs: Inputs) -> str:
     """SHA-256 over names, types, shapes and bytes of all tensors."""
     digest = hashlib.sha256()

@@ -14,7 +14,7 @@ from torch.optim import Optimizer
 from rote.errors import InputError
 from rote.probe.admission import bare_optimizer, check_model_and_optimizer
 from rote.probe.backward import backward
-from rote.probe.inputs import Inputs, call, frozen, map_tensors
+from rote.probe.inputs import Inputs, call, frozen, placed
 from rote.probe.loss_state import objects_behind
 from rote.probe.outputs import LossFunction, as_scalar, cross_entropy
 from rote.probe.parallelism import communicates, unwrapped
@@ -126,7 +126,7 @@ def resistance(
     with torch.inference_mode(False), check:
         known = tuple(parameters_of(optimizer))
         snapshot = Snapshot(network, *loss_state, tensors=known)
-        sample = map_tensors(frozen(input), lambda tensor: tensor.to(device))
+        sample = placed(frozen(input), device)
         with uncached_autocast(device):
             with restored(snapshot):
                 batch, classes = as_batch_of_one(network, sample)

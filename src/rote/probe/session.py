@@ -9,7 +9,7 @@ from torch.optim import Optimizer
 
 from rote.errors import InputError
 from rote.probe.backward import backward
-from rote.probe.inputs import Inputs, call, map_tensors, num_samples, take
+from rote.probe.inputs import Inputs, call, num_samples, placed, take
 from rote.probe.outputs import (
     LossFunction,
     as_scalar,
@@ -74,7 +74,7 @@ class Session:
         """
         self._rewind(self._mode)
         labels = labels.to(self._device)
-        output = call(self._model, self._on_device(inputs))
+        output = call(self._model, placed(inputs, self._device))
         if self._loss_fn is cross_entropy:
             check_logits(output, labels, self._num_classes)
         return as_scalar(self._loss_fn(output, labels))
@@ -141,7 +141,7 @@ class Session:
             chunk = take(pool, slice(start, start + size))
             shape = torch.Size([num_samples(chunk), *per_sample])
             with torch.no_grad():
-                output = call(self._model, self._on_device(chunk))
+                output = call(self._model, placed(chunk, self._device))
             predicted.append(predicted_classes(output, shape).cpu())
         classes = torch.cat(predicted).numpy()
         if classes.size and classes.max() >= max(self._num_classes, 2):
@@ -165,6 +165,3 @@ class Session:
     def _put_on(self, gradients: list[Tensor | None], *, copies: bool) -> None:
         for parameter, gradient in zip(self._parameters, gradients, strict=True):
             parameter.grad = gradient.clone() if copies and gradient is not None else gradient
-
-    def _on_device(self, inputs: Inputs) -> Inputs:
-        return map_tensors(inputs, lambda tensor: tensor.to(self._device))

@@ -1,6 +1,6 @@
 """The promise: whatever happens inside the block, training does not notice."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
 from typing import Protocol
 
@@ -126,7 +126,7 @@ def preserved(
 
 @contextmanager
 def verified(model: nn.Module, *others: object) -> Iterator[None]:
-    """Prove by checksum that a block left no trace, however it ended.
+    """Prove by checksum that a block left no trace, unless it was interrupted.
 
     Args:
         model: the module that must not change.
@@ -141,14 +141,20 @@ def verified(model: nn.Module, *others: object) -> Iterator[None]:
     before = fingerprint(model, *others)
     try:
         yield
-    finally:
-        changed = differences(before, fingerprint(model, *others))
-        if changed:
-            raise InterferenceError(
-                f"Expected training state to be as before, got changes in: {', '.join(changed)}. "
-                "Keep such state in parameters, buffers or plain attributes, where it can be put "
-                "back."
-            )
+    except Exception:
+        _compare(before, fingerprint(model, *others))
+        raise
+    # Ctrl-C and its like pass: who wants the process to end must not get another error instead.
+    _compare(before, fingerprint(model, *others))
+
+
+def _compare(before: Mapping[str, str], after: Mapping[str, str]) -> None:
+    changed = differences(before, after)
+    if changed:
+        raise InterferenceError(
+            f"Expected training state to be as before, got changes in: {', '.join(changed)}. "
+            "Keep such state in parameters, buffers or plain attributes, where it can be put back."
+        )
 
 
 def _registered(objects: tuple[object, ...]) -> list[Tensor]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -67,7 +68,8 @@ def read_table(
 
     Returns:
         The table, ordered by the name of the run. Two runs of the same name are told apart by as
-        much of their path as it takes.
+        much of their path as it takes. A run that is named twice, however its place is written,
+        counts once.
 
     Raises:
         InputError: if there is no run, no such source, or no such metric.
@@ -87,7 +89,7 @@ def read_table(
     parts = [read_directories(paths)] if paths or not addresses else []
     parts += [SOURCES[address.kind](address, mapping) for address in addresses]
     frames = apply_mapping([part.frame for part in parts], mapping)
-    return _joined([SourceRuns(p.runs, f) for p, f in zip(parts, frames, strict=True)])
+    return _joined(_each_once([SourceRuns(p.runs, f) for p, f in zip(parts, frames, strict=True)]))
 
 
 def _places(entries: Iterable[Path | str]) -> tuple[list[Path], list[Address]]:
@@ -106,6 +108,25 @@ def _places(entries: Iterable[Path | str]) -> tuple[list[Path], list[Address]]:
                 "wrote offline."
             )
     return paths, list(addresses)
+
+
+def _each_once(parts: Sequence[SourceRuns]) -> list[SourceRuns]:
+    """The parts without the runs that an earlier one has."""
+    import polars as pl
+
+    seen: set[str] = set()
+    kept = []
+    for part in parts if len(parts) > 1 else ():
+        identities = [run.identity or os.path.realpath(run.place) for run in part.runs]
+        new = [at for at, identity in enumerate(identities) if identity not in seen]
+        seen.update(identities)
+        if len(new) == len(part.runs):
+            kept.append(part)
+        elif new:
+            rows = part.frame.filter(pl.col("run").is_in(new))
+            codes = pl.col("run").replace_strict(new, range(len(new)), return_dtype=pl.Int64)
+            kept.append(SourceRuns([part.runs[at] for at in new], rows.with_columns(codes)))
+    return kept or list(parts)
 
 
 def _joined(parts: Sequence[SourceRuns]) -> RunTable:

@@ -15,6 +15,7 @@ from rote.labels import LabelSampler
 from rote.probe import Inputs, LossFunction, ProbePolicy
 from rote.records import Reading
 from rote.snapshot import preserved
+from rote.store import SaveTo, targets_of
 from rote.tracking.saved_weights import read_weights
 from rote.tracking.start import track
 
@@ -51,7 +52,7 @@ def probe_checkpoints(
     policy: ProbePolicy | None = None,
     seed: int = 0,
     name: str | None = None,
-    save_to: Path | str | None = None,
+    save_to: SaveTo = None,
     key: str | None = None,
     progress: Callable[[Path, Reading], object] | None = None,
 ) -> Aftermath:
@@ -75,7 +76,7 @@ def probe_checkpoints(
         policy: how to probe; ``every`` is passed over.
         seed: of the random labels.
         name: the name of the run.
-        save_to: a new run directory, which ``rote select`` reads.
+        save_to: a new run directory, which ``rote select`` reads; or as in ``rote.track``.
         key: the entry of the files that holds the weights.
         progress: called after every checkpoint.
 
@@ -83,8 +84,10 @@ def probe_checkpoints(
         The readings.
 
     Raises:
-        InputError: if there is no checkpoint, or a file does not fit the model.
+        InputError: if there is no checkpoint, a file does not fit the model, or ``save_to`` is
+            nothing to write to.
     """
+    folders = [target for target in targets_of(save_to) if isinstance(target, Path)]
     files = tuple(Path(path) for path in checkpoints)
     if not files:
         raise InputError("Expected at least one checkpoint, got none.")
@@ -122,8 +125,8 @@ def probe_checkpoints(
                     progress(file, tracker.readings[-1])
         finally:
             tracker.close()
-    if save_to is not None and Path(save_to).expanduser().is_dir():
-        _record(Path(save_to).expanduser(), files)
+    for folder in folders:
+        _record(folder, files)
     return Aftermath(files, tuple(tracker.readings), states)
 
 

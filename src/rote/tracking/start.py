@@ -64,7 +64,7 @@ def track(
         inputs: unlabelled samples: a tensor, a tuple of arguments, a mapping of keyword arguments,
             or a callable that returns one. The first ``policy.batch`` samples are S̃; if there are
             more, all of them are a pool, best kept out of training, on which predictions are
-            recorded.
+            recorded. They are moved to the model's device, unless one of the tensors is there.
         num_classes: how many classes the model tells apart.
         loss_fn: the training objective, called with the model's output and labels; cross entropy
             by default.

@@ -18,8 +18,8 @@ class StopRule:
     """Stops a run that has learned what it can and now memorizes.
 
     Only readings with ``train_accuracy`` or more, from ``min_epochs`` on, count. Of those, the one
-    with the lowest ζ is the checkpoint to keep. Once ζ has been above that minimum in ``patience``
-    counted readings since, training should stop.
+    with the lowest ζ is the checkpoint to keep; of equals the first, as in ``rote.select``. Once ζ
+    has been above that minimum in ``patience`` counted readings since, training should stop.
 
     With several ranks, all call ``update`` and all decide by what the first one measured.
 
@@ -101,7 +101,7 @@ class StopRule:
         is_high = accuracy >= self.train_accuracy  # never, if it is NaN
         if reading.step < self.min_epochs or not is_high or math.isnan(zeta):
             return False
-        if zeta <= self._lowest:
+        if zeta < self._lowest:
             self.keep, self._lowest, self._waited = reading.step, zeta, 0
         elif zeta > self._lowest + self.min_rise * abs(self._lowest):
             self._waited += 1

@@ -55,8 +55,8 @@ class EventFile:
         # The order of names is the order of files: a resumed run comes after what it resumes.
         seconds, rest = divmod(time.time_ns(), 1_000_000_000)
         name = f"events.out.tfevents.{seconds:010d}.{rest:09d}.{socket.gethostname()}"
-        path = directory / f"{name}.{os.getpid()}.{next(_number)}{SUFFIX}"
-        self._file = path.open("xb")
+        self.path = directory / f"{name}.{os.getpid()}.{next(_number)}{SUFFIX}"
+        self._file = self.path.open("xb")
         self._records = writer.RecordWriter(self._file)
         self.write(file_version="brain.Event:2")
 

@@ -1,13 +1,23 @@
 """A run directory as a sink."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from rote.errors import CorruptRunError
 from rote.records import Reading
-from rote.store.run_directory import RunDirectory, read_description, read_predictions, read_run
+from rote.store.run_directory import (
+    JOURNAL_FILE,
+    LOCK_FILE,
+    PREDICTIONS_FILE,
+    RUN_FILE,
+    RunDirectory,
+    read_description,
+    read_predictions,
+    read_run,
+)
 from rote.store.sinks.sink import Opened
 
 
@@ -27,13 +37,36 @@ def open_directory(path: Path, description: Mapping[str, Any], *, resume: bool) 
     """
     if not resume:
         named = {**description, "name": description.get("name") or path.name}
-        return Opened(RunDirectory.create(path, named), str(path))
+        folders = absent_folders(path)
+        created = RunDirectory.create(path, named)
+        return Opened(created, str(path), undo=lambda: _remove(created, folders))
     run = RunDirectory.reopen(path)
     try:
         return Opened(run, str(path), read_description(path), _held(path))
     except BaseException:
         run.close()
         raise
+
+
+def absent_folders(path: Path) -> list[Path]:
+    """The folders that making a directory would make, innermost first."""
+    return [folder for folder in (path, *path.parents) if not folder.exists()]
+
+
+def remove_folders(folders: Iterable[Path]) -> None:
+    """Remove empty folders; the first that somebody else uses by now, and all above it, stay."""
+    with suppress(OSError):
+        for folder in folders:
+            folder.rmdir()
+
+
+def _remove(run: RunDirectory, folders: list[Path]) -> None:
+    for name in (RUN_FILE, JOURNAL_FILE, PREDICTIONS_FILE):
+        (run.path / name).unlink(missing_ok=True)
+    if run.path in folders:
+        (run.path / LOCK_FILE).unlink()
+    run.close()
+    remove_folders(folders)
 
 
 def _held(path: Path) -> tuple[Reading, ...]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from rote.errors import InputError, RoteError, RunExistsError
@@ -113,14 +115,37 @@ def _open(address: Address, description: Mapping[str, Any], *, resume: bool) -> 
             "readings. Pass resume=False to start there."
         )
     if not resume:
-        _describe(client, run, description)
-        return Opened(MlflowSink(client, run.info.run_id, is_own=is_own), place)
+        named = {**description, "name": description.get("name") or run.info.run_name}
+        undo = partial(_delete, client, run) if is_own else partial(_clear, client, run, named)
+        try:
+            _describe(client, run, named)
+        except BaseException:
+            with suppress(Exception):  # what went wrong first is what counts
+                undo()
+            raise
+        return Opened(MlflowSink(client, run.info.run_id, is_own=is_own), place, undo=undo)
     since = last_timestamp(client, run)
     held = readings_of(lines_of(client, run))
     if is_own:
         client.update_run(run.info.run_id, status="RUNNING")
     sink = MlflowSink(client, run.info.run_id, is_own=is_own, since=since)
-    return Opened(sink, place, description_of(run), held)
+    undo = partial(client.update_run, run.info.run_id, status=run.info.status)
+    return Opened(sink, place, description_of(run), held, undo=undo if is_own else None)
+
+
+def _delete(client: MlflowClient, run: Run) -> None:
+    """Take a run of rote's back."""
+    with impatience():
+        client.set_terminated(run.info.run_id, status="FAILED")
+        client.delete_run(run.info.run_id)
+
+
+def _clear(client: MlflowClient, run: Run, description: Mapping[str, Any]) -> None:
+    """Take the description out of another's run: the tags, since parameters cannot be deleted."""
+    with impatience():
+        written = client.get_run(run.info.run_id).data.tags
+        for tag in tags_of(description).keys() & written.keys():
+            client.delete_tag(run.info.run_id, tag)
 
 
 def _active(address: Address) -> Run:
@@ -173,7 +198,6 @@ def _runs_of_name(client: MlflowClient, experiment: str, name: str | None) -> li
 def _describe(client: MlflowClient, run: Run, description: Mapping[str, Any]) -> None:
     from mlflow.entities import Param, RunTag
 
-    named = {**description, "name": description.get("name") or run.info.run_name}
-    tags = [RunTag(key, value) for key, value in tags_of(named).items()]
-    params = [Param(key, value) for key, value in params_of(named).items()]
+    tags = [RunTag(key, value) for key, value in tags_of(description).items()]
+    params = [Param(key, value) for key, value in params_of(description).items()]
     client.log_batch(run.info.run_id, tags=tags, params=params[:100])

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -22,11 +21,12 @@ from rote.store.sinks.tensorboard_sink import open_tensorboard
 from rote.store.sinks.wandb_sink import open_wandb
 
 LOGGERS: dict[str, Callable[..., Opened]] = {
-    "mlflow": open_mlflow,
     "tensorboard": open_tensorboard,
+    "mlflow": open_mlflow,
     "wandb": open_wandb,
 }
-"""How to open each logger: called with address, description and ``resume=``."""
+"""How to open each logger: called with address, description and ``resume=``; the hardest to take
+back comes last."""
 
 OneTarget = str | PathLike[str] | Callable[[Reading], object]
 SaveTo = OneTarget | Iterable[OneTarget] | None
@@ -57,7 +57,7 @@ def name_of(targets: Iterable[Target]) -> str | None:
 
 
 def open_sinks(targets: Iterable[Target], description: Mapping[str, Any], *, resume: bool) -> Sinks:
-    """Open all, or none.
+    """Open all, or none: if one fails, those before it are taken back.
 
     Args:
         targets: from ``targets_of``.
@@ -75,22 +75,33 @@ def open_sinks(targets: Iterable[Target], description: Mapping[str, Any], *, res
     if not resume:
         for path in directories:
             check_free(path)
-    opened: list[Opened] = []
-    # A logger that cannot be reached must not leave a new directory behind.
-    openings = [partial(LOGGERS[entry.kind], entry) for entry in loggers]
-    openings += [partial(open_directory, entry) for entry in directories]
+    places: list[Path | Address] = [*directories, *loggers]
+    opened: dict[Path | Address, Opened] = {}
     try:
-        for opening in openings:
+        for target in sorted(places, key=_how_hard_to_take_back):
             with own_randomness():
-                opened.append(opening(description, resume=resume))
+                opened[target] = _opened(target, description, resume=resume)
     except BaseException:
-        for entry in opened:
-            with suppress(OSError):
-                entry.sink.close()
+        for entry in reversed(opened.values()):
+            with suppress(Exception):  # what went wrong first is what counts
+                entry.take_back()
         raise
-    patient, strict = opened[: len(loggers)], opened[len(loggers) :]
+    strict, patient = [opened[path] for path in directories], [opened[entry] for entry in loggers]
     told = [open_callable(function) for function in functions]
     return Sinks([*told, *strict, *map(_patient, patient)], [*strict, *patient])
+
+
+def _opened(target: Path | Address, description: Mapping[str, Any], *, resume: bool) -> Opened:
+    if isinstance(target, Path):
+        return open_directory(target, description, resume=resume)
+    return LOGGERS[target.kind](target, description, resume=resume)
+
+
+def _how_hard_to_take_back(target: Path | Address) -> tuple[int, bool]:
+    """Files can be removed, runs of MLflow deleted; a run of W&B, or of others, keeps something."""
+    if isinstance(target, Path):
+        return (0, True)
+    return (list(LOGGERS).index(target.kind), not target.place)
 
 
 def _target(entry: object) -> Target:

@@ -1,6 +1,6 @@
 """What a tracker writes to: a run directory, a logger, or anything else that keeps readings."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -29,9 +29,19 @@ class Opened:
         place: how messages call it.
         description: what was run, if an earlier run is gone on with and it can be read back.
         held: the readings that it holds; None if it cannot tell.
+        undo: closes it and takes back what opening it wrote, if nothing else was written since; by
+            default it is only closed.
     """
 
     sink: Sink
     place: str
     description: Mapping[str, Any] | None = None
     held: tuple[Reading, ...] | None = ()
+    undo: Callable[[], None] | None = None
+
+    def take_back(self) -> None:
+        """Leave things as if it had never been opened, as far as that goes."""
+        if self.undo is None:
+            self.sink.close()
+        else:
+            self.undo()

@@ -18,6 +18,7 @@ from rote.store.formats.event_file import (
 from rote.store.formats.event_run import read_event_run
 from rote.store.formats.lines import readings_of
 from rote.store.schema import SCHEMA_VERSION, line_of_reading, line_of_resume
+from rote.store.sinks.directory_sink import absent_folders, remove_folders
 from rote.store.sinks.sink import Opened
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ class TensorboardSink:
     def __init__(self, directory: Path) -> None:
         # Dropping later steps from view would also drop those of another writer.
         self._is_alone = not directory.exists() or all(map(_is_ours, event_files(directory)))
+        self._folders = absent_folders(directory)
         self._file = EventFile(directory)
 
     def describe(self, description: Mapping[str, Any]) -> None:
@@ -54,6 +56,12 @@ class TensorboardSink:
     def close(self) -> None:
         """Give the file back."""
         self._file.close()
+
+    def discard(self) -> None:
+        """Leave no file, and no folder that was made for it."""
+        self._file.close()
+        self._file.path.unlink(missing_ok=True)
+        remove_folders(self._folders)
 
 
 def open_tensorboard(address: Address, description: Mapping[str, Any], *, resume: bool) -> Opened:
@@ -78,7 +86,7 @@ def open_tensorboard(address: Address, description: Mapping[str, Any], *, resume
         earlier = read_event_run(directory) if resume else None
         sink = TensorboardSink(directory)
         if earlier is None:
-            sink.describe({**description, "name": name or address.path.absolute().name})
+            _describe(sink, {**description, "name": name or address.path.absolute().name})
     except RunExistsError:
         raise
     except OSError as error:
@@ -87,8 +95,17 @@ def open_tensorboard(address: Address, description: Mapping[str, Any], *, resume
         ) from error
     place = f"TensorBoard run {directory}"
     if earlier is None:
-        return Opened(sink, place)
-    return Opened(sink, place, earlier.description, readings_of(earlier.lines or ()))
+        return Opened(sink, place, undo=sink.discard)
+    held = readings_of(earlier.lines or ())
+    return Opened(sink, place, earlier.description, held, undo=sink.discard)
+
+
+def _describe(sink: TensorboardSink, description: Mapping[str, Any]) -> None:
+    try:
+        sink.describe(description)
+    except BaseException:
+        sink.discard()
+        raise
 
 
 def _check_use(directory: Path, *, resume: bool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from rote.errors import InputError, RoteError, RunExistsError
@@ -97,7 +98,8 @@ def open_wandb(address: Address, description: Mapping[str, Any], *, resume: bool
         return Opened(sink, place, held=None)
     named = {**description, "name": description.get("name") or run.name or run.id}
     run.config.update({CONFIG_KEY: named})
-    return Opened(sink, place)
+    undo = partial(run.finish, exit_code=1) if address.place else None
+    return Opened(sink, place, undo=undo)
 
 
 def _new_run(wandb: Any, address: Address, description: Mapping[str, Any]) -> Any:  # noqa: ANN401

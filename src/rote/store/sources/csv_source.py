@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -17,11 +19,14 @@ if TYPE_CHECKING:
 
     from rote.store.address import Address
 
+_SEPARATORS = (",", ";", "\t")
+
 
 def read_csv(address: Address, mapping: Mapping[str, str]) -> SourceRuns:
     """Read a file with the columns ``step``, ``run`` (without it, all rows are one run), metrics.
 
-    Rows of one run and step are one checkpoint; of several values in one column, the last counts.
+    Cells are separated by commas, semicolons or tabs, whichever makes columns of the header. Rows
+    of one run and step are one checkpoint; of several values in one column, the last counts.
     Columns of text that are not needed are passed over; ``flags`` may hold flags with spaces or
     semicolons between them.
 
@@ -38,7 +43,7 @@ def read_csv(address: Address, mapping: Mapping[str, str]) -> SourceRuns:
     path = address.path
     if not address.place or not path.is_file():
         raise InputError(f"Expected `runs` to be csv:FILE, got {address.place!r}. Check the path.")
-    texts = _texts(path)
+    texts = _texts(path, mapping.get("step", "step"))
     run, step = _check_columns(texts, mapping, path)
     named = pl.lit(path.stem) if run is None else _name(texts, run, path)
     flags = pl.lit("") if "flags" not in texts.columns else texts["flags"].fill_null("")
@@ -64,23 +69,38 @@ def _source(path: Path, rows: pl.DataFrame) -> SourceRuns:
     row = pl.int_range(pl.len()).over("run").alias("row")
     frame = merged.with_columns(codes, row, *absent)
     metrics = sorted(set(frame.columns) - {"run", "row", *READING_COLUMNS})
-    found = [FoundRun(name, path / name, {"name": name}) for name in runs]
+    found = [
+        FoundRun(name, path / name, {"name": name}, identity=f"{path.resolve()}\n{name}")
+        for name in runs
+    ]
     return SourceRuns(found, frame.select("run", "row", *READING_COLUMNS, *metrics))
 
 
-def _texts(path: Path) -> pl.DataFrame:
+def _texts(path: Path, step: str) -> pl.DataFrame:
     """All cells as texts: what is a number is decided here, and a bad one told with its line."""
     import polars as pl
 
     try:
-        frame = pl.read_csv(path, infer_schema=False).rename(str.strip)
-    except (pl.exceptions.PolarsError, OSError) as error:
+        separator = _separator(path, step)
+        frame = pl.read_csv(path, infer_schema=False, separator=separator).rename(str.strip)
+    except (pl.exceptions.PolarsError, OSError, csv.Error) as error:
         reason = str(error).splitlines()[0]
+        advice = " Write decimal points, not commas." if "more fields" in reason else ""
         raise InputError(
-            f"Expected {path} to be a CSV file with a header, got: {reason}."
+            f"Expected {path} to be a CSV file with a header, got: {reason}.{advice}"
         ) from error
     stripped = frame.with_columns(pl.all().str.strip_chars())
     return stripped.with_columns(pl.all().replace("", None))
+
+
+def _separator(path: Path, step: str) -> str:
+    """What stands between the cells: that with which the header has a column of steps."""
+    columns: dict[str, list[str]] = {}
+    for separator in _SEPARATORS:
+        with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
+            header = next((row for row in csv.reader(file, delimiter=separator) if row), [])
+        columns[separator] = [name.strip() for name in header]
+    return max(_SEPARATORS, key=lambda found: (step in columns[found], len(columns[found])))
 
 
 def _check_columns(
@@ -93,7 +113,8 @@ def _check_columns(
         if name not in texts.columns:
             raise InputError(
                 f"Expected {path} to have a column {name!r}, got {', '.join(texts.columns)}."
-                f"{did_you_mean(name, texts.columns)} `--map step=COLUMN` names another one."
+                f"{did_you_mean(name, texts.columns)} `--map step=COLUMN` names another one; "
+                "commas, semicolons or tabs separate columns."
             )
     return run if run in texts.columns else None, step
 
@@ -119,7 +140,7 @@ def _steps(texts: pl.DataFrame, column: str, path: Path) -> pl.Series:
         at = int(is_odd.arg_max() or 0)
         raise InputError(
             f"Expected column {column!r} of {path} to hold whole steps, got "
-            f"{texts[column][at] or 'nothing'} in line {at + 2}."
+            f"{texts[column][at] or 'nothing'} in line {at + 2}.{_advice(texts[column][at])}"
         )
     return steps.cast(pl.Int64)
 
@@ -134,7 +155,12 @@ def _numbers(texts: pl.DataFrame, column: str, path: Path, *, is_needed: bool) -
         at = int(is_text.arg_max() or 0)
         raise InputError(
             f"Expected column {column!r} of {path} to hold numbers, got {texts[column][at]!r} in "
-            f"line {at + 2}."
+            f"line {at + 2}.{_advice(texts[column][at])}"
         )
     finite = pl.when(numbers.is_finite()).then(numbers).otherwise(None)
     return None if is_text.any() else texts.select(finite.alias(column))[column]
+
+
+def _advice(cell: str | None) -> str:
+    is_decimal = re.fullmatch(r"[+-]?\d*,\d+([eE][+-]?\d+)?", cell or "")
+    return " Write decimal points, not commas." if is_decimal else ""

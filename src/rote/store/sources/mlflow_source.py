@@ -62,7 +62,7 @@ def read_mlflow(address: Address, mapping: Mapping[str, str]) -> SourceRuns:  # 
         raise InputError(f"Expected {address} to hold runs, got none. Check the name.")
     place = Path(f"mlflow:{address.place}")
     found = [
-        FoundRun(entry["name"], place / run.info.run_id, entry)
+        FoundRun(entry["name"], place / run.info.run_id, entry, identity=run.info.run_id)
         for run, entry in zip(runs, descriptions, strict=True)
     ]
     return SourceRuns(found, frame_of(checkpoints))

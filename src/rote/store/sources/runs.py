@@ -25,12 +25,14 @@ class FoundRun:
             the same. Its end tells runs of one name apart.
         description: what was run.
         directory: its directory, if it has one.
+        identity: the same for one run, however its place is written; by default the place on disk.
     """
 
     name: str
     place: Path
     description: Mapping[str, Any] = field(default_factory=dict)
     directory: Path | None = None
+    identity: str | None = None
 
 
 @dataclass(frozen=True)
