@@ -1,6 +1,6 @@
 """Train one small network on digits with half of the labels redrawn, and watch ζ.
 
-    python examples/digits.py [FIGURE.svg]        (or: make demo)
+    python examples/digits.py [FIGURE.svg]
 
 ζ is computed without a clean label. The last two columns need the truth, which is known here, and
 show what ζ tracks: the network first learns the clean labels, then memorizes the noisy ones.

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -31,6 +32,13 @@ def test_every_public_name_is_there() -> None:
     for name in rote.__all__:
         assert getattr(rote, name) is not None
         assert name in dir(rote)
+
+
+def test_every_room_is_reached_by_its_name() -> None:
+    rooms = [room.parent.name for room in Path(rote.__file__).parent.glob("*/__init__.py")]
+    reached = "; ".join(f"rote.{room}" for room in rooms if room != "cli")
+    loaded = modules_loaded_by(f"import rote; {reached}")
+    assert {f"rote.{room}" for room in rooms if room != "cli"} <= loaded
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:

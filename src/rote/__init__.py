@@ -45,7 +45,19 @@ _HOMES = {
     # leaving no trace
     "preserved": "rote.snapshot",
 }
-_ROOMS = ("labels", "snapshot", "store", "probe", "selection", "theory", "tracking", "workloads")
+_ROOMS = (
+    "labels",
+    "snapshot",
+    "store",
+    "probe",
+    "selection",
+    "theory",
+    "tracking",
+    "workloads",
+    "integrations",
+    "reporting",
+    "sweeps",
+)
 
 __all__ = [
     "InputError",

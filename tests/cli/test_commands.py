@@ -127,6 +127,18 @@ def test_doctor_says_why_a_model_cannot_be_probed(
     assert "Expected SGD to take this model's parameters, got: optimizer got an" in done.stderr
 
 
+def test_the_demo_checks_its_options_before_it_trains(tmp_path: Path) -> None:
+    for option, message in {
+        ("--column", "zeta"): "Expected --column to be one of susceptibility,",
+        ("--workers", "0"): "Expected `workers` to be at least 1, got 0.",
+    }.items():
+        done = run("demo", "--out", str(tmp_path / "out"), *option)
+        assert done.returncode == 2
+        assert message in done.stderr
+        assert not done.stdout
+    assert not (tmp_path / "out").exists()
+
+
 def test_the_demo_compares_every_rule_and_repeats_itself(tmp_path: Path) -> None:
     def demo(name: str) -> list[str]:
         out = tmp_path / name

@@ -8,6 +8,7 @@ from typer.testing import CliRunner
 
 from rote.cli.main import app
 from rote.errors import InputError
+from rote.selection import RULES
 from tests.loggers import log, readings
 
 CSV = "run,step,zeta,acc\n" + "".join(
@@ -32,6 +33,13 @@ def test_metrics_of_other_names_are_mapped(tmp_path: Path) -> None:
     assert sum(region["count"] for region in found["regions"]) == 16
     with pytest.raises(InputError, match="`susceptibility` to be recorded"):
         invoke(source)
+
+
+def test_rules_are_listed_without_runs_and_nothing_else_is() -> None:
+    listed = [line.split()[0] for line in invoke("--rule", "help").splitlines()]
+    assert listed == list(RULES)
+    with pytest.raises(InputError, match="Expected runs, such as a folder of run directories, got"):
+        invoke()
 
 
 def _without_paths(text: str) -> list[str]:

@@ -19,7 +19,14 @@ COLUMNS = (
     "susceptibility_plain",
     "susceptibility_plain_relative",
 )
-VALUES = (*COLUMNS, "train_accuracy", "test_accuracy", "validation_accuracy", "noisy_accuracy")
+VALUES = (
+    *COLUMNS,
+    "loss_before",
+    "train_accuracy",
+    "test_accuracy",
+    "validation_accuracy",
+    "noisy_accuracy",
+)
 
 Row = dict[str, Any]
 

@@ -1,6 +1,7 @@
 """The front door: arguments, reasons, warnings, the JSON contract."""
 
 import json
+import math
 import subprocess
 import sys
 from dataclasses import FrozenInstanceError, dataclass
@@ -230,6 +231,19 @@ def test_odd_readings_are_said_for_the_column_they_concern(
     rows[-1]["flags"] = ["other", flag]
     text = warnings_of(rows, "last", column=column)
     assert ("ζ of 4 of 24 checkpoints, the pick among them, is" in text) == is_said
+
+
+@pytest.mark.parametrize(("loss", "is_left_out"), [(None, True), (math.nan, True), (2.0, False)])
+def test_a_network_that_broke_is_no_candidate(loss: float | None, is_left_out: bool) -> None:
+    rows = spread(loss_before=2.0)
+    best = select(table_of(rows), "staged").pick
+    for row in rows:
+        if (row["run"], row["step"]) == (best.run, best.step):
+            row |= {"flags": ["non_finite"], "loss_before": loss}  # ζ is of the readings before
+    selection = select(table_of(rows), "staged")
+    assert ((selection.pick.run, selection.pick.step) != (best.run, best.step)) == is_left_out
+    said = "1 of 24 checkpoints have no finite `susceptibility` and were left out."
+    assert (said in selection.warnings) == is_left_out
 
 
 def test_each_column_gives_its_own_zeta() -> None:

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rote.cli.report import command_line
-from rote.errors import RoteError
+from rote.errors import InputError, RoteError
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from rote.sweeps import Comparison
+    from rote.sweeps import Comparison, LocalExecutor
     from rote.sweeps import Progress as SweepProgress
     from rote.workloads import RunSpec
 
@@ -43,15 +43,19 @@ def demo(
     from rich.console import Console
 
     from rote.reporting import report
-    from rote.sweeps import compare_rules, demo_specs, run_path
+    from rote.selection import COLUMNS
+    from rote.sweeps import LocalExecutor, compare_rules, demo_specs, run_path
 
+    if column not in COLUMNS:
+        raise InputError(f"Expected --column to be one of {', '.join(COLUMNS)}, got {column!r}.")
+    executor = LocalExecutor(workers)
     specs = demo_specs(epochs=epochs, seed=seed, noise=noise)
     console = Console()
     console.print(
         f"Training {len(specs)} networks on scikit-learn's digits, {noise:.0%} of the labels "
         f"redrawn at random, in {out}."
     )
-    failed = _run(specs, out, workers, quiet=quiet).failed
+    failed = _run(specs, out, executor, quiet=quiet).failed
     if failed:
         raise RoteError(f"{len(failed)} runs failed; the first: {next(iter(failed.values()))}")
     runs = [run_path(out, spec) for spec in specs]
@@ -69,10 +73,12 @@ def demo(
     console.print(f"All of it on one page:       {page.path}", markup=False, highlight=False)
 
 
-def _run(specs: "list[RunSpec]", out: Path, workers: int | None, *, quiet: bool) -> "SweepProgress":
+def _run(
+    specs: "list[RunSpec]", out: Path, executor: "LocalExecutor", *, quiet: bool
+) -> "SweepProgress":
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    from rote.sweeps import LocalExecutor, Sweep
+    from rote.sweeps import Sweep
 
     columns = (
         TextColumn("trained"),
@@ -88,7 +94,7 @@ def _run(specs: "list[RunSpec]", out: Path, workers: int | None, *, quiet: bool)
             names = [run.job.spec.name or "" for run in progress.running.values()]
             bar.update(task, completed=progress.done, description=" ".join(names))
 
-        progress = Sweep(specs, out).run(LocalExecutor(workers), advance)
+        progress = Sweep(specs, out).run(executor, advance)
         bar.update(task, completed=progress.done, description="")
         return progress
 

@@ -15,15 +15,18 @@ CORE = (
     "numpy",
     "polars",
     "scikit-learn",
+    "scipy",
     "altair",
     "vl-convert-python",
+    "jinja2",
     "typer",
     "rich",
     "safetensors",
 )
 EXTRAS = {
     "lightning": "lightning",
-    "huggingface": "transformers",
+    "transformers": "huggingface",
+    "accelerate": "huggingface",
     "datasets": "datasets",
     "mlflow": "mlflow",
     "tensorboard": "tensorboard",
@@ -31,6 +34,7 @@ EXTRAS = {
     "ray": "ray",
     "optuna": "optuna",
 }
+"""Which extra brings a package."""
 
 
 def doctor(
@@ -59,9 +63,10 @@ def _check_installation() -> bool:
         found = _version(name)
         whole = whole and found is not None
         typer.echo(f"  {name:20} {found or 'MISSING: pip install ' + name}")
-    for extra, package in EXTRAS.items():
+    for package, extra in EXTRAS.items():
         found = _version(package) if find_spec(package) else None
-        typer.echo(f"  {package:20} {found or f'not installed (pip install rote[{extra}])'}")
+        absent = f"not installed (pip install 'rote[{extra}]')"
+        typer.echo(f"  {package:20} {found or absent}")
     return whole
 
 

@@ -5,18 +5,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rote.errors import InputError
+
 if TYPE_CHECKING:
     from rote.selection import Selection
 
 
 def select(
     runs: Annotated[
-        list[str],
+        list[str] | None,
         typer.Argument(
             help="Run directories, folders of them, mlflow:EXPERIMENT[@uri], tensorboard:LOGDIR, "
             "csv:FILE, wandb-offline:DIR."
         ),
-    ],
+    ] = None,
     rule: Annotated[
         str, typer.Option(help="The rule; `rote select --rule help` lists them.")
     ] = "regions",
@@ -40,6 +42,8 @@ def select(
         for name, known in RULES.items():
             typer.echo(f"{name:32} {(known.__doc__ or '').splitlines()[0]}")
         return
+    if not runs:
+        raise InputError("Expected runs, such as a folder of run directories, got none.")
     mapping = parse_mapping(renamed or ())
     selection = select_from(runs, rule=rule, column=column, mapping=mapping)
     if as_json:

@@ -57,7 +57,8 @@ def sweep(
         _list(list_store, as_json=as_json)
         return
     if file is None or out is None:
-        raise InputError("Expected a file and --out STORE (or --list STORE), got less.")
+        missing = "--out STORE" if file is not None else "file"
+        raise InputError(f"Expected a file and --out STORE, or --list STORE, got no {missing}.")
     from rote.sweeps import SearchSpace
 
     space = SearchSpace.from_toml(file)
@@ -142,7 +143,7 @@ def _report(progress: "Progress", out: Path, *, is_interrupted: bool) -> None:
     elif progress.failed:
         typer.echo("The same command tries the failed runs again.", err=True)
     else:
-        typer.echo(f"Choose a checkpoint: rote select {out}")
+        typer.echo(f"Choose a checkpoint: rote select {out} --rule staged")
 
 
 def _foresee(

@@ -35,4 +35,4 @@ def train(
             bar.update(task, completed=reading.step, description=text)
 
         train_run(described, path, data_dir=data_dir, progress=progress)
-    typer.echo(f"Saved in {path}. Choose a checkpoint: rote select {path}")
+    typer.echo(f"Saved in {path}. Choose a checkpoint: rote select {path} --rule before-rise")

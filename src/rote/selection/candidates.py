@@ -133,7 +133,7 @@ def candidates_of(table: RunTable, column: str) -> Candidates:
         step,
         row,
         np.arange(len(frame)),
-        _numbers(frame, column),
+        np.where(_is_broken(frame), np.nan, _numbers(frame, column)),
         *(_numbers(frame, name) for name in VALUES[1:]),
     )
     return _ordered(everything)
@@ -155,6 +155,14 @@ def _numbers(frame: pl.DataFrame, name: str) -> Floats:
         return np.full(len(frame), np.nan)
     values = frame[name].to_numpy().astype(np.float64, copy=False)
     return np.where(np.isinf(values), np.nan, values)
+
+
+def _is_broken(frame: pl.DataFrame) -> Booleans:
+    """Networks whose loss is not finite. Their ζ is that of the readings before they broke."""
+    if not {"flags", "loss_before"}.issubset(frame.columns):
+        return np.zeros(len(frame), dtype=np.bool_)
+    is_flagged = frame["flags"].list.contains("non_finite").fill_null(value=False).to_numpy()
+    return np.asarray(is_flagged & np.isnan(_numbers(frame, "loss_before")))
 
 
 def _lowest(left: Integers, score: Floats) -> Integers:

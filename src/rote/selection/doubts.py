@@ -56,7 +56,8 @@ def _left_out(everything: Candidates, rule: Rule) -> Iterator[str]:
 
 def _too_few(usable: Candidates, rule: Rule) -> Iterator[str]:
     if len(usable) < _FEW:
-        yield f"Only {len(usable)} checkpoints: fewer than {_FEW} are too few to trust any rule."
+        counted = "1 checkpoint" if len(usable) == 1 else f"{len(usable)} checkpoints"
+        yield f"Only {counted}: fewer than {_FEW} are too few to trust any rule."
     if rule.compares_runs and usable.num_runs == 1:
         yield (
             f"Rule `{rule.name}` compares runs, and only one has what it needs; `before-rise` is "
