@@ -87,8 +87,8 @@ def write_store(store: Path, runs: int) -> None:
         (run / "journal.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
 
 
-def opening_times(page: Path, repeats: int) -> list[float]:
-    """Seconds from asking for the page until every chart is drawn and can be used."""
+def opening_times(page: Path, repeats: int) -> list[tuple[float, float]]:
+    """Seconds from asking for the page until it can be used, and until every chart is drawn."""
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
     times = []
     with sync_playwright() as playwright:
@@ -98,8 +98,9 @@ def opening_times(page: Path, repeats: int) -> list[float]:
             context = browser.new_context(viewport={"width": 1280, "height": 900})
             tab = context.new_page()
             tab.goto(page.as_uri())
-            tab.wait_for_selector("html[data-ready]", state="attached", timeout=60_000)
-            times.append(int(tab.get_attribute("html", "data-ready") or 0) / 1000)
+            tab.wait_for_selector("html[data-complete]", state="attached", timeout=60_000)
+            marks = [tab.get_attribute("html", f"data-{name}") for name in ("ready", "complete")]
+            times.append((int(marks[0] or 0) / 1000, int(marks[1] or 0) / 1000))
             context.close()
         browser.close()
     return times
@@ -110,18 +111,20 @@ def measure(store: Path, page: Path, layout: dict[str, Any], repeats: int) -> di
     started = time.perf_counter()
     subprocess.run([sys.executable, "-c", MAKE, str(store), str(page)], check=True)
     made = time.perf_counter() - started
-    times = opening_times(page, repeats)
+    usable, complete = zip(*opening_times(page, repeats), strict=True)
     size = page.stat().st_size
     return {
         "checkpoints": layout["runs"] * STEPS,
         "bytes": size,
         "most_bytes": layout["most_bytes"],
-        "opening_seconds": statistics.median(times),
-        "opening_seconds_of_every_repeat": times,
+        "usable_seconds": statistics.median(usable),
+        "usable_seconds_of_every_repeat": usable,
+        "opening_seconds": statistics.median(complete),
+        "opening_seconds_of_every_repeat": complete,
         "most_seconds": layout["most_seconds"],
         "making_seconds": round(made, 2),
         "within_goal": size <= layout["most_bytes"]
-        and statistics.median(times) <= layout["most_seconds"],
+        and statistics.median(complete) <= layout["most_seconds"],
     }
 
 
@@ -138,7 +141,8 @@ def main() -> None:
             write_store(store, layout["runs"])
             found[name] = measure(store, store.with_suffix(".html"), layout, arguments.repeats)
             print(
-                f"{name}: {found[name]['bytes'] / 1e6:.2f} MB, opens in "
+                f"{name}: {found[name]['bytes'] / 1e6:.2f} MB, can be used after "
+                f"{found[name]['usable_seconds']:.2f} s, has every chart after "
                 f"{found[name]['opening_seconds']:.2f} s, made in {found[name]['making_seconds']} s"
             )
     results = {

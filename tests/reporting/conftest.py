@@ -49,10 +49,18 @@ def visit(browser: Any) -> Iterator[Open]:
     """Opens pages; what they print, ask of a network, or pop up fails the test."""
     visits: list[Visit] = []
 
-    def open_page(path: Path, width: int = 1280, colours: str = "light") -> Visit:
+    def open_page(
+        path: Path,
+        width: int = 1280,
+        colours: str = "light",
+        until: str = "complete",
+        script: str = "",
+        **options: object,
+    ) -> Visit:
         context = browser.new_context(
-            viewport={"width": width, "height": 900}, color_scheme=colours
+            viewport={"width": width, "height": 900}, color_scheme=colours, **options
         )
+        context.add_init_script(script)
         opened = Visit(context.new_page())
         visits.append(opened)
         opened.page.on("console", lambda message: opened.complaints.append(message.text))
@@ -60,7 +68,7 @@ def visit(browser: Any) -> Iterator[Open]:
         opened.page.on("dialog", lambda dialog: opened.complaints.append(dialog.message))
         opened.page.on("request", lambda request: opened.complaints.append(request.url))
         opened.page.goto(path.as_uri())
-        opened.page.wait_for_selector("html[data-ready]", state="attached")
+        opened.page.wait_for_selector(f"html[data-{until}]", state="attached")
         assert opened.complaints.pop(0) == path.as_uri()  # the page itself is the only request
         return opened
 

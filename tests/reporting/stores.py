@@ -30,6 +30,7 @@ def write_store(
     names: Sequence[str] | None = None,
     gaps: float = 0.0,
     digits: int = 15,
+    decades: float = 0.0,
     with_specs: bool = False,
 ) -> Path:
     """Runs in which memorization comes with training, faster in later runs.
@@ -42,6 +43,7 @@ def write_store(
         names: of the runs.
         gaps: the share of readings whose ζ is NaN.
         digits: decimal places of ζ and accuracies; few of them make ties.
+        decades: over how many powers of ten ζ is spread, besides.
         with_specs: whether they have a ``workload.json``.
     """
     rng = np.random.default_rng(7)
@@ -50,6 +52,9 @@ def write_store(
         directory = RunDirectory.create(root / str(run), description)
         for step in range(1, steps + 1):
             values = reading(step, run / runs, metrics, rng, gaps)
+            if decades:
+                zeta = values.susceptibility * 10 ** -(decades * rng.random())
+                values = replace(values, susceptibility=zeta)
             directory.append(shortened(values, digits), step - 1)
         directory.close()
         if with_specs:
@@ -100,6 +105,8 @@ def workload(run: int) -> dict[str, Any]:
 
 
 TRUTH = ("train_accuracy", "test_accuracy", "noisy_accuracy")
+TURNED_NAMES = ("run\u202e1", "\u202egnp.exe", "two\u2066\u200b", "ריצה 7")
+MANY_METRICS = tuple(f"group {i}/" + "a_long_name_of_a_metric_" * (1 + i % 5) for i in range(60))
 STORES: dict[str, dict[str, Any]] = {
     "usual": {"with_specs": True},
     "evil": {"runs": 3, "names": EVIL_NAMES, "metrics": (*TRUTH, EVIL_METRIC, "<b>bold</b>")},
@@ -110,5 +117,8 @@ STORES: dict[str, dict[str, Any]] = {
     "first-step": {"runs": 5, "steps": 1},
     "one-run": {"runs": 1},
     "coarse": {"digits": 2},
+    "decades": {"decades": 6.0},
+    "turned": {"runs": 4, "names": TURNED_NAMES},
+    "metrics": {"runs": 3, "names": ["a", "b", "c" * 400], "metrics": (*TRUTH, *MANY_METRICS)},
     "large": {"runs": 13, "steps": 1000},
 }

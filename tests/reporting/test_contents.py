@@ -59,6 +59,18 @@ def test_a_single_run_is_judged_by_the_rule_for_single_runs(tmp_path: Path) -> N
     assert [other.rule for other in verdict.others] == ["staged", "regions"]
 
 
+def test_a_run_that_has_nothing_to_compare_does_not_count(tmp_path: Path) -> None:
+    write_store(tmp_path / "good", runs=1)
+    write_store(tmp_path / "bad", runs=1, names=["never-finite"], gaps=1.0)
+    write_store(tmp_path / "untold", runs=1, names=["no-accuracy"], metrics=[])
+    found = contents_of([tmp_path / "good", tmp_path / "bad", tmp_path / "untold"])
+    assert found.candidates.num_runs == 3
+    assert found.verdict.selection.rule == "before-rise"
+    write_store(tmp_path / "second", runs=1, names=["another"])
+    found = contents_of([tmp_path / "good", tmp_path / "bad", tmp_path / "second"])
+    assert found.verdict.selection.rule == "staged"
+
+
 def test_without_training_accuracy_another_rule_leads(tmp_path: Path) -> None:
     found = contents_of(write_store(tmp_path, metrics=[]))
     assert found.verdict.selection.rule not in ("staged", "regions", "oracle")
@@ -151,6 +163,13 @@ def test_provenance_tells_versions_seeds_noise_dates_and_commands(contents: Cont
     assert facts["Runs started by"] == ("python 'train it.py' --run 7",)
     assert facts["Unfinished runs"] == ("run-1",)
     assert facts["Page made by"] == ("rote.report, from Python",)
+
+
+def test_one_run_is_one_run(tmp_path: Path) -> None:
+    facts = {
+        fact.name: fact.values for fact in contents_of(write_store(tmp_path, runs=3)).provenance
+    }
+    assert facts["Seeds"] == ("0 (2 runs)", "1 (1 run)")
 
 
 def test_a_run_without_readings_is_named(tmp_path: Path) -> None:

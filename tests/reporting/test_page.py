@@ -25,7 +25,11 @@ def colour(visit: Visit, selector: str, what: str) -> str:
     return f"#{red:02x}{green:02x}{blue:02x}"
 
 
-@pytest.mark.parametrize("name", [name for name in STORES if name not in ("large", "coarse")])
+ALIKE = {"large", "coarse", "decades", "turned", "metrics"}
+"""Stores that have the charts of others."""
+
+
+@pytest.mark.parametrize("name", [name for name in STORES if name not in ALIKE])
 def test_every_chart_is_drawn_and_nothing_is_complained_about(
     page: Page, visit: Open, name: str
 ) -> None:
@@ -118,3 +122,37 @@ def test_what_is_missing_is_said(page: Page, visit: Open) -> None:
     bare = visit(page("bare"))
     assert "there are no regions" in bare.text("section[aria-labelledby=regions-title]")
     assert "compares runs" in visit(page("one-run")).text("body")
+
+
+@pytest.mark.parametrize("name", ["usual", "gaps"])
+def test_the_two_filter_charts_stand_side_by_side(page: Page, visit: Open, name: str) -> None:
+    opened = visit(page(name), width=768)
+    boxes = [opened.page.locator(f"#chart-{which}").bounding_box() for which in ("before", "after")]
+    assert boxes[0]["y"] == boxes[1]["y"]
+    assert boxes[0]["x"] + boxes[0]["width"] < boxes[1]["x"]
+    captions = opened.page.eval_on_selector_all(
+        ".pair figcaption", "captions => captions.map(c => c.getBoundingClientRect().top)"
+    )
+    assert captions[0] == captions[1]
+
+
+def test_names_of_rules_stay_on_the_charts_and_apart(page: Page, visit: Open) -> None:
+    for name in ("single", "usual", "first-step"):
+        opened = visit(page(name))
+        for chart in ("regions", "sensitivity"):
+            frame = opened.page.locator(f"#chart-{chart} svg").bounding_box()
+            boxes = opened.page.eval_on_selector_all(
+                f"#chart-{chart} .mark-text.role-mark text",
+                """texts => texts
+                    .filter(text => /^(keep|staged|regions)/.test(text.textContent))
+                    .map(text => text.getBoundingClientRect().toJSON())""",
+            )
+            places = sorted({(b["left"], b["top"], b["right"], b["bottom"]) for b in boxes})
+            assert places
+            for left, top, right, bottom in places:
+                assert frame["x"] <= left
+                assert right <= frame["x"] + frame["width"]
+                assert frame["y"] <= top
+                assert bottom <= frame["y"] + frame["height"]
+            if chart == "sensitivity":
+                assert len({(left, top) for left, top, _, _ in places}) == len(places)

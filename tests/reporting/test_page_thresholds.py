@@ -2,9 +2,11 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from rote import reporting
 from rote.reporting.contents import contents_of
 from rote.selection import RegionSummary, select
 from rote.selection.candidates import Candidates, candidates_of
@@ -30,15 +32,13 @@ def as_shown(regions: tuple[RegionSummary, ...]) -> list[list[str]]:
         [
             f"{region.count:,}",
             percent(region.train_accuracy),
-            "–" if region.susceptibility is None else f"{region.susceptibility:.4g}",
+            "–"
+            if region.susceptibility is None
+            else f"{region.susceptibility:.4g}".replace("-", "−"),
             percent(region.test_accuracy),
         ]
         for region in regions
     ]
-
-
-def number(text: str) -> float:
-    return float("nan") if text == "–" else float(text.strip("%").replace("−", "-"))
 
 
 def move(visit: Visit, slider: str, share: float) -> float:
@@ -56,24 +56,58 @@ def move(visit: Visit, slider: str, share: float) -> float:
     return float(step)
 
 
-@pytest.mark.parametrize("shares", [(0.1, 0.2), (0.35, 0.4), (0.5, 0.8), (1.0, 0.0), (0.0, 1.0)])
-def test_sliders_count_as_python_counts(
-    page: Page, visit: Open, shares: tuple[float, float]
+@pytest.mark.parametrize("name", ["usual", "gaps", "decades", "coarse"])
+def test_sliders_count_and_average_as_python_does_to_the_last_digit(
+    page: Page, visit: Open, name: str
 ) -> None:
+    opened, candidates = visit(page(name)), checkpoints(page(name))
+    contents = contents_of(page(name).with_suffix(""))
+    for shares in [(0.1, 0.2), (0.01, 0.35), (0.35, 0.4), (0.5, 0.8), (1.0, 0.0), (0.0, 1.0)]:
+        thresholds = {
+            "susceptibility": move(opened, "zeta", shares[0]) / contents.zeta_axis.unit,
+            "train_accuracy": move(opened, "train", shares[1]) / contents.train_axis.unit,
+        }
+        expected = summarise(candidates, regions_of(candidates, thresholds))
+        assert shown_regions(opened) == as_shown(expected)
+        assert opened.text("#zeta-value") == f"{thresholds['susceptibility']:.4g}".replace("-", "−")
+
+
+def test_the_other_threshold_stays_that_of_the_rule(page: Page, visit: Open) -> None:
     opened, candidates = visit(page("usual")), checkpoints(page("usual"))
     contents = contents_of(page("usual").with_suffix(""))
-    thresholds = {
-        "susceptibility": move(opened, "zeta", shares[0]) / contents.zeta_axis.unit,
-        "train_accuracy": move(opened, "train", shares[1]) / contents.train_axis.unit,
-    }
+    rules = contents.verdict.selection.thresholds
+    assert rules["train_accuracy"] * contents.train_axis.unit % contents.train_axis.step > 0
+    at = move(opened, "zeta", 0.3) / contents.zeta_axis.unit
+    thresholds = {"susceptibility": at, "train_accuracy": rules["train_accuracy"]}
     expected = summarise(candidates, regions_of(candidates, thresholds))
-    shown = shown_regions(opened)
-    assert [row[0] for row in shown] == [str(region.count) for region in expected]
-    for row, other in zip(shown, as_shown(expected), strict=True):
-        assert number(row[1]) == pytest.approx(number(other[1]), abs=0.1001, nan_ok=True)
-        assert number(row[2]) == pytest.approx(number(other[2]), rel=2e-3, nan_ok=True)
-        assert number(row[3]) == pytest.approx(number(other[3]), abs=0.1001, nan_ok=True)
-    assert opened.text("#zeta-value") == f"{thresholds['susceptibility']:.4g}".replace("-", "−")
+    assert shown_regions(opened) == as_shown(expected)
+
+
+NUMBERS = [k / 64 for k in range(-40, 90)] + [k / 1024 for k in range(1, 1024, 7)]
+NUMBERS += [
+    0.35,
+    0.0005,
+    12345.0,
+    12355.0,
+    9999.5,
+    1e-5,
+    1.2345e-7,
+    5e12,
+    0.00099995,
+    0.0,
+    -3.25e-6,
+]
+
+
+def test_numbers_are_written_as_python_writes_them(browser: Any) -> None:
+    """Halves too: Python goes to the even digit, a browser up."""
+    tab = browser.new_page()
+    script = (Path(reporting.__file__).parent / "assets" / "numbers.js").read_text("utf-8")
+    found = tab.evaluate(
+        f"numbers => {{ {script}; return numbers.map(n => [percents(n), digits(n)]) }}", NUMBERS
+    )
+    tab.close()
+    assert found == [[f"{n:.1%}".replace("-", "−"), f"{n:.4g}".replace("-", "−")] for n in NUMBERS]
 
 
 def test_checkpoints_that_lie_on_a_threshold_are_on_the_side_where_python_puts_them(
@@ -96,7 +130,7 @@ def test_checkpoints_that_lie_on_a_threshold_are_on_the_side_where_python_puts_t
         assert thresholds["susceptibility"] == candidates.susceptibility[index]
         assert thresholds["train_accuracy"] == candidates.train_accuracy[index]
         expected = summarise(candidates, regions_of(candidates, thresholds))
-        assert [row[0] for row in shown_regions(opened)] == [str(r.count) for r in expected]
+        assert shown_regions(opened) == as_shown(expected)
 
 
 def test_the_lines_move_with_the_sliders(page: Page, visit: Open) -> None:
@@ -152,7 +186,7 @@ def test_a_thinned_page_says_so_and_still_counts_everything(page: Page, visit: O
         "train_accuracy": move(opened, "train", 0.6) / contents.train_axis.unit,
     }
     expected = summarise(candidates, regions_of(candidates, thresholds))
-    assert [row[0] for row in shown_regions(opened)] == [f"{r.count:,}" for r in expected]
+    assert shown_regions(opened) == as_shown(expected)
 
 
 def test_everything_can_be_reached_and_used_from_the_keyboard(page: Page, visit: Open) -> None:

@@ -5,10 +5,12 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
+import pytest
 
+from rote.reporting import payload
 from rote.reporting.contents import contents_of
 from rote.reporting.page import page_of
-from rote.reporting.payload import packed, payload_of
+from rote.reporting.payload import numbers_of, packed, payload_of
 from rote.store.table import RunTable
 from tests.reporting.stores import EVIL_NAMES, write_store
 
@@ -22,19 +24,35 @@ def test_packed_letters_end_no_script_and_hold_everything() -> None:
     assert json.loads(zlib.decompress(base64.b64decode(letters))) == value
 
 
-def test_columns_are_whole_steps_and_a_column_is_written_once(tmp_path: Path) -> None:
+def test_numbers_are_there_in_full_and_a_column_is_written_once(tmp_path: Path) -> None:
     contents = contents_of(write_store(tmp_path, gaps=0.3))
-    columns = payload_of(contents)["columns"]
-    zeta = contents.candidates.susceptibility
-    for step, value in zip(columns["zeta"], zeta.tolist(), strict=True):
-        if step is None:
-            assert np.isnan(value)
-        else:
-            assert 0 <= step / contents.zeta_axis.unit - value < 1 / contents.zeta_axis.unit
+    columns, everything = payload_of(contents)["columns"], contents.candidates
+    zeta, train, test = np.frombuffer(numbers_of(contents)).reshape(3, -1)
+    assert np.isnan(zeta).any()
+    assert np.array_equal(zeta, everything.susceptibility, equal_nan=True)
+    assert np.array_equal(train, everything.train_accuracy)
+    assert np.array_equal(test, everything.test_accuracy)
     fields = {metric.name: metric.field for metric in contents.checkpoints.metrics}
-    assert columns["test"] == fields["test_accuracy"]
-    assert columns["noisy"] == fields["noisy_accuracy"]
-    assert payload_of(contents)["counted"] is None
+    told = {"susceptibility": "zeta", "train_accuracy": "train", "test_accuracy": "test"}
+    for name, other in (told | {"noisy_accuracy": "noisy"}).items():
+        assert columns[fields[name]] == other
+    assert isinstance(columns[fields["susceptibility_relative"]], list)
+
+
+def test_a_thinned_page_knows_which_of_all_it_draws(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    contents = contents_of(write_store(tmp_path, runs=11, steps=1000))
+    zeta = contents.candidates.susceptibility
+    drawn = payload_of(contents)["positions"]
+    counted = np.frombuffer(numbers_of(contents)).reshape(3, -1)[0]
+    assert len(counted) == 11_000
+    assert len(drawn) == len(contents.checkpoints.positions) < 11_000
+    assert np.array_equal(counted[drawn], zeta[contents.checkpoints.positions])
+    monkeypatch.setattr(payload, "MOST_COUNTED", 10_500)  # then only what is drawn is told
+    assert payload_of(contents)["positions"] is None
+    counted = np.frombuffer(numbers_of(contents)).reshape(3, -1)[0]
+    assert np.array_equal(counted, zeta[contents.checkpoints.positions])
 
 
 def test_fifty_runs_of_two_hundred_checkpoints_fit() -> None:

@@ -1,31 +1,27 @@
-"""The axis of ζ or of accuracy: where it ends, and a grid on which comparisons stay exact.
+"""The axis of ζ or of accuracy: where it ends, and where a slider can stop.
 
-The page holds values as whole numbers of a small unit. ζ is rounded up and accuracy down, so that
-for every threshold on the grid "ζ at most" and "accuracy at least" hold for the rounded values
-exactly where they hold for the true ones.
+A stop is a whole number of a small unit, so that page and Python divide the same two numbers and
+compare with the same threshold.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from rote.selection.candidates import Floats, Integers
+    from rote.selection.candidates import Floats
 
 _DIGITS = 5
 _STOPS = 500
 _SMALLEST = 1e-8
 """Below this, differences of losses are rounding errors."""
 
-_MOST = 2.0**53
-"""What a browser can count to; a ζ so far out is beyond every stop of a slider."""
-
 _FARTHEST = 1e15
-"""Where every axis ends at the latest, well within what can be counted."""
+"""Where every axis ends at the latest, well within what a browser can count to."""
 
 _FAR = 3.0
 """How far from the middle values, in their own spread, an axis goes before it cuts off."""
@@ -38,46 +34,29 @@ class Axis:
     Attributes:
         low: the lower end.
         high: the upper end.
-        places: decimal places of the grid.
-        step: units of the grid between two stops of a slider.
-        rounding: which way values go to the grid: ``up`` keeps "at most", ``down`` "at least".
+        places: decimal places of a stop.
+        step: units between two stops of a slider.
     """
 
     low: float
     high: float
     places: int
     step: int
-    rounding: Literal["up", "down"]
 
     @property
     def unit(self) -> int:
-        """How many steps of the grid make 1."""
+        """How many units make 1."""
         return int(10**self.places)
 
     @property
     def first_stop(self) -> int:
-        """The lowest stop of a slider, in steps of the grid."""
+        """The lowest stop of a slider, in units."""
         return math.floor(self.low * self.unit / self.step) * self.step
 
     @property
     def last_stop(self) -> int:
-        """The highest stop of a slider, in steps of the grid."""
+        """The highest stop of a slider, in units."""
         return math.ceil(self.high * self.unit / self.step) * self.step
-
-    def on_grid(self, values: Floats) -> Integers:
-        """Finite values as whole steps of the grid.
-
-        ``on_grid(x) / unit`` is on the right side of x exactly, whatever a division rounds to.
-        """
-        if self.rounding == "down":
-            steps = np.floor(values * self.unit)
-            steps = np.where((steps + 1) / self.unit <= values, steps + 1, steps)
-            steps = np.where(steps / self.unit > values, steps - 1, steps)
-        else:
-            steps = np.ceil(values * self.unit)
-            steps = np.where((steps - 1) / self.unit >= values, steps - 1, steps)
-            steps = np.where(steps / self.unit < values, steps + 1, steps)
-        return np.asarray(np.clip(steps, -_MOST, _MOST), dtype=np.int64)
 
     def beyond(self, values: Floats) -> int:
         """How many finite values lie outside, and are drawn at the edge."""
@@ -95,7 +74,7 @@ def accuracy_axis(values: Floats) -> Axis:
     known = values[np.isfinite(values)]
     low = math.floor(float(known.min()) * 10) / 10 if len(known) else 0.0
     high = max(1.0, math.ceil(float(known.max()) * 10) / 10) if len(known) else 1.0
-    return Axis(min(low, 0.9), high, places=_DIGITS, step=100, rounding="down")
+    return Axis(min(low, 0.9), high, places=_DIGITS, step=100)
 
 
 def zeta_axis(values: Floats) -> Axis:
@@ -108,7 +87,7 @@ def zeta_axis(values: Floats) -> Axis:
     """
     known = values[np.isfinite(values)]
     if not len(known):
-        return Axis(0.0, 1.0, places=_DIGITS, step=100, rounding="up")
+        return Axis(0.0, 1.0, places=_DIGITS, step=100)
     lowest, highest = float(known.min()), float(known.max())
     low, middle, high = (float(value) for value in np.percentile(known, [2, 50, 98]))
     reach = _FAR * max(high - middle, middle - low, abs(middle) / 10)
@@ -121,4 +100,4 @@ def zeta_axis(values: Floats) -> Axis:
     places = min(max(_DIGITS - 1 - magnitude, 0), 15)
     stop = (highest - lowest) / _STOPS * 10**places
     step = max(1, int(10 ** math.floor(math.log10(stop)))) if stop >= 1 else 1
-    return Axis(lowest, highest, places=places, step=step, rounding="up")
+    return Axis(lowest, highest, places=places, step=step)

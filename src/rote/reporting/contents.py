@@ -118,7 +118,7 @@ def contents_of(
         zeta_axis=zeta_axis(candidates.susceptibility),
         train_axis=accuracy_axis(candidates.train_accuracy),
         outcomes=outcomes,
-        verdict=verdict_of(outcomes, candidates.num_runs, rule),
+        verdict=verdict_of(outcomes, _usable_runs(candidates), rule),
         agreement=_agreement(table, column, len(candidates)),
         filter=kept,
         cells=sensitivity_map(candidates),
@@ -130,6 +130,16 @@ def contents_of(
         runs=run_list(candidates, workloads),
         provenance=provenance_of(table.descriptions, workloads, datetime.now(UTC), command),
     )
+
+
+def _usable_runs(candidates: Candidates) -> int:
+    """How many runs a rule that compares them can compare: they have ζ and training accuracy.
+
+    Where no run has both, those with ζ.
+    """
+    has_zeta = np.isfinite(candidates.susceptibility)
+    has_both = has_zeta & np.isfinite(candidates.train_accuracy)
+    return candidates.take(has_both if has_both.any() else has_zeta).num_runs
 
 
 def _position(candidates: Candidates, pick: Pick) -> int:

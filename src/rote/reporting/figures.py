@@ -68,13 +68,14 @@ def filter_figure(contents: Contents, frame: Frame) -> alt.HConcatChart:
             "Pass train_accuracy= and test_accuracy= to the probe."
         )
     found = contents.agreement
+    known, kept = int(contents.filter.known.sum()), int(contents.filter.kept.sum())
     titles = (
         alt.TitleParams(
-            f"All {contents.filter.known.sum():,} checkpoints",
+            f"All {known:,} checkpoints" if known > 1 else "The only checkpoint",
             subtitle=correlation(found.train_test_pearson, found.train_test_kendall),
         ),
         alt.TitleParams(
-            f"The {contents.filter.kept.sum():,} with ζ at most {contents.filter.threshold:.4g}",
+            f"The {kept:,} with ζ at most {contents.filter.threshold:.4g}",
             subtitle=correlation(found.filtered_pearson, found.filtered_kendall),
         ),
     )

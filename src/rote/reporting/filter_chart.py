@@ -57,7 +57,7 @@ def _words(estimate: Estimate) -> str:
 def _points(contents: Contents, frame: Frame, which: str) -> alt.Chart:
     import altair as alt
 
-    chosen = chosen_run()
+    chosen = chosen_run(frame)
     known = np.isfinite(contents.candidates.train_accuracy)
     test = accuracy_axis(contents.candidates.test_accuracy[known])
     train = contents.train_axis
@@ -84,7 +84,7 @@ def _points(contents: Contents, frame: Frame, which: str) -> alt.Chart:
             .when("datum.kept")
             .then(alt.value(colour("accent")))
             .otherwise(alt.value(colour("line"))),
-            opacity=alt.condition(chosen, alt.value(0.7), alt.value(0.12)),
+            opacity=alt.condition(chosen, alt.value(0.85), alt.value(0.12)),
             tooltip=hints(contents.checkpoints, frame),
         )
         .add_params(chosen)

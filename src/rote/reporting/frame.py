@@ -17,6 +17,8 @@ DATASET = "checkpoints"
 CHOSEN = "chosen"
 _WIDTH = 640
 _TICKS = 8
+_NEVER = "never"
+"""An event that no browser sends."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,11 @@ class Frame:
     rows: list[dict[str, Any]] | None
     width: int | Literal["container"]
     is_live: bool
+
+    @property
+    def is_page(self) -> bool:
+        """Whether scripts of the page do what a chart that stands alone must do itself."""
+        return self.rows is None
 
     @property
     def data(self) -> alt.NamedData:
@@ -60,11 +67,15 @@ def own_frame(contents: Contents, *, is_live: bool) -> Frame:
     return Frame(contents.checkpoints.rows(), _WIDTH, is_live)
 
 
-def chosen_run() -> alt.Parameter:
-    """Click on a mark to see its run; click beside it to see all again."""
+def chosen_run(frame: Frame) -> alt.Parameter:
+    """Click on a mark to see its run; click twice to see all again.
+
+    The page does it by itself: it takes the nearest checkpoint, because fingers are wide.
+    """
     import altair as alt
 
-    return alt.selection_point(name=CHOSEN, fields=["run"], on="click", clear="dblclick")
+    event, end = (_NEVER, _NEVER) if frame.is_page else ("click", "dblclick")
+    return alt.selection_point(name=CHOSEN, fields=["run"], on=event, clear=end)
 
 
 def hints(checkpoints: Checkpoints, frame: Frame) -> Any:  # noqa: ANN401
@@ -75,8 +86,8 @@ def hints(checkpoints: Checkpoints, frame: Frame) -> Any:  # noqa: ANN401
     """
     import altair as alt
 
-    if frame.rows is None:
-        return alt.value(alt.ExprRef("datum"))
+    if frame.is_page:
+        return alt.value(None)
     return [
         alt.Tooltip("run:N"),
         alt.Tooltip("step:N"),

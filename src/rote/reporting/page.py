@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rote.reporting.contents import Contents, Runs, contents_of
 from rote.reporting.figures import SavedFigures, save_figures
@@ -16,21 +15,28 @@ from rote.reporting.file import check_writable, write_file
 from rote.reporting.filter_chart import after_filter, before_filter, correlation
 from rote.reporting.frame import page_frame
 from rote.reporting.palette import DARK, FONT, LIGHT
-from rote.reporting.payload import counts_all, packed, payload_of
+from rote.reporting.payload import counts_all, numbers_of, packed, packed_bytes, payload_of
 from rote.reporting.region_chart import region_chart
 from rote.reporting.sensitivity_chart import sensitivity_chart
 from rote.reporting.tracking_chart import noisy_over_time, zeta_over_time
+from rote.reporting.words import coded, counted, interval, named, number, percent, visible
 from rote.selection.regions import REGIONS
 from rote.version import __version__
 
-if TYPE_CHECKING:
-    import markupsafe
-
-    from rote.selection.bootstrap import Estimate
-
 _ASSETS = Path(__file__).parent / "assets"
-_SCRIPTS = ("payload.js", "charts.js", "thresholds.js", "run_table.js", "start.js")
-_DASH = "–"
+_SCRIPTS = (
+    "payload.js",
+    "numbers.js",
+    "charts.js",
+    "theme.js",
+    "paper.js",
+    "hint.js",
+    "pointing.js",
+    "choice.js",
+    "thresholds.js",
+    "run_table.js",
+    "start.js",
+)
 
 
 @dataclass(frozen=True)
@@ -97,7 +103,8 @@ def page_of(contents: Contents) -> str:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    environment.filters |= {"percent": percent, "number": number, "words": _words, "coded": coded}
+    words = (percent, number, counted, interval, visible, named, coded)
+    environment.filters |= {word.__name__: word for word in words}
     payload = payload_of(contents) | {
         "charts": page_charts(contents),
         "themes": {"light": LIGHT, "dark": DARK},
@@ -112,6 +119,7 @@ def page_of(contents: Contents) -> str:
         number=number,
         counts_all=counts_all(contents),
         payload=packed(payload),
+        numbers=packed_bytes(numbers_of(contents)),
         vega=_vega(),
         style=_asset("style.css"),
         scripts="\n".join(map(_asset, _SCRIPTS)),
@@ -139,47 +147,6 @@ def page_charts(contents: Contents) -> dict[str, Any]:
         charts["before"] = before_filter(contents, frame)
         charts["after"] = after_filter(contents, frame)
     return {name: _compiled(frame.finished(chart)) for name, chart in charts.items()}
-
-
-def percent(value: float | None, digits: int = 1) -> str:
-    """A share as people read it.
-
-    Example:
-        >>> percent(0.8254), percent(None)
-        ('82.5%', '–')
-    """
-    return _DASH if value is None else f"{value:.{digits}%}".replace("-", "−")
-
-
-def number(value: float | None) -> str:
-    """A number with four significant digits.
-
-    Example:
-        >>> number(0.0433562), number(-0.5), number(None)
-        ('0.04336', '−0.5', '–')
-    """
-    return _DASH if value is None else f"{value:.4g}".replace("-", "−")
-
-
-def coded(sentence: str) -> markupsafe.Markup:
-    """A sentence as HTML, in which what stands between backquotes is set as code.
-
-    Example:
-        >>> str(coded("Try `staged` <now>"))
-        'Try <code>staged</code> &lt;now&gt;'
-    """
-    import markupsafe
-
-    text = str(markupsafe.escape(sentence))
-    return markupsafe.Markup(re.sub("`([^`]+)`", r"<code>\1</code>", text))
-
-
-def _words(estimate: Estimate) -> str:
-    if estimate.value is None:
-        return f"not defined: {(estimate.reason or '').rstrip('.')}"
-    interval = "" if estimate.low is None else f", 95% interval {estimate.low:.2f} to "
-    interval += "" if estimate.high is None else f"{estimate.high:.2f}"
-    return f"{estimate.value:.2f}{interval}".replace("-", "−")
 
 
 def _compiled(chart: Any) -> Any:  # noqa: ANN401

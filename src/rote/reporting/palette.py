@@ -1,4 +1,7 @@
-"""Colours of charts and page: safe for the colour-blind (Okabe and Ito), light and dark."""
+"""Colours of charts and page: light and dark, safe for the colour-blind.
+
+They are Okabe's and Ito's, darker or brighter where text or marks would be too faint otherwise.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +13,16 @@ if TYPE_CHECKING:
 LIGHT = {
     "ink": "#1d2430",
     "quiet": "#5b6472",
-    "line": "#9aa5b4",
+    "line": "#76818f",
     "grid": "#e6e9ee",
     "paper": "#ffffff",
     "accent": "#0072b2",
-    "highlight": "#d55e00",
+    "highlight": "#b34d00",
 }
 DARK = {
     "ink": "#e8ebf0",
     "quiet": "#a3adbb",
-    "line": "#6d7889",
+    "line": "#7b8799",
     "grid": "#2b323d",
     "paper": "#171b22",
     "accent": "#56b4e9",
@@ -27,7 +30,9 @@ DARK = {
 }
 """What a chart calls each colour. They are parameters: the page changes them with its theme."""
 
-REGION_COLOURS = ("#0072b2", "#d55e00", "#56b4e9", "#e69f00")
+REGION_COLOURS = ("#0072b2", "#d55e00", "#3d96c9", "#b87f00")
+"""Neither too bright for white paper nor too dark for dark paper: 3:1 or more on both."""
+
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
 _DARKEST, _BRIGHTEST = 0.18, 0.95
 

@@ -12,10 +12,9 @@ import numpy as np
 from rote.reporting.checkpoints import rounded
 
 if TYPE_CHECKING:
-    from rote.reporting.axis import Axis
     from rote.reporting.contents import Contents
     from rote.selection import RegionSummary, Selection
-    from rote.selection.candidates import Booleans, Floats
+    from rote.selection.candidates import Candidates
 
 MOST_COUNTED = 200_000
 """Checkpoints beyond which the page counts regions among those that it draws only."""
@@ -27,10 +26,9 @@ def counts_all(contents: Contents) -> bool:
 
 
 def payload_of(contents: Contents) -> dict[str, Any]:
-    """Everything that the scripts of the page work with, but the charts.
+    """Everything that the scripts of the page work with, but the charts and ``numbers_of``.
 
-    ζ and training accuracy are whole steps of the grids of their axes, so that regions are
-    counted exactly; a column that equals another is its name.
+    A column that equals another is its name.
 
     Args:
         contents: what the page says.
@@ -45,12 +43,25 @@ def payload_of(contents: Contents) -> dict[str, Any]:
         "runs": list(candidates.runs),
         "columns": _columns(contents),
         "metrics": [[metric.field, metric.name] for metric in contents.checkpoints.metrics],
-        "counted": _counted(contents),
-        "axes": {"zeta": _axis(contents.zeta_axis), "train": _axis(contents.train_axis)},
+        "positions": _positions(contents),
+        "units": {"zeta": contents.zeta_axis.unit, "train": contents.train_axis.unit},
         "presets": presets,
         "leading": contents.verdict.selection.rule,
-        "total": len(candidates),
     }
+
+
+def numbers_of(contents: Contents) -> bytes:
+    """ζ, training and test accuracy in full, one array of float64 after the other, NaN if unknown.
+
+    The page counts and averages them as Python does, number by number in the same order, so that
+    it shows the same digits.
+
+    Args:
+        contents: what the page says.
+    """
+    candidates = _counted(contents)
+    values = (candidates.susceptibility, candidates.train_accuracy, candidates.test_accuracy)
+    return np.concatenate(values).astype("<f8").tobytes()
 
 
 def packed(payload: object) -> str:
@@ -59,51 +70,51 @@ def packed(payload: object) -> str:
     Args:
         payload: what to pack.
     """
-    text = json.dumps(payload, separators=(",", ":"), allow_nan=False)
-    return base64.b64encode(zlib.compress(text.encode(), 9)).decode()
+    return packed_bytes(json.dumps(payload, separators=(",", ":"), allow_nan=False).encode())
+
+
+def packed_bytes(content: bytes) -> str:
+    """Bytes, compressed, in letters that end no script.
+
+    Args:
+        content: what to pack.
+    """
+    return base64.b64encode(zlib.compress(content, 9)).decode()
+
+
+def _counted(contents: Contents) -> Candidates:
+    """The checkpoints that the page counts: all, or those that it draws."""
+    if counts_all(contents):
+        return contents.candidates
+    return contents.candidates.take(contents.checkpoints.positions)
+
+
+def _positions(contents: Contents) -> list[int] | None:
+    """Which of those that are counted are drawn; None if all are."""
+    if not contents.checkpoints.is_thinned or not counts_all(contents):
+        return None
+    return [int(position) for position in contents.checkpoints.positions]
 
 
 def _columns(contents: Contents) -> dict[str, Any]:
-    checkpoints, candidates = contents.checkpoints, contents.candidates
-    shown = candidates.take(checkpoints.positions)
+    checkpoints = contents.checkpoints
+    shown = contents.candidates.take(checkpoints.positions)
     columns: dict[str, Any] = dict(checkpoints.columns)
     columns["run"] = shown.run.tolist()
-    columns["zeta"] = _on_grid(contents.zeta_axis, shown.susceptibility)
-    columns["train"] = _on_grid(contents.train_axis, shown.train_accuracy)
     for name in ("kept", "zeta_alone", "noisy_alone"):
         columns[name] = [None if value is None else int(value) for value in columns[name]]
-    for name in ("test", "noisy"):
-        same = [m.field for m in checkpoints.metrics if columns[m.field] == columns[name]]
-        columns[name] = same[0] if same else columns[name]
-    return columns
-
-
-def _counted(contents: Contents) -> dict[str, Any] | None:
-    """ζ and accuracies of all checkpoints, if not all are drawn."""
-    candidates = contents.candidates
-    if not contents.checkpoints.is_thinned or not counts_all(contents):
-        return None
-    known = _has_region(candidates.susceptibility, candidates.train_accuracy)
-    return {
-        "zeta": contents.zeta_axis.on_grid(candidates.susceptibility[known]).tolist(),
-        "train": contents.train_axis.on_grid(candidates.train_accuracy[known]).tolist(),
-        "test": rounded(candidates.test_accuracy[known]),
+    for name in ("zeta", "train", "test"):
+        del columns[name]
+    told = {
+        "zeta": rounded(shown.susceptibility),
+        "train": rounded(shown.train_accuracy),
+        "test": rounded(shown.test_accuracy),
+        "noisy": columns["noisy"],
     }
-
-
-def _has_region(zeta: Floats, train: Floats) -> Booleans:
-    return np.asarray(np.isfinite(zeta) & np.isfinite(train))
-
-
-def _on_grid(axis: Axis, values: Floats) -> list[int | None]:
-    known = np.isfinite(values)
-    steps = axis.on_grid(np.where(known, values, 0.0))
-    return [int(step) if is_known else None for step, is_known in zip(steps, known, strict=True)]
-
-
-def _axis(axis: Axis) -> dict[str, Any]:
-    # Rounding goes one way; half a step is what it adds or takes on average.
-    return {"unit": axis.unit, "bias": 0.5 if axis.rounding == "up" else -0.5}
+    for metric in checkpoints.metrics:
+        same = [name for name, values in told.items() if values == columns[metric.field]]
+        columns[metric.field] = same[0] if same else columns[metric.field]
+    return columns
 
 
 def _preset(selection: Selection) -> dict[str, Any]:

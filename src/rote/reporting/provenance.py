@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rote.reporting.settings import as_text
+from rote.reporting.words import counted
 from rote.version import __version__
 
 if TYPE_CHECKING:
@@ -50,12 +51,12 @@ def provenance_of(
         Fact("Page made", (f"{made:%Y-%m-%d %H:%M} UTC by rote {__version__}",)),
         Fact("Page made by", (command or "rote.report, from Python",)),
         Fact("Runs started", _dates(descriptions.values())),
-        Fact("Runs started by", _counted(map(_command, descriptions.values()))),
-        Fact("Data", _counted(map(_data, data))),
-        Fact("Label noise", _counted(map(_noise, data))),
-        Fact("Seeds", _counted(as_text(entry.get("seed")) for entry in descriptions.values())),
+        Fact("Runs started by", _tally(map(_command, descriptions.values()))),
+        Fact("Data", _tally(map(_data, data))),
+        Fact("Label noise", _tally(map(_noise, data))),
+        Fact("Seeds", _tally(as_text(entry.get("seed")) for entry in descriptions.values())),
         Fact("Unfinished runs", _unfinished(workloads)),
-        Fact("Versions", _counted(map(_versions, versions))),
+        Fact("Versions", _tally(map(_versions, versions))),
     ]
     return tuple(fact for fact in facts if fact.values)
 
@@ -65,13 +66,13 @@ def _section(values: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     return section if isinstance(section, Mapping) else {}
 
 
-def _counted(values: Iterable[str | None]) -> tuple[str, ...]:
+def _tally(values: Iterable[str | None]) -> tuple[str, ...]:
     """Distinct values, with how many runs have each where they differ."""
     counts = Counter(value for value in values if value and value != "None")
     if len(counts) == 1:
         return tuple(counts)
     frequent = counts.most_common(_MOST_VALUES)
-    words = [f"{value} ({count} runs)" for value, count in frequent]
+    words = [f"{value} ({counted(count, 'run')})" for value, count in frequent]
     more = len(counts) - len(frequent)
     return (*words, *([f"and {more} more"] if more else []))
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 ZETA_THRESHOLD = "zeta_threshold"
 TRAIN_THRESHOLD = "train_threshold"
 HEIGHT = 420
+_APART = 9
 
 _REGION = f"1 + (datum.zeta > {ZETA_THRESHOLD} ? 1 : 0) + (datum.train < {TRAIN_THRESHOLD} ? 2 : 0)"
 
@@ -34,7 +35,7 @@ def region_chart(contents: Contents, frame: Frame, *, with_sliders: bool) -> alt
     """
     import altair as alt
 
-    chosen = chosen_run()
+    chosen = chosen_run(frame)
     layers = [
         _region_one(contents),
         _points(contents, frame, chosen),
@@ -212,7 +213,7 @@ def _picks(contents: Contents) -> list[alt.Chart]:
     leading = verdict.selection
     others = [outcome for outcome in verdict.others if not verdict.agrees(outcome)]
     named = [("keep", leading.pick), *((o.rule, o.pick) for o in others if o.pick is not None)]
-    values = [
+    values: list[dict[str, Any]] = [
         {
             "run": pick.run,
             "step": pick.step,
@@ -223,6 +224,10 @@ def _picks(contents: Contents) -> list[alt.Chart]:
         for label, pick in named
         if pick.susceptibility is not None and pick.train_accuracy is not None
     ]
+    # Away from each other, so that picks close by do not write over one another.
+    values.sort(key=lambda value: -value["train"])
+    for rank, value in enumerate(values):
+        value["shift"] = 0 if len(values) == 1 else -_APART if rank == 0 else _APART
     base = alt.Chart(alt.InlineData(values=values))
     middle = (contents.zeta_axis.low + contents.zeta_axis.high) / 2
     is_right = f"datum.zeta > {middle!r}"
@@ -234,6 +239,7 @@ def _picks(contents: Contents) -> list[alt.Chart]:
         colour("ink"),
         align=alt.ExprRef(f"{is_right} ? 'right' : 'left'"),
         dx=alt.ExprRef(f"{is_right} ? -13 : 13"),
+        dy=alt.ExprRef("datum.shift"),
         fontSize=13,
         fontWeight=700,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rote.reporting.palette import colour, shades
 
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 HEIGHT = 380
 _HALF = 2.5
+_RIGHT = 60
+"""Beyond this percentile, names stand to the left of their marks."""
+
 _HINTS = {
     "zeta": "ζ at most",
     "train": "training accuracy at least",
@@ -90,10 +93,17 @@ def _position(channel: type, field: str, title: str) -> object:
 def _marks(contents: Contents) -> list[alt.Chart]:
     import altair as alt
 
-    values = [asdict(mark) for mark in contents.marks]
-    base = alt.Chart(alt.InlineData(values=values)).encode(
-        x="zeta_percentile:Q", y="train_percentile:Q"
-    )
+    places: dict[tuple[float, float], list[str]] = {}
+    for mark in contents.marks:
+        place = (_within(mark.zeta_percentile), _within(mark.train_percentile))
+        places.setdefault(place, []).append(mark.rule)
+    values = [{"x": x, "y": y, "rule": ", ".join(rules)} for (x, y), rules in places.items()]
+    base = alt.Chart(alt.InlineData(values=values)).encode(x="x:Q", y="y:Q")
+    side: dict[str, Any] = {
+        "align": alt.ExprRef(f"datum.x > {_RIGHT} ? 'right' : 'left'"),
+        "dx": alt.ExprRef(f"datum.x > {_RIGHT} ? -11 : 11"),
+        "dy": alt.ExprRef(f"datum.y > {_HALF} ? 0 : -8"),
+    }
     ring = base.mark_point(
         aria=False,
         size=120,
@@ -105,18 +115,14 @@ def _marks(contents: Contents) -> list[alt.Chart]:
     )
     # White letters with a dark rim are readable on every shade.
     rim = base.mark_text(
-        aria=False,
-        dx=11,
-        align="left",
-        fontSize=13,
-        fontWeight=700,
-        stroke="#1d2430",
-        strokeWidth=3,
+        aria=False, fontSize=13, fontWeight=700, stroke="#1d2430", strokeWidth=3, **side
     )
-    label = base.mark_text(
-        aria=False, dx=11, align="left", fontSize=13, fontWeight=700, color="#ffffff"
-    )
+    label = base.mark_text(aria=False, fontSize=13, fontWeight=700, color="#ffffff", **side)
     return [ring, rim.encode(text="rule:N"), label.encode(text="rule:N")]
+
+
+def _within(percentile: float) -> float:
+    return min(max(percentile, _HALF), 100 - _HALF)
 
 
 def _short(value: float | None) -> float | None:

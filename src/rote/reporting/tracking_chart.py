@@ -55,20 +55,21 @@ def noisy_over_time(contents: Contents, frame: Frame) -> alt.LayerChart:
 def _lines(contents: Contents, frame: Frame, field: str, y: alt.Y) -> alt.LayerChart:
     import altair as alt
 
-    chosen = chosen_run()
+    chosen = chosen_run(frame)
     is_chosen = alt.ParameterPredicate(param=chosen.name, empty=False)
     base = alt.Chart(frame.data).encode(x=_x(contents), y=y, detail="run:N")
+    is_pointed_at = frame.is_live and not frame.is_page
     is_many = contents.candidates.num_runs > 60
     everything = base.mark_line(
         aria=False, color=colour("line"), strokeWidth=0.8 if is_many else 1.3
-    ).encode(opacity=alt.condition(chosen, alt.value(0.75), alt.value(0.25)))
+    ).encode(opacity=alt.condition(chosen, alt.value(0.85), alt.value(0.2)))
     one = base.transform_filter(is_chosen).mark_line(
         aria=False, color=colour("highlight"), strokeWidth=2.5
     )
     kept = _kept(contents, base)
     dots = (
         base.transform_filter(
-            f"isValid(datum.{field})" if frame.is_live else f"datum.{field}_alone"
+            f"isValid(datum.{field})" if is_pointed_at else f"datum.{field}_alone"
         )
         .mark_circle(aria=False, size=50, color=colour("line"))
         .encode(

@@ -47,7 +47,7 @@ def verdict_of(outcomes: Mapping[str, Outcome], runs: int, rule: str | None) -> 
 
     Args:
         outcomes: by the name of the rule.
-        runs: how many there are.
+        runs: how many there are to compare.
         rule: which one leads; by default ``staged``, or ``before-rise`` for a single run, or the
             first that can say anything.
 

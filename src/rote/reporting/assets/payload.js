@@ -1,34 +1,53 @@
 // What the page carries packed: the library that draws, and the data for it to draw.
 
 async function unpacked(id) {
-  const letters = document.getElementById(id).textContent;
-  const bytes = Uint8Array.from(atob(letters), (letter) => letter.charCodeAt(0));
+  const letters = atob(document.getElementById(id).textContent);
+  const bytes = new Uint8Array(letters.length);
+  for (let index = 0; index < letters.length; index += 1) bytes[index] = letters.charCodeAt(index);
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
-  return new Response(stream).json();
+  return new Response(stream);
 }
 
 // In a function of its own, so that its names do not meet ours.
 async function loadVega() {
-  new Function(await unpacked("vega"))();
+  new Function(await (await unpacked("vega")).json())();
 }
 
-function column(payload, name) {
-  const values = payload.columns[name];
-  return typeof values === "string" ? payload.columns[values] : values;
+async function loadPayload() {
+  const [payload, buffer] = await Promise.all([
+    unpacked("payload").then((found) => found.json()),
+    unpacked("numbers").then((found) => found.arrayBuffer()),
+  ]);
+  const all = new Float64Array(buffer);
+  const size = all.length / 3;
+  payload.counted = { zeta: all.subarray(0, size), train: all.subarray(size, 2 * size), test: all.subarray(2 * size) };
+  return payload;
 }
 
-// Grid steps become numbers again; what is null stays null, and is not drawn.
+// A value of a checkpoint that is drawn; null if it is not known.
+function valueOf(payload, field, row) {
+  const exact = payload.counted[field];
+  if (exact) {
+    const value = exact[payload.positions ? payload.positions[row] : row];
+    return Number.isNaN(value) ? null : value;
+  }
+  const column = payload.columns[field];
+  return typeof column === "string" ? valueOf(payload, column, row) : column[row];
+}
+
+// What charts need of every checkpoint; its row leads to the rest.
 function records(payload) {
-  const names = Object.keys(payload.columns);
-  const columns = names.map((name) => column(payload, name));
-  return columns[0].map((_, row) => {
-    const record = {};
-    names.forEach((name, index) => {
-      const value = columns[index][row];
-      const axis = payload.axes[name];
-      record[name] = axis && value !== null ? value / axis.unit : value;
-    });
-    record.run = payload.runs[record.run];
-    return record;
-  });
+  const value = (field, row) => valueOf(payload, field, row);
+  return payload.columns.run.map((run, row) => ({
+    row,
+    run: payload.runs[run],
+    step: value("step", row),
+    zeta: value("zeta", row),
+    train: value("train", row),
+    test: value("test", row),
+    noisy: value("noisy", row),
+    kept: value("kept", row),
+    zeta_alone: value("zeta_alone", row),
+    noisy_alone: value("noisy_alone", row),
+  }));
 }

@@ -22,7 +22,7 @@ function setUpTable() {
       found += row.hidden ? 0 : 1;
     }
     const total = body.rows.length;
-    document.getElementById("found").textContent = `${found.toLocaleString("en")} of ${total.toLocaleString("en")} runs`;
+    document.getElementById("found").textContent = `${found.toLocaleString("en")} of ${counted(total, "run")}`;
   });
 }
 

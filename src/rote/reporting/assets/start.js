@@ -3,13 +3,18 @@
 async function start() {
   setUpTable();
   await loadVega();
-  const payload = await unpacked("payload");
-  await draw(payload);
+  const payload = await loadPayload();
+  prepare(payload);
+  await drawInSight(payload);
   setUpTheme(payload);
+  setUpPaper(payload);
   setUpChoice(payload);
+  setUpHiding();
   setUpThresholds(payload);
   // In milliseconds since the page was asked for.
   document.documentElement.dataset.ready = String(Math.round(performance.now()));
+  await drawWhenIdle(payload);
+  document.documentElement.dataset.complete = String(Math.round(performance.now()));
 }
 
 start();

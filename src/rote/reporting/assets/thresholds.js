@@ -1,31 +1,23 @@
 // The two thresholds: sliders move the lines, and the regions are counted anew.
 
-const percents = (value) => (value === null ? "–" : (100 * value).toFixed(1).replace("-", "−") + "%");
-const digits = (value) => (value === null ? "–" : String(Number(value.toPrecision(4))).replace("-", "−"));
-
-// Comparisons are between whole steps of a grid: as exact as Python's.
+// Number by number, in the order of Python's sums: the same digits.
 function summarise(payload, zetaAt, trainAt) {
-  const { zeta, train, test } = payload.counted || {
-    zeta: column(payload, "zeta"), train: column(payload, "train"), test: column(payload, "test"),
-  };
+  const { zeta, train, test } = payload.counted;
   const sums = [1, 2, 3, 4].map(() => ({ count: 0, zeta: 0, train: 0, test: 0, tested: 0 }));
   for (let row = 0; row < zeta.length; row += 1) {
-    if (zeta[row] === null || train[row] === null) continue;
+    if (Number.isNaN(zeta[row]) || Number.isNaN(train[row])) continue;
     const sum = sums[(zeta[row] > zetaAt ? 1 : 0) + (train[row] < trainAt ? 2 : 0)];
     sum.count += 1;
     sum.zeta += zeta[row];
     sum.train += train[row];
-    if (test[row] !== null) {
+    if (!Number.isNaN(test[row])) {
       sum.test += test[row];
       sum.tested += 1;
     }
   }
-  const mean = (total, count, axis) => (count ? (total / count - axis.bias) / axis.unit : null);
+  const mean = (total, count) => (count ? total / count : null);
   return sums.map((sum) => ({
-    count: sum.count,
-    zeta: mean(sum.zeta, sum.count, payload.axes.zeta),
-    train: mean(sum.train, sum.count, payload.axes.train),
-    test: sum.tested ? sum.test / sum.tested : null,
+    count: sum.count, zeta: mean(sum.zeta, sum.count), train: mean(sum.train, sum.count), test: mean(sum.test, sum.tested),
   }));
 }
 
@@ -39,50 +31,41 @@ function showRegions(regions) {
   });
 }
 
-function setThreshold(key, value) {
-  const text = key === "train" ? percents(value) : digits(value);
-  document.getElementById(key + "-value").textContent = text;
-  document.getElementById(key + "-slider").setAttribute("aria-valuetext", text);
-  const view = views.get("regions");
-  view.signal(key + "_threshold", value);
+function showThresholds(at) {
+  for (const key of ["zeta", "train"]) {
+    const text = key === "train" ? percents(at[key]) : digits(at[key]);
+    document.getElementById(key + "-value").textContent = text;
+    document.getElementById(key + "-slider").setAttribute("aria-valuetext", text);
+  }
+  follow({ zeta_threshold: at.zeta, train_threshold: at.train });
 }
 
 function setUpThresholds(payload) {
-  const zeta = document.getElementById("zeta-slider");
-  const train = document.getElementById("train-slider");
-  if (!zeta) return;
+  const sliders = { zeta: document.getElementById("zeta-slider"), train: document.getElementById("train-slider") };
+  if (!sliders.zeta) return;
   const buttons = [...document.querySelectorAll("[data-preset]")];
   const press = (name) => buttons.forEach((button) => button.setAttribute("aria-pressed", String(button.dataset.preset === name)));
-  const exact = { zeta: null, train: null };
-  const move = (key, slider) => {
-    exact[key] = Number(slider.value);
-    setThreshold(key, exact[key] / payload.axes[key].unit);
-    // The other one may still be a rule's, which lies between two stops.
-    for (const [name, other] of [["zeta", zeta], ["train", train]]) {
-      if (exact[name] === null) {
-        exact[name] = Number(other.value);
-        setThreshold(name, exact[name] / payload.axes[name].unit);
-      }
-    }
-    views.get("regions").run();
-    const regions = summarise(payload, exact.zeta, exact.train);
+  const at = { zeta: null, train: null };
+  // The other one stays where it is, also if it is a rule's and lies between two stops.
+  const move = (key) => {
+    at[key] = Number(sliders[key].value) / payload.units[key];
+    showThresholds(at);
+    const regions = summarise(payload, at.zeta, at.train);
     showRegions(regions);
     press(null);
-    document.getElementById("region-news").textContent = `Region 1 holds ${regions[0].count} checkpoints.`;
+    document.getElementById("region-news").textContent = `Region 1 holds ${counted(regions[0].count, "checkpoint")}.`;
   };
   const preset = (name) => {
     const found = payload.presets[name];
-    for (const [key, slider] of [["zeta", zeta], ["train", train]]) {
-      slider.value = Math.round(found[key] * payload.axes[key].unit);
-      setThreshold(key, found[key]);
-      exact[key] = null;
+    for (const key of ["zeta", "train"]) {
+      at[key] = found[key];
+      sliders[key].value = Math.round(found[key] * payload.units[key]);
     }
-    views.get("regions").run();
+    showThresholds(at);
     showRegions(found.regions);
     press(name);
   };
-  zeta.addEventListener("input", () => move("zeta", zeta));
-  train.addEventListener("input", () => move("train", train));
+  for (const key of ["zeta", "train"]) sliders[key].addEventListener("input", () => move(key));
   for (const button of buttons) button.addEventListener("click", () => preset(button.dataset.preset));
   preset(payload.leading);
 }

@@ -1,0 +1,39 @@
+// The chosen run: the same in every chart, in the tables and in the list at the top.
+
+let chosen = null;
+
+function choiceOf(payload, run) {
+  return run === null ? [] : [{ unit: "", fields: [{ type: "E", field: "run" }], values: [payload.runs[run]] }];
+}
+
+function choose(payload, run) {
+  if (run === chosen) return;
+  chosen = run;
+  for (const [name, view] of views) {
+    if (!(name in FIELDS)) continue;
+    view.data("chosen_store", choiceOf(payload, run));
+    view.run();
+  }
+  document.getElementById("chosen-run").value = run === null ? "" : String(run);
+  for (const row of document.querySelectorAll("tr[data-run]")) {
+    row.classList.toggle("chosen", row.dataset.run === String(run));
+  }
+  for (const button of document.querySelectorAll("button.run")) {
+    button.setAttribute("aria-pressed", String(button.dataset.run === String(run)));
+  }
+}
+
+function setUpChoice(payload) {
+  document.getElementById("chosen-run").addEventListener("change", (event) => {
+    choose(payload, event.target.value === "" ? null : Number(event.target.value));
+  });
+  document.addEventListener("click", (event) => {
+    const button = event.target.closest("button.run");
+    if (!button) return;
+    const run = Number(button.dataset.run);
+    choose(payload, run === chosen ? null : run);
+  });
+  document.addEventListener("keydown", (event) => {
+    if (event.key === "Escape") choose(payload, null);
+  });
+}

@@ -1,0 +1,53 @@
+// The hint: what a chart says about what is pointed at.
+
+const EDGE = 8;
+
+// Text only: names are not ours. What does not fit is counted.
+function showHint(event, entries, title = null) {
+  const hint = document.getElementById("hint");
+  hint.hidden = entries.length === 0;
+  if (hint.hidden) return;
+  const table = document.createElement("table");
+  if (title !== null) table.createCaption().append(wordsOf(title));
+  for (const [name, text] of entries) {
+    const head = document.createElement("th");
+    head.append(wordsOf(name));
+    const row = table.insertRow();
+    row.append(head);
+    row.insertCell().append(wordsOf(text));
+  }
+  hint.replaceChildren(table);
+  shorten(hint, table);
+  place(hint, event);
+}
+
+function wordsOf(text) {
+  const words = document.createElement("bdi");
+  words.textContent = visible(String(text));
+  return words;
+}
+
+// The first ones matter most.
+function shorten(hint, table) {
+  const most = 0.6 * innerHeight;
+  const rest = document.createElement("p");
+  let left = 0;
+  while (hint.offsetHeight > most && table.rows.length > 2) {
+    table.deleteRow(-1);
+    left += 1;
+    rest.textContent = `and ${left.toLocaleString("en")} more`;
+    hint.append(rest);
+  }
+}
+
+function place(hint, event) {
+  const { offsetWidth: width, offsetHeight: height } = hint;
+  const isRight = event.clientX + 16 + width <= innerWidth - EDGE;
+  const left = isRight ? event.clientX + 16 : Math.min(event.clientX - 16, innerWidth - EDGE) - width;
+  const top = Math.min(event.clientY + 12, innerHeight - height - EDGE);
+  hint.style.transform = `translate(${Math.max(EDGE, left)}px, ${Math.max(EDGE, top)}px)`;
+}
+
+function hideHint() {
+  document.getElementById("hint").hidden = true;
+}

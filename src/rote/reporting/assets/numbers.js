@@ -1,0 +1,35 @@
+// Numbers and names as the rest of the page writes them.
+
+const percents = (value) => (value === null ? "–" : minus(fixed(100 * value)) + "%");
+const digits = (value) => (value === null ? "–" : minus(general(value)));
+const minus = (text) => text.replaceAll("-", "−");
+const counted = (count, noun) => `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
+
+function fixed(value) {
+  const whole = Math.max(0, Math.trunc(Math.abs(value))).toString().length;
+  return toEven(value, Math.abs(value) < 1 ? 0 : whole + 1).toFixed(1);
+}
+
+// Python's .4g.
+function general(value) {
+  const [mantissa, exponent] = toEven(value, 4).toExponential(3).split("e");
+  const power = Number(exponent);
+  if (power >= -4 && power < 4) return String(Number(`${mantissa}e${exponent}`));
+  return `${Number(mantissa)}e${power < 0 ? "-" : "+"}${String(Math.abs(power)).padStart(2, "0")}`;
+}
+
+// Of a value in the middle of two, Python writes the one that ends even, a browser the larger one.
+function toEven(value, kept) {
+  const [figures] = Math.abs(value).toExponential(20).replace(".", "").split("e");
+  const isHalf = /^50*$/.test(figures.slice(kept));
+  return isHalf && Number(figures[kept - 1]) % 2 === 0 ? value * (1 - Number.EPSILON) : value;
+}
+
+// Characters that show nothing, or turn the text around them, are named instead.
+function visible(text) {
+  return text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (sign) => {
+    const code = sign.codePointAt(0);
+    if (code === 0x200c || code === 0x200d) return sign;
+    return `‹U+${code.toString(16).toUpperCase().padStart(4, "0")}›`;
+  });
+}

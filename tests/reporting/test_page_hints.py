@@ -1,0 +1,113 @@
+"""What the page says about what is pointed at, in a real browser: by mouse and by finger."""
+
+import pytest
+
+from rote.reporting.contents import contents_of
+from tests.reporting.conftest import Open, Page, Visit
+from tests.reporting.stores import MANY_METRICS
+
+PHONE = {"has_touch": True, "is_mobile": True}
+FIRST = ["step", "susceptibility", "train_accuracy", "test_accuracy", "noisy_accuracy"]
+
+
+def hint(visit: Visit) -> list[list[str]]:
+    visit.page.wait_for_selector("#hint:not([hidden])")
+    found = visit.page.eval_on_selector_all(
+        "#hint tr", "rows => rows.map(r => [r.cells[0].textContent, r.cells[1].textContent])"
+    )
+    return [[str(name), str(text)] for name, text in found]
+
+
+def title(visit: Visit) -> str:
+    return visit.text("#hint caption")
+
+
+def middle(visit: Visit, selector: str, index: int = 0) -> tuple[float, float]:
+    """Where a mark is, in the window."""
+    mark = visit.page.locator(selector).nth(index)
+    mark.scroll_into_view_if_needed()
+    # Scrolling hides a hint: wait until it is over.
+    visit.page.evaluate("() => new Promise(r => requestAnimationFrame(() => setTimeout(r)))")
+    box = mark.bounding_box()
+    return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+
+
+@pytest.mark.parametrize("width", [320, 1280])
+def test_a_long_hint_stays_in_the_window_and_counts_what_it_leaves_out(
+    page: Page, visit: Open, width: int
+) -> None:
+    opened = visit(page("metrics"), width=width)
+    told = 1 + len(contents_of(page("metrics").with_suffix("")).checkpoints.metrics)
+    assert told > len(MANY_METRICS)
+    point = "#chart-regions .mark-symbol >> nth=0 >> path"
+    for index in (0, 35):  # the last one is of the run with the long name
+        opened.page.mouse.move(*middle(opened, point, index))
+        rows = hint(opened)
+        box = opened.page.locator("#hint").bounding_box()
+        assert box["x"] >= 0
+        assert box["y"] >= 0
+        assert box["x"] + box["width"] <= width
+        assert box["y"] + box["height"] <= 900
+        assert [name for name, _ in rows[: len(FIRST)]] == FIRST
+        missing = told - len(rows)
+        assert missing > 0
+        assert opened.text("#hint p") == f"and {missing} more"
+        lines = opened.page.eval_on_selector_all(
+            "#hint td bdi", "values => values.map(value => value.getClientRects().length)"
+        )
+        assert set(lines) == {1}  # no number is broken
+    assert title(opened) == "c" * 400
+
+
+def test_a_hint_without_much_to_say_leaves_nothing_out(page: Page, visit: Open) -> None:
+    opened = visit(page("usual"))
+    opened.page.mouse.move(*middle(opened, "#chart-regions .mark-symbol >> nth=0 >> path"))
+    assert {name for name, _ in hint(opened)} > set(FIRST)
+    assert opened.page.query_selector("#hint p") is None
+    opened.page.mouse.move(1, 1)
+    opened.page.wait_for_selector("#hint", state="hidden")
+
+
+@pytest.mark.parametrize("chart", ["regions", "zeta", "noisy", "before", "after"])
+def test_a_finger_near_a_checkpoint_shows_it_and_chooses_its_run(
+    page: Page, visit: Open, chart: str
+) -> None:
+    opened = visit(page("usual"), width=390, **PHONE)
+    if chart in ("zeta", "noisy"):  # the ring of the pick: lines have no other marks
+        x, y = middle(opened, f"#chart-{chart} .mark-symbol path")
+    else:
+        x, y = middle(opened, f"#chart-{chart} .mark-symbol >> nth=0 >> path", 3)
+    opened.page.touchscreen.tap(x + 7, y - 7)  # a finger is never exact
+    rows = dict(hint(opened))
+    assert {"step", "susceptibility", "train_accuracy"} <= rows.keys()
+    box = opened.page.locator("#hint").bounding_box()
+    assert box["x"] >= 0
+    assert box["x"] + box["width"] <= 390
+    assert opened.text("tr.chosen th") == title(opened)
+    opened.page.touchscreen.tap(195, 20)
+    opened.page.wait_for_selector("#hint", state="hidden")
+
+
+def test_a_finger_on_a_cell_of_the_map_shows_it(page: Page, visit: Open) -> None:
+    opened = visit(page("usual"), width=390, **PHONE)
+    opened.page.touchscreen.tap(*middle(opened, "#chart-sensitivity .mark-rect path", 40))
+    rows = dict(hint(opened))
+    assert {"ζ at most", "training accuracy at least"} <= rows.keys()
+
+
+def test_a_click_beside_everything_shows_all_again(page: Page, visit: Open) -> None:
+    opened = visit(page("usual"))
+    x, y = middle(opened, "#chart-regions .mark-symbol >> nth=0 >> path", 5)
+    opened.page.mouse.click(x, y)
+    opened.page.wait_for_selector("tr.chosen", state="attached")
+    box = opened.page.locator("#chart-regions").bounding_box()
+    opened.page.mouse.click(box["x"] + 5, box["y"] + 5)
+    opened.page.wait_for_selector("tr.chosen", state="detached")
+    assert opened.page.is_hidden("#hint")
+
+
+def test_a_hint_of_a_line_is_the_checkpoint_that_is_nearest(page: Page, visit: Open) -> None:
+    opened = visit(page("usual"))
+    opened.page.mouse.move(*middle(opened, "#chart-zeta .mark-symbol path"))
+    rows = dict(hint(opened))
+    assert opened.text("h1") == f"Keep step {rows['step']} of {title(opened)}"

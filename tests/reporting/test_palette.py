@@ -1,0 +1,29 @@
+import pytest
+
+from rote.reporting.palette import DARK, LIGHT, REGION_COLOURS
+
+
+def luminance(colour: str) -> float:
+    """As WCAG 2 defines it."""
+    shares = (int(colour[start : start + 2], 16) / 255 for start in (1, 3, 5))
+    linear = [s / 12.92 if s <= 0.04045 else ((s + 0.055) / 1.055) ** 2.4 for s in shares]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(one: str, other: str) -> float:
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_contrast_is_that_of_the_standard() -> None:
+    assert contrast("#000000", "#ffffff") == pytest.approx(21)
+    assert contrast("#767676", "#ffffff") == pytest.approx(4.54, abs=0.005)
+
+
+@pytest.mark.parametrize("palette", [LIGHT, DARK])
+def test_text_and_marks_stand_out(palette: dict[str, str]) -> None:
+    for name in ("ink", "quiet", "accent", "highlight"):
+        assert contrast(palette[name], palette["paper"]) >= 4.5, name
+    for mark in (palette["line"], *REGION_COLOURS):
+        assert contrast(mark, palette["paper"]) >= 3, mark
+    assert palette.keys() == LIGHT.keys()
