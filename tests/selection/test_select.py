@@ -181,8 +181,8 @@ def test_checkpoints_without_a_value_are_left_out_and_said(value: float | None) 
     rows[4]["train_accuracy"] = value
     selection = select(table_of(rows), "staged")
     text = " ".join(selection.warnings)
-    assert "1 of 24 checkpoints have no finite `susceptibility` and were left out." in text
-    assert "1 of 24 checkpoints have no finite `train_accuracy` and were left out." in text
+    assert "Left out: 1 of 24 checkpoints, with no finite `susceptibility`." in text
+    assert "Left out: 1 of 24 checkpoints, with no finite `train_accuracy`." in text
     assert selection.table["region"].null_count() == 2
     assert sum(entry.count for entry in selection.regions) == 22
 
@@ -242,7 +242,7 @@ def test_a_network_that_broke_is_no_candidate(loss: float | None, is_left_out: b
             row |= {"flags": ["non_finite"], "loss_before": loss}  # ζ is of the readings before
     selection = select(table_of(rows), "staged")
     assert ((selection.pick.run, selection.pick.step) != (best.run, best.step)) == is_left_out
-    said = "1 of 24 checkpoints have no finite `susceptibility` and were left out."
+    said = "Left out: 1 of 24 checkpoints, with no finite `susceptibility`."
     assert (said in selection.warnings) == is_left_out
 
 

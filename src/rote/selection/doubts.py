@@ -48,10 +48,7 @@ def _left_out(everything: Candidates, rule: Rule) -> Iterator[str]:
         name = everything.column if need == "susceptibility" else need
         missing = int(np.isnan(getattr(everything, need)).sum())
         if missing:
-            yield (
-                f"{missing} of {len(everything)} checkpoints have no finite `{name}` and were left "
-                "out."
-            )
+            yield f"Left out: {missing} of {len(everything)} checkpoints, with no finite `{name}`."
 
 
 def _too_few(usable: Candidates, rule: Rule) -> Iterator[str]:

@@ -118,7 +118,7 @@ def _warnings(parts: list[slice]) -> tuple[str, ...]:
     short = sum(part.stop - part.start < _FEWEST for part in parts)
     if not short:
         return ()
+    found = f"{short} of {len(parts)} runs have" if len(parts) > 1 else "The run has"
     return (
-        f"{short} of {len(parts)} runs have fewer than {_FEWEST} checkpoints: too few to see a "
-        "rise; their last checkpoint stays.",
+        f"{found} fewer than {_FEWEST} checkpoints: too few to see a rise, so that the last stays.",
     )
