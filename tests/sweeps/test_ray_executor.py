@@ -11,7 +11,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from rote.errors import InputError
+from rote.errors import InputError, RoteWarning
 from rote.extras import MissingExtraError
 from rote.store.lock import is_locked
 from rote.store.run_directory import CLAIM_FILE
@@ -73,6 +73,15 @@ def test_a_share_that_no_node_has_is_refused(tmp_path: Path) -> None:
         list(RayExecutor(gpus=1).run([job_of(tmp_path)]))
     with pytest.raises(InputError, match=r"give `workers` if nodes are still to come"):
         _ = RayExecutor(cpus=3).workers
+
+
+@pytest.mark.usefixtures("on_ray")
+def test_a_share_that_no_node_has_yet_is_waited_for_and_said(tmp_path: Path) -> None:
+    with (
+        pytest.warns(RoteWarning, match="No node has room for a run of 3 CPU and 0 GPU yet"),
+        closing(RayExecutor(workers=1, cpus=3).run([job_of(tmp_path)])) as events,
+    ):
+        assert next(events) is None
 
 
 @pytest.mark.usefixtures("on_ray")

@@ -2,13 +2,14 @@
 
 import math
 import time
+import warnings
 from collections import Counter, deque
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
-from rote.errors import InputError
+from rote.errors import InputError, RoteWarning
 from rote.sweeps.executor import Event, Job, Lost
 from rote.sweeps.ray_connection import RayConnection
 from rote.sweeps.ray_tasks import RayTasks
@@ -95,6 +96,13 @@ class RayExecutor:
             None if self._workers is None else math.ceil(self._cpus * self.workers)
         )
         ray = self._connection.ray
+        if self._workers is not None and not self._connection.slots(self._cpus, self._gpus):
+            warnings.warn(
+                f"No node has room for a run of {self._cpus:g} CPU and {self._gpus:g} GPU yet; the "
+                "sweep waits for one. Ctrl-C ends it.",
+                RoteWarning,
+                stacklevel=2,
+            )
         with closing(self._connection), closing(RayTasks(ray, self._cpus, self._gpus)) as tasks:
             yield from self._work(tasks, iter(jobs))
 
