@@ -127,6 +127,17 @@ def test_doctor_says_why_a_model_cannot_be_probed(
     assert "Expected SGD to take this model's parameters, got: optimizer got an" in done.stderr
 
 
+def test_a_warning_is_one_line_that_names_no_code(tmp_path: Path) -> None:
+    spec = tmp_path / "spec.toml"
+    spec.write_text("epochs = 3\n[optimizer]\nname = 'sgd'\nlr = 1e30\n")
+    done = run("train", str(spec), "--out", str(tmp_path / "run"), "--quiet")
+    warned = [line for line in done.stderr.splitlines() if "not finite" in line]
+    assert warned
+    assert all(line.startswith("Warning: ") for line in warned)
+    assert "site-packages" not in done.stderr
+    assert ".py" not in done.stderr
+
+
 def test_the_demo_checks_its_options_before_it_trains(tmp_path: Path) -> None:
     for option, message in {
         ("--column", "zeta"): "Expected --column to be one of susceptibility,",

@@ -1,6 +1,7 @@
 """The `rote` command: collects the commands, and turns errors into one clear line."""
 
 import sys
+import warnings
 from typing import Annotated
 
 import typer
@@ -13,7 +14,7 @@ from rote.cli.report import report
 from rote.cli.select import select
 from rote.cli.sweep import sweep
 from rote.cli.train import train
-from rote.errors import InputError, RoteError
+from rote.errors import InputError, RoteError, RoteWarning
 from rote.version import __version__
 
 app = typer.Typer(
@@ -47,8 +48,27 @@ def rote(
 
 def main() -> None:
     """Run the command line; exit 0 done, 1 failed, 2 bad usage."""
+    _show_warnings_plainly()
     try:
         app()
     except RoteError as error:
         typer.echo(f"Error: {error}", err=True)
         sys.exit(2 if isinstance(error, InputError) else 1)
+
+
+def _show_warnings_plainly() -> None:
+    """Our own warnings are for the user; which line of ours gave them is not."""
+    usual = warnings.formatwarning
+
+    def plainly(
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        line: str | None = None,
+    ) -> str:
+        if issubclass(category, RoteWarning):
+            return f"Warning: {message}\n"
+        return usual(message, category, filename, lineno, line)
+
+    warnings.formatwarning = plainly
