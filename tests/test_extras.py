@@ -1,7 +1,7 @@
 import pytest
 
-from rote.errors import RoteError
-from rote.extras import MissingExtraError, require
+from rote.errors import MissingExtraError, RoteError
+from rote.extras import require
 
 
 def test_a_package_that_is_there_is_imported() -> None:

@@ -1,4 +1,4 @@
-"""Every exception and warning that rote raises.
+"""Every exception and warning that rote raises; a spec's ``FieldError`` lives with the spec.
 
 Messages read "Expected <argument> to be <what>, got <value>. <what to do>".
 """
@@ -24,7 +24,7 @@ class InterferenceError(RoteError, RuntimeError):
 
 
 class RunExistsError(RoteError, FileExistsError):
-    """A run directory is in use by an earlier run."""
+    """A place to write to is in use by an earlier run."""
 
 
 class RunLockedError(RoteError, RuntimeError):
@@ -36,11 +36,15 @@ class RankError(RoteError, RuntimeError):
 
 
 class CorruptRunError(RoteError, ValueError):
-    """A file of a run directory cannot be read."""
+    """What was recorded of a run is damaged, or of a version that is not known."""
 
 
 class StoreError(RoteError, OSError):
-    """A directory of runs cannot be written: the disk is full, or it is not allowed."""
+    """A directory of runs cannot be used: the disk is full, or it is not allowed."""
+
+
+class MissingExtraError(RoteError, ImportError):
+    """An optional package is needed and not installed."""
 
 
 class RoteWarning(UserWarning):

@@ -3,11 +3,7 @@
 from importlib import import_module
 from types import ModuleType
 
-from rote.errors import RoteError
-
-
-class MissingExtraError(RoteError, ImportError):
-    """An optional package is needed and not installed."""
+from rote.errors import MissingExtraError
 
 
 def require(package: str, *, extra: str) -> ModuleType:

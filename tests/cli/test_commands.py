@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from rote.cli.demo import EXPLANATIONS
 from rote.cli.main import app
 from rote.errors import InputError
+from rote.selection import RULES
 
 ROTE = Path(sys.executable).parent / "rote"
 SPEC = """
@@ -136,6 +138,10 @@ def test_a_warning_is_one_line_that_names_no_code(tmp_path: Path) -> None:
     assert all(line.startswith("Warning: ") for line in warned)
     assert "site-packages" not in done.stderr
     assert ".py" not in done.stderr
+
+
+def test_the_demo_explains_every_rule() -> None:
+    assert list(EXPLANATIONS) == list(RULES)
 
 
 def test_the_demo_checks_its_options_before_it_trains(tmp_path: Path) -> None:

@@ -13,8 +13,7 @@ from typer.testing import CliRunner, Result
 
 from rote.cli import main
 from rote.cli.theory_data import load_data
-from rote.errors import InputError
-from rote.extras import MissingExtraError
+from rote.errors import InputError, MissingExtraError
 from rote.theory import bounds_table, check
 
 MNIST = Path(__file__).parents[3] / "shared" / "data" / "mnist.npz"

@@ -11,8 +11,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from rote.errors import InputError, RoteWarning
-from rote.extras import MissingExtraError
+from rote.errors import InputError, MissingExtraError, RoteWarning
 from rote.store.lock import is_locked
 from rote.store.run_directory import CLAIM_FILE
 from rote.store.standing import standing_of

@@ -12,8 +12,7 @@ import pytest
 import torch
 
 import rote
-from rote.errors import InputError, StoreError
-from rote.extras import MissingExtraError
+from rote.errors import InputError, MissingExtraError, StoreError
 from rote.selection import select
 from rote.store import read_run
 from rote.store.lock import WriterLock

@@ -7,12 +7,11 @@ from typing import Annotated
 
 import typer
 
+from rote.cli.options import AsJson, DataDir
+
 app = typer.Typer(
     help="Which datasets are here, and whether a file can be used.", no_args_is_help=True
 )
-
-DataDir = Annotated[Path | None, typer.Option(help="Where datasets lie (ROTE_DATA).")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
 @app.command("list")

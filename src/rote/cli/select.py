@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rote.cli.options import AsJson, Column, Renamed, Runs
 from rote.errors import InputError
 
 if TYPE_CHECKING:
@@ -12,26 +13,13 @@ if TYPE_CHECKING:
 
 
 def select(
-    runs: Annotated[
-        list[str] | None,
-        typer.Argument(
-            help="Run directories, folders of them, mlflow:EXPERIMENT[@uri], tensorboard:LOGDIR, "
-            "csv:FILE, wandb-offline:DIR."
-        ),
-    ] = None,
+    runs: Runs = None,
     rule: Annotated[
         str, typer.Option(help="The rule; `rote select --rule help` lists them.")
     ] = "regions",
-    column: Annotated[
-        str, typer.Option(help="Which ζ: susceptibility, or _relative, _plain, _plain_relative.")
-    ] = "susceptibility",
-    renamed: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--map", metavar="NAME=METRIC", help="Where a metric has another name; repeatable."
-        ),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    column: Column = "susceptibility",
+    renamed: Renamed = None,
+    as_json: AsJson = False,
 ) -> None:
     """Pick a checkpoint without a clean label, and say why."""
     from rote.selection import RULES
@@ -57,13 +45,14 @@ def show(selection: "Selection") -> None:
     from rich.console import Console
     from rich.table import Table
 
+    from rote.selection.regions import REGIONS
+
     console = Console()
     table = Table("region", "", "checkpoints", "train accuracy", "ζ", "test accuracy")
-    meanings = ("trainable, resistant", "trainable", "resistant", "neither")
-    for region, meaning in zip(selection.regions, meanings, strict=True):
+    for region in selection.regions:
         table.add_row(
             str(region.region),
-            meaning,
+            REGIONS[region.region],
             str(region.count),
             _percent(region.train_accuracy),
             "–" if region.susceptibility is None else f"{region.susceptibility:.4f}",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rote.cli.options import AsJson, DataDir
 from rote.errors import InputError
 
 if TYPE_CHECKING:
@@ -38,8 +39,8 @@ def sweep(
         Path | None, typer.Option("--list", help="Only say where each run of a store stands.")
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-    data_dir: Annotated[Path | None, typer.Option(help="Where datasets lie (ROTE_DATA).")] = None,
+    as_json: AsJson = False,
+    data_dir: DataDir = None,
     address: Annotated[
         str | None, typer.Option(help="Ray: `auto` or host:port; starts a local one by default.")
     ] = None,

@@ -5,11 +5,13 @@ from typing import Annotated
 
 import typer
 
+from rote.cli.options import DataDir
+
 
 def train(
     spec: Annotated[Path, typer.Argument(help="The run, as TOML.")],
     out: Annotated[Path | None, typer.Option(help="The run's directory.")] = None,
-    data_dir: Annotated[Path | None, typer.Option(help="Where datasets lie (ROTE_DATA).")] = None,
+    data_dir: DataDir = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.")] = False,
 ) -> None:
     """Train, track and save one run; running it again goes on where it was cut off."""

@@ -84,7 +84,6 @@ def list_runs(store: Path | str) -> list[Standing]:
         InputError: if there is no such directory.
         StoreError: if one of its directories cannot be looked at.
     """
-    marks = {WORKLOAD_FILE, RUN_FILE, FAILURE_FILE, CLAIM_FILE}
     try:
         with os.scandir(store) as entries:
             places = sorted(entry.path for entry in entries if entry.is_dir())
@@ -93,11 +92,7 @@ def list_runs(store: Path | str) -> list[Standing]:
             f"Expected the store to be a directory with runs, got {store}: {error.strerror}."
         ) from error
     found = [standing_of(place) for place in places]
-    return [
-        run
-        for run in found
-        if run.state != "new" or marks.intersection(os.listdir(run.path))  # noqa: PTH208
-    ]
+    return [run for run in found if run.state != "new" or (run.path / CLAIM_FILE).exists()]
 
 
 def _object(file: str) -> dict[str, Any]:

@@ -5,8 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rote.errors import InputError
-from rote.extras import MissingExtraError
+from rote.errors import InputError, MissingExtraError
 from rote.workloads.data import hub
 from rote.workloads.data.catalogue import CATALOGUE
 from rote.workloads.data.lookup import load

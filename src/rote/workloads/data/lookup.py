@@ -5,8 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from rote.errors import InputError
-from rote.extras import MissingExtraError
+from rote.errors import InputError, MissingExtraError
 from rote.workloads.data.arrays import ArrayFile
 from rote.workloads.data.catalogue import CATALOGUE, NamedSet
 from rote.workloads.data.dataset import Dataset
