@@ -1,10 +1,20 @@
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from rote.errors import InputError
-from rote.theory import check, distance, relu_gram, spectrum
+from rote.theory import (
+    CheckRecord,
+    WidthSummary,
+    check,
+    distance,
+    gap_exponent,
+    relu_gram,
+    spectrum,
+    summarize,
+)
 from rote.theory.check import WIDTHS
 
 
@@ -65,3 +75,52 @@ def test_no_training_at_all_is_refused() -> None:
                 widths=widths,
                 rng=np.random.default_rng(0),
             )
+
+
+def test_a_draw_with_a_generator_of_its_own_does_not_depend_on_the_others() -> None:
+    x = np.random.default_rng(0).standard_normal((5, 3))
+    settings: Any = {"eta": 0.4, "k": 6, "k_tilde": 3, "widths": [8, 16]}
+    y = [1, -1, 1, 1, -1]
+    done: list[int] = []
+    together = check(
+        *(x, y),
+        rng=[np.random.default_rng(seed) for seed in range(3)],
+        draws=3,
+        progress=done.append,
+        **settings,
+    )
+    alone = [
+        replace(record, draw=seed)
+        for seed in range(3)
+        for record in check(x, y, rng=np.random.default_rng(seed), draws=1, **settings)
+    ]
+    assert list(together) == alone
+    assert done == [0, 1, 2]
+    with pytest.raises(InputError, match="or one for each of 2 draws, got 1"):
+        check(x, y, rng=[np.random.default_rng(0)], draws=2, **settings)
+
+
+def record(width: int, simulated: float, contraction: float, is_inside: bool) -> CheckRecord:
+    return CheckRecord(width, 0, simulated, 1.0, contraction, 0.5, is_inside)
+
+
+def test_summaries_take_the_draws_of_a_width_together() -> None:
+    records = [
+        record(64, 1.5, 0.5, True),
+        record(16, 4.0, 0.4, False),
+        record(16, -3.0, 0.6, False),
+        record(64, 1.5, 0.5, False),
+    ]
+    narrow, wide = summarize(iter(records))
+    assert narrow == WidthSummary(16, 0.5, 1.0, pytest.approx(12.5**0.5), 0.5, 0.0)
+    assert wide == WidthSummary(64, 1.5, 1.0, 0.5, 1.0, 0.5)
+    assert summarize([]) == []
+
+
+def test_the_exponent_is_that_of_a_power_law() -> None:
+    narrow, wide = (
+        WidthSummary(m, 0.0, 0.0, gap=3 * m**-0.38, contracting=1.0, inside=1.0)
+        for m in (256, 8192)
+    )
+    assert gap_exponent(narrow, wide) == pytest.approx(-0.38)
+    assert gap_exponent(narrow, replace(wide, gap=0.0)) < -100

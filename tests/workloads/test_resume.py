@@ -174,7 +174,7 @@ if point == "after the journal":
 elif point == "while a state is written":
     kill(torch, "save", 3, True)
 else:
-    kill(run_directory, "_write_atomically", 1, False)
+    kill(run_directory, "write_whole", 1, False)
 train(RunSpec.from_toml(spec), path)
 """
 

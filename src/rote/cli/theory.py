@@ -1,12 +1,10 @@
 """`rote theory`: the bounds of the paper on your data, and the simulation that checks them."""
 
 import json
-from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass, replace
-from functools import partial
-from math import log
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
-from statistics import fmean
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,12 +13,11 @@ from rote.cli.theory_data import load_data, some_samples
 from rote.errors import InputError
 
 if TYPE_CHECKING:
-    from rote.theory import BoundsTable, CheckRecord
+    from rote.theory import BoundsTable, WidthSummary
 
 app = typer.Typer(help="Why good models resist memorization, computed.", no_args_is_help=True)
 
 K_TILDE_VALUES = 201
-TINY = 1e-300
 
 DataName = Annotated[
     str,
@@ -127,21 +124,22 @@ def check(
     name, x, classes = load_data(data, data_dir)
     x, y, rule = some_samples(x, classes, samples, _pair(pair), np.random.default_rng(seed))
     sizes = _whole_numbers(widths, "--widths")
-    one_draw = partial(
-        theory.check,
-        x,
-        y,
-        eta=eta,
-        k=steps,
-        k_tilde=k_tilde,
-        widths=sizes,
-        noise=noise,
-        delta=delta,
-        kappa=kappa,
-        draws=1,
-    )
-    records = _train(one_draw, draws, seed, quiet)
-    summary = [_summary(records, width) for width in sorted(set(sizes))]
+    with _bar(draws, quiet) as progress:
+        records = theory.check(
+            x,
+            y,
+            eta=eta,
+            k=steps,
+            k_tilde=k_tilde,
+            rng=[np.random.default_rng([seed, draw]) for draw in range(draws)],
+            widths=sizes,
+            noise=noise,
+            delta=delta,
+            kappa=kappa,
+            draws=draws,
+            progress=progress,
+        )
+    summary = theory.summarize(records)
     shrinks = len(summary) < 2 or summary[-1].gap < summary[0].gap
     if as_json:
         about = {"data": name, "labels": rule, "samples": samples, "gap_shrinks": shrinks}
@@ -153,56 +151,17 @@ def check(
         raise typer.Exit(1)
 
 
-@dataclass(frozen=True)
-class _WidthSummary:
-    """All draws at one width.
-
-    Attributes:
-        width: The number m of hidden units.
-        simulated: The mean ``‖f - ỹ‖`` of the trained networks.
-        predicted: The mean of the same by Theorem 1.
-        gap: The root of the mean squared difference.
-        contracting: The share of trainings in which Corollary 1 holds.
-        inside: The share that ends within the bounds of Theorem 2.
-    """
-
-    width: int
-    simulated: float
-    predicted: float
-    gap: float
-    contracting: float
-    inside: float
-
-
-def _summary(records: "list[CheckRecord]", width: int) -> _WidthSummary:
-    chosen = [record for record in records if record.width == width]
-    return _WidthSummary(
-        width=width,
-        simulated=fmean(record.simulated for record in chosen),
-        predicted=fmean(record.predicted for record in chosen),
-        gap=fmean(record.gap**2 for record in chosen) ** 0.5,
-        contracting=fmean(
-            record.worst_contraction <= record.contraction_limit for record in chosen
-        ),
-        inside=fmean(record.is_inside for record in chosen),
-    )
-
-
-def _train(
-    one_draw: "Callable[..., Iterable[CheckRecord]]", draws: int, seed: int, quiet: bool
-) -> "list[CheckRecord]":
-    """One draw after the other, each at all widths, with a progress bar."""
-    import numpy as np
+@contextmanager
+def _bar(draws: int, quiet: bool) -> Iterator[Callable[[int], None]]:
+    """A progress bar, on a terminal only; what to call after each draw."""
     from rich.console import Console
-    from rich.progress import track
+    from rich.progress import Progress
 
-    records: list[CheckRecord] = []
     console = Console(stderr=True)
     hidden = quiet or not console.is_terminal
-    for draw in track(range(draws), "Training", console=console, transient=True, disable=hidden):
-        found = one_draw(rng=np.random.default_rng([seed, draw]))
-        records += [replace(record, draw=draw) for record in found]
-    return records
+    with Progress(console=console, transient=True, disable=hidden) as bar:
+        task = bar.add_task("Training", total=draws)
+        yield lambda _: bar.advance(task)
 
 
 def _numbers(text: str, option: str) -> list[float]:
@@ -252,7 +211,7 @@ def _show_bounds(table: "BoundsTable") -> None:
     Console().print(view)
 
 
-def _show_check(summary: list[_WidthSummary], about: str) -> None:
+def _show_check(summary: "list[WidthSummary]", about: str) -> None:
     from rich.console import Console
     from rich.table import Table
 
@@ -280,8 +239,10 @@ def _show_check(summary: list[_WidthSummary], about: str) -> None:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
-def _verdict(narrow: _WidthSummary, wide: _WidthSummary) -> str:
+def _verdict(narrow: "WidthSummary", wide: "WidthSummary") -> str:
     """How the gap goes with the width, in words."""
+    from rote.theory import gap_exponent
+
     if narrow.width == wide.width:
         return "One width alone does not show how the gap goes with it."
     widths = f"From {narrow.width} to {wide.width} units"
@@ -290,5 +251,5 @@ def _verdict(narrow: _WidthSummary, wide: _WidthSummary) -> str:
             f"{widths} the gap does not shrink. Try wider networks, or more steps: outputs of the "
             "initial weights, of size κ, fade with training and not with the width."
         )
-    power = log(max(wide.gap, TINY) / narrow.gap) / log(wide.width / narrow.width)
+    power = gap_exponent(narrow, wide)
     return f"{widths} the gap shrinks like m^{power:.2f}; Theorem 1 lets it vanish like m^-0.5."

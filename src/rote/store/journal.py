@@ -15,7 +15,7 @@ class Journal:
     """Appends lines; each is in the hands of the operating system before ``append`` returns.
 
     Args:
-        path: the file; created if absent, never shortened.
+        path: the file; created if absent, never shortened below its last whole line.
     """
 
     def __init__(self, path: Path) -> None:
@@ -56,7 +56,7 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
     for number, raw in enumerate(path.read_bytes().split(b"\n"), start=1):
         if not raw:
             continue
-        line = _parse(raw)
+        line = parse_line(raw)
         if torn_at is not None and line is not None and line.get("kind") != "resume":
             raise CorruptRunError(
                 f"Expected line {torn_at} of {path} to be JSON, got a damaged line in the middle. "
@@ -64,20 +64,36 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
             )
         torn_at = (torn_at or number) if line is None else None
         if line is None:
-            message = f"Line {number} of {path} was cut off while being written; it is skipped."
-            warnings.warn(TornJournalWarning(message), stacklevel=2)
+            warnings.warn(torn_line(number, path), stacklevel=2)
         else:
             check_version(line.get("schema"), f"line {number} of {path}")
             lines.append(line)
     return lines
 
 
-def _parse(raw: bytes) -> dict[str, Any] | None:
+def parse_line(raw: bytes) -> dict[str, Any] | None:
+    """What one line holds.
+
+    Returns:
+        None if it was cut off, or is damaged in another way.
+    """
     try:
         line = json.loads(raw)
     except ValueError:
         return None
     return line if isinstance(line, dict) else None
+
+
+def torn_line(number: int, path: Path) -> TornJournalWarning:
+    """What to warn of when a line is skipped.
+
+    Args:
+        number: which line, from 1.
+        path: the journal.
+    """
+    return TornJournalWarning(
+        f"Line {number} of {path} was cut off while being written; it is skipped."
+    )
 
 
 def _last_byte(path: Path) -> bytes:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rote.errors import CorruptRunError, TornJournalWarning
+from rote.errors import CorruptRunError
 from rote.records import Reading
-from rote.store.journal import read_lines
+from rote.store.journal import parse_line, read_lines, torn_line
 from rote.store.schema import RESERVED, SCHEMA_VERSION, check_version
 
 if TYPE_CHECKING:
@@ -199,20 +199,15 @@ def _read_by_line(piece: _Piece) -> pl.DataFrame:
 
 
 def _row(raw: bytes, number: int, path: Path) -> dict[str, Any]:
-    try:
-        line = json.loads(raw)
-    except ValueError:
-        line = None
-    if not isinstance(line, dict):
-        message = f"Line {number} of {path} was cut off while being written; it is skipped."
-        warnings.warn(TornJournalWarning(message), stacklevel=2)
+    line, where = parse_line(raw), f"line {number} of {path}"
+    if line is None:
+        warnings.warn(torn_line(number, path), stacklevel=2)
         return {"kind": "torn"}
-    check_version(line.get("schema"), f"line {number} of {path}")
+    check_version(line.get("schema"), where)
     kind = line.get("kind")
     names = [name for name in line if name in READING_COLUMNS or name not in RESERVED]
     if kind != "reading":
         names = ["step"] if kind == "resume" and "step" in line else []
-    where = f"line {number} of {path}"
     return {"kind": str(kind)} | {name: _value(name, line[name], where) for name in names}
 
 

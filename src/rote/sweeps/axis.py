@@ -1,10 +1,11 @@
 """What varies in a sweep: axes of variants, read from the tables of its file."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias, get_args
 
 from rote.errors import did_you_mean
+from rote.store.nesting import leaves
 from rote.sweeps.names import label_of
 from rote.workloads.spec import FieldError, RunSpec
 from rote.workloads.spec.acceptance import hints_of
@@ -32,7 +33,11 @@ Axis: TypeAlias = tuple[Variant, ...]
 
 
 def grid_axes(table: object) -> list[Axis]:
-    """``[grid]``: every field is an axis of its own."""
+    """``[grid]``: every field is an axis of its own.
+
+    Raises:
+        FieldError: if it is no table with entries, or a field of it is no list of values.
+    """
     return [
         tuple(
             Variant(nested(field, value), label_of(field, value), "grid")
@@ -43,7 +48,11 @@ def grid_axes(table: object) -> list[Axis]:
 
 
 def list_axes(table: object) -> list[Axis]:
-    """``[lists.NAME.VARIANT]``: every list is an axis, its variants have names."""
+    """``[lists.NAME.VARIANT]``: every list is an axis, its variants have names.
+
+    Raises:
+        FieldError: if it, a list or a variant is no table, or one of the first two is empty.
+    """
     axes = []
     for name, entries in as_table(table, "lists").items():
         origin = f"lists.{name}"
@@ -57,7 +66,12 @@ def list_axes(table: object) -> list[Axis]:
 
 
 def zip_axes(table: object) -> list[Axis]:
-    """``[zip.NAME]``: the fields of a group go together, first with first, second with second."""
+    """``[zip.NAME]``: the fields of a group go together, first with first, second with second.
+
+    Raises:
+        FieldError: if it or a group is no table with entries, a field is no list of values, or the
+            lists of a group are not of one length.
+    """
     axes = []
     for name, group in as_table(table, "zip").items():
         origin = f"zip.{name}"
@@ -119,21 +133,6 @@ def check_names(table: Table, known: tuple[str, ...], origin: str = "") -> None:
                 f"{origin}{name}",
                 f"to be one of {', '.join(known)}, got an unknown one.{did_you_mean(name, known)}",
             )
-
-
-def leaves(table: Table, *, stop: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
-    """Every entry of nested tables that is no table, by its dotted name.
-
-    Args:
-        table: the tables.
-        stop: a table with one of these names in it is an entry, too.
-    """
-    for name, value in table.items():
-        if isinstance(value, Mapping) and value and not any(word in value for word in stop):
-            for field, entry in leaves(value, stop=stop):
-                yield f"{name}.{field}", entry
-        else:
-            yield name, value
 
 
 def tag_of(section: str) -> str | None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from rote.errors import InputError
+from rote.store.run_directory import JOURNAL_FILE, PREDICTIONS_FILE
 from rote.sweeps.glance import glance_at
 from rote.sweeps.names import run_path
 from rote.workloads import RunSpec
@@ -120,8 +121,9 @@ def _measured(
 
 
 def _measure(spec: RunSpec, data_dir: Path | None) -> _Cost:
-    from rote.workloads import train
+    from rote.workloads import checkpoints, train
     from rote.workloads.data.splits import prepare
+    from rote.workloads.run_folder import LABELS_FILE
 
     prepare(spec, data_dir=data_dir)  # loads what a process loads once, not once per run
     began = time.perf_counter()
@@ -140,9 +142,9 @@ def _measure(spec: RunSpec, data_dir: Path | None) -> _Cost:
         return _Cost(
             setup=setup,
             epoch=(ends[1] - ends[0]) * scale,
-            checkpoint=_size(path / "checkpoints") // 2,
-            reading=(_size(path / "journal.jsonl") + _size(path / "predictions.bin")) // 2,
-            labels=round(_size(path / "labels.npz") * scale),
+            checkpoint=_size(path / checkpoints.FOLDER) // 2,
+            reading=(_size(path / JOURNAL_FILE) + _size(path / PREDICTIONS_FILE)) // 2,
+            labels=round(_size(path / LABELS_FILE) * scale),
             is_scaled=scale > 1,
         )
 

@@ -10,8 +10,6 @@ from rote.selection import RULES, Selection, select
 from rote.store.table import read_table
 from rote.workloads import RunSpec
 
-EPOCHS = 30
-
 _NETWORKS: dict[str, dict[str, Any]] = {
     "mlp-narrow": {"name": "mlp", "options": {"width": 32, "depth": 1}},
     "mlp-wide": {"name": "mlp", "options": {"width": 512, "depth": 1}},
@@ -37,7 +35,7 @@ _RECIPES: dict[str, dict[str, Any]] = {
 }
 
 
-def demo_specs(*, epochs: int = EPOCHS, seed: int = 0, noise: float = 0.5) -> list[RunSpec]:
+def demo_specs(*, epochs: int, seed: int, noise: float) -> list[RunSpec]:
     """Every network with every recipe, on digits.
 
     Args:
@@ -76,7 +74,7 @@ class Comparison:
     best: float
 
 
-def compare_rules(runs: Sequence[Path], *, column: str = "susceptibility") -> Comparison:
+def compare_rules(runs: Sequence[Path], *, column: str) -> Comparison:
     """Let every rule choose among runs whose test accuracy is known.
 
     Args:

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rote.sweeps.axis import Table, as_table, leaves, tag_of
+from rote.store.nesting import leaves
+from rote.sweeps.axis import Table, as_table, tag_of
 
 
 @dataclass(frozen=True)

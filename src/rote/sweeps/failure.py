@@ -5,7 +5,8 @@ from contextlib import suppress
 from datetime import UTC, datetime
 
 from rote.errors import StoreError
-from rote.store.run_directory import FAILURE_DRAFT, FAILURE_FILE
+from rote.store.run_directory import FAILURE_FILE
+from rote.store.whole_file import write_whole
 from rote.sweeps.executor import Job
 from rote.version import __version__
 
@@ -31,11 +32,10 @@ def record_failure(job: Job, error: str) -> None:
         "error": error,
         "spec": job.spec.to_dict(),
     }
-    draft = job.path / FAILURE_DRAFT
+    text = json.dumps(contents, indent=2) + "\n"
     try:
         job.path.mkdir(parents=True, exist_ok=True)
-        draft.write_text(json.dumps(contents, indent=2) + "\n", encoding="utf-8")
-        draft.replace(job.path / FAILURE_FILE)
+        write_whole(job.path / FAILURE_FILE, text.encode())
     except OSError as failure:
         raise StoreError(
             f"Expected {job.path} to be writable, got: {failure.strerror}."

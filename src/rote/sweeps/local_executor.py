@@ -3,7 +3,6 @@
 import os
 import signal
 import sys
-from collections import Counter, deque
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -11,11 +10,10 @@ from importlib import import_module
 from multiprocessing import get_context, parent_process, resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
-from pathlib import Path
 from threading import Thread, current_thread, main_thread
 
-from rote.errors import InputError
 from rote.sweeps.executor import Event, Job, Lost, Started
+from rote.sweeps.retries import Retries, check_numbers
 from rote.sweeps.worker import run_job
 
 _TICK = 0.5  # seconds
@@ -41,9 +39,7 @@ class LocalExecutor:
     """
 
     def __init__(self, workers: int | None = None, *, attempts: int = 3) -> None:
-        for name, number in (("workers", workers), ("attempts", attempts)):
-            if number is not None and number < 1:
-                raise InputError(f"Expected `{name}` to be at least 1, got {number}.")
+        check_numbers(workers=workers, attempts=attempts)
         self._workers = workers or cores()
         self._attempts = attempts
 
@@ -61,13 +57,12 @@ class LocalExecutor:
         Yields:
             What happened, or ``None`` when nothing did for a moment.
         """
-        coming, again = iter(jobs), deque[Job]()
-        deaths: Counter[Path] = Counter()
+        coming, retries = iter(jobs), Retries(self._attempts)
         team: list[_Worker] = []
         try:
             while True:
                 while len(team) < self._workers or any(worker.job is None for worker in team):
-                    job = again.popleft() if again else next(coming, None)
+                    job = retries.next_job(coming)
                     if job is None:
                         break
                     _free(team).begin(job)
@@ -82,11 +77,7 @@ class LocalExecutor:
                     event = worker.end()
                     if isinstance(event, Lost):
                         team.remove(worker)
-                        deaths[event.job.path] += 1
-                        gives_up = deaths[event.job.path] >= self._attempts
-                        event = Lost(event.job, event.reason, gives_up=gives_up)
-                        if not gives_up:
-                            again.append(event.job)
+                        event = retries.judged(event)
                     yield event
         finally:
             _dismiss(team)

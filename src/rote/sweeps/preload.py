@@ -3,8 +3,9 @@
 import os
 from importlib import import_module
 
+from rote.sweeps.threads import ONE_THREAD
+
 # Before torch and numpy are loaded: they start threads for more, and a fork loses threads.
-for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ[_name] = "1"
+os.environ.update(ONE_THREAD)
 for _module in ("sklearn.datasets", "rote.workloads.loop"):
     import_module(_module)

@@ -9,6 +9,7 @@ from typing import Any
 
 from rote.errors import InputError
 from rote.extras import require
+from rote.sweeps.failure import last_line
 
 _ANSWERS_WITHIN = 5.0  # seconds; without asking first, Ray tries a closed port for many minutes
 _NODE = re.compile(r"(?P<host>[^/\s]+):(?P<port>\d+)")
@@ -81,7 +82,7 @@ class RayConnection:
             self.ray.init(address, **quiet)
         except (ConnectionError, RuntimeError, self.ray.exceptions.RayError) as error:
             # Ray says what is wrong at the end of a traceback inside of another error.
-            cause = str(error.__cause__ or error).strip().splitlines()[-1].split(". ")[0]
+            cause = last_line(str(error.__cause__ or error)).split(". ")[0]
             raise InputError(
                 f"Expected the Ray cluster at {address!r} to let this process in, got: "
                 f"{cause.rstrip('.')}. {_advice(cause)}"

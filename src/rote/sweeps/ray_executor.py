@@ -3,16 +3,14 @@
 import math
 import time
 import warnings
-from collections import Counter, deque
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing
-from dataclasses import replace
-from pathlib import Path
 
 from rote.errors import InputError, RoteWarning
 from rote.sweeps.executor import Event, Job, Lost
 from rote.sweeps.ray_connection import RayConnection
 from rote.sweeps.ray_tasks import RayTasks
+from rote.sweeps.retries import Retries, check_numbers
 
 _COUNT_NODES_EVERY = 5.0  # seconds
 
@@ -47,9 +45,7 @@ class RayExecutor:
         gpus: float = 0.0,
         attempts: int = 5,
     ) -> None:
-        for name, number in (("workers", workers), ("attempts", attempts)):
-            if number is not None and number < 1:
-                raise InputError(f"Expected `{name}` to be at least 1, got {number}.")
+        check_numbers(workers=workers, attempts=attempts)
         _check_share("cpus", cpus)
         _check_share("gpus", gpus)
         if not cpus + gpus:
@@ -107,15 +103,14 @@ class RayExecutor:
             yield from self._work(tasks, iter(jobs))
 
     def _work(self, tasks: RayTasks, coming: Iterator[Job]) -> Generator[Event | None]:
-        again = deque[Job]()
-        deaths: Counter[Path] = Counter()
+        retries = Retries(self._attempts)
         room, counted = self.workers, time.monotonic()
         while True:
             while len(tasks) < room:
-                job = again.popleft() if again else next(coming, None)
+                job = retries.next_job(coming)
                 if job is None:
                     break
-                tasks.send(job, is_again=job.path in deaths)
+                tasks.send(job, is_again=job in retries)
             if not len(tasks):
                 return
             if time.monotonic() - counted > _COUNT_NODES_EVERY:
@@ -124,12 +119,7 @@ class RayExecutor:
             if not heard:
                 yield None
             for event in heard:
-                if isinstance(event, Lost):
-                    deaths[event.job.path] += 1
-                    event = replace(event, gives_up=deaths[event.job.path] >= self._attempts)
-                    if not event.gives_up:
-                        again.append(event.job)
-                yield event
+                yield retries.judged(event) if isinstance(event, Lost) else event
 
     def _room(self) -> int:
         return self._workers or self._connection.slots(self._cpus, self._gpus)

@@ -14,6 +14,8 @@ from rote.errors import InputError, StoreError
 from rote.store.lock import is_locked
 from rote.store.run_directory import CLAIM_FILE
 from rote.sweeps.executor import Busy, Event, Failed, Job, Lost, Started
+from rote.sweeps.failure import last_line
+from rote.sweeps.threads import ONE_THREAD
 from rote.sweeps.worker import run_job
 from rote.version import __version__
 
@@ -146,8 +148,7 @@ def _do(job: Job, mark: Path, directory: str, patience: float) -> Iterator[_Begu
 
 def _environment(gpus: float) -> dict[str, str]:
     """Variables that every task has, wherever it runs."""
-    names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-    found = dict.fromkeys(names, "1")
+    found = dict(ONE_THREAD)
     if not gpus:
         found["CUDA_VISIBLE_DEVICES"] = ""  # what Ray does not give out must not be taken
     if data := os.environ.get("ROTE_DATA"):
@@ -172,7 +173,7 @@ def _check(begun: _Begun, job: Job) -> None:
 def _cannot_begin(error: str) -> InputError:
     return InputError(
         "Expected every node to be able to begin a run, got: "
-        f"{error.strip().splitlines()[-1].strip()} Install the environment of this process there, "
+        f"{last_line(error)} Install the environment of this process there, "
         f"with rote {__version__}."
     )
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from rote.errors import InputError
+from rote.store.nesting import leaves
 from rote.sweeps.axis import (
     Axis,
     Table,
@@ -15,7 +16,6 @@ from rote.sweeps.axis import (
     as_table,
     check_names,
     grid_axes,
-    leaves,
     list_axes,
     overlaid,
     tag_of,

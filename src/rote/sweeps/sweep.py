@@ -50,6 +50,7 @@ class Sweep:
 
         Raises:
             InputError: if a spec does not fit, or there is none.
+            StoreError: if the directory of a run cannot be looked at.
         """
         counts = Counter(standing_of(run_path(self._store, spec)).state for spec in self._specs)
         if not counts:
@@ -106,7 +107,12 @@ class Sweep:
             raise self._unusable(os.strerror(code))
 
     def open_specs(self) -> Iterator[RunSpec]:
-        """The runs that are not over, looked at one by one."""
+        """The runs that are not over, looked at one by one.
+
+        Raises:
+            InputError: if a spec does not fit; raised when it is its turn.
+            StoreError: if the directory of a run cannot be looked at; raised when it is its turn.
+        """
         return (job.spec for job in self._open_jobs(Progress(0)))
 
     def _open_jobs(self, progress: Progress) -> Iterator[Job]:

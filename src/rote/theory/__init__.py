@@ -3,7 +3,7 @@
 from rote.theory.binary_labels import BinaryLabels, binary_labels, random_labels, redraw_labels
 from rote.theory.bounds import Bounds, alignment, bounds
 from rote.theory.bounds_table import BoundsRow, BoundsTable, bounds_table
-from rote.theory.check import CheckRecord, check
+from rote.theory.check import CheckRecord, WidthSummary, check, gap_exponent, summarize
 from rote.theory.dynamics import distance, objective, steps_to_memorise
 from rote.theory.empirical_gram import empirical_gram
 from rote.theory.gram import relu_gram, relu_kernel
@@ -21,6 +21,7 @@ __all__ = [
     "Simulation",
     "Spectrum",
     "TwoLayerNetwork",
+    "WidthSummary",
     "alignment",
     "binary_labels",
     "bounds",
@@ -28,6 +29,7 @@ __all__ = [
     "check",
     "distance",
     "empirical_gram",
+    "gap_exponent",
     "monte_carlo_bounds",
     "nystrom_spectrum",
     "objective",
@@ -38,4 +40,5 @@ __all__ = [
     "simulate",
     "spectrum",
     "steps_to_memorise",
+    "summarize",
 ]

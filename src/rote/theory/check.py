@@ -1,20 +1,24 @@
 """Theorem 1 against the trained network, over widths."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from math import log
+from statistics import fmean
 
 import numpy as np
 
 from rote.errors import InputError
-from rote.theory.arrays import Numbers, as_inputs, as_signs, as_step
+from rote.theory.arrays import FloatArray, Numbers, as_inputs, as_signs, as_step
 from rote.theory.binary_labels import random_labels, redraw_labels
 from rote.theory.bounds import Bounds, bounds
 from rote.theory.dynamics import distance
 from rote.theory.gram import relu_gram
 from rote.theory.simulator import simulate
-from rote.theory.spectrum import spectrum
+from rote.theory.spectrum import Spectrum, spectrum
 
 WIDTHS = tuple(2**power for power in range(8, 15))
+
+_TINY = 1e-300  # for a gap of 0, which has no logarithm
 
 
 @dataclass(frozen=True)
@@ -45,6 +49,27 @@ class CheckRecord:
         return abs(self.simulated - self.predicted)
 
 
+@dataclass(frozen=True)
+class WidthSummary:
+    """All draws at one width.
+
+    Attributes:
+        width: The number m of hidden units.
+        simulated: The mean ``‖f - ỹ‖`` of the trained networks.
+        predicted: The mean of the same by Theorem 1.
+        gap: The root of the mean squared difference.
+        contracting: The share of trainings in which Corollary 1 holds.
+        inside: The share that ends within the bounds of Theorem 2.
+    """
+
+    width: int
+    simulated: float
+    predicted: float
+    gap: float
+    contracting: float
+    inside: float
+
+
 def check(
     x: Numbers,
     y: Numbers,
@@ -52,12 +77,13 @@ def check(
     eta: float,
     k: int,
     k_tilde: int,
-    rng: np.random.Generator,
+    rng: np.random.Generator | Sequence[np.random.Generator],
     widths: Sequence[int] = WIDTHS,
     noise: float = 0.5,
     delta: float = 0.05,
     kappa: float = 0.3,
     draws: int = 10,
+    progress: Callable[[int], object] | None = None,
 ) -> tuple[CheckRecord, ...]:
     """Train two-layer networks of several widths and compare each with Theorems 1 and 2.
 
@@ -67,13 +93,15 @@ def check(
         eta: The learning rate η, below 2 / λ_max.
         k: Steps on the training labels.
         k_tilde: Steps on the random labels.
-        rng: Where labels and initial weights come from.
+        rng: Where labels and initial weights come from: one generator, or one for each draw, so
+            that a draw stays the same however many follow it.
         widths: Numbers m of hidden units.
         noise: Label noise level LNL of the training labels.
         delta: The probability δ of a value outside the bounds of Theorem 2.
         kappa: The size κ of the initial weights. Its output, of size κ per sample, is part of the
             gap at every width; the smaller it is, the wider a network must be to behave as H∞ says.
         draws: Draws of the labels; each is trained once at every width.
+        progress: Called after each draw with the number of it, from 0.
 
     Returns:
         A record for each draw and width, draws first.
@@ -85,41 +113,119 @@ def check(
     eigenpairs = spectrum(relu_gram(samples, normalize=True))
     units = samples / np.linalg.norm(samples, axis=1, keepdims=True)
     labels = as_signs(y, "y", len(samples))
-    if as_step(draws, "draws") < 1 or not widths:
-        raise InputError(
-            f"Expected `draws` and `widths` to hold at least one, got {draws} and {len(widths)}. "
-            "Ask for one training or more."
-        )
-    trained = redraw_labels(labels, noise, draws=draws, rng=rng)
-    random = random_labels(len(labels), draws=draws, rng=rng)
-    predicted = distance(eigenpairs, trained, random, eta=eta, k=k, k_tilde=k_tilde)
-    limits = bounds(eigenpairs, labels, eta=eta, k=k, k_tilde=k_tilde, noise=noise, delta=delta)
+    _check_counts(draws, widths, rng)
+    steps = {"k": k, "k_tilde": k_tilde}
+    drawn = _drawn(eigenpairs, labels, noise, draws, rng, eta=eta, **steps)
+    limits = bounds(eigenpairs, labels, eta=eta, noise=noise, delta=delta, **steps)
     records = []
-    for draw in range(draws):
+    for number, draw in enumerate(drawn):
         for width in widths:
             run = simulate(
                 units,
-                trained[draw],
-                random[draw],
+                draw.trained,
+                draw.random,
                 width=width,
                 eta=eta,
-                k=k,
-                k_tilde=k_tilde,
                 kappa=kappa,
-                rng=rng,
+                rng=draw.rng,
+                **steps,
             )
             records.append(
                 CheckRecord(
                     width=width,
-                    draw=draw,
+                    draw=number,
                     simulated=float(run.distances[-1]),
-                    predicted=float(predicted[draw]),
+                    predicted=draw.predicted,
                     worst_contraction=run.worst_contraction,
                     contraction_limit=1 - eta * eigenpairs.smallest / 2,
                     is_inside=_is_inside(float(run.random_objectives[-1]), limits),
                 )
             )
+        if progress is not None:
+            progress(number)
     return tuple(records)
+
+
+def summarize(records: Iterable[CheckRecord]) -> list[WidthSummary]:
+    """Take all draws at a width together.
+
+    Args:
+        records: What `check` returned.
+
+    Returns:
+        A summary for each width, narrow ones first.
+    """
+    found: dict[int, list[CheckRecord]] = {}
+    for record in records:
+        found.setdefault(record.width, []).append(record)
+    return [
+        WidthSummary(
+            width=width,
+            simulated=fmean(record.simulated for record in chosen),
+            predicted=fmean(record.predicted for record in chosen),
+            gap=fmean(record.gap**2 for record in chosen) ** 0.5,
+            contracting=fmean(
+                record.worst_contraction <= record.contraction_limit for record in chosen
+            ),
+            inside=fmean(record.is_inside for record in chosen),
+        )
+        for width, chosen in sorted(found.items())
+    ]
+
+
+def gap_exponent(narrow: WidthSummary, wide: WidthSummary) -> float:
+    """Compute the p of a gap that goes with the width like ``m^p``; Theorem 1: -0.5.
+
+    Args:
+        narrow: All draws at one width; its gap is not 0.
+        wide: All draws at a larger width.
+    """
+    return log(max(wide.gap, _TINY) / narrow.gap) / log(wide.width / narrow.width)
+
+
+@dataclass(frozen=True, eq=False)
+class _Draw:
+    """Labels, what Theorem 1 makes of them, and where the weights that meet them come from."""
+
+    trained: FloatArray
+    random: FloatArray
+    predicted: float
+    rng: np.random.Generator
+
+
+def _check_counts(
+    draws: int, widths: Sequence[int], rng: np.random.Generator | Sequence[np.random.Generator]
+) -> None:
+    if as_step(draws, "draws") < 1 or not widths:
+        raise InputError(
+            f"Expected `draws` and `widths` to hold at least one, got {draws} and {len(widths)}. "
+            "Ask for one training or more."
+        )
+    if not isinstance(rng, np.random.Generator) and len(rng) != draws:
+        raise InputError(
+            f"Expected `rng` to be one generator, or one for each of {draws} draws, got {len(rng)}."
+        )
+
+
+def _drawn(
+    eigenpairs: Spectrum,
+    y: FloatArray,
+    noise: float,
+    draws: int,
+    rng: np.random.Generator | Sequence[np.random.Generator],
+    *,
+    eta: float,
+    k: int,
+    k_tilde: int,
+) -> list[_Draw]:
+    parts = [(rng, draws)] if isinstance(rng, np.random.Generator) else [(own, 1) for own in rng]
+    found = []
+    for own, count in parts:
+        trained = redraw_labels(y, noise, draws=count, rng=own)
+        random = random_labels(len(y), draws=count, rng=own)
+        predicted = distance(eigenpairs, trained, random, eta=eta, k=k, k_tilde=k_tilde)
+        found += [_Draw(*row, own) for row in zip(trained, random, predicted.tolist(), strict=True)]
+    return found
 
 
 def _is_inside(phi: float, limits: Bounds) -> bool:

@@ -15,8 +15,10 @@ import torch
 from rote.errors import CorruptRunError, InputError, RunExistsError
 from rote.store import read_run
 from rote.store.lock import WriterLock
+from rote.store.nesting import leaves
 from rote.store.run_directory import CLAIM_FILE, RUN_FILE, check_free
 from rote.store.standing import STATE_FILE, WORKLOAD_FILE
+from rote.store.whole_file import write_whole
 from rote.workloads.data.dataset import Array
 from rote.workloads.spec import RunSpec
 
@@ -112,12 +114,12 @@ class RunFolder:
             "spec": self.spec.to_dict(),
         }
         text = json.dumps(contents, indent=2, allow_nan=False) + "\n"
-        _replace(self.path / WORKLOAD_FILE, text.encode())
+        write_whole(self.path / WORKLOAD_FILE, text.encode())
         return contents
 
     def record(self, labels: dict[str, Array]) -> None:
         """Write the spec as it was run, and the division and labels of its data."""
-        _replace(self.path / SPEC_FILE, self.spec.to_toml().encode())
+        write_whole(self.path / SPEC_FILE, self.spec.to_toml().encode())
         draft = self.path / "labels.draft.npz"
         np.savez_compressed(draft, **labels)  # type: ignore[arg-type]  # a name is not a flag
         draft.replace(self.path / LABELS_FILE)
@@ -160,8 +162,8 @@ class RunFolder:
         return contents
 
     def _differences(self, found: dict[str, Any]) -> list[str]:
-        theirs = _flat(found.get("spec", {}))
-        ours = _flat(self.spec.to_dict())
+        theirs = _fields(found.get("spec", {}))
+        ours = _fields(self.spec.to_dict())
         names = sorted({*theirs, *ours})
         return [name for name in names if theirs.get(name) != ours.get(name)] or ["its version"]
 
@@ -179,17 +181,6 @@ def _read_json(file: Path) -> dict[str, Any]:
     return contents
 
 
-def _flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for name, value in values.items():
-        if isinstance(value, dict):
-            found |= _flat(value, f"{prefix}{name}.")
-        else:
-            found[prefix + name] = value
-    return found
-
-
-def _replace(path: Path, contents: bytes) -> None:
-    draft = path.with_suffix(".draft")
-    draft.write_bytes(contents)
-    draft.replace(path)
+def _fields(values: dict[str, Any]) -> dict[str, Any]:
+    """What a spec sets, by dotted name; an empty table sets nothing."""
+    return {name: value for name, value in leaves(values) if value != {}}

@@ -41,6 +41,10 @@ def demanding(num_classes, depth):
     return nn.Linear(depth, num_classes)
 
 
+def boom(num_classes):
+    return {}["depth"]
+
+
 def wrong(num_classes):
     return "a network"
 
@@ -58,6 +62,7 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     name = "own_networks"
     (tmp_path / f"{name}.py").write_text(OWN)
     (tmp_path / "broken_networks.py").write_text("import a_missing_package\n")
+    (tmp_path / "torn_networks.py").write_text("net\n")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, name, raising=False)
     return name
@@ -169,6 +174,12 @@ def test_own_class_is_a_factory(own: str) -> None:
         ("{own}:plain", {"hidden": 3}, "to be left out, as it takes none, got 'hidden'"),
         ("{own}:full", {"hiden": 3}, "to be one of hidden, got 'hiden'. Did you mean 'hidden'"),
         ("{own}:plain", {"scale": 0.5}, "Expected `scale` to be 1 for .*, got 0.5"),
+        ("{own}:boom", {}, "'own_networks:boom' to make a network, got KeyError: 'depth'"),
+        (
+            "torn_networks:net",
+            {},
+            "'torn_networks:net' to be importable, got NameError: name 'net'",
+        ),
         ("{own}:demanding", {}, "callable with num_classes, got: missing a required arg.*depth"),
     ],
 )

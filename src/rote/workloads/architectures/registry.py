@@ -5,7 +5,7 @@ import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from rote.errors import InputError, did_you_mean
+from rote.errors import InputError, RoteError, did_you_mean
 from rote.workloads.architectures.validation import check_count, check_scale
 
 if TYPE_CHECKING:
@@ -87,7 +87,16 @@ def build(
         "image_size": image_size,
         "scale": scale,
     }
-    return _checked_module(name, factory(**_arguments(name, factory, shape, options)))
+    arguments = _arguments(name, factory, shape, options)
+    try:
+        made = factory(**arguments)
+    except RoteError:
+        raise
+    except Exception as error:
+        raise InputError(
+            f"Expected {name!r} to make a network, got {type(error).__name__}: {error}."
+        ) from error
+    return _checked_module(name, made)
 
 
 def _resolve(name: str) -> Factory:
@@ -116,6 +125,11 @@ def load(address: str) -> Factory:
         raise InputError(
             f"Expected the module of architecture {address!r} to be importable, got: {error}. "
             "Install it, or put its folder on PYTHONPATH."
+        ) from error
+    except Exception as error:  # whatever a user's module does when it is run
+        raise InputError(
+            f"Expected the module of {address!r} to be importable, got {type(error).__name__}: "
+            f"{error}."
         ) from error
     factory = getattr(module, attribute, None)
     if not callable(factory):

@@ -1,18 +1,6 @@
 """What a number in a spec may be, beyond its type."""
 
 from dataclasses import dataclass
-from typing import Protocol
-
-
-class Constraint(Protocol):
-    """A condition on a number, and how to say it."""
-
-    @property
-    def words(self) -> str:
-        """The condition as it follows the type, such as "of at least 1"."""
-
-    def holds(self, value: float) -> bool:
-        """Whether the number satisfies it."""
 
 
 @dataclass(frozen=True)

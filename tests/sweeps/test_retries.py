@@ -1,0 +1,44 @@
+"""Which runs are begun again after their worker died."""
+
+from pathlib import Path
+
+import pytest
+
+from rote.errors import InputError
+from rote.sweeps.executor import Job, Lost
+from rote.sweeps.retries import Retries, check_numbers
+from rote.workloads import RunSpec
+
+
+def job(name: str) -> Job:
+    return Job(RunSpec(), Path(name))
+
+
+def test_a_job_is_given_up_at_its_last_attempt() -> None:
+    retries, (first, second, third) = Retries(2), map(job, "abc")
+    coming = iter([third])
+    assert retries.judged(Lost(first, "killed")) == Lost(first, "killed", gives_up=False)
+    assert retries.judged(Lost(second, "killed")) == Lost(second, "killed", gives_up=False)
+    assert retries.next_job(coming) is first
+    assert retries.judged(Lost(first, "again")) == Lost(first, "again", gives_up=True)
+    assert [retries.next_job(coming) for _ in range(3)] == [second, third, None]
+    assert [entry in retries for entry in (first, second, third)] == [True, True, False]
+
+
+def test_one_attempt_is_no_retry() -> None:
+    retries = Retries(1)
+    assert retries.judged(Lost(job("a"), "killed")).gives_up
+    assert retries.next_job(iter(())) is None
+
+
+@pytest.mark.parametrize(
+    ("workers", "attempts", "wrong"), [(0, 1, "workers"), (None, 0, "attempts"), (-1, 0, "workers")]
+)
+def test_numbers_below_one_are_refused(workers: int | None, attempts: int, wrong: str) -> None:
+    with pytest.raises(InputError, match=f"Expected `{wrong}` to be at least 1, got "):
+        check_numbers(workers=workers, attempts=attempts)
+
+
+def test_numbers_from_one_on_pass() -> None:
+    check_numbers(workers=1, attempts=1)
+    check_numbers(workers=None, attempts=1)
