@@ -6,6 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+from safetensors.torch import load_file
 from typer.testing import CliRunner, Result
 
 from rote.cli.main import app
@@ -43,6 +45,8 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "from rote.workloads.architectures.mlp import mlp\n"
         "def build(**shape):\n"
         "    return mlp(**shape, width=16)\n"
+        "def boom(**shape):\n"
+        "    raise RuntimeError('no weights here')\n"
     )
     return folder
 
@@ -88,7 +92,16 @@ def test_people_see_a_table_and_what_the_step_was(
     assert "step-00003.safetensors" in shown
     assert "in 0 of 3 checkpoints, fresh in the others" in " ".join(shown.split())
     assert "mean over 3 checkpoints" in " ".join(shown.split())
-    assert "rote select" in shown
+    assert f"rote select {tmp_path}/after --rule before-rise" in shown.replace("\n", "")
+
+
+def test_a_single_run_is_judged_by_its_rise_also_where_accuracies_are_known(
+    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(trained)
+    measured = ("--train", trained / "train.npz", "--out", tmp_path / "after")
+    shown = call(*arguments(trained), *measured)
+    assert f"rote select {tmp_path}/after --rule before-rise" in shown.replace("\n", "")
 
 
 def test_mistakes_are_named(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,6 +111,10 @@ def test_mistakes_are_named(trained: Path, tmp_path: Path, monkeypatch: pytest.M
     np.save(tmp_path / "pickled.npy", np.array([{}]), allow_pickle=True)
     np.savez(tmp_path / "texts.npz", inputs=np.array(["a", "b"]))
     np.savez(tmp_path / "shares.npz", inputs=np.ones((4, 1, 8, 8)), labels=np.ones(4))
+    torch.save(torch.nn.Linear(2, 2), tmp_path / "pickled.pt")
+    (trained / "torn.py").write_text("build = undefined\n")
+    checkpoint = next((trained / "run" / "checkpoints").iterdir())
+    torch.save({"weights": load_file(checkpoint)}, tmp_path / "weights.pt")
     first, *options = arguments(trained)
     for wrong, complaint in {
         ("--data", tmp_path / "none.npy"): "`--data` to be a file",
@@ -110,9 +127,18 @@ def test_mistakes_are_named(trained: Path, tmp_path: Path, monkeypatch: pytest.M
         ("--train", trained / "pool.npy"): "to come with `labels`",
         ("--model", "own:other"): "nothing of that name",
         ("--optimizer", "Nope"): "`--optimizer` to be a class of torch.optim",
+        ("--model", "own:boom"): "'own:boom' to make a network, got RuntimeError: no weights here",
+        ("--data", "own:boom"): r"own:boom \(`--data`\) to return samples, got RuntimeError: no w",
+        ("--model", "torn:build"): "module of 'torn:build' to be importable, got NameError",
+        ("--data", tmp_path / "pickled.pt"): "got: a pickled .*Linear, which is not loaded",
+        ("--key", "nothing"): "under 'nothing'.* Name the entry with `--key`",
+        ("--out", tmp_path): "`--out` to be a new directory, got .* Name another",
+        ("--out", tmp_path / "raw.npy"): "`--out` .* which is a file. Name another",
+        ("--out", "mlfow:x"): "`--out` to be a path or to start with one of tensorboard:",
     }.items():
+        files = tmp_path / "weights.pt" if "--key" in wrong else first
         with pytest.raises(InputError, match=complaint):
-            call(first, *options, *wrong)
+            call(files, *options, *wrong)
     with pytest.raises(InputError, match="not there"):
         call(tmp_path / "nowhere", *options)
     with pytest.raises(InputError, match="to hold checkpoints"):

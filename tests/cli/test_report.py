@@ -42,6 +42,7 @@ def test_rule_column_and_names_of_metrics_are_passed_on(store: Path, tmp_path: P
     assert "rule filter" in text
     assert "ζ (susceptibility_relative)" in text
     assert "Mean test" in text
+    assert f"rote select {store} --rule filter --column susceptibility_relative --map" in text
 
 
 @pytest.mark.parametrize(

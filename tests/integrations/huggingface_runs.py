@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 from torch import Tensor, nn
 from torch.utils.data import Dataset
@@ -45,23 +46,14 @@ class Texts(Dataset[dict[str, Tensor]]):
         }
 
 
-class Adapted(nn.Module):
-    """A frozen base with a low-rank adapter beside its classifier, as PEFT would leave it."""
-
-    def __init__(self, base: nn.Module) -> None:
-        super().__init__()
-        self.base = base.requires_grad_(False)
-        self.down = nn.Linear(8, 2, bias=False)
-        self.up = nn.Linear(2, CLASSES, bias=False)
-
-    def forward(
-        self, input_ids: Tensor, attention_mask: Tensor, labels: Tensor | None = None
-    ) -> dict[str, Tensor]:
-        found = self.base(input_ids, attention_mask, output_hidden_states=True)
-        logits = found.logits + self.up(self.down(found.hidden_states[-1][:, 0]))
-        if labels is None:
-            return {"logits": logits}
-        return {"loss": nn.functional.cross_entropy(logits, labels), "logits": logits}
+def with_adapters(base: nn.Module) -> nn.Module:
+    """A frozen base with low-rank adapters and a classifier that train."""
+    peft = pytest.importorskip("peft", reason="needs peft")
+    config = peft.LoraConfig(
+        task_type="SEQ_CLS", r=2, lora_dropout=0.2, target_modules=["query", "value"]
+    )
+    adapted: nn.Module = peft.get_peft_model(base, config)
+    return adapted
 
 
 class Recording(Trainer):
@@ -87,7 +79,7 @@ def build_model(kind: str = "sequence") -> nn.Module:
     if kind == "token":
         return BertForTokenClassification(config)
     base = BertForSequenceClassification(config)
-    return Adapted(base) if kind == "frozen_base" else base
+    return with_adapters(base) if kind == "adapters" else base
 
 
 def build_trainer(

@@ -19,8 +19,19 @@ from lightning.pytorch.strategies import ModelParallelStrategy
 from torch.distributed.fsdp import fully_shard
 
 import rote
+from rote.errors import RoteWarning
 from rote.integrations.lightning import SusceptibilityCallback
-from tests.integrations.lightning_runs import CLASSES, Classifier, fit, loader, raw, traces, trainer
+from tests.integrations.lightning_runs import (
+    CLASSES,
+    Classifier,
+    Mapped,
+    fit,
+    loader,
+    mapped_loader,
+    raw,
+    traces,
+    trainer,
+)
 from tests.ranks.launch import leave
 
 
@@ -42,7 +53,25 @@ def trained(folder: Path, callbacks: list[Any]) -> tuple[Uneven, pl.Trainer, lis
     return module, made, traces(module, made)
 
 
-class Sharded(Classifier):
+def measured(folder: Path) -> list[Any]:
+    """Training without and with an accuracy that is measured; the accuracies; what was said."""
+    found = []
+    callback = SusceptibilityCallback(
+        num_classes=CLASSES, train_accuracy="misspelt", inputs_of=lambda batch: batch["x"]
+    )
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for callbacks in ([], [callback]):
+            torch.manual_seed(0)
+            module = Mapped()
+            made = trainer(folder, callbacks, max_epochs=3, strategy="ddp", devices=2)
+            made.fit(module, mapped_loader())
+            found.append(traces(module, made))
+    accuracies = [reading.train_accuracy for reading in callback.tracker.readings]
+    return [*found, accuracies, sum(entry.category is RoteWarning for entry in caught)]
+
+
+class Sharded(Mapped):
     """Its network lies in shards on the two ranks."""
 
     def configure_model(self) -> None:
@@ -53,7 +82,8 @@ def sharded(folder: Path, callbacks: list[Any]) -> list[Any]:
     torch.manual_seed(0)
     module = Sharded()
     strategy = ModelParallelStrategy(data_parallel_size=2, tensor_parallel_size=1)
-    fit(module, folder, callbacks, max_epochs=2, strategy=strategy, devices=2)
+    made = trainer(folder, callbacks, max_epochs=2, strategy=strategy, devices=2)
+    made.fit(module, mapped_loader())
     shards = [raw(parameter.to_local()) for parameter in module.parameters()]
     return [module.seen, module.losses, shards]
 
@@ -92,9 +122,12 @@ def main(folder: Path) -> None:
     callback = SusceptibilityCallback(num_classes=CLASSES, train_accuracy="own_accuracy", stop=stop)
     _, made, _ = trained(folder, [callback])
     seen["stopped"] = [made.current_epoch, stop.stopped, stop.keep, stop.reason]
-    callback = SusceptibilityCallback(num_classes=CLASSES)
+    seen["measured"] = measured(folder)
+    callback = SusceptibilityCallback(num_classes=CLASSES, inputs_of=lambda batch: batch["x"])
     seen["sharded"] = [sharded(folder, []), sharded(folder, [callback])]
-    seen["sharded readings"] = [reading.drop for reading in callback.tracker.readings]
+    seen["sharded readings"] = [
+        (reading.drop, reading.train_accuracy) for reading in callback.tracker.readings
+    ]
     (folder / f"rank-{rank}.json").write_text(json.dumps(seen))
     torch.distributed.barrier()  # the first rank started the other, and must not end before it
 

@@ -75,6 +75,24 @@ class Classifier(pl.LightningModule):
         return self.make_optimizer(self.parameters(), lr=0.05)
 
 
+class Silent(Classifier):
+    """Logs no training accuracy; takes pairs."""
+
+    def training_step(self, batch: Any, batch_idx: int) -> Any:
+        loss = cross_entropy(self(batch[0]), batch[1])
+        self.losses.append(loss.item())
+        self.log("train_loss", loss)
+        return loss
+
+
+class Mapped(Silent):
+    """The same with mappings, as ``mapped_loader`` makes them."""
+
+    def training_step(self, batch: Any, batch_idx: int) -> Any:
+        self.seen += batch["index"].tolist()
+        return super().training_step((batch["x"], batch["labels"]), batch_idx)
+
+
 class ByHand(Classifier):
     """Manual optimization."""
 
@@ -119,6 +137,14 @@ class Rivals(Classifier):
 
 def loader(size: int = SAMPLES, *, shuffle: bool = True) -> DataLoader[Any]:
     return DataLoader(NoisySamples(size), batch_size=BATCH, shuffle=shuffle)
+
+
+def mapped_loader() -> DataLoader[Any]:
+    def mapped(items: list[Any]) -> dict[str, Tensor]:
+        x, y, index = zip(*items, strict=True)
+        return {"x": torch.stack(x), "labels": torch.stack(y), "index": torch.tensor(index)}
+
+    return DataLoader(NoisySamples(), batch_size=BATCH, shuffle=True, collate_fn=mapped)
 
 
 def trainer(path: Path, callbacks: Sequence[pl.Callback] = (), **options: Any) -> pl.Trainer:

@@ -13,8 +13,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 import rote
-from rote.errors import InputError, RoteWarning, RunExistsError
-from rote.extras import MissingExtraError
+from rote.errors import InputError, MissingExtraError, RoteWarning, RunExistsError
 from rote.labels import IGNORE_INDEX, PerToken
 
 transformers = pytest.importorskip("transformers", reason="needs rote[huggingface]")
@@ -24,7 +23,6 @@ from transformers import Trainer, TrainerCallback  # noqa: E402
 from rote.integrations.huggingface import SusceptibilityCallback  # noqa: E402
 from tests.integrations.huggingface_runs import (  # noqa: E402
     CLASSES,
-    Adapted,
     Recording,
     Texts,
     assert_identical,
@@ -86,7 +84,7 @@ CASES: dict[str, dict[str, Any]] = {
     "clipping": {"max_grad_norm": 0.05},
     "bf16": {"bf16": True},
     "fp16_which_is_fp32_on_cpu": {"fp16": True},
-    "frozen_base": {"kind": "frozen_base"},
+    "adapters": {"kind": "adapters"},
     "every_two_steps": {"gradient_accumulation_steps": 2, "logging_strategy": "epoch"},
 }
 
@@ -270,7 +268,8 @@ def test_a_logged_training_accuracy_is_taken(tmp_path: Path) -> None:
     assert [r.train_accuracy for r in callback.tracker.readings] == [0.02, 0.07, 0.12]
     other = SusceptibilityCallback(num_classes=CLASSES, train_accuracy="my_accuracy", every=1)
     trainer = build_trainer(tmp_path, other, trainer=Logging, max_steps=5)
-    trainer.train()
+    with pytest.warns(RoteWarning, match="`my_accuracy` to be logged before the first probe"):
+        trainer.train()
     found = [r.train_accuracy for r in other.tracker.readings]
     assert [value == 0.02 for value in found] == [False, False, True, False, False]
 
@@ -361,11 +360,15 @@ def test_multi_label_tasks_have_zeros_and_ones(tmp_path: Path) -> None:
 
 def test_few_parameters_train_and_the_base_stays(tmp_path: Path) -> None:
     callback = SusceptibilityCallback(num_classes=CLASSES)
-    trainer = build_trainer(tmp_path, callback, kind="frozen_base", max_steps=5)
-    before = {key: value.clone() for key, value in trainer.model.base.state_dict().items()}
+    trainer = build_trainer(tmp_path, callback, kind="adapters", max_steps=5)
+    parameters = dict(trainer.model.named_parameters())
+    frozen = {name for name, parameter in parameters.items() if not parameter.requires_grad}
+    before = {name: parameter.detach().clone() for name, parameter in parameters.items()}
     trainer.train()
-    assert isinstance(trainer.model, Adapted)
-    assert_identical(before, dict(trainer.model.base.state_dict()))
+    changed = {name for name in parameters if not torch.equal(before[name], parameters[name])}
+    assert changed
+    assert not changed & frozen
+    assert len(frozen) > len(changed)
     assert callback.tracker.readings[0].drop_plain != 0
 
 
@@ -390,6 +393,60 @@ def test_the_rule_stops_and_its_checkpoint_survives(
     assert "Training stops: ζ has been above its lowest value" in caplog.text
 
 
+def test_a_rule_that_counted_nothing_is_pointed_out_once(tmp_path: Path) -> None:
+    rule = rote.StopRule(train_accuracy=1.0, min_epochs=1)
+    callback = SusceptibilityCallback(num_classes=CLASSES, stop=rule)
+    with pytest.warns(RoteWarning) as caught:
+        build_trainer(tmp_path, callback).train()
+    highest = max(reading.train_accuracy for reading in callback.tracker.readings)
+    (said,) = [str(entry.message) for entry in caught if entry.category is RoteWarning]
+    assert "`stop` counted none of the 3 readings" in said
+    assert f"of 1 or more (the highest was {highest:.3g})" in said
+
+
+@pytest.mark.parametrize("measured", [0, 8])
+def test_a_named_metric_that_is_never_logged_is_pointed_out_once(
+    measured: int, tmp_path: Path
+) -> None:
+    callback = SusceptibilityCallback(
+        num_classes=CLASSES, train_accuracy="my_acc", measure_accuracy=measured
+    )
+    with pytest.warns(RoteWarning) as caught:
+        build_trainer(tmp_path, callback, trainer=Logging).train()
+    (said,) = [str(entry.message) for entry in caught if entry.category is RoteWarning]
+    assert "metric `my_acc` to be logged before the first probe, got `loss`, " in said
+    assert " `my_accuracy`" in said
+    instead = "measured instead, on 8 training" if measured else "have no training accuracy"
+    assert instead in said
+    known = ["train_accuracy" in reading.metrics for reading in callback.tracker.readings]
+    assert known == [bool(measured)] * 3
+
+
+def test_an_evaluation_that_never_brings_the_metric_is_pointed_out(tmp_path: Path) -> None:
+    callback = SusceptibilityCallback(num_classes=CLASSES, train_accuracy="eval_acc")
+    trainer = build_trainer(
+        tmp_path, callback, eval_strategy="epoch", options={"eval_dataset": Texts()}
+    )
+    with pytest.warns(RoteWarning, match=r"='eval_acc'\), got no eval.* only `eval_loss`"):
+        trainer.train()
+
+
+def test_a_stop_without_a_training_accuracy_says_what_to_pass(tmp_path: Path) -> None:
+    rule = rote.StopRule(train_accuracy=0.0, min_epochs=1)
+    callback = SusceptibilityCallback(num_classes=CLASSES, stop=rule, measure_accuracy=0)
+    with pytest.raises(InputError, match=r"which `stop` needs.* Pass `measure_accuracy=512`"):
+        build_trainer(tmp_path, callback).train()
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [({"stop": True}, r"rote\.StopRule, got True"), ({"samples": 0}, "positive integer, got 0")],
+)
+def test_what_no_training_could_go_by_is_refused(options: dict[str, Any], match: str) -> None:
+    with pytest.raises(InputError, match=match):
+        SusceptibilityCallback(num_classes=CLASSES, **options)
+
+
 def test_the_rule_starts_anew_in_a_second_training(tmp_path: Path) -> None:
     rule = rote.StopRule(train_accuracy=0.0, patience=1, min_epochs=2)
     callback = SusceptibilityCallback(num_classes=CLASSES, stop=rule)
@@ -398,7 +455,8 @@ def test_the_rule_starts_anew_in_a_second_training(tmp_path: Path) -> None:
     assert rule.stopped
     assert 3 <= len(callback.tracker.readings) < 30
     trainer.args.num_train_epochs = 1
-    trainer.train()
+    with pytest.warns(RoteWarning, match=r"`stop` counted none .* from step 2 on \(the last was 1"):
+        trainer.train()
     assert not rule.stopped
     assert rule.keep is None  # and not that of the first training
     assert len(callback.tracker.readings) == 1
@@ -414,7 +472,8 @@ def test_the_checkpoint_to_keep_is_saved_whatever_the_strategy(tmp_path: Path) -
 
 
 def test_two_claims_to_the_best_checkpoint_are_pointed_out(tmp_path: Path) -> None:
-    callback = SusceptibilityCallback(num_classes=CLASSES, stop=rote.StopRule())
+    rule = rote.StopRule(train_accuracy=0.0, min_epochs=1)
+    callback = SusceptibilityCallback(num_classes=CLASSES, stop=rule)
     arguments = {"save_total_limit": 1, "metric_for_best_model": "loss", "max_steps": 5}
     with pytest.warns(RoteWarning, match="`metric_for_best_model` says which checkpoint"):
         build_trainer(tmp_path, callback, **arguments).train()
@@ -455,7 +514,8 @@ def test_a_stream_needs_inputs(tmp_path: Path) -> None:
     callback = SusceptibilityCallback(num_classes=CLASSES, every=2, inputs=lambda: inputs)
     trainer = build_trainer(tmp_path, callback, max_steps=4)
     trainer.train_dataset = Stream()
-    trainer.train()
+    with pytest.warns(RoteWarning, match="`train_accuracy` .* The readings have no training acc"):
+        trainer.train()
     assert len(callback.tracker.readings) == 2
     assert "train_accuracy" not in callback.tracker.readings[0].metrics
 

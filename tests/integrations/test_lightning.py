@@ -87,6 +87,7 @@ def test_training_is_bit_identical_and_readings_are_those_of_deep_copies(
         part=choice.get("model", ""),
         num_classes=CLASSES,
         every=every,
+        measure_accuracy=0,  # its batches are triples
         policy=rote.ProbePolicy(verify=True),
         **choice,
     )
@@ -125,7 +126,7 @@ def test_half_precision_on_a_cpu_is_what_lightning_makes_of_it(tmp_path: Path) -
 
 
 def test_readings_come_every_n_steps_of_the_optimizer(tmp_path: Path) -> None:
-    callback = SusceptibilityCallback(num_classes=CLASSES, every=2)
+    callback = SusceptibilityCallback(num_classes=CLASSES, every=2, train_accuracy=None)
     fit(Classifier(), tmp_path, [callback], accumulate_grad_batches=2)  # 3 steps per epoch
     readings = callback.tracker.readings
     assert [reading.global_step for reading in readings] == [2, 4, 6, 8]
@@ -176,7 +177,7 @@ class LogsLate(Classifier):
 
 
 def test_an_accuracy_of_the_epoch_before_is_not_taken_for_this_ones(tmp_path: Path) -> None:
-    callback = SusceptibilityCallback(num_classes=CLASSES)
+    callback = SusceptibilityCallback(num_classes=CLASSES, measure_accuracy=0)
     fit(LogsLate(), tmp_path, [callback])
     assert all("train_accuracy" not in r.metrics for r in callback.tracker.readings)
 
@@ -207,14 +208,14 @@ def test_what_forward_logs_in_a_probe_is_not_logged(tmp_path: Path) -> None:
     alone, watched = LogsInForward(), LogsInForward()
     watched.load_state_dict(alone.state_dict())
     expected = fit(alone, tmp_path).callback_metrics["largest"]
-    callback = SusceptibilityCallback(num_classes=CLASSES, every=2)
+    callback = SusceptibilityCallback(num_classes=CLASSES, every=2, train_accuracy=None)
     assert torch.equal(fit(watched, tmp_path, [callback]).callback_metrics["largest"], expected)
     assert "log" not in vars(watched)
 
 
 @pytest.mark.parametrize(("metric", "every"), [("susceptibility", "epoch"), ("probe/drop", 3)])
 def test_early_stopping_and_checkpoints_monitor_it(metric: str, every: Any, tmp_path: Path) -> None:
-    callback = SusceptibilityCallback(num_classes=CLASSES, every=every)
+    callback = SusceptibilityCallback(num_classes=CLASSES, every=every, train_accuracy=None)
     # Any finite value is below the threshold: it stops at its first look, if it sees the metric.
     stopper = EarlyStopping(metric, stopping_threshold=1e9)
     saver = ModelCheckpoint(tmp_path, monitor=metric, save_top_k=-1)

@@ -13,8 +13,7 @@ pytest.importorskip("lightning", reason="needs the extra `lightning`")
 import lightning.pytorch as pl
 
 import rote
-from rote.errors import InputError
-from rote.extras import MissingExtraError
+from rote.errors import InputError, MissingExtraError
 from rote.integrations.lightning import SusceptibilityCallback
 from tests.integrations.lightning_runs import (
     BATCH,
@@ -123,7 +122,7 @@ def test_a_module_whose_forward_does_not_take_the_batch_is_told_what_helps(tmp_p
     given = SusceptibilityCallback(num_classes=CLASSES, inputs=torch.ones(8, FEATURES))
     with pytest.raises(InputError, match=r"`model=` names a submodule .* and returns logits\.$"):
         fit(Headless(), tmp_path, [given])
-    named = SusceptibilityCallback(num_classes=CLASSES, model="net")
+    named = SusceptibilityCallback(num_classes=CLASSES, model="net", train_accuracy=None)
     fit(Headless(), tmp_path, [named], max_epochs=1)
     assert len(named.tracker.readings) == 1
 
@@ -132,6 +131,17 @@ def test_a_module_whose_forward_does_not_take_the_batch_is_told_what_helps(tmp_p
 def test_every_is_an_epoch_or_a_number_of_steps(every: Any) -> None:
     with pytest.raises(InputError, match="`every` to be 'epoch' or a positive integer"):
         SusceptibilityCallback(num_classes=CLASSES, every=every)
+
+
+@pytest.mark.parametrize("samples", [0, -1, 2.5])
+def test_samples_are_a_number_of_them(samples: Any) -> None:
+    with pytest.raises(InputError, match=f"`samples` to be a positive integer, got {samples}"):
+        SusceptibilityCallback(num_classes=CLASSES, samples=samples)
+
+
+def test_a_stop_that_is_no_rule_is_refused() -> None:
+    with pytest.raises(InputError, match=r"`stop` to be a rote\.StopRule, got True"):
+        SusceptibilityCallback(num_classes=CLASSES, stop=True)
 
 
 def test_a_checkpoint_cannot_be_kept_without_a_rule() -> None:

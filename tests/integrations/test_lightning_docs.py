@@ -22,4 +22,8 @@ def test_the_python_of_the_page_runs(
     for block in re.findall(r"```python\n(.*?)```", PAGE.read_text(), flags=re.DOTALL):
         exec(compile(block, str(PAGE), "exec"), names)
     assert (tmp_path / "runs" / "lightning" / "journal.jsonl").is_file()
-    assert re.search(r"^\[('-?\d\.\d{4}'(, )?){3}\]$", capsys.readouterr().out, flags=re.M)
+    printed = capsys.readouterr().out
+    assert re.search(r"^\[('-?\d\.\d{4}'(, )?){3}\]$", printed, flags=re.M)
+    assert re.search(
+        r"^ζ has been above .* keep step (\d+)\. \1 runs/keep\.ckpt$", printed, flags=re.M
+    )

@@ -47,6 +47,12 @@ def test_two_ranks_train_as_without_the_callback_and_agree(tmp_path: Path) -> No
     assert ranks[0]["keep"][1] == str(tmp_path / "keep.ckpt")
     assert ranks[0]["stopped"] == ranks[1]["stopped"]
     assert ranks[0]["stopped"][1]
+    for rank, seen in enumerate(ranks):
+        alone, watched, accuracies, warnings = seen["measured"]
+        assert watched == alone
+        assert len(accuracies) == 3
+        assert accuracies == ranks[0]["measured"][2]  # the mean of two networks' BatchNorms
+        assert warnings == (1 if rank == 0 else 0)
     for seen in ranks:
         assert seen["sharded"][0] == seen["sharded"][1]
     assert ranks[0]["sharded readings"] == ranks[1]["sharded readings"]

@@ -131,6 +131,7 @@ def test_a_resumed_run_has_the_readings_of_an_uninterrupted_one(case: str, tmp_p
         return SusceptibilityCallback(
             num_classes=CLASSES,
             every=every,
+            measure_accuracy=0,
             policy=rote.ProbePolicy(batch=16, resample=resample),
             save_to=tmp_path / name,
         )
@@ -152,7 +153,8 @@ def test_a_resumed_run_has_the_readings_of_an_uninterrupted_one(case: str, tmp_p
 
 
 def test_checkpoints_load_without_trust(tmp_path: Path) -> None:
-    callback = SusceptibilityCallback(num_classes=CLASSES, stop=rote.StopRule())
+    stop = rote.StopRule(train_accuracy=0.0, min_epochs=1)
+    callback = SusceptibilityCallback(num_classes=CLASSES, stop=stop)
     run(tmp_path, callback)
     checkpoint = torch.load(tmp_path / "step=24.ckpt", weights_only=True)
     state = checkpoint["callbacks"][callback.state_key]
@@ -176,7 +178,8 @@ def test_a_callback_may_come_to_a_run_that_has_begun(tmp_path: Path) -> None:
 
 def test_the_reading_of_an_epoch_that_never_ended_has_no_accuracy(tmp_path: Path) -> None:
     def callback() -> SusceptibilityCallback:
-        return SusceptibilityCallback(num_classes=CLASSES, stop=rote.StopRule(patience=9))
+        stop = rote.StopRule(train_accuracy=0.0, min_epochs=1, patience=9)
+        return SusceptibilityCallback(num_classes=CLASSES, stop=stop)
 
     saver = {"every_n_train_steps": 6}
     run(tmp_path / "a", callback(), saver=saver)

@@ -10,7 +10,7 @@ pytest.importorskip("lightning", reason="needs the extra `lightning`")
 from lightning.pytorch.callbacks import ModelCheckpoint
 
 import rote
-from rote.errors import InputError
+from rote.errors import InputError, RoteWarning
 from rote.integrations.lightning import SusceptibilityCallback
 from tests.integrations.lightning_runs import CLASSES, QUIET, Classifier, fit, loader, trainer
 
@@ -42,7 +42,7 @@ def test_training_stops_when_the_rule_says_so(
     every: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     torch.manual_seed(0)
-    free = SusceptibilityCallback(num_classes=CLASSES, every=every)
+    free = SusceptibilityCallback(num_classes=CLASSES, every=every, train_accuracy=None)
     torch.manual_seed(0)
     fit(Classifier(), tmp_path, [free], max_epochs=20)
     keep, end = keep_and_end(free.tracker.readings)
@@ -135,8 +135,20 @@ def test_a_rule_goes_on_after_a_resume(tmp_path: Path) -> None:
 
 def test_a_stop_without_a_training_accuracy_is_refused(tmp_path: Path) -> None:
     callback = SusceptibilityCallback(num_classes=CLASSES, stop=rule(), train_accuracy="acc")
-    with pytest.raises(InputError, match="logged `acc` in this epoch.*got .*'train_accuracy'"):
+    refusal = pytest.raises(InputError, match="logged `acc` in this epoch.*got .*'train_accuracy'")
+    with refusal, pytest.warns(RoteWarning, match="metric `acc` .* got `train_accuracy`"):
         fit(Classifier(), tmp_path, [callback])
+
+
+def test_a_rule_that_counted_nothing_is_pointed_out_once(tmp_path: Path) -> None:
+    callback = SusceptibilityCallback(num_classes=CLASSES, stop=rule(train_accuracy=1.0))
+    with pytest.warns(RoteWarning) as caught:
+        fit(Classifier(), tmp_path, [callback], max_epochs=3)
+    highest = max(reading.train_accuracy for reading in callback.tracker.readings)
+    (said,) = [str(entry.message) for entry in caught if entry.category is RoteWarning]
+    assert "`stop` counted none of the 3 readings" in said
+    assert f"of 1 or more (the highest was {highest:.3g})" in said
+    assert (callback.keep, callback.keep_path) == (None, None)
 
 
 def test_a_new_run_does_not_begin_where_the_last_one_stopped(tmp_path: Path) -> None:

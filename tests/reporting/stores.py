@@ -31,6 +31,7 @@ def write_store(
     gaps: float = 0.0,
     digits: int = 15,
     decades: float = 0.0,
+    scale: float = 1.0,
     with_specs: bool = False,
 ) -> Path:
     """Runs in which memorization comes with training, faster in later runs.
@@ -44,6 +45,7 @@ def write_store(
         gaps: the share of readings whose ζ is NaN.
         digits: decimal places of ζ and accuracies; few of them make ties.
         decades: over how many powers of ten ζ is spread, besides.
+        scale: what accuracies are multiplied by; 100 is a mistake that people make.
         with_specs: whether they have a ``workload.json``.
     """
     rng = np.random.default_rng(7)
@@ -55,6 +57,8 @@ def write_store(
             if decades:
                 zeta = values.susceptibility * 10 ** -(decades * rng.random())
                 values = replace(values, susceptibility=zeta)
+            metrics_then = {name: scale * value for name, value in values.metrics.items()}
+            values = replace(values, metrics=metrics_then)
             directory.append(shortened(values, digits), step - 1)
         directory.close()
         if with_specs:
@@ -118,6 +122,7 @@ STORES: dict[str, dict[str, Any]] = {
     "one-run": {"runs": 1},
     "coarse": {"digits": 2},
     "decades": {"decades": 6.0},
+    "per-cent": {"scale": 100.0},
     "turned": {"runs": 4, "names": TURNED_NAMES},
     "metrics": {"runs": 3, "names": ["a", "b", "c" * 400], "metrics": (*TRUTH, *MANY_METRICS)},
     "large": {"runs": 13, "steps": 1000},

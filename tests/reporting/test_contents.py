@@ -1,15 +1,19 @@
 import json
 import math
 import re
+import shlex
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
 from scipy import stats
+from typer.testing import CliRunner
 
+from rote.cli.main import app
 from rote.errors import InputError
 from rote.reporting.contents import Contents, contents_of
+from rote.reporting.provenance import select_command
 from rote.reporting.sensitivity import PERCENTILES
 from rote.selection import RULES, select
 from rote.store.table import RunTable
@@ -163,6 +167,38 @@ def test_provenance_tells_versions_seeds_noise_dates_and_commands(contents: Cont
     assert facts["Runs started by"] == ("python 'train it.py' --run 7",)
     assert facts["Unfinished runs"] == ("run-1",)
     assert facts["Page made by"] == ("rote.report, from Python",)
+    assert facts["Same pick by"] == (contents.same_pick,)
+
+
+@pytest.mark.parametrize("runs", [1, 3])
+def test_the_command_that_is_named_gives_the_same_pick(tmp_path: Path, runs: int) -> None:
+    found = contents_of(write_store(tmp_path / "my runs", runs=runs))
+    command = shlex.split(found.same_pick)
+    assert command[:2] == ["rote", "select"]
+    result = CliRunner().invoke(app, [*command[1:], "--json"], catch_exceptions=False)
+    pick = json.loads(result.stdout)["pick"]
+    assert (pick["run"], pick["step"]) == (
+        found.verdict.selection.pick.run,
+        found.verdict.selection.pick.step,
+    )
+
+
+def test_the_command_names_column_metrics_and_every_source() -> None:
+    command = select_command(
+        ["a b", "mlflow:x@http://me:secret@host/db"],
+        "staged",
+        "susceptibility_relative",
+        {"train_accuracy": "acc"},
+    )
+    assert shlex.split(command) == [
+        *("rote", "select", "a b", "mlflow:x@http://…@host/db", "--rule", "staged"),
+        *("--column", "susceptibility_relative", "--map", "train_accuracy=acc"),
+    ]
+
+
+def test_a_table_has_no_command(contents: Contents) -> None:
+    found = contents_of(contents.candidates.table)
+    assert found.same_pick == "rote.select(table, 'staged', column='susceptibility')"
 
 
 def test_one_run_is_one_run(tmp_path: Path) -> None:

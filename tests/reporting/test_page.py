@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from rote.reporting import report
 from rote.reporting.contents import contents_of
 from rote.reporting.palette import DARK, LIGHT
 from rote.selection import select
@@ -13,6 +14,7 @@ from rote.selection.candidates import Candidates, candidates_of
 from rote.store.table import read_table
 from tests.reporting.conftest import Open, Page, Visit
 from tests.reporting.stores import STORES
+from tests.reporting.test_palette import contrast
 
 
 def checkpoints(path: Path) -> Candidates:
@@ -25,7 +27,7 @@ def colour(visit: Visit, selector: str, what: str) -> str:
     return f"#{red:02x}{green:02x}{blue:02x}"
 
 
-ALIKE = {"large", "coarse", "decades", "turned", "metrics"}
+ALIKE = {"large", "coarse", "decades", "turned", "metrics", "per-cent"}
 """Stores that have the charts of others."""
 
 
@@ -72,6 +74,9 @@ def test_the_verdict_is_what_select_says(page: Page, visit: Open) -> None:
     words = opened.text("#verdict")
     for reason in selection.reasons[1:]:
         assert reason in words
+    command = f"rote select {page('usual').with_suffix('')} --rule staged"
+    assert command in opened.text("#same-pick")
+    assert "alone goes by regions" in opened.text("#same-pick")
     better = contents_of(page("usual").with_suffix("")).verdict.better
     assert better
     for outcome in better:
@@ -89,6 +94,59 @@ def test_a_narrow_screen_has_no_horizontal_scroll(
         ".chart svg", "charts => charts.map(c => c.getBoundingClientRect().width)"
     )
     assert all(200 < found <= width for found in widths)
+
+
+ROOM = """boxes => boxes.map(box => {
+    const right = box.getBoundingClientRect().right;
+    const cells = [...box.querySelectorAll("td")];
+    const ends = cells.filter(c => c.offsetWidth).map(c => c.getBoundingClientRect().right);
+    return [box.previousElementSibling.hidden, Math.max(...ends) <= right + 1];
+})"""
+"""Of every table: whether it is silent about going on, and whether all of it is in sight."""
+
+
+@pytest.mark.parametrize("width", [320, 390])
+def test_the_important_numbers_are_in_sight_on_a_phone(page: Page, visit: Open, width: int) -> None:
+    opened = visit(page("usual"), width=width)
+    regions, rules, runs = opened.page.eval_on_selector_all(".scroll", ROOM)
+    assert regions == rules == [True, True]
+    assert runs == [False, False]
+    assert opened.page.is_visible(".sideways >> nth=2")
+    labels = opened.page.eval_on_selector_all(
+        "#rules-table tr.first td[data-label]",
+        "cells => cells.map(c => getComputedStyle(c, '::before').content)",
+    )
+    assert labels == ['"Step"', '"ζ"', '"Train"', '"Test"', '"Gap"']
+    opened.page.set_viewport_size({"width": 1280, "height": 900})
+    opened.page.wait_for_function("document.querySelectorAll('.sideways[hidden]').length === 3")
+
+
+def test_a_table_that_is_cut_on_a_wide_screen_says_so(page: Page, visit: Open) -> None:
+    opened = visit(page("usual"))
+    assert opened.page.eval_on_selector_all(".scroll", ROOM) == [[True, True]] * 3
+    opened.page.evaluate(
+        """() => {
+            for (const row of document.querySelectorAll("#runs-table tr"))
+                for (let i = 0; i < 8; i += 1) row.insertCell().textContent = "a long setting";
+        }"""
+    )
+    opened.page.wait_for_selector("section[aria-labelledby=runs-title] .sideways:not([hidden])")
+
+
+def test_accuracies_in_per_cent_are_shown_as_they_are(page: Page, visit: Open) -> None:
+    opened = visit(page("per-cent"))
+    pick = select(page("per-cent").with_suffix(""), "staged").pick
+    assert pick.train_accuracy is not None
+    assert pick.train_accuracy > 1
+    assert f"training accuracy{pick.train_accuracy:.4g}" in opened.text(".facts").replace("\n", "")
+    assert "Divide per cent by 100" in opened.text(".careful")
+    opened.page.eval_on_selector("#verdict .columns", "element => element.remove()")
+    text = opened.page.evaluate("document.body.innerText") + "".join(
+        opened.page.eval_on_selector_all("svg text", "all => all.map(t => t.textContent + ' ')")
+    )
+    assert not re.search(r"\d{3,}(\.\d+)?%", text.replace("100%", "").replace(",", ""))
+    gaps = opened.page.eval_on_selector_all(".gap", "all => all.map(g => Number(g.textContent))")
+    assert 0 < max(gaps) < 100
 
 
 @pytest.mark.parametrize(("colours", "palette"), [("light", LIGHT), ("dark", DARK)])
@@ -114,6 +172,25 @@ def test_colours_follow_the_system_the_button_and_paper(
     assert opened.page.is_hidden(".bar")
 
 
+def test_the_text_says_which_correlation_it_means(page: Page, visit: Open) -> None:
+    opened = visit(page("usual"))
+    found = contents_of(page("usual").with_suffix("")).agreement
+    words = opened.text("section[aria-labelledby=filter-title] .lead").replace("−", "-")
+    for name, before, after in (
+        ("Pearson’s r goes", found.train_test_pearson, found.filtered_pearson),
+        ("Kendall’s τ", found.train_test_kendall, found.filtered_kendall),
+    ):
+        assert f"{name} from {before.value:.2f} to {after.value:.2f}" in words
+
+
+def test_a_long_command_stands_at_the_end_only(page: Page, visit: Open, tmp_path: Path) -> None:
+    runs = [f"{page('usual').with_suffix('')}/{run}" for run in range(6)] * 4
+    report(runs, tmp_path / "page.html")
+    opened = visit(tmp_path / "page.html")
+    assert "needs --rule staged" in opened.text("#same-pick")
+    assert f"rote select {runs[0]} {runs[1]}" in opened.text(".provenance")
+
+
 def test_what_is_missing_is_said(page: Page, visit: Open) -> None:
     untold = visit(page("untold"))
     assert "No test accuracy is recorded" in untold.text("#verdict")
@@ -122,6 +199,21 @@ def test_what_is_missing_is_said(page: Page, visit: Open) -> None:
     bare = visit(page("bare"))
     assert "there are no regions" in bare.text("section[aria-labelledby=regions-title]")
     assert "compares runs" in visit(page("one-run")).text("body")
+
+
+def test_points_are_brighter_on_dark_paper(page: Page, visit: Open) -> None:
+    opened = visit(page("usual"))
+    fills = "marks => [...marks[0].children].map(point => point.getAttribute('fill'))"
+
+    def weakest() -> float:
+        found = opened.page.eval_on_selector_all("#chart-regions .mark-symbol", fills)
+        assert len(set(found)) > 10
+        shares = [map(int, re.findall(r"\d+", fill)) for fill in found]
+        return min(contrast("#" + bytes(share).hex(), DARK["paper"]) for share in shares)
+
+    assert weakest() < 3
+    opened.page.click("#theme")
+    assert weakest() > 3.5
 
 
 @pytest.mark.parametrize("name", ["usual", "gaps"])
@@ -137,7 +229,7 @@ def test_the_two_filter_charts_stand_side_by_side(page: Page, visit: Open, name:
 
 
 def test_names_of_rules_stay_on_the_charts_and_apart(page: Page, visit: Open) -> None:
-    for name in ("single", "usual", "first-step"):
+    for name in ("single", "usual", "first-step", "one-run"):
         opened = visit(page(name))
         for chart in ("regions", "sensitivity"):
             frame = opened.page.locator(f"#chart-{chart} svg").bounding_box()
@@ -154,5 +246,4 @@ def test_names_of_rules_stay_on_the_charts_and_apart(page: Page, visit: Open) ->
                 assert right <= frame["x"] + frame["width"]
                 assert frame["y"] <= top
                 assert bottom <= frame["y"] + frame["height"]
-            if chart == "sensitivity":
-                assert len({(left, top) for left, top, _, _ in places}) == len(places)
+            assert len({(left, top) for left, top, _, _ in places}) == len(places)

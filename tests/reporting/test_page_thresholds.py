@@ -8,6 +8,7 @@ import pytest
 
 from rote import reporting
 from rote.reporting.contents import contents_of
+from rote.reporting.words import number, percent
 from rote.selection import RegionSummary, select
 from rote.selection.candidates import Candidates, candidates_of
 from rote.selection.regions import regions_of, summarise
@@ -96,6 +97,10 @@ NUMBERS += [
     0.00099995,
     0.0,
     -3.25e-6,
+    1.0004,
+    1.0005,
+    1.0006,
+    67.0,
 ]
 
 
@@ -107,7 +112,10 @@ def test_numbers_are_written_as_python_writes_them(browser: Any) -> None:
         f"numbers => {{ {script}; return numbers.map(n => [percents(n), digits(n)]) }}", NUMBERS
     )
     tab.close()
-    assert found == [[f"{n:.1%}".replace("-", "−"), f"{n:.4g}".replace("-", "−")] for n in NUMBERS]
+    assert found == [[percent(n), number(n)] for n in NUMBERS]
+    shares = [n for n in NUMBERS if n <= 1]
+    assert [percent(n) for n in shares] == [f"{n:.1%}".replace("-", "−") for n in shares]
+    assert [number(n) for n in NUMBERS] == [f"{n:.4g}".replace("-", "−") for n in NUMBERS]
 
 
 def test_checkpoints_that_lie_on_a_threshold_are_on_the_side_where_python_puts_them(
@@ -156,6 +164,32 @@ def test_the_thresholds_of_a_rule_give_exactly_its_regions(page: Page, visit: Op
     assert shown_regions(opened) == as_shown(select(store, "regions").regions)
     assert opened.page.get_attribute("[data-preset=regions]", "aria-pressed") == "true"
     assert opened.page.get_attribute("[data-preset=staged]", "aria-pressed") == "false"
+
+
+@pytest.mark.parametrize(
+    ("rule", "lines", "words"),
+    [
+        ("before-rise", "regions", "before-rise sets no thresholds"),
+        ("filter", "filter", "filter sets a threshold of ζ only"),
+        ("staged", "staged", None),
+    ],
+)
+def test_lines_that_are_not_the_rules_own_say_whose_they_are(
+    page: Page, visit: Open, tmp_path: Path, rule: str, lines: str, words: str | None
+) -> None:
+    store = page("one-run").with_suffix("")
+    reporting.report(store, tmp_path / "page.html", rule=rule)
+    opened = visit(tmp_path / "page.html")
+    pressed = opened.page.eval_on_selector_all(
+        "[data-preset][aria-pressed=true]", "all => all.map(button => button.textContent)"
+    )
+    assert pressed == [lines]
+    assert opened.page.locator("[data-preset=before-rise]").count() == 0
+    assert shown_regions(opened) == as_shown(select(store, rule).regions)
+    if words is None:
+        assert opened.page.locator("#borrowed").count() == 0
+    else:
+        assert words in opened.text("#borrowed")
 
 
 def test_regions_colour_points_where_there_is_no_truth(page: Page, visit: Open) -> None:

@@ -1,6 +1,6 @@
 import pytest
 
-from rote.reporting.palette import DARK, LIGHT, REGION_COLOURS
+from rote.reporting.palette import DARK, DARK_SHADES, LIGHT, LIGHT_SHADES, REGION_COLOURS
 
 
 def luminance(colour: str) -> float:
@@ -27,3 +27,23 @@ def test_text_and_marks_stand_out(palette: dict[str, str]) -> None:
     for mark in (palette["line"], *REGION_COLOURS):
         assert contrast(mark, palette["paper"]) >= 3, mark
     assert palette.keys() == LIGHT.keys()
+
+
+def over(colour: str, paper: str, opacity: float) -> str:
+    """What is seen of a colour that lets paper through."""
+    pairs = [(int(colour[i : i + 2], 16), int(paper[i : i + 2], 16)) for i in (1, 3, 5)]
+    return "#" + "".join(f"{round(opacity * c + (1 - opacity) * p):02x}" for c, p in pairs)
+
+
+def test_points_stand_out_on_dark_paper_whatever_their_test_accuracy() -> None:
+    for shade in DARK_SHADES.values():
+        assert contrast(over(shade, DARK["paper"], 0.85), DARK["paper"]) >= 3, shade
+
+
+@pytest.mark.parametrize("shades", [LIGHT_SHADES, DARK_SHADES])
+def test_shades_get_brighter_with_the_value(shades: dict[str, str]) -> None:
+    found = [luminance(shade) for shade in shades.values()]
+    assert found == sorted(found)
+    assert len(set(found)) == len(found)
+    assert shades.keys() == LIGHT_SHADES.keys()
+    assert not shades.keys() & LIGHT.keys()

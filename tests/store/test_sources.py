@@ -49,7 +49,8 @@ def test_steps_of_a_foreign_experiment_are_joined(foreign: str) -> None:
     assert rows["metric:score"].to_list() == [None] * 5 + [0.5]
     selection = rote.select(foreign, "staged", mapping=MAPPING)
     assert any(
-        "4 of 12 checkpoints have no finite `train_accuracy`" in w for w in selection.warnings
+        "Left out: 4 of 12 checkpoints, with no finite `train_accuracy`" in w
+        for w in selection.warnings
     )
     by_score = read_table(foreign, {"test_accuracy": "score"})
     assert by_score.frame["test_accuracy"].max() == 0.5
@@ -279,11 +280,14 @@ def test_a_path_that_exists_is_a_path(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.chdir(tmp_path)
     log(tmp_path / "mlflow:runs", readings(0)[:2], name="mine")
     assert list(read_table("mlflow:runs").descriptions) == ["mine"]
-    with pytest.raises(InputError, match="a directory with runs, got run:7, which has no"):
+    sources = "mlflow:, tensorboard:, csv:, wandb-offline:, got"
+    with pytest.raises(InputError, match=rf"one of {sources} 'run:7'\. A directory .* './run:7'"):
         read_table("run:7")
+    with pytest.raises(InputError, match="a directory with runs, got run:7, which has no"):
+        read_table("./run:7")
     with pytest.raises(InputError, match=r"got 'tensorbord:x'. Did you mean 'tensorboard'\?"):
         read_table("tensorbord:x")
-    with pytest.raises(InputError, match="got 'wandb:project', which can only be written"):
+    with pytest.raises(InputError, match=f"{sources} 'wandb:project', which can only be written"):
         read_table("wandb:project")
 
 

@@ -10,9 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import rote
 from rote.errors import CorruptRunError, InputError, TornJournalWarning
 from rote.records import Reading
 from rote.store import RunDirectory, journal_frame, read_predictions, read_run
@@ -254,6 +256,39 @@ def test_no_run_is_an_error(tmp_path: Path) -> None:
         read_table(tmp_path)
     with pytest.raises(InputError, match="Check the path"):
         read_table([tmp_path / "nowhere"])
+
+
+@pytest.mark.parametrize(
+    ("runs", "message"),
+    [
+        (3, "`runs` to be a directory, a source such as 'mlflow:EXPERIMENT', or a list .* got 3"),
+        (None, "or a list of them, got None"),
+        ([3], "or a list of them, got 3"),
+        ([], "`runs` to name at least one run, got none"),
+    ],
+)
+def test_what_is_no_run_is_refused(runs: Any, message: str) -> None:
+    for read in (read_table, rote.select, rote.plot.regions):
+        with pytest.raises(InputError, match=message):
+            read(runs)
+
+
+def test_a_tracker_is_told_to_give_its_directory() -> None:
+    model = torch.nn.Linear(4, 3)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    tracker = rote.track(model, optimizer, inputs=torch.randn(8, 4), num_classes=3)
+    with pytest.raises(InputError, match="got Tracker. Give the directory .*: its `save_to`"):
+        rote.select(tracker)  # type: ignore[arg-type]
+
+
+def test_a_file_is_no_directory_of_runs(tmp_path: Path) -> None:
+    table, other = tmp_path / "ok.csv", tmp_path / "ok.txt"
+    table.write_text("step,susceptibility\n1,0.5\n")
+    other.write_text("")
+    with pytest.raises(InputError, match=r"which is a file\. Write csv:.*ok\.csv to read it"):
+        read_table(table)
+    with pytest.raises(InputError, match=r"ok\.txt, which is a file\.$"):
+        read_table(str(other))
 
 
 def test_a_damaged_description_is_an_error(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ class Run:
         self.tracker = rote.track(
             self.model,
             self.optimizer,
-            inputs=POOL,
+            inputs=options.pop("inputs", POOL),
             num_classes=CLASSES,
             policy=policy or rote.ProbePolicy(batch=8),
             save_to=save_to,

@@ -128,6 +128,7 @@ class Surprise:
     ("contents", "complaint"),
     [
         ({"weight": Surprise()}, "tensors and plain values only"),
+        (nn.Linear(6, 3), r"got a pickled torch\.nn\.modules\.linear\.Linear, which is not loaded"),
         ({"epoch": 3, "note": "none"}, "to hold a state_dict, got epoch, note"),
         ([1, 2], "to hold a state_dict, got a list"),
         ({1: torch.ones(2)}, "to hold a state_dict, got 1"),
@@ -196,7 +197,7 @@ def test_the_state_of_another_class_of_optimizer_is_refused(tmp_path: Path) -> N
 @pytest.mark.parametrize("junk", [b"junk", b"", b"PK\x03\x04"])
 def test_junk_is_refused(tmp_path: Path, junk: bytes) -> None:
     (tmp_path / "a.pt").write_bytes(junk)
-    with pytest.raises(InputError, match="tensors and plain values only"):
+    with pytest.raises(InputError, match="tensors and plain values only, got a damaged file"):
         read_weights(tmp_path / "a.pt")
 
 

@@ -1,5 +1,6 @@
 """Trackers that write to several places at once, and what happens when one fails."""
 
+import re
 import sqlite3
 import sys
 from pathlib import Path
@@ -8,13 +9,13 @@ from typing import Any
 import pytest
 from polars.testing import assert_frame_equal
 
-from rote.errors import InputError, LoggerWarning, RunExistsError
-from rote.extras import MissingExtraError
+import rote
+from rote.errors import InputError, LoggerWarning, MissingExtraError, RunExistsError, StateError
 from rote.records import Reading
 from rote.store import read_run
 from rote.store.table import read_table
 from tests.loggers import new_mlflow_store
-from tests.tracking.logged_run import Run
+from tests.tracking.logged_run import POOL, Run
 
 
 def test_a_function_is_told_every_reading_and_can_refuse_it(tmp_path: Path) -> None:
@@ -209,6 +210,11 @@ def read_files(folder: Path) -> dict[Path, bytes]:
         ("csv:table.csv", "got 'csv:table.csv', which can only be read"),
         ("tensorboard:", "to be tensorboard:LOGDIR, got no directory"),
         ([5], "a function that takes a reading, or a list of them, got 5"),
+        ("mlfow:x", "one of tensorboard:, mlflow:, wandb:, got 'mlfow:x'"),
+        ("neptune:x", r"got 'neptune:x'\. A directory of that name is './neptune:x'"),
+        ("s3://bucket/run", "one of tensorboard:, mlflow:, wandb:, got 's3://bucket/run'"),
+        ("", "to name a directory or a logger, got an empty text"),
+        ([" "], "to name a directory or a logger, got an empty text"),
     ],
 )
 def test_what_cannot_be_written_to_is_refused(save_to: Any, message: str) -> None:
@@ -231,3 +237,61 @@ def test_a_missing_package_names_its_extra(tmp_path: Path, monkeypatch: pytest.M
     with pytest.raises(MissingExtraError, match=r"pip install 'rote\[tensorboard\]'"):
         Run([f"tensorboard:{tmp_path}/tb", tmp_path / "run"])
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("name", ["C:run", "run-10:30", "runs/lr:0.1", "./neptune:x"])
+def test_a_colon_does_not_make_a_path_an_address(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Run(name).tracker.probe()
+    assert len(read_run(tmp_path / name).readings) == 1
+
+
+def test_a_file_is_no_place_for_a_run(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(RunExistsError, match=r"got .*file, which is a file\. Choose another\.$"):
+        Run(tmp_path / "file")
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+@pytest.mark.parametrize("kind", ["directory", "function"])
+def test_a_closed_tracker_that_was_recorded_refuses_to_probe(kind: str, tmp_path: Path) -> None:
+    told: list[Reading] = []
+    run = Run(tmp_path / "run" if kind == "directory" else told.append)
+    run.epochs(1, 2)
+    run.tracker.close()
+    run.tracker.close()
+    with pytest.raises(InputError, match=r"got a closed one: its `save_to` would miss .* resume="):
+        run.tracker.probe(train_accuracy=0.5)
+    assert len(run.tracker.readings) == 2
+    if kind == "directory":
+        again = Run(tmp_path / "run", resume=True)
+        again.epochs(3, 3)
+        assert [reading.step for reading in read_run(tmp_path / "run").readings] == [1, 2, 3]
+
+
+def test_without_a_place_a_closed_tracker_goes_on() -> None:
+    run = Run(None)
+    run.epochs(1, 1)
+    run.tracker.close()
+    run.epochs(2, 2)
+    assert len(run.tracker.readings) == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"inputs": POOL[:12]}, r"the pool \(`inputs`\) .* got size 12 instead of 20"),
+        ({"inputs": POOL + 1}, r"the pool .* got as many samples \(20\), but others"),
+        ({"seed": 3}, r"the random labels \(`labels`, `seed`\) .* got others of the same kind"),
+        ({"policy": rote.ProbePolicy(batch=8, mode="eval")}, "`policy` .* mode eval instead of tr"),
+    ],
+)
+def test_a_run_that_differs_is_refused_in_words(
+    options: dict[str, Any], words: str, tmp_path: Path
+) -> None:
+    Run(tmp_path / "run").tracker.close()
+    with pytest.raises(StateError, match=words) as caught:
+        Run(tmp_path / "run", resume=True, **options)
+    assert not re.search("[0-9a-f]{20}|{", str(caught.value))  # no hash, no dictionary

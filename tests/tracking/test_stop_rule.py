@@ -154,3 +154,9 @@ def test_a_strange_state_is_refused() -> None:
 def test_per_cent_are_refused() -> None:
     with pytest.raises(InputError, match="a share from 0 to 1, got 95. Divide per cent by 100"):
         StopRule().update(reading(1, 95.0, 0.1))
+
+
+@pytest.mark.parametrize("wrong", [0.3, {"train_accuracy": 0.5}])
+def test_what_is_no_reading_is_refused(wrong: object) -> None:
+    with pytest.raises(InputError, match=r"`reading` to be what tracker\.probe returned, got"):
+        StopRule().update(wrong)  # type: ignore[arg-type]

@@ -15,6 +15,7 @@ from rote.errors import (
     ExplodingReadingWarning,
     InputError,
     NonFiniteReadingWarning,
+    RoteWarning,
     StateError,
 )
 from rote.store import read_run
@@ -282,6 +283,28 @@ def test_an_exploding_reading_is_reported_and_so_is_the_mean_it_dominates() -> N
     assert readings[-1].susceptibility == pytest.approx(9e4 / 6, rel=1e-4)
 
 
+def test_per_cent_are_pointed_out_once() -> None:
+    run = Run()
+    with pytest.warns(RoteWarning, match=r"shares from 0 to 1, got train_accuracy=54\.3\. Divide"):
+        run.tracker.probe(train_accuracy=54.3)
+    run.tracker.probe(train_accuracy=60.0, test_accuracy=70.0)  # a warning would be an error
+    assert run.tracker.readings[0].train_accuracy == 54.3
+    with pytest.warns(RoteWarning, match="got noisy_accuracy=12"):
+        Run().tracker.probe(noisy_accuracy=12)
+
+
+def test_shares_and_other_metrics_of_any_size_are_fine() -> None:
+    rounded = torch.tensor(1.0).nextafter(torch.tensor(2.0))  # a mean of ones, in float32
+    run = Run()
+    reading = run.tracker.probe(train_accuracy=rounded, loss=54.3, my_accuracy=54.3, lr=1e9)
+    assert reading is not None
+
+
+def test_help_says_that_rules_need_the_training_accuracy() -> None:
+    text = " ".join((rote.track.__doc__ or "").split())
+    assert "``train_accuracy=``, a share from 0 to 1: ``StopRule`` and most rules" in text
+
+
 def test_metrics_are_numbers_under_free_names() -> None:
     run = Run()
     reading = run.tracker.probe(train_accuracy=torch.tensor(0.5), lr=1)
@@ -376,7 +399,15 @@ BAD_INPUT: dict[str, tuple[Callable[[], dict[str, Any]], str]] = {
     ),
     "half a label": (
         lambda: {"given_labels": torch.full((6,), 0.7)},
-        "`given_labels` to be classes from 0 to 2, got 0.69",
+        "`given_labels` to be integers, one class per sample, got torch.float32",
+    ),
+    "whole float labels": (
+        lambda: {"given_labels": torch.ones(6)},
+        r"`given_labels` to be integers.* Convert classes with \.long\(\)",
+    ),
+    "samples and labels": (
+        lambda: {"inputs": (torch.ones(6, 4), torch.zeros(6))},
+        r"takes 2 positional .*\. A tuple means several arguments of the model \(2 here\)",
     ),
     "column of labels": (
         lambda: {"given_labels": torch.zeros(6, 1)},

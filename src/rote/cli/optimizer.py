@@ -33,7 +33,7 @@ def build_optimizer(name: str, model: "nn.Module", *, lr: float | None = None) -
     try:
         options = {} if lr is None else {"lr": lr}
         return cast("Optimizer", build(model.parameters(), **options))
-    except (TypeError, ValueError) as error:
+    except Exception as error:  # a user's factory may raise anything
         raise InputError(
-            f"Expected {name} to take this model's parameters, got: {error}."
+            f"Expected {name} to take this model's parameters, got {type(error).__name__}: {error}."
         ) from error

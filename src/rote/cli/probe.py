@@ -2,7 +2,8 @@
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +11,7 @@ import typer
 
 from rote.cli.optimizer import build_optimizer
 from rote.cli.probe_data import load_samples
-from rote.errors import InputError
+from rote.errors import InputError, RunExistsError
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -75,7 +76,7 @@ def probe(
     inputs, given = load_samples(data, "--data")
     training = None if train is None else _with_labels(train)
     network = _build(model, inputs, classes)
-    with Progress(transient=True, disable=quiet or as_json) as bar:
+    with Progress(transient=True, disable=quiet or as_json) as bar, _options_named():
         task = bar.add_task("probing", total=len(files))
         found = probe_checkpoints(
             files if as_given else in_order(files),
@@ -97,6 +98,19 @@ def probe(
         typer.echo(json.dumps(_as_json(found), indent=2, allow_nan=False))
     else:
         _show(found, optimizer, out)
+
+
+@contextmanager
+def _options_named() -> Iterator[None]:
+    """Call arguments by the names of their options; a directory in use is bad usage here."""
+    try:
+        yield
+    except RunExistsError as error:
+        why = str(error).partition(" Choose another")[0].replace("`save_to`", "`--out`")
+        raise InputError(f"{why} Name another; a run that was probed cannot be resumed.") from error
+    except InputError as error:
+        text = str(error).replace("`save_to`", "`--out`").replace("`key`", "`--key`")
+        raise InputError(text) from error
 
 
 def _files(checkpoints: list[Path]) -> list[Path]:
@@ -167,9 +181,9 @@ def _show(found: "Aftermath", optimizer: str, out: str | None) -> None:
         highlight=False,
     )
     if out is not None and not out.startswith("wandb:"):  # which cannot be read back
-        has_accuracy = "train_accuracy" in found.readings[-1].metrics
-        rule = "" if has_accuracy else " --rule before-rise"
-        console.print(f"Which to keep:  rote select {out}{rule}", markup=False, highlight=False)
+        # The rules that compare networks have little to say about one run.
+        command = f"rote select {out} --rule before-rise"
+        console.print(f"Which to keep:  {command}", markup=False, highlight=False)
 
 
 def _names(files: Sequence[Path]) -> list[str]:

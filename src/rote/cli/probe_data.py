@@ -32,7 +32,15 @@ def load_samples(address: str, option: str) -> "tuple[Inputs, Tensor | None]":
     if not path.is_file() and ":" in address:
         from rote.workloads.architectures.registry import load
 
-        return _from_function(address, load(address)())
+        function = load(address)
+        try:
+            found = function()
+        except Exception as error:
+            raise InputError(
+                f"Expected {address} (`{option}`) to return samples, got {type(error).__name__}: "
+                f"{error}."
+            ) from error
+        return _from_function(address, found)
     reader = _READERS.get(path.suffix)
     if reader is None or not path.is_file():
         raise InputError(f"Expected `{option}` to be a file ({FORMS}), got {address!r}.")
@@ -107,10 +115,12 @@ def _read_torch(path: Path) -> object:
 
     import torch
 
+    from rote.tracking.saved_weights import found_instead
+
     try:
         return torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
-        raise ValueError(str(error).splitlines()[0]) from error
+        raise ValueError(found_instead(error)) from error
 
 
 _READERS: dict[str, Callable[[Path], Any]] = {

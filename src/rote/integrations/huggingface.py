@@ -1,7 +1,6 @@
 """ζ in a Hugging Face Trainer: one callback that logs it, and can stop by it."""
 
 import logging
-import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -9,11 +8,13 @@ from typing import Any, Literal
 from torch import Tensor
 from torch.utils.data import IterableDataset
 
-from rote.errors import InputError, RoteWarning
 from rote.extras import require
+from rote.integrations.accuracy_warning import warn_of_accuracy
+from rote.integrations.arguments import check_arguments
 from rote.integrations.earlier_run import holds_a_run, resumed_by
 from rote.integrations.labelled_batch import LabelledBatch
 from rote.integrations.logged import logged_of
+from rote.integrations.uncounted import warn_of_uncounted
 from rote.labels import LabelSampler
 from rote.probe import Inputs, LossFunction, ProbePolicy, unwrapped
 from rote.records import Reading
@@ -35,9 +36,11 @@ try:
         logged_since_probe,
         objective_of,
         offer_as_best_metric,
+        refuse_no_accuracy,
         taken_up,
         training_samples,
         warn_of_deletion,
+        warn_of_no_probe,
         without_labels,
     )
 except ImportError:
@@ -84,7 +87,7 @@ class SusceptibilityCallback(TrainerCallback):
         stop: the stop rule.
 
     Raises:
-        InputError: if ``every`` does not fit. The rest is checked when training starts.
+        InputError: if ``every``, ``samples`` or ``stop`` does not fit; training checks the rest.
 
     Example:
         >>> callback = SusceptibilityCallback(num_classes=10, every=100)
@@ -110,22 +113,18 @@ class SusceptibilityCallback(TrainerCallback):
         save_to: SaveTo = None,
         samples: int = 128,
     ) -> None:
-        if every != "epoch" and (type(every) is not int or every < 1):
-            raise InputError(
-                f"Expected `every` to be 'epoch' or a positive integer, got {every!r}."
-            )
+        check_arguments(every=every, samples=samples, stop=stop)
         self.tracker: Tracker | None = None
         self.stop = stop
         self._new_stop = {} if stop is None else stop.state_dict()
         self._every = every
         self._train_accuracy, self._measure_accuracy = train_accuracy, measure_accuracy
-        self._inputs, self._samples = inputs, samples
-        self._name, self._save_to = name, save_to
+        self._inputs, self._samples, self._name, self._save_to = inputs, samples, name, save_to
         self._loss_fn, self._labels, self._given_labels = loss_fn, labels, given_labels
         self._options: Any = {"num_classes": num_classes, "policy": policy, "seed": seed}
         self._trainer: Trainer | None = None
         self._known: LabelledBatch | None = None
-        self._output_dir, self._is_waiting = Path(), False
+        self._output_dir, self._is_waiting, self._is_checked = Path(), False, False
 
     @property
     def keep(self) -> int | None:
@@ -151,7 +150,7 @@ class SusceptibilityCallback(TrainerCallback):
         if self.tracker is not None:
             self.tracker.close()
         self._trainer, self._output_dir = calling_trainer(state), Path(args.output_dir or "")
-        self._is_waiting = False
+        self._is_waiting, self._is_checked = False, False
         check_schedule(self._trainer, self._every, self._train_accuracy)
         self._start(self._trainer, taken_up(state, self._name, self._state))
         if self.stop is not None:
@@ -214,13 +213,11 @@ class SusceptibilityCallback(TrainerCallback):
         if self.tracker is None:
             return
         self.tracker.close()
-        if not self.tracker.readings:
-            warnings.warn(
-                f"Expected training to reach a probe (every={self._every!r}), got none after "
-                f"{state.global_step} steps. Pass a smaller `every`.",
-                RoteWarning,
-                stacklevel=2,
-            )
+        if state.is_world_process_zero and self.tracker.readings:
+            warn_of_uncounted(self.stop, self.tracker)
+        elif state.is_world_process_zero:
+            awaited = self._train_accuracy if self._is_waiting else None
+            warn_of_no_probe(state, self._every, awaited)
 
     def _start(self, trainer: Trainer, saved: Mapping[str, Any] | None) -> None:
         optimizer: Any = trainer.optimizer  # built by now
@@ -261,13 +258,17 @@ class SusceptibilityCallback(TrainerCallback):
     def _accuracy(self, tracker: Tracker, state: TrainerState) -> dict[str, float]:
         """The training accuracy: as logged since the last probe, or else measured."""
         earlier = tracker.readings[-1].global_step if tracker.readings else 0
-        logged = logged_since_probe(state, earlier, self._train_accuracy)
-        if logged is not None:
-            return {"train_accuracy": logged}
-        known = self._known.first(self._measure_accuracy) if self._known is not None else None
-        if known is None or known.given is None or not self._measure_accuracy:
-            return {}
-        return {"train_accuracy": tracker.accuracy(known.inputs, known.given)}
+        found = logged_since_probe(state, earlier, self._train_accuracy)
+        if found is not None:
+            return {"train_accuracy": found}
+        samples, known = self._measure_accuracy, self._known
+        if samples and known is not None and known.given is not None:
+            found = tracker.accuracy(known.first(samples).inputs, known.given[:samples])
+        if not self._is_checked and state.is_world_process_zero:
+            self._is_checked, name = True, self._train_accuracy
+            logged = [metric for entry in state.log_history for metric in entry]
+            warn_of_accuracy(name, logged, samples=samples, is_measured=found is not None)
+        return {} if found is None else {"train_accuracy": found}
 
     def _probe(
         self, state: TrainerState, control: TrainerControl, accuracy: Mapping[str, float]
@@ -285,6 +286,7 @@ class SusceptibilityCallback(TrainerCallback):
             self._decide(self.stop, reading, control)
 
     def _decide(self, stop: StopRule, reading: Reading, control: TrainerControl) -> None:
+        refuse_no_accuracy(reading, self._train_accuracy)
         if stop.update(reading):
             control.should_training_stop = True
             logger.info("Training stops: %s", stop.reason)

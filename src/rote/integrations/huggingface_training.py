@@ -172,6 +172,43 @@ def warn_of_deletion(args: TrainingArguments) -> None:
         )
 
 
+def refuse_no_accuracy(reading: Reading, name: str | None) -> None:
+    """Refuse to stop by what is not known.
+
+    Args:
+        reading: the newest.
+        name: the metric that was looked for.
+
+    Raises:
+        InputError: if the reading has no training accuracy.
+    """
+    if "train_accuracy" not in reading.metrics:
+        raise InputError(
+            "Expected a training accuracy at every probe, which `stop` needs, got none: no "
+            f"`{name}` was logged, and none was measured. Pass `measure_accuracy=512`, or name a "
+            "metric that is logged with `train_accuracy=`."
+        )
+
+
+def warn_of_no_probe(state: TrainerState, every: str | int, awaited: str | None) -> None:
+    """Say why training has ended without a probe.
+
+    Args:
+        state: the Trainer's state.
+        every: when to probe.
+        awaited: the metric of an evaluation that a probe waited for.
+    """
+    why = f"every={every!r}), got none after {state.global_step} steps. Pass a smaller `every`."
+    if awaited is not None:
+        names = sorted({name for entry in state.log_history for name in entry})
+        found = ", ".join(f"`{name}`" for name in names if name.startswith("eval_"))
+        why = (
+            f"train_accuracy={awaited!r}), got no evaluation that brings it, only "
+            f"{found or 'none at all'}. Name one of these."
+        )
+    warnings.warn(f"Expected training to reach a probe ({why}", RoteWarning, stacklevel=3)
+
+
 def taken_up(
     state: TrainerState, name: str | None, read: Callable[[], dict[str, Any]]
 ) -> dict[str, Any] | None:

@@ -8,8 +8,10 @@ from torch import Tensor, nn
 
 from rote.errors import InputError
 from rote.extras import require
+from rote.integrations.arguments import check_arguments
 from rote.integrations.earlier_run import holds_a_run, resumed_by
 from rote.integrations.kept_checkpoint import find_checkpoint
+from rote.integrations.lightning_accuracy import TrainingAccuracy
 from rote.integrations.lightning_training import (
     as_in_training,
     has_missed_an_epoch,
@@ -19,8 +21,9 @@ from rote.integrations.lightning_training import (
 )
 from rote.integrations.logged import logged_of
 from rote.integrations.optimizer_choice import choose_optimizer
+from rote.integrations.uncounted import warn_of_uncounted
 from rote.labels import LabelSampler
-from rote.probe import Inputs, LossFunction, ProbePolicy, mean_over_ranks
+from rote.probe import Inputs, LossFunction, ProbePolicy
 from rote.records import Reading
 from rote.store import SaveTo
 from rote.tracking import StopRule, Tracker, track
@@ -48,7 +51,12 @@ class SusceptibilityCallback(Callback):
         every: ``"epoch"``, or n: whenever ``trainer.global_step``, which counts the steps of all
             optimizers, passes a multiple of n.
         train_accuracy: the name under which the module logs its training accuracy; the mean over
-            ranks is recorded with each reading if it was logged in this epoch. ``None``: nothing.
+            ranks is recorded with each reading if it was logged in this epoch. ``None``: none is
+            looked for.
+        measure_accuracy: where none was logged before the first probe, the training accuracy is
+            measured on so many samples of the training set, in eval mode, leaving no trace, if
+            batches are pairs of inputs and labels, or mappings with labels; 0: never. A warning
+            says so if a metric was named, or there is no accuracy.
         stop: when to stop. Needs the training accuracy.
         loss_fn: the training objective, called with the network's output and labels; cross entropy
             by default.
@@ -76,8 +84,8 @@ class SusceptibilityCallback(Callback):
             a ``ModelCheckpoint`` saved with these weights, if any did.
 
     Raises:
-        InputError: if ``every`` does not fit, or ``keep_to`` comes without ``stop``. The rest is
-            checked when training starts.
+        InputError: if ``every``, ``samples`` or ``stop`` does not fit, or ``keep_to`` comes without
+            ``stop``. The rest is checked when training starts.
 
     Example:
         >>> callback = SusceptibilityCallback(num_classes=10, every=100)
@@ -92,6 +100,7 @@ class SusceptibilityCallback(Callback):
         inputs: Inputs | Callable[[], Inputs] | None = None,
         every: Literal["epoch"] | int = "epoch",
         train_accuracy: str | None = "train_accuracy",
+        measure_accuracy: int = 512,
         stop: StopRule | None = None,
         loss_fn: LossFunction | None = None,
         labels: Tensor | LabelSampler | None = None,
@@ -106,17 +115,16 @@ class SusceptibilityCallback(Callback):
         optimizer: int | str | None = None,
         keep_to: str | Path | None = None,
     ) -> None:
-        if every != "epoch" and (type(every) is not int or every < 1):
-            raise InputError(
-                f"Expected `every` to be 'epoch' or a positive integer, got {every!r}."
-            )
+        check_arguments(every=every, samples=samples, stop=stop)
         if keep_to is not None and stop is None:
             raise InputError("Expected `stop` to say which checkpoint to keep, got None.")
         self.tracker: Tracker | None = None
         self.stop = stop
         self.keep_path: str | None = None
         self._every = every
-        self._train_accuracy = train_accuracy
+        self._train_accuracy = TrainingAccuracy(
+            train_accuracy, measure_accuracy, inputs_of, seed=seed
+        )
         self._inputs, self._samples, self._inputs_of = inputs, samples, inputs_of
         self._model, self._optimizer = model, optimizer
         self._save_to, self._keep_to = save_to, keep_to
@@ -132,7 +140,6 @@ class SusceptibilityCallback(Callback):
         self._new_stop = {} if stop is None else stop.state_dict()
         self._state: Mapping[str, Any] | None = None
         self._steps_seen = 0
-        self._earlier_accuracy: Tensor | None = None
 
     @property
     def keep(self) -> int | None:
@@ -172,17 +179,18 @@ class SusceptibilityCallback(Callback):
             self.tracker.load_state_dict(self._state["tracker"])
         if self.stop is not None:
             self.stop.load_state_dict((self._state or {}).get("stop") or self._new_stop)
+        self._train_accuracy.start((self._state or {}).get("is_measured"))
         by_epochs_again = self._state is not None and self._every == "epoch"
         self._state, self.keep_path = None, None
         self._steps_seen = trainer.global_step
         if by_epochs_again and has_missed_an_epoch(trainer, self.tracker.readings):
-            # Without its accuracy, which Lightning does not save, a stop rule cannot judge it.
-            epoch = trainer.current_epoch - 1
-            log_late(trainer, self._read(self.tracker, trainer, pl_module, epoch=epoch), epoch)
+            # Without its logged accuracy, which Lightning does not save, no stop rule can judge it.
+            reading = self._read(self.tracker, trainer, pl_module, late=True)
+            log_late(trainer, reading, trainer.current_epoch - 1)
 
     def on_train_epoch_start(self, trainer: Trainer, *_: object) -> None:
         """Remember the accuracy of the epoch before, which is not this epoch's."""
-        self._earlier_accuracy = trainer.callback_metrics.get(self._train_accuracy or "")
+        self._train_accuracy.remember(trainer)
 
     def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, *_: object) -> None:
         """Probe if n more steps were taken."""
@@ -198,8 +206,10 @@ class SusceptibilityCallback(Callback):
             self._probe(trainer, pl_module)
 
     def on_train_end(self, trainer: Trainer, *_: object) -> None:
-        """Find the checkpoint to keep."""
+        """Find the checkpoint to keep, or say why there is none."""
         if self.tracker is None or self.keep is None:
+            if trainer.is_global_zero:
+                warn_of_uncounted(self.stop, self.tracker)
             return
         path = str(self._keep_to) if self._keep_to else None
         if path is None and trainer.is_global_zero:
@@ -226,7 +236,8 @@ class SusceptibilityCallback(Callback):
         if self.tracker is None:
             return {}
         stop = None if self.stop is None else self.stop.state_dict()
-        return {"tracker": self.tracker.state_dict(), "stop": stop}
+        is_measured = self._train_accuracy.is_measured
+        return {"tracker": self.tracker.state_dict(), "stop": stop, "is_measured": is_measured}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Keep a state until training starts."""
@@ -235,22 +246,23 @@ class SusceptibilityCallback(Callback):
     def _probe(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if self.tracker is None:
             return
-        reading = self._read(self.tracker, trainer, pl_module, epoch=trainer.current_epoch)
+        reading = self._read(self.tracker, trainer, pl_module)
         for name, value in logged_of(reading).items():
             pl_module.log(name, value, batch_size=1, sync_dist=True)
         if reading is not None and self.stop is not None:
             self._decide(trainer, self.stop, reading)
 
     def _read(
-        self, tracker: Tracker, trainer: Trainer, pl_module: LightningModule, *, epoch: int
+        self, tracker: Tracker, trainer: Trainer, pl_module: LightningModule, *, late: bool = False
     ) -> Reading | None:
-        accuracy = self._accuracy(trainer)
+        epoch = trainer.current_epoch - late
+        accuracy = self._train_accuracy.find(trainer, pl_module, tracker, late=late)
         with as_in_training(trainer, pl_module):
             return tracker.probe(epoch=epoch, global_step=trainer.global_step, **accuracy)
 
     def _decide(self, trainer: Trainer, stop: StopRule, reading: Reading) -> None:
         if "train_accuracy" not in reading.metrics:
-            self._check_accuracy(trainer)
+            self._train_accuracy.refuse(trainer, self.tracker)
             return
         was_stopped = stop.stopped
         trainer.should_stop = stop.update(reading) or trainer.should_stop
@@ -258,24 +270,6 @@ class SusceptibilityCallback(Callback):
             trainer.save_checkpoint(self._keep_to)
         if stop.stopped and not was_stopped:
             rank_zero_info(f"Training stops: {stop.reason}")
-
-    def _check_accuracy(self, trainer: Trainer) -> None:
-        """Refuse to stop by what is never logged. After a resume, one epoch may lack it."""
-        readings = self.tracker.readings if self.tracker else []
-        if not any("train_accuracy" in reading.metrics for reading in readings):
-            raise InputError(
-                f"Expected the module to have logged `{self._train_accuracy}` in this epoch before "
-                f"the probe, which `stop` needs, got {sorted(trainer.callback_metrics)}. Log it in "
-                "training_step with on_epoch=True, or name another with `train_accuracy=`."
-            )
-
-    def _accuracy(self, trainer: Trainer) -> dict[str, float]:
-        found = trainer.callback_metrics.get(self._train_accuracy or "")
-        if found is None or found is self._earlier_accuracy:
-            value, count = mean_over_ranks([0.0, 0.0])  # other ranks may have it, and wait
-        else:
-            value, count = mean_over_ranks([float(found), 1.0])
-        return {"train_accuracy": value / count} if count else {}
 
     def _probed(self, pl_module: LightningModule) -> nn.Module:
         try:

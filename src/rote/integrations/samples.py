@@ -70,20 +70,28 @@ def draw_inputs(
                 "Expected a training set whose samples 0, 1, … can be made into a batch, got "
                 f"{type(error).__name__}: {error}. Pass `inputs=`, a batch of unlabelled samples."
             ) from error
-        return _inputs(batch) if inputs_of is None else inputs_of(batch)
+        return inputs_in(batch) if inputs_of is None else inputs_of(batch)
 
 
 def _is_indexable(dataset: object) -> bool:
     return hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__")
 
 
-def _inputs(batch: Any) -> Inputs:  # noqa: ANN401
+def inputs_in(batch: Any) -> Inputs:  # noqa: ANN401
+    """What a model takes of a batch: its first entry, or the mapping without its labels.
+
+    Args:
+        batch: as a loader makes it.
+
+    Raises:
+        InputError: if it is of another kind.
+    """
     if isinstance(batch, torch.Tensor):
         return batch
     if isinstance(batch, Mapping):
         return {key: value for key, value in batch.items() if key not in LABEL_KEYS}
     if isinstance(batch, Sequence) and not isinstance(batch, str) and batch:
-        return _inputs(batch[0]) if isinstance(batch[0], Mapping) else batch[0]
+        return inputs_in(batch[0]) if isinstance(batch[0], Mapping) else batch[0]
     raise InputError(
         "Expected a batch to be a tensor, a tuple that starts with the inputs, or a mapping, got "
         f"{type(batch).__name__}. Pass `inputs_of=`, which takes a batch and returns the inputs."

@@ -129,9 +129,15 @@ class Probe:
         except RoteError:
             raise
         except Exception as error:
+            hint = ""
+            if isinstance(inputs, tuple | list) and "positional argument" in str(error):
+                hint = (
+                    f". A {type(inputs).__name__} means several arguments of the model "
+                    f"({len(inputs)} here): without labels, pass the samples alone"
+                )
             raise InputError(
                 "Expected `model`, `optimizer`, `inputs`, labels and `loss_fn` to go together, got "
-                f"{type(error).__name__} in a trial: {error}"
+                f"{type(error).__name__} in a trial: {error}{hint}"
             ) from error
 
     @contextmanager

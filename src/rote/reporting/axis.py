@@ -58,6 +58,11 @@ class Axis:
         """The highest stop of a slider, in units."""
         return math.ceil(self.high * self.unit / self.step) * self.step
 
+    @property
+    def ticks(self) -> str:
+        """How a chart writes an accuracy: as a share, unless it cannot be one."""
+        return "%" if self.high <= 1 else ",~f"
+
     def beyond(self, values: Floats) -> int:
         """How many finite values lie outside, and are drawn at the edge."""
         return int(((values < self.low) | (values > self.high)).sum())

@@ -14,7 +14,7 @@ from rote.errors import InputError
 from rote.reporting.axis import Axis, accuracy_axis, zeta_axis
 from rote.reporting.checkpoints import Checkpoints, checkpoints_of
 from rote.reporting.outcomes import Outcome, outcomes_of
-from rote.reporting.provenance import Fact, provenance_of
+from rote.reporting.provenance import Fact, provenance_of, select_command
 from rote.reporting.run_list import RunList, run_list
 from rote.reporting.sensitivity import Cell, Mark, mark_of, sensitivity_map
 from rote.reporting.settings import read_workload
@@ -50,6 +50,7 @@ class Contents:
         cells: the sensitivity map.
         marks: where the thresholds of the two region rules lie on it.
         runs: the table of runs.
+        same_pick: the command that picks the same checkpoint.
         provenance: where it all comes from.
     """
 
@@ -64,6 +65,7 @@ class Contents:
     cells: tuple[Cell, ...]
     marks: tuple[Mark, ...]
     runs: RunList
+    same_pick: str
     provenance: tuple[Fact, ...]
 
     @property
@@ -96,14 +98,16 @@ def contents_of(
         runs: as for ``rote.select``.
         rule: which rule leads the verdict; by default ``staged``, or ``before-rise`` for one run.
         column: which ζ.
-        mapping: as for ``rote.select``; a table has its names already.
+        mapping: as for ``rote.select``.
         command: what makes the report, if it is a command.
 
     Raises:
-        InputError: if there is no run, rule or column of that name, or no checkpoint.
+        InputError: if there is no run, rule or column of that name, or no checkpoint, or a table
+            comes with a mapping.
+        MissingExtraError: if the package of a source is not installed.
         CorruptRunError: if a file is damaged.
     """
-    table = runs if isinstance(runs, RunTable) else read_table(runs, mapping)
+    table = _table(runs, mapping)
     candidates = candidates_of(table, column)
     if not len(candidates):
         raise InputError("Expected `runs` to have checkpoints, got none. Probe at least once.")
@@ -112,13 +116,15 @@ def contents_of(
     picks = [outcome.pick for outcome in outcomes.values() if outcome.pick is not None]
     always = [_position(candidates, pick) for pick in picks]
     kept = zeta_filter(candidates)
+    verdict = verdict_of(outcomes, _usable_runs(candidates), rule)
+    same_pick = select_command(_named(runs), verdict.selection.rule, column, mapping or {})
     return Contents(
         candidates=candidates,
         checkpoints=checkpoints_of(candidates, always, kept),
         zeta_axis=zeta_axis(candidates.susceptibility),
         train_axis=accuracy_axis(candidates.train_accuracy),
         outcomes=outcomes,
-        verdict=verdict_of(outcomes, _usable_runs(candidates), rule),
+        verdict=verdict,
         agreement=_agreement(table, column, len(candidates)),
         filter=kept,
         cells=sensitivity_map(candidates),
@@ -128,8 +134,25 @@ def contents_of(
             if (selection := outcomes[name].selection) is not None
         ),
         runs=run_list(candidates, workloads),
-        provenance=provenance_of(table.descriptions, workloads, datetime.now(UTC), command),
+        same_pick=same_pick,
+        provenance=provenance_of(
+            table.descriptions, workloads, datetime.now(UTC), command, same_pick
+        ),
     )
+
+
+def _table(runs: Runs, mapping: Mapping[str, str] | None) -> RunTable:
+    if not isinstance(runs, RunTable):
+        return read_table(runs, mapping)
+    if mapping:
+        raise InputError("Expected `mapping` to go with runs to read, got a table. Pass it there.")
+    return runs
+
+
+def _named(runs: Runs) -> list[str] | None:
+    if isinstance(runs, RunTable):
+        return None
+    return [str(runs)] if isinstance(runs, Path | str) else [str(entry) for entry in runs]
 
 
 def _usable_runs(candidates: Candidates) -> int:

@@ -73,10 +73,12 @@ def filter_figure(contents: Contents, frame: Frame) -> alt.HConcatChart:
         alt.TitleParams(
             f"All {known:,} checkpoints" if known > 1 else "The only checkpoint",
             subtitle=correlation(found.train_test_pearson, found.train_test_kendall),
+            anchor="start",
         ),
         alt.TitleParams(
             f"The {kept:,} with ζ at most {contents.filter.threshold:.4g}",
             subtitle=correlation(found.filtered_pearson, found.filtered_kendall),
+            anchor="start",
         ),
     )
     charts = [

@@ -8,13 +8,14 @@ import numpy as np
 
 from rote.reporting.axis import accuracy_axis
 from rote.reporting.frame import chosen_run, hints, point_size
-from rote.reporting.palette import colour
+from rote.reporting.palette import colour, plain_view
 
 if TYPE_CHECKING:
     import altair as alt
 
     from rote.reporting.contents import Contents
     from rote.reporting.frame import Frame
+    from rote.selection.agreement import Agreement
     from rote.selection.bootstrap import Estimate
 
 HEIGHT = 300
@@ -45,6 +46,29 @@ def correlation(pearson: Estimate, kendall: Estimate) -> str:
     return f"Pearson r {_words(pearson)} · Kendall τ {_words(kendall)}"
 
 
+def change(found: Agreement) -> str:
+    """What the filter does to both correlations, and whether they agree about it; may be empty."""
+    pairs = (
+        ("Pearson’s r", found.train_test_pearson.value, found.filtered_pearson.value),
+        ("Kendall’s τ", found.train_test_kendall.value, found.filtered_kendall.value),
+    )
+    known = [
+        (name, round(before, 2), round(after, 2))
+        for name, before, after in pairs
+        if before is not None and after is not None
+    ]
+    if not known:
+        return ""
+    parts = [f"from {before:.2f} to {after:.2f}".replace("-", "−") for _, before, after in known]
+    text = f"Here {known[0][0]} goes {parts[0]}"
+    text += "." if len(known) == 1 else f" and {known[1][0]} {parts[1]}."
+    if all(after <= before for _, before, after in known):
+        return f"{text} The filter does not help here."
+    if any(after < before for _, before, after in known):
+        return f"{text} They disagree about whether the filter helps: do not rely on one alone."
+    return text
+
+
 def _words(estimate: Estimate) -> str:
     if estimate.value is None:
         return "is not defined"
@@ -62,7 +86,7 @@ def _points(contents: Contents, frame: Frame, which: str) -> alt.Chart:
     test = accuracy_axis(contents.candidates.test_accuracy[known])
     train = contents.train_axis
     chart: alt.Chart = (
-        alt.Chart(frame.data, width=frame.width, height=HEIGHT)
+        alt.Chart(frame.data, width=frame.width, height=HEIGHT, view=plain_view())
         .transform_filter(which)
         .transform_filter("isValid(datum.train) && isValid(datum.test)")
         .mark_circle(aria=False, size=point_size(contents.checkpoints))
@@ -71,13 +95,13 @@ def _points(contents: Contents, frame: Frame, which: str) -> alt.Chart:
                 "train:Q",
                 title="training accuracy",
                 scale=alt.Scale(domain=[train.low, train.high], nice=False, zero=False),
-                axis=alt.Axis(format="%"),
+                axis=alt.Axis(format=train.ticks),
             ),
             y=alt.Y(
                 "test:Q",
                 title="test accuracy",
                 scale=alt.Scale(domain=[test.low, test.high], nice=False, zero=False),
-                axis=alt.Axis(format="%"),
+                axis=alt.Axis(format=test.ticks),
             ),
             color=alt.when(chosen, empty=False)
             .then(alt.value(colour("highlight")))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from rote.reporting.palette import dressed
+from rote.reporting.palette import coloured, dressed
 
 if TYPE_CHECKING:
     import altair as alt
@@ -29,11 +29,13 @@ class Frame:
         rows: the checkpoints, for a chart that stands alone; the page has them elsewhere.
         width: of one chart; ``container`` is the width of the page.
         is_live: whether somebody can point at things; a picture leaves out what waits for that.
+        tag: ends the names of parameters, so that charts which are joined keep theirs apart.
     """
 
     rows: list[dict[str, Any]] | None
     width: int | Literal["container"]
     is_live: bool
+    tag: str = ""
 
     @property
     def is_page(self) -> bool:
@@ -42,19 +44,41 @@ class Frame:
 
     @property
     def data(self) -> alt.NamedData:
-        """The checkpoints by name: all layers of a chart share them."""
+        """The checkpoints by name; a chart that stands alone gets them when it is finished."""
         import altair as alt
 
         return alt.NamedData(name=DATASET)
 
+    def named(self, parameter: str) -> str:
+        """What a parameter is called in this chart."""
+        return f"{parameter}_{self.tag}" if self.tag else parameter
+
     def finished(self, chart: Any) -> Any:  # noqa: ANN401
-        """A whole chart in the house style, with its data if it stands alone."""
+        """A whole chart; the page and pictures dress it in the house style.
+
+        A live chart of its own goes without: altair joins no charts that are configured, and in a
+        notebook the theme is the reader's.
+        """
         import altair as alt
 
         # Charts that are joined have no width of one name that an expression could ask for.
-        is_fluid = self.width == "container"
-        whole = dressed(chart, alt.ExprRef("ceil(width / 70)") if is_fluid else _TICKS)
-        return whole if self.rows is None else whole.properties(datasets={DATASET: self.rows})
+        ticks = alt.ExprRef("ceil(width / 70)") if self.width == "container" else _TICKS
+        is_plain = self.is_live and not self.is_page
+        whole = coloured(chart) if is_plain else dressed(chart, ticks)
+        if self.rows is not None:
+            _fill(whole, alt.InlineData(values=self.rows))
+        return whole
+
+
+def _fill(chart: Any, data: alt.InlineData) -> None:  # noqa: ANN401
+    """Put the checkpoints wherever a chart names them: at the end, for altair copies them often."""
+    import altair as alt
+
+    if isinstance(chart.data, alt.NamedData):
+        chart.data = data
+    for kind in ("layer", "hconcat", "vconcat"):
+        for part in getattr(chart, kind, ()):
+            _fill(part, data)
 
 
 def page_frame() -> Frame:
@@ -62,9 +86,9 @@ def page_frame() -> Frame:
     return Frame(rows=None, width="container", is_live=True)
 
 
-def own_frame(contents: Contents, *, is_live: bool) -> Frame:
+def own_frame(contents: Contents, *, is_live: bool, tag: str = "") -> Frame:
     """For a chart that stands alone, with its data in it."""
-    return Frame(contents.checkpoints.rows(), _WIDTH, is_live)
+    return Frame(contents.checkpoints.rows(), _WIDTH, is_live, tag)
 
 
 def chosen_run(frame: Frame) -> alt.Parameter:
@@ -75,7 +99,7 @@ def chosen_run(frame: Frame) -> alt.Parameter:
     import altair as alt
 
     event, end = (_NEVER, _NEVER) if frame.is_page else ("click", "dblclick")
-    return alt.selection_point(name=CHOSEN, fields=["run"], on=event, clear=end)
+    return alt.selection_point(name=frame.named(CHOSEN), fields=["run"], on=event, clear=end)
 
 
 def hints(checkpoints: Checkpoints, frame: Frame) -> Any:  # noqa: ANN401

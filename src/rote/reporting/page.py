@@ -12,14 +12,15 @@ from typing import Any
 from rote.reporting.contents import Contents, Runs, contents_of
 from rote.reporting.figures import SavedFigures, save_figures
 from rote.reporting.file import check_writable, write_file
-from rote.reporting.filter_chart import after_filter, before_filter, correlation
+from rote.reporting.filter_chart import after_filter, before_filter, change, correlation
 from rote.reporting.frame import page_frame
-from rote.reporting.palette import DARK, FONT, LIGHT
+from rote.reporting.palette import DARK, DARK_SHADES, FONT, LIGHT, LIGHT_SHADES
 from rote.reporting.payload import counts_all, numbers_of, packed, packed_bytes, payload_of
 from rote.reporting.region_chart import region_chart
 from rote.reporting.sensitivity_chart import sensitivity_chart
 from rote.reporting.tracking_chart import noisy_over_time, zeta_over_time
-from rote.reporting.words import coded, counted, interval, named, number, percent, visible
+from rote.reporting.verdict import DIVIDING
+from rote.reporting.words import coded, counted, interval, named, number, percent, points, visible
 from rote.selection.regions import REGIONS
 from rote.version import __version__
 
@@ -35,6 +36,7 @@ _SCRIPTS = (
     "choice.js",
     "thresholds.js",
     "run_table.js",
+    "scrolling.js",
     "start.js",
 )
 
@@ -78,6 +80,7 @@ def report(
 
     Raises:
         InputError: if there is no run, rule, column or checkpoint, or a file cannot be written.
+        MissingExtraError: if the package of a source is not installed.
         CorruptRunError: if a file of a run is damaged.
     """
     path = Path(path)
@@ -107,7 +110,7 @@ def page_of(contents: Contents) -> str:
     environment.filters |= {word.__name__: word for word in words}
     payload = payload_of(contents) | {
         "charts": page_charts(contents),
-        "themes": {"light": LIGHT, "dark": DARK},
+        "themes": {"light": LIGHT | LIGHT_SHADES, "dark": DARK | DARK_SHADES},
     }
     return environment.get_template("page.html").render(
         contents=contents,
@@ -115,6 +118,9 @@ def page_of(contents: Contents) -> str:
         regions=REGIONS,
         codes={name: code for code, name in enumerate(contents.candidates.runs)},
         correlation=correlation,
+        change=change,
+        dividing=DIVIDING,
+        points=points,
         percent=percent,
         number=number,
         counts_all=counts_all(contents),

@@ -33,8 +33,29 @@ DARK = {
 REGION_COLOURS = ("#0072b2", "#d55e00", "#3d96c9", "#b87f00")
 """Neither too bright for white paper nor too dark for dark paper: 3:1 or more on both."""
 
+LIGHT_SHADES = {
+    "shade0": "#433e85",
+    "shade1": "#365d8d",
+    "shade2": "#2a788e",
+    "shade3": "#20938c",
+    "shade4": "#27ad81",
+    "shade5": "#52c469",
+    "shade6": "#93d841",
+    "shade7": "#dee41b",
+}
+DARK_SHADES = {
+    "shade0": "#25858e",
+    "shade1": "#1f978b",
+    "shade2": "#24aa83",
+    "shade3": "#3dbc74",
+    "shade4": "#65cc5e",
+    "shade5": "#95d840",
+    "shade6": "#cae11f",
+    "shade7": "#fde725",
+}
+"""Viridis from low to high, without the end that vanishes: 0.18 to 0.95 of it, and 0.45 to 1."""
+
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
-_DARKEST, _BRIGHTEST = 0.18, 0.95
 
 
 def colour(name: str) -> alt.ExprRef:
@@ -50,14 +71,37 @@ def colour_parameters() -> list[alt.Parameter]:
     """The colours as parameters, light until somebody sets them."""
     import altair as alt
 
-    return [alt.param(name=name, value=value) for name, value in LIGHT.items()]
+    light = LIGHT | LIGHT_SHADES
+    return [alt.param(name=name, value=value) for name, value in light.items()]
 
 
-def shades() -> alt.SchemeParams:
-    """Viridis without its ends, which vanish on dark and on light paper."""
+def shades(**domain: Any) -> alt.Scale:  # noqa: ANN401
+    """A scale from low to high that follows the theme.
+
+    Args:
+        domain: what else the scale is told.
+    """
     import altair as alt
 
-    return alt.SchemeParams(name="viridis", extent=[_DARKEST, _BRIGHTEST])
+    return alt.Scale(
+        range=[alt.ExprRef(name) for name in LIGHT_SHADES], interpolate="rgb", **domain
+    )
+
+
+def plain_view() -> alt.ViewBackground:
+    """No box around a chart; it says so itself, because joined charts have no configuration."""
+    import altair as alt
+
+    return alt.ViewBackground(stroke=None)
+
+
+def coloured(chart: Any) -> Any:  # noqa: ANN401
+    """A chart with its colours as parameters, which can be joined with others.
+
+    Args:
+        chart: of altair.
+    """
+    return chart.add_params(*colour_parameters())
 
 
 def dressed(chart: Any, ticks: Any) -> Any:  # noqa: ANN401
@@ -92,7 +136,7 @@ def dressed(chart: Any, ticks: Any) -> Any:  # noqa: ANN401
     }
     title = {"color": colour("ink"), "subtitleColor": colour("quiet"), "font": FONT}
     return (
-        chart.add_params(*colour_parameters())
+        coloured(chart)
         .properties(background=colour("paper"))
         .configure_view(stroke=None)
         .configure_axis(**axis)

@@ -46,7 +46,7 @@ def payload_of(contents: Contents) -> dict[str, Any]:
         "positions": _positions(contents),
         "units": {"zeta": contents.zeta_axis.unit, "train": contents.train_axis.unit},
         "presets": presets,
-        "leading": contents.verdict.selection.rule,
+        "leading": contents.verdict.dividing,
     }
 
 

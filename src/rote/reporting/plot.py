@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from rote.reporting.contents import Runs, contents_of
+from rote.reporting.contents import Contents, Runs, contents_of
 from rote.reporting.figures import FIGURES
 from rote.reporting.frame import own_frame
 
@@ -15,7 +17,11 @@ __all__ = ["filter", "regions", "sensitivity", "tracking"]
 
 
 def regions(
-    runs: Runs, *, rule: str | None = None, column: str = "susceptibility"
+    runs: Runs,
+    *,
+    rule: str | None = None,
+    column: str = "susceptibility",
+    mapping: Mapping[str, str] | None = None,
 ) -> alt.LayerChart:
     """Training accuracy against ζ, four regions, with a slider for each threshold.
 
@@ -23,20 +29,28 @@ def regions(
         runs: as for ``rote.select``.
         rule: whose thresholds and pick are shown; by default those of the report.
         column: which ζ.
+        mapping: as for ``rote.select``: where metrics have other names than rote's.
 
     Returns:
         An altair chart; click on a checkpoint to follow its run.
 
     Raises:
         InputError: if there are no runs, or none has both ζ and training accuracy.
+        MissingExtraError: if the package of a source is not installed.
         CorruptRunError: if a file is damaged.
     """
-    chart: alt.LayerChart = _drawn("regions", runs, rule, column)
+    chart: alt.LayerChart = _drawn(
+        "regions", contents_of(runs, rule=rule, column=column, mapping=mapping)
+    )
     return chart
 
 
 def tracking(
-    runs: Runs, *, rule: str | None = None, column: str = "susceptibility"
+    runs: Runs,
+    *,
+    rule: str | None = None,
+    column: str = "susceptibility",
+    mapping: Mapping[str, str] | None = None,
 ) -> alt.VConcatChart:
     """ζ over training and, where it is known, the accuracy on noisy labels below it.
 
@@ -44,54 +58,79 @@ def tracking(
         runs: as for ``rote.select``.
         rule: whose pick is marked; by default that of the report.
         column: which ζ.
+        mapping: as for ``rote.select``: where metrics have other names than rote's.
 
     Returns:
         An altair chart; click on a line to see one run.
 
     Raises:
         InputError: if there are no runs.
+        MissingExtraError: if the package of a source is not installed.
         CorruptRunError: if a file is damaged.
     """
-    chart: alt.VConcatChart = _drawn("tracking", runs, rule, column)
+    chart: alt.VConcatChart = _drawn(
+        "tracking", contents_of(runs, rule=rule, column=column, mapping=mapping)
+    )
     return chart
 
 
-def filter(runs: Runs, *, column: str = "susceptibility") -> alt.HConcatChart:  # noqa: A001
+def filter(  # noqa: A001
+    runs: Runs,
+    *,
+    column: str = "susceptibility",
+    mapping: Mapping[str, str] | None = None,
+) -> alt.HConcatChart:
     """Training against test accuracy, all checkpoints and those with ζ at most its median.
 
     Args:
         runs: as for ``rote.select``.
         column: which ζ.
+        mapping: as for ``rote.select``: where metrics have other names than rote's.
 
     Returns:
         An altair chart.
 
     Raises:
         InputError: if there are no runs, or no checkpoint has ζ, training and test accuracy.
+        MissingExtraError: if the package of a source is not installed.
         CorruptRunError: if a file is damaged.
     """
-    chart: alt.HConcatChart = _drawn("filter", runs, None, column)
+    chart: alt.HConcatChart = _drawn("filter", contents_of(runs, column=column, mapping=mapping))
     return chart
 
 
-def sensitivity(runs: Runs, *, column: str = "susceptibility") -> alt.LayerChart:
+def sensitivity(
+    runs: Runs,
+    *,
+    column: str = "susceptibility",
+    mapping: Mapping[str, str] | None = None,
+) -> alt.LayerChart:
     """What Region 1 holds for other thresholds.
 
     Args:
         runs: as for ``rote.select``.
         column: which ζ.
+        mapping: as for ``rote.select``: where metrics have other names than rote's.
 
     Returns:
         An altair chart.
 
     Raises:
         InputError: if there are no runs, or none has both ζ and training accuracy.
+        MissingExtraError: if the package of a source is not installed.
         CorruptRunError: if a file is damaged.
     """
-    chart: alt.LayerChart = _drawn("sensitivity", runs, None, column)
+    chart: alt.LayerChart = _drawn("sensitivity", contents_of(runs, column=column, mapping=mapping))
     return chart
 
 
-def _drawn(figure: str, runs: Runs, rule: str | None, column: str) -> Any:  # noqa: ANN401
-    contents = contents_of(runs, rule=rule, column=column)
-    return FIGURES[figure](contents, own_frame(contents, is_live=True))
+def _drawn(figure: str, contents: Contents) -> Any:  # noqa: ANN401
+    frame = own_frame(contents, is_live=True, tag=_tag(figure, contents))
+    return FIGURES[figure](contents, frame)
+
+
+def _tag(figure: str, contents: Contents) -> str:
+    """The same for the same chart, another for any other: a slider moves the lines of its own."""
+    selection = contents.verdict.selection
+    shown = (figure, selection.rule, selection.thresholds, contents.checkpoints.columns)
+    return hashlib.sha256(repr(shown).encode()).hexdigest()[:8]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 _MOST_VALUES = 6
+_COLUMN = "susceptibility"
+_PASSWORD = re.compile("//[^/@ ]+@")
+"""Who opens an address, and with which password: nothing to send around."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,7 @@ def provenance_of(
     workloads: Mapping[str, Mapping[str, Any]],
     made: datetime,
     command: str | None,
+    same_pick: str,
 ) -> tuple[Fact, ...]:
     """Everything that is recorded about the origin of the runs and of the page.
 
@@ -44,12 +49,14 @@ def provenance_of(
         workloads: ``workload.json`` by run; empty for those that have none.
         made: when the page is made.
         command: what makes the page, if it is a command.
+        same_pick: the command that picks the same checkpoint.
     """
     data = [_section(workload, "data") for workload in workloads.values()]
     versions = [_section(description, "versions") for description in descriptions.values()]
     facts = [
         Fact("Page made", (f"{made:%Y-%m-%d %H:%M} UTC by rote {__version__}",)),
-        Fact("Page made by", (command or "rote.report, from Python",)),
+        Fact("Page made by", (_without_password(command or "rote.report, from Python"),)),
+        Fact("Same pick by", (same_pick,)),
         Fact("Runs started", _dates(descriptions.values())),
         Fact("Runs started by", _tally(map(_command, descriptions.values()))),
         Fact("Data", _tally(map(_data, data))),
@@ -59,6 +66,33 @@ def provenance_of(
         Fact("Versions", _tally(map(_versions, versions))),
     ]
     return tuple(fact for fact in facts if fact.values)
+
+
+def select_command(
+    runs: Sequence[str] | None, rule: str, column: str, mapping: Mapping[str, str]
+) -> str:
+    """What picks the same checkpoint: ``rote select`` and the page go by different rules.
+
+    Args:
+        runs: what was read; None for a table, which has no name.
+        rule: that of the verdict.
+        column: which ζ.
+        mapping: names of metrics, by rote's.
+
+    Example:
+        >>> select_command(["my runs"], "staged", "susceptibility", {"step": "epoch"})
+        "rote select 'my runs' --rule staged --map step=epoch"
+    """
+    if runs is None:
+        return f"rote.select(table, {rule!r}, column={column!r})"
+    words = ["rote", "select", *runs, "--rule", rule]
+    words += [] if column == _COLUMN else ["--column", column]
+    words += [word for name, metric in mapping.items() for word in ("--map", f"{name}={metric}")]
+    return _without_password(shlex.join(words))
+
+
+def _without_password(command: str) -> str:
+    return _PASSWORD.sub("//…@", command)
 
 
 def _section(values: Mapping[str, Any], name: str) -> Mapping[str, Any]:

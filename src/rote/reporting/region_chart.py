@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rote.reporting.frame import chosen_run, hints, point_size
-from rote.reporting.palette import REGION_COLOURS, colour, shades
+from rote.reporting.palette import REGION_COLOURS, colour, plain_view, shades
 from rote.selection.regions import REGIONS
 
 if TYPE_CHECKING:
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
     from rote.reporting.contents import Contents
     from rote.reporting.frame import Frame
+    from rote.reporting.verdict import Verdict
+    from rote.selection import Pick
 
 ZETA_THRESHOLD = "zeta_threshold"
 TRAIN_THRESHOLD = "train_threshold"
 HEIGHT = 420
 _APART = 9
-
-_REGION = f"1 + (datum.zeta > {ZETA_THRESHOLD} ? 1 : 0) + (datum.train < {TRAIN_THRESHOLD} ? 2 : 0)"
 
 
 def region_chart(contents: Contents, frame: Frame, *, with_sliders: bool) -> alt.LayerChart:
@@ -37,18 +37,18 @@ def region_chart(contents: Contents, frame: Frame, *, with_sliders: bool) -> alt
 
     chosen = chosen_run(frame)
     layers = [
-        _region_one(contents),
+        _region_one(contents, frame),
         _points(contents, frame, chosen),
         _path(frame, chosen),
-        *_threshold_lines(),
-        *_region_names(),
+        *_threshold_lines(frame),
+        *_region_names(contents),
         *_picks(contents),
     ]
-    chart = alt.LayerChart(layer=layers, width=frame.width, height=HEIGHT)
-    return chart.add_params(*_thresholds(contents, with_sliders=with_sliders))
+    chart = alt.LayerChart(layer=layers, width=frame.width, height=HEIGHT, view=plain_view())
+    return chart.add_params(*_thresholds(contents, frame, with_sliders=with_sliders))
 
 
-def _thresholds(contents: Contents, *, with_sliders: bool) -> list[alt.Parameter]:
+def _thresholds(contents: Contents, frame: Frame, *, with_sliders: bool) -> list[alt.Parameter]:
     import altair as alt
 
     at = contents.verdict.selection.thresholds
@@ -64,7 +64,7 @@ def _thresholds(contents: Contents, *, with_sliders: bool) -> list[alt.Parameter
                 "max": axis.last_stop / axis.unit,
             }
             bind = alt.binding_range(name=label, step=axis.step / axis.unit, **ends)
-        parameters.append(alt.param(name=name, value=value, bind=bind))
+        parameters.append(alt.param(name=frame.named(name), value=value, bind=bind))
     return parameters
 
 
@@ -84,17 +84,24 @@ def _y(contents: Contents, field: str = "train") -> alt.Y:
         f"{field}:Q",
         title="training accuracy",
         scale=alt.Scale(domain=[axis.low, axis.high], clamp=True, nice=False, zero=False),
-        axis=alt.Axis(format="%"),
+        axis=alt.Axis(format=axis.ticks),
     )
 
 
 def _points(contents: Contents, frame: Frame, chosen: alt.Parameter) -> alt.Chart:
     import altair as alt
 
-    top: dict[str, Any] = {"orient": "top", "direction": "horizontal", "offset": 6}
+    top: dict[str, Any] = {
+        "orient": "top",
+        "direction": "horizontal",
+        "offset": 6,
+        "titleLimit": 320,
+    }
     if contents.has_truth:
-        legend = alt.Legend(format="%", gradientLength=180, gradientThickness=10, **top)
-        scale = alt.Scale(scheme=shades(), domain=_test_range(contents), clamp=True)
+        low, high = _test_range(contents)
+        ticks = "%" if high <= 1 else ",~f"
+        legend = alt.Legend(format=ticks, gradientLength=180, gradientThickness=10, **top)
+        scale = shades(domain=[low, high], clamp=True)
         paint = alt.Color("test:Q", title="test accuracy", scale=scale, legend=legend)
     else:
         scale = alt.Scale(domain=list(REGIONS), range=list(REGION_COLOURS))
@@ -104,7 +111,7 @@ def _points(contents: Contents, frame: Frame, chosen: alt.Parameter) -> alt.Char
     chart: alt.Chart = (
         alt.Chart(frame.data)
         .transform_filter("isValid(datum.zeta) && isValid(datum.train)")
-        .transform_calculate(region=_REGION)
+        .transform_calculate(region=_region(frame))
         .mark_circle(aria=False, size=point_size(contents.checkpoints), invalid=None)
         .encode(
             x=_x(contents),
@@ -116,6 +123,11 @@ def _points(contents: Contents, frame: Frame, chosen: alt.Parameter) -> alt.Char
         .add_params(chosen)
     )
     return chart
+
+
+def _region(frame: Frame) -> str:
+    zeta, train = frame.named(ZETA_THRESHOLD), frame.named(TRAIN_THRESHOLD)
+    return f"1 + (datum.zeta > {zeta} ? 1 : 0) + (datum.train < {train} ? 2 : 0)"
 
 
 def _test_range(contents: Contents) -> list[float]:
@@ -139,13 +151,13 @@ def _path(frame: Frame, chosen: alt.Parameter) -> alt.Chart:
     return chart
 
 
-def _region_one(contents: Contents) -> alt.Chart:
+def _region_one(contents: Contents, frame: Frame) -> alt.Chart:
     import altair as alt
 
     ends = {
         "left": str(contents.zeta_axis.low),
-        "right": ZETA_THRESHOLD,
-        "bottom": TRAIN_THRESHOLD,
+        "right": frame.named(ZETA_THRESHOLD),
+        "bottom": frame.named(TRAIN_THRESHOLD),
         "top": str(contents.train_axis.high),
     }
     chart: alt.Chart = (
@@ -157,11 +169,11 @@ def _region_one(contents: Contents) -> alt.Chart:
     return chart
 
 
-def _threshold_lines() -> list[alt.Chart]:
+def _threshold_lines(frame: Frame) -> list[alt.Chart]:
     import altair as alt
 
     base = alt.Chart(alt.InlineData(values=[{}])).transform_calculate(
-        zeta=ZETA_THRESHOLD, train=TRAIN_THRESHOLD
+        zeta=frame.named(ZETA_THRESHOLD), train=frame.named(TRAIN_THRESHOLD)
     )
     mark: dict[str, Any] = {
         "aria": False,
@@ -172,27 +184,29 @@ def _threshold_lines() -> list[alt.Chart]:
     return [base.mark_rule(**mark).encode(x="zeta:Q"), base.mark_rule(**mark).encode(y="train:Q")]
 
 
-def _region_names() -> list[alt.Chart]:
+def _region_names(contents: Contents) -> list[alt.Chart]:
+    """In the corners, which are found by their values: joined charts have no width to ask for."""
     import altair as alt
 
-    corners = {
-        1: ("8", "14", "left"),
-        2: ("width - 8", "14", "right"),
-        3: ("8", "height - 10", "left"),
-        4: ("width - 8", "height - 10", "right"),
+    zeta, train = contents.zeta_axis, contents.train_axis
+    corners: dict[int, tuple[float, float, dict[str, Any]]] = {
+        1: (zeta.low, train.high, {"align": "left", "dx": 8, "dy": 14}),
+        2: (zeta.high, train.high, {"align": "right", "dx": -8, "dy": 14}),
+        3: (zeta.low, train.low, {"align": "left", "dx": 8, "dy": -10}),
+        4: (zeta.high, train.low, {"align": "right", "dx": -8, "dy": -10}),
     }
     return [
         layer
-        for region, (x, y, side) in corners.items()
+        for region, (x, y, place) in corners.items()
         for layer in _rimmed(
-            alt.Chart(alt.InlineData(values=[{}])),
+            alt.Chart(alt.InlineData(values=[{"zeta": x, "train": y}])).encode(
+                x="zeta:Q", y="train:Q"
+            ),
             colour("accent" if region == 1 else "quiet"),
             text=f"Region {region}",
-            x=alt.ExprRef(x),
-            y=alt.ExprRef(y),
-            align=side,
             fontSize=12,
             fontWeight=600,
+            **place,
         )
     ]
 
@@ -205,14 +219,23 @@ def _rimmed(base: alt.Chart, paint: alt.ExprRef, **mark: Any) -> list[alt.Chart]
     return [rim, base.mark_text(aria=False, color=paint, **mark)]
 
 
+def _labelled(verdict: Verdict) -> list[tuple[str, Pick]]:
+    """Every pick once, with the rules that would keep it."""
+    rules: dict[tuple[str, int], list[str]] = {}
+    picks = {}
+    for outcome in verdict.others:
+        if outcome.pick is not None and not verdict.agrees(outcome):
+            place = (outcome.pick.run, outcome.pick.step)
+            rules.setdefault(place, []).append(outcome.rule)
+            picks[place] = outcome.pick
+    others = [(", ".join(names), picks[place]) for place, names in rules.items()]
+    return [("keep", verdict.selection.pick), *others]
+
+
 def _picks(contents: Contents) -> list[alt.Chart]:
     """Rings around what the leading rule, and the other of the pair, would keep."""
     import altair as alt
 
-    verdict = contents.verdict
-    leading = verdict.selection
-    others = [outcome for outcome in verdict.others if not verdict.agrees(outcome)]
-    named = [("keep", leading.pick), *((o.rule, o.pick) for o in others if o.pick is not None)]
     values: list[dict[str, Any]] = [
         {
             "run": pick.run,
@@ -221,7 +244,7 @@ def _picks(contents: Contents) -> list[alt.Chart]:
             "train": pick.train_accuracy,
             "label": label,
         }
-        for label, pick in named
+        for label, pick in _labelled(contents.verdict)
         if pick.susceptibility is not None and pick.train_accuracy is not None
     ]
     # Away from each other, so that picks close by do not write over one another.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from rote.reporting.palette import colour, shades
+from rote.reporting.palette import colour, plain_view, shades
 
 if TYPE_CHECKING:
     import altair as alt
@@ -36,7 +36,7 @@ def sensitivity_chart(contents: Contents, frame: Frame) -> alt.LayerChart:
     import altair as alt
 
     layers = [*_cells(contents), *_marks(contents)]
-    return alt.LayerChart(layer=layers, width=frame.width, height=HEIGHT)
+    return alt.LayerChart(layer=layers, width=frame.width, height=HEIGHT, view=plain_view())
 
 
 def _cells(contents: Contents) -> list[alt.Chart]:
@@ -52,9 +52,6 @@ def _cells(contents: Contents) -> list[alt.Chart]:
         for cell in contents.cells
         if cell.count
     ]
-    legend = alt.Legend(
-        format="%", orient="top", direction="horizontal", gradientLength=180, gradientThickness=10
-    )
     ends = {
         "x_end": f"datum.zeta_percentile + {_HALF}",
         "x_start": f"datum.zeta_percentile - {_HALF}",
@@ -70,13 +67,25 @@ def _cells(contents: Contents) -> list[alt.Chart]:
             x2="x_end:Q",
             y=_position(alt.Y, "y_start", "percentile of training accuracy"),
             y2="y_end:Q",
-            color=alt.Color(
-                f"{field}:Q", title=title, scale=alt.Scale(scheme=shades()), legend=legend
-            ),
+            color=alt.Color(f"{field}:Q", title=title, scale=shades(), legend=_legend(contents)),
             tooltip=[alt.Tooltip(f"{name}:N", title=words) for name, words in _HINTS.items()],
         )
     )
     return [cells]
+
+
+def _legend(contents: Contents) -> alt.Legend:
+    import altair as alt
+
+    highest = max((cell.test_accuracy or 0.0 for cell in contents.cells), default=0.0)
+    return alt.Legend(
+        format="%" if highest <= 1 else ",~f",
+        orient="top",
+        direction="horizontal",
+        gradientLength=180,
+        gradientThickness=10,
+        titleLimit=320,
+    )
 
 
 def _position(channel: type, field: str, title: str) -> object:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from rote.reporting.axis import accuracy_axis
+from rote.reporting.checkpoints import known_column
 from rote.reporting.frame import chosen_run, hints
-from rote.reporting.palette import colour
+from rote.reporting.palette import colour, plain_view
 
 if TYPE_CHECKING:
     import altair as alt
@@ -43,11 +45,12 @@ def noisy_over_time(contents: Contents, frame: Frame) -> alt.LayerChart:
     """
     import altair as alt
 
+    axis = accuracy_axis(known_column(contents.candidates, "noisy_accuracy"))
     y = alt.Y(
         "noisy:Q",
         title="accuracy on noisy labels",
-        scale=alt.Scale(domain=[0, 1], clamp=True, nice=False),
-        axis=alt.Axis(format="%"),
+        scale=alt.Scale(domain=[0, axis.high], clamp=True, nice=False),
+        axis=alt.Axis(format=axis.ticks),
     )
     return _lines(contents, frame, "noisy", y)
 
@@ -79,7 +82,7 @@ def _lines(contents: Contents, frame: Frame, field: str, y: alt.Y) -> alt.LayerC
         .add_params(chosen)
     )
     layers: list[Any] = [everything, *kept, one, dots]
-    return alt.LayerChart(layer=layers, width=frame.width, height=HEIGHT)
+    return alt.LayerChart(layer=layers, width=frame.width, height=HEIGHT, view=plain_view())
 
 
 def _x(contents: Contents) -> alt.X:

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 PAIR = ("staged", "regions")
 """The robust rule, and the paper's: both are always shown."""
 
+DIVIDING = ("regions", "staged", "percentile")
+"""The rules that divide the regions by thresholds of their own for ζ and training accuracy."""
+
 _FOR_ONE_RUN = "before-rise"
 _NOT_TO_USE = ("oracle",)
 
@@ -35,6 +38,12 @@ class Verdict:
     others: tuple[Outcome, ...]
     best: float | None
     better: tuple[Outcome, ...]
+
+    @property
+    def dividing(self) -> str:
+        """The rule whose thresholds the lines show: the leading one, or the paper's."""
+        rule = self.selection.rule
+        return rule if rule in (*DIVIDING, "filter") else "regions"
 
     def agrees(self, other: Outcome) -> bool:
         """Whether another rule keeps the same checkpoint."""

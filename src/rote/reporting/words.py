@@ -12,19 +12,34 @@ if TYPE_CHECKING:
     from rote.selection.bootstrap import Estimate
 
 _DASH = "–"
+_WHOLE = 1.0005
+"""From here on, a value is more than 100.0% and no share."""
+
 _UNSEEN = {"Cc", "Cf", "Zl", "Zp"}
 _JOINERS = {"\u200c", "\u200d"}
 """Signs that show nothing themselves, but that emoji and several scripts are written with."""
 
 
 def percent(value: float | None, digits: int = 1) -> str:
-    """A share as people read it.
+    """A share as people read it; what is too large to be one, as it was recorded.
 
     Example:
-        >>> percent(0.8254), percent(None)
-        ('82.5%', '–')
+        >>> percent(0.8254), percent(None), percent(67.0)
+        ('82.5%', '–', '67')
     """
-    return _DASH if value is None else f"{value:.{digits}%}".replace("-", "−")
+    if value is None or value >= _WHOLE:
+        return number(value)
+    return f"{value:.{digits}%}".replace("-", "−")
+
+
+def points(best: float, found: float) -> str:
+    """How far an accuracy is from the best one, in percentage points.
+
+    Example:
+        >>> points(0.9, 0.85), points(90.0, 85.0)
+        ('5.0', '5.0')
+    """
+    return f"{(best - found) * (1 if best >= _WHOLE else 100):.1f}"
 
 
 def number(value: float | None) -> str:

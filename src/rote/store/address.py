@@ -1,6 +1,7 @@
 """Places that are no paths: ``mlflow:EXPERIMENT[@uri]``, ``tensorboard:LOGDIR`` and their like."""
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -8,7 +9,8 @@ from rote.errors import InputError, did_you_mean
 
 KINDS = ("mlflow", "tensorboard", "wandb", "wandb-offline", "csv")
 
-_PREFIX = re.compile(r"([A-Za-z][A-Za-z-]{2,}):(.*)", re.DOTALL)
+# Neither the drive of a Windows path nor a time of day; but any `scheme://`.
+_PREFIX = re.compile(r"([A-Za-z][A-Za-z-]{2,}(?=:)|\w{2,}(?=://)):(.*)", re.DOTALL)
 # An experiment's name may hold an @ of its own; the one before an address separates.
 _URI = re.compile(r"@(?=[A-Za-z][\w+.-]*:/|/|~|\.{1,2}/|[^@]*\.db$|databricks$)")
 
@@ -37,18 +39,19 @@ class Address:
         return Path(self.place).expanduser()
 
 
-def parse_address(text: str, argument: str) -> Address | None:
+def parse_address(text: str, argument: str, kinds: Collection[str] = KINDS) -> Address | None:
     """Tell an address from a path; a path that exists is one, whatever it looks like.
 
     Args:
         text: what was given.
         argument: where, for the message.
+        kinds: those that go there, for the message.
 
     Returns:
-        The address, or None if it is a path.
+        The address, of any kind, or None if it is a path.
 
     Raises:
-        InputError: if it looks like an address with its kind misspelt.
+        InputError: if it looks like an address of no kind that there is.
 
     Example:
         >>> parse_address("mlflow:digits@sqlite:///mlflow.db", "runs")
@@ -60,13 +63,11 @@ def parse_address(text: str, argument: str) -> Address | None:
         return None
     kind, place = found[1].lower(), found[2]
     if kind not in KINDS:
-        guess = did_you_mean(kind, KINDS)
-        if not guess:
-            return None
-        known = ", ".join(f"{name}:" for name in KINDS)
+        known = ", ".join(f"{name}:" for name in kinds)
+        way = did_you_mean(kind, kinds) or f" A directory of that name is './{text}'."
         raise InputError(
-            f"Expected `{argument}` to be a path or to start with one of {known} "
-            f"got {text!r}.{guess}"
+            f"Expected `{argument}` to be a path or to start with one of {known}, got {text!r}."
+            f"{way}"
         )
     if kind != "mlflow":
         return Address(kind, place)

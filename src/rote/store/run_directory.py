@@ -21,6 +21,7 @@ from rote.store.schema import (
     line_of_resume,
     reading_of_line,
 )
+from rote.store.whole_file import write_whole
 
 RUN_FILE = "run.json"
 JOURNAL_FILE = "journal.jsonl"
@@ -67,7 +68,7 @@ class RunDirectory:
             path.mkdir(parents=True, exist_ok=True)
             with _locked(path) as lock:
                 check_free(path)  # somebody was faster
-                _write_atomically(path / RUN_FILE, text + "\n")
+                write_whole(path / RUN_FILE, (text + "\n").encode())
                 return cls(path, lock)
         except RunExistsError:
             raise
@@ -192,6 +193,11 @@ def check_free(path: Path) -> None:
     Raises:
         RunExistsError: if there is anything else.
     """
+    if path.is_file():
+        raise RunExistsError(
+            f"Expected `save_to` to be a new directory, got {path}, which is a file. "
+            "Choose another."
+        )
     leftovers = {LOCK_FILE, CLAIM_FILE, DRAFT_FILE, FAILURE_FILE, FAILURE_DRAFT}
     if path.exists() and not (
         path.is_dir() and all(entry.name in leftovers for entry in path.iterdir())
@@ -211,9 +217,3 @@ def _locked(path: Path) -> Iterator[WriterLock]:
     except BaseException:
         lock.release()
         raise
-
-
-def _write_atomically(path: Path, text: str) -> None:
-    draft = path.with_name(DRAFT_FILE)
-    draft.write_text(text, encoding="utf-8")
-    draft.replace(path)

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -83,7 +83,7 @@ def read_table(
     """
     mapping = {} if mapping is None else mapping
     check_mapping(mapping)
-    paths, addresses = _places([runs] if isinstance(runs, str | Path) else runs)
+    paths, addresses = _places(_entries(runs))
     if {"run", "step"} & mapping.keys() and all(place.kind != "csv" for place in addresses):
         raise InputError("Expected `mapping` to rename run or step in csv: files, got none.")
     parts = [read_directories(paths)] if paths or not addresses else []
@@ -92,20 +92,37 @@ def read_table(
     return _joined(_each_once([SourceRuns(p.runs, f) for p, f in zip(parts, frames, strict=True)]))
 
 
+def _entries(runs: object) -> list[Path | str]:
+    """What ``runs`` names, one by one."""
+    is_one = isinstance(runs, str | Path) or not isinstance(runs, Iterable)
+    entries = [runs] if is_one else list(cast("Iterable[object]", runs))
+    if not entries:
+        raise InputError("Expected `runs` to name at least one run, got none.")
+    for entry in entries:
+        if not isinstance(entry, str | os.PathLike):
+            is_tracker = hasattr(entry, "readings")
+            way = " Give the directory that it writes: its `save_to`." if is_tracker else ""
+            raise InputError(
+                "Expected `runs` to be a directory, a source such as 'mlflow:EXPERIMENT', or a "
+                f"list of them, got {type(entry).__name__ if is_tracker else repr(entry)}.{way}"
+            )
+    return cast("list[Path | str]", entries)
+
+
 def _places(entries: Iterable[Path | str]) -> tuple[list[Path], list[Address]]:
     paths: list[Path] = []
     addresses: dict[Address, None] = {}
     for entry in entries:
-        address = parse_address(entry, "runs") if isinstance(entry, str) else None
+        address = parse_address(entry, "runs", SOURCES) if isinstance(entry, str) else None
         if address is None:
             paths.append(Path(entry))
         elif address.kind in SOURCES:
             addresses[address] = None
         else:
             raise InputError(
-                f"Expected `runs` to be a path or one of {', '.join(f'{s}:' for s in SOURCES)} got "
-                f"{str(address)!r}, which can only be written. Export it as CSV, or read what W&B "
-                "wrote offline."
+                f"Expected `runs` to be a path or one of {', '.join(f'{s}:' for s in SOURCES)}, "
+                f"got {str(address)!r}, which can only be written. Export it as CSV, or read what "
+                "W&B wrote offline."
             )
     return paths, list(addresses)
 

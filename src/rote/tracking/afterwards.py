@@ -16,6 +16,7 @@ from rote.probe import Inputs, LossFunction, ProbePolicy
 from rote.records import Reading
 from rote.snapshot import preserved
 from rote.store import SaveTo, targets_of
+from rote.store.whole_file import write_whole
 from rote.tracking.saved_weights import read_weights
 from rote.tracking.start import track
 
@@ -173,6 +174,5 @@ def _load(file: Path, key: str | None, model: nn.Module, optimizer: Optimizer) -
 
 def _record(run: Path, files: Sequence[Path]) -> None:
     steps = {str(step): str(file.resolve()) for step, file in enumerate(files, start=1)}
-    draft = run / "checkpoints.draft"
-    draft.write_text(json.dumps(steps, indent=2) + "\n")
-    draft.replace(run / CHECKPOINTS_FILE)
+    text = json.dumps(steps, indent=2) + "\n"
+    write_whole(run / CHECKPOINTS_FILE, text.encode())

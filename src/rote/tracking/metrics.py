@@ -1,10 +1,17 @@
 """What else the caller measured at the time of a probe."""
 
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
-from rote.errors import InputError
+from rote.errors import InputError, RoteWarning
+from rote.probe import is_first_rank
 from rote.store import RESERVED
+
+ACCURACIES = ("train_accuracy", "test_accuracy", "clean_accuracy", "noisy_accuracy")
+"""Metrics that rote reads as shares."""
+
+_ROUNDING = 1e-6  # a mean of ones in single precision
 
 
 def as_numbers(metrics: Mapping[str, Any]) -> dict[str, float]:
@@ -27,6 +34,24 @@ def as_numbers(metrics: Mapping[str, Any]) -> dict[str, float]:
         except (TypeError, ValueError, RuntimeError, OverflowError) as error:
             raise InputError(f"Expected metric `{name}` to be a number, got {value!r}.") from error
     return numbers
+
+
+def warn_of_per_cent(metrics: Mapping[str, float], warned: set[str]) -> None:
+    """Say so, once and on the first rank, if an accuracy is no share.
+
+    Args:
+        metrics: numbers by name.
+        warned: what was said before; added to.
+    """
+    odd = [name for name in ACCURACIES if metrics.get(name, 0.0) > 1 + _ROUNDING]
+    if odd and "per_cent" not in warned and is_first_rank():
+        warned.add("per_cent")
+        warnings.warn(
+            f"Expected accuracies to be shares from 0 to 1, got {odd[0]}={metrics[odd[0]]:g}. "
+            "Divide per cent by 100: rules of selection go by shares.",
+            RoteWarning,
+            stacklevel=3,
+        )
 
 
 def _as_number(value: Any) -> float:  # noqa: ANN401

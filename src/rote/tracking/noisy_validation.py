@@ -30,6 +30,11 @@ def as_given_labels(
             f"Expected `{name}` to be a tensor with one label per sample of `inputs`, shape "
             f"{shape}, got {got}."
         )
+    if given.is_floating_point() and given.dim() < 2:
+        raise InputError(
+            f"Expected `{name}` to be integers, one class per sample, got {given.dtype}. Convert "
+            "classes with .long()."
+        )
     values = given.detach().cpu().numpy()
     labels = values.astype(np.int64)
     inside = ((labels >= 0) & (labels < num_classes)) | (labels == IGNORE_INDEX)

@@ -1,8 +1,10 @@
 """Weights that somebody saved: read without running anything that the file may contain."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any, TypeGuard
 
 import torch
@@ -84,12 +86,28 @@ def read_weights(path: Path | str, key: str | None = None) -> SavedWeights:
     except OSError as error:
         raise InputError(f"Expected {path} to be a file of weights, got: {error}.") from error
     except Exception as error:  # whatever unpickling a stranger's bytes raises
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise InputError(
-            f"Expected {path} to hold tensors and plain values only, got: {reason} "
+            f"Expected {path} to hold tensors and plain values only, got {found_instead(error)}. "
             "Save `model.state_dict()`, best as safetensors."
         ) from error
     return SavedWeights(path, _weights_in(contents, path, key), _optimizer_in(contents))
+
+
+def found_instead(error: Exception) -> str:
+    """What a file holds that ``torch.load`` refused to load with ``weights_only=True``.
+
+    torch advises to load it without; a file of a stranger's could then run anything.
+
+    Args:
+        error: what was raised.
+    """
+    named = re.search(r"GLOBAL (\S+) was not an allowed global", str(error))
+    if named is not None:
+        return f"a pickled {named[1]}, which is not loaded, as it could run code"
+    if isinstance(error, UnpicklingError):
+        return "pickled objects, which are not loaded, as they could run code"
+    reason = str(error).partition("\n")[0].partition(". ")[0].rstrip(".")
+    return f"a damaged file, or none of weights ({reason or type(error).__name__})"
 
 
 def _weights_in(contents: object, path: Path, key: str | None) -> Mapping[str, Tensor]:

@@ -1,7 +1,7 @@
 """The front door: check everything, then build a tracker."""
 
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from hashlib import sha256
 from typing import Any
 
@@ -9,7 +9,7 @@ import numpy as np
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from rote.errors import InputError, StateError
+from rote.errors import InputError
 from rote.labels import LabelSampler
 from rote.probe import (
     Inputs,
@@ -31,6 +31,7 @@ from rote.store import SaveTo, Target, name_of, open_sinks, targets_of
 from rote.tracking.description import describe_environment, describe_model, describe_optimizer
 from rote.tracking.noisy_validation import as_given_labels
 from rote.tracking.random_batch import RandomBatch
+from rote.tracking.same_run import check_same_run
 from rote.tracking.tracker import Tracker
 
 
@@ -53,7 +54,9 @@ def track(
 
     Call ``tracker.probe()`` after every epoch. It takes one step of the training optimizer on one
     mini-batch with random labels, notes how far the loss fell, and puts everything back: training
-    is bit-identical with and without it.
+    is bit-identical with and without it. Give ``tracker.probe`` the training accuracy as
+    ``train_accuracy=``, a share from 0 to 1: ``StopRule`` and most rules of ``rote.select`` need
+    it, and ``tracker.accuracy`` measures it.
 
     With several ranks (DDP, FSDP2) every rank calls this and every rank probes; the readings are
     means over ranks, and only the first rank writes.
@@ -231,20 +234,8 @@ def _open_run(
     run = open_sinks(targets, description, resume=resume)
     try:
         for place, found in run.found:
-            _check_same_run(found, description, place)
+            check_same_run(found, description, place)
         tracker.write_to(run, resumed=resume, earlier=run.earlier)
     except BaseException:
         run.close()
         raise
-
-
-def _check_same_run(found: Mapping[str, Any], wanted: dict[str, Any], place: str) -> None:
-    for key in ("num_classes", "labels", "pool", "policy"):
-        mine, theirs = wanted[key], found.get(key)
-        if key == "policy":  # to verify or not changes no reading
-            mine, theirs = ({**(policy or {}), "verify": None} for policy in (mine, theirs))
-        if mine != theirs:
-            raise StateError(
-                f"Expected `{key}` to be as in the run to resume ({place}), got a different one: "
-                f"{mine!r} instead of {theirs!r}."
-            )

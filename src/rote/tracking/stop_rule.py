@@ -93,8 +93,13 @@ class StopRule:
             Whether training should stop.
 
         Raises:
-            InputError: if the reading has no ``train_accuracy``, or not this ζ.
+            InputError: if it is no reading, or one without ``train_accuracy`` or this ζ.
         """
+        if reading is not None and not isinstance(reading, Reading):
+            raise InputError(
+                f"Expected `reading` to be what tracker.probe returned, got {reading!r}. Call "
+                "rule.update(tracker.probe(train_accuracy=...))."
+            )
         if reading is None or self.stopped:
             return self.stopped
         accuracy, zeta = from_first_rank(self._both_metrics(reading))

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rote.errors import InputError, StateError
+from rote.errors import InputError
 from rote.probe import (
     Inputs,
     Probe,
@@ -26,24 +26,12 @@ from rote.probe import (
 from rote.records import Reading
 from rote.store import Sinks
 from rote.tracking.alarm import alarm
-from rote.tracking.metrics import as_numbers
+from rote.tracking.metrics import as_numbers, warn_of_per_cent
 from rote.tracking.noisy_validation import as_given_labels, validation_accuracy
 from rote.tracking.random_batch import RandomBatch
 from rote.tracking.schedule import is_due
 from rote.tracking.susceptibility import Susceptibility
-
-_STATE_VERSION = 2
-_STATE_KEYS = {
-    "version",
-    "step",
-    "num_classes",
-    "policy",
-    "pool",
-    "batch",
-    "means",
-    "readings",
-    "predictions",
-}
+from rote.tracking.tracker_state import STATE_VERSION, check_state, readings_of
 
 
 class Tracker:
@@ -72,6 +60,7 @@ class Tracker:
         self._step = 0
         self._run: Sinks | None = None
         self._warned: set[str] = set()
+        self._is_closed = False
         self._ranks = world_size()
 
     @property
@@ -95,15 +84,16 @@ class Tracker:
         and the first rank's are written.
 
         Args:
-            metrics: whatever else is known at this point, such as ``train_accuracy=0.9``; numbers
-                or tensors of one element.
+            metrics: whatever else is known at this point, such as ``train_accuracy=0.9``, which
+                ``StopRule`` and most rules of ``rote.select`` need; numbers or tensors of one
+                element. Accuracies are shares from 0 to 1.
 
         Returns:
             The reading, or ``None`` when the policy's ``every`` says that it is not due.
 
         Raises:
-            InputError: if a metric is no number or has a name in use, or the model's output does
-                not fit.
+            InputError: if a metric is no number or has a name in use, the model's output does not
+                fit, or the tracker was closed and had a ``save_to``.
             OSError: if the reading cannot be written. Whatever is raised, the training is as
                 before, and the tracker as if it had not been called.
             RankError: if another rank failed.
@@ -118,6 +108,7 @@ class Tracker:
         means = deepcopy(self._means)
         with ExitStack() as drawing:
             with agreed() as facts:
+                self._check_open()
                 numbers = as_numbers(metrics)
                 drawn = self.batch.drawn(anew=bool(self.readings))
                 inputs, labels = drawing.enter_context(drawn)
@@ -129,6 +120,7 @@ class Tracker:
         self._means, self._step = means, step
         self.readings.append(reading)
         self._warn(reading)
+        warn_of_per_cent(numbers, self._warned)
         return reading
 
     def accuracy(self, inputs: Inputs, labels: Tensor) -> float:
@@ -159,7 +151,7 @@ class Tracker:
         """Everything that the next readings depend on: numbers, strings and tensors only."""
         predictions = [reading.predictions for reading in self.readings]
         return {
-            "version": _STATE_VERSION,
+            "version": STATE_VERSION,
             "step": self._step,
             "num_classes": self._probe.num_classes,
             "policy": self.policy.describe(),
@@ -179,10 +171,15 @@ class Tracker:
         Raises:
             StateError: if the state is incomplete, or belongs to other inputs.
         """
-        self._check_state(state)
+        check_state(
+            state,
+            num_classes=self._probe.num_classes,
+            policy=self.policy,
+            pool_hash=self.batch.pool_hash,
+        )
         means = Susceptibility(self._probe.num_classes)
         means.load_state_dict(state["means"])
-        readings = _readings_of(state["readings"], state["predictions"])
+        readings = readings_of(state["readings"], state["predictions"])
         self.batch.load_state_dict(state["batch"])
         self.readings = readings
         self._means, self._step = means, state["step"]
@@ -215,10 +212,13 @@ class Tracker:
             self._step = reading.step
 
     def close(self) -> None:
-        """Stop writing, so that another process may go on with the run."""
+        """Stop writing, so that another process may go on with the run.
+
+        Where there was a ``save_to``, there can be no probe after this. Closing twice is fine.
+        """
         if self._run is not None:
             self._run.close()
-            self._run = None
+            self._run, self._is_closed = None, True
 
     def _measure(self, inputs: Inputs, labels: Tensor, means: Susceptibility, step: int) -> Reading:
         started = time.perf_counter()
@@ -239,6 +239,14 @@ class Tracker:
                 "rote.track."
             )
 
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise InputError(
+                "Expected the tracker to be open, got a closed one: its `save_to` would miss this "
+                "reading. Close it after the last probe, or go on with rote.track(..., "
+                "save_to=..., resume=True)."
+            )
+
     def _is_due(self, step: int) -> bool:
         every = self.policy.every
         # The ranks' clocks differ; one of them decides.
@@ -253,33 +261,6 @@ class Tracker:
             facts["S̃"] = content_hash({"inputs": inputs, "labels": labels})
         return facts
 
-    def _check_state(self, state: Mapping[str, Any]) -> None:
-        if not isinstance(state, Mapping) or set(state) != _STATE_KEYS:
-            keys = set(state) if isinstance(state, Mapping) else set()
-            raise StateError(
-                f"Expected the state of a tracker, got {type(state).__name__} with missing keys "
-                f"{sorted(_STATE_KEYS - keys)} and unknown ones {sorted(keys - _STATE_KEYS)}."
-            )
-        if state["version"] != _STATE_VERSION:
-            raise StateError(
-                f"Expected a tracker state of version {_STATE_VERSION}, got {state['version']!r}."
-            )
-        if state["num_classes"] != self._probe.num_classes:
-            raise StateError(
-                f"Expected a state for num_classes = {self._probe.num_classes}, "
-                f"got {state['num_classes']!r}."
-            )
-        if not self.policy.measures_as(state["policy"]):
-            raise StateError(
-                f"Expected a state of the same policy, {self.policy.describe()!r}, got "
-                f"{state['policy']!r}. Drops of two policies have no common mean."
-            )
-        if state["pool"] != self.batch.pool_hash:
-            raise StateError(
-                "Expected `inputs` to be those that the state was saved with, got others (their "
-                "hashes differ). Pass the same samples, or start a new tracker."
-            )
-
     def _warn(self, reading: Reading) -> None:
         """Say each kind of trouble once; the flags of the readings say it every time."""
         for flag in reading.flags:
@@ -287,12 +268,3 @@ class Tracker:
                 self._warned.add(flag)
                 at = self._means.dominating_step(plain=flag.endswith("_plain"))
                 warnings.warn(alarm(flag, reading, dominating_step=at), stacklevel=3)
-
-
-def _readings_of(
-    readings: Sequence[Mapping[str, Any]], predictions: Sequence[Any]
-) -> list[Reading]:
-    return [
-        replace(Reading.from_dict(values), predictions=None if p is None else p.numpy())
-        for values, p in zip(readings, predictions, strict=True)
-    ]

@@ -1,6 +1,7 @@
 // Numbers and names as the rest of the page writes them.
 
-const percents = (value) => (value === null ? "–" : minus(fixed(100 * value)) + "%");
+const WHOLE = 1.0005; // from here on, a value is more than 100.0% and no share
+const percents = (value) => (value === null || value >= WHOLE ? digits(value) : minus(fixed(100 * value)) + "%");
 const digits = (value) => (value === null ? "–" : minus(general(value)));
 const minus = (text) => text.replaceAll("-", "−");
 const counted = (count, noun) => `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;

@@ -2,6 +2,7 @@
 
 async function start() {
   setUpTable();
+  setUpScrolling();
   await loadVega();
   const payload = await loadPayload();
   prepare(payload);

@@ -106,13 +106,17 @@ def _how_hard_to_take_back(target: Path | Address) -> tuple[int, bool]:
 
 def _target(entry: object) -> Target:
     if isinstance(entry, str):
-        address = parse_address(entry, "save_to")
+        if not entry.strip():
+            raise InputError(
+                "Expected `save_to` to name a directory or a logger, got an empty text."
+            )
+        address = parse_address(entry, "save_to", LOGGERS)
         if address is None:
             return Path(entry).expanduser()
         if address.kind not in LOGGERS:
             raise InputError(
                 f"Expected `save_to` to be a path, a function, or one of "
-                f"{', '.join(f'{name}:' for name in LOGGERS)} got {entry!r}, which can only be "
+                f"{', '.join(f'{name}:' for name in LOGGERS)}, got {entry!r}, which can only be "
                 "read."
             )
         return address

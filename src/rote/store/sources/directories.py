@@ -50,6 +50,12 @@ def _find_runs(roots: Iterable[Path]) -> list[Path]:
     for root in roots:
         real = os.path.realpath(root)
         runs = {real + path[len(str(root)) :]: Path(path) for path in _walk(root)}
+        if root.is_file():
+            is_table = root.suffix.lower() in (".csv", ".tsv")
+            raise InputError(
+                f"Expected `runs` to be a directory with runs, got {root}, which is a file."
+                + (f" Write csv:{root} to read it as a table." if is_table else "")
+            )
         if not runs:
             raise InputError(
                 f"Expected `runs` to be a directory with runs, got {root}, which has no {RUN_FILE} "

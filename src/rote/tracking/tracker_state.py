@@ -1,0 +1,75 @@
+"""The saved state of a tracker: whether it belongs here, and the readings in it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from rote.errors import StateError
+from rote.probe import ProbePolicy
+from rote.records import Reading
+
+STATE_VERSION = 2
+_KEYS = {
+    "version",
+    "step",
+    "num_classes",
+    "policy",
+    "pool",
+    "batch",
+    "means",
+    "readings",
+    "predictions",
+}
+
+
+def check_state(
+    state: Mapping[str, Any], *, num_classes: int, policy: ProbePolicy, pool_hash: str | None
+) -> None:
+    """Refuse a state that a tracker cannot go on from.
+
+    Args:
+        state: what was saved.
+        num_classes: of the tracker.
+        policy: of the tracker.
+        pool_hash: of the tracker's samples.
+
+    Raises:
+        StateError: if the state is incomplete, or belongs to other inputs.
+    """
+    if not isinstance(state, Mapping) or set(state) != _KEYS:
+        keys = set(state) if isinstance(state, Mapping) else set()
+        raise StateError(
+            f"Expected the state of a tracker, got {type(state).__name__} with missing keys "
+            f"{sorted(_KEYS - keys)} and unknown ones {sorted(keys - _KEYS)}."
+        )
+    if state["version"] != STATE_VERSION:
+        raise StateError(
+            f"Expected a tracker state of version {STATE_VERSION}, got {state['version']!r}."
+        )
+    if state["num_classes"] != num_classes:
+        raise StateError(
+            f"Expected a state for num_classes = {num_classes}, got {state['num_classes']!r}."
+        )
+    if not policy.measures_as(state["policy"]):
+        raise StateError(
+            f"Expected a state of the same policy, {policy.describe()!r}, got "
+            f"{state['policy']!r}. Drops of two policies have no common mean."
+        )
+    if state["pool"] != pool_hash:
+        raise StateError(
+            "Expected `inputs` to be those that the state was saved with, got others (their "
+            "hashes differ). Pass the same samples, or start a new tracker."
+        )
+
+
+def readings_of(readings: Sequence[Mapping[str, Any]], predictions: Sequence[Any]) -> list[Reading]:
+    """The readings in a state.
+
+    Args:
+        readings: their values.
+        predictions: the classes that were predicted at each, or None.
+    """
+    return [
+        replace(Reading.from_dict(values), predictions=None if p is None else p.numpy())
+        for values, p in zip(readings, predictions, strict=True)
+    ]

@@ -1,0 +1,126 @@
+"""The charts for notebooks: they join as any other, and read what `rote.select` reads."""
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import altair as alt
+import polars as pl
+import pytest
+import vl_convert
+
+import rote
+from rote.errors import InputError
+from rote.store.table import read_table
+from tests.reporting.stores import write_store
+
+NAMES = {"susceptibility": "zeta", "train_accuracy": "acc/fit", "test_accuracy": "acc/held"}
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_store(tmp_path_factory.mktemp("runs"), runs=3)
+
+
+@pytest.fixture(scope="module")
+def other(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_store(tmp_path_factory.mktemp("other"), runs=4, steps=9)
+
+
+@pytest.fixture(scope="module")
+def foreign(store: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("csv") / "metrics.csv"
+    renamed = [pl.col(name).alias(theirs) for name, theirs in NAMES.items()]
+    read_table(store).frame.select("run", "step", *renamed).write_csv(path)
+    return f"csv:{path}"
+
+
+def drawn(chart: Any) -> str:
+    return str(vl_convert.vegalite_to_svg(json.dumps(chart.to_dict())))
+
+
+JOINS: dict[str, Callable[[Path, Path], Any]] = {
+    "side by side": lambda a, _: rote.plot.regions(a) | rote.plot.filter(a),
+    "one above the other": lambda a, _: rote.plot.tracking(a) & rote.plot.sensitivity(a),
+    "all": lambda a, _: (
+        (rote.plot.regions(a) | rote.plot.sensitivity(a))
+        & (rote.plot.filter(a) | rote.plot.tracking(a))
+    ),
+    "two stores": lambda a, b: rote.plot.regions(a) | rote.plot.regions(b),
+    "two rules": lambda a, _: rote.plot.regions(a) | rote.plot.regions(a, rule="regions"),
+    "with a heading": lambda a, b: alt.hconcat(
+        rote.plot.filter(a), rote.plot.filter(b), title="Two pools"
+    ).configure_view(stroke="red"),
+}
+
+
+@pytest.mark.parametrize("join", JOINS)
+def test_plots_are_joined_as_any_chart(store: Path, other: Path, join: str) -> None:
+    chart = JOINS[join](store, other)  # a warning would be an error
+    parameters = chart.to_dict()["params"]
+    assert len({parameter["name"] for parameter in parameters}) == len(parameters)
+    views = [view for parameter in parameters for view in parameter.get("views", ())]
+    assert len(set(views)) == len(views)  # a click chooses a run in the charts that were one
+    assert drawn(chart).count("mark-group role-frame root") == 1
+    assert drawn(chart).count("role-axis-title") >= 4  # of two charts or more
+
+
+def test_a_slider_moves_the_lines_of_its_own_chart(store: Path, other: Path) -> None:
+    joined = rote.plot.regions(store, rule="regions") | rote.plot.regions(other, rule="regions")
+    sliders = {
+        p["value"] for p in joined.to_dict()["params"] if p["name"].startswith("zeta_threshold")
+    }
+    assert sliders == {rote.select(runs).thresholds["susceptibility"] for runs in (store, other)}
+
+
+def test_regions_are_named_in_their_corners_also_beside_another_chart(store: Path) -> None:
+    root = ElementTree.fromstring(drawn(rote.plot.filter(store) | rote.plot.regions(store)))
+    places = {
+        text.text: [float(n) for n in re.findall(r"[-\d.]+", text.get("transform", ""))[:2]]
+        for text in root.iter("{http://www.w3.org/2000/svg}text")
+        if (text.text or "").startswith("Region ")
+    }
+    width, height = (places["Region 4"][axis] - places["Region 1"][axis] for axis in (0, 1))
+    assert (width, height) == pytest.approx((640 - 16, 420 - 24), abs=0.01)
+    assert places["Region 2"] == [places["Region 4"][0], places["Region 1"][1]]
+    assert places["Region 3"] == [places["Region 1"][0], places["Region 4"][1]]
+
+
+def test_a_chart_of_ones_own_is_laid_over_a_plot(store: Path) -> None:
+    line = alt.Chart(alt.InlineData(values=[{"zeta": 0.1}])).mark_rule(color="#ab12cd")
+    chart = rote.plot.regions(store) + line.encode(x="zeta:Q")
+    assert "#ab12cd" in drawn(chart)
+
+
+@pytest.mark.parametrize("name", rote.plot.__all__)
+def test_the_same_chart_is_the_same_text(store: Path, name: str) -> None:
+    draw = getattr(rote.plot, name)
+    params, again = (draw(store).to_dict()["params"] for _ in range(2))
+    assert [p["name"] for p in params] == [p["name"] for p in again]
+
+
+@pytest.mark.parametrize("name", rote.plot.__all__)
+def test_metrics_may_have_other_names(store: Path, foreign: str, name: str) -> None:
+    draw = getattr(rote.plot, name)
+    svg = drawn(draw(foreign, mapping=NAMES))
+    assert svg.count("<path") > 20
+    if name != "tracking":
+        with pytest.raises(InputError, match="to have checkpoints with ζ.* got none"):
+            draw(foreign)
+    if name in ("regions", "filter"):  # the same points; tracking has no noisy labels to draw here
+        assert svg.count("<path") == drawn(draw(store)).count("<path")
+
+
+def test_a_mapping_beside_a_table_is_refused_as_by_select(store: Path, tmp_path: Path) -> None:
+    table = read_table(store)
+    for call in (
+        lambda: rote.select(table, mapping=NAMES),
+        lambda: rote.plot.regions(table, mapping=NAMES),
+        lambda: rote.report(table, tmp_path / "page.html", mapping=NAMES),
+    ):
+        with pytest.raises(InputError, match="Expected `mapping` to go with runs to read, got a"):
+            call()
+    assert not (tmp_path / "page.html").exists()
