@@ -12,6 +12,15 @@ if TYPE_CHECKING:
     import numpy as np
 
 
+ZETAS = (
+    "susceptibility",
+    "susceptibility_relative",
+    "susceptibility_plain",
+    "susceptibility_plain_relative",
+)
+"""The four ζ: of the live or the plain step, absolute or relative to the loss before it."""
+
+
 @dataclass(frozen=True)
 class Reading:
     """One probe, and the running means up to it.

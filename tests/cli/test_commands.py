@@ -126,7 +126,15 @@ def test_doctor_says_why_a_model_cannot_be_probed(
     assert "cannot be probed. Expected the model's logits to have num_classes = 10" in done.stderr
     done = run("doctor", "--model", "torch.nn:Identity", "--shape", "3,8,8")
     assert done.returncode == 2
-    assert "Expected SGD to take this model's parameters, got: optimizer got an" in done.stderr
+    assert (
+        "Expected SGD to take this model's parameters, got ValueError: optimizer got an"
+        in done.stderr
+    )
+
+
+@pytest.mark.parametrize("command", ["select", "report", "probe"])
+def test_brackets_in_help_are_no_markup(command: str) -> None:
+    assert "mlflow:EXPERIMENT[@uri]" in invoke(command, "--help")
 
 
 def test_a_warning_is_one_line_that_names_no_code(tmp_path: Path) -> None:

@@ -7,7 +7,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from rote.errors import InputError
-from rote.selection import COLUMNS, RULES, select
+from rote.records import ZETAS
+from rote.selection import RULES, select
 from tests.selection import naive
 from tests.selection.tables import Row, rows, shuffled, table_of
 
@@ -17,7 +18,7 @@ ON_TABLES = [name for name in RULES if name != "consensus"]
 
 @pytest.mark.parametrize("rule", naive.RULES)
 @settings(deadline=None, max_examples=50)
-@given(found=rows(gaps=True), column=st.sampled_from(COLUMNS))
+@given(found=rows(gaps=True), column=st.sampled_from(ZETAS))
 def test_the_pick_is_that_of_plain_loops(rule: str, found: list[Row], column: str) -> None:
     if not naive.can_judge(rule, found, column):
         with pytest.raises(InputError, match="to be recorded for rule"):

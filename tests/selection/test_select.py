@@ -246,6 +246,15 @@ def test_a_network_that_broke_is_no_candidate(loss: float | None, is_left_out: b
     assert (said in selection.warnings) == is_left_out
 
 
+def test_per_cent_is_not_multiplied_again() -> None:
+    rows = [row | {"train_accuracy": 100 * row["train_accuracy"]} for row in spread()]
+    selection = select(table_of(rows), "staged")
+    said = " ".join((*selection.reasons, *selection.warnings))
+    assert "training accuracy of at least 43.5" in said
+    assert "%" not in " ".join(selection.reasons)
+    assert "Divide per cent by 100" in said
+
+
 def test_each_column_gives_its_own_zeta() -> None:
     rows = spread()
     for row in rows:

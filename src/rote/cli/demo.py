@@ -7,6 +7,7 @@ import typer
 
 from rote.cli.report import command_line
 from rote.errors import InputError, RoteError
+from rote.records import ZETAS
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -43,11 +44,10 @@ def demo(
     from rich.console import Console
 
     from rote.reporting import report
-    from rote.selection import COLUMNS
     from rote.sweeps import LocalExecutor, compare_rules, demo_specs, run_path
 
-    if column not in COLUMNS:
-        raise InputError(f"Expected --column to be one of {', '.join(COLUMNS)}, got {column!r}.")
+    if column not in ZETAS:
+        raise InputError(f"Expected --column to be one of {', '.join(ZETAS)}, got {column!r}.")
     executor = LocalExecutor(workers)
     specs = demo_specs(epochs=epochs, seed=seed, noise=noise)
     console = Console()

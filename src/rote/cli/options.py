@@ -6,9 +6,9 @@ from typing import Annotated
 import typer
 
 Runs = Annotated[
-    list[str] | None,
+    list[str],
     typer.Argument(
-        help="Run directories, folders of them, mlflow:EXPERIMENT[@uri], tensorboard:LOGDIR, "
+        help="Run directories, folders of them, mlflow:EXPERIMENT\\[@uri], tensorboard:LOGDIR, "
         "csv:FILE, wandb-offline:DIR."
     ),
 ]

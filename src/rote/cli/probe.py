@@ -58,7 +58,7 @@ def probe(
         str | None,
         typer.Option(
             help="A new run directory, for `rote select` and `rote report`; or a logger: "
-            "mlflow:EXPERIMENT[@uri], tensorboard:LOGDIR, wandb:PROJECT."
+            "mlflow:EXPERIMENT\\[@uri], tensorboard:LOGDIR, wandb:PROJECT."
         ),
     ] = None,
     as_given: Annotated[bool, typer.Option("--as-given", help="Do not sort the files.")] = False,

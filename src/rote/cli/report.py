@@ -7,18 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rote.cli.options import Column, Renamed, Runs
+
 if TYPE_CHECKING:
     from rote.reporting import Report
 
 
 def report(
-    runs: Annotated[
-        list[str],
-        typer.Argument(
-            help="Run directories, folders of them, mlflow:EXPERIMENT[@uri], tensorboard:LOGDIR, "
-            "csv:FILE, wandb-offline:DIR."
-        ),
-    ],
+    runs: Runs,
     out: Annotated[
         Path, typer.Option("--out", "-o", help="The page; one that is there is replaced.")
     ] = Path("report.html"),
@@ -29,15 +25,8 @@ def report(
         str | None,
         typer.Option(help="The rule of the verdict: staged, or before-rise for a single run."),
     ] = None,
-    column: Annotated[
-        str, typer.Option(help="Which ζ: susceptibility, or _relative, _plain, _plain_relative.")
-    ] = "susceptibility",
-    renamed: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--map", metavar="NAME=METRIC", help="Where a metric has another name; repeatable."
-        ),
-    ] = None,
+    column: Column = "susceptibility",
+    renamed: Renamed = None,
 ) -> None:
     """Write one self-contained page: verdict, charts, every rule, every run."""
     from rote.reporting import report as write_report

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def select(
-    runs: Runs = None,
+    runs: Runs = [],  # noqa: B006  # typer copies it
     rule: Annotated[
         str, typer.Option(help="The rule; `rote select --rule help` lists them.")
     ] = "regions",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rote.cli.options import AsJson, DataDir
 from rote.cli.theory_data import load_data, some_samples
 from rote.errors import InputError
 
@@ -23,7 +24,6 @@ DataName = Annotated[
     str,
     typer.Option(help="digits, a set of `rote data list`, or an .npz with x_train and y_train."),
 ]
-DataDir = Annotated[Path | None, typer.Option(help="Where datasets lie (ROTE_DATA).")]
 Eta = Annotated[float, typer.Option(help="The learning rate η, below 2 / λ_max.")]
 Steps = Annotated[int, typer.Option(help="k, steps on the training labels.")]
 Pair = Annotated[
@@ -31,7 +31,6 @@ Pair = Annotated[
 ]
 Delta = Annotated[float, typer.Option(help="δ, the probability of a value outside the bounds.")]
 Seed = Annotated[int, typer.Option(min=0, help="Where the choice of samples comes from.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress.")]
 
 

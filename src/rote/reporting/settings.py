@@ -8,7 +8,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-_WORKLOAD_FILE = "workload.json"
+from rote.store.nesting import leaves
+from rote.store.standing import WORKLOAD_FILE
+
 _TOLD_ELSEWHERE = {"schema", "name", "created", "command", "versions"}
 _TOO_LONG = {"labels.values", "pool.hash"}
 
@@ -21,7 +23,7 @@ def read_workload(path: Path | None) -> Mapping[str, Any]:
     """
     if path is not None:
         with suppress(OSError, ValueError):
-            contents = json.loads((path / _WORKLOAD_FILE).read_bytes())
+            contents = json.loads((path / WORKLOAD_FILE).read_bytes())
             if isinstance(contents, dict):
                 return contents
     return {}
@@ -40,20 +42,15 @@ def settings_of(description: Mapping[str, Any], workload: Mapping[str, Any]) -> 
     return {name: value for name, value in found.items() if name not in _TOO_LONG}
 
 
-def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
-    """Nested values under one name each.
+def flat(values: Mapping[str, Any]) -> dict[str, str]:
+    """Nested values as text, under one name each; what is not set is left out.
 
     Example:
         >>> flat({"optimizer": {"lr": 0.1, "betas": [0.9, 0.99]}, "seed": 0, "pool": None})
         {'optimizer.lr': '0.1', 'optimizer.betas': '0.9, 0.99', 'seed': '0'}
     """
-    found: dict[str, str] = {}
-    for name, value in values.items():
-        if isinstance(value, Mapping):
-            found |= flat(value, f"{prefix}{name}.")
-        elif value is not None:
-            found[prefix + name] = as_text(value)
-    return found
+    known = ((name, value) for name, value in leaves(values) if value is not None)
+    return {name: as_text(value) for name, value in known if value != {}}
 
 
 def as_text(value: object) -> str:

@@ -1,6 +1,6 @@
 """Choosing a checkpoint: regions, rules, how well they agree with the truth. No torch."""
 
-from rote.selection.candidates import COLUMNS, Candidates
+from rote.selection.candidates import Candidates
 from rote.selection.entrance import select
 from rote.selection.record import Pick, Selection
 from rote.selection.regions import RegionSummary
@@ -8,7 +8,6 @@ from rote.selection.rule import Rule, Verdict
 from rote.selection.rules import RULES
 
 __all__ = [
-    "COLUMNS",
     "RULES",
     "Candidates",
     "Pick",

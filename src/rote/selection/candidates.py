@@ -10,19 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from rote.errors import InputError
+from rote.records import ZETAS
 
 if TYPE_CHECKING:
     import polars as pl
 
     from rote.store.table import RunTable
-
-COLUMNS = (
-    "susceptibility",
-    "susceptibility_relative",
-    "susceptibility_plain",
-    "susceptibility_plain_relative",
-)
-"""The four ζ: of the live or the plain step, absolute or relative to the loss before it."""
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -70,7 +63,7 @@ class Candidates:
     @property
     def label(self) -> str:
         """How sentences call ζ."""
-        return "ζ" if self.column == COLUMNS[0] else f"ζ (`{self.column}`)"
+        return "ζ" if self.column == ZETAS[0] else f"ζ (`{self.column}`)"
 
     def name(self, index: int) -> str:
         """How sentences call a checkpoint."""
@@ -112,8 +105,8 @@ def candidates_of(table: RunTable, column: str) -> Candidates:
     Raises:
         InputError: if there is no such ζ.
     """
-    if column not in COLUMNS:
-        raise InputError(f"Expected `column` to be one of {', '.join(COLUMNS)}, got {column!r}.")
+    if column not in ZETAS:
+        raise InputError(f"Expected `column` to be one of {', '.join(ZETAS)}, got {column!r}.")
     frame = table.frame
     lengths = frame["run"].rle()
     names = lengths.struct.field("value").to_list()

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rote.selection.accuracy import as_percent
+
 if TYPE_CHECKING:
     from rote.selection.candidates import Candidates
     from rote.selection.regions import RegionSummary
@@ -75,7 +77,7 @@ def _odd_regions(
     if counts[1] == 0:
         yield (
             "Region 1 is empty: no resistant checkpoint reaches the training accuracy that divides "
-            f"the regions, {thresholds['train_accuracy']:.2%}."
+            f"the regions, {as_percent(thresholds['train_accuracy'])}."
         )
     elif counts[1] < _NEARLY_EMPTY * total:
         yield (

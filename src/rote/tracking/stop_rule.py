@@ -7,8 +7,7 @@ from typing import Any
 
 from rote.errors import InputError, StateError
 from rote.probe import from_first_rank
-from rote.records import Reading
-from rote.tracking.susceptibility import COLUMNS
+from rote.records import ZETAS, Reading
 
 _STATE_KEYS = {"keep", "lowest", "waited", "stopped"}
 
@@ -65,7 +64,7 @@ class StopRule:
             "patience": ("an integer of at least 1", _is_count(self.patience, least=1)),
             "min_epochs": ("an integer of at least 0", _is_count(self.min_epochs, least=0)),
             "min_rise": ("at least 0", self.min_rise >= 0),
-            "column": (f"one of {', '.join(COLUMNS)}", self.column in COLUMNS),
+            "column": (f"one of {', '.join(ZETAS)}", self.column in ZETAS),
         }
         for name, (what, holds) in expected.items():
             if not holds:

@@ -6,15 +6,8 @@ from typing import Any
 
 from rote.errors import StateError
 from rote.probe import Measurement, ProbePolicy
-from rote.records import Reading
+from rote.records import ZETAS, Reading
 from rote.tracking.running_mean import RunningMean
-
-COLUMNS = (
-    "susceptibility",
-    "susceptibility_relative",
-    "susceptibility_plain",
-    "susceptibility_plain_relative",
-)
 
 EXPLODING = 10.0
 """A drop of so many times the loss of a uniform guess, log(num_classes), is an explosion."""
@@ -32,7 +25,7 @@ class Susceptibility:
 
     def __init__(self, num_classes: int) -> None:
         self._guess = math.log(max(num_classes, 2))
-        self._means = {column: RunningMean() for column in COLUMNS}
+        self._means = {column: RunningMean() for column in ZETAS}
 
     def read(self, measurement: Measurement, step: int, policy: ProbePolicy) -> Reading:
         """Take a measurement into the means.
@@ -67,11 +60,11 @@ class Susceptibility:
     ) -> dict[str, Any]:
         """Take drops into the means, and say what the means are now."""
         values = (drop, _ratio(drop, before), drop_plain, _ratio(drop_plain, before))
-        for column, value in zip(COLUMNS, values, strict=True):
+        for column, value in zip(ZETAS, values, strict=True):
             self._means[column].update(math.nan if value is None else value, step)
         return {
             column: None if value is None else self._means[column].value
-            for column, value in zip(COLUMNS, values, strict=True)
+            for column, value in zip(ZETAS, values, strict=True)
         }
 
     def dominating_step(self, *, plain: bool = False) -> int:
@@ -88,8 +81,8 @@ class Susceptibility:
         Raises:
             StateError: if a mean is missing, or does not look like one.
         """
-        if set(state) != set(COLUMNS):
-            raise StateError(f"Expected the means {', '.join(COLUMNS)}, got {', '.join(state)}.")
+        if set(state) != set(ZETAS):
+            raise StateError(f"Expected the means {', '.join(ZETAS)}, got {', '.join(state)}.")
         for column, mean in self._means.items():
             mean.load_state_dict(state[column])
 

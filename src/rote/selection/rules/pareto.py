@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from rote.selection.accuracy import as_percent
 from rote.selection.rule import Verdict
 
 if TYPE_CHECKING:
@@ -39,8 +40,8 @@ class Pareto:
         why = (
             f"The pick, {candidates.name(pick)}, is its knee: ζ of "
             f"{candidates.susceptibility[pick]:.4g}, training accuracy of "
-            f"{candidates.train_accuracy[pick]:.2%}, {height[pick]:.3f} above the line between the "
-            "ends (both axes scaled to 1)."
+            f"{as_percent(candidates.train_accuracy[pick])}, {height[pick]:.3f} above the line "
+            "between the ends (both axes scaled to 1)."
         )
         return Verdict(pick, (what, why), score=height)
 

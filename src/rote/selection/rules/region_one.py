@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 import numpy as np
 
 from rote.errors import InputError
+from rote.selection.accuracy import as_percent
 from rote.selection.rule import Verdict
 from rote.selection.thresholds import is_resistant, is_trainable
 
@@ -63,8 +64,8 @@ def judge_region_one(
     what = (
         f"Resistant is {candidates.label} of at most {thresholds['susceptibility']:.4g}, "
         f"{words['susceptibility']}; trainable is training accuracy of at least "
-        f"{thresholds['train_accuracy']:.2%}, {words['train_accuracy']}. Region 1, both, holds "
-        f"{both.sum()} of {len(candidates)} checkpoints."
+        f"{as_percent(thresholds['train_accuracy'])}, {words['train_accuracy']}. Region 1, both, "
+        f"holds {both.sum()} of {len(candidates)} checkpoints."
     )
     where = "among the resistant" if is_empty else "in Region 1"
     why = f"The pick, {candidates.name(pick)}, has {_SUPERLATIVES[choice]} {where}: " + (
@@ -83,13 +84,12 @@ def distance(candidates: Candidates, pick: int, thresholds: Mapping[str, float])
     """How far a checkpoint is from the thresholds, in words."""
     accuracy = candidates.train_accuracy[pick]
     zeta = candidates.susceptibility[pick]
-    parts = []
+    parts = [as_percent(accuracy)]
     if "train_accuracy" in thresholds:
-        gap = 100 * (accuracy - thresholds["train_accuracy"])
+        gap = accuracy - thresholds["train_accuracy"]
         side = "above" if gap >= 0 else "below"
-        parts.append(f"{accuracy:.2%}, {abs(gap):.2f} points {side} the threshold")
-    else:
-        parts.append(f"{accuracy:.2%}")
+        points = f"{abs(gap):.2f}" if accuracy > 1 else f"{100 * abs(gap):.2f} points"
+        parts[0] += f", {points} {side} the threshold"
     bar = thresholds["susceptibility"]
     side = "below" if zeta <= bar else "above"
     parts.append(f"its ζ of {zeta:.4g} is {abs(bar - zeta):.4g} {side} the threshold")
