@@ -15,6 +15,10 @@ class InputError(RoteError, ValueError):
     """An argument does not fit; nothing was touched."""
 
 
+class TrialError(InputError):
+    """Model, optimizer, inputs and objective do not go together: a first probe failed."""
+
+
 class StateError(RoteError, ValueError):
     """A saved state does not belong to the object that loads it."""
 

@@ -197,15 +197,11 @@ def _names(files: Sequence[Path]) -> list[str]:
 
 
 def _as_json(found: "Aftermath") -> dict[str, object]:
-    import math
+    from rote.store.schema import line_of_reading
 
     rows = []
     for file, reading in zip(found.checkpoints, found.readings, strict=True):
-        values = {**reading.to_dict(), **reading.metrics}
-        del values["metrics"]
-        plain = {
-            name: None if isinstance(value, float) and not math.isfinite(value) else value
-            for name, value in values.items()
-        }
-        rows.append({"checkpoint": str(file), **plain})
+        line = line_of_reading(reading)
+        del line["schema"], line["kind"]
+        rows.append({"checkpoint": str(file), **line})
     return {"optimizer_states": found.optimizer_states, "readings": rows}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from rote.errors import InputError
+from rote.errors import InputError, TrialError
 from rote.integrations.logged import logged_of
 from rote.integrations.samples import draw_inputs
 
@@ -47,17 +47,15 @@ def naming_options(*, inputs_of: bool) -> Iterator[None]:
         Nothing.
 
     Raises:
-        InputError: if a trial failed.
+        TrialError: if a first probe failed.
     """
     try:
         yield
-    except InputError as error:
-        if "in a trial" not in str(error):
-            raise
+    except TrialError as error:
         ways = "`model=` names a submodule that takes the inputs and returns logits"
         ways += "; `inputs_of=` takes the inputs out of a batch" if inputs_of else ""
         told = str(error).rstrip(".")
-        raise InputError(f"{told}. The probe calls the module's forward: {ways}.") from error
+        raise TrialError(f"{told}. The probe calls the module's forward: {ways}.") from error
 
 
 def has_missed_an_epoch(trainer: Trainer, readings: Sequence[Reading]) -> bool:

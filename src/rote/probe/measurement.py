@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from rote.errors import InputError, RoteError
+from rote.errors import RoteError, TrialError
 from rote.probe.inputs import Inputs
 from rote.probe.loss_state import objects_behind
 from rote.probe.outputs import LossFunction, cross_entropy
@@ -135,7 +135,7 @@ class Probe:
                     f". A {type(inputs).__name__} means several arguments of the model "
                     f"({len(inputs)} here): without labels, pass the samples alone"
                 )
-            raise InputError(
+            raise TrialError(
                 "Expected `model`, `optimizer`, `inputs`, labels and `loss_fn` to go together, got "
                 f"{type(error).__name__} in a trial: {error}{hint}"
             ) from error

@@ -87,6 +87,8 @@ def probe_checkpoints(
     Raises:
         InputError: if there is no checkpoint, a file does not fit the model, or ``save_to`` is
             nothing to write to.
+        RunExistsError: if ``save_to`` is in use.
+        MissingExtraError: if the package of a logger is not installed.
     """
     folders = [target for target in targets_of(save_to) if isinstance(target, Path)]
     files = tuple(Path(path) for path in checkpoints)

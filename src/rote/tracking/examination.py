@@ -7,7 +7,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.optim import Optimizer
 
 from rote.errors import RoteError
-from rote.probe import Inputs, LossFunction, ProbePolicy
+from rote.probe import Inputs, ProbePolicy
 from rote.records import Reading
 from rote.tracking.start import track
 
@@ -33,7 +33,6 @@ def examine(
     *,
     inputs: Inputs,
     num_classes: int,
-    loss_fn: LossFunction | None = None,
 ) -> Examination:
     """Probe once and prove by checksum that nothing changed.
 
@@ -42,7 +41,6 @@ def examine(
         optimizer: its optimizer.
         inputs: some samples.
         num_classes: how many classes.
-        loss_fn: the training objective; cross entropy by default.
     """
     try:
         tracker = track(
@@ -50,7 +48,6 @@ def examine(
             optimizer,
             inputs=inputs,
             num_classes=num_classes,
-            loss_fn=loss_fn,
             policy=ProbePolicy(verify=True),
         )
         reading = tracker.probe()

@@ -235,7 +235,7 @@ def _open_run(
     try:
         for place, found in run.found:
             check_same_run(found, description, place)
-        tracker.write_to(run, resumed=resume, earlier=run.earlier)
+        tracker.write_to(run, resumed=resume)
     except BaseException:
         run.close()
         raise

@@ -186,18 +186,16 @@ class Tracker:
         if self._run is not None:
             self._run.go_on_from(readings)
 
-    def write_to(
-        self, run: Sinks, *, resumed: bool = False, earlier: Sequence[Reading] = ()
-    ) -> None:
+    def write_to(self, run: Sinks, *, resumed: bool) -> None:
         """Write every reading from now on.
 
         Args:
-            run: the open run directory, loggers and functions.
+            run: the open run directory, loggers and functions; the tracker goes on after the
+                readings that it already holds.
             resumed: whether it was written before.
-            earlier: readings that it already holds; the tracker goes on after them.
         """
         self._run = run
-        self.follow(earlier)
+        self.follow(run.earlier)
         if resumed:
             # Also where no reading survived: it closes off a line that a kill cut in two.
             run.go_on_from(self.readings)
