@@ -53,7 +53,8 @@ def test_what_cannot_be_measured_is_named_and_counts_as_average(tmp_path: Path) 
     guess = estimate([missing, good], tmp_path)
     assert (guess.measured, guess.kinds, list(guess.refused)) == (1, 2, ["bad"])
     assert "none.npz" in guess.refused["bad"]
-    assert guess.bytes == 2 * estimate([good], tmp_path).bytes
+    # A journal has times in it, whose digits vary.
+    assert guess.bytes == pytest.approx(2 * estimate([good], tmp_path).bytes, rel=0.01)
     with pytest.raises(InputError, match=r"none\.npz"):
         estimate([missing], tmp_path)
 
