@@ -80,7 +80,7 @@ def memory_of(tensor: Tensor) -> set[int]:
     """Where the values of a tensor lie; tensors that share memory share an entry."""
     try:
         return {part.untyped_storage().data_ptr() for part in strided_parts(tensor)} - {0}
-    except (NotImplementedError, RuntimeError):
+    except RuntimeError:
         return set()  # a wrapper around other tensors, without memory of its own
 
 
