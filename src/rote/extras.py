@@ -1,9 +1,10 @@
-"""Import an optional package, or name the extra that brings it."""
+"""Import what is not ours: an optional package by its extra, or anything a user names."""
 
 from importlib import import_module
 from types import ModuleType
+from typing import Any
 
-from rote.errors import MissingExtraError
+from rote.errors import InputError, MissingExtraError
 
 
 def require(package: str, *, extra: str) -> ModuleType:
@@ -30,3 +31,36 @@ def require(package: str, *, extra: str) -> ModuleType:
             f"Expected package `{package}` to be installed, got: {error}. "
             f"Install it with: pip install 'rote[{extra}]'."
         ) from error
+
+
+def import_named(address: str, argument: str) -> Any:  # noqa: ANN401  # whatever a user wrote
+    """What a user wrote, at ``package.module:name``.
+
+    Args:
+        address: where it is.
+        argument: what it was given as, for the message.
+
+    Raises:
+        InputError: if it cannot be imported, or there is nothing of that name.
+
+    Example:
+        >>> import_named("json:dumps", "rule")([1])
+        '[1]'
+    """
+    module_name, _, name = address.partition(":")
+    if not module_name or not name:
+        raise InputError(f"Expected `{argument}` to read 'package.module:name', got {address!r}.")
+    try:
+        module = import_module(module_name)
+    except Exception as error:  # whatever a user's module does when it is run
+        raise InputError(
+            f"Expected the module of `{argument}` {address!r} to be importable, got "
+            f"{type(error).__name__}: {error}. Install it, or put its folder on PYTHONPATH."
+        ) from error
+    found = getattr(module, name, None)
+    if found is None:
+        raise InputError(
+            f"Expected module {module_name!r} to have {name!r} for `{argument}`, got nothing of "
+            "that name."
+        )
+    return found

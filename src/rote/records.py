@@ -3,22 +3,123 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, dataclass, field, fields
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     import numpy as np
 
+Kind: TypeAlias = Literal["zeta", "loss", "accuracy", "truth", "signal", "other"]
+Unit: TypeAlias = Literal["", "share", "seconds"]
+Better: TypeAlias = Literal["higher", "lower"]
 
-ZETAS = (
-    "susceptibility",
-    "susceptibility_relative",
-    "susceptibility_plain",
-    "susceptibility_plain_relative",
-)
+
+@dataclass(frozen=True)
+class Column:
+    """What a number means that is recorded at every reading.
+
+    Attributes:
+        name: in journals and tables.
+        label: for people, as it stands in a sentence.
+        kind: ``zeta``, ``loss``, ``accuracy`` (on labels that may be wrong), ``truth`` (somebody
+            had to know which labels are right), ``signal`` (anything else to select by) or
+            ``other`` (a setting, a time).
+        unit: ``share`` is shown in per cent.
+        better: which way a better checkpoint lies, if that is known.
+        rule: the rule that reads it, as ``rote select --rule`` takes it.
+
+    Example:
+        >>> COLUMNS["validation_accuracy"].better
+        'higher'
+    """
+
+    name: str
+    label: str
+    kind: Kind = "other"
+    unit: Unit = ""
+    better: Better | None = None
+    rule: str | None = None
+
+    def describe(self) -> dict[str, Any]:
+        """As ``run.json`` has it, under the column's name; what is not set is left out."""
+        return {key: value for key, value in asdict(self).items() if value and key != "name"}
+
+    @classmethod
+    def described(cls, name: str, values: Mapping[str, Any]) -> Column:
+        """The inverse of ``describe``; what a later version added, or cannot be, is passed over."""
+        allowed = {"kind": _KINDS, "unit": _UNITS, "better": _BETTERS}
+        texts = {key: values[key] for key in ("label", "rule") if isinstance(values.get(key), str)}
+        chosen = {key: values[key] for key, known in allowed.items() if values.get(key) in known}
+        return cls(**{"name": name, "label": name, **texts, **chosen})
+
+
+_KINDS = ("zeta", "loss", "accuracy", "truth", "signal", "other")
+_UNITS = ("share", "seconds")
+_BETTERS = ("higher", "lower")
+
+COLUMNS: dict[str, Column] = {
+    column.name: column
+    for column in (
+        Column("loss_before", "loss on S̃", "loss"),
+        Column("loss_after", "loss on S̃ after the step", "loss"),
+        Column("drop", "drop of the loss on S̃"),
+        Column("susceptibility", "ζ", "zeta", better="lower"),
+        Column("susceptibility_relative", "relative ζ", "zeta", better="lower"),
+        Column("loss_after_plain", "loss on S̃ after the plain step", "loss"),
+        Column("drop_plain", "drop of the loss on S̃, plain step"),
+        Column("susceptibility_plain", "plain ζ", "zeta", better="lower"),
+        Column("susceptibility_plain_relative", "plain relative ζ", "zeta", better="lower"),
+        Column(
+            "validation_accuracy",
+            "accuracy on the pool's given labels",
+            "accuracy",
+            "share",
+            "higher",
+            "noisy-validation",
+        ),
+        Column("seconds", "time of the probe", unit="seconds"),
+        Column("train_accuracy", "training accuracy", "accuracy", "share"),
+        Column("test_accuracy", "test accuracy", "truth", "share", "higher", "oracle"),
+        Column("clean_accuracy", "accuracy on right labels", "truth", "share", "higher"),
+        Column("noisy_accuracy", "accuracy on wrong labels", "truth", "share", "lower"),
+        Column("train_loss", "training loss", "loss"),
+        Column("drop_cross_entropy", "drop of the cross entropy on S̃"),
+        Column("lr", "learning rate"),
+        Column("epoch", "epoch"),
+        Column("global_step", "step of the trainer"),
+    )
+}
+"""Every column that rote knows by itself; a run describes those of its signals."""
+
+ZETAS = tuple(column.name for column in COLUMNS.values() if column.kind == "zeta")
 """The four ζ: of the live or the plain step, absolute or relative to the loss before it."""
+
+SHARES = tuple(column.name for column in COLUMNS.values() if column.unit == "share")
+"""The accuracies that rote knows: from 0 to 1."""
+
+
+def column_named(name: str, described: Mapping[str, Any] | None = None) -> Column:
+    """What is known about a column.
+
+    Args:
+        name: of the column.
+        described: what a run says about its own columns (``columns`` in ``run.json``).
+
+    Returns:
+        A column that has only its name, if nobody has described it.
+
+    Example:
+        >>> column_named("gwa", {"gwa": {"kind": "signal", "better": "higher"}}).better
+        'higher'
+        >>> column_named("f1").label
+        'f1'
+    """
+    if name in COLUMNS:
+        return COLUMNS[name]
+    values = (described or {}).get(name)
+    return Column.described(name, values if isinstance(values, Mapping) else {})
 
 
 @dataclass(frozen=True)
@@ -45,6 +146,7 @@ class Reading:
             of the plain step.
         metrics: whatever else the caller measured; also readable as attributes.
         predictions: the predicted class of each sample of the pool.
+        sample_rows: further numbers per sample, by the name of their row file.
     """
 
     step: int
@@ -62,6 +164,7 @@ class Reading:
     flags: tuple[str, ...] = ()
     metrics: Mapping[str, float] = field(default_factory=dict)
     predictions: np.ndarray | None = field(default=None, compare=False, repr=False)
+    sample_rows: Mapping[str, np.ndarray] = field(default_factory=dict, compare=False, repr=False)
 
     def __getattr__(self, name: str) -> float:
         """A metric that was given to the probe, as an attribute."""
@@ -71,9 +174,10 @@ class Reading:
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, without the predictions."""
-        values = {entry.name: getattr(self, entry.name) for entry in fields(self)}
-        del values["predictions"]
+        """Plain values, without what there is per sample."""
+        per_sample = ("predictions", "sample_rows")
+        names = [entry.name for entry in fields(self) if entry.name not in per_sample]
+        values = {name: getattr(self, name) for name in names}
         return values | {"flags": list(self.flags), "metrics": dict(self.metrics)}
 
     @classmethod

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 READING_COLUMNS = tuple(
-    entry.name for entry in fields(Reading) if entry.name not in ("metrics", "predictions")
+    entry.name for entry in fields(Reading) if entry.name not in ("metrics", "predictions", "sample_rows")
 )
 """What every row has, besides the metrics that the caller measured."""
 

@@ -6,12 +6,14 @@ import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from rote.errors import InputError
+from rote.records import Column, column_named
 from rote.store.address import Address, parse_address
 from rote.store.mapping import apply_mapping, check_mapping
 from rote.store.predictions import smallest_type
@@ -37,6 +39,17 @@ class RunTable:
     frame: pl.DataFrame
     descriptions: Mapping[str, Mapping[str, Any]]
     paths: Mapping[str, Path] = field(default_factory=dict)
+
+    @cached_property
+    def columns(self) -> dict[str, Column]:
+        """What every column of numbers in the frame means, by name."""
+        described: dict[str, Any] = {}
+        for description in self.descriptions.values():
+            columns = description.get("columns")
+            described |= columns if isinstance(columns, Mapping) else {}
+        others = {"run", "row", "step", "flags"}
+        names = [name for name in self.frame.columns if name not in others]
+        return {name: column_named(name, described) for name in names}
 
     def predictions(self, run: str) -> np.ndarray | None:
         """The predicted classes of the pool, or None if a run has none; read when looked at.

@@ -1,0 +1,109 @@
+"""Checks of single arguments, worded once: each returns the value, or says what was expected."""
+
+import math
+import operator
+from collections.abc import Iterable
+from numbers import Real
+from typing import Any
+
+from rote.errors import InputError, did_you_mean
+
+
+def check_integer(name: str, value: object, *, least: int | None = None) -> int:
+    """A whole number; numpy's and torch's are taken, booleans are not.
+
+    Args:
+        name: the argument, for the message.
+        value: what was given.
+        least: the smallest that fits.
+
+    Raises:
+        InputError: if it is none, or smaller.
+
+    Example:
+        >>> check_integer("rounds", 3, least=1)
+        3
+    """
+    is_boolean = isinstance(value, bool)
+    try:
+        number = operator.index(value)  # type: ignore[arg-type]  # refused if it does not fit
+    except TypeError:
+        is_boolean, number = True, 0
+    if is_boolean or (least is not None and number < least):
+        what = "an integer" if least is None else f"an integer of at least {least}"
+        raise InputError(f"Expected `{name}` to be {what}, got {value!r}.")
+    return number
+
+
+def check_number(
+    name: str,
+    value: object,
+    *,
+    least: float = -math.inf,
+    most: float = math.inf,
+    above: float = -math.inf,
+) -> float:
+    """A finite number within bounds.
+
+    Args:
+        name: the argument, for the message.
+        value: what was given.
+        least: the smallest that fits.
+        most: the largest that fits.
+        above: what it must exceed.
+
+    Raises:
+        InputError: if it is none, or out of bounds.
+
+    Example:
+        >>> check_number("rate", 0.5, least=0, most=1)
+        0.5
+    """
+    if isinstance(value, Real) and not isinstance(value, bool):
+        number = float(value)
+        if math.isfinite(number) and least <= number <= most and number > above:
+            return number
+    raise InputError(f"Expected `{name}` to be {_bounds(least, most, above)}, got {value!r}.")
+
+
+def check_choice(name: str, value: object, choices: Iterable[str]) -> str:
+    """One of several words.
+
+    Args:
+        name: the argument, for the message.
+        value: what was given.
+        choices: the words allowed.
+
+    Raises:
+        InputError: if it is none of them; with a guess at which was meant.
+
+    Example:
+        >>> check_choice("mode", "train", ("train", "eval"))
+        'train'
+    """
+    known = list(choices)
+    if isinstance(value, str) and value in known:
+        return value
+    raise InputError(
+        f"Expected `{name}` to be one of {', '.join(known)}, got {value!r}."
+        f"{did_you_mean(value, known)}"
+    )
+
+
+def check_instance(name: str, value: Any, kind: type, *, article: str = "a") -> None:  # noqa: ANN401
+    """An object of a class.
+
+    Raises:
+        InputError: if it is of another.
+    """
+    if not isinstance(value, kind):
+        raise InputError(f"Expected `{name}` to be {article} {kind.__name__}, got {value!r}.")
+
+
+def _bounds(least: float, most: float, above: float) -> str:
+    if math.isfinite(least) and math.isfinite(most):
+        return f"a number from {least:g} to {most:g}"
+    if math.isfinite(above):
+        bound = "positive and finite" if above == 0 else f"finite and above {above:g}"
+        return f"a number that is {bound}"
+    return f"a number of at least {least:g}" if math.isfinite(least) else "a finite number"
