@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     import polars as pl
 
 READING_COLUMNS = tuple(
-    entry.name for entry in fields(Reading) if entry.name not in ("metrics", "predictions", "sample_rows")
+    entry.name
+    for entry in fields(Reading)
+    if entry.name not in ("metrics", "predictions", "sample_rows")
 )
 """What every row has, besides the metrics that the caller measured."""
 
