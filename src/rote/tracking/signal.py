@@ -97,7 +97,7 @@ class Signal(Protocol):
         return {}
 
     def rows(self) -> Mapping[str, np.ndarray]:
-        """Numbers per sample of this reading, by the name of their row file; called after ``read``."""
+        """Numbers per sample, by the name of their row file; called after ``read``."""
         return {}
 
     def state_dict(self) -> dict[str, Any]:
@@ -128,13 +128,13 @@ def find_signal(signal: str | Signal) -> Signal:
     if not isinstance(signal, str):
         return signal
     if ":" in signal:
-        made: Signal = import_named(signal, "signals")()
-        return made
+        own: Signal = import_named(signal, "signals")()
+        return own
     if signal not in signal_names():
         known = signal_names()
         raise InputError(
             f"Expected `signals` to be of {', '.join(known) or 'none'}, or 'package.module:Name', "
             f"got {signal!r}.{did_you_mean(signal, known)}"
         )
-    made = import_module(f"{_RIVALS}.{signal}").SIGNAL()
-    return made
+    rival: Signal = import_module(f"{_RIVALS}.{signal}").SIGNAL()
+    return rival
