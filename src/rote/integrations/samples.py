@@ -11,8 +11,7 @@ from torch.utils.data import IterableDataset
 
 from rote.errors import InputError
 from rote.probe import Inputs
-from rote.snapshot import RandomState, restored
-from rote.snapshot.bystanders import restorer_of
+from rote.snapshot import RandomState, restored, restorer_of
 
 LABEL_KEYS = frozenset({"label", "labels", "label_ids", "target", "targets", "y"})
 """Keys of a batch that are labels, not inputs."""

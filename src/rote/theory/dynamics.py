@@ -121,7 +121,7 @@ def distance(
     return result
 
 
-def steps_to_memorise(
+def steps_to_memorize(
     spectrum: Spectrum,
     y: Numbers,
     y_random: Numbers,
@@ -138,10 +138,10 @@ def steps_to_memorise(
     Args:
         spectrum: The eigenpairs of the Gram matrix.
         y: Labels of the first k steps, of shape (n,).
-        y_random: Labels to memorise, of shape (n,).
+        y_random: Labels to memorize, of shape (n,).
         eta: The learning rate η, below 2 / λ_max.
         k: Steps on `y`.
-        epsilon: The objective at which the labels count as memorised.
+        epsilon: The objective at which the labels count as memorized.
 
     Returns:
         The number of steps, or None if 2^53 steps do not suffice (an eigenvalue of 0, as with
@@ -170,20 +170,20 @@ def steps_to_memorise(
 def _first_step_below(weights: FloatArray, log_decays: FloatArray, epsilon: float) -> int | None:
     """Find the first k̃ with ``Σ weights decays^(2k̃) <= ε`` by doubling, then by halves."""
 
-    def is_memorised(steps: int) -> bool:
+    def is_memorized(steps: int) -> bool:
         return bool(weights @ np.exp(2.0 * steps * log_decays) <= epsilon)
 
-    if is_memorised(0):
+    if is_memorized(0):
         return 0
     high = 1
-    while not is_memorised(high):
+    while not is_memorized(high):
         if high >= MAX_STEPS:
             return None
         high *= 2
     low = high // 2
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if is_memorised(middle) else (middle, high)
+        low, high = (low, middle) if is_memorized(middle) else (middle, high)
     return high
 
 

@@ -129,14 +129,11 @@ def track(
             optimizer,
             num_classes,
             loss_fn=cross_entropy if loss_fn is None else loss_fn,
-            mode=policy.mode,
-            same_masks=policy.same_masks,
-            closure=policy.closure,
-            verify=policy.verify,
+            policy=policy,
         )
         tracker = Tracker(probe, batch, policy=policy, given_labels=given)
         facts |= _facts(tracker, probe, given)
-    probe.check(batch.inputs, batch.labels, policy.rules, predicts=tracker.predicts)
+    probe.check(batch.inputs, batch.labels, predicts=tracker.predicts)
     with agreed():
         if targets and is_first_rank():
             name = name_of(targets) if name is None else str(name)

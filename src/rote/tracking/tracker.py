@@ -221,7 +221,7 @@ class Tracker:
     def _measure(self, inputs: Inputs, labels: Tensor, means: Susceptibility, step: int) -> Reading:
         started = time.perf_counter()
         pool = self.batch.pool if self.predicts else None
-        measurement = self._probe.measure(inputs, labels, self.policy.rules, pool)
+        measurement = self._probe.measure(inputs, labels, pool)
         accuracy = None
         if measurement.predictions is not None and self._given_labels is not None:
             accuracy = validation_accuracy(measurement.predictions, self._given_labels)

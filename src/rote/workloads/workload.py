@@ -1,6 +1,7 @@
 """A run in memory: network, optimizer, objective and data; it trains and measures an epoch."""
 
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -99,17 +100,11 @@ class Workload:
         """The drop of cross entropy in a probe of its own, where the objective is another."""
         if not self.objective.is_robust:
             return {}
-        policy = tracker.policy
-        probe = Probe(
-            self.model,
-            self.optimizer,
-            self.splits.num_classes,
-            mode=policy.mode,
-            same_masks=policy.same_masks,
-        )
+        policy = replace(tracker.policy, plain=None)
+        probe = Probe(self.model, self.optimizer, self.splits.num_classes, policy=policy)
         with self.precision():
             # With a new S̃ for every probe, this is the one of the probe before.
-            found = probe.measure(tracker.batch.inputs, tracker.batch.labels, (policy.optimizer,))
+            found = probe.measure(tracker.batch.inputs, tracker.batch.labels)
         return {"drop_cross_entropy": found.loss_before - found.losses_after[policy.optimizer]}
 
     def state_dict(self) -> dict[str, Any]:

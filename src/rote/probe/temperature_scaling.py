@@ -1,4 +1,4 @@
-"""Calibration: how far confidence is from accuracy, and the temperature that changes it."""
+"""Temperature scaling: how far confidence is from accuracy, and the temperature for it."""
 
 from collections.abc import Callable, Iterator
 from typing import Literal
@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from rote.arguments import check_choice, check_integer, check_number
 from rote.errors import InputError
 
 START = 1.5
@@ -49,12 +50,10 @@ def expected_calibration_error(
         0.5
     """
     rows, classes = _checked(predictions, labels)
-    if isinstance(bins, bool) or not isinstance(bins, int) or bins < 1:
-        raise InputError(f"Expected `bins` to be a positive integer, got {bins!r}.")
+    check_integer("bins", bins, least=1)
+    check_choice("of", of, ("logits", "probabilities"))
     if of == "logits":
         return _error_at(rows, classes, 1.0, bins)
-    if of != "probabilities":
-        raise InputError(f"Expected `of` to be 'logits' or 'probabilities', got {of!r}.")
     totals = rows.sum(1)
     if bool((rows < 0).any()) or bool(((totals - 1).abs() > 1e-3).any()):
         raise InputError(
@@ -136,8 +135,8 @@ def temperature_for_error(
             the message says which errors can be reached.
     """
     rows, classes = _checked(logits, labels)
-    if not 0.0 <= target <= 1.0:
-        raise InputError(f"Expected `target` to be a number in [0, 1], got {target!r}.")
+    check_number("target", target, least=0, most=1)
+    check_integer("bins", bins, least=1)
 
     def excess(temperature: float) -> float:
         return _error_at(rows, classes, temperature, bins) - target

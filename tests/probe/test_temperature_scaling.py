@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from rote.errors import InputError
-from rote.probe.calibration import (
+from rote.probe.temperature_scaling import (
     expected_calibration_error,
     fit_temperature,
     temperature_for_error,
@@ -189,7 +189,7 @@ def test_an_error_out_of_reach_is_said_to_be() -> None:
         temperature_for_error(logits, labels, 0.9)
     with pytest.raises(InputError, match=r"got 0\. Choose a target in between"):
         temperature_for_error(logits, labels, 0.0, tolerance=1e-9)
-    with pytest.raises(InputError, match=r"`target` to be a number in \[0, 1\], got 1.5"):
+    with pytest.raises(InputError, match=r"`target` to be a number from 0 to 1, got 1.5"):
         temperature_for_error(logits, labels, 1.5)
 
 
@@ -218,9 +218,9 @@ def test_bad_predictions_and_labels_are_refused(case: str) -> None:
 
 
 def test_bad_options_are_refused() -> None:
-    with pytest.raises(InputError, match="`bins` to be a positive integer, got 0"):
+    with pytest.raises(InputError, match="`bins` to be an integer of at least 1, got 0"):
         expected_calibration_error(X, Y, 0)
-    with pytest.raises(InputError, match="to be 'logits' or 'probabilities', got 'odds'"):
+    with pytest.raises(InputError, match="to be one of logits, probabilities, got 'odds'"):
         expected_calibration_error(X, Y, of="odds")
     with pytest.raises(InputError, match="to be probabilities that sum to 1, got rows that sum"):
         expected_calibration_error(X, Y, of="probabilities")

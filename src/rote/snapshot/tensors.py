@@ -1,4 +1,4 @@
-"""Values of tensors, put back into the memory they came from."""
+"""Values and gradients of tensors, put back into the memory they came from."""
 
 from collections.abc import Iterable
 
@@ -48,6 +48,35 @@ class TensorValues:
         if pairs:
             torch._foreach_copy_([memory for memory, _ in pairs], [saved for _, saved in pairs])
         torch._C._autograd._unsafe_set_version_counter(tuple(self._counted), tuple(self._versions))
+
+
+class Gradients:
+    """The ``.grad`` and ``requires_grad`` of some tensors.
+
+    Nothing is copied: the gradient tensors themselves are taken off and put on again, so
+    half-accumulated gradients survive whatever happens in between.
+
+    Args:
+        tensors: any tensors; those that are no leaves have no gradient to keep.
+    """
+
+    def __init__(self, tensors: Iterable[Tensor]) -> None:
+        leaves = [tensor for tensor in tensors if tensor.is_leaf]
+        self._saved = [(leaf, leaf.grad, leaf.requires_grad) for leaf in leaves]
+
+    def set_aside(self) -> None:
+        """Take the gradients off, so that a backward pass starts from none."""
+        for leaf, _, _ in self._saved:
+            leaf.grad = None
+
+    def restore(self) -> None:
+        """Put the same gradient tensors back on."""
+        for leaf, grad, requires_grad in self._saved:
+            if not leaf.is_leaf:
+                leaf.detach_()  # a forward pass wrote into it without detaching first
+            leaf.grad = grad
+            if leaf.requires_grad != requires_grad:
+                leaf.requires_grad_(requires_grad)
 
 
 def strided_parts(tensor: Tensor) -> list[Tensor]:
