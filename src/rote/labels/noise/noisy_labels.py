@@ -1,11 +1,13 @@
-"""What a noise model returns, and what the caller gets."""
+"""Labels: as a noise model takes and returns them, and as the caller gets them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+
+from rote.errors import InputError
 
 Labels: TypeAlias = NDArray[np.int64]
 
@@ -44,3 +46,25 @@ class NoisyLabels:
     requested_rate: float | None
     model: str
     description: Mapping[str, Any]
+
+
+def check_labels(name: str, labels: ArrayLike, num_classes: int) -> Labels:
+    """The labels, one class per sample, as a new array.
+
+    Raises:
+        InputError: if the labels are not integers in one dimension, are none, or name a class
+            outside ``range(num_classes)``.
+    """
+    given = np.asarray(labels)
+    if given.ndim != 1 or not np.issubdtype(given.dtype, np.integer) or not given.size:
+        raise InputError(
+            f"Expected `{name}` to be a one-dimensional array of at least one integer, "
+            f"got {given.dtype} of shape {given.shape}."
+        )
+    outside = given[(given < 0) | (given >= num_classes)]
+    if outside.size:
+        raise InputError(
+            f"Expected `{name}` to lie between 0 and {num_classes - 1} (`num_classes` - 1), "
+            f"got {outside[0]}."
+        )
+    return given.astype(np.int64)

@@ -1,8 +1,11 @@
-"""Symmetric noise: a label is replaced without regard to its class."""
+"""Noise that goes by the class alone: symmetric, to the next class, or to either neighbour.
+
+Each model takes clean labels, a rate r, the number of classes c and the source of its draws.
+"""
 
 import numpy as np
 
-from rote.labels.noise.record import Draw, Labels
+from rote.labels.noise.noisy_labels import Draw, Labels
 
 
 def symmetric_inclusive(
@@ -12,15 +15,6 @@ def symmetric_inclusive(
 
     A redrawn label is right by chance with probability 1/c, so the expected share of wrong labels
     is r·(1 − 1/c): 45 % at "50 %" with 10 classes.
-
-    Args:
-        labels: clean labels.
-        rate: r, share of labels redrawn.
-        num_classes: c.
-        generator: source of the draws.
-
-    Returns:
-        The noisy labels.
     """
     chosen = _choose(len(labels), rate, generator)
     noisy = labels.copy()
@@ -35,21 +29,25 @@ def symmetric_exclusive(
 
     The transition matrix has 1 − r on its diagonal and r/(c − 1) elsewhere; the share of wrong
     labels is round(r·n)/n.
-
-    Args:
-        labels: clean labels.
-        rate: r, share of wrong labels.
-        num_classes: c.
-        generator: source of the draws.
-
-    Returns:
-        The noisy labels.
     """
     chosen = _choose(len(labels), rate, generator)
     noisy = labels.copy()
     steps = generator.integers(1, num_classes, size=len(chosen))
     noisy[chosen] = (noisy[chosen] + steps) % num_classes
     return Draw(noisy)
+
+
+def pair(labels: Labels, *, rate: float, num_classes: int, generator: np.random.Generator) -> Draw:
+    """Move each label i to i + 1 mod c with probability r."""
+    moved = generator.random(len(labels)) < rate
+    return Draw((labels + moved) % num_classes)
+
+
+def trid(labels: Labels, *, rate: float, num_classes: int, generator: np.random.Generator) -> Draw:
+    """Move each label i to i − 1 or i + 1 mod c with probability r/2 each."""
+    moved = generator.random(len(labels)) < rate
+    steps = 2 * generator.integers(2, size=len(labels)) - 1
+    return Draw((labels + moved * steps) % num_classes)
 
 
 def _choose(size: int, rate: float, generator: np.random.Generator) -> Labels:

@@ -1,4 +1,4 @@
-"""Symmetric noise: exact counts, and classes drawn as the transition matrix says."""
+"""Symmetric, pair and tridiagonal noise: exact counts, and moves as the transition matrix says."""
 
 import numpy as np
 import pytest
@@ -82,3 +82,43 @@ def test_chosen_samples_differ_between_seeds_and_cover_all_classes() -> None:
     assert not np.array_equal(first, second)
     per_class = np.bincount(CLEAN[first], minlength=CLASSES) / 2000
     assert np.abs(per_class - 0.5).max() < 4 * np.sqrt(0.25 / 2000)
+
+
+def moved(model: str, rate: float, classes: int, per_class: int = 4000) -> NoisyLabels:
+    return add_noise(
+        np.arange(classes).repeat(per_class),
+        model=model,
+        rate=rate,
+        num_classes=classes,
+        generator=np.random.default_rng(0),
+    )
+
+
+@pytest.mark.parametrize("classes", [2, 3, 10])
+@pytest.mark.parametrize("rate", [0.2, 0.45])
+def test_shares_of_each_move_follow_the_matrix(classes: int, rate: float) -> None:
+    clean = np.arange(classes).repeat(4000)
+    identity = np.eye(classes)
+    up, down = np.roll(identity, 1, axis=1), np.roll(identity, -1, axis=1)
+    matrices = {
+        "pair": (1 - rate) * identity + rate * up,
+        "trid": (1 - rate) * identity + rate / 2 * up + rate / 2 * down,
+    }
+    for model, matrix in matrices.items():
+        counts = np.zeros((classes, classes))
+        np.add.at(counts, (clean, moved(model, rate, classes).labels), 1)
+        deviation = np.sqrt(matrix * (1 - matrix) / 4000)
+        assert (np.abs(counts / 4000 - matrix) <= 4.5 * deviation).all()
+
+
+def test_rate_one_moves_every_label() -> None:
+    labels = moved("pair", 1.0, 5, per_class=2).labels
+    assert labels.tolist() == [1, 1, 2, 2, 3, 3, 4, 4, 0, 0]
+    assert moved("trid", 1.0, 5).realised_rate == 1
+
+
+def test_realised_rate_is_near_the_requested_one() -> None:
+    for model in ("pair", "trid"):
+        result = moved(model, 0.4, 10)
+        assert result.realised_rate == pytest.approx(0.4, abs=4 * np.sqrt(0.24 / 40_000))
+        assert result.requested_rate == 0.4
