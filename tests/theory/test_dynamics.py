@@ -1,4 +1,5 @@
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -157,7 +158,7 @@ def test_models_of_clean_labels_resist_longer() -> None:
 @pytest.mark.parametrize("eta", [0.0, -1.0, np.nan, np.inf])
 def test_rates_that_are_not_positive_are_refused(unit_rows: Rows, eta: float) -> None:
     eigenpairs, (y, y_random) = spectrum(relu_gram(unit_rows(4, 3))), labels(4)
-    with pytest.raises(InputError, match="Expected `eta` to be positive"):
+    with pytest.raises(InputError, match="Expected `eta` to be a number that is positive"):
         objective(eigenpairs, y, y_random, eta=eta, k=1, k_tilde=1)
 
 
@@ -179,9 +180,18 @@ def test_random_labels_of_another_size_are_refused_by_name(unit_rows: Rows) -> N
         objective(eigenpairs, np.ones(4), np.ones(3), eta=0.1, k=1, k_tilde=1)
 
 
+@pytest.mark.parametrize("k", [-1, 1.5, [1, 2]])
+def test_steps_on_the_labels_are_one_whole_number(unit_rows: Rows, k: Any) -> None:
+    eigenpairs, (y, y_random) = spectrum(relu_gram(unit_rows(4, 3))), labels(4)
+    with pytest.raises(InputError, match="Expected `k` to be an integer of at least 0, got"):
+        objective(eigenpairs, y, y_random, eta=0.1, k=k, k_tilde=1)
+
+
 def test_objectives_of_zero_are_refused(unit_rows: Rows) -> None:
     eigenpairs, (y, y_random) = spectrum(relu_gram(unit_rows(4, 3))), labels(4)
-    with pytest.raises(InputError, match="Expected `epsilon` to be positive, got 0"):
+    with pytest.raises(
+        InputError, match="Expected `epsilon` to be a number that is positive and finite, got 0"
+    ):
         steps_to_memorize(eigenpairs, y, y_random, eta=0.1, k=1, epsilon=0)
 
 
