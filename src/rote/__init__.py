@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rote.reporting import report as report
     from rote.selection import select as select
     from rote.snapshot import preserved as preserved
+    from rote.tracking import Signal as Signal
     from rote.tracking import StopRule as StopRule
     from rote.tracking import Tracker as Tracker
     from rote.tracking import track as track
@@ -30,6 +31,7 @@ _HOMES = {
     "track": "rote.tracking",
     "Tracker": "rote.tracking",
     "StopRule": "rote.tracking",
+    "Signal": "rote.tracking",
     "Reading": "rote.records",
     # how the probe steps
     "ProbePolicy": "rote.probe",
@@ -68,6 +70,7 @@ __all__ = [
     "Resistance",
     "RoteError",
     "RoteWarning",
+    "Signal",
     "StopRule",
     "Tracker",
     "__version__",
