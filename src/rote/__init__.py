@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rote.probe import ProbePolicy as ProbePolicy
     from rote.probe.resistance import Resistance as Resistance
     from rote.probe.resistance import resistance as resistance
+    from rote.records import Column as Column
     from rote.records import Reading as Reading
     from rote.reporting import plot as plot
     from rote.reporting import report as report
@@ -33,6 +34,7 @@ _HOMES = {
     "StopRule": "rote.tracking",
     "Signal": "rote.tracking",
     "Reading": "rote.records",
+    "Column": "rote.records",
     # how the probe steps
     "ProbePolicy": "rote.probe",
     "PlainStep": "rote.probe",
@@ -55,6 +57,7 @@ _ROOMS = (
     "selection",
     "theory",
     "tracking",
+    "rivals",
     "workloads",
     "integrations",
     "reporting",
@@ -62,6 +65,7 @@ _ROOMS = (
 )
 
 __all__ = [
+    "Column",
     "InputError",
     "InterferenceError",
     "PlainStep",
