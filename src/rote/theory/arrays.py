@@ -113,13 +113,7 @@ def as_steps(steps: Numbers, name: str) -> FloatArray:
     """
     array = as_float64(steps, name)
     strange = array[(array < 0) | (array != np.floor(array))]
-    if strange.size or array.ndim > 1 or array.size == 0:
-        got = f"{strange[0]:g}" if strange.size else f"shape {array.shape}"
-        raise InputError(
-            f"Expected `{name}` to be one or several whole numbers of steps >= 0, got {got}. "
-            "Count gradient steps."
-        )
-    return array
+    return _without(strange, array, name, "whole numbers of steps >= 0")
 
 
 def as_probability(value: Numbers, name: str) -> FloatArray:
@@ -129,13 +123,14 @@ def as_probability(value: Numbers, name: str) -> FloatArray:
         InputError: if a value lies outside [0, 1].
     """
     array = as_float64(value, name)
-    strange = array[(array < 0) | (array > 1)]
+    return _without(array[(array < 0) | (array > 1)], array, name, "numbers in [0, 1]")
+
+
+def _without(strange: FloatArray, array: FloatArray, name: str, what: str) -> FloatArray:
+    """The array, if none of its values is strange and it is one number or a vector of them."""
     if strange.size or array.ndim > 1 or array.size == 0:
         got = f"{strange[0]:g}" if strange.size else f"shape {array.shape}"
-        raise InputError(
-            f"Expected `{name}` to be one or several numbers in [0, 1], got {got}. "
-            "Write 50 % as 0.5."
-        )
+        raise InputError(f"Expected `{name}` to be one or several {what}, got {got}.")
     return array
 
 

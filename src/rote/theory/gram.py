@@ -45,15 +45,7 @@ def relu_gram(x: Numbers, *, normalize: bool = False) -> FloatArray:
 
 
 def relu_gram_product(x: Numbers, matrix: FloatArray, *, normalize: bool = False) -> FloatArray:
-    """``H∞ M`` without holding H∞.
-
-    Args:
-        x: samples, of shape (n, d) or (n, ...), none of them zero.
-        matrix: M, of shape (n, columns).
-        normalize: scale every sample to norm 1 first.
-
-    Returns:
-        The product, of shape (n, columns).
+    """``H∞ M`` of shape (n, columns), without holding H∞.
 
     Raises:
         InputError: if a sample is zero.
