@@ -71,10 +71,6 @@ def placed(inputs: Inputs, device: torch.device) -> Inputs:
 
     If none of the tensors is on the device, all are moved. If one is, somebody has placed them, and
     what lies elsewhere does so on purpose: the lengths of packed sequences stay on the CPU.
-
-    Args:
-        inputs: any nest of tensors.
-        device: of the model's parameters.
     """
     if any(tensor.device == device for _, tensor in _tensors(inputs)):
         return inputs

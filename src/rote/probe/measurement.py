@@ -93,10 +93,7 @@ class Probe:
     def check(self, inputs: Inputs, labels: Tensor, *, predicts: bool = False) -> None:
         """Probe once for trial, so that what does not fit is known before training starts.
 
-        Args:
-            inputs: the samples of S̃.
-            labels: their random labels.
-            predicts: whether classes will have to be predicted, too.
+        Where the tracker ``predicts`` the classes of a pool, so does the trial.
 
         Raises:
             InputError: if model, inputs, labels, loss and optimizer do not go together.

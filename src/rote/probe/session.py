@@ -38,14 +38,6 @@ class Session:
 
     Every forward pass starts from the buffers, attributes and random numbers of the snapshot, so
     two losses differ by the step between them alone.
-
-    Args:
-        model: the bare module.
-        optimizer: the training optimizer.
-        snapshot: of model and parameters, taken just now.
-        loss_fn: the objective.
-        num_classes: how many classes the labels have.
-        policy: how to probe.
     """
 
     def __init__(
@@ -124,9 +116,10 @@ class Session:
     def predict(self, pool: Inputs, label_shape: torch.Size) -> np.ndarray:
         """The predicted class of every sample of the pool, in eval mode, from unstepped weights.
 
-        Args:
-            pool: the samples, worked through in pieces of the size of S̃.
-            label_shape: the shape of the labels of S̃.
+        The pool is worked through in pieces of the size of S̃, whose labels have ``label_shape``.
+
+        Raises:
+            InputError: if the output carries no logits of these classes.
         """
         self._snapshot.parameters.restore()
         size, per_sample = label_shape[0], label_shape[1:]

@@ -149,13 +149,6 @@ def preserved(
 def verified(model: nn.Module, *others: object) -> Iterator[None]:
     """Prove by checksum that a block left no trace, unless it was interrupted.
 
-    Args:
-        model: the module that must not change.
-        others: optimizers, scalers, anything else that must not.
-
-    Yields:
-        Nothing.
-
     Raises:
         InterferenceError: naming everything that changed.
     """
