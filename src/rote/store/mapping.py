@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from rote.errors import InputError, did_you_mean
-from rote.store.columns import NAMES, column_of
+from rote.records import COLUMNS
+from rote.store.found_runs import column_of
 
 if TYPE_CHECKING:
     import polars as pl
@@ -46,10 +47,10 @@ def check_mapping(mapping: Mapping[str, str]) -> None:
         InputError: if one is not.
     """
     for name in mapping:
-        if name not in (*NAMES, *_COUNTED):
+        if name not in (*COLUMNS, *_COUNTED):
             raise InputError(
-                f"Expected `mapping` to go from names of rote's ({', '.join(NAMES)}; for csv: also "
-                f"run, step), got {name!r}.{did_you_mean(name, NAMES)}"
+                f"Expected `mapping` to go from names of rote's ({', '.join(COLUMNS)}; for csv: "
+                f"also run, step), got {name!r}.{did_you_mean(name, COLUMNS)}"
             )
 
 
