@@ -11,11 +11,10 @@ from rote.errors import CorruptRunError, InputError
 from rote.records import Reading
 from rote.store.found_runs import FoundRun, SourceRuns, unique_names
 from rote.store.journal_frame import read_journals
-from rote.store.row_file import PREDICTIONS, row_layouts, row_path
+from rote.store.row_file import PREDICTIONS, row_layouts
 from rote.store.run_directory import (
     JOURNAL_FILE,
     LOCK_FILE,
-    PREDICTIONS_FILE,
     RUN_FILE,
     RunDirectory,
     read_description,
@@ -27,11 +26,6 @@ from rote.store.sinks import Opened
 
 def open_directory(path: Path, description: Mapping[str, Any], *, resume: bool) -> Opened:
     """Start a run in a new directory, or go on with the one in it.
-
-    Args:
-        path: the directory.
-        description: what is run.
-        resume: go on.
 
     Raises:
         InputError: if the directory cannot be written, or has no run to go on with.
@@ -65,9 +59,7 @@ def remove_folders(folders: Iterable[Path]) -> None:
 
 
 def _remove(run: RunDirectory, folders: list[Path]) -> None:
-    rows = [row_path(run.path, name) for name in row_layouts(read_description(run.path))]
-    own = [run.path / name for name in (RUN_FILE, JOURNAL_FILE, PREDICTIONS_FILE)]
-    for file in (*rows, *own):
+    for file in run.files:
         file.unlink(missing_ok=True)
     if run.path in folders:
         (run.path / LOCK_FILE).unlink()
@@ -97,13 +89,7 @@ def _held(path: Path) -> tuple[Reading, ...]:
 
 
 def read_directories(roots: Iterable[Path]) -> SourceRuns:
-    """Read run directories, and those anywhere below a directory.
-
-    Args:
-        roots: where to look.
-
-    Returns:
-        The runs, ordered by name.
+    """Read run directories, and those anywhere below a directory; ordered by name.
 
     Raises:
         InputError: if there is no run.

@@ -17,10 +17,7 @@ _COUNTED = ("run", "step")
 
 
 def parse_mapping(pairs: Iterable[str]) -> dict[str, str]:
-    """Pairs as they are typed.
-
-    Args:
-        pairs: such as ``susceptibility=my_metric``.
+    """Pairs as they are typed, such as ``susceptibility=my_metric``.
 
     Raises:
         InputError: if one is no pair, or maps a name a second time.
@@ -55,11 +52,7 @@ def check_mapping(mapping: Mapping[str, str]) -> None:
 
 
 def apply_mapping(frames: list[pl.DataFrame], mapping: Mapping[str, str]) -> list[pl.DataFrame]:
-    """Give metrics the names that rote knows, in every source that has them.
-
-    Args:
-        frames: one per source.
-        mapping: from names of rote's to those of the sources.
+    """Give metrics the names that rote knows, in every source (one frame each) that has them.
 
     Raises:
         InputError: if no source has a metric.

@@ -35,12 +35,7 @@ def own_randomness() -> Iterator[None]:
 
 
 class RetryingSink:
-    """Hands on to a logger, in order; what it refuses is kept and tried again with the next.
-
-    Args:
-        sink: the logger.
-        place: how the warning calls it.
-    """
+    """Hands on to a logger, in order; what it refuses is kept and tried again with the next."""
 
     def __init__(self, sink: Sink, place: str) -> None:
         self._sink = sink

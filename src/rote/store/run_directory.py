@@ -52,6 +52,12 @@ class RunDirectory:
         (path / PREDICTIONS_FILE).touch()
         self._rows = {name: RowFile(row_path(path, name), row) for name, row in layouts.items()}
 
+    @property
+    def files(self) -> list[Path]:
+        """All that it writes, but for its lock."""
+        own = [self.path / name for name in (RUN_FILE, JOURNAL_FILE, PREDICTIONS_FILE)]
+        return own + [row_path(self.path, name) for name in self._rows]
+
     @classmethod
     def create(cls, path: Path, description: Mapping[str, Any]) -> "RunDirectory":
         """Start a new run.

@@ -38,10 +38,7 @@ class RunStatus:
 
 
 def status_of(path: Path | str) -> RunStatus:
-    """Where a run stands. One look at its directory, one small file read.
-
-    Args:
-        path: the directory of the run; it need not exist.
+    """Where a run stands, by one look at its directory, which need not exist, and one small file.
 
     Raises:
         StoreError: if it cannot be looked at.
@@ -75,10 +72,7 @@ def status_of(path: Path | str) -> RunStatus:
 
 
 def list_runs(store: Path | str) -> list[RunStatus]:
-    """Every run of a store, ordered by directory.
-
-    Args:
-        store: a directory whose directories are runs.
+    """Every run of a store (a directory of run directories), ordered by directory.
 
     Raises:
         InputError: if there is no such directory.

@@ -68,7 +68,10 @@ def open_sinks(targets: Iterable[Target], description: Mapping[str, Any], *, res
         RunLockedError: if another process is writing one.
         CorruptRunError: if the run to go on with is damaged.
     """
-    functions, directories, loggers = _sorted_by_kind(targets)
+    targets = tuple(targets)
+    directories = [target for target in targets if isinstance(target, Path)]
+    loggers = [target for target in targets if isinstance(target, Address)]
+    functions = [target for target in targets if not isinstance(target, Path | Address)]
     if not resume:
         for path in directories:
             check_free(path)
@@ -123,20 +126,6 @@ def _refusal(value: object) -> InputError:
         f"Expected `save_to` to be a path, a logger such as 'mlflow:EXPERIMENT', a function that "
         f"takes a reading, or a list of them, got {value!r}."
     )
-
-
-def _sorted_by_kind(
-    targets: Iterable[Target],
-) -> tuple[list[Callable[[Reading], object]], list[Path], list[Address]]:
-    functions, directories, loggers = [], [], []
-    for target in targets:
-        if isinstance(target, Path):
-            directories.append(target)
-        elif isinstance(target, Address):
-            loggers.append(target)
-        else:
-            functions.append(target)
-    return functions, directories, loggers
 
 
 class _FunctionSink:

@@ -50,6 +50,13 @@ def line_of_reading(reading: Reading) -> dict[str, Any]:
     return {name: _finite_or_none(value) for name, value in line.items()}
 
 
+def numbers_of(reading: Reading) -> dict[str, float]:
+    """Every number of a reading by its name, with the metrics; NaN and infinity too."""
+    values = reading.to_dict() | dict(reading.metrics)
+    others = ("step", "flags", "metrics")
+    return {k: float(v) for k, v in values.items() if k not in others and v is not None}
+
+
 def reading_of_line(line: Line) -> Reading:
     """The inverse of ``line_of_reading``; a null where a number must be is NaN."""
     values = dict(line)

@@ -31,9 +31,7 @@ def read_csv(address: Address, mapping: Mapping[str, str]) -> SourceRuns:
     Columns of text that are not needed are passed over; ``flags`` may hold flags with spaces or
     semicolons between them.
 
-    Args:
-        address: the file.
-        mapping: may name other columns for ``run`` and ``step``; what it names must be numbers.
+    ``mapping`` may name other columns for ``run`` and ``step``; what it names must be numbers.
 
     Raises:
         InputError: if there is no such file, it is no CSV file, has no steps, or holds a text where

@@ -25,6 +25,7 @@ from rote.store.schema import (
     Line,
     line_of_resume,
     lines_that_count,
+    numbers_of,
 )
 
 if TYPE_CHECKING:
@@ -130,13 +131,9 @@ def description_of(run: Run) -> dict[str, Any]:
 
 def points_of_reading(reading: Reading, row: int) -> dict[str, float]:
     """A reading as metrics."""
-    flags = {_FLAG + flag: place for place, flag in enumerate(reading.flags)}
-    numbers = reading.to_dict() | dict(reading.metrics) | flags | {READING: row}
-    return {
-        _FORBIDDEN.sub("_", name): float(value)
-        for name, value in numbers.items()
-        if name not in ("step", "flags", "metrics") and value is not None
-    }
+    flags = {_FLAG + flag: float(place) for place, flag in enumerate(reading.flags)}
+    numbers = numbers_of(reading) | flags | {READING: float(row)}
+    return {_FORBIDDEN.sub("_", name): value for name, value in numbers.items()}
 
 
 def lines_of(client: MlflowClient, run: Run) -> list[Line]:

@@ -42,11 +42,7 @@ if TYPE_CHECKING:
 
 
 class TensorboardSink:
-    """Logs readings to an event file.
-
-    Args:
-        directory: of the run.
-    """
+    """Logs readings to an event file in the directory of a run."""
 
     def __init__(self, directory: Path) -> None:
         # Dropping later steps from view would also drop those of another writer.
@@ -80,12 +76,9 @@ class TensorboardSink:
 
 
 def open_tensorboard(address: Address, description: Mapping[str, Any], *, resume: bool) -> Opened:
-    """Start a run in a directory, or go on with the one in it.
+    """Start a run in the log directory, or go on with the one in it.
 
-    Args:
-        address: the log directory.
-        description: what is run; a run with a name has a directory of that name.
-        resume: go on.
+    A run with a name has a directory of that name.
 
     Raises:
         InputError: if no directory is named, it cannot be written, or has no run to go on with.
@@ -168,10 +161,9 @@ def _read_run(directory: Path) -> _EventRun:
     scalars: dict[int, dict[str, float]] = defaultdict(dict)
     files = event_files(directory)
     for path in files:
-        is_ours = path.name.endswith(SUFFIX)
         for value in read_values(path):
             if isinstance(value, int):
-                if not is_ours:
+                if not _is_ours(path):
                     scalars = defaultdict(dict, {s: v for s, v in scalars.items() if s < value})
             elif isinstance(value.content, str):
                 found = _decoded(value.content, path)
@@ -179,9 +171,9 @@ def _read_run(directory: Path) -> _EventRun:
                     description = found
                 elif value.tag == JOURNAL_TAG:
                     journal.append(found)
-            elif not is_ours:
+            elif not _is_ours(path):
                 scalars[value.step][value.tag] = value.content
-    if not any(path.name.endswith(SUFFIX) for path in files):
+    if not any(map(_is_ours, files)):
         return _EventRun({}, None, scalars)
     lines = lines_that_count(journal, str(directory), is_retold=True)
     return _EventRun(description, [_beside(line, scalars) for line in lines], scalars)

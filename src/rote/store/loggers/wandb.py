@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rote.errors import InputError, RoteError, RunExistsError
 from rote.extras import require
 from rote.store.logger import Logger
-from rote.store.schema import READING_COLUMNS, SCHEMA_VERSION
+from rote.store.schema import READING_COLUMNS, SCHEMA_VERSION, numbers_of
 from rote.store.sinks import Opened
 
 if TYPE_CHECKING:
@@ -41,13 +41,8 @@ class WandbSink:
 
     def append(self, reading: Reading, row: int) -> None:  # noqa: ARG002
         """Log one reading."""
-        numbers = reading.to_dict() | dict(reading.metrics)
-        row_of_numbers = {
-            name: value
-            for name, value in numbers.items()
-            if name not in ("step", "flags", "metrics") and value is not None
-        }
-        self._log({**row_of_numbers, STEP: reading.step, FLAGS: list(reading.flags)})
+        own = {STEP: reading.step, FLAGS: list(reading.flags)}
+        self._log({**numbers_of(reading), **own})
 
     def resume_after(self, step: int) -> None:
         """Log that readings after ``step`` do not count."""
