@@ -93,9 +93,9 @@ def test_what_is_no_logger_is_refused(module: str, end: str, message: str) -> No
 
 
 def test_one_half_of_a_logger_is_said_to_be_one(module: str) -> None:
-    with pytest.raises(InputError, match=r"Deaf:x', which can only be read\."):
+    with pytest.raises(InputError, match=r"Deaf:x'\. It can only be read\."):
         targets_of(f"{module}_2:Deaf:x")
-    with pytest.raises(InputError, match=r"Mute:x', which can only be written: .*_2:Mute:…"):
+    with pytest.raises(InputError, match=r"Mute:x'\. It can only be written: .*_2:Mute:…"):
         read_table(f"{module}_2:Mute:x")
 
 

@@ -270,8 +270,8 @@ def test_a_path_that_exists_is_a_path(tmp_path: Path, monkeypatch: pytest.Monkey
         read_table("./run:7")
     with pytest.raises(InputError, match=r"got 'tensorbord:x'. Did you mean 'tensorboard'\?"):
         read_table("tensorbord:x")
-    way = r"which can only be written: .* save_to=\[\"wandb:…\", \"runs/a\"\], or export as CSV"
-    with pytest.raises(InputError, match=f"{sources} 'wandb:project', {way}"):
+    way = r"It can only be written: .* save_to=\[\"wandb:…\", \"runs/a\"\], or export as CSV"
+    with pytest.raises(InputError, match=f"{sources} 'wandb:project'. {way}"):
         read_table("wandb:project")
     with pytest.raises(InputError, match=f"{sources} 'wandb-offline:wandb'"):
         read_table("wandb-offline:wandb")

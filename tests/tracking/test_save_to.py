@@ -206,7 +206,7 @@ def read_files(folder: Path) -> dict[Path, bytes]:
     ("save_to", "message"),
     [
         ("mlfow:digits", r"got 'mlfow:digits'. Did you mean 'mlflow'\?"),
-        ("csv:table.csv", "got 'csv:table.csv', which can only be read"),
+        ("csv:table.csv", "got 'csv:table.csv'. It can only be read"),
         ("tensorboard:", "to be tensorboard:LOGDIR, got no directory"),
         ([5], "a function that takes a reading, or a list of them, got 5"),
         ("mlfow:x", "one of mlflow:, tensorboard:, wandb:, got 'mlfow:x'"),

@@ -6,6 +6,7 @@ The loggers of rote are the files in ``loggers``; anybody else's is ``package.mo
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -13,7 +14,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from pkgutil import iter_modules
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeAlias
 
 from rote.errors import InputError, did_you_mean
 from rote.extras import import_named
@@ -24,6 +25,8 @@ from rote.store.sinks import Opened
 # Neither the drive of a Windows path nor a time of day; but any `scheme://`.
 _PREFIX = re.compile(r"([A-Za-z][A-Za-z-]{2,}(?=:)|\w{2,}(?=://)):(.*)", re.DOTALL)
 _OWN = re.compile(r"([^\W\d]\w*(?:\.[^\W\d]\w*)*):([^\W\d]\w*):(.*)", re.DOTALL)
+
+Use: TypeAlias = Literal["open", "read"]
 
 
 @dataclass(frozen=True)
@@ -111,7 +114,7 @@ def logger_of(kind: str, argument: str = "save_to") -> Logger:
     return found
 
 
-def parse_address(text: str, argument: str, use: Literal["open", "read"]) -> Address | None:
+def parse_address(text: str, argument: str, use: Use) -> Address | None:
     """Tell an address from a path; a path that exists is one, whatever it looks like.
 
     Args:
@@ -134,29 +137,32 @@ def parse_address(text: str, argument: str, use: Literal["open", "read"]) -> Add
     found, own = _PREFIX.fullmatch(text), _OWN.fullmatch(text)
     if (found is None and own is None) or Path(text).exists():
         return None
-    known = "path or to start with one of " + ", ".join(f"{name}:" for name in _usable(use))
     if found is not None and found[1].lower() in kinds():
         address = Address(found[1].lower(), found[2])
-    elif own is not None and ("." in own[1] or find_spec(own[1]) is not None):
+    elif own is not None and ("." in own[1] or _is_module(own[1])):
         address = Address(f"{own[1]}:{own[2]}", own[3])
-    elif found is None:
-        return None
-    else:
+    elif found is not None:
         way = did_you_mean(found[1].lower(), _usable(use))
-        way = way or f" A directory of that name is './{text}'."
-        raise InputError(f"Expected `{argument}` to be a {known}, got {text!r}.{way}")
+        raise _refusal(text, argument, use, way or f" A directory of that name is './{text}'.")
+    else:
+        return None
     if getattr(logger_of(address.kind, argument), use) is None:
-        raise InputError(
-            f"Expected `{argument}` to be a {known}, got {text!r}, which can only be "
-            + (
-                "read."
-                if use == "open"
-                else "written: give a run directory beside it, "
-                f'save_to=["{address.kind}:…", "runs/a"], or export as CSV.'
-            )
-        )
+        beside = f'give a run directory beside it, save_to=["{address.kind}:…", "runs/a"]'
+        only = "read." if use == "open" else f"written: {beside}, or export as CSV."
+        raise _refusal(text, argument, use, f" It can only be {only}")
     return address
 
 
-def _usable(use: Literal["open", "read"]) -> list[str]:
+def _is_module(name: str) -> bool:
+    return name in sys.modules or find_spec(name) is not None
+
+
+def _usable(use: Use) -> list[str]:
     return [kind for kind in kinds() if getattr(logger_of(kind), use) is not None]
+
+
+def _refusal(text: str, argument: str, use: Use, way: str) -> InputError:
+    known = ", ".join(f"{kind}:" for kind in _usable(use))
+    return InputError(
+        f"Expected `{argument}` to be a path or to start with one of {known}, got {text!r}.{way}"
+    )
