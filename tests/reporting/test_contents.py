@@ -16,7 +16,7 @@ from rote.reporting.contents import Contents, contents_of
 from rote.reporting.provenance import select_command
 from rote.reporting.sensitivity import PERCENTILES
 from rote.selection import RULES, select
-from rote.store.table import RunTable
+from rote.store import RunTable
 from tests.reporting.stores import describe, write_store
 
 

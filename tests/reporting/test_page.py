@@ -11,7 +11,7 @@ from rote.reporting.contents import contents_of
 from rote.reporting.palette import DARK, LIGHT
 from rote.selection import select
 from rote.selection.candidates import Candidates, candidates_of
-from rote.store.table import read_table
+from rote.store import read_table
 from tests.reporting.conftest import Open, Page, Visit
 from tests.reporting.stores import STORES
 from tests.reporting.test_palette import contrast

@@ -12,7 +12,7 @@ from rote.reporting.words import number, percent
 from rote.selection import RegionSummary, select
 from rote.selection.candidates import Candidates, candidates_of
 from rote.selection.regions import regions_of, summarise
-from rote.store.table import read_table
+from rote.store import read_table
 from tests.reporting.conftest import Open, Page, Visit
 
 

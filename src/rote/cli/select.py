@@ -24,7 +24,7 @@ def select(
     """Pick a checkpoint without a clean label, and say why."""
     from rote.selection import RULES
     from rote.selection import select as select_from
-    from rote.store.mapping import parse_mapping
+    from rote.store import parse_mapping
 
     if rule == "help":
         for name, known in RULES.items():

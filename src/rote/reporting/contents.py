@@ -23,7 +23,7 @@ from rote.reporting.zeta_filter import ZetaFilter, zeta_filter
 from rote.selection.agreement import Agreement, agreement
 from rote.selection.bootstrap import Draws
 from rote.selection.candidates import Candidates, candidates_of
-from rote.store.table import RunTable, read_table
+from rote.store import RunTable, read_table
 
 if TYPE_CHECKING:
     from rote.selection import Pick

@@ -10,7 +10,7 @@ from rote.selection import RULES, select
 
 if TYPE_CHECKING:
     from rote.selection import Pick, Selection
-    from rote.store.table import RunTable
+    from rote.store import RunTable
 
 
 @dataclass(frozen=True)

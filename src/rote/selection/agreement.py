@@ -25,7 +25,7 @@ from rote.selection.candidates import Candidates, Floats, Integers, candidates_o
 from rote.selection.entrance import usable_for
 from rote.selection.rules import find_rule
 from rote.selection.thresholds import percentile
-from rote.store.table import RunTable, read_table
+from rote.store import RunTable, read_table
 
 if TYPE_CHECKING:
     from rote.selection.rule import Rule

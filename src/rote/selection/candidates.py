@@ -15,7 +15,7 @@ from rote.records import ZETAS
 if TYPE_CHECKING:
     import polars as pl
 
-    from rote.store.table import RunTable
+    from rote.store import RunTable
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]

@@ -16,7 +16,7 @@ from rote.selection.record import Pick, Selection
 from rote.selection.regions import regions_of, summarise
 from rote.selection.rules import RULES, find_rule
 from rote.selection.thresholds import paper_thresholds
-from rote.store.table import RunTable, read_table
+from rote.store import RunTable, read_table
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -37,7 +37,7 @@ def select(
     Args:
         runs: a run directory, a directory of run directories, a source
             (``mlflow:EXPERIMENT[@uri]``, ``tensorboard:LOGDIR``, ``csv:FILE``,
-            ``wandb-offline:DIR``), a list of any of these, or a table.
+            ``package.module:Name:PLACE``), a list of any of these, or a table.
         rule: the name of a rule in ``RULES``, or a rule of your own.
         column: which ζ to go by: ``susceptibility`` (live step), ``susceptibility_plain`` (plain
             step), or either with ``_relative`` behind it (relative to the loss before the step).

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from rote.errors import InputError, did_you_mean
-from rote.store.columns import NAMES, column_of
+from rote.records import COLUMNS
+from rote.store.found_runs import column_of
 
 if TYPE_CHECKING:
     import polars as pl
@@ -16,10 +17,7 @@ _COUNTED = ("run", "step")
 
 
 def parse_mapping(pairs: Iterable[str]) -> dict[str, str]:
-    """Pairs as they are typed.
-
-    Args:
-        pairs: such as ``susceptibility=my_metric``.
+    """Pairs as they are typed, such as ``susceptibility=my_metric``.
 
     Raises:
         InputError: if one is no pair, or maps a name a second time.
@@ -46,19 +44,15 @@ def check_mapping(mapping: Mapping[str, str]) -> None:
         InputError: if one is not.
     """
     for name in mapping:
-        if name not in (*NAMES, *_COUNTED):
+        if name not in (*COLUMNS, *_COUNTED):
             raise InputError(
-                f"Expected `mapping` to go from names of rote's ({', '.join(NAMES)}; for csv: also "
-                f"run, step), got {name!r}.{did_you_mean(name, NAMES)}"
+                f"Expected `mapping` to go from names of rote's ({', '.join(COLUMNS)}; for csv: "
+                f"also run, step), got {name!r}.{did_you_mean(name, COLUMNS)}"
             )
 
 
 def apply_mapping(frames: list[pl.DataFrame], mapping: Mapping[str, str]) -> list[pl.DataFrame]:
-    """Give metrics the names that rote knows, in every source that has them.
-
-    Args:
-        frames: one per source.
-        mapping: from names of rote's to those of the sources.
+    """Give metrics the names that rote knows, in every source (one frame each) that has them.
 
     Raises:
         InputError: if no source has a metric.

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias, get_args
 
 from rote.errors import did_you_mean
-from rote.store.nesting import leaves
+from rote.store import leaves
 from rote.sweeps.names import label_of
 from rote.workloads.spec import FieldError, RunSpec
 from rote.workloads.spec.acceptance import hints_of

@@ -7,7 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from rote.errors import InputError
-from rote.store.run_directory import JOURNAL_FILE, PREDICTIONS_FILE
+from rote.store import JOURNAL_FILE, PREDICTIONS_FILE
 from rote.sweeps.glance import glance_at
 from rote.sweeps.names import run_path
 from rote.workloads import RunSpec

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rote.store.nesting import leaves
+from rote.store import leaves
 from rote.sweeps.axis import Table, as_table, tag_of
 
 

@@ -1,11 +1,11 @@
 """A glance at a run that is being trained somewhere: the end of its journal."""
 
-import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from rote.store.run_directory import JOURNAL_FILE
+from rote.errors import CorruptRunError
+from rote.store import JOURNAL_FILE, lines_that_count, parse_line
 
 _TAIL = 16_384  # bytes; a line has less than 1,000
 
@@ -38,20 +38,13 @@ def glance_at(run: Path) -> Glance:
             raw = file.read()
     except OSError:
         return Glance()
-    earlier: list[Glance] = []
-    for line in raw.split(b"\n"):
-        try:
-            values = json.loads(line)
-        except ValueError:
-            continue  # the beginning is cut off, or the end is being written
-        if values.get("kind") == "resume":
-            earlier = [glance for glance in earlier if glance.step <= values["step"]]
-        else:
-            earlier.append(_glance(values))
-    return earlier[-1] if earlier else Glance()
-
-
-def _glance(values: dict[str, float | None]) -> Glance:
-    return Glance(
-        int(values.get("step") or 0), values.get("susceptibility"), values.get("train_accuracy")
-    )
+    # The beginning may be cut off, and the end may be being written.
+    lines = [line for part in raw.split(b"\n") if (line := parse_line(part)) is not None]
+    try:
+        counted = lines_that_count(lines, str(run))
+    except CorruptRunError:
+        return Glance()
+    if not counted:
+        return Glance()
+    last = counted[-1]
+    return Glance(last["step"], last.get("susceptibility"), last.get("train_accuracy"))

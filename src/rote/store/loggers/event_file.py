@@ -23,7 +23,7 @@ from rote.extras import require
 if TYPE_CHECKING:
     from tensorboard.compat.proto.event_pb2 import Event
 
-    from rote.store.formats.lines import Line
+    from rote.store.schema import Line
 
 JOURNAL_TAG = "rote/journal"
 RUN_TAG = "rote/run"

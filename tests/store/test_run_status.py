@@ -8,8 +8,7 @@ import torch
 
 import rote
 from rote.errors import InputError, StoreError
-from rote.store.lock import WriterLock
-from rote.store.standing import Standing, list_runs, standing_of
+from rote.store import RunStatus, WriterLock, list_runs, status_of
 
 
 def write(run: Path, finished: bool | None, *names: str) -> Path:
@@ -39,8 +38,8 @@ def test_states_follow_from_files(tmp_path: Path) -> None:
     write(tmp_path / "notes", None, "thoughts.txt")
     (tmp_path / "file").write_text("no run")
     assert {run.path.name: (run.state, run.path) for run in list_runs(tmp_path)} == runs
-    assert standing_of(tmp_path / "a") == Standing(tmp_path / "a", "finished", "abc", "mine")
-    assert standing_of(tmp_path / "nothing").state == "new"
+    assert status_of(tmp_path / "a") == RunStatus(tmp_path / "a", "finished", "abc", "mine")
+    assert status_of(tmp_path / "nothing").state == "new"
     with pytest.raises(InputError, match="Expected the store to be a directory with runs, got"):
         list_runs(tmp_path / "nothing")
 
@@ -61,7 +60,7 @@ def test_a_directory_that_cannot_be_looked_at_is_named(tmp_path: Path) -> None:
     endless = tmp_path / "endless"
     endless.symlink_to(endless)
     with pytest.raises(StoreError, match=r"Expected .*endless to be readable, got: Too many"):
-        standing_of(endless)
+        status_of(endless)
 
 
 def test_a_run_of_ones_own_loop_is_told_apart(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""W&B as a sink: a run of its own in a project, or the run that the caller has open."""
+"""W&B, which can be written: a run of its own in a project, or the run that the caller has open."""
 
 from __future__ import annotations
 
@@ -8,14 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 from rote.errors import InputError, RoteError, RunExistsError
 from rote.extras import require
-from rote.store.formats.wandb_file import CONFIG_KEY, FLAGS, RESUMED_AFTER, SCHEMA, STEP
-from rote.store.journal_frame import READING_COLUMNS
-from rote.store.schema import SCHEMA_VERSION
-from rote.store.sinks.sink import Opened
+from rote.store.logger import Logger
+from rote.store.schema import READING_COLUMNS, SCHEMA_VERSION, numbers_of
+from rote.store.sinks import Opened
 
 if TYPE_CHECKING:
     from rote.records import Reading
-    from rote.store.address import Address
+    from rote.store.logger import Address
+
+CONFIG_KEY = "rote"
+STEP = "rote/step"
+FLAGS = "rote/flags"
+SCHEMA = "rote/schema"
+RESUMED_AFTER = "rote/resumed_after"
 
 
 class WandbSink:
@@ -36,13 +41,8 @@ class WandbSink:
 
     def append(self, reading: Reading, row: int) -> None:  # noqa: ARG002
         """Log one reading."""
-        numbers = reading.to_dict() | dict(reading.metrics)
-        row_of_numbers = {
-            name: value
-            for name, value in numbers.items()
-            if name not in ("step", "flags", "metrics") and value is not None
-        }
-        self._log({**row_of_numbers, STEP: reading.step, FLAGS: list(reading.flags)})
+        own = {STEP: reading.step, FLAGS: list(reading.flags)}
+        self._log({**numbers_of(reading), **own})
 
     def resume_after(self, step: int) -> None:
         """Log that readings after ``step`` do not count."""
@@ -105,3 +105,6 @@ def open_wandb(address: Address, description: Mapping[str, Any], *, resume: bool
 def _new_run(wandb: Any, address: Address, description: Mapping[str, Any]) -> Any:  # noqa: ANN401
     # A run that the caller has open, or opens later, stays what `wandb.run` is.
     return wandb.init(project=address.place, name=description.get("name"), reinit="create_new")
+
+
+LOGGER = Logger(open=open_wandb)

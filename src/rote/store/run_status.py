@@ -18,7 +18,7 @@ STATES: tuple[State, ...] = get_args(State)
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class RunStatus:
     """Where one run stands.
 
     Attributes:
@@ -37,11 +37,8 @@ class Standing:
     name: str | None = None
 
 
-def standing_of(path: Path | str) -> Standing:
-    """Where a run stands. One look at its directory, one small file read.
-
-    Args:
-        path: the directory of the run; it need not exist.
+def status_of(path: Path | str) -> RunStatus:
+    """Where a run stands, by one look at its directory, which need not exist, and one small file.
 
     Raises:
         StoreError: if it cannot be looked at.
@@ -57,28 +54,25 @@ def standing_of(path: Path | str) -> Standing:
     identity, spec = workload.get("identity"), workload.get("spec")
     name = spec.get("name") if isinstance(spec, dict) else None
     if workload.get("finished") is True:
-        return Standing(Path(place), "finished", identity, name)
+        return RunStatus(Path(place), "finished", identity, name)
     if CLAIM_FILE in names and is_locked(Path(place, CLAIM_FILE)):
-        return Standing(Path(place), "running", identity, name)
+        return RunStatus(Path(place), "running", identity, name)
     if FAILURE_FILE in names:
         failure = _object(f"{place}/{FAILURE_FILE}")
-        return Standing(
+        return RunStatus(
             Path(place), "failed", identity or failure.get("identity"), name or failure.get("name")
         )
     if WORKLOAD_FILE in names:
-        return Standing(Path(place), "torn", identity, name)
+        return RunStatus(Path(place), "torn", identity, name)
     if RUN_FILE in names:
         journal = Path(place, JOURNAL_FILE)
         is_tracked = JOURNAL_FILE in names and journal.stat().st_size > 0
-        return Standing(Path(place), "tracked" if is_tracked else "torn")
-    return Standing(Path(place), "new")
+        return RunStatus(Path(place), "tracked" if is_tracked else "torn")
+    return RunStatus(Path(place), "new")
 
 
-def list_runs(store: Path | str) -> list[Standing]:
-    """Every run of a store, ordered by directory.
-
-    Args:
-        store: a directory whose directories are runs.
+def list_runs(store: Path | str) -> list[RunStatus]:
+    """Every run of a store (a directory of run directories), ordered by directory.
 
     Raises:
         InputError: if there is no such directory.
@@ -91,7 +85,7 @@ def list_runs(store: Path | str) -> list[Standing]:
         raise InputError(
             f"Expected the store to be a directory with runs, got {store}: {error.strerror}."
         ) from error
-    found = [standing_of(place) for place in places]
+    found = [status_of(place) for place in places]
     return [run for run in found if run.state != "new" or (run.path / CLAIM_FILE).exists()]
 
 

@@ -18,8 +18,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rote.extras import require
-from rote.store.formats.lines import Line, lines_that_count
-from rote.store.schema import RESERVED, SCHEMA_VERSION, line_of_resume
+from rote.store.nested_tables import leaves
+from rote.store.schema import (
+    RESERVED,
+    SCHEMA_VERSION,
+    Line,
+    line_of_resume,
+    lines_that_count,
+    numbers_of,
+)
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -36,6 +43,8 @@ _DESCRIPTION_TAG = "rote.description."
 _TAG_LENGTH = 4000  # half of what MLflow takes today, less than what it took before
 _PARAM_LENGTH = 500
 _FORBIDDEN = re.compile(r"[^\w/.\- :]")
+# An experiment's name may hold an @ of its own; the one before an address separates.
+_STORE = re.compile(r"@(?=[A-Za-z][\w+.-]*:/|/|~|\.{1,2}/|[^@]*\.db$|databricks$)")
 _RETRIES = "MLFLOW_HTTP_REQUEST_MAX_RETRIES"
 
 
@@ -48,6 +57,17 @@ def import_mlflow() -> Any:  # noqa: ANN401
     if "mlflow" not in sys.modules:
         os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
     return require("mlflow", extra="mlflow")
+
+
+def experiment_and_store(place: str) -> tuple[str, str | None]:
+    """The two parts of ``EXPERIMENT[@uri]``; the store is None if it is not named.
+
+    Example:
+        >>> experiment_and_store("digits@sqlite:///mlflow.db")
+        ('digits', 'sqlite:///mlflow.db')
+    """
+    name, *uri = _STORE.split(place, maxsplit=1)
+    return name, uri[0] if uri else None
 
 
 def client_of(uri: str | None) -> MlflowClient:
@@ -93,15 +113,12 @@ def tags_of(description: Mapping[str, Any]) -> dict[str, str]:
 def params_of(description: Mapping[str, Any]) -> dict[str, str]:
     """What people compare runs by: the plain values of a description, under dotted names."""
     kept = ("seed", "num_classes", "policy", "labels", "pool", "model", "optimizer")
-    found: dict[str, str] = {}
-    pending = [("rote." + name, description.get(name)) for name in reversed(kept)]
-    while pending:
-        name, value = pending.pop()
-        if isinstance(value, Mapping):
-            pending += [(f"{name}.{key}", entry) for key, entry in value.items()]
-        elif value is not None:
-            found[_FORBIDDEN.sub("_", name)] = str(value)[:_PARAM_LENGTH]
-    return found
+    found = leaves({name: description.get(name) for name in kept})
+    return {
+        _FORBIDDEN.sub("_", f"rote.{name}"): str(value)[:_PARAM_LENGTH]
+        for name, value in found
+        if value is not None and value != {}
+    }
 
 
 def description_of(run: Run) -> dict[str, Any]:
@@ -114,13 +131,9 @@ def description_of(run: Run) -> dict[str, Any]:
 
 def points_of_reading(reading: Reading, row: int) -> dict[str, float]:
     """A reading as metrics."""
-    flags = {_FLAG + flag: place for place, flag in enumerate(reading.flags)}
-    numbers = reading.to_dict() | dict(reading.metrics) | flags | {READING: row}
-    return {
-        _FORBIDDEN.sub("_", name): float(value)
-        for name, value in numbers.items()
-        if name not in ("step", "flags", "metrics") and value is not None
-    }
+    flags = {_FLAG + flag: float(place) for place, flag in enumerate(reading.flags)}
+    numbers = numbers_of(reading) | flags | {READING: float(row)}
+    return {_FORBIDDEN.sub("_", name): value for name, value in numbers.items()}
 
 
 def lines_of(client: MlflowClient, run: Run) -> list[Line]:
@@ -153,7 +166,7 @@ def lines_of(client: MlflowClient, run: Run) -> list[Line]:
     for line in lines.values():
         line["flags"] = [flag for _, flag in sorted(line.get("flags", ()))]
     in_order = [lines[key] for key in sorted(lines)]
-    kept = lines_that_count(in_order, f"MLflow run {run_id}")
+    kept = lines_that_count(in_order, f"MLflow run {run_id}", is_retold=True)
     return [{**beside[line["step"]], **line} for line in kept]
 
 

@@ -1,27 +1,41 @@
 """A logger that fails must not stop the training: its readings wait until it answers again."""
 
 import os
+import random
 import warnings
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from textwrap import shorten
 
+import numpy as np
+
 from rote.errors import LoggerWarning
 from rote.records import Reading
-from rote.store.sinks.randomness import own_randomness
-from rote.store.sinks.sink import Sink
+from rote.store.sinks import Sink
 
 _Task = Callable[[], None]
 
 
-class PatientSink:
-    """Hands on to a logger, in order; what it refuses is kept and tried again with the next.
+@contextmanager
+def own_randomness() -> Iterator[None]:
+    """Let a logger draw from a generator of its own, and put the caller's back.
 
-    Args:
-        sink: the logger.
-        place: how the warning calls it.
+    MLflow makes up names with Python's generator: without this, a run that is logged would go on
+    with other random numbers than one that is not, and runs with one seed would have one name.
     """
+    python, numpy = random.getstate(), np.random.get_state()
+    random.seed()
+    try:
+        yield
+    finally:
+        random.setstate(python)
+        np.random.set_state(numpy)
+
+
+class RetryingSink:
+    """Hands on to a logger, in order; what it refuses is kept and tried again with the next."""
 
     def __init__(self, sink: Sink, place: str) -> None:
         self._sink = sink
@@ -32,7 +46,7 @@ class PatientSink:
 
     def append(self, reading: Reading, row: int) -> None:
         """Log a reading, or keep it."""
-        sink, plain = self._sink, replace(reading, predictions=None)
+        sink, plain = self._sink, replace(reading, predictions=None, sample_rows={})
         self._hand_on(lambda: sink.append(plain, row))
 
     def resume_after(self, step: int) -> None:

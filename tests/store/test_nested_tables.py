@@ -1,6 +1,6 @@
 """Nested tables, entry by entry."""
 
-from rote.store.nesting import leaves
+from rote.store.nested_tables import leaves
 
 
 def test_entries_have_dotted_names_and_keep_their_order() -> None:

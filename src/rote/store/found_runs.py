@@ -1,15 +1,16 @@
-"""What every source yields: its runs, and one frame with a row for every checkpoint."""
+"""What reading yields, from wherever: the runs, and one frame with a row for every checkpoint."""
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rote.store.columns import column_of
-from rote.store.journal_frame import READING_COLUMNS
+from rote.records import COLUMNS
+from rote.store.schema import READING_COLUMNS, RESERVED
 
 if TYPE_CHECKING:
     import polars as pl
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FoundRun:
-    """One run of a source.
+    """One run that was found.
 
     Attributes:
         name: as people call it.
@@ -52,6 +53,17 @@ Checkpoint = Mapping[str, Any]
 """The values of one checkpoint by name, ``step`` and perhaps ``flags`` among them."""
 
 
+def column_of(name: str) -> str:
+    """The column of somebody else's metric: if a table needs its name, with ``metric:`` before it.
+
+    Example:
+        >>> column_of("accuracy"), column_of("score")
+        ('accuracy', 'metric:score')
+    """
+    is_taken = name in RESERVED and name not in COLUMNS
+    return f"metric:{name}" if is_taken else name
+
+
 def checkpoint(step: int, metrics: Mapping[str, float | None]) -> Checkpoint:
     """A checkpoint from the metrics that somebody else logged at a step.
 
@@ -84,3 +96,15 @@ def frame_of(checkpoints: Iterable[Sequence[Checkpoint]]) -> pl.DataFrame:
     types = {"flags": pl.List(pl.String)} | dict.fromkeys(("run", "row", "step"), pl.Int64)
     schema = {name: types.get(name, pl.Float64) for name in (*known, *others)}
     return pl.DataFrame(rows, schema=schema)
+
+
+def unique_names(names: Mapping[Path, str]) -> dict[Path, str]:
+    """The names, with the end of the path behind those that several runs have."""
+    unique = dict(names)
+    longest = max((len(path.parts) for path in names), default=0)
+    for length in range(1, longest + 1):
+        counts = Counter(unique.values())
+        for path, name in unique.items():
+            if counts[name] > 1:
+                unique[path] = f"{names[path]} ({Path(*path.parts[-length:])})"
+    return unique

@@ -1,32 +1,19 @@
-"""From what ``save_to`` says to open sinks."""
+"""What ``save_to`` says: directories, loggers and functions, and how they are opened."""
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 from rote.errors import InputError
 from rote.records import Reading
-from rote.store.address import Address, parse_address
+from rote.store.directories import open_directory
+from rote.store.logger import Address, logger_of, parse_address
+from rote.store.retrying_sink import RetryingSink, own_randomness
 from rote.store.run_directory import check_free
-from rote.store.sinks.callable_sink import open_callable
-from rote.store.sinks.directory_sink import open_directory
-from rote.store.sinks.mlflow_sink import open_mlflow
-from rote.store.sinks.patient import PatientSink
-from rote.store.sinks.randomness import own_randomness
-from rote.store.sinks.several import Sinks
-from rote.store.sinks.sink import Opened
-from rote.store.sinks.tensorboard_sink import open_tensorboard
-from rote.store.sinks.wandb_sink import open_wandb
-
-LOGGERS: dict[str, Callable[..., Opened]] = {
-    "tensorboard": open_tensorboard,
-    "mlflow": open_mlflow,
-    "wandb": open_wandb,
-}
-"""How to open each logger: called with address, description and ``resume=``; the hardest to take
-back comes last."""
+from rote.store.sinks import Opened, Sinks
 
 OneTarget = str | PathLike[str] | Callable[[Reading], object]
 SaveTo = OneTarget | Iterable[OneTarget] | None
@@ -56,6 +43,16 @@ def name_of(targets: Iterable[Target]) -> str | None:
     return next((target.name for target in targets if isinstance(target, Path)), None)
 
 
+def can_be_read(save_to: str) -> bool:
+    """Whether what is written there can be read back.
+
+    Raises:
+        InputError: if it is nothing to write to.
+    """
+    (target,) = targets_of(save_to)
+    return not isinstance(target, Address) or logger_of(target.kind).read is not None
+
+
 def open_sinks(targets: Iterable[Target], description: Mapping[str, Any], *, resume: bool) -> Sinks:
     """Open all, or none: if one fails, those before it are taken back.
 
@@ -71,7 +68,10 @@ def open_sinks(targets: Iterable[Target], description: Mapping[str, Any], *, res
         RunLockedError: if another process is writing one.
         CorruptRunError: if the run to go on with is damaged.
     """
-    functions, directories, loggers = _sorted_by_kind(targets)
+    targets = tuple(targets)
+    directories = [target for target in targets if isinstance(target, Path)]
+    loggers = [target for target in targets if isinstance(target, Address)]
+    functions = [target for target in targets if not isinstance(target, Path | Address)]
     if not resume:
         for path in directories:
             check_free(path)
@@ -87,21 +87,24 @@ def open_sinks(targets: Iterable[Target], description: Mapping[str, Any], *, res
                 entry.take_back()
         raise
     strict, patient = [opened[path] for path in directories], [opened[entry] for entry in loggers]
-    told = [open_callable(function) for function in functions]
-    return Sinks([*told, *strict, *map(_patient, patient)], [*strict, *patient])
+    told = [Opened(_FunctionSink(entry), repr(entry), held=None) for entry in functions]
+    retrying = [replace(entry, sink=RetryingSink(entry.sink, entry.place)) for entry in patient]
+    return Sinks([*told, *strict, *retrying], [*strict, *patient])
 
 
 def _opened(target: Path | Address, description: Mapping[str, Any], *, resume: bool) -> Opened:
     if isinstance(target, Path):
         return open_directory(target, description, resume=resume)
-    return LOGGERS[target.kind](target, description, resume=resume)
+    logger = logger_of(target.kind)
+    assert logger.open is not None  # or it would be no target
+    return logger.open(target, description, resume=resume)
 
 
 def _how_hard_to_take_back(target: Path | Address) -> tuple[int, bool]:
     """Files can be removed, runs of MLflow deleted; a run of W&B, or of others, keeps something."""
     if isinstance(target, Path):
         return (0, True)
-    return (list(LOGGERS).index(target.kind), not target.place)
+    return (logger_of(target.kind).traces, not target.place)
 
 
 def _target(entry: object) -> Target:
@@ -110,16 +113,7 @@ def _target(entry: object) -> Target:
             raise InputError(
                 "Expected `save_to` to name a directory or a logger, got an empty text."
             )
-        address = parse_address(entry, "save_to", LOGGERS)
-        if address is None:
-            return Path(entry).expanduser()
-        if address.kind not in LOGGERS:
-            raise InputError(
-                f"Expected `save_to` to be a path, a function, or one of "
-                f"{', '.join(f'{name}:' for name in LOGGERS)}, got {entry!r}, which can only be "
-                "read."
-            )
-        return address
+        return parse_address(entry, "save_to", "open") or Path(entry).expanduser()
     if isinstance(entry, PathLike):
         return Path(entry).expanduser()
     if callable(entry):
@@ -134,20 +128,17 @@ def _refusal(value: object) -> InputError:
     )
 
 
-def _sorted_by_kind(
-    targets: Iterable[Target],
-) -> tuple[list[Callable[[Reading], object]], list[Path], list[Address]]:
-    functions, directories, loggers = [], [], []
-    for target in targets:
-        if isinstance(target, Path):
-            directories.append(target)
-        elif isinstance(target, Address):
-            loggers.append(target)
-        else:
-            functions.append(target)
-    return functions, directories, loggers
+class _FunctionSink:
+    """Hands every new reading to a function; what it raises, the probe raises."""
 
+    def __init__(self, function: Callable[[Reading], object]) -> None:
+        self._function = function
 
-def _patient(opened: Opened) -> Opened:
-    sink = PatientSink(opened.sink, opened.place)
-    return Opened(sink, opened.place, opened.description, opened.held)
+    def append(self, reading: Reading, row: int) -> None:  # noqa: ARG002
+        self._function(reading)
+
+    def resume_after(self, step: int) -> None:
+        """Nothing: a function cannot take back what it was told."""
+
+    def close(self) -> None:
+        """Nothing: the function is the caller's."""

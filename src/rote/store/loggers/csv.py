@@ -1,4 +1,4 @@
-"""A CSV file as a source: one row per checkpoint, one column per metric."""
+"""A CSV file, which can be read: one row per checkpoint, one column per metric."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from rote.errors import InputError, did_you_mean
-from rote.store.columns import NAMES, column_of
-from rote.store.journal_frame import READING_COLUMNS
-from rote.store.sources.runs import FoundRun, SourceRuns
+from rote.records import SHARES
+from rote.store.found_runs import FoundRun, SourceRuns, column_of
+from rote.store.logger import Logger
+from rote.store.schema import READING_COLUMNS
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     import polars as pl
 
-    from rote.store.address import Address
+    from rote.store.logger import Address
 
 _SEPARATORS = (",", ";", "\t")
 
@@ -30,9 +31,7 @@ def read_csv(address: Address, mapping: Mapping[str, str]) -> SourceRuns:
     Columns of text that are not needed are passed over; ``flags`` may hold flags with spaces or
     semicolons between them.
 
-    Args:
-        address: the file.
-        mapping: may name other columns for ``run`` and ``step``; what it names must be numbers.
+    ``mapping`` may name other columns for ``run`` and ``step``; what it names must be numbers.
 
     Raises:
         InputError: if there is no such file, it is no CSV file, has no steps, or holds a text where
@@ -48,7 +47,7 @@ def read_csv(address: Address, mapping: Mapping[str, str]) -> SourceRuns:
     named = pl.lit(path.stem) if run is None else _name(texts, run, path)
     flags = pl.lit("") if "flags" not in texts.columns else texts["flags"].fill_null("")
     split = flags.str.replace_all(";", " ").str.extract_all(r"\S+")
-    needed = {*NAMES, *mapping.values()}
+    needed = {*READING_COLUMNS, *SHARES, *mapping.values()}
     others = [name for name in texts.columns if name not in (run, step, "flags")]
     numbers = [_numbers(texts, name, path, is_needed=name in needed) for name in others]
     kept = [values.alias(column_of(values.name)) for values in numbers if values is not None]
@@ -164,3 +163,6 @@ def _numbers(texts: pl.DataFrame, column: str, path: Path, *, is_needed: bool) -
 def _advice(cell: str | None) -> str:
     is_decimal = re.fullmatch(r"[+-]?\d*,\d+([eE][+-]?\d+)?", cell or "")
     return " Write decimal points, not commas." if is_decimal else ""
+
+
+LOGGER = Logger(read=read_csv, is_table=True)
