@@ -42,6 +42,7 @@ def check_number(
     least: float = -math.inf,
     most: float = math.inf,
     above: float = -math.inf,
+    below: float = math.inf,
 ) -> float:
     """A finite number within bounds.
 
@@ -51,6 +52,7 @@ def check_number(
         least: the smallest that fits.
         most: the largest that fits.
         above: what it must exceed.
+        below: what must exceed it.
 
     Raises:
         InputError: if it is none, or out of bounds.
@@ -61,9 +63,10 @@ def check_number(
     """
     if isinstance(value, Real) and not isinstance(value, bool):
         number = float(value)
-        if math.isfinite(number) and least <= number <= most and number > above:
+        if math.isfinite(number) and least <= number <= most and above < number < below:
             return number
-    raise InputError(f"Expected `{name}` to be {_bounds(least, most, above)}, got {value!r}.")
+    bounds = _bounds(least, most, above, below)
+    raise InputError(f"Expected `{name}` to be {bounds}, got {value!r}.")
 
 
 def check_choice(name: str, value: object, choices: Iterable[str]) -> str:
@@ -100,9 +103,10 @@ def check_instance(name: str, value: Any, kind: type, *, article: str = "a") -> 
         raise InputError(f"Expected `{name}` to be {article} {kind.__name__}, got {value!r}.")
 
 
-def _bounds(least: float, most: float, above: float) -> str:
-    if math.isfinite(least) and math.isfinite(most):
-        return f"a number from {least:g} to {most:g}"
+def _bounds(least: float, most: float, above: float, below: float) -> str:
+    if math.isfinite(least) and math.isfinite(min(most, below)):
+        end = f"to {most:g}" if most < below else f"below {below:g}"
+        return f"a number from {least:g} {end}"
     if math.isfinite(above):
         bound = "positive and finite" if above == 0 else f"finite and above {above:g}"
         return f"a number that is {bound}"

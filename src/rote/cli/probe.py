@@ -140,10 +140,10 @@ def _with_labels(train: str) -> "tuple[Inputs, Tensor]":
 
 
 def _build(model: str, inputs: "Inputs", classes: int) -> "nn.Module":
-    from rote.workloads.architectures import build
+    from rote.workloads.architectures import build_architecture
 
     shape = tuple(getattr(inputs, "shape", (0, 1, 1)))
-    return build(
+    return build_architecture(
         model,
         num_classes=classes,
         in_channels=shape[1] if len(shape) > 1 else 1,

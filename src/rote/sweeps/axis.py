@@ -2,13 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias, get_args
+from typing import Any, TypeAlias
 
 from rote.errors import did_you_mean
 from rote.store.nesting import leaves
 from rote.sweeps.names import label_of
-from rote.workloads.spec import FieldError, RunSpec
-from rote.workloads.spec.acceptance import hints_of
+from rote.workloads.spec import FieldError
 
 Table: TypeAlias = Mapping[str, Any]
 
@@ -133,19 +132,6 @@ def check_names(table: Table, known: tuple[str, ...], origin: str = "") -> None:
                 f"{origin}{name}",
                 f"to be one of {', '.join(known)}, got an unknown one.{did_you_mean(name, known)}",
             )
-
-
-def tag_of(section: str) -> str | None:
-    """The field whose presence makes a table a whole section; text alone stands for it.
-
-    Example:
-        >>> tag_of("noise"), tag_of("epochs")
-        ('model', None)
-    """
-    annotation = hints_of(RunSpec).get(section)
-    arm = (get_args(annotation) or (annotation,))[0]
-    tag: str | None = getattr(arm, "tag", None)
-    return tag
 
 
 def nested(field: str, value: object) -> dict[str, Any]:

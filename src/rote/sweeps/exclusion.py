@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from rote.store.nesting import leaves
-from rote.sweeps.axis import Table, as_table, tag_of
+from rote.sweeps.axis import Table, as_table
+from rote.workloads import RunSpec
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ def exclusions(table: object) -> tuple[Exclusion, ...]:
 def _fulfils(values: Table, field: str, allowed: tuple[Any, ...]) -> bool:
     if _look_up(values, field) in allowed:
         return True
-    tag = tag_of(field)  # `architecture = "cnn"` says the same as `architecture.name = "cnn"`
+    tag = RunSpec.tag_of(field)  # `architecture = "cnn"` says the same as `architecture.name = "cnn"`
     return tag is not None and _look_up(values, f"{field}.{tag}") in allowed
 
 

@@ -18,7 +18,6 @@ from rote.sweeps.axis import (
     grid_axes,
     list_axes,
     overlaid,
-    tag_of,
     zip_axes,
 )
 from rote.sweeps.exclusion import Exclusion, exclusions
@@ -176,13 +175,13 @@ def _combined(base: Table, variants: Sequence[Variant]) -> dict[str, Any]:
     partial: list[tuple[str, Table]] = []
     for variant in variants:
         for name, new in variant.changes.items():
-            if isinstance(new, Mapping) and tag_of(name) not in new:
+            if isinstance(new, Mapping) and RunSpec.tag_of(name) not in new:
                 partial.append((name, new))
             else:
                 values[name] = new
     for name, changes in partial:
         old = values[name] if name in values else _default(name)
-        old = {tag_of(name): old} if isinstance(old, str) else old
+        old = {RunSpec.tag_of(name): old} if isinstance(old, str) else old
         values[name] = overlaid(old, changes)
     return values
 
@@ -200,7 +199,7 @@ def _check_apart(axes: Sequence[Axis]) -> None:
         mine: dict[str, str] = {}
         for variant in axis:
             for field, value in leaves(variant.changes):
-                tag = tag_of(field)
+                tag = RunSpec.tag_of(field)
                 whole = f"{field}.{tag}" if tag and isinstance(value, str) else field
                 mine[whole] = f"{variant.origin}.{field}"
         for field, place in mine.items():

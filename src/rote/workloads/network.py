@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from rote.errors import InputError
-from rote.workloads.architectures import ARCHITECTURES, build
+from rote.workloads.architectures import ARCHITECTURES, build_architecture
 from rote.workloads.data.splits import Splits
 from rote.workloads.randomness import seed_of
 from rote.workloads.spec import FieldError, MixupObjective, RunSpec
@@ -29,7 +29,7 @@ def make_network(spec: RunSpec, splits: Splits, device: torch.device) -> nn.Modu
     _check_inputs(spec, splits)
     torch.manual_seed(seed_of(spec.seed, "weights"))
     try:
-        model = build(
+        model = build_architecture(
             spec.architecture.name,
             num_classes=splits.num_classes,
             in_channels=splits.in_channels,

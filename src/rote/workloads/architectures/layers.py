@@ -28,18 +28,7 @@ def scaled(width: int, scale: float, *, multiple: int = 1) -> int:
 def conv_norm(
     in_channels: int, channels: int, *, kernel: int = 3, stride: int = 1, groups: int = 1
 ) -> nn.Sequential:
-    """Make a convolution that keeps the image size at stride 1, and its batch norm.
-
-    Args:
-        in_channels: channels in.
-        channels: channels out.
-        kernel: odd kernel size.
-        stride: stride.
-        groups: groups of the convolution.
-
-    Returns:
-        Convolution without bias, batch norm.
-    """
+    """Make a convolution that keeps the image size at stride 1, without bias, and batch norm."""
     return nn.Sequential(
         nn.Conv2d(
             in_channels,
@@ -57,18 +46,7 @@ def conv_norm(
 def conv_norm_relu(
     in_channels: int, channels: int, *, kernel: int = 3, stride: int = 1, groups: int = 1
 ) -> nn.Sequential:
-    """Make ``conv_norm`` followed by a ReLU.
-
-    Args:
-        in_channels: channels in.
-        channels: channels out.
-        kernel: odd kernel size.
-        stride: stride.
-        groups: groups of the convolution.
-
-    Returns:
-        Convolution without bias, batch norm, ReLU.
-    """
+    """Make ``conv_norm`` followed by a ReLU."""
     body = conv_norm(in_channels, channels, kernel=kernel, stride=stride, groups=groups)
     return body.append(nn.ReLU())
 
@@ -78,14 +56,7 @@ def conv_relu(
 ) -> list[nn.Module]:
     """Make a convolution and a ReLU for a network that is known both with and without batch norm.
 
-    Args:
-        in_channels: channels in.
-        channels: channels out.
-        kernel: odd kernel size.
-        batch_norm: batch norm between them; the convolution then has no bias.
-
-    Returns:
-        Convolution, (batch norm,) ReLU.
+    A convolution that batch norm follows has no bias.
     """
     convolution = nn.Conv2d(in_channels, channels, kernel, padding=kernel // 2, bias=not batch_norm)
     norm = [nn.BatchNorm2d(channels)] if batch_norm else []
@@ -96,19 +67,12 @@ def halving_max_pool() -> nn.MaxPool2d:
     """Make a 2×2 max pool that leaves a single pixel as it is.
 
     Rounding up instead of down changes nothing for even sizes.
-
-    Returns:
-        The pool.
     """
     return nn.MaxPool2d(2, ceil_mode=True)
 
 
 def overlapping_max_pool() -> nn.MaxPool2d:
-    """Make a 3×3 max pool of stride 2 that leaves a single pixel as it is.
-
-    Returns:
-        The pool.
-    """
+    """Make a 3×3 max pool of stride 2 that leaves a single pixel as it is."""
     return nn.MaxPool2d(3, stride=2, padding=1)
 
 
@@ -134,19 +98,35 @@ class Residual(nn.Module):
 
 
 def projection(in_channels: int, channels: int, *, stride: int) -> nn.Module:
-    """Make the shortcut of a residual block: nothing if the shape stays, else 1×1 and batch norm.
-
-    Args:
-        in_channels: channels in.
-        channels: channels out.
-        stride: stride of the block.
-
-    Returns:
-        The shortcut.
-    """
+    """Make the shortcut of a residual block: 1×1 and batch norm where the shape changes."""
     if stride == 1 and in_channels == channels:
         return nn.Identity()
     return conv_norm(in_channels, channels, kernel=1, stride=stride)
+
+
+def basic_block(in_channels: int, channels: int, stride: int) -> Residual:
+    """Make a residual block of two 3×3 convolutions (He et al. 2016)."""
+    body = nn.Sequential(
+        conv_norm_relu(in_channels, channels, stride=stride), conv_norm(channels, channels)
+    )
+    return _residual_block(body, in_channels, channels, stride)
+
+
+def bottleneck(
+    in_channels: int, width: int, channels: int, *, stride: int, groups: int = 1
+) -> Residual:
+    """Make a residual block of a 3×3 convolution of some width between two 1×1 convolutions."""
+    body = nn.Sequential(
+        conv_norm_relu(in_channels, width, kernel=1),
+        conv_norm_relu(width, width, stride=stride, groups=groups),
+        conv_norm(width, channels, kernel=1),
+    )
+    return _residual_block(body, in_channels, channels, stride)
+
+
+def _residual_block(body: nn.Module, in_channels: int, channels: int, stride: int) -> Residual:
+    shortcut = projection(in_channels, channels, stride=stride)
+    return Residual(body, shortcut=shortcut, after=nn.ReLU())
 
 
 class SqueezeExcite(nn.Module):
@@ -200,9 +180,6 @@ def image_classifier(
         channels: channels of the last feature map.
         num_classes: how many outputs.
         dropout: share of pooled features dropped in train mode.
-
-    Returns:
-        The network; its logits come from ``head``.
     """
     pool: list[nn.Module] = [nn.AdaptiveAvgPool2d(1), nn.Flatten()]
     if dropout > 0:
@@ -220,10 +197,7 @@ def initialise_for_relu(network: nn.Module) -> None:
     """Redraw convolutions and linear layers as He et al. 2015 and zero their biases, in place.
 
     Torch's default shrinks the signal about sixfold per ReLU layer, which deep networks without
-    batch norm do not survive.
-
-    Args:
-        network: what to redraw, from torch's global generator.
+    batch norm do not survive. What is drawn comes from torch's global generator.
     """
     for layer in network.modules():
         if isinstance(layer, nn.Conv2d | nn.Linear):

@@ -2,12 +2,10 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from rote.workloads.spec.acceptance import build
 from rote.workloads.spec.constraints import Above, AtLeast
 from rote.workloads.spec.data_section import Data, NamedData
 from rote.workloads.spec.field_error import FieldError
@@ -100,16 +98,6 @@ class RunSpec(Section):
         essence = {"version": _IDENTITY_VERSION, **self.essence()}
         text = json.dumps(essence, sort_keys=True, allow_nan=False)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> "RunSpec":
-        """Make a spec from nested tables.
-
-        Raises:
-            FieldError: if a field is unknown, missing, or does not fit.
-        """
-        spec: RunSpec = build(cls, values)
-        return spec
 
     @classmethod
     def from_toml(cls, path: str | Path) -> "RunSpec":
