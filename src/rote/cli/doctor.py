@@ -74,7 +74,7 @@ def _check_model(name: str, optimizer_name: str, shape: str, classes: int) -> bo
     import torch
 
     from rote.tracking import examine
-    from rote.workloads.architectures import build_architecture
+    from rote.workloads import build_architecture
 
     sides = _sides(shape)
     model = build_architecture(

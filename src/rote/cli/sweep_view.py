@@ -4,10 +4,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from rote.sweeps.executor import Event, Failed, Finished, Job, Lost
-from rote.sweeps.failure import last_line
-from rote.sweeps.glance import Glance, glance_at
-from rote.sweeps.progress import Progress
+from rote.sweeps import (
+    Event,
+    Failed,
+    Finished,
+    Job,
+    LastReading,
+    Lost,
+    Progress,
+    last_line,
+    read_last,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console, Group
@@ -47,7 +54,7 @@ class Lines(View):
         over = f"{progress.done + len(progress.failed)}/{progress.total}"
         match event:
             case Finished(job):
-                what = f"finished  {_readings(glance_at(job.path))}"
+                what = f"finished  {_readings(read_last(job.path))}"
             case Failed(job, error):
                 what = f"failed  {last_line(error)}"
             case Lost(job, reason, gives_up):
@@ -147,7 +154,7 @@ def _name(job: Job) -> str:
     return job.spec.name or job.spec.identity
 
 
-def _readings(last: Glance) -> str:
+def _readings(last: LastReading) -> str:
     accuracy = _number(last.train_accuracy, ".1%")
     return f"ζ {_number(last.susceptibility, '.4f')}  train accuracy {accuracy}"
 

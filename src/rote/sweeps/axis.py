@@ -1,13 +1,12 @@
 """What varies in a sweep: axes of variants, read from the tables of its file."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from rote.errors import did_you_mean
 from rote.store.nesting import leaves
-from rote.sweeps.names import label_of
-from rote.workloads.spec import FieldError
+from rote.workloads import FieldError
 
 Table: TypeAlias = Mapping[str, Any]
 
@@ -104,6 +103,20 @@ def variant_of(values: Table, origin: str) -> Variant:
     return Variant(changes, label, origin)
 
 
+def label_of(field: str, value: object) -> str:
+    """A few letters for the value of a field.
+
+    Args:
+        field: its dotted name.
+        value: text and tables speak for themselves, numbers come with the field's last word.
+
+    Example:
+        >>> label_of("optimizer.lr", 0.1), label_of("architecture", {"name": "mlp", "scale": 2})
+        ('lr0.1', 'mlp-scale2')
+    """
+    return "-".join(_labels(field, value))
+
+
 def as_table(value: object, field: str, *, least: int = 1) -> Table:
     """A table.
 
@@ -161,3 +174,22 @@ def _values(entry: object, field: str) -> list[Any]:
     if not isinstance(entry, list) or not entry:
         raise FieldError(field, f"to be a list of values to try, got {entry!r}.")
     return entry
+
+
+def _labels(field: str, value: object) -> Iterator[str]:
+    if isinstance(value, Mapping):
+        for name, entry in value.items():
+            yield from _labels(f"{field}.{name}", entry)
+    elif isinstance(value, list | tuple):
+        yield field.rpartition(".")[2] + "x".join("-".join(_labels("", entry)) for entry in value)
+    elif isinstance(value, str):
+        yield value
+    else:
+        yield field.rpartition(".")[2] + _number(value)
+
+
+def _number(value: object) -> str:
+    """The shortest text that is this number and no other: names must tell runs apart."""
+    if isinstance(value, float) and float(f"{value:g}") == value:
+        return f"{value:g}"
+    return str(value).lower()

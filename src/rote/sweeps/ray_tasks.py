@@ -15,8 +15,7 @@ from rote.store.lock import is_locked
 from rote.store.run_directory import CLAIM_FILE
 from rote.sweeps.executor import Busy, Event, Failed, Job, Lost, Started
 from rote.sweeps.failure import last_line
-from rote.sweeps.threads import ONE_THREAD
-from rote.sweeps.worker import run_job
+from rote.sweeps.worker import ONE_THREAD, run_job
 from rote.version import __version__
 
 _TICK = 0.5  # seconds

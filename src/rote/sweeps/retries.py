@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from rote.errors import InputError
 from rote.sweeps.executor import Job, Lost
 
 
@@ -50,18 +49,3 @@ class Retries:
         if not gives_up:
             self._waiting.append(lost.job)
         return replace(lost, gives_up=gives_up)
-
-
-def check_numbers(*, workers: int | None, attempts: int) -> None:
-    """Refuse to have nothing done.
-
-    Args:
-        workers: how many jobs at a time; None for as many as there is room for.
-        attempts: how often a job is begun at most.
-
-    Raises:
-        InputError: if a number is not at least 1.
-    """
-    for name, number in (("workers", workers), ("attempts", attempts)):
-        if number is not None and number < 1:
-            raise InputError(f"Expected `{name}` to be at least 1, got {number}.")

@@ -8,7 +8,7 @@ from typing import Any
 
 from rote.store.nesting import leaves
 from rote.sweeps.axis import Axis, Table, as_table, check_names, variant_of
-from rote.workloads.spec import FieldError
+from rote.workloads import FieldError
 
 _ORIGIN = "sample.draw"
 

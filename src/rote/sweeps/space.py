@@ -20,13 +20,27 @@ from rote.sweeps.axis import (
     overlaid,
     zip_axes,
 )
-from rote.sweeps.exclusion import Exclusion, exclusions
 from rote.sweeps.sample import sample_axis
-from rote.workloads import RunSpec
-from rote.workloads.spec import FieldError, located
-from rote.workloads.spec.toml_file import parse
+from rote.workloads import FieldError, RunSpec, located, read_toml
 
 _TABLES = ("name", "base", "lists", "zip", "grid", "sample", "exclude")
+
+
+@dataclass(frozen=True)
+class Exclusion:
+    """``[exclude.NAME]`` leaves out every run whose fields all have the given values.
+
+    Attributes:
+        name: of the table.
+        conditions: the values that a field may have, by dotted name.
+    """
+
+    name: str
+    conditions: tuple[tuple[str, tuple[Any, ...]], ...]
+
+    def covers(self, values: Table) -> bool:
+        """Whether a run is left out, by its spec as nested tables."""
+        return all(_fulfils(values, field, allowed) for field, allowed in self.conditions)
 
 
 @dataclass(frozen=True)
@@ -66,7 +80,7 @@ class SearchSpace:
         """
         path = Path(path)
         with located(path):
-            values = parse(path)
+            values = read_toml(path)
             return replace(cls.from_dict(values, folder=path.parent), file=path)
 
     @classmethod
@@ -93,7 +107,7 @@ class SearchSpace:
         ]
         _check_apart(axes)
         base = _base(values.get("base", {}), folder or Path())
-        excluded = exclusions(values["exclude"]) if "exclude" in values else ()
+        excluded = _exclusions(values["exclude"]) if "exclude" in values else ()
         return cls(base, axes, excluded, name)
 
     def __iter__(self) -> Iterator[RunSpec]:
@@ -164,6 +178,34 @@ def _base(value: object, folder: Path) -> Table:
             raise FieldError("base", f"to be a table or the file of a spec, got {value!r}.")
         return RunSpec.from_toml(path).to_dict()
     return as_table(value, "base", least=0)
+
+
+def _exclusions(table: object) -> tuple[Exclusion, ...]:
+    return tuple(
+        Exclusion(
+            name,
+            tuple(
+                (field, tuple(value) if isinstance(value, list) else (value,))
+                for field, value in leaves(as_table(conditions, f"exclude.{name}"))
+            ),
+        )
+        for name, conditions in as_table(table, "exclude").items()
+    )
+
+
+def _fulfils(values: Table, field: str, allowed: tuple[Any, ...]) -> bool:
+    if _look_up(values, field) in allowed:
+        return True
+    # `architecture = "cnn"` says the same as `architecture.name = "cnn"`
+    tag = RunSpec.tag_of(field)
+    return tag is not None and _look_up(values, f"{field}.{tag}") in allowed
+
+
+def _look_up(values: Table, field: str) -> object:
+    found: Any = values
+    for part in field.split("."):
+        found = found.get(part) if isinstance(found, Mapping) else None
+    return found
 
 
 def _combined(base: Table, variants: Sequence[Variant]) -> dict[str, Any]:

@@ -12,9 +12,18 @@ from rote.errors import InputError, StoreError
 from rote.store.lock import is_locked
 from rote.store.run_directory import CLAIM_FILE
 from rote.store.standing import STATES, State, standing_of
-from rote.sweeps.executor import Blocked, Busy, Event, Executor, Failed, Finished, Job, Lost
+from rote.sweeps.executor import (
+    Blocked,
+    Busy,
+    Event,
+    Executor,
+    Failed,
+    Finished,
+    Job,
+    Lost,
+    run_path,
+)
 from rote.sweeps.failure import forget_failure, record_failure
-from rote.sweeps.names import run_path
 from rote.sweeps.progress import Progress
 from rote.sweeps.worker import why_unwritable
 from rote.workloads import RunSpec

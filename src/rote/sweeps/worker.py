@@ -11,6 +11,9 @@ from traceback import format_exc
 from rote.errors import RoteWarning, RunLockedError
 from rote.sweeps.executor import Blocked, Busy, Event, Failed, Finished, Job
 
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+"""The environment of a worker, to be set before torch is loaded: a run computes with one thread."""
+
 _OF_THE_STORE = {errno.ENOSPC, errno.EDQUOT, errno.EROFS}
 
 

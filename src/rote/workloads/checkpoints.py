@@ -11,12 +11,12 @@ from rote.errors import CorruptRunError
 from rote.records import Reading
 from rote.workloads.spec import BestCheckpoints, Checkpoints, FieldError
 
-FOLDER = "checkpoints"
+CHECKPOINT_FOLDER = "checkpoints"
 
 
 def checkpoint_path(run: Path | str, step: int) -> Path:
     """Where the weights after an epoch are kept."""
-    return Path(run) / FOLDER / f"step-{step:05d}.safetensors"
+    return Path(run) / CHECKPOINT_FOLDER / f"step-{step:05d}.safetensors"
 
 
 def load_checkpoint(run: Path | str, step: int, model: nn.Module) -> None:

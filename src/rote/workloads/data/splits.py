@@ -10,7 +10,7 @@ from torch import Tensor
 
 from rote.workloads.data.augmentation import Augmentation
 from rote.workloads.data.dataset import Array, Dataset, Labels
-from rote.workloads.data.labelling import GivenLabels, give_labels
+from rote.workloads.data.given_labels import GivenLabels, give_labels
 from rote.workloads.data.lookup import data_folder, find_path, load
 from rote.workloads.data.normalization import normalization_of
 from rote.workloads.data.npz_file import read_unlabelled

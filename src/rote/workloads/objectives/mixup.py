@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from rote.workloads.objectives.cross_entropy import CrossEntropy
+from rote.workloads.objectives.objective import CrossEntropy
 from rote.workloads.randomness import numpy_generator, torch_generator
 
 

@@ -32,8 +32,12 @@ class AnyNoise(Section):
     @property
     def options(self) -> dict[str, Any]:
         """The arguments of this model alone that are given, as ``add_noise`` takes them."""
-        names = [entry.name for entry in fields(self) if entry.name not in ("model", "rate")]
-        return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+        given = {}
+        for entry in fields(self):
+            value = getattr(self, entry.name)
+            if entry.name not in ("model", "rate") and value is not None:
+                given[entry.name] = value
+        return given
 
 
 @dataclass(frozen=True, kw_only=True)

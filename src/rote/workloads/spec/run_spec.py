@@ -12,7 +12,7 @@ from rote.workloads.spec.field_error import FieldError
 from rote.workloads.spec.noise_section import Noise, NoNoise
 from rote.workloads.spec.recording_sections import Checkpoints, PlainCheckpoints, Probing
 from rote.workloads.spec.section import Section
-from rote.workloads.spec.toml_file import located, parse, write
+from rote.workloads.spec.toml_file import located, read_toml, write_toml
 from rote.workloads.spec.training_sections import (
     Architecture,
     Cosine,
@@ -107,8 +107,8 @@ class RunSpec(Section):
             InputError: naming file, line and field, what is expected and what is there.
         """
         with located(path):
-            return cls.from_dict(parse(path))
+            return cls.from_dict(read_toml(path))
 
     def to_toml(self) -> str:
         """The spec as TOML, every field written out."""
-        return write(self.to_dict())
+        return write_toml(self.to_dict())

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, dataclass, fields
-from functools import cache
 from types import NoneType, UnionType
 from typing import (
     Annotated,
@@ -60,7 +59,7 @@ class Section:
         known = {entry.name: entry for entry in fields(cls)}
         for name in values:
             if name not in known:
-                whose = f" of {values[cls.tag]!r}" if cls.tag in values else ""
+                whose = f" of {values[cls.tag]!r}" if cls.tag and cls.tag in values else ""
                 raise FieldError(
                     name,
                     f"to be a known field{whose} ({', '.join(known)}), got an unknown one."
@@ -102,9 +101,13 @@ class Section:
         return {name: _plain(value) for name, value in values.items()}
 
 
-@cache  # a sweep makes thousands of specs
+_HINTS: dict[type[Section], dict[str, Any]] = {}  # a sweep makes thousands of specs
+
+
 def _hints_of(section: type[Section]) -> dict[str, Any]:
-    return get_type_hints(section, include_extras=True)
+    if section not in _HINTS:
+        _HINTS[section] = get_type_hints(section, include_extras=True)
+    return _HINTS[section]
 
 
 def _default_of(entry: "Field[Any]") -> object:

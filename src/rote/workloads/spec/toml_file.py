@@ -10,7 +10,7 @@ from rote.errors import InputError
 from rote.workloads.spec.field_error import FieldError
 
 
-def parse(path: str | Path) -> dict[str, Any]:
+def read_toml(path: str | Path) -> dict[str, Any]:
     """Read a TOML file.
 
     Raises:
@@ -80,7 +80,7 @@ def _first_line(lines: list[str], parts: list[str]) -> int | None:
     return None
 
 
-def write(values: Mapping[str, Any]) -> str:
+def write_toml(values: Mapping[str, Any]) -> str:
     """Write nested tables as TOML.
 
     Args:

@@ -1,4 +1,4 @@
-"""A glance at a run that is being trained somewhere: the end of its journal."""
+"""The last reading of a run that is being trained somewhere: the end of its journal."""
 
 import json
 import os
@@ -11,7 +11,7 @@ _TAIL = 16_384  # bytes; a line has less than 1,000
 
 
 @dataclass(frozen=True)
-class Glance:
+class LastReading:
     """The last reading of a run.
 
     Attributes:
@@ -25,7 +25,7 @@ class Glance:
     train_accuracy: float | None = None
 
 
-def glance_at(run: Path) -> Glance:
+def read_last(run: Path) -> LastReading:
     """Read the end of a journal that another process, perhaps on another machine, is writing.
 
     Args:
@@ -37,21 +37,21 @@ def glance_at(run: Path) -> Glance:
             file.seek(max(0, size - _TAIL))
             raw = file.read()
     except OSError:
-        return Glance()
-    earlier: list[Glance] = []
+        return LastReading()
+    earlier: list[LastReading] = []
     for line in raw.split(b"\n"):
         try:
             values = json.loads(line)
         except ValueError:
             continue  # the beginning is cut off, or the end is being written
         if values.get("kind") == "resume":
-            earlier = [glance for glance in earlier if glance.step <= values["step"]]
+            earlier = [reading for reading in earlier if reading.step <= values["step"]]
         else:
-            earlier.append(_glance(values))
-    return earlier[-1] if earlier else Glance()
+            earlier.append(_reading(values))
+    return earlier[-1] if earlier else LastReading()
 
 
-def _glance(values: dict[str, float | None]) -> Glance:
-    return Glance(
+def _reading(values: dict[str, float | None]) -> LastReading:
+    return LastReading(
         int(values.get("step") or 0), values.get("susceptibility"), values.get("train_accuracy")
     )
