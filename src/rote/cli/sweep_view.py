@@ -40,11 +40,7 @@ class View:
 
 
 class Lines(View):
-    """A line for every run that ends: for files and pipes.
-
-    Args:
-        console: where to.
-    """
+    """A line for every run that ends: for files and pipes."""
 
     def __init__(self, console: "Console") -> None:
         self._console = console
@@ -66,11 +62,7 @@ class Lines(View):
 
 
 class LiveTable(View):
-    """A table of the runs that are being trained, drawn again and again.
-
-    Args:
-        live: the place on the screen.
-    """
+    """A table of the runs that are being trained, drawn again and again."""
 
     def __init__(self, live: "Live") -> None:
         self._live = live
@@ -108,14 +100,7 @@ def table_of(progress: Progress) -> "Group":
 
 @contextmanager
 def view(*, quiet: bool) -> Iterator[View]:
-    """The view that fits where the output goes; errors and progress go to stderr.
-
-    Args:
-        quiet: show nothing.
-
-    Yields:
-        What the sweep is to tell.
-    """
+    """The view that fits where the output goes; errors and progress go to stderr."""
     from rich.console import Console
     from rich.live import Live
 

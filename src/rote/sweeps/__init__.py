@@ -31,34 +31,26 @@ if TYPE_CHECKING:
     from rote.sweeps.tuning import objective_values as objective_values
     from rote.sweeps.tuning import select_trial as select_trial
 
-_HOMES = {
-    "ChosenTrial": "rote.sweeps.tuning",
-    "Comparison": "rote.sweeps.demo",
-    "Event": "rote.sweeps.executor",
-    "Executor": "rote.sweeps.executor",
-    "Failed": "rote.sweeps.executor",
-    "Finished": "rote.sweeps.executor",
-    "Job": "rote.sweeps.executor",
-    "LastReading": "rote.sweeps.last_reading",
-    "LocalExecutor": "rote.sweeps.local_executor",
-    "Lost": "rote.sweeps.executor",
-    "Progress": "rote.sweeps.progress",
-    "RayExecutor": "rote.sweeps.ray_executor",
-    "SearchSpace": "rote.sweeps.space",
-    "SusceptibilityObjective": "rote.sweeps.tuning",
-    "Sweep": "rote.sweeps.sweep",
-    "compare_rules": "rote.sweeps.demo",
-    "cores": "rote.sweeps.local_executor",
-    "create_study": "rote.sweeps.tuning",
-    "demo_specs": "rote.sweeps.demo",
-    "estimate": "rote.sweeps.cost_estimate",
-    "last_line": "rote.sweeps.failure",
-    "objective_values": "rote.sweeps.tuning",
-    "read_last": "rote.sweeps.last_reading",
-    "run_name": "rote.sweeps.executor",
-    "run_path": "rote.sweeps.executor",
-    "select_trial": "rote.sweeps.tuning",
+_NAMES = {
+    "cost_estimate": ["estimate"],
+    "demo": ["Comparison", "compare_rules", "demo_specs"],
+    "executor": ["Event", "Executor", "Failed", "Finished", "Job", "Lost", "run_name", "run_path"],
+    "failure": ["last_line"],
+    "last_reading": ["LastReading", "read_last"],
+    "local_executor": ["LocalExecutor", "cores"],
+    "progress": ["Progress"],
+    "ray_executor": ["RayExecutor"],
+    "space": ["SearchSpace"],
+    "sweep": ["Sweep"],
+    "tuning": [
+        "ChosenTrial",
+        "SusceptibilityObjective",
+        "create_study",
+        "objective_values",
+        "select_trial",
+    ],
 }
+_HOMES = {name: f"{__name__}.{module}" for module, names in _NAMES.items() for name in names}
 
 __all__ = [*_HOMES]
 

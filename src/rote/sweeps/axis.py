@@ -90,12 +90,7 @@ def zip_axes(table: object) -> list[Axis]:
 
 
 def variant_of(values: Table, origin: str) -> Variant:
-    """A variant that sets several fields.
-
-    Args:
-        values: by dotted name.
-        origin: where they stand in the file.
-    """
+    """A variant that sets several fields, given by dotted name; where they stand is its origin."""
     changes: dict[str, Any] = {}
     for field, value in values.items():
         changes = overlaid(changes, nested(field, value))
@@ -104,11 +99,7 @@ def variant_of(values: Table, origin: str) -> Variant:
 
 
 def label_of(field: str, value: object) -> str:
-    """A few letters for the value of a field.
-
-    Args:
-        field: its dotted name.
-        value: text and tables speak for themselves, numbers come with the field's last word.
+    """A few letters for the value of a field; numbers come with the field's last word.
 
     Example:
         >>> label_of("optimizer.lr", 0.1), label_of("architecture", {"name": "mlp", "scale": 2})
@@ -118,12 +109,7 @@ def label_of(field: str, value: object) -> str:
 
 
 def as_table(value: object, field: str, *, least: int = 1) -> Table:
-    """A table.
-
-    Args:
-        value: what was given.
-        field: its dotted name.
-        least: how many entries it must have.
+    """A table with at least so many entries.
 
     Raises:
         FieldError: if it is something else.

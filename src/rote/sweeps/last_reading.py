@@ -28,8 +28,7 @@ class LastReading:
 def read_last(run: Path) -> LastReading:
     """Read the end of a journal that another process, perhaps on another machine, is writing.
 
-    Args:
-        run: the directory; there may be nothing in it yet.
+    There may be nothing in the directory yet.
     """
     try:
         with (run / JOURNAL_FILE).open("rb") as file:

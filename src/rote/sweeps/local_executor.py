@@ -49,14 +49,7 @@ class LocalExecutor:
         return self._workers
 
     def run(self, jobs: Iterable[Job]) -> Generator[Event | None]:
-        """Do the jobs, in any order; see ``Executor.run``.
-
-        Args:
-            jobs: taken one by one, when a process is free.
-
-        Yields:
-            What happened, or ``None`` when nothing did for a moment.
-        """
+        """Do the jobs, in any order; see ``Executor.run``."""
         coming, retries = iter(jobs), Retries(self._attempts)
         team: list[_Worker] = []
         try:

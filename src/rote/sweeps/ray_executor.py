@@ -79,12 +79,6 @@ class RayExecutor:
     def run(self, jobs: Iterable[Job]) -> Generator[Event | None]:
         """Do the jobs, in any order; see ``Executor.run``.
 
-        Args:
-            jobs: taken one by one, when there is room.
-
-        Yields:
-            What happened, or ``None`` when nothing did for a moment.
-
         Raises:
             InputError: if the cluster cannot be reached, or a node cannot do any run: it does not
                 see the storage, or has another version of rote. All tasks are stopped then.

@@ -23,13 +23,7 @@ _LETS_GO_WITHIN = 10.0  # seconds, from the end of a process to the end of its l
 
 
 class RayTasks:
-    """The tasks that are under way.
-
-    Args:
-        ray: the package, connected.
-        cpus: the share of each task.
-        gpus: the share of each task.
-    """
+    """The tasks that are under way, each with the same share of CPUs and GPUs."""
 
     def __init__(self, ray: Any, cpus: float, gpus: float) -> None:  # noqa: ANN401  # no types
         self._ray = ray

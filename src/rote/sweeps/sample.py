@@ -19,11 +19,8 @@ def sample_axis(table: object) -> Axis:
     Each field has a stream of its own: another field, or a larger count, changes no draw that was
     there before.
 
-    Args:
-        table: ``count``, ``seed`` and ``draw``.
-
     Raises:
-        FieldError: if it does not fit.
+        FieldError: if the table does not fit.
 
     Example:
         >>> axis = sample_axis({"count": 2, "draw": {"batch": {"integers": [16, 64]}}})

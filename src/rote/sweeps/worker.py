@@ -20,9 +20,6 @@ _OF_THE_STORE = {errno.ENOSPC, errno.EDQUOT, errno.EROFS}
 def run_job(job: Job) -> Event:
     """Train one run, from its beginning or from where it was cut off.
 
-    Args:
-        job: the run.
-
     Returns:
         ``Finished``; ``Busy`` if another process has the run; ``Blocked`` if the store is full or
         cannot be written; ``Failed`` with the traceback for every other error.
@@ -59,11 +56,7 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def why_unwritable(path: Path) -> str | None:
-    """Why nothing can be written in a directory, or None if something can.
-
-    Args:
-        path: the directory; it is made if it does not exist.
-    """
+    """Why nothing can be written in a directory, which is made if needed; None if something can."""
     try:
         path.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=path) as file:

@@ -20,23 +20,17 @@ if TYPE_CHECKING:
     from rote.workloads.spec import read_toml as read_toml
     from rote.workloads.trained_run import TrainedRun as TrainedRun
 
-_HOMES = {
-    "BestCheckpoints": "rote.workloads.spec",
-    "CHECKPOINT_FOLDER": "rote.workloads.checkpoints",
-    "FieldError": "rote.workloads.spec",
-    "LABELS_FILE": "rote.workloads.run_folder",
-    "RunSpec": "rote.workloads.spec",
-    "TrainedRun": "rote.workloads.trained_run",
-    "build_architecture": "rote.workloads.architectures",
-    "check_file": "rote.workloads.data",
-    "list_datasets": "rote.workloads.data",
-    "load_arrays": "rote.workloads.data",
-    "load_checkpoint": "rote.workloads.checkpoints",
-    "located": "rote.workloads.spec",
-    "prepare": "rote.workloads.data.splits",
-    "read_toml": "rote.workloads.spec",
-    "train": "rote.workloads.loop",
+_NAMES = {
+    "architectures": ["build_architecture"],
+    "checkpoints": ["CHECKPOINT_FOLDER", "load_checkpoint"],
+    "data": ["check_file", "list_datasets", "load_arrays"],
+    "data.splits": ["prepare"],
+    "loop": ["train"],
+    "run_folder": ["LABELS_FILE"],
+    "spec": ["BestCheckpoints", "FieldError", "RunSpec", "located", "read_toml"],
+    "trained_run": ["TrainedRun"],
 }
+_HOMES = {name: f"{__name__}.{module}" for module, names in _NAMES.items() for name in names}
 
 __all__ = [*_HOMES]
 

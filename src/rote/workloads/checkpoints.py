@@ -35,13 +35,7 @@ def load_checkpoint(run: Path | str, step: int, model: nn.Module) -> None:
 
 
 class CheckpointKeeper:
-    """Writes and removes checkpoints.
-
-    Args:
-        policy: which to keep.
-        run: the directory of the run.
-        epochs: how many epochs it has.
-    """
+    """Writes and removes the checkpoints of a run in its directory, as its policy says."""
 
     def __init__(self, policy: Checkpoints, run: Path, epochs: int) -> None:
         self._policy = policy
@@ -51,11 +45,6 @@ class CheckpointKeeper:
 
     def keep(self, model: nn.Module, epoch: int, reading: Reading | None) -> None:
         """Save the weights after an epoch, if the policy wants them.
-
-        Args:
-            model: the network.
-            epoch: its number.
-            reading: what was measured after it, if anything.
 
         Raises:
             FieldError: if readings have no such metric as the policy goes by.

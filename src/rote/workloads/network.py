@@ -13,15 +13,7 @@ _TAKES_ROWS = "mlp"
 
 
 def make_network(spec: RunSpec, splits: Splits, device: torch.device) -> nn.Module:
-    """Build the network of a run; leaves torch's global generators seeded.
-
-    Args:
-        spec: the run.
-        splits: says what goes in and how many classes come out.
-        device: where it trains.
-
-    Returns:
-        The network in train mode.
+    """Build the network of a run, in train mode; leaves torch's global generators seeded.
 
     Raises:
         FieldError: if the architecture does not fit the data, or its options do not fit it.

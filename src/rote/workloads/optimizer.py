@@ -38,11 +38,7 @@ def set_learning_rate(optimizer: Optimizer, lr: float) -> None:
 
 
 def learning_rate(spec: RunSpec, epoch: int) -> float:
-    """The learning rate with which an epoch is trained, and after which it is probed.
-
-    Args:
-        spec: the run.
-        epoch: its number, from 1.
+    """The learning rate with which an epoch, from 1, is trained, and after which it is probed.
 
     Example:
         >>> spec = RunSpec.from_dict({"schedule": {"name": "cosine", "t_max": 2}, "epochs": 4})

@@ -8,15 +8,7 @@ from torch import Tensor, nn
 
 
 def scaled(width: int, scale: float, *, multiple: int = 1) -> int:
-    """Multiply a width and round to the nearest positive multiple.
-
-    Args:
-        width: channels or units at scale 1.
-        scale: the factor.
-        multiple: the result is divisible by this, as grouped convolutions need.
-
-    Returns:
-        The width at this scale, at least ``multiple``.
+    """Multiply a width and round to the nearest positive multiple, as grouped convolutions need.
 
     Example:
         >>> scaled(64, 0.25), scaled(3, 0.1), scaled(56, 0.5, multiple=8)
@@ -77,13 +69,7 @@ def overlapping_max_pool() -> nn.MaxPool2d:
 
 
 class Residual(nn.Module):
-    """``after(body(x) + shortcut(x))``.
-
-    Args:
-        body: the branch with the weights.
-        shortcut: the other branch.
-        after: applied to the sum.
-    """
+    """``after(body(x) + shortcut(x))``."""
 
     def __init__(self, body: nn.Module, *, shortcut: nn.Module, after: nn.Module) -> None:
         super().__init__()
@@ -130,13 +116,7 @@ def _residual_block(body: nn.Module, in_channels: int, channels: int, stride: in
 
 
 class SqueezeExcite(nn.Module):
-    """Weigh each channel by a gate computed from all channel means (Hu et al. 2018).
-
-    Args:
-        channels: channels in and out.
-        hidden: width of the gate's hidden layer.
-        activation: between the gate's two layers.
-    """
+    """Weigh each channel by a gate computed from all channel means (Hu et al. 2018)."""
 
     def __init__(self, channels: int, hidden: int, *, activation: nn.Module) -> None:
         super().__init__()
@@ -155,11 +135,7 @@ class SqueezeExcite(nn.Module):
 
 
 class Branches(nn.Module):
-    """Concatenate the channels of several branches over the same input.
-
-    Args:
-        *branches: modules that keep the image size.
-    """
+    """Concatenate the channels of branches that keep the image size, over the same input."""
 
     def __init__(self, *branches: nn.Module) -> None:
         super().__init__()
@@ -173,14 +149,7 @@ class Branches(nn.Module):
 def image_classifier(
     features: list[nn.Module], *, channels: int, num_classes: int, dropout: float = 0.0
 ) -> nn.Sequential:
-    """Put global average pooling and one linear layer, ``head``, behind a feature extractor.
-
-    Args:
-        features: layers from images to feature maps, in order.
-        channels: channels of the last feature map.
-        num_classes: how many outputs.
-        dropout: share of pooled features dropped in train mode.
-    """
+    """Put global average pooling and one linear layer, ``head``, behind a feature extractor."""
     pool: list[nn.Module] = [nn.AdaptiveAvgPool2d(1), nn.Flatten()]
     if dropout > 0:
         pool.append(nn.Dropout(dropout))

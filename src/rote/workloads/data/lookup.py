@@ -26,14 +26,7 @@ def data_folder(data_dir: Path | str | None) -> Path | None:
 
 
 def load(data: Data, data_dir: Path | str | None = None) -> Dataset:
-    """Load the data of a run.
-
-    Args:
-        data: which.
-        data_dir: the folder of local data; ``ROTE_DATA`` by default.
-
-    Returns:
-        The whole set, before a subset, noise or a pool are drawn.
+    """Load the data of a run: the whole set, before a subset, noise or a pool are drawn.
 
     Raises:
         InputError: if it is missing, saying how to get it and where to put it, or does not fit.

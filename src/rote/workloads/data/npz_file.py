@@ -38,13 +38,6 @@ def read_npz(file: ArrayFile, how: FileLayout) -> Dataset:
     Samples are ``x_train`` and ``x_test``, or texts ``text_train`` and ``text_test``. Training
     samples whose label is −1 have none, and are left out.
 
-    Args:
-        file: the arrays.
-        how: what they mean.
-
-    Returns:
-        The set.
-
     Raises:
         InputError: if an array is missing or does not fit.
     """
@@ -73,14 +66,10 @@ def read_npz(file: ArrayFile, how: FileLayout) -> Dataset:
 
 
 def read_unlabelled(path: Path, dataset: Dataset) -> Array:
-    """Samples for the pool, from a file of their own.
-
-    Args:
-        path: an ``.npz`` with ``x`` (or ``x_train``).
-        dataset: the set that they have to be like.
+    """Samples for the pool, ``x`` (or ``x_train``) of a file of their own.
 
     Raises:
-        InputError: if they are not.
+        InputError: if they are not like those of the set.
     """
     if dataset.inputs == "bag-of-words":
         raise FieldError(
@@ -103,16 +92,13 @@ def read_unlabelled(path: Path, dataset: Dataset) -> Array:
 def count_words(train: Array, test: Array | None, vocabulary: int) -> tuple[Array, Array | None]:
     """Weigh the words of each text by how often they occur in it and how rare they are.
 
-    log(1 + count) · inverse document frequency, rows of length 1 (scikit-learn's tf-idf with
+    log(1 + count) · inverse document frequency, dense rows of length 1 (scikit-learn's tf-idf with
     logarithmic counts); words and weights are those of the training set.
 
     Args:
         train: texts, or token ids (samples, length) with −1 for padding.
         test: further ones.
         vocabulary: how many words are counted, the most frequent ones.
-
-    Returns:
-        Dense float32 rows for both.
 
     Raises:
         InputError: if these are neither texts nor ids, or there is no word in them.

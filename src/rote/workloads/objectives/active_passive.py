@@ -36,12 +36,7 @@ def reverse_cross_entropy(log_probabilities: Tensor, labels: Tensor) -> Tensor:
 
 
 class _ActivePassive(Objective):
-    """α · a(y) / Σ_k a(k) + β · RCE, where the active terms a make the difference.
-
-    Args:
-        alpha: weight of the active part.
-        beta: weight of the passive part.
-    """
+    """α · a(y) / Σ_k a(k) + β · RCE, where the active terms a make the difference."""
 
     is_robust = True
 
