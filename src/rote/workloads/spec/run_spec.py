@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal
 
+from rote.errors import did_you_mean
 from rote.workloads.spec.constraints import Above, AtLeast
 from rote.workloads.spec.data_section import Data, NamedData
 from rote.workloads.spec.field_error import FieldError
@@ -47,6 +48,8 @@ class RunSpec(Section):
         schedule: of the learning rate.
         probe: how susceptibility is measured.
         checkpoints: which weights are kept.
+        signals: what is observed beside ζ, by name (``rote.tracking.signal_names``) or as
+            ``package.module:Name``.
 
     Raises:
         FieldError: an ``InputError`` that names the field.
@@ -75,6 +78,7 @@ class RunSpec(Section):
     schedule: Schedule = field(default_factory=Cosine)
     probe: Probing = field(default_factory=Probing)
     checkpoints: Checkpoints = field(default_factory=PlainCheckpoints)
+    signals: tuple[str, ...] = ()
 
     def check(self) -> None:
         """Refuse sections that do not go together."""
@@ -91,6 +95,8 @@ class RunSpec(Section):
                 f"to be 'none' with `data.labels` = {labels!r}, which are noisy already, "
                 f"got {self.noise.model!r}.",
             )
+        if self.signals:
+            _check_signals(self.signals)
 
     @property
     def identity(self) -> str:
@@ -112,3 +118,16 @@ class RunSpec(Section):
     def to_toml(self) -> str:
         """The spec as TOML, every field written out."""
         return write_toml(self.to_dict())
+
+
+def _check_signals(signals: tuple[str, ...]) -> None:
+    from rote.tracking import signal_names  # here, so that a spec can be read without torch
+
+    known = signal_names()
+    for name in signals:
+        if name not in known and ":" not in name:
+            raise FieldError(
+                "signals",
+                f"to be of {', '.join(known)}, or package.module:Name, got {name!r}."
+                f"{did_you_mean(name, known)}",
+            )
