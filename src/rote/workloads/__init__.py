@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from rote.workloads.data import list_datasets as list_datasets
     from rote.workloads.data import load_arrays as load_arrays
     from rote.workloads.data.splits import prepare as prepare
+    from rote.workloads.loop import TrainedRun as TrainedRun
     from rote.workloads.loop import train as train
     from rote.workloads.run_folder import LABELS_FILE as LABELS_FILE
     from rote.workloads.spec import BestCheckpoints as BestCheckpoints
@@ -18,17 +19,15 @@ if TYPE_CHECKING:
     from rote.workloads.spec import RunSpec as RunSpec
     from rote.workloads.spec import located as located
     from rote.workloads.spec import read_toml as read_toml
-    from rote.workloads.trained_run import TrainedRun as TrainedRun
 
 _NAMES = {
     "architectures": ["build_architecture"],
     "checkpoints": ["CHECKPOINT_FOLDER", "load_checkpoint"],
     "data": ["check_file", "list_datasets", "load_arrays"],
     "data.splits": ["prepare"],
-    "loop": ["train"],
+    "loop": ["TrainedRun", "train"],
     "run_folder": ["LABELS_FILE"],
     "spec": ["BestCheckpoints", "FieldError", "RunSpec", "located", "read_toml"],
-    "trained_run": ["TrainedRun"],
 }
 _HOMES = {name: f"{__name__}.{module}" for module, names in _NAMES.items() for name in names}
 
