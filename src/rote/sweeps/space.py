@@ -1,6 +1,7 @@
 """The search space: a file that stands for many runs."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, fields, replace
 from functools import cache
 from itertools import product
@@ -114,15 +115,17 @@ class SearchSpace:
         seen: set[str] = set()
         used: set[str] = set()
         for variants in product(*self.axes):
-            if self.file is None:
+            with self._in_file():
                 spec = self._spec(variants, used)
-            else:
-                with located(self.file):
-                    spec = self._spec(variants, used)
             if spec is not None and spec.identity not in seen:
                 seen.add(spec.identity)
                 yield spec
-        self._check_used(used)
+        with self._in_file():
+            self._check_used(used)
+
+    def _in_file(self) -> AbstractContextManager[None]:
+        """Errors inside of the block tell the line, if there is a file."""
+        return nullcontext() if self.file is None else located(self.file)
 
     def _spec(self, variants: Sequence[Variant], used: set[str]) -> RunSpec | None:
         """The run of one combination, or None if it is left out."""
@@ -160,15 +163,11 @@ class SearchSpace:
     def _check_used(self, used: set[str]) -> None:
         for entry in self.excluded:
             if entry.name not in used:
-                error = FieldError(
+                raise FieldError(
                     f"exclude.{entry.name}",
                     "to leave out at least one run, got conditions that none fulfils. Check the "
                     "names and values of its fields, or remove it.",
                 )
-                if self.file is None:
-                    raise error
-                with located(self.file):
-                    raise error
 
 
 def _base(value: object, folder: Path) -> Table:
@@ -256,8 +255,6 @@ def _moved(error: FieldError, variants: Sequence[Variant]) -> InputError:
     """The error of a spec, at the place of the sweep's file where the field was given."""
     for variant in reversed(variants):
         for field, _ in leaves(variant.changes):
-            if field == error.field or field.startswith(f"{error.field}."):
-                return FieldError(f"{variant.origin}.{error.field}", error.complaint)
-            if error.field.startswith(f"{field}."):
-                return FieldError(f"{variant.origin}.{error.field}", error.complaint)
-    return FieldError(f"base.{error.field}", error.complaint)
+            if f"{field}.".startswith(f"{error.field}.") or error.field.startswith(f"{field}."):
+                return error.within(variant.origin)
+    return error.within("base")

@@ -1,6 +1,7 @@
 """From the data section of a spec to a data set, wherever it is."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -159,16 +160,12 @@ def _join_labels(data: NamedData, folder: Path | None) -> Dataset:
             f"Expected `y_clean` of {table.path} to be the labels of {images.source}, got others. "
             "Use the 50,000 training images in their original order."
         )
-    return Dataset(
+    return replace(
+        images,
         name=named.name,
         source=f"{images.source} and {table.path}",
-        inputs="images",
-        x_train=images.x_train,
         y_train=table.read(f"y_{data.labels}").astype(np.int64),
         truth=images.y_train,
-        x_test=images.x_test,
-        y_test=images.y_test,
-        num_classes=named.classes,
     )
 
 
