@@ -52,7 +52,7 @@ def check_number(
         least: the smallest that fits.
         most: the largest that fits.
         above: what it must exceed.
-        below: what must exceed it.
+        below: what it must stay under.
 
     Raises:
         InputError: if it is none, or out of bounds.
@@ -104,9 +104,13 @@ def check_instance(name: str, value: Any, kind: type, *, article: str = "a") -> 
 
 
 def _bounds(least: float, most: float, above: float, below: float) -> str:
-    if math.isfinite(least) and math.isfinite(min(most, below)):
-        end = f"to {most:g}" if most < below else f"below {below:g}"
-        return f"a number from {least:g} {end}"
+    if math.isfinite(least) and math.isfinite(most):
+        return f"a number from {least:g} to {most:g}"
+    if math.isfinite(most) or math.isfinite(below):
+        low = f"above {above:g} and " if math.isfinite(above) else ""
+        low = f"at least {least:g} and " if math.isfinite(least) else low
+        high = f"at most {most:g}" if math.isfinite(most) else f"below {below:g}"
+        return f"a number that is {low}{high}"
     if math.isfinite(above):
         bound = "positive and finite" if above == 0 else f"finite and above {above:g}"
         return f"a number that is {bound}"

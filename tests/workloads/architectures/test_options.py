@@ -88,7 +88,11 @@ def test_networks_without_norm_keep_the_size_of_the_signal(name: str) -> None:
         ("mlp", {"width": 0}, "Expected `width` to be an integer of at least 1, got 0"),
         ("mlp", {"depth": 1.5}, "Expected `depth` to be an integer of at least 1, got 1.5"),
         ("mlp", {"in_features": True}, "Expected `in_features` to be an integer .*, got True"),
-        ("mlp", {"dropout": 1.0}, "Expected `dropout` to be a number from 0 below 1, got 1.0"),
+        (
+            "mlp",
+            {"dropout": 1.0},
+            "Expected `dropout` to be a number that is at least 0 and below 1, got 1.0",
+        ),
         ("mlp", {"batch_norm": "yes"}, "Expected `batch_norm` to be a bool, got 'yes'"),
         ("cnn", {"width": "64"}, "Expected `width` to be an integer of at least 1, got '64'"),
         ("cnn", {"depth": 0}, "Expected `depth` to be an integer of at least 1, got 0"),
