@@ -155,7 +155,7 @@ def test_the_demo_explains_every_rule() -> None:
 def test_the_demo_checks_its_options_before_it_trains(tmp_path: Path) -> None:
     for option, message in {
         ("--column", "zeta"): "Expected --column to be one of susceptibility,",
-        ("--workers", "0"): "Expected `workers` to be at least 1, got 0.",
+        ("--workers", "0"): "Expected `workers` to be an integer of at least 1, got 0.",
     }.items():
         done = run("demo", "--out", str(tmp_path / "out"), *option)
         assert done.returncode == 2

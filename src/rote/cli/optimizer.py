@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, cast
 
 from rote.errors import InputError
+from rote.extras import import_named
 
 if TYPE_CHECKING:
     from torch import nn
@@ -22,9 +23,7 @@ def build_optimizer(name: str, model: "nn.Module", *, lr: float | None = None) -
     """
     import torch
 
-    from rote.workloads.architectures.registry import load
-
-    build = load(name) if ":" in name else getattr(torch.optim, name, None)
+    build = import_named(name, "--optimizer") if ":" in name else getattr(torch.optim, name, None)
     if not callable(build):
         raise InputError(
             f"Expected `--optimizer` to be a class of torch.optim or package.module:factory, "

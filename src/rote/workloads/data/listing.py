@@ -71,14 +71,11 @@ def list_datasets(data_dir: Path | str | None = None) -> tuple[ListedSet, ...]:
 
 
 def check_file(path: Path | str, *, inputs: str = "auto") -> CheckedFile:
-    """Look into an ``.npz`` file, or a folder of ``.npy`` files.
+    """What is in an ``.npz`` file, or a folder of ``.npy`` files, and what is wrong with it.
 
     Args:
         path: the file.
         inputs: what its samples are, as in ``data.inputs``.
-
-    Returns:
-        What is in it, and what is wrong with it.
     """
     path = Path(path)
     arrays: dict[str, str] = {}

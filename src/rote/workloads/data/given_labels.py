@@ -36,18 +36,10 @@ class GivenLabels:
 
 
 def give_labels(spec: RunSpec, dataset: Dataset, rows: Labels) -> GivenLabels:
-    """Draw the labels of a run from the seed of its data.
+    """Draw the labels of those training samples that are used, from the seed of the data.
 
     Noise is put on the labels of the data, whether or not these are known to be right: a label is
     called wrong when the noise changed it.
-
-    Args:
-        spec: the run.
-        dataset: the whole set.
-        rows: which training samples are used.
-
-    Returns:
-        The labels of those samples.
 
     Raises:
         FieldError: if the noise does not fit the data.

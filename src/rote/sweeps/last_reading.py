@@ -1,4 +1,4 @@
-"""A glance at a run that is being trained somewhere: the end of its journal."""
+"""The last reading of a run that is being trained somewhere: the end of its journal."""
 
 import os
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ _TAIL = 16_384  # bytes; a line has less than 1,000
 
 
 @dataclass(frozen=True)
-class Glance:
+class LastReading:
     """The last reading of a run.
 
     Attributes:
@@ -25,11 +25,10 @@ class Glance:
     train_accuracy: float | None = None
 
 
-def glance_at(run: Path) -> Glance:
+def read_last(run: Path) -> LastReading:
     """Read the end of a journal that another process, perhaps on another machine, is writing.
 
-    Args:
-        run: the directory; there may be nothing in it yet.
+    There may be nothing in the directory yet.
     """
     try:
         with (run / JOURNAL_FILE).open("rb") as file:
@@ -37,14 +36,14 @@ def glance_at(run: Path) -> Glance:
             file.seek(max(0, size - _TAIL))
             raw = file.read()
     except OSError:
-        return Glance()
+        return LastReading()
     # The beginning may be cut off, and the end may be being written.
     lines = [line for part in raw.split(b"\n") if (line := parse_line(part)) is not None]
     try:
         counted = lines_that_count(lines, str(run))
     except CorruptRunError:
-        return Glance()
+        return LastReading()
     if not counted:
-        return Glance()
+        return LastReading()
     last = counted[-1]
-    return Glance(last["step"], last.get("susceptibility"), last.get("train_accuracy"))
+    return LastReading(last["step"], last.get("susceptibility"), last.get("train_accuracy"))

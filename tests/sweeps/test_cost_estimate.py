@@ -8,8 +8,8 @@ import pytest
 
 from rote.errors import InputError, StoreError
 from rote.store import read_run
-from rote.sweeps import LocalExecutor, SearchSpace, Sweep, calibration
-from rote.sweeps.calibration import SAMPLES, Estimate, estimate
+from rote.sweeps import LocalExecutor, SearchSpace, Sweep, cost_estimate
+from rote.sweeps.cost_estimate import Estimate, estimate
 from rote.workloads import train
 from tests.workloads.small_runs import small_spec, write_npz
 
@@ -52,7 +52,7 @@ def test_what_cannot_be_measured_is_named_and_counts_as_average(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Measured once: a journal has times in it, whose digits vary.
-    monkeypatch.setattr(calibration, "_measure", cache(calibration._measure))
+    monkeypatch.setattr(cost_estimate, "_measure", cache(cost_estimate._measure))
     good = small_spec(name="good")
     missing = small_spec(name="bad", data={"name": "npz", "path": str(tmp_path / "none.npz")})
     guess = estimate([missing, good], tmp_path)
@@ -80,7 +80,7 @@ def test_no_runs_and_no_store_are_refused_beforehand(tmp_path: Path) -> None:
 
 
 def test_many_samples_are_cut_down(tmp_path: Path) -> None:
-    size = 3 * SAMPLES
+    size = 3 * Estimate.samples
     generator = np.random.default_rng(0)
     file = write_npz(
         tmp_path / "large.npz",
@@ -106,9 +106,9 @@ def test_torn_runs_have_less_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         train(specs[0], tmp_path / specs[0].identity, progress=cut)
     assert Sweep(specs, tmp_path).survey()["torn"] == 1
     # A fixed price, because no two measurements of time agree.
-    cost = calibration._Cost(setup=3.0, epoch=2.0, checkpoint=5, reading=7, labels=11,
+    cost = cost_estimate._Cost(setup=3.0, epoch=2.0, checkpoint=5, reading=7, labels=11,
                              is_scaled=False)  # fmt: skip
-    monkeypatch.setattr(calibration, "_measure", lambda *_: cost)
+    monkeypatch.setattr(cost_estimate, "_measure", lambda *_: cost)
     torn, new = estimate(specs, tmp_path), estimate(specs, tmp_path / "elsewhere")
     assert torn.bytes == new.bytes
     left = specs[0].epochs - read_run(tmp_path / specs[0].identity).readings[-1].step

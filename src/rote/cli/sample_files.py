@@ -1,4 +1,4 @@
-"""What `rote probe` measures on: samples in a file of arrays, or from a user's own function."""
+"""Samples for `rote probe`: in a file of arrays, or from a user's own function."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 from zipfile import BadZipFile
 
 from rote.errors import InputError
+from rote.extras import import_named
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -30,9 +31,7 @@ def load_samples(address: str, option: str) -> "tuple[Inputs, Tensor | None]":
     """
     path = Path(address).expanduser()
     if not path.is_file() and ":" in address:
-        from rote.workloads.architectures.registry import load
-
-        function = load(address)
+        function = import_named(address, option)
         try:
             found = function()
         except Exception as error:

@@ -5,16 +5,13 @@ from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import ClassVar
 
 from rote.errors import InputError
 from rote.store import JOURNAL_FILE, PREDICTIONS_FILE
-from rote.sweeps.glance import glance_at
-from rote.sweeps.names import run_path
-from rote.workloads import RunSpec
-from rote.workloads.spec import BestCheckpoints
-
-SAMPLES = 2048
-"""Larger training sets are cut down to so many samples for the measurement."""
+from rote.sweeps.executor import run_path
+from rote.sweeps.last_reading import read_last
+from rote.workloads import BestCheckpoints, RunSpec
 
 
 @dataclass(frozen=True)
@@ -30,6 +27,9 @@ class Estimate:
         is_scaled: whether a measurement was made with fewer samples than the run has.
         refused: why kinds could not be measured, by the name of the run that was tried.
     """
+
+    samples: ClassVar[int] = 2048
+    """Larger training sets are cut down to so many samples for the measurement."""
 
     seconds: float
     longest: float
@@ -83,7 +83,7 @@ def estimate(
     for kind, runs in kinds.items():
         known = [costs[kind]] if kind in costs else list(costs.values())
         for spec in runs:
-            left = spec.epochs - glance_at(run_path(store, spec)).step
+            left = spec.epochs - read_last(run_path(store, spec)).step
             seconds.append(_mean(cost.setup + left * cost.epoch for cost in known))
             size += _mean(_bytes(spec, cost) for cost in known)
     is_scaled = any(cost.is_scaled for cost in costs.values())
@@ -121,9 +121,7 @@ def _measured(
 
 
 def _measure(spec: RunSpec, data_dir: Path | None) -> _Cost:
-    from rote.workloads import checkpoints, train
-    from rote.workloads.data.splits import prepare
-    from rote.workloads.run_folder import LABELS_FILE
+    from rote.workloads import CHECKPOINT_FOLDER, LABELS_FILE, prepare, train
 
     prepare(spec, data_dir=data_dir)  # loads what a process loads once, not once per run
     began = time.perf_counter()
@@ -142,7 +140,7 @@ def _measure(spec: RunSpec, data_dir: Path | None) -> _Cost:
         return _Cost(
             setup=setup,
             epoch=(ends[1] - ends[0]) * scale,
-            checkpoint=_size(path / checkpoints.FOLDER) // 2,
+            checkpoint=_size(path / CHECKPOINT_FOLDER) // 2,
             reading=(_size(path / JOURNAL_FILE) + _size(path / PREDICTIONS_FILE)) // 2,
             labels=round(_size(path / LABELS_FILE) * scale),
             is_scaled=scale > 1,
@@ -153,7 +151,7 @@ def _shortened(spec: RunSpec, samples: int, tested: int) -> RunSpec:
     """Two epochs of a run, on a part of its data if there are many."""
     values = spec.to_dict() | {"epochs": 2, "checkpoints": "all"}
     values["probe"] = values["probe"] | {"every": 1}
-    most = SAMPLES + (spec.probe.pool_size or 0)
+    most = Estimate.samples + (spec.probe.pool_size or 0)
     if samples > most:
         values["data"] = values["data"] | {"train_size": most}
         if tested:

@@ -5,17 +5,17 @@ from pathlib import Path
 import pytest
 
 from rote.store import read_run
-from rote.sweeps.glance import Glance, glance_at
+from rote.sweeps.last_reading import LastReading, read_last
 from rote.workloads import train
 from tests.workloads.small_runs import small_spec
 
 
 def test_the_last_reading_is_seen(tmp_path: Path) -> None:
-    assert glance_at(tmp_path / "nothing") == Glance()
+    assert read_last(tmp_path / "nothing") == LastReading()
     train(small_spec(epochs=60), tmp_path / "run")
     last = read_run(tmp_path / "run").readings[-1]
-    seen = glance_at(tmp_path / "run")
-    assert seen == Glance(60, last.susceptibility, last.metrics["train_accuracy"])
+    seen = read_last(tmp_path / "run")
+    assert seen == LastReading(60, last.susceptibility, last.metrics["train_accuracy"])
     assert (tmp_path / "run" / "journal.jsonl").stat().st_size > 20_000  # more than is read
 
 
@@ -33,4 +33,4 @@ def test_the_last_reading_is_seen(tmp_path: Path) -> None:
 )
 def test_torn_and_void_lines_do_not_count(journal: str, step: int, tmp_path: Path) -> None:
     (tmp_path / "journal.jsonl").write_text(journal.replace('{"kind', '{"schema":1,"kind'))
-    assert glance_at(tmp_path).step == step
+    assert read_last(tmp_path).step == step
