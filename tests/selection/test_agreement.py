@@ -11,8 +11,8 @@ from scipy import stats
 from rote.errors import InputError
 from rote.selection import bootstrap as boot
 from rote.selection import select
-from rote.selection.agreement import agreement, regret
-from rote.selection.bootstrap import Draws, Estimate, bootstrap, kendall, pearson, spearman
+from rote.selection import Draws, Estimate, agreement, regret
+from rote.selection.bootstrap import bootstrap, kendall, pearson, spearman
 from tests.selection import naive
 from tests.selection.tables import Row, rows, shuffled, table_of
 

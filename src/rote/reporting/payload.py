@@ -13,8 +13,7 @@ from rote.reporting.checkpoints import rounded
 
 if TYPE_CHECKING:
     from rote.reporting.contents import Contents
-    from rote.selection import RegionSummary, Selection
-    from rote.selection.candidates import Candidates
+    from rote.selection import Candidates, RegionSummary, Selection
 
 MOST_COUNTED = 200_000
 """Checkpoints beyond which the page counts regions among those that it draws only."""
@@ -60,8 +59,8 @@ def numbers_of(contents: Contents) -> bytes:
         contents: what the page says.
     """
     candidates = _counted(contents)
-    values = (candidates.susceptibility, candidates.train_accuracy, candidates.test_accuracy)
-    return np.concatenate(values).astype("<f8").tobytes()
+    names = ("zeta", "train_accuracy", "test_accuracy")
+    return np.concatenate([candidates.values(name) for name in names]).astype("<f8").tobytes()
 
 
 def packed(payload: object) -> str:
@@ -106,9 +105,9 @@ def _columns(contents: Contents) -> dict[str, Any]:
     for name in ("zeta", "train", "test"):
         del columns[name]
     told = {
-        "zeta": rounded(shown.susceptibility),
-        "train": rounded(shown.train_accuracy),
-        "test": rounded(shown.test_accuracy),
+        "zeta": rounded(shown.zeta),
+        "train": rounded(shown.values("train_accuracy")),
+        "test": rounded(shown.values("test_accuracy")),
         "noisy": columns["noisy"],
     }
     for metric in checkpoints.metrics:

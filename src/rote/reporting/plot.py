@@ -6,8 +6,8 @@ import hashlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from rote.reporting.charts import CHARTS
 from rote.reporting.contents import Contents, Runs, contents_of
-from rote.reporting.figures import FIGURES
 from rote.reporting.frame import own_frame
 
 if TYPE_CHECKING:
@@ -124,13 +124,10 @@ def sensitivity(
     return chart
 
 
-def _drawn(figure: str, contents: Contents) -> Any:  # noqa: ANN401
-    frame = own_frame(contents, is_live=True, tag=_tag(figure, contents))
-    return FIGURES[figure](contents, frame)
-
-
-def _tag(figure: str, contents: Contents) -> str:
-    """The same for the same chart, another for any other: a slider moves the lines of its own."""
-    selection = contents.verdict.selection
-    shown = (figure, selection.rule, selection.thresholds, contents.checkpoints.columns)
-    return hashlib.sha256(repr(shown).encode()).hexdigest()[:8]
+def _drawn(name: str, contents: Contents) -> Any:  # noqa: ANN401
+    chart = CHARTS[name]
+    record = chart.record(contents)
+    # The same for the same chart, another for any other: a slider moves the lines of its own.
+    tag = hashlib.sha256(repr((name, record)).encode()).hexdigest()[:8]
+    frame = own_frame(contents.checkpoints, is_live=True, tag=tag)
+    return frame.finished(chart.draw(record, frame))
