@@ -37,7 +37,7 @@ def test_metrics_of_other_names_are_mapped(tmp_path: Path) -> None:
 
 def test_rules_are_listed_without_runs_and_nothing_else_is() -> None:
     listed = [line.split()[0] for line in invoke("--rule", "help").splitlines()]
-    assert listed == list(RULES)
+    assert listed == [*RULES, "max:COLUMN", "min:COLUMN"]
     with pytest.raises(InputError, match="Expected runs, such as a folder of run directories, got"):
         invoke()
 
