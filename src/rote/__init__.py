@@ -16,11 +16,13 @@ if TYPE_CHECKING:
     from rote.probe import ProbePolicy as ProbePolicy
     from rote.probe.resistance import Resistance as Resistance
     from rote.probe.resistance import resistance as resistance
+    from rote.records import Column as Column
     from rote.records import Reading as Reading
     from rote.reporting import plot as plot
     from rote.reporting import report as report
     from rote.selection import select as select
     from rote.snapshot import preserved as preserved
+    from rote.tracking import Signal as Signal
     from rote.tracking import StopRule as StopRule
     from rote.tracking import Tracker as Tracker
     from rote.tracking import track as track
@@ -30,7 +32,9 @@ _HOMES = {
     "track": "rote.tracking",
     "Tracker": "rote.tracking",
     "StopRule": "rote.tracking",
+    "Signal": "rote.tracking",
     "Reading": "rote.records",
+    "Column": "rote.records",
     # how the probe steps
     "ProbePolicy": "rote.probe",
     "PlainStep": "rote.probe",
@@ -53,6 +57,7 @@ _ROOMS = (
     "selection",
     "theory",
     "tracking",
+    "rivals",
     "workloads",
     "integrations",
     "reporting",
@@ -60,6 +65,7 @@ _ROOMS = (
 )
 
 __all__ = [
+    "Column",
     "InputError",
     "InterferenceError",
     "PlainStep",
@@ -68,6 +74,7 @@ __all__ = [
     "Resistance",
     "RoteError",
     "RoteWarning",
+    "Signal",
     "StopRule",
     "Tracker",
     "__version__",

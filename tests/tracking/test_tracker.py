@@ -346,7 +346,7 @@ def test_foreign_states_are_refused_by_name() -> None:
     with pytest.raises(StateError, match=r"labels of shape \(8,\), got \(6,\)"):
         run.tracker.load_state_dict(other | {"policy": state["policy"]})
     run.tracker.load_state_dict(state | {"policy": state["policy"] | {"verify": True}})
-    with pytest.raises(StateError, match="of version 2, got 99"):
+    with pytest.raises(StateError, match="of version 3, got 99"):
         run.tracker.load_state_dict(state | {"version": 99})
     with pytest.raises(StateError, match="Expected `inputs` to be those that the state was saved"):
         Run(inputs=POOL + 1).tracker.load_state_dict(state)
@@ -437,7 +437,10 @@ BAD_INPUT: dict[str, tuple[Callable[[], dict[str, Any]], str]] = {
     ),
     "label list": (lambda: {"labels": [0] * 6}, "Expected `labels` to be a tensor .*, got list"),
     "numpy": (lambda: {"inputs": np.ones((6, 4))}, "got ndarray without .* torch.as_tensor"),
-    "half a class": (lambda: {"num_classes": 2.5}, "`num_classes` to be an integer, got 2.5"),
+    "half a class": (
+        lambda: {"num_classes": 2.5},
+        "`num_classes` to be an integer of at least 2, got 2.5",
+    ),
     "soft labels": (lambda: {"labels": torch.full((6, 3), 2.0)}, "numbers from 0 to 1"),
     "other width": (
         lambda: {"num_classes": 5},

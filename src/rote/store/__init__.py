@@ -4,6 +4,7 @@ from rote.store.predictions import smallest_type
 from rote.store.run_directory import RunDirectory, read_description, read_predictions, read_run
 from rote.store.schema import RESERVED, SCHEMA_VERSION
 from rote.store.sinks import SaveTo, Sink, Sinks, Target, name_of, open_sinks, targets_of
+from rote.store.whole_file import write_whole
 
 __all__ = [
     "RESERVED",
@@ -20,4 +21,5 @@ __all__ = [
     "read_run",
     "smallest_type",
     "targets_of",
+    "write_whole",
 ]

@@ -9,7 +9,7 @@ from torch.optim import Optimizer
 from rote.errors import RoteError
 from rote.probe import Inputs, ProbePolicy
 from rote.records import Reading
-from rote.tracking.start import track
+from rote.tracking.make_tracker import track
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,8 @@ from typing import Any
 
 from rote.errors import InputError, RoteWarning
 from rote.probe import is_first_rank
+from rote.records import SHARES
 from rote.store import RESERVED
-
-ACCURACIES = ("train_accuracy", "test_accuracy", "clean_accuracy", "noisy_accuracy")
-"""Metrics that rote reads as shares."""
 
 _ROUNDING = 1e-6  # a mean of ones in single precision
 
@@ -43,7 +41,7 @@ def warn_of_per_cent(metrics: Mapping[str, float], warned: set[str]) -> None:
         metrics: numbers by name.
         warned: what was said before; added to.
     """
-    odd = [name for name in ACCURACIES if metrics.get(name, 0.0) > 1 + _ROUNDING]
+    odd = [name for name in SHARES if metrics.get(name, 0.0) > 1 + _ROUNDING]
     if odd and "per_cent" not in warned and is_first_rank():
         warned.add("per_cent")
         warnings.warn(

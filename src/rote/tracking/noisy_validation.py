@@ -1,10 +1,38 @@
 """Accuracy on the pool's given labels, which may be noisy themselves."""
 
+from collections.abc import Mapping
+
 import numpy as np
 from torch import Tensor
 
 from rote.errors import InputError
 from rote.labels import IGNORE_INDEX
+from rote.records import COLUMNS
+from rote.tracking.signal import Signal, SignalContext
+
+
+class NoisyValidation(Signal):
+    """The share of the pool whose given label is predicted.
+
+    Args:
+        given_labels: of the pool.
+    """
+
+    name = "noisy_validation"
+    columns = (COLUMNS["validation_accuracy"],)
+
+    def __init__(self, given_labels: np.ndarray) -> None:
+        self._given_labels = given_labels
+
+    def start(self, context: SignalContext) -> None:
+        """Remember where the predictions will be."""
+        self._context = context
+
+    def read(self, epoch: int) -> Mapping[str, float]:  # noqa: ARG002
+        """The accuracy of what the probe predicted."""
+        assert self._context.predictions is not None
+        accuracy = validation_accuracy(self._context.predictions, self._given_labels)
+        return {"validation_accuracy": accuracy}
 
 
 def as_given_labels(

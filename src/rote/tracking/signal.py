@@ -1,4 +1,4 @@
-"""What is observed beside ζ: one protocol for every number that a reading can have."""
+"""What is observed beside ζ: one protocol for every other number that a reading can have."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from pkgutil import iter_modules
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 from rote.errors import InputError, did_you_mean
 from rote.extras import import_named
@@ -42,41 +43,60 @@ class Batch:
     loss: Tensor | None = None
 
 
-class SignalContext(Protocol):
-    """What a signal may look at while a run is tracked."""
+@dataclass
+class SignalContext:
+    """What a signal may look at while a run is tracked; the last three are those of the probe.
+
+    Attributes:
+        model: the network in training.
+        optimizer: its optimizer.
+        num_classes: how many classes.
+        policy: how the network is probed.
+        pool: the samples of ``inputs=``, unless they are drawn anew for every probe.
+        inputs: S̃.
+        labels: its random labels.
+        predictions: the classes that were just predicted for the pool, if they are recorded.
+    """
 
     model: nn.Module
     optimizer: Optimizer
     num_classes: int
     policy: ProbePolicy
     pool: Inputs | None
-    """The samples of ``inputs=``, kept out of training."""
-    given_labels: np.ndarray | None
-    """The given labels of the pool."""
     inputs: Inputs
-    """S̃ of this probe."""
     labels: Tensor
-    """Its random labels."""
-    predictions: np.ndarray | None
-    """The classes that were just predicted for the pool."""
+    predictions: np.ndarray | None = None
 
 
-class Signal(Protocol):
+class Signal:
     """Something that is measured at every reading. Subclass it and write what you need.
 
     ``observe`` is called for every training batch that the loop hands over, ``read`` at every
     probe. Neither may change the training: random numbers are put back after both, and a signal
     that runs the network does so inside ``rote.preserved``, or without gradients in eval mode.
+    Any object with ``name``, ``columns``, ``observe``, ``read``, ``state_dict`` and
+    ``load_state_dict`` is a signal, too.
 
     Attributes:
-        name: how a spec and ``rote.track(signals=[...])`` call it.
-        columns: what ``read`` returns, described: whoever selects needs to know no more.
-        sample_rows: names of the row files that ``rows`` fills.
+        name: how messages call it.
+        columns: what ``read`` returns, described: whoever selects needs to know no more. A name
+            alone is a column of which nothing more is known.
+        row_files: what ``rows`` returns: dtype and shape by name, known once it has started.
+
+    Example:
+        >>> class LargestLogit(Signal):
+        ...     name = "largest_logit"
+        ...     columns = (Column("largest_logit", "largest logit", "signal", better="lower"),)
+        ...     largest = 0.0
+        ...     def observe(self, batch):
+        ...         self.largest = max(self.largest, float(batch.logits.max()))
+        ...     def read(self, epoch):
+        ...         return {"largest_logit": self.largest}
     """
 
-    name: ClassVar[str]
-    columns: tuple[Column, ...] = ()
-    sample_rows: tuple[str, ...] = ()
+    name: str
+    columns: tuple[Column | str, ...] = ()
+    row_files: Mapping[str, tuple[str, tuple[int, ...]]] = MappingProxyType({})
 
     def start(self, context: SignalContext) -> None:
         """Get to know the run, once, before the first batch.

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from rote.arguments import check_choice, check_integer, check_number
 from rote.errors import InputError, StateError
 from rote.probe import from_first_rank
 from rote.records import ZETAS, Reading
@@ -59,17 +60,11 @@ class StopRule:
     _waited: int = field(default=0, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        expected = {
-            "train_accuracy": ("a share from 0 to 1", 0 <= self.train_accuracy <= 1),
-            "patience": ("an integer of at least 1", _is_count(self.patience, least=1)),
-            "min_epochs": ("an integer of at least 0", _is_count(self.min_epochs, least=0)),
-            "min_rise": ("at least 0", self.min_rise >= 0),
-            "column": (f"one of {', '.join(ZETAS)}", self.column in ZETAS),
-        }
-        for name, (what, holds) in expected.items():
-            if not holds:
-                value = getattr(self, name)
-                raise InputError(f"Expected `{name}` to be {what}, got {value!r}.")
+        check_number("train_accuracy", self.train_accuracy, least=0, most=1)
+        check_integer("patience", self.patience, least=1)
+        check_integer("min_epochs", self.min_epochs, least=0)
+        check_number("min_rise", self.min_rise, least=0)
+        check_choice("column", self.column, ZETAS)
 
     @property
     def reason(self) -> str | None:
@@ -155,7 +150,3 @@ class StopRule:
                 "plain step; choose another column."
             )
         return accuracy, zeta
-
-
-def _is_count(value: object, *, least: int) -> bool:
-    return type(value) is int and value >= least

@@ -4,7 +4,13 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from rote.errors import StateError
+from rote.errors import (
+    DominatedMeanWarning,
+    ExplodingReadingWarning,
+    NonFiniteReadingWarning,
+    RoteWarning,
+    StateError,
+)
 from rote.probe import Measurement, ProbePolicy
 from rote.records import ZETAS, Reading
 from rote.tracking.running_mean import RunningMean
@@ -67,9 +73,27 @@ class Susceptibility:
             for column, value in zip(ZETAS, values, strict=True)
         }
 
-    def dominating_step(self, *, plain: bool = False) -> int:
-        """When the reading was taken that is the largest part of the mean."""
-        return self._means["susceptibility_plain" if plain else "susceptibility"].largest_step
+    def warning(self, flag: str, reading: Reading) -> RoteWarning:
+        """What to tell people about a reading with a flag."""
+        is_plain = flag.endswith("_plain")
+        zeta = "the plain ζ" if is_plain else "ζ"
+        after = reading.loss_after_plain if is_plain else reading.loss_after
+        if flag.startswith("non_finite"):
+            return NonFiniteReadingWarning(
+                f"The loss at step {reading.step} is not finite ({reading.loss_before} → {after}); "
+                f"the reading is kept, and left out of {zeta}."
+            )
+        if flag.startswith("exploding"):
+            drop = reading.drop_plain if is_plain else reading.drop
+            return ExplodingReadingWarning(
+                f"The loss at step {reading.step} changed by {drop:.4g} in one step; the run may "
+                "be diverging. Compare runs by the relative susceptibility."
+            )
+        step = self._means["susceptibility_plain" if is_plain else "susceptibility"].largest_step
+        return DominatedMeanWarning(
+            f"The reading at step {step} makes up more than half of {zeta}; read the relative "
+            "susceptibility instead."
+        )
 
     def state_dict(self) -> dict[str, dict[str, float]]:
         """The state of every mean."""

@@ -8,7 +8,6 @@ from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -25,11 +24,11 @@ from rote.probe import (
 )
 from rote.records import Reading
 from rote.store import Sinks
-from rote.tracking.alarm import alarm
 from rote.tracking.metrics import as_numbers, warn_of_per_cent
 from rote.tracking.noisy_validation import as_given_labels, validation_accuracy
 from rote.tracking.random_batch import RandomBatch
-from rote.tracking.schedule import is_due
+from rote.tracking.signal import Batch
+from rote.tracking.signals import Signals
 from rote.tracking.susceptibility import Susceptibility
 from rote.tracking.tracker_state import STATE_VERSION, check_state, readings_of
 
@@ -40,22 +39,20 @@ class Tracker:
     Attributes:
         readings: all readings so far.
         batch: S̃, its random labels, and the pool it is taken from.
+        signals: what is observed beside ζ.
         policy: how it probes.
+        predicts: whether the classes of the pool are predicted and recorded at every probe.
     """
 
     def __init__(
-        self,
-        probe: Probe,
-        batch: RandomBatch,
-        *,
-        policy: ProbePolicy,
-        given_labels: np.ndarray | None = None,
+        self, probe: Probe, batch: RandomBatch, signals: Signals, *, predicts: bool
     ) -> None:
         self.readings: list[Reading] = []
         self.batch = batch
-        self.policy = policy
+        self.signals = signals
+        self.policy: ProbePolicy = signals.context.policy
+        self.predicts = predicts
         self._probe = probe
-        self._given_labels = given_labels
         self._means = Susceptibility(probe.num_classes)
         self._step = 0
         self._run: Sinks | None = None
@@ -68,13 +65,30 @@ class Tracker:
         """ζ so far; 0 before the first reading, as in Algorithm 1."""
         return self.readings[-1].susceptibility if self.readings else 0.0
 
-    @property
-    def predicts(self) -> bool:
-        """Whether the classes of the pool are predicted and recorded at every probe."""
-        pool = self.batch.pool
-        if pool is None or not self.policy.record_predictions:
-            return False
-        return self._given_labels is not None or num_samples(pool) > self.policy.batch
+    def observe(
+        self,
+        *,
+        labels: Tensor,
+        logits: Tensor,
+        inputs: Inputs | None = None,
+        indices: Tensor | None = None,
+        loss: Tensor | None = None,
+    ) -> None:
+        """Show the signals a batch that is trained on; without signals this does nothing.
+
+        Args:
+            labels: the given labels.
+            logits: what the network said in the training's own forward pass.
+            inputs: the samples.
+            indices: which samples of the training set they are, from 0.
+            loss: of the batch, or one per sample.
+
+        Raises:
+            InputError: if a signal lacks something that it needs.
+        """
+        if len(self.signals):
+            indices, loss = (None if t is None else t.detach() for t in (indices, loss))
+            self.signals.observe(Batch(labels.detach(), logits.detach(), inputs, indices, loss))
 
     def probe(self, **metrics: float | Tensor) -> Reading | None:
         """Probe after one more unit of training (an epoch, or a step), if it is due.
@@ -106,21 +120,28 @@ class Tracker:
             self._step = step
             return None
         means = deepcopy(self._means)
-        with ExitStack() as drawing:
+        with ExitStack() as undoing:
             with agreed() as facts:
                 self._check_open()
                 numbers = as_numbers(metrics)
+                self.signals.check_metrics(numbers)
                 drawn = self.batch.drawn(anew=bool(self.readings))
-                inputs, labels = drawing.enter_context(drawn)
+                inputs, labels = undoing.enter_context(drawn)
                 facts |= self._facts(step, inputs, labels)
-            reading = replace(self._measure(inputs, labels, means, step), metrics=numbers)
+            reading = self._measure(inputs, labels, means, step)
+            undoing.enter_context(self.signals.tentative())
             with agreed():
+                context = self.signals.context
+                context.inputs, context.labels = inputs, labels
+                context.predictions = reading.predictions
+                reading = self.signals.read(replace(reading, metrics=numbers))
                 if self._run is not None:
                     self._run.append(reading, row=len(self.readings))
         self._means, self._step = means, step
-        self.readings.append(reading)
+        # What there is per sample of the training set is on disk, and too much to hold.
+        self.readings.append(replace(reading, sample_rows={}) if reading.sample_rows else reading)
         self._warn(reading)
-        warn_of_per_cent(numbers, self._warned)
+        warn_of_per_cent(reading.metrics, self._warned)
         return reading
 
     def accuracy(self, inputs: Inputs, labels: Tensor) -> float:
@@ -158,6 +179,7 @@ class Tracker:
             "pool": self.batch.pool_hash,
             "batch": self.batch.state_dict(),
             "means": self._means.state_dict(),
+            "signals": self.signals.state_dict(),
             "readings": [reading.to_dict() for reading in self.readings],
             "predictions": [None if p is None else torch.from_numpy(p) for p in predictions],
         }
@@ -169,7 +191,7 @@ class Tracker:
         declared void: they will be taken again.
 
         Raises:
-            StateError: if the state is incomplete, or belongs to other inputs.
+            StateError: if the state is incomplete, or belongs to other inputs or signals.
         """
         check_state(
             state,
@@ -180,6 +202,7 @@ class Tracker:
         means = Susceptibility(self._probe.num_classes)
         means.load_state_dict(state["means"])
         readings = readings_of(state["readings"], state["predictions"])
+        self.signals.load_state_dict(state.get("signals", {}))
         self.batch.load_state_dict(state["batch"])
         self.readings = readings
         self._means, self._step = means, state["step"]
@@ -222,12 +245,8 @@ class Tracker:
         started = time.perf_counter()
         pool = self.batch.pool if self.predicts else None
         measurement = self._probe.measure(inputs, labels, self.policy.rules, pool)
-        accuracy = None
-        if measurement.predictions is not None and self._given_labels is not None:
-            accuracy = validation_accuracy(measurement.predictions, self._given_labels)
         reading = means.read(measurement, step, self.policy)
-        seconds = time.perf_counter() - started
-        return replace(reading, validation_accuracy=accuracy, seconds=seconds)
+        return replace(reading, seconds=time.perf_counter() - started)
 
     def _check_ranks(self) -> None:
         if world_size() != self._ranks:
@@ -248,7 +267,7 @@ class Tracker:
     def _is_due(self, step: int) -> bool:
         every = self.policy.every
         # The ranks' clocks differ; one of them decides.
-        return from_first_rank(is_due(every, step)) if callable(every) else is_due(every, step)
+        return from_first_rank(every(step)) if callable(every) else step % every == 0
 
     def _facts(self, step: int, inputs: Inputs, labels: Tensor) -> dict[str, str]:
         """What must be the same on all ranks for a mean over them to have a meaning."""
@@ -264,5 +283,4 @@ class Tracker:
         for flag in reading.flags:
             if flag not in self._warned:
                 self._warned.add(flag)
-                at = self._means.dominating_step(plain=flag.endswith("_plain"))
-                warnings.warn(alarm(flag, reading, dominating_step=at), stacklevel=3)
+                warnings.warn(self._means.warning(flag, reading), stacklevel=3)

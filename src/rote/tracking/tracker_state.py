@@ -8,7 +8,8 @@ from rote.errors import StateError
 from rote.probe import ProbePolicy
 from rote.records import Reading
 
-STATE_VERSION = 2
+STATE_VERSION = 3
+_READABLE = {2, 3}  # 3 has the states of signals
 _KEYS = {
     "version",
     "step",
@@ -36,13 +37,13 @@ def check_state(
     Raises:
         StateError: if the state is incomplete, or belongs to other inputs.
     """
-    if not isinstance(state, Mapping) or set(state) != _KEYS:
+    if not isinstance(state, Mapping) or set(state) - {"signals"} != _KEYS:
         keys = set(state) if isinstance(state, Mapping) else set()
         raise StateError(
             f"Expected the state of a tracker, got {type(state).__name__} with missing keys "
-            f"{sorted(_KEYS - keys)} and unknown ones {sorted(keys - _KEYS)}."
+            f"{sorted(_KEYS - keys)} and unknown ones {sorted(keys - _KEYS - {'signals'})}."
         )
-    if state["version"] != STATE_VERSION:
+    if state["version"] not in _READABLE:
         raise StateError(
             f"Expected a tracker state of version {STATE_VERSION}, got {state['version']!r}."
         )

@@ -1,12 +1,86 @@
-"""Accuracy in eval mode: on everything, on clean labels, on wrong ones, on the test set."""
+"""What is measured after an epoch beside ζ: accuracies in eval mode, and extra drops."""
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 
 import torch
 from torch import Tensor, nn
 
+from rote.probe import Probe
+from rote.records import COLUMNS
+from rote.tracking import Signal, SignalContext
 from rote.workloads.data.samples import Samples
+from rote.workloads.data.splits import Splits
 
 AT_ONCE = 256
 """Samples per forward pass."""
+
+Precision = Callable[[], AbstractContextManager[object]]
+
+
+class Evaluation(Signal):
+    """Accuracies in eval mode: on all labels, on right ones, on wrong ones, on the test set.
+
+    Args:
+        model: the network.
+        splits: its data; what is not known there is not measured.
+        precision: of the forward passes.
+    """
+
+    name = "evaluation"
+    columns = tuple(
+        COLUMNS[name]
+        for name in ("train_accuracy", "clean_accuracy", "noisy_accuracy", "test_accuracy")
+    )
+
+    def __init__(self, model: nn.Module, splits: Splits, precision: Precision) -> None:
+        self._model = model
+        self._splits = splits
+        self._precision = precision
+
+    def read(self, epoch: int) -> Mapping[str, float]:  # noqa: ARG002
+        """What is known of them."""
+        splits = self._splits
+        with self._precision():
+            predicted = predict(self._model, splits.train)
+            found = training_accuracies(predicted, splits.labels, splits.wrong)
+            if splits.test is not None and splits.test_labels is not None:
+                found["test_accuracy"] = share(
+                    predict(self._model, splits.test) == splits.test_labels
+                )
+        return found
+
+
+class CrossEntropyDrop(Signal):
+    """The drop of cross entropy on S̃ in a probe of its own, where the objective is another.
+
+    Args:
+        precision: of the forward passes.
+    """
+
+    name = "cross_entropy_drop"
+    columns = (COLUMNS["drop_cross_entropy"],)
+
+    def __init__(self, precision: Precision) -> None:
+        self._precision = precision
+
+    def start(self, context: SignalContext) -> None:
+        """Make the probe."""
+        self._context = context
+        self._probe = Probe(
+            context.model,
+            context.optimizer,
+            context.num_classes,
+            mode=context.policy.mode,
+            same_masks=context.policy.same_masks,
+        )
+
+    def read(self, epoch: int) -> Mapping[str, float]:  # noqa: ARG002
+        """The drop after the same step as that of ζ."""
+        rule = self._context.policy.optimizer
+        with self._precision():
+            found = self._probe.measure(self._context.inputs, self._context.labels, (rule,))
+        return {"drop_cross_entropy": found.loss_before - found.losses_after[rule]}
 
 
 def predict(model: nn.Module, samples: Samples) -> Tensor:

@@ -29,7 +29,8 @@ def train(
 
     After every measured epoch the journal has a reading with ``train_accuracy``,
     ``clean_accuracy`` and ``noisy_accuracy`` (where it is known which labels are wrong),
-    ``test_accuracy``, ``train_loss`` and ``lr`` beside the probe's own numbers.
+    ``test_accuracy``, ``train_loss`` and ``lr`` beside the probe's own numbers, and the columns of
+    the spec's ``signals``.
 
     Args:
         spec: what to run.
@@ -102,6 +103,7 @@ def _start_tracking(workload: Workload, folder: RunFolder | None) -> Tracker:
         num_classes=splits.num_classes,
         loss_fn=workload.objective.loss,
         given_labels=splits.pool_labels,
+        signals=workload.signals(),
         policy=workload.policy,
         seed=spec.probe.seed,
         name=None if folder is None else spec.name,
@@ -121,8 +123,10 @@ def _run(
     state = None if folder is None else RunState(workload, tracker, folder)
     first = 1 if state is None else state.begin() + 1
     for epoch in range(first, spec.epochs + 1):
-        metrics = workload.train_epoch(epoch)
-        reading = _measure(workload, tracker, epoch, metrics)
+        metrics = workload.train_epoch(epoch, tracker)
+        with workload.precision():
+            # Also where it is not due: the probe counts the epochs.
+            reading = tracker.probe(**metrics)
         if state is not None:
             state.advance(epoch, reading)
         if progress is not None and reading is not None:
@@ -135,13 +139,3 @@ def _run(
         "data": workload.splits.description,
         "spec": spec.to_dict(),
     }
-
-
-def _measure(
-    workload: Workload, tracker: Tracker, epoch: int, metrics: dict[str, float]
-) -> Reading | None:
-    if epoch % workload.spec.probe.every:
-        return tracker.probe()  # counts the epoch
-    metrics = workload.evaluate() | metrics | workload.extra_drops(tracker)
-    with workload.precision():
-        return tracker.probe(**metrics)

@@ -6,11 +6,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from rote.probe import PlainStep, Probe, ProbePolicy
-from rote.tracking import Tracker
+from rote.probe import PlainStep, ProbePolicy
+from rote.tracking import Signal, Tracker
 from rote.workloads.data.splits import Splits
 from rote.workloads.devices import precision
-from rote.workloads.evaluation import predict, share, training_accuracies
+from rote.workloads.evaluation import CrossEntropyDrop, Evaluation
 from rote.workloads.network import make_network
 from rote.workloads.objectives import make_objective
 from rote.workloads.optimizers import make_optimizer, set_learning_rate
@@ -64,11 +64,12 @@ class Workload:
         """The precision of forward passes."""
         return precision(self._device, bf16=self.spec.bf16)
 
-    def train_epoch(self, epoch: int) -> dict[str, float]:
+    def train_epoch(self, epoch: int, tracker: Tracker | None = None) -> dict[str, float]:
         """Train on every sample once.
 
         Args:
             epoch: its number, from 1.
+            tracker: whose signals are shown the batches; not those that Mixup mixed.
 
         Returns:
             The learning rate and the mean training loss.
@@ -81,36 +82,21 @@ class Workload:
         total = torch.zeros((), device=self._device)
         for chosen in self._batches(epoch):
             inputs = self.splits.train.batch(chosen, augment)
-            loss = self._step(inputs, self.splits.labels.index_select(0, chosen))
+            labels = self.splits.labels.index_select(0, chosen)
+            loss, logits = self._step(inputs, labels)
+            if tracker is not None and logits is not None:
+                tracker.observe(
+                    labels=labels, logits=logits, inputs=inputs, indices=chosen, loss=loss
+                )
             total += loss * len(chosen)
         return {"lr": lr, "train_loss": total.item() / len(self.splits.train)}
 
-    def evaluate(self) -> dict[str, float]:
-        """Accuracies in eval mode, of what is known."""
-        with self.precision():
-            predicted = predict(self.model, self.splits.train)
-            found = training_accuracies(predicted, self.splits.labels, self.splits.wrong)
-            if self.splits.test is not None and self.splits.test_labels is not None:
-                hits = predict(self.model, self.splits.test) == self.splits.test_labels
-                found["test_accuracy"] = share(hits)
-        return found
-
-    def extra_drops(self, tracker: Tracker) -> dict[str, float]:
-        """The drop of cross entropy in a probe of its own, where the objective is another."""
-        if not self.objective.is_robust:
-            return {}
-        policy = tracker.policy
-        probe = Probe(
-            self.model,
-            self.optimizer,
-            self.splits.num_classes,
-            mode=policy.mode,
-            same_masks=policy.same_masks,
-        )
-        with self.precision():
-            # With a new S̃ for every probe, this is the one of the probe before.
-            found = probe.measure(tracker.batch.inputs, tracker.batch.labels, (policy.optimizer,))
-        return {"drop_cross_entropy": found.loss_before - found.losses_after[policy.optimizer]}
+    def signals(self) -> list[str | Signal]:
+        """What is measured beside ζ: accuracies, extra drops, and what the spec names."""
+        found: list[str | Signal] = [Evaluation(self.model, self.splits, self.precision)]
+        if self.objective.is_robust:
+            found.append(CrossEntropyDrop(self.precision))
+        return [*found, *self.spec.signals]
 
     def state_dict(self) -> dict[str, Any]:
         """Weights and optimizer."""
@@ -121,16 +107,16 @@ class Workload:
         self.model.load_state_dict(state["model"])
         self.optimizer.load_state_dict(state["optimizer"])
 
-    def _step(self, inputs: Tensor, labels: Tensor) -> Tensor:
+    def _step(self, inputs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor | None]:
         self.optimizer.zero_grad(set_to_none=True)
         with self.precision():
-            loss = self.objective.training_loss(self.model, inputs, labels)
+            loss, logits = self.objective.training_loss(self.model, inputs, labels)
         loss.backward()  # type: ignore[no-untyped-call]
         self.objective.shape_gradients(self.model.parameters())
         if self.spec.clip_norm is not None:
             nn.utils.clip_grad_norm_(self.model.parameters(), self.spec.clip_norm)
         self.optimizer.step()
-        return loss.detach()
+        return loss.detach(), logits
 
     def _batches(self, epoch: int) -> list[Tensor]:
         """Every sample once, in random order; no batch of one, which batch norm cannot take."""

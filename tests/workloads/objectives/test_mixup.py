@@ -16,7 +16,7 @@ def test_the_loss_is_that_of_a_mixed_batch() -> None:
     partner = torch.randperm(6, generator=torch_generator(7, "mixup-pairs", 2))
     mixed = model(share * x + (1 - share) * x[partner])
     expected = share * cross_entropy(mixed, y) + (1 - share) * cross_entropy(mixed, y[partner])
-    assert mixup.training_loss(model, x, y).item() == pytest.approx(expected.item(), rel=1e-5)
+    assert mixup.training_loss(model, x, y)[0].item() == pytest.approx(expected.item(), rel=1e-5)
 
 
 def test_the_probe_measures_plain_cross_entropy() -> None:
@@ -33,7 +33,7 @@ def test_an_epoch_draws_the_same_whatever_came_before() -> None:
     losses = []
     for mixup in (fresh, used):
         mixup.start_epoch(2)
-        losses.append(mixup.training_loss(model, x, y).item())
+        losses.append(mixup.training_loss(model, x, y)[0].item())
     assert losses[0] == losses[1]
 
 

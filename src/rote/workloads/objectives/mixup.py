@@ -26,11 +26,14 @@ class Mixup(CrossEntropy):
         self._shares = numpy_generator(self._seed, "mixup-share", epoch)
         self._pairs = torch_generator(self._seed, "mixup-pairs", epoch)
 
-    def training_loss(self, model: nn.Module, inputs: Tensor, labels: Tensor) -> Tensor:
-        """The loss on a batch that is mixed with itself."""
+    def training_loss(
+        self, model: nn.Module, inputs: Tensor, labels: Tensor
+    ) -> tuple[Tensor, None]:
+        """The loss on a batch that is mixed with itself; there are no logits of single samples."""
         share = float(self._shares.beta(self._alpha, self._alpha))
         partner = torch.randperm(len(inputs), generator=self._pairs).to(inputs.device)
         # Indexing an image batch would lose its channels-last layout; lerp keeps the first's.
         mixed = torch.lerp(inputs, inputs[partner], 1 - share)
         logits = model(mixed)
-        return share * self.loss(logits, labels) + (1 - share) * self.loss(logits, labels[partner])
+        own, other = self.loss(logits, labels), self.loss(logits, labels[partner])
+        return share * own + (1 - share) * other, None

@@ -23,9 +23,12 @@ class Objective(ABC):
     def start_epoch(self, epoch: int) -> None:  # noqa: B027  # most have nothing to do here
         """Get ready for an epoch, counted from 1; what is drawn depends on nothing before it."""
 
-    def training_loss(self, model: nn.Module, inputs: Tensor, labels: Tensor) -> Tensor:
-        """The loss to differentiate in training."""
-        return self.loss(model(inputs), labels)
+    def training_loss(
+        self, model: nn.Module, inputs: Tensor, labels: Tensor
+    ) -> tuple[Tensor, Tensor | None]:
+        """The loss to differentiate in training, and the logits of the samples as they are."""
+        logits = model(inputs)
+        return self.loss(logits, labels), logits
 
     def shape_gradients(self, parameters: Iterable[Tensor]) -> None:  # noqa: B027  # nor here
         """Change the gradients between the backward pass and the step."""

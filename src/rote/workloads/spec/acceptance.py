@@ -42,6 +42,8 @@ def accept(annotation: Any, value: object, field: str) -> Any:  # noqa: ANN401
         return _accept_union(get_args(annotation), value, field)
     if kind is Literal:
         return _accept_choice(get_args(annotation), value, field)
+    if kind is tuple:
+        return _accept_list(get_args(annotation)[0], value, field)
     if annotation is Options:
         return _accept_options(value, field)
     if is_dataclass(annotation):
@@ -74,6 +76,12 @@ def _accept_choice(choices: tuple[str, ...], value: object, field: str) -> objec
         return value
     hint = did_you_mean(value, list(choices))
     raise refuse(field, _words(Literal[choices]), value, hint)
+
+
+def _accept_list(kind: Any, value: object, field: str) -> tuple[Any, ...]:  # noqa: ANN401
+    if not isinstance(value, list | tuple):
+        raise refuse(field, f"a list, each {_words(kind)}", value)
+    return tuple(accept(kind, entry, field) for entry in value)
 
 
 def _accept_options(value: object, field: str) -> Options:

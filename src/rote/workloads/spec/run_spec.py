@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+from rote.errors import did_you_mean
 from rote.workloads.spec.acceptance import build
 from rote.workloads.spec.constraints import Above, AtLeast
 from rote.workloads.spec.data_section import Data, NamedData
@@ -49,6 +50,8 @@ class RunSpec(Section):
         schedule: of the learning rate.
         probe: how susceptibility is measured.
         checkpoints: which weights are kept.
+        signals: what is observed beside ζ, by name (``rote.tracking.signal_names``) or as
+            ``package.module:Name``.
 
     Raises:
         FieldError: an ``InputError`` that names the field.
@@ -77,6 +80,7 @@ class RunSpec(Section):
     schedule: Schedule = field(default_factory=Cosine)
     probe: Probing = field(default_factory=Probing)
     checkpoints: Checkpoints = field(default_factory=PlainCheckpoints)
+    signals: tuple[str, ...] = ()
 
     def check(self) -> None:
         """Refuse sections that do not go together."""
@@ -93,6 +97,8 @@ class RunSpec(Section):
                 f"to be 'none' with `data.labels` = {labels!r}, which are noisy already, "
                 f"got {self.noise.model!r}.",
             )
+        if self.signals:
+            _check_signals(self.signals)
 
     @property
     def identity(self) -> str:
@@ -124,3 +130,16 @@ class RunSpec(Section):
     def to_toml(self) -> str:
         """The spec as TOML, every field written out."""
         return write(self.to_dict())
+
+
+def _check_signals(signals: tuple[str, ...]) -> None:
+    from rote.tracking import signal_names  # here, so that a spec can be read without torch
+
+    known = signal_names()
+    for name in signals:
+        if name not in known and ":" not in name:
+            raise FieldError(
+                "signals",
+                f"to be of {', '.join(known)}, or package.module:Name, got {name!r}."
+                f"{did_you_mean(name, known)}",
+            )

@@ -15,10 +15,9 @@ from rote.labels import LabelSampler
 from rote.probe import Inputs, LossFunction, ProbePolicy
 from rote.records import Reading
 from rote.snapshot import preserved
-from rote.store import SaveTo, targets_of
-from rote.store.whole_file import write_whole
+from rote.store import SaveTo, targets_of, write_whole
+from rote.tracking.make_tracker import track
 from rote.tracking.saved_weights import read_weights
-from rote.tracking.start import track
 
 CHECKPOINTS_FILE = "checkpoints.json"
 """In the run directory: which file each step stands for."""

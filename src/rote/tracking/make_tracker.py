@@ -1,7 +1,6 @@
-"""The front door: check everything, then build a tracker."""
+"""``rote.track``: check everything, then build a tracker."""
 
-import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from hashlib import sha256
 from typing import Any
 
@@ -9,6 +8,7 @@ import numpy as np
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from rote.arguments import check_instance, check_integer
 from rote.errors import InputError
 from rote.labels import LabelSampler
 from rote.probe import (
@@ -28,10 +28,11 @@ from rote.probe import (
     world_size,
 )
 from rote.store import SaveTo, Target, name_of, open_sinks, targets_of
-from rote.tracking.description import describe_environment, describe_model, describe_optimizer
-from rote.tracking.noisy_validation import as_given_labels
+from rote.tracking.noisy_validation import NoisyValidation, as_given_labels
 from rote.tracking.random_batch import RandomBatch
-from rote.tracking.same_run import check_same_run
+from rote.tracking.run_description import check_same_run, describe_run
+from rote.tracking.signal import Signal, SignalContext
+from rote.tracking.signals import Signals
 from rote.tracking.tracker import Tracker
 
 
@@ -44,6 +45,7 @@ def track(
     loss_fn: LossFunction | None = None,
     labels: Tensor | LabelSampler | None = None,
     given_labels: Tensor | None = None,
+    signals: Sequence[str | Signal] = (),
     policy: ProbePolicy | None = None,
     seed: int = 0,
     name: str | None = None,
@@ -75,6 +77,9 @@ def track(
             ``torch.Generator`` (``rote.labels`` has several).
         given_labels: the given, possibly noisy labels of ``inputs``; their accuracy is recorded as
             ``validation_accuracy``.
+        signals: what else to observe: names (files of ``rote/rivals``), ``package.module:Name`` of
+            one's own, or objects (``rote.Signal``). Those that watch the training are shown its
+            batches by ``tracker.observe``.
         policy: how to probe; the paper's Algorithm 1 by default.
         seed: of the generator that draws the random labels.
         name: the name of the run; by default the directory's, or what the logger gives it.
@@ -109,9 +114,10 @@ def track(
     """
     with agreed() as facts:
         policy = ProbePolicy() if policy is None else policy
-        num_classes, seed = _as_integer("num_classes", num_classes), _as_integer("seed", seed)
+        check_instance("policy", policy, ProbePolicy)
+        num_classes = check_integer("num_classes", num_classes, least=2)
+        seed = check_integer("seed", seed)
         targets = targets_of(save_to)
-        _check_arguments(num_classes, policy)
         _check_saving(targets, name, resume=resume)
         check_model_and_optimizer(model, optimizer)
         optimizer = bare_optimizer(optimizer)
@@ -134,13 +140,20 @@ def track(
             closure=policy.closure,
             verify=policy.verify,
         )
-        tracker = Tracker(probe, batch, policy=policy, given_labels=given)
+        context = SignalContext(
+            model, optimizer, num_classes, policy, batch.pool, batch.inputs, batch.labels
+        )
+        own = () if given is None else (NoisyValidation(given),)
+        predicts = _predicts(batch, policy, has_given_labels=given is not None)
+        tracker = Tracker(probe, batch, Signals([*own, *signals], context), predicts=predicts)
         facts |= _facts(tracker, probe, given)
-    probe.check(batch.inputs, batch.labels, policy.rules, predicts=tracker.predicts)
+    probe.check(batch.inputs, batch.labels, policy.rules, predicts=predicts)
     with agreed():
         if targets and is_first_rank():
             name = name_of(targets) if name is None else str(name)
-            description = _describe(tracker, probe, seed=seed, name=name)
+            description = describe_run(
+                probe, batch, tracker.signals, predicts=predicts, seed=seed, name=name
+            )
             _open_run(tracker, targets, description, resume=resume)
     if world_size() > 1:
         tracker.follow(from_first_rank(tracker.readings))
@@ -162,22 +175,6 @@ def _facts(tracker: Tracker, probe: Probe, given: np.ndarray | None) -> dict[str
         "`given_labels`": "none" if given is None else sha256(given.tobytes()).hexdigest(),
         "the shapes of `model`'s parameters": sha256(repr(shapes).encode()).hexdigest(),
     }
-
-
-def _as_integer(name: str, value: object) -> int:
-    try:
-        return operator.index(value)  # type: ignore[arg-type]  # refused if it does not fit
-    except TypeError:
-        raise InputError(f"Expected `{name}` to be an integer, got {value!r}.") from None
-
-
-def _check_arguments(num_classes: int, policy: ProbePolicy) -> None:
-    if num_classes < 2:
-        raise InputError(
-            f"Expected `num_classes` to be an integer of at least 2, got {num_classes}."
-        )
-    if not isinstance(policy, ProbePolicy):
-        raise InputError(f"Expected `policy` to be a ProbePolicy, got {policy!r}.")
 
 
 def _check_saving(targets: tuple[Target, ...], name: str | None, *, resume: bool) -> None:
@@ -207,25 +204,11 @@ def _given(
     return as_given_labels(given_labels, shape=shape, num_classes=num_classes)
 
 
-def _describe(tracker: Tracker, probe: Probe, *, seed: int, name: str | None) -> dict[str, Any]:
-    batch = tracker.batch
-    shape = None
-    if tracker.predicts and batch.pool is not None:
-        shape = [num_samples(batch.pool), *batch.labels.shape[1:]]
-    pool = None
-    if batch.pool is not None:
-        pool = {"size": num_samples(batch.pool), "hash": batch.pool_hash, "predictions": shape}
-    return {
-        "name": name,
-        **describe_environment(),
-        "seed": seed,
-        "num_classes": probe.num_classes,
-        "policy": tracker.policy.describe(),
-        "labels": batch.describe(),
-        "pool": pool,
-        "model": describe_model(probe.model),
-        "optimizer": describe_optimizer(probe.optimizer),
-    }
+def _predicts(batch: RandomBatch, policy: ProbePolicy, *, has_given_labels: bool) -> bool:
+    """Whether the classes of the pool are predicted and recorded at every probe."""
+    if batch.pool is None or not policy.record_predictions:
+        return False
+    return has_given_labels or num_samples(batch.pool) > policy.batch
 
 
 def _open_run(
