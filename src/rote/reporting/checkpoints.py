@@ -66,8 +66,8 @@ class Checkpoints:
         positions: which candidates are drawn, in order.
         total: how many candidates there are.
         columns: by field, one value for each that is drawn: ``run``, ``step``, ``zeta``,
-            ``train``, ``test``, ``noisy``, whether the filter ``kept`` it, whether ``zeta`` and
-            ``noisy`` stand alone (a line has nothing to join them to), and the metrics.
+            ``train``, ``test``, ``noisy``, whether the filter ``kept`` it, the metrics, and whether
+            ``zeta``, ``noisy`` and signals stand alone (a line has nothing to join them to).
         metrics: the columns to show when pointed at.
     """
 
@@ -124,7 +124,11 @@ def checkpoints_of(
         "zeta_alone": _stands_alone(shown, shown.zeta).tolist(),
         "noisy_alone": _stands_alone(shown, noisy).tolist(),
     }
-    columns |= {metric.field: rounded(numbers(frame[metric.name])) for metric in metrics}
+    for metric in metrics:
+        values = numbers(frame[metric.name])
+        columns[metric.field] = rounded(values)
+        if candidates.describe(metric.name).kind == "signal":  # it gets a chart of its own
+            columns[f"{metric.field}_alone"] = _stands_alone(shown, values).tolist()
     return Checkpoints(positions, len(candidates), columns, metrics)
 
 

@@ -46,6 +46,11 @@ def payload_of(contents: Contents) -> dict[str, Any]:
         "units": {"zeta": contents.zeta_axis.unit, "train": contents.train_axis.unit},
         "presets": presets,
         "leading": contents.verdict.dividing,
+        "signals": [
+            metric.field
+            for metric in contents.checkpoints.metrics
+            if f"{metric.field}_alone" in contents.checkpoints.columns
+        ],
     }
 
 
@@ -100,7 +105,7 @@ def _columns(contents: Contents) -> dict[str, Any]:
     shown = contents.candidates.take(checkpoints.positions)
     columns: dict[str, Any] = dict(checkpoints.columns)
     columns["run"] = shown.run.tolist()
-    for name in ("kept", "zeta_alone", "noisy_alone"):
+    for name in ("kept", *(name for name in columns if name.endswith("_alone"))):
         columns[name] = [None if value is None else int(value) for value in columns[name]]
     for name in ("zeta", "train", "test"):
         del columns[name]

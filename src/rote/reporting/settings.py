@@ -11,7 +11,7 @@ from typing import Any
 from rote.store.nesting import leaves
 from rote.store.standing import WORKLOAD_FILE
 
-_TOLD_ELSEWHERE = {"schema", "name", "created", "command", "versions"}
+_TOLD_ELSEWHERE = {"schema", "name", "created", "command", "versions", "columns", "rows"}
 _TOO_LONG = {"labels.values", "pool.hash"}
 
 

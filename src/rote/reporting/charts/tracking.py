@@ -1,24 +1,45 @@
-"""The tracking charts: ζ, and the accuracy on noisy labels, over training; one line per run."""
+"""The tracking charts: ζ, what it stands for, and signals, over training; one line per run."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from rote.records import COLUMNS
-from rote.reporting.axis import Axis, accuracy_axis
+from rote.errors import InputError, did_you_mean
+from rote.reporting.axis import Axis, accuracy_axis, zeta_axis
 from rote.reporting.frame import chosen_run, hints, joined
 from rote.reporting.palette import colour, plain_view
 
 if TYPE_CHECKING:
     import altair as alt
 
+    from rote.records import Column
     from rote.reporting.checkpoints import Checkpoints
     from rote.reporting.contents import Contents
     from rote.reporting.frame import Frame
+    from rote.selection import Candidates
 
 HEIGHT = 230
 _MANY = 60
+_NOISY = "noisy"
+
+
+@dataclass(frozen=True)
+class Line:
+    """A column over training.
+
+    Attributes:
+        field: what a chart calls it, and its place on the page.
+        label: what people call it.
+        axis: where it is drawn.
+        ticks: how numbers are written along it; None if as they are.
+    """
+
+    field: str
+    label: str
+    axis: Axis
+    ticks: str | None = None
 
 
 @dataclass(frozen=True)
@@ -26,54 +47,66 @@ class TrackingRecord:
     """What the charts draw.
 
     Attributes:
-        label: what axes call ζ.
         checkpoints: the points of the lines.
-        runs: how many lines.
+        lines: ζ first; then what is known of the accuracy on noisy labels, signals, and columns
+            that were asked for.
+        runs: how many.
         steps: the first and the last.
         run: that of the pick.
         step: that of the pick.
-        zeta: the axis of ζ.
-        noisy: the axis of the accuracy on noisy labels; None if it is not known.
     """
 
-    label: str
     checkpoints: Checkpoints
+    lines: tuple[Line, ...]
     runs: int
     steps: tuple[int, int]
     run: str
     step: int
-    zeta: Axis
-    noisy: Axis | None
+
+    @property
+    def has_noisy(self) -> bool:
+        """Whether the accuracy on noisy labels is known."""
+        return any(line.field == _NOISY for line in self.lines)
+
+    @property
+    def signals(self) -> tuple[Line, ...]:
+        """The columns that only these runs have."""
+        return tuple(line for line in self.lines if line.field not in ("zeta", _NOISY))
 
 
+@dataclass(frozen=True)
 class TrackingChart:
-    """ζ over training and, where it is known, the accuracy on noisy labels below it."""
+    """ζ over training and, where it is known, the accuracy on noisy labels below it; then signals.
 
+    Attributes:
+        columns: further columns to draw.
+    """
+
+    columns: tuple[str, ...] = ()
     name: ClassVar[str] = "tracking"
     title: ClassVar[str] = "Memorization over training"
     order: ClassVar[int] = 20
 
     def record(self, contents: Contents) -> TrackingRecord:
-        """What is drawn."""
+        """What is drawn.
+
+        Raises:
+            InputError: if a column that was asked for is not recorded.
+        """
         candidates, pick = contents.candidates, contents.verdict.selection.pick
-        noisy = accuracy_axis(candidates.values("noisy_accuracy"))
+        zeta = Line("zeta", f"susceptibility {contents.label}", contents.zeta_axis)
         return TrackingRecord(
-            label=contents.label,
             checkpoints=contents.checkpoints,
+            lines=(zeta, *_others(contents, self.columns)),
             runs=candidates.num_runs,
             steps=(int(candidates.step.min()), int(candidates.step.max())),
             run=pick.run,
             step=pick.step,
-            zeta=contents.zeta_axis,
-            noisy=noisy if contents.checkpoints.has("noisy") else None,
         )
 
     def parts(self, record: TrackingRecord, frame: Frame) -> dict[str, alt.LayerChart]:
         """A chart for each."""
-        charts = {"zeta": _zeta_over_time(record, frame)}
-        if record.noisy is not None:
-            charts["noisy"] = _noisy_over_time(record, record.noisy, frame)
-        return charts
+        return {line.field: _over_time(record, line, frame) for line in record.lines}
 
     def draw(self, record: TrackingRecord, frame: Frame) -> alt.VConcatChart:
         """One above the other."""
@@ -84,30 +117,41 @@ class TrackingChart:
         return made
 
 
-def _zeta_over_time(record: TrackingRecord, frame: Frame) -> alt.LayerChart:
+def _others(contents: Contents, asked: tuple[str, ...]) -> Iterator[Line]:
+    candidates, checkpoints = contents.candidates, contents.checkpoints
+    if checkpoints.has(
+        _NOISY
+    ):  # accuracy on training samples with a wrong label: what ζ stands for
+        yield _line(_NOISY, candidates.describe("noisy_accuracy"), candidates)
+    fields = {metric.name: metric.field for metric in checkpoints.metrics}
+    signals = [name for name in fields if candidates.describe(name).kind == "signal"]
+    for name in dict.fromkeys((*signals, *asked)):
+        if name not in fields:
+            raise InputError(
+                f"Expected `columns` to be recorded, got {name!r}.{did_you_mean(name, fields)}"
+            )
+        yield _line(fields[name], candidates.describe(name), candidates)
+
+
+def _line(field: str, column: Column, candidates: Candidates) -> Line:
+    values = candidates.values(column.name)
+    if column.unit != "share":
+        return Line(field, column.label, zeta_axis(values))
+    axis = replace(accuracy_axis(values), low=0.0)
+    return Line(field, column.label, axis, axis.ticks)
+
+
+def _over_time(record: TrackingRecord, line: Line, frame: Frame) -> alt.LayerChart:
     import altair as alt
 
+    domain = [line.axis.low, line.axis.high]
     y = alt.Y(
-        "zeta:Q",
-        title=f"susceptibility {record.label}",
-        scale=alt.Scale(
-            domain=[record.zeta.low, record.zeta.high], clamp=True, nice=False, zero=False
-        ),
+        f"{line.field}:Q",
+        title=line.label,
+        scale=alt.Scale(domain=domain, clamp=True, nice=False, zero=False),
+        axis=alt.Undefined if line.ticks is None else alt.Axis(format=line.ticks),
     )
-    return _lines(record, frame, "zeta", y)
-
-
-def _noisy_over_time(record: TrackingRecord, axis: Axis, frame: Frame) -> alt.LayerChart:
-    """Accuracy on the training samples with a wrong label, which is what ζ stands for."""
-    import altair as alt
-
-    y = alt.Y(
-        "noisy:Q",
-        title=COLUMNS["noisy_accuracy"].label,
-        scale=alt.Scale(domain=[0, axis.high], clamp=True, nice=False),
-        axis=alt.Axis(format=axis.ticks),
-    )
-    return _lines(record, frame, "noisy", y)
+    return _lines(record, frame, line.field, y)
 
 
 def _lines(record: TrackingRecord, frame: Frame, field: str, y: alt.Y) -> alt.LayerChart:
