@@ -96,6 +96,16 @@ def test_any_recorded_column_can_be_selected_by(tmp_path: Path, described: bool)
     assert ("`min:gwa` keeps the worst" in words) == described
 
 
+def test_a_column_of_the_runs_can_be_mapped_to(tmp_path: Path) -> None:
+    journal(tmp_path / "runs", described=True)
+    (tmp_path / "t.csv").write_text("run,step,alignment\nc,1,0.5\nc,2,0.875\n")
+    sources = (str(tmp_path / "runs"), f"csv:{tmp_path}/t.csv")
+    found = json.loads(invoke(*sources, "--map", "gwa=alignment", "--rule", "max:gwa", "--json"))
+    assert (found["pick"]["run"], found["pick"]["step"]) == ("c", 2)
+    with pytest.raises(InputError, match=r"`mapping` to go from .*, got 'gwaa'. Did you mean 'gwa"):
+        invoke(*sources, "--map", "gwaa=alignment", "--rule", "max:gwa")
+
+
 RULE = '''
 class Second:
     """The second checkpoint of all."""

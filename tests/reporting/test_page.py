@@ -9,7 +9,7 @@ import pytest
 from rote.reporting import report
 from rote.reporting.contents import contents_of
 from rote.reporting.palette import DARK, LIGHT
-from rote.selection import Candidates, candidates_of, select
+from rote.selection import Candidates, agreement, candidates_of, select
 from rote.store.table import read_table
 from tests.reporting.conftest import Open, Page, Visit
 from tests.reporting.stores import STORES
@@ -173,7 +173,7 @@ def test_colours_follow_the_system_the_button_and_paper(
 
 def test_the_text_says_which_correlation_it_means(page: Page, visit: Open) -> None:
     opened = visit(page("usual"))
-    found = contents_of(page("usual").with_suffix("")).agreement
+    found = agreement(page("usual").with_suffix(""))
     words = opened.text("section[aria-labelledby=filter-title] .lead").replace("−", "-")
     for name, before, after in (
         ("Pearson’s r goes", found.train_test_pearson, found.filtered_pearson),

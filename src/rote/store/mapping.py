@@ -6,13 +6,16 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from rote.errors import InputError, did_you_mean
-from rote.store.columns import NAMES, column_of
+from rote.records import COLUMNS
+from rote.store.columns import column_of
 
 if TYPE_CHECKING:
     import polars as pl
 
 _COUNTED = ("run", "step")
 """Columns of a CSV file that may have another name, too."""
+
+_HIDDEN = ("run", "row", "step", "flags")
 
 
 def parse_mapping(pairs: Iterable[str]) -> dict[str, str]:
@@ -39,17 +42,19 @@ def parse_mapping(pairs: Iterable[str]) -> dict[str, str]:
     return mapping
 
 
-def check_mapping(mapping: Mapping[str, str]) -> None:
-    """See whether all names are rote's.
+def check_mapping(mapping: Mapping[str, str], recorded: Iterable[str] = ()) -> None:
+    """See whether all names are rote's, or those of columns that the runs have or describe.
 
     Raises:
         InputError: if one is not.
     """
+    known = [*COLUMNS, *(name for name in recorded if name not in _HIDDEN)]
     for name in mapping:
-        if name not in (*NAMES, *_COUNTED):
+        if name not in (*known, *_COUNTED):
             raise InputError(
-                f"Expected `mapping` to go from names of rote's ({', '.join(NAMES)}; for csv: also "
-                f"run, step), got {name!r}.{did_you_mean(name, NAMES)}"
+                f"Expected `mapping` to go from names of rote's ({', '.join(COLUMNS)}; for csv: "
+                "also run, step), or of columns that the runs have or describe, got "
+                f"{name!r}.{did_you_mean(name, known)}"
             )
 
 
@@ -80,9 +85,6 @@ def apply_mapping(frames: list[pl.DataFrame], mapping: Mapping[str, str]) -> lis
         found = [pl.col(column).alias(name) for name, column in columns.items() if column]
         mapped.append(frame.with_columns(found) if found else frame)
     return mapped
-
-
-_HIDDEN = ("run", "row", "step", "flags")
 
 
 def _column(frame: pl.DataFrame, metric: str) -> str | None:
