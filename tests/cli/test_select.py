@@ -120,7 +120,7 @@ class Second:
 def test_a_rule_of_ones_own_is_used_from_the_command_line(tmp_path: Path) -> None:
     journal(tmp_path / "runs", described=False)
     (tmp_path / "my_rules.py").write_text(RULE)
-    command = [ROTE, "select", tmp_path / "runs", "--rule", "my_rules:Second"]
+    command: list[str | Path] = [ROTE, "select", tmp_path / "runs", "--rule", "my_rules:Second"]
     environment = os.environ | {"PYTHONPATH": f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}"}
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == 0, done.stderr

@@ -56,7 +56,17 @@ def test_charts_of_ones_own_are_added_from_the_command_line(tmp_path: Path, visi
     store = write_store(tmp_path / "runs")
     (tmp_path / "my_charts.py").write_text(CHART)
     page, figures = tmp_path / "page.html", tmp_path / "figures"
-    command = [ROTE, "report", store, "-o", page, "--figures", figures, "--rule", "max:drop"]
+    command: list[str | Path] = [
+        ROTE,
+        "report",
+        store,
+        "-o",
+        page,
+        "--figures",
+        figures,
+        "--rule",
+        "max:drop",
+    ]
     environment = os.environ | {"PYTHONPATH": f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}"}
 
     def run(*charts: str) -> subprocess.CompletedProcess[str]:

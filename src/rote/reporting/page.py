@@ -103,12 +103,7 @@ def report(
 
 
 def page_of(contents: Contents, own: Mapping[str, Chart] | None = None) -> str:
-    """The page as text.
-
-    Args:
-        contents: what it says.
-        own: charts besides those of every report, by name.
-    """
+    """The page as text, with charts besides those of every report, by name."""
     import jinja2
 
     own = own or {}
@@ -157,12 +152,7 @@ def page_of(contents: Contents, own: Mapping[str, Chart] | None = None) -> str:
 def records_of(
     contents: Contents, charts: Mapping[str, Chart]
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """What every chart draws, and why some cannot, by name.
-
-    Args:
-        contents: what the page says.
-        charts: by name.
-    """
+    """What every chart draws, and why some cannot, by name."""
     records: dict[str, Any] = {}
     missing: dict[str, str] = {}
     for name, chart in charts.items():
@@ -174,12 +164,7 @@ def records_of(
 
 
 def page_charts(records: Mapping[str, Any], charts: Mapping[str, Chart]) -> dict[str, Any]:
-    """The charts as Vega, by the place on the page where they are drawn.
-
-    Args:
-        records: what they draw, by the name of the chart.
-        charts: by name.
-    """
+    """The charts as Vega, by the place on the page where they are drawn."""
     frame = page_frame()
     parts = [parts_of(charts[name], record, frame) for name, record in records.items()]
     return {

@@ -28,9 +28,6 @@ def payload_of(contents: Contents) -> dict[str, Any]:
     """Everything that the scripts of the page work with, but the charts and ``numbers_of``.
 
     A column that equals another is its name.
-
-    Args:
-        contents: what the page says.
     """
     candidates = contents.candidates
     presets = {
@@ -59,9 +56,6 @@ def numbers_of(contents: Contents) -> bytes:
 
     The page counts and averages them as Python does, number by number in the same order, so that
     it shows the same digits.
-
-    Args:
-        contents: what the page says.
     """
     candidates = _counted(contents)
     names = ("zeta", "train_accuracy", "test_accuracy")
@@ -69,20 +63,12 @@ def numbers_of(contents: Contents) -> bytes:
 
 
 def packed(payload: object) -> str:
-    """Plain values as compressed JSON, in letters that end no script.
-
-    Args:
-        payload: what to pack.
-    """
+    """Plain values as compressed JSON, in letters that end no script."""
     return packed_bytes(json.dumps(payload, separators=(",", ":"), allow_nan=False).encode())
 
 
 def packed_bytes(content: bytes) -> str:
-    """Bytes, compressed, in letters that end no script.
-
-    Args:
-        content: what to pack.
-    """
+    """Bytes, compressed, in letters that end no script."""
     return base64.b64encode(zlib.compress(content, 9)).decode()
 
 

@@ -86,18 +86,10 @@ def filter(  # noqa: A001
 ) -> alt.HConcatChart:
     """Training against test accuracy, all checkpoints and those with ζ at most its median.
 
-    Args:
-        runs: as for ``rote.select``.
-        column: which ζ.
-        mapping: as for ``rote.select``: where metrics have other names than rote's.
-
-    Returns:
-        An altair chart.
+    Runs, column and mapping are as for ``regions``.
 
     Raises:
         InputError: if there are no runs, or no checkpoint has ζ, training and test accuracy.
-        MissingExtraError: if the package of a source is not installed.
-        CorruptRunError: if a file is damaged.
     """
     chart: alt.HConcatChart = _drawn(
         CHARTS["filter"], contents_of(runs, column=column, mapping=mapping)
@@ -113,18 +105,10 @@ def sensitivity(
 ) -> alt.LayerChart:
     """What Region 1 holds for other thresholds.
 
-    Args:
-        runs: as for ``rote.select``.
-        column: which ζ.
-        mapping: as for ``rote.select``: where metrics have other names than rote's.
-
-    Returns:
-        An altair chart.
+    Runs, column and mapping are as for ``regions``.
 
     Raises:
         InputError: if there are no runs, or none has both ζ and training accuracy.
-        MissingExtraError: if the package of a source is not installed.
-        CorruptRunError: if a file is damaged.
     """
     chart: alt.LayerChart = _drawn(
         CHARTS["sensitivity"], contents_of(runs, column=column, mapping=mapping)

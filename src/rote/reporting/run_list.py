@@ -68,12 +68,7 @@ class RunList:
 
 
 def run_list(candidates: Candidates, workloads: Mapping[str, Mapping[str, Any]]) -> RunList:
-    """The table of runs.
-
-    Args:
-        candidates: their checkpoints.
-        workloads: what ``workload.json`` says, by run.
-    """
+    """The table of runs, from their checkpoints and ``workload.json`` by run."""
     descriptions = candidates.table.descriptions
     settings = {
         name: settings_of(descriptions.get(name, {}), workloads.get(name, {}))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -283,41 +283,30 @@ def _rimmed(base: alt.Chart, paint: alt.ExprRef, **mark: Any) -> list[alt.Chart]
     return [rim, base.mark_text(aria=False, color=paint, **mark)]
 
 
-def _labelled(verdict: Verdict) -> list[tuple[str, Pick]]:
+def _picked(verdict: Verdict) -> tuple[LabelledPick, ...]:
     """Every pick once, with the rules that would keep it."""
-    rules: dict[tuple[str, int], list[str]] = {}
-    picks = {}
+    picks = {_place(verdict.selection.pick): ("keep", verdict.selection.pick)}
     for outcome in verdict.others:
         if outcome.pick is not None and not verdict.agrees(outcome):
-            place = (outcome.pick.run, outcome.pick.step)
-            rules.setdefault(place, []).append(outcome.rule)
-            picks[place] = outcome.pick
-    others = [(", ".join(names), picks[place]) for place, names in rules.items()]
-    return [("keep", verdict.selection.pick), *others]
-
-
-def _picked(verdict: Verdict) -> tuple[LabelledPick, ...]:
+            place = _place(outcome.pick)
+            names = [picks[place][0]] if place in picks else []
+            picks[place] = (", ".join([*names, outcome.rule]), outcome.pick)
     return tuple(
         LabelledPick(label, pick.run, pick.step, pick.susceptibility, pick.train_accuracy)
-        for label, pick in _labelled(verdict)
+        for label, pick in picks.values()
         if pick.susceptibility is not None and pick.train_accuracy is not None
     )
+
+
+def _place(pick: Pick) -> tuple[str, int]:
+    return pick.run, pick.step
 
 
 def _rings(record: RegionRecord) -> list[alt.Chart]:
     """Rings around what the leading rule, and the other of the pair, would keep."""
     import altair as alt
 
-    values: list[dict[str, Any]] = [
-        {
-            "run": pick.run,
-            "step": pick.step,
-            "zeta": pick.zeta,
-            "train": pick.train,
-            "label": pick.label,
-        }
-        for pick in record.picks
-    ]
+    values = [asdict(pick) for pick in record.picks]
     # Away from each other, so that picks close by do not write over one another.
     values.sort(key=lambda value: -value["train"])
     for rank, value in enumerate(values):
