@@ -3,62 +3,124 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from rote.records import COLUMNS
+from rote.reporting.axis import Axis, ticks
 from rote.reporting.frame import chosen_run, hints, point_size
 from rote.reporting.palette import REGION_COLOURS, colour, plain_view, shades
-from rote.selection.regions import REGIONS
+from rote.selection import REGIONS
 
 if TYPE_CHECKING:
     import altair as alt
 
+    from rote.reporting.checkpoints import Checkpoints
     from rote.reporting.contents import Contents
     from rote.reporting.frame import Frame
     from rote.reporting.verdict import Verdict
-    from rote.selection import Pick
+    from rote.selection import Floats, Pick
 
 ZETA_THRESHOLD = "zeta_threshold"
 TRAIN_THRESHOLD = "train_threshold"
 HEIGHT = 420
 _APART = 9
+_TRAIN = COLUMNS["train_accuracy"].label
 
 
-def region_chart(contents: Contents, frame: Frame, *, with_sliders: bool) -> alt.LayerChart:
-    """One point per checkpoint; colour is test accuracy, or the region where it is not known.
+@dataclass(frozen=True)
+class LabelledPick:
+    """A checkpoint that is ringed, with its ζ and training accuracy."""
 
-    Args:
-        contents: with regions.
-        frame: where it is drawn.
-        with_sliders: whether the thresholds have sliders of their own (the page has better ones).
+    label: str
+    run: str
+    step: int
+    zeta: float
+    train: float
+
+
+@dataclass(frozen=True)
+class RegionRecord:
+    """What the chart draws.
+
+    Attributes:
+        label: what axes call ζ.
+        checkpoints: the points.
+        zeta: the axis of ζ.
+        train: the axis of training accuracy.
+        zeta_threshold: at most this is resistant.
+        train_threshold: at least this is trainable.
+        test_range: test accuracies from the first colour to the last; None if none is known, and
+            the colour is the region.
+        picks: what the leading rule, and the other of the pair, would keep.
     """
+
+    label: str
+    checkpoints: Checkpoints
+    zeta: Axis
+    train: Axis
+    zeta_threshold: float
+    train_threshold: float
+    test_range: tuple[float, float] | None
+    picks: tuple[LabelledPick, ...]
+
+
+class RegionChart:
+    """Training accuracy against ζ, four regions, with sliders where somebody can move them."""
+
+    name: ClassVar[str] = "regions"
+    title: ClassVar[str] = "Four regions"
+    order: ClassVar[int] = 10
+
+    def record(self, contents: Contents) -> RegionRecord:
+        """What is drawn.
+
+        Raises:
+            InputError: if no checkpoint has both ζ and training accuracy.
+        """
+        contents.check_regions()
+        thresholds = contents.verdict.selection.thresholds
+        return RegionRecord(
+            label=contents.label,
+            checkpoints=contents.checkpoints,
+            zeta=contents.zeta_axis,
+            train=contents.train_axis,
+            zeta_threshold=thresholds["susceptibility"],
+            train_threshold=thresholds["train_accuracy"],
+            test_range=_test_range(contents.candidates.values("test_accuracy")),
+            picks=_picked(contents.verdict),
+        )
+
+    def draw(self, record: RegionRecord, frame: Frame) -> alt.LayerChart:
+        """One point per checkpoint; colour is test accuracy, or the region without it."""
+        import altair as alt
+
+        chosen = chosen_run(frame)
+        layers = [
+            _region_one(record, frame),
+            _points(record, frame, chosen),
+            _path(frame, chosen),
+            *_threshold_lines(frame),
+            *_region_names(record),
+            *_rings(record),
+        ]
+        chart = alt.LayerChart(layer=layers, width=frame.width, height=HEIGHT, view=plain_view())
+        return chart.add_params(*_thresholds(record, frame))
+
+
+def _thresholds(record: RegionRecord, frame: Frame) -> list[alt.Parameter]:
+    """Where the lines are; the page has better sliders than those of a chart."""
     import altair as alt
 
-    chosen = chosen_run(frame)
-    layers = [
-        _region_one(contents, frame),
-        _points(contents, frame, chosen),
-        _path(frame, chosen),
-        *_threshold_lines(frame),
-        *_region_names(contents),
-        *_picks(contents),
-    ]
-    chart = alt.LayerChart(layer=layers, width=frame.width, height=HEIGHT, view=plain_view())
-    return chart.add_params(*_thresholds(contents, frame, with_sliders=with_sliders))
-
-
-def _thresholds(contents: Contents, frame: Frame, *, with_sliders: bool) -> list[alt.Parameter]:
-    import altair as alt
-
-    at = contents.verdict.selection.thresholds
     parameters = []
     for name, axis, value, label in (
-        (ZETA_THRESHOLD, contents.zeta_axis, at["susceptibility"], "ζ at most "),
-        (TRAIN_THRESHOLD, contents.train_axis, at["train_accuracy"], "training accuracy at least "),
+        (ZETA_THRESHOLD, record.zeta, record.zeta_threshold, "ζ at most "),
+        (TRAIN_THRESHOLD, record.train, record.train_threshold, f"{_TRAIN} at least "),
     ):
         bind: Any = alt.Undefined
-        if with_sliders:
+        if frame.is_live and not frame.is_page:
             ends: dict[str, Any] = {
                 "min": axis.first_stop / axis.unit,
                 "max": axis.last_stop / axis.unit,
@@ -68,27 +130,27 @@ def _thresholds(contents: Contents, frame: Frame, *, with_sliders: bool) -> list
     return parameters
 
 
-def _x(contents: Contents, field: str = "zeta") -> alt.X:
+def _x(record: RegionRecord, field: str = "zeta") -> alt.X:
     import altair as alt
 
-    axis = contents.zeta_axis
+    axis = record.zeta
     scale = alt.Scale(domain=[axis.low, axis.high], clamp=True, nice=False, zero=False)
-    return alt.X(f"{field}:Q", title=f"susceptibility {contents.label}", scale=scale)
+    return alt.X(f"{field}:Q", title=f"susceptibility {record.label}", scale=scale)
 
 
-def _y(contents: Contents, field: str = "train") -> alt.Y:
+def _y(record: RegionRecord, field: str = "train") -> alt.Y:
     import altair as alt
 
-    axis = contents.train_axis
+    axis = record.train
     return alt.Y(
         f"{field}:Q",
-        title="training accuracy",
+        title=_TRAIN,
         scale=alt.Scale(domain=[axis.low, axis.high], clamp=True, nice=False, zero=False),
         axis=alt.Axis(format=axis.ticks),
     )
 
 
-def _points(contents: Contents, frame: Frame, chosen: alt.Parameter) -> alt.Chart:
+def _points(record: RegionRecord, frame: Frame, chosen: alt.Parameter) -> alt.Chart:
     import altair as alt
 
     top: dict[str, Any] = {
@@ -97,12 +159,12 @@ def _points(contents: Contents, frame: Frame, chosen: alt.Parameter) -> alt.Char
         "offset": 6,
         "titleLimit": 320,
     }
-    if contents.has_truth:
-        low, high = _test_range(contents)
-        ticks = "%" if high <= 1 else ",~f"
-        legend = alt.Legend(format=ticks, gradientLength=180, gradientThickness=10, **top)
-        scale = shades(domain=[low, high], clamp=True)
-        paint = alt.Color("test:Q", title="test accuracy", scale=scale, legend=legend)
+    if record.test_range is not None:
+        shown = ticks(record.test_range[1])
+        legend = alt.Legend(format=shown, gradientLength=180, gradientThickness=10, **top)
+        scale = shades(domain=list(record.test_range), clamp=True)
+        title = COLUMNS["test_accuracy"].label
+        paint = alt.Color("test:Q", title=title, scale=scale, legend=legend)
     else:
         scale = alt.Scale(domain=list(REGIONS), range=list(REGION_COLOURS))
         paint = alt.Color(
@@ -112,13 +174,13 @@ def _points(contents: Contents, frame: Frame, chosen: alt.Parameter) -> alt.Char
         alt.Chart(frame.data)
         .transform_filter("isValid(datum.zeta) && isValid(datum.train)")
         .transform_calculate(region=_region(frame))
-        .mark_circle(aria=False, size=point_size(contents.checkpoints), invalid=None)
+        .mark_circle(aria=False, size=point_size(record.checkpoints), invalid=None)
         .encode(
-            x=_x(contents),
-            y=_y(contents),
+            x=_x(record),
+            y=_y(record),
             color=paint,
             opacity=alt.condition(chosen, alt.value(0.85), alt.value(0.12)),
-            tooltip=hints(contents.checkpoints, frame),
+            tooltip=hints(record.checkpoints, frame),
         )
         .add_params(chosen)
     )
@@ -130,12 +192,14 @@ def _region(frame: Frame) -> str:
     return f"1 + (datum.zeta > {zeta} ? 1 : 0) + (datum.train < {train} ? 2 : 0)"
 
 
-def _test_range(contents: Contents) -> list[float]:
+def _test_range(test: Floats) -> tuple[float, float] | None:
     """From low to high test accuracy; the lowest twentieth, of first epochs, has one colour."""
-    test = contents.candidates.test_accuracy
-    low, high = np.percentile(test[np.isfinite(test)], [5, 100]).tolist()
+    known = test[np.isfinite(test)]
+    if not len(known):
+        return None
+    low, high = np.percentile(known, [5, 100]).tolist()
     low = math.floor(20 * low) / 20
-    return [low, high if high > low else low + 0.05]
+    return low, high if high > low else low + 0.05
 
 
 def _path(frame: Frame, chosen: alt.Parameter) -> alt.Chart:
@@ -151,20 +215,20 @@ def _path(frame: Frame, chosen: alt.Parameter) -> alt.Chart:
     return chart
 
 
-def _region_one(contents: Contents, frame: Frame) -> alt.Chart:
+def _region_one(record: RegionRecord, frame: Frame) -> alt.Chart:
     import altair as alt
 
     ends = {
-        "left": str(contents.zeta_axis.low),
+        "left": str(record.zeta.low),
         "right": frame.named(ZETA_THRESHOLD),
         "bottom": frame.named(TRAIN_THRESHOLD),
-        "top": str(contents.train_axis.high),
+        "top": str(record.train.high),
     }
     chart: alt.Chart = (
         alt.Chart(alt.InlineData(values=[{}]))
         .transform_calculate(**ends)
         .mark_rect(aria=False, color=colour("accent"), opacity=0.09)
-        .encode(x=_x(contents, "left"), x2="right:Q", y=_y(contents, "bottom"), y2="top:Q")
+        .encode(x=_x(record, "left"), x2="right:Q", y=_y(record, "bottom"), y2="top:Q")
     )
     return chart
 
@@ -184,11 +248,11 @@ def _threshold_lines(frame: Frame) -> list[alt.Chart]:
     return [base.mark_rule(**mark).encode(x="zeta:Q"), base.mark_rule(**mark).encode(y="train:Q")]
 
 
-def _region_names(contents: Contents) -> list[alt.Chart]:
+def _region_names(record: RegionRecord) -> list[alt.Chart]:
     """In the corners, which are found by their values: joined charts have no width to ask for."""
     import altair as alt
 
-    zeta, train = contents.zeta_axis, contents.train_axis
+    zeta, train = record.zeta, record.train
     corners: dict[int, tuple[float, float, dict[str, Any]]] = {
         1: (zeta.low, train.high, {"align": "left", "dx": 8, "dy": 14}),
         2: (zeta.high, train.high, {"align": "right", "dx": -8, "dy": 14}),
@@ -219,40 +283,36 @@ def _rimmed(base: alt.Chart, paint: alt.ExprRef, **mark: Any) -> list[alt.Chart]
     return [rim, base.mark_text(aria=False, color=paint, **mark)]
 
 
-def _labelled(verdict: Verdict) -> list[tuple[str, Pick]]:
+def _picked(verdict: Verdict) -> tuple[LabelledPick, ...]:
     """Every pick once, with the rules that would keep it."""
-    rules: dict[tuple[str, int], list[str]] = {}
-    picks = {}
+    picks = {_place(verdict.selection.pick): ("keep", verdict.selection.pick)}
     for outcome in verdict.others:
         if outcome.pick is not None and not verdict.agrees(outcome):
-            place = (outcome.pick.run, outcome.pick.step)
-            rules.setdefault(place, []).append(outcome.rule)
-            picks[place] = outcome.pick
-    others = [(", ".join(names), picks[place]) for place, names in rules.items()]
-    return [("keep", verdict.selection.pick), *others]
+            place = _place(outcome.pick)
+            names = [picks[place][0]] if place in picks else []
+            picks[place] = (", ".join([*names, outcome.rule]), outcome.pick)
+    return tuple(
+        LabelledPick(label, pick.run, pick.step, pick.susceptibility, pick.train_accuracy)
+        for label, pick in picks.values()
+        if pick.susceptibility is not None and pick.train_accuracy is not None
+    )
 
 
-def _picks(contents: Contents) -> list[alt.Chart]:
+def _place(pick: Pick) -> tuple[str, int]:
+    return pick.run, pick.step
+
+
+def _rings(record: RegionRecord) -> list[alt.Chart]:
     """Rings around what the leading rule, and the other of the pair, would keep."""
     import altair as alt
 
-    values: list[dict[str, Any]] = [
-        {
-            "run": pick.run,
-            "step": pick.step,
-            "zeta": pick.susceptibility,
-            "train": pick.train_accuracy,
-            "label": label,
-        }
-        for label, pick in _labelled(contents.verdict)
-        if pick.susceptibility is not None and pick.train_accuracy is not None
-    ]
+    values = [asdict(pick) for pick in record.picks]
     # Away from each other, so that picks close by do not write over one another.
     values.sort(key=lambda value: -value["train"])
     for rank, value in enumerate(values):
         value["shift"] = 0 if len(values) == 1 else -_APART if rank == 0 else _APART
     base = alt.Chart(alt.InlineData(values=values))
-    middle = (contents.zeta_axis.low + contents.zeta_axis.high) / 2
+    middle = (record.zeta.low + record.zeta.high) / 2
     is_right = f"datum.zeta > {middle!r}"
     ring = base.mark_point(
         aria=False, size=190, filled=False, strokeWidth=2.5, color=colour("ink"), opacity=1

@@ -1,4 +1,4 @@
-"""The front door: read, judge, explain."""
+"""Choosing a checkpoint: read, judge, explain."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rote.errors import InputError
-from rote.selection.candidates import Candidates, candidates_of
-from rote.selection.doubts import doubts
-from rote.selection.record import Pick, Selection
-from rote.selection.regions import regions_of, summarise
+from rote.errors import InputError, did_you_mean
+from rote.records import COLUMNS
+from rote.selection.candidates import ZETA, Candidates, candidates_of
+from rote.selection.regions import paper_thresholds, regions_of, summarise
 from rote.selection.rules import RULES, find_rule
-from rote.selection.thresholds import paper_thresholds
+from rote.selection.selection import Pick, Selection
+from rote.selection.warnings import warnings_of
 from rote.store import RunTable, read_table
 
 if TYPE_CHECKING:
@@ -23,10 +23,13 @@ if TYPE_CHECKING:
 
     from rote.selection.rule import Rule, Verdict
 
+DEFAULT_RULE = "regions"
+"""The paper's."""
+
 
 def select(
     runs: Path | str | Sequence[Path | str] | RunTable,
-    rule: str | Rule = "regions",
+    rule: str | Rule = DEFAULT_RULE,
     *,
     column: str = "susceptibility",
     mapping: Mapping[str, str] | None = None,
@@ -38,7 +41,8 @@ def select(
         runs: a run directory, a directory of run directories, a source
             (``mlflow:EXPERIMENT[@uri]``, ``tensorboard:LOGDIR``, ``csv:FILE``,
             ``package.module:Name:PLACE``), a list of any of these, or a table.
-        rule: the name of a rule in ``RULES``, or a rule of your own.
+        rule: the name of a rule in ``RULES``; ``max:COLUMN`` or ``min:COLUMN`` for any recorded
+            column; or a rule of your own, as it is or as ``package.module:Name``.
         column: which ζ to go by: ``susceptibility`` (live step), ``susceptibility_plain`` (plain
             step), or either with ``_relative`` behind it (relative to the loss before the step).
         mapping: where metrics have other names than rote's: from rote's name to theirs, such as
@@ -55,26 +59,46 @@ def select(
         CorruptRunError: if a file is damaged.
     """
     judge = find_rule(rule, options)
-    if mapping and isinstance(runs, RunTable):
+    return choose(judge, candidates_of(table_of(runs, mapping), column))
+
+
+def table_of(
+    runs: Path | str | Sequence[Path | str] | RunTable, mapping: Mapping[str, str] | None = None
+) -> RunTable:
+    """What is given as runs, read unless it is a table already.
+
+    Raises:
+        InputError: if there is no run, or a table comes with a mapping.
+    """
+    if not isinstance(runs, RunTable):
+        return read_table(runs, mapping)
+    if mapping:
         raise InputError("Expected `mapping` to go with runs to read, got a table. Pass it there.")
-    table = runs if isinstance(runs, RunTable) else read_table(runs, mapping)
-    everything = candidates_of(table, column)
-    usable = usable_for(judge, everything)
-    verdict = judge.judge(usable)
+    return runs
+
+
+def choose(rule: Rule, candidates: Candidates) -> Selection:
+    """What a rule says about candidates.
+
+    Raises:
+        InputError: if none has what it needs.
+    """
+    usable = usable_for(rule, candidates)
+    verdict = rule.judge(usable)
     thresholds = dict(verdict.thresholds)
     if not thresholds.keys() >= {"susceptibility", "train_accuracy"}:
-        thresholds = paper_thresholds(everything) | thresholds
-    region = regions_of(everything, thresholds)
-    summary = summarise(everything, region)
+        thresholds = paper_thresholds(candidates) | thresholds
+    region = regions_of(candidates, thresholds)
+    summary = summarise(candidates, region)
     return Selection(
-        rule=judge.name,
-        column=column,
+        rule=rule.name,
+        column=candidates.column,
         thresholds=thresholds,
-        pick=_pick(everything, usable, verdict, region),
-        table=_table(everything, usable, verdict, region),
+        pick=_pick(candidates, usable, verdict, region),
+        table=_table(candidates, usable, verdict, region),
         regions=summary,
-        reasons=(f"Rule `{judge.name}`, by `{column}`.", *verdict.reasons),
-        warnings=(*doubts(everything, usable, judge, verdict, summary), *verdict.warnings),
+        reasons=(f"Rule `{rule.name}`, by `{candidates.column}`.", *verdict.reasons),
+        warnings=(*warnings_of(candidates, usable, rule, verdict, summary), *verdict.warnings),
     )
 
 
@@ -86,18 +110,19 @@ def usable_for(rule: Rule, candidates: Candidates) -> Candidates:
     """
     if not len(candidates):
         raise InputError("Expected `runs` to have checkpoints, got none. Probe at least once.")
-    known = np.ones(len(candidates), dtype=np.bool_)
-    for need in rule.needs:
-        known &= np.isfinite(getattr(candidates, need))
-        if not known.any():
-            name = candidates.column if need == "susceptibility" else need
+    for count, need in enumerate(rule.needs, start=1):
+        if not candidates.known(*rule.needs[:count]).any():
+            name = candidates.column if need == ZETA else need
             others = [other for other, kind in RULES.items() if need not in kind.needs]
+            known = candidates.table.columns
+            guess = "" if name in known or name in COLUMNS else did_you_mean(name, known)
             raise InputError(
                 f"Expected `{name}` to be recorded for rule {rule.name!r}, got no checkpoint with "
-                f"a finite one among {len(candidates)}. Record it, or use a rule that does without "
-                f"({', '.join(others)})."
+                f"a finite one among {len(candidates)}.{guess} Record it, or use a rule that does "
+                f"without ({', '.join(others)})."
             )
-    return candidates if known.all() else candidates.take(known)
+    usable = candidates.known(*rule.needs)
+    return candidates if usable.all() else candidates.take(usable)
 
 
 def _pick(
@@ -109,11 +134,11 @@ def _pick(
     return Pick(
         run=name,
         step=int(usable.step[index]),
-        susceptibility=_known(usable.susceptibility[index]),
-        train_accuracy=_known(usable.train_accuracy[index]),
+        susceptibility=_known(usable.zeta[index]),
+        train_accuracy=_known(usable.values("train_accuracy")[index]),
         region=int(region[place]) or None,
-        test_accuracy=_known(usable.test_accuracy[index]),
-        validation_accuracy=_known(usable.validation_accuracy[index]),
+        test_accuracy=_known(usable.values("test_accuracy")[index]),
+        validation_accuracy=_known(usable.values("validation_accuracy")[index]),
         score=None if verdict.score is None else _known(verdict.score[index]),
         interval=verdict.interval,
         path=usable.table.paths.get(name),

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rote.selection.accuracy import as_percent
+from rote.selection.candidates import ZETA
+from rote.selection.formatting import as_percent
 
 if TYPE_CHECKING:
     from rote.selection.candidates import Candidates
@@ -19,7 +20,7 @@ _NEARLY_EMPTY = 0.02
 _NEARLY_ALL = 0.95
 
 
-def doubts(
+def warnings_of(
     everything: Candidates,
     usable: Candidates,
     rule: Rule,
@@ -47,8 +48,8 @@ def doubts(
 
 def _left_out(everything: Candidates, rule: Rule) -> Iterator[str]:
     for need in rule.needs:
-        name = everything.column if need == "susceptibility" else need
-        missing = int(np.isnan(getattr(everything, need)).sum())
+        name = everything.column if need == ZETA else need
+        missing = int(np.isnan(everything.values(need)).sum())
         if missing:
             yield f"Left out: {missing} of {len(everything)} checkpoints, with no finite `{name}`."
 
@@ -87,27 +88,27 @@ def _odd_regions(
 
 
 def _per_cent(usable: Candidates) -> Iterator[str]:
-    for name in ("train_accuracy", "test_accuracy", "validation_accuracy"):
-        known = getattr(usable, name)
-        known = known[np.isfinite(known)]
-        if len(known) and known.max() > 1:
+    shares = [column for column in usable.table.columns.values() if column.unit == "share"]
+    for column in shares:
+        highest = np.fmax.reduce(usable.values(column.name), initial=0)
+        if highest > 1:
             yield (
-                f"`{name}` reaches {known.max():.4g}: accuracies are shares from 0 to 1. Divide "
+                f"`{column.name}` reaches {highest:.4g}: accuracies are shares from 0 to 1. Divide "
                 "per cent by 100."
             )
 
 
 def _odd_mean(usable: Candidates, thresholds: Mapping[str, float]) -> Iterator[str]:
-    zeta = usable.susceptibility[np.isfinite(usable.susceptibility)]
+    zeta = usable.zeta[np.isfinite(usable.zeta)]
     if len(zeta) < _FEW or "susceptibility" not in thresholds:
         return
     below = float((zeta < thresholds["susceptibility"]).mean())
     if below > _NEARLY_ALL:
-        largest = int(np.nanargmax(usable.susceptibility))
+        largest = int(np.nanargmax(usable.zeta))
         yield (
             f"{below:.1%} of the checkpoints have ζ below the threshold of "
             f"{thresholds['susceptibility']:.4g}: a few very large ones make it, up to "
-            f"{usable.susceptibility[largest]:.4g} at {usable.name(largest)}. Use rule `filter` "
+            f"{usable.zeta[largest]:.4g} at {usable.name(largest)}. Use rule `filter` "
             "or a relative column."
         )
 

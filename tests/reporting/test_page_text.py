@@ -2,7 +2,7 @@
 
 import re
 
-from rote.reporting.words import visible
+from rote.reporting.page_text import visible
 from tests.reporting.conftest import Open, Page
 from tests.reporting.stores import TURNED_NAMES
 

@@ -6,15 +6,14 @@ import re
 import unicodedata
 from typing import TYPE_CHECKING
 
+from rote.selection import as_percent, is_share
+
 if TYPE_CHECKING:
     import markupsafe
 
-    from rote.selection.bootstrap import Estimate
+    from rote.selection import Estimate
 
 _DASH = "–"
-_WHOLE = 1.0005
-"""From here on, a value is more than 100.0% and no share."""
-
 _UNSEEN = {"Cc", "Cf", "Zl", "Zp"}
 _JOINERS = {"\u200c", "\u200d"}
 """Signs that show nothing themselves, but that emoji and several scripts are written with."""
@@ -27,9 +26,7 @@ def percent(value: float | None, digits: int = 1) -> str:
         >>> percent(0.8254), percent(None), percent(67.0)
         ('82.5%', '–', '67')
     """
-    if value is None or value >= _WHOLE:
-        return number(value)
-    return f"{value:.{digits}%}".replace("-", "−")
+    return _DASH if value is None else as_percent(value, digits).replace("-", "−")
 
 
 def points(best: float, found: float) -> str:
@@ -39,7 +36,7 @@ def points(best: float, found: float) -> str:
         >>> points(0.9, 0.85), points(90.0, 85.0)
         ('5.0', '5.0')
     """
-    return f"{(best - found) * (1 if best >= _WHOLE else 100):.1f}"
+    return f"{(best - found) * (100 if is_share(best) else 1):.1f}"
 
 
 def number(value: float | None) -> str:

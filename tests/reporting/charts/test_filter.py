@@ -1,23 +1,25 @@
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
-from rote.reporting.filter_chart import change
-from rote.selection.agreement import Agreement
-from rote.selection.bootstrap import Estimate
+from rote.reporting.axis import Axis
+from rote.reporting.charts.filter import FilterRecord, change
+from rote.reporting.checkpoints import Checkpoints
+from rote.selection import Estimate
 
 NOTHING = Estimate(None, reason="unknown")
-UNKNOWN = Agreement(
-    "susceptibility", 2, 9, NOTHING, NOTHING, NOTHING, NOTHING, NOTHING, NOTHING, "regions", NOTHING
-)
+AXIS = Axis(0.0, 1.0, places=5, step=100)
+NO_POINTS = Checkpoints(np.arange(0), 0, {}, ())
+UNKNOWN = FilterRecord(NO_POINTS, AXIS, AXIS, 9, 5, 0.1, NOTHING, NOTHING, NOTHING, NOTHING)
 
 
-def agreement(pearson: tuple[float, float], kendall: tuple[float, float]) -> Agreement:
+def agreement(pearson: tuple[float, float], kendall: tuple[float, float]) -> FilterRecord:
     return replace(
         UNKNOWN,
-        train_test_pearson=Estimate(pearson[0]),
+        pearson=Estimate(pearson[0]),
         filtered_pearson=Estimate(pearson[1]),
-        train_test_kendall=Estimate(kendall[0]),
+        kendall=Estimate(kendall[0]),
         filtered_kendall=Estimate(kendall[1]),
     )
 
