@@ -450,7 +450,7 @@ def test_an_evaluation_that_never_brings_the_metric_is_pointed_out(tmp_path: Pat
 def test_a_stop_without_a_training_accuracy_says_what_to_pass(tmp_path: Path) -> None:
     rule = rote.StopRule(train_accuracy=0.0, min_epochs=1)
     callback = SusceptibilityCallback(num_classes=CLASSES, stop=rule, measure_accuracy=0)
-    with pytest.raises(InputError, match=r"which `stop` needs.* Pass `measure_accuracy=512`"):
+    with pytest.raises(InputError, match=r"which `stop` needs.* pass `measure_accuracy=512`"):
         build_trainer(tmp_path, callback).train()
 
 
@@ -629,7 +629,9 @@ def test_loggers_that_the_callback_cannot_reach_are_pointed_out(tmp_path: Path) 
     pytest.importorskip("tensorboard", reason="needs tensorboard")
     callback = SusceptibilityCallback(num_classes=CLASSES)
     trainer = build_trainer(tmp_path, callback, report_to=["tensorboard"], max_steps=5)
-    with pytest.warns(RoteWarning, match=r"not in tensorboard \(`report_to`\).*`callback.trainer ="):
+    with pytest.warns(
+        RoteWarning, match=r"not in tensorboard \(`report_to`\).*`callback.trainer ="
+    ):
         trainer.train()
     assert "susceptibility" in trainer.state.log_history[-2]
 

@@ -135,7 +135,9 @@ def test_every_is_an_epoch_or_a_number_of_steps(every: Any) -> None:
 
 @pytest.mark.parametrize("samples", [0, -1, 2.5])
 def test_samples_are_a_number_of_them(samples: Any) -> None:
-    with pytest.raises(InputError, match=f"`samples` to be an integer of at least 1, got {samples}"):
+    with pytest.raises(
+        InputError, match=f"`samples` to be an integer of at least 1, got {samples}"
+    ):
         SusceptibilityCallback(num_classes=CLASSES, samples=samples)
 
 

@@ -6,6 +6,7 @@ import logging
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -20,12 +21,15 @@ from rote.labels import LabelSampler
 from rote.probe import Inputs, LossFunction, ProbePolicy, is_first_rank, mean_over_ranks, take
 from rote.records import Reading
 from rote.store import SaveTo, targets_of
-from rote.tracking import StopRule, Tracker, track
-from rote.tracking.signal import Signal, find_signal
+from rote.tracking import Signal, StopRule, Tracker, track
 
 logger = logging.getLogger(__name__)
 
 _DEFAULT_METRIC = "train_accuracy"
+_OPTIONS_OF_TRACK = (
+    *("num_classes", "loss_fn", "labels", "given_labels", "policy", "seed"),
+    *("name", "save_to", "signals"),
+)
 _OWN_METRICS = ("epoch", "step", "susceptibility", "susceptibility_plain", "probe/drop")
 
 
@@ -100,7 +104,9 @@ class Adapter:
         check_integer("samples", self.samples, least=1)
         if self.stop is not None:
             check_instance("stop", self.stop, StopRule)
+        # A second training begins with the rule and the signals as they were given.
         self._new_stop = {} if self.stop is None else self.stop.state_dict()
+        self._new_signals: dict[str, dict[str, Any]] | None = None
         self._forget()
 
     @property
@@ -145,20 +151,19 @@ class Adapter:
             saved: what ``_state`` returned, if training is resumed.
             options: of ``rote.track``, where they are not those of the callback.
         """
-        own = ("num_classes", "loss_fn", "labels", "given_labels", "policy", "seed", "name")
-        options = {name: getattr(self, name) for name in own} | options
-        signals = [find_signal(signal) for signal in self.signals]
-        self._observers = [s.name for s in signals if type(s).observe is not Signal.observe]
-        if signals:
-            options["signals"] = signals
+        options = {name: getattr(self, name) for name in _OPTIONS_OF_TRACK} | options
         resume = saved is not None and _holds_a_run(self.save_to)
         try:
             with self._as_in_training():
-                tracker = track(model, optimizer, save_to=self.save_to, resume=resume, **options)
+                tracker = track(model, optimizer, resume=resume, **options)
         except RunExistsError as error:
             way = f"resume from a checkpoint (`{self._resumed_by}`)"
             raise RunExistsError(str(error).replace("pass resume=True", way)) from error
         self.tracker = tracker
+        self._observers = [s.name for s in tracker.signals if type(s).observe is not Signal.observe]
+        if self._new_signals is None:
+            self._new_signals = deepcopy(tracker.signals.state_dict())
+        tracker.signals.load_state_dict(self._new_signals)
         if self.stop is not None:
             self.stop.load_state_dict((saved or {}).get("stop") or self._new_stop)
         if saved is not None:
@@ -246,18 +251,26 @@ class Adapter:
         return self.stop.stopped
 
     def _observe(self, labels: Tensor | None, logits: Tensor | None, **rest: Any) -> None:  # noqa: ANN401
-        """Hand a batch of training to the signals; say once what it lacks."""
+        """Hand a batch of training to the signals; say once what it lacks.
+
+        Raises:
+            InputError: if a signal cannot do with the batch.
+        """
         if self.tracker is None:
             return
         if labels is not None and logits is not None:
-            self.tracker.observe(labels=labels, logits=logits, **rest)
+            try:
+                self.tracker.observe(labels=labels, logits=logits, **rest)
+            except InputError as error:
+                where = "Indices are looked for in batches that are mappings, under `index`, "
+                raise InputError(f"{error} {where}`indices` or `idx`.") from error
         elif not self._is_lack_told and is_first_rank():
             self._is_lack_told = True
-            lacking = [n for n, v in (("labels", labels), ("logits", logits)) if v is None]
+            lacking = "labels" if labels is None else "logits"
             warnings.warn(
                 "Expected batches of training to show labels and logits to the signals "
-                f"{_listed(self._observers)}, got no {' and no '.join(lacking)}: such batches are "
-                "not observed. The callback's docstring says where both are looked for.",
+                f"{_listed(self._observers)}, got no {lacking}: such batches are not observed. The "
+                "callback's docstring says where both are looked for.",
                 RoteWarning,
                 stacklevel=3,
             )

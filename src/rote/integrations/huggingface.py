@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from torch import nn
-
 from rote.errors import InputError
 from rote.extras import require
 from rote.integrations.adapter import Adapter, logged_of
@@ -96,7 +94,7 @@ class SusceptibilityCallback(Adapter, TrainerCallback):
         self,
         args: TrainingArguments,
         state: TrainerState,
-        control: TrainerControl,  # noqa: ARG002
+        _: TrainerControl,
         **parts: Any,  # noqa: ANN401
     ) -> None:
         """Build the tracker, now that model, optimizer and checkpoint are in place."""
@@ -114,8 +112,7 @@ class SusceptibilityCallback(Adapter, TrainerCallback):
         saved = join_checkpoints(state, self.name, self._state)
         if saved is not None:
             self._is_waiting = saved["is_waiting"]
-        self._is_objective_known = self.loss_fn is not None or self.trainer is not None
-        self._is_objective_known |= bool(args.label_smoothing_factor)
+        self._is_objective_known = bool(self.loss_fn or self.trainer or args.label_smoothing_factor)
         self._begin(
             self._model if self.trainer is None else self.trainer.model_wrapped,
             parts["optimizer"],
@@ -138,11 +135,7 @@ class SusceptibilityCallback(Adapter, TrainerCallback):
         self.on_step_begin()
 
     def on_step_end(
-        self,
-        args: TrainingArguments,  # noqa: ARG002
-        state: TrainerState,
-        control: TrainerControl,
-        **_: object,
+        self, _: TrainingArguments, state: TrainerState, control: TrainerControl, **__: object
     ) -> None:
         """Probe if an epoch, or n steps, are over; the gradients are zero by now."""
         self._show()
@@ -175,22 +168,14 @@ class SusceptibilityCallback(Adapter, TrainerCallback):
             offer_as_best_metric(found["metrics"], args, self.tracker.readings)
 
     def on_save(
-        self,
-        args: TrainingArguments,
-        state: TrainerState,
-        control: TrainerControl,  # noqa: ARG002
-        **_: object,
+        self, args: TrainingArguments, state: TrainerState, _: TrainerControl, **__: object
     ) -> None:
         """Tell the Trainer which checkpoint its ``save_total_limit`` must spare."""
         if self.keep_path is not None and args.metric_for_best_model is None:
             state.best_model_checkpoint = self.keep_path
 
     def on_train_end(
-        self,
-        args: TrainingArguments,  # noqa: ARG002
-        state: TrainerState,
-        control: TrainerControl,  # noqa: ARG002
-        **_: object,
+        self, _: TrainingArguments, state: TrainerState, *__: object, **___: object
     ) -> None:
         """Let the run's directory go."""
         self._close()
@@ -225,20 +210,16 @@ class SusceptibilityCallback(Adapter, TrainerCallback):
         control.should_log = should_log  # the Trainer's own log of this step is still to come
 
     def _show(self) -> None:
-        calls = self._calls.take()
-        names = label_names_of(self.trainer, self._model, self._args) if calls else []
-        for call in calls[:1]:
-            batch = LabelledBatch.split(call.keywords, names)
+        for call in self._calls.take()[:1]:
+            batch, indices = self._split(call.keywords), indices_in(call.keywords)
             if not self._is_objective_known and batch.given is None:
                 warn_of_unknown_objective()
             self._is_objective_known = True
+            # Over several batches a model may divide its loss by the count of all of them.
+            loss = call.loss if self._args.gradient_accumulation_steps == 1 else None
             if self._observers:
-                # Over several batches a model may divide its loss by the count of all of them.
-                loss = call.loss if self._args.gradient_accumulation_steps == 1 else None
-                indices = indices_in(call.keywords)
-                self._observe(
-                    batch.given, call.logits, inputs=batch.inputs, indices=indices, loss=loss
-                )
+                rest = {"inputs": batch.inputs, "indices": indices, "loss": loss}
+                self._observe(batch.given, call.logits, **rest)
 
     def _draw(self, samples: int) -> LabelledBatch:
         batch = draw_batch(self._loader.dataset, self._loader.collate_fn, samples, seed=self.seed)
@@ -257,8 +238,7 @@ class SusceptibilityCallback(Adapter, TrainerCallback):
             batch = self._split(self.inputs)
             given = batch.given if given is None else given
         if labels is None:
-            model: nn.Module = unwrapped(self._model)
-            labels = batch.random_labels(model, self.num_classes)
+            labels = batch.random_labels(unwrapped(self._model), self.num_classes)
         return {"inputs": batch.inputs, "labels": labels, "given_labels": given}
 
     def _state(self) -> dict[str, Any]:

@@ -26,11 +26,6 @@ _TENSOR = "tensor_base64"
 def check_trainer(trainer: Trainer | None, state: TrainerState, args: TrainingArguments) -> None:
     """Refuse another Trainer than the one that calls; say where only the Trainer itself will do.
 
-    Args:
-        trainer: what the callback was given.
-        state: of the Trainer that calls.
-        args: its arguments.
-
     Raises:
         InputError: if it is another one, or none and there are several ranks.
     """
@@ -63,12 +58,6 @@ def check_schedule(
 ) -> None:
     """Refuse a training that would never come to a probe.
 
-    Args:
-        args: the Trainer's arguments.
-        loader: of the training set.
-        every: when to probe.
-        train_accuracy: the name of the metric that is the training accuracy.
-
     Raises:
         InputError: if epochs have no end, or the metric needs an evaluation and there is none.
     """
@@ -100,10 +89,6 @@ def label_names_of(trainer: Trainer | None, model: nn.Module, args: TrainingArgu
 
 def objective_of(trainer: Trainer | None, args: TrainingArguments) -> LossFunction | None:
     """The Trainer's objective as a function of output and labels.
-
-    Args:
-        trainer: the Trainer, if it is known.
-        args: its arguments.
 
     Returns:
         Its ``compute_loss_func``, its label smoothing, or ``None`` for plain cross entropy.
@@ -164,12 +149,8 @@ def offer_as_best_metric(
 ) -> None:
     """Put ζ among the metrics of an evaluation, where it is the metric for the best model.
 
-    Only there: the objective of a hyperparameter search may be the sum of all metrics.
-
-    Args:
-        metrics: what the evaluation found; changed in place, as the Trainer reads it afterwards.
-        args: the Trainer's arguments.
-        readings: those so far.
+    Only there: the objective of a hyperparameter search may be the sum of all metrics. They are
+    changed in place, as the Trainer reads them afterwards.
     """
     name = (args.metric_for_best_model or "").removeprefix("eval_")
     newest = logged_of(readings[-1] if readings else None)
@@ -189,13 +170,7 @@ def warn_of_deletion(args: TrainingArguments) -> None:
 
 
 def warn_of_no_probe(state: TrainerState, every: str | int, awaited: str | None) -> None:
-    """Say why training has ended without a probe.
-
-    Args:
-        state: the Trainer's state.
-        every: when to probe.
-        awaited: the metric of an evaluation that a probe waited for.
-    """
+    """Say why training has ended without a probe; ``awaited`` is the metric that one waited for."""
     why = f"every={every!r}), got none after {state.global_step} steps. Pass a smaller `every`."
     if awaited is not None:
         names = sorted({name for entry in state.log_history for name in entry})

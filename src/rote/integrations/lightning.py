@@ -213,14 +213,10 @@ class SusceptibilityCallback(Adapter, Callback):
         logits, loss = outputs.get("logits"), outputs.get("loss")
         if logits is None and call is not None:
             logits = call.logits
-        if loss is not None:  # Lightning's is that of the step, divided among its batches
-            loss = loss * (trainer.accumulate_grad_batches if self._is_automatic else 1)
+        if loss is not None:  # divided by this, unless optimization is manual and this is 1
+            loss = loss * trainer.accumulate_grad_batches
         inputs = None if call is None else call.inputs
         self._observe(labels, logits, inputs=inputs, indices=indices_in(batch), loss=loss)
-
-    @property
-    def _is_automatic(self) -> bool:
-        return self._fit is not None and self._fit[1].automatic_optimization
 
     def _tell(self, message: str) -> None:
         rank_zero_info(message)

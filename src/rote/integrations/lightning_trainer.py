@@ -37,10 +37,7 @@ def as_in_training(trainer: Trainer, module: LightningModule) -> Iterator[None]:
 
 @contextmanager
 def naming_options(*, inputs_of: bool) -> Iterator[None]:
-    """Say which options help where the module's ``forward`` does not take S̃.
-
-    Args:
-        inputs_of: whether S̃ was taken out of a batch.
+    """Say which options help where ``forward`` does not take S̃, which may be out of a batch.
 
     Yields:
         Nothing.
@@ -66,13 +63,6 @@ def draw_samples(
     seed: int,
 ) -> LabelledBatch:
     """Some samples of the training set, made ready by the module's hooks on batches.
-
-    Args:
-        trainer: the trainer.
-        module: the module in training.
-        samples: how many.
-        inputs_of: takes a batch and returns what the network takes.
-        seed: of the choice of samples.
 
     Raises:
         InputError: if there is no dataset to draw from.
@@ -148,10 +138,6 @@ def has_missed_an_epoch(trainer: Trainer, readings: Sequence[Reading]) -> bool:
 
     Lightning never ends an epoch whose checkpoint was saved after its last batch, but before its
     end: resumed from there, the next epoch starts.
-
-    Args:
-        trainer: the trainer, when training starts.
-        readings: those in the checkpoint.
     """
     if not trainer.fit_loop.epoch_loop.batch_progress.is_last_batch:
         return False
@@ -173,16 +159,13 @@ def log_late(trainer: Trainer, reading: Reading | None, epoch: int) -> None:
 def find_checkpoint(
     folders: Iterable[str | Path], readings: Sequence[Reading], step: int, *, state_key: str
 ) -> str | None:
-    """A checkpoint that this run saved where one of its readings was taken.
+    """The first checkpoint, by name, that this run saved where one of its readings was taken.
 
     Args:
         folders: where to look.
         readings: all readings of the run, with the ``global_step`` at which they were taken.
-        step: the ``step`` of the reading.
+        step: of the reading.
         state_key: the name of the callback's state in a checkpoint.
-
-    Returns:
-        The first path in the order of names, or ``None``.
     """
     wanted = next((reading for reading in readings if reading.step == step), None)
     if wanted is None:
