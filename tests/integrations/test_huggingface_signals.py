@@ -49,16 +49,16 @@ def test_signals_see_every_batch_and_training_is_bit_identical(name: str, tmp_pa
     bare.train()
     assert_identical(seen, left_behind(bare))
     assert len(signal.batches) == 15
-    tokens = [batch.inputs["input_ids"] for batch in signal.batches]
+    tokens = [dict(batch.inputs)["input_ids"] for batch in signal.batches]
     assert_identical(tokens, seen["batches"])
     texts = Texts(per_token=name == "token")
     pairs = zip(texts.tokens, texts.labels, strict=True)
     given = {tuple(row.tolist()): label for row, label in pairs}
-    for batch in signal.batches:
-        rows = [tuple(row.tolist()) for row in batch.inputs["input_ids"]]
+    for batch, texts_of in zip(signal.batches, tokens, strict=True):
+        rows = [tuple(row.tolist()) for row in texts_of]
         assert torch.equal(batch.labels, torch.stack([given[row] for row in rows]))
         assert not batch.logits.requires_grad
-        assert "labels" not in batch.inputs
+        assert set(dict(batch.inputs)) <= {"input_ids", "attention_mask", "token_type_ids"}
     if name == "accumulation":
         assert all(batch.loss is None for batch in signal.batches)
     else:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from copy import deepcopy
@@ -15,22 +14,27 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from rote.arguments import check_instance, check_integer
-from rote.errors import InputError, RoteWarning, RunExistsError
+from rote.errors import InputError, RunExistsError
+from rote.integrations.adapter_warnings import (
+    DEFAULT_METRIC,
+    listed,
+    warn_of_accuracy,
+    warn_of_uncounted,
+    warn_of_unseen,
+)
 from rote.integrations.training_batch import LabelledBatch
 from rote.labels import LabelSampler
-from rote.probe import Inputs, LossFunction, ProbePolicy, is_first_rank, mean_over_ranks, take
+from rote.probe import Inputs, LossFunction, ProbePolicy, mean_over_ranks, take
 from rote.records import Reading
 from rote.store import SaveTo, targets_of
 from rote.tracking import Signal, StopRule, Tracker, track
 
 logger = logging.getLogger(__name__)
 
-_DEFAULT_METRIC = "train_accuracy"
 _OPTIONS_OF_TRACK = (
     *("num_classes", "loss_fn", "labels", "given_labels", "policy", "seed"),
     *("name", "save_to", "signals"),
 )
-_OWN_METRICS = ("epoch", "step", "susceptibility", "susceptibility_plain", "probe/drop")
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -76,7 +80,7 @@ class Adapter:
     num_classes: int
     inputs: Inputs | Callable[[], Inputs] | None = None
     every: Literal["epoch"] | int = "epoch"
-    train_accuracy: str | None = _DEFAULT_METRIC
+    train_accuracy: str | None = DEFAULT_METRIC
     measure_accuracy: int = 512
     stop: StopRule | None = None
     loss_fn: LossFunction | None = None
@@ -163,7 +167,7 @@ class Adapter:
         self._observers = [s.name for s in tracker.signals if type(s).observe is not Signal.observe]
         if self._new_signals is None:
             self._new_signals = deepcopy(tracker.signals.state_dict())
-        tracker.signals.load_state_dict(self._new_signals)
+        tracker.signals.load_state_dict(deepcopy(self._new_signals))
         if self.stop is not None:
             self.stop.load_state_dict((saved or {}).get("stop") or self._new_stop)
         if saved is not None:
@@ -185,6 +189,9 @@ class Adapter:
         if self.tracker is not None:
             self.tracker.close()
 
+    def _warn_of_uncounted(self) -> None:
+        warn_of_uncounted(self.stop, [] if self.tracker is None else self.tracker.readings)
+
     def _accuracy(
         self, logged: float | None, seen: Iterable[str], *, late: bool = False
     ) -> dict[str, float]:
@@ -204,7 +211,8 @@ class Adapter:
         if not late:
             if not is_logged and not self._is_accuracy_checked:
                 self._is_accuracy_checked = True
-                self._warn_of_accuracy(seen, is_measured=is_measured)
+                name, samples = self.train_accuracy, self.measure_accuracy
+                warn_of_accuracy(name, seen, samples=samples, is_measured=is_measured)
             if self._decides_once and self._is_measured is None:
                 self._is_measured = is_measured
         return {} if found is None else {"train_accuracy": found}
@@ -243,14 +251,22 @@ class Adapter:
         elif not any("train_accuracy" in earlier.metrics for earlier in self.tracker.readings):
             raise InputError(
                 f"Expected a training accuracy at the probe, which `stop` needs, got none: "
-                f"`{self.train_accuracy}` is not among what was logged before it ({_listed(seen)}),"
+                f"`{self.train_accuracy}` is not among what was logged before it ({listed(seen)}),"
                 " and none was measured. Log it in every epoch, name another metric with "
                 "`train_accuracy=`, or pass `measure_accuracy=512`, for which batches must show "
                 "which entry is the labels."
             )
         return self.stop.stopped
 
-    def _observe(self, labels: Tensor | None, logits: Tensor | None, **rest: Any) -> None:  # noqa: ANN401
+    def _observe(
+        self,
+        labels: Tensor | None,
+        logits: Tensor | None,
+        *,
+        inputs: Inputs | None,
+        indices: Tensor | None,
+        loss: Tensor | None,
+    ) -> None:
         """Hand a batch of training to the signals; say once what it lacks.
 
         Raises:
@@ -258,60 +274,18 @@ class Adapter:
         """
         if self.tracker is None:
             return
-        if labels is not None and logits is not None:
-            try:
-                self.tracker.observe(labels=labels, logits=logits, **rest)
-            except InputError as error:
-                where = "Indices are looked for in batches that are mappings, under `index`, "
-                raise InputError(f"{error} {where}`indices` or `idx`.") from error
-        elif not self._is_lack_told and is_first_rank():
-            self._is_lack_told = True
-            lacking = "labels" if labels is None else "logits"
-            warnings.warn(
-                "Expected batches of training to show labels and logits to the signals "
-                f"{_listed(self._observers)}, got no {lacking}: such batches are not observed. The "
-                "callback's docstring says where both are looked for.",
-                RoteWarning,
-                stacklevel=3,
-            )
-
-    def _warn_of_accuracy(self, seen: Iterable[str], *, is_measured: bool) -> None:
-        """Say so if the training accuracy is not what the user may think."""
-        name, samples, names = self.train_accuracy, self.measure_accuracy, list(seen)
-        is_odd = name != _DEFAULT_METRIC or (samples > 0 and not is_measured)
-        # If the metric is there, it only came at another time.
-        if name is None or name in names or not is_odd or not is_first_rank():
+        if labels is None or logits is None:
+            if not self._is_lack_told:
+                self._is_lack_told = True
+                warn_of_unseen(self._observers, "labels" if labels is None else "logits")
             return
-        outcome = (
-            f"It is measured instead, on {samples} training samples or fewer"
-            if is_measured
-            else "The readings have no training accuracy, which a stop rule and most rules of "
-            "`rote select` need"
-        )
-        warnings.warn(
-            f"Expected the metric `{name}` to be logged before the first probe, got "
-            f"{_listed(names)}. {outcome}. Log it, name another with `train_accuracy=`, or pass "
-            "None to look for none.",
-            RoteWarning,
-            stacklevel=4,
-        )
-
-    def _warn_of_uncounted(self) -> None:
-        """Say so if training has ended and no reading was high and late enough to count."""
-        readings, stop = [] if self.tracker is None else self.tracker.readings, self.stop
-        if stop is None or stop.keep is not None or not readings or not is_first_rank():
-            return
-        known = [reading.metrics.get("train_accuracy") for reading in readings]
-        highest = max((accuracy for accuracy in known if accuracy is not None), default=None)
-        told = "none was known" if highest is None else f"the highest was {highest:.3g}"
-        warnings.warn(
-            f"`stop` counted none of the {len(readings)} readings, so there is no checkpoint to "
-            f"keep. It counts those with a training accuracy of {stop.train_accuracy:g} or more "
-            f"({told}), from step {stop.min_epochs} on (the last was {readings[-1].step}). Train "
-            "longer, or lower `train_accuracy` or `min_epochs` of the rule.",
-            RoteWarning,
-            stacklevel=3,
-        )
+        batch: Any = {"labels": labels, "logits": logits, "inputs": inputs, "loss": loss}
+        try:
+            self.tracker.observe(**batch, indices=indices)
+        except InputError as error:
+            where = " Indices are looked for in batches that are mappings, under `index`, "
+            where += "`indices` or `idx`."
+            raise InputError(f"{error}{where if indices is None else ''}") from error
 
 
 def logged_of(reading: Reading | None) -> dict[str, float]:
@@ -337,8 +311,3 @@ def _mean(value: float | None) -> float | None:
     """The mean over the ranks that know one; all ranks call this."""
     total, count = mean_over_ranks([0.0, 0.0] if value is None else [value, 1.0])
     return total / count if count else None
-
-
-def _listed(names: Iterable[str]) -> str:
-    shown = dict.fromkeys(name for name in names if name not in _OWN_METRICS)
-    return ", ".join(f"`{name}`" for name in shown) or "no metric"

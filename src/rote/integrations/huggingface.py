@@ -94,7 +94,7 @@ class SusceptibilityCallback(Adapter, TrainerCallback):
         self,
         args: TrainingArguments,
         state: TrainerState,
-        _: TrainerControl,
+        *_: object,
         **parts: Any,  # noqa: ANN401
     ) -> None:
         """Build the tracker, now that model, optimizer and checkpoint are in place."""
@@ -135,7 +135,11 @@ class SusceptibilityCallback(Adapter, TrainerCallback):
         self.on_step_begin()
 
     def on_step_end(
-        self, _: TrainingArguments, state: TrainerState, control: TrainerControl, **__: object
+        self,
+        args: TrainingArguments,  # noqa: ARG002
+        state: TrainerState,
+        control: TrainerControl,
+        **_: object,
     ) -> None:
         """Probe if an epoch, or n steps, are over; the gradients are zero by now."""
         self._show()
@@ -168,14 +172,18 @@ class SusceptibilityCallback(Adapter, TrainerCallback):
             offer_as_best_metric(found["metrics"], args, self.tracker.readings)
 
     def on_save(
-        self, args: TrainingArguments, state: TrainerState, _: TrainerControl, **__: object
+        self, args: TrainingArguments, state: TrainerState, *_: object, **__: object
     ) -> None:
         """Tell the Trainer which checkpoint its ``save_total_limit`` must spare."""
         if self.keep_path is not None and args.metric_for_best_model is None:
             state.best_model_checkpoint = self.keep_path
 
     def on_train_end(
-        self, _: TrainingArguments, state: TrainerState, *__: object, **___: object
+        self,
+        args: TrainingArguments,  # noqa: ARG002
+        state: TrainerState,
+        *_: object,
+        **__: object,
     ) -> None:
         """Let the run's directory go."""
         self._close()
