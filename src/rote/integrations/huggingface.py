@@ -219,14 +219,15 @@ class SusceptibilityCallback(Adapter, TrainerCallback):
 
     def _show(self) -> None:
         for call in self._calls.take()[:1]:
-            batch, indices = self._split(call.keywords), indices_in(call.keywords)
+            taken = {k: v for k, v in call.keywords.items() if k != "num_items_in_batch"}
+            batch, indices = self._split(taken), indices_in(taken)
             if not self._is_objective_known and batch.given is None:
                 warn_of_unknown_objective()
             self._is_objective_known = True
             # Over several batches a model may divide its loss by the count of all of them.
             loss = call.loss if self._args.gradient_accumulation_steps == 1 else None
             if self._observers:
-                rest = {"inputs": batch.inputs, "indices": indices, "loss": loss}
+                rest: Any = {"inputs": batch.inputs, "indices": indices, "loss": loss}
                 self._observe(batch.given, call.logits, **rest)
 
     def _draw(self, samples: int) -> LabelledBatch:
