@@ -31,10 +31,7 @@ from rote.tracking import Signal, StopRule, Tracker, track
 
 logger = logging.getLogger(__name__)
 
-_OPTIONS_OF_TRACK = (
-    *("num_classes", "loss_fn", "labels", "given_labels", "policy", "seed"),
-    *("name", "save_to", "signals"),
-)
+_OPTIONS = ("num_classes", "loss_fn", "labels", "given_labels", "policy", "seed", "name", "signals")
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -119,11 +116,7 @@ class Adapter:
         return None if self.stop is None else self.stop.keep
 
     def _draw(self, samples: int) -> LabelledBatch:
-        """Some samples of the training set, as the network gets them; the loader is not touched.
-
-        Raises:
-            InputError: if there is no dataset to draw from.
-        """
+        """Some samples of the training set, as the network gets them; the loader is not touched."""
         raise NotImplementedError
 
     def _as_in_training(self) -> AbstractContextManager[None]:
@@ -153,13 +146,13 @@ class Adapter:
             model: what is probed.
             optimizer: what trains it.
             saved: what ``_state`` returned, if training is resumed.
-            options: of ``rote.track``, where they are not those of the callback.
+            options: of ``rote.track``, instead of the callback's.
         """
-        options = {name: getattr(self, name) for name in _OPTIONS_OF_TRACK} | options
+        options = {name: getattr(self, name) for name in _OPTIONS} | options
         resume = saved is not None and _holds_a_run(self.save_to)
         try:
             with self._as_in_training():
-                tracker = track(model, optimizer, resume=resume, **options)
+                tracker = track(model, optimizer, save_to=self.save_to, resume=resume, **options)
         except RunExistsError as error:
             way = f"resume from a checkpoint (`{self._resumed_by}`)"
             raise RunExistsError(str(error).replace("pass resume=True", way)) from error
@@ -234,10 +227,6 @@ class Adapter:
 
     def _should_stop(self, reading: Reading, seen: Iterable[str]) -> bool:
         """Whether the rule says so; a reading without an accuracy, as after a resume, is left out.
-
-        Args:
-            reading: the newest.
-            seen: the names of all metrics that were logged.
 
         Raises:
             InputError: if no reading has a training accuracy.
