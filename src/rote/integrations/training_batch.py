@@ -16,8 +16,7 @@ from torch.utils.data import IterableDataset
 from rote.errors import InputError
 from rote.labels import IGNORE_INDEX, LabelSampler, MultiLabel, PerToken
 from rote.probe import Inputs, take
-from rote.snapshot import RandomState, restored
-from rote.snapshot.bystanders import restorer_of
+from rote.snapshot import RandomState, restored, restorer_of
 
 _LABEL_KEYS = ("label", "labels", "label_ids", "target", "targets", "y")
 _INDEX_KEYS = ("index", "indices", "idx")

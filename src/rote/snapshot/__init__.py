@@ -1,5 +1,6 @@
 """State of model, optimizer and random generators: copied, put back, and proved unchanged."""
 
+from rote.snapshot.bystanders import restorer_of
 from rote.snapshot.gradients import Gradients
 from rote.snapshot.interrupts import delayed_interrupts
 from rote.snapshot.objects import ObjectState, parameters_of, reachable
@@ -20,6 +21,7 @@ __all__ = [
     "preserved",
     "reachable",
     "restored",
+    "restorer_of",
     "sharded_modules",
     "sharded_parameters",
     "verified",
