@@ -3,7 +3,7 @@
 from rote.probe.compatibility import bare_optimizer, check_model_and_optimizer, unwrapped
 from rote.probe.inputs import Inputs, content_hash, frozen, num_samples, take
 from rote.probe.measurement import Measurement, Probe
-from rote.probe.outputs import LossFunction, cross_entropy
+from rote.probe.outputs import LossFunction, cross_entropy, logits_of
 from rote.probe.policy import PlainStep, ProbePolicy, StepRule
 from rote.probe.ranks import (
     agreed,
@@ -39,6 +39,7 @@ __all__ = [
     "from_first_rank",
     "frozen",
     "is_first_rank",
+    "logits_of",
     "mean_over_ranks",
     "num_samples",
     "rank",

@@ -1,5 +1,6 @@
 import random
 from collections import UserDict
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,18 @@ import torch
 from torch.utils.data import IterableDataset, Subset, TensorDataset, default_collate
 
 from rote.errors import InputError
-from rote.integrations.samples import draw_inputs
+from rote.integrations.training_batch import draw_batch, inputs_in
+
+
+def draw_inputs(
+    dataset: Any,
+    collate_fn: Any,
+    samples: int = 128,
+    inputs_of: Callable[[Any], Any] = inputs_in,
+    *,
+    seed: int = 0,
+) -> Any:
+    return draw_batch(dataset, collate_fn, samples, seed=seed, part_of=inputs_of)
 
 
 class Augmented:
