@@ -114,7 +114,7 @@ def _read_torch(path: Path) -> object:
 
     import torch
 
-    from rote.tracking.saved_weights import found_instead
+    from rote.tracking import found_instead
 
     try:
         return torch.load(path, map_location="cpu", weights_only=True)

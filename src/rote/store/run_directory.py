@@ -23,7 +23,7 @@ from rote.store.schema import (
     lines_that_count,
     reading_of_line,
 )
-from rote.store.whole_file import write_whole
+from rote.store.whole_files import write_whole
 
 RUN_FILE = "run.json"
 JOURNAL_FILE = "journal.jsonl"
