@@ -12,8 +12,7 @@ from typer.testing import CliRunner, Result
 
 from rote.cli.main import app
 from rote.errors import InputError
-from rote.store import read_run
-from rote.store.table import read_table
+from rote.store import read_run, read_table
 from rote.workloads import RunSpec, train
 from rote.workloads.data.splits import prepare
 from tests.loggers import new_mlflow_store

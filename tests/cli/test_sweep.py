@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rote.store import read_run
-from rote.store.standing import list_runs
+from rote.store import list_runs, read_run
 from tests.sweeps.sweeping import DEADLINE, lines, until
 
 ROTE = Path(sys.executable).parent / "rote"

@@ -154,9 +154,9 @@ BAD: dict[str, tuple[tuple[str, ...], str]] = {
     "half a class": (("--pair", "3,8.5"), "`--pair` to be whole numbers, got '3,8.5'"),
     "strange class": (("--pair", "3,12"), "samples on both sides"),
     "many samples": (("--samples", "99999"), "`samples` to be between 1 and 1442"),
-    "eta": (("--eta", "0"), "`eta` to be positive, got 0"),
+    "eta": (("--eta", "0"), "`eta` to be a number that is positive and finite, got 0"),
     "large eta": (("--eta", "9"), "`eta` to be below 2 / λ_max"),
-    "delta": (("--delta", "0"), r"`delta` to be in \(0, 1\], got 0"),
+    "delta": (("--delta", "0"), "`delta` to be a number that is above 0 and at most 1, got 0"),
     "landmarks": (("--landmarks", "5000"), "`landmarks` to be between 1 and"),
     "k_tilde": (("--k-tilde-max", "-3"), "`k_tilde` .* got -3"),
     "out": (("--out", "/dev/null/x"), "Expected /dev/null/x to be a folder that can be written"),
@@ -272,10 +272,10 @@ def test_one_width_shows_no_trend() -> None:
     [
         (("--widths", "8,x"), "`--widths` to be numbers with commas"),
         (("--widths", "8.5"), "`--widths` to be whole numbers, got '8.5'"),
-        (("--widths", "0"), "`width` to be at least 1, got 0"),
+        (("--widths", "0"), "`width` to be an integer of at least 1, got 0"),
         (("--samples", "5000"), "`--samples` to be between 1 and 1442"),
         (("--noise", "2"), r"in \[0, 1\], got 2"),
-        (("--kappa", "-1"), "`kappa` to be positive, got -1"),
+        (("--kappa", "-1"), "`kappa` to be a number that is positive and finite, got -1"),
     ],
 )
 def test_bad_checks_are_refused(options: tuple[str, ...], message: str) -> None:

@@ -17,8 +17,8 @@ from torch.optim.optimizer import (
 
 import rote
 from rote.errors import InputError
-from rote.probe.calibration import expected_calibration_error, temperature_for_error
 from rote.probe.resistance import Resistance, resistance
+from rote.probe.temperature_scaling import expected_calibration_error, temperature_for_error
 from rote.snapshot import verified
 from tests.cases import CLASSES, MODELS, OPTIMIZERS, build_case, images
 from tests.oracle import deep_copy
@@ -112,7 +112,7 @@ def unlikely(model: nn.Module) -> int:
 def agrees(found: Resistance, expected: tuple[Any, Any, Any]) -> bool:
     steps, rows, losses = expected
     assert found.steps == steps
-    assert found.is_memorised == (steps is not None)
+    assert found.is_memorized == (steps is not None)
     assert found.probabilities.shape == (len(rows), CLASSES)
     np.testing.assert_allclose(found.probabilities, rows, rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(found.losses, losses, rtol=1e-4, atol=1e-6)
@@ -158,7 +158,7 @@ def test_eval_mode_is_the_default_because_one_sample_has_no_statistics() -> None
     model = nn.Sequential(nn.Flatten(), nn.BatchNorm1d(64), nn.Linear(64, CLASSES))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     label = unlikely(model)
-    assert resistance(model, optimizer, SAMPLE, label).is_memorised
+    assert resistance(model, optimizer, SAMPLE, label).is_memorized
     with verified(model, optimizer), pytest.raises(ValueError, match="more than 1 value per chan"):
         resistance(model, optimizer, SAMPLE, label, mode="train")
 
@@ -181,7 +181,7 @@ def test_fresh_and_plain_steps(optimizer_name: str) -> None:
         max_steps=40,
     )
     assert agrees(plain, expected)
-    assert plain.is_memorised
+    assert plain.is_memorized
 
 
 def test_a_label_predicted_already_takes_no_step() -> None:
@@ -198,9 +198,16 @@ def test_patience_ends() -> None:
     optimizer.param_groups[0]["lr"] = 0.0
     found = resistance(model, optimizer, SAMPLE, unlikely(model), max_steps=3)
     assert found.steps is None
-    assert not found.is_memorised
+    assert not found.is_memorized
     assert found.probabilities.shape == (4, CLASSES)
     assert len(set(found.losses)) == 1
+
+
+def test_the_old_spelling_still_works_and_says_so() -> None:
+    model, optimizer = build_case("mlp", "sgd")
+    found = resistance(model, optimizer, SAMPLE, 0)
+    with pytest.warns(DeprecationWarning, match="Use `is_memorized`"):
+        assert found.is_memorised == found.is_memorized
 
 
 def test_the_result_cannot_be_changed() -> None:
@@ -251,7 +258,7 @@ def test_a_network_that_diverges_predicts_nothing(label: int) -> None:
         found = resistance(model, optimizer, SAMPLE, label)
     # To argmax, not a number is the largest: class 0 would count as predicted.
     if label != label_now:
-        assert not found.is_memorised
+        assert not found.is_memorized
         assert np.isnan(found.probabilities[-1]).all()
         assert len(found.losses) == 2
 
@@ -291,7 +298,7 @@ def test_samples_of_several_tensors_and_outputs_that_carry_logits() -> None:
     single = {"pixels": SAMPLE[0], "shift": shift[0]}
     one = resistance(model, optimizer, batched, 2, verify=True)
     other = resistance(model, optimizer, single, 2)
-    assert one.is_memorised
+    assert one.is_memorized
     np.testing.assert_array_equal(one.probabilities, other.probabilities)
     objective = lambda output, labels: cross_entropy(output.logits, labels)  # noqa: E731
     own = resistance(model, optimizer, single, 2, loss_fn=objective)
@@ -384,7 +391,7 @@ def test_under_autocast_the_stepped_weights_are_seen() -> None:
     with torch.autocast("cpu", dtype=torch.bfloat16):
         model(SAMPLE)  # fills the cache of bfloat16 weights
         found = resistance(model, optimizer, SAMPLE, label, verify=True)
-    assert found.is_memorised
+    assert found.is_memorized
     assert found.losses[-1] < found.losses[0]
 
 
@@ -489,12 +496,15 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "soft tensor": ({"label": torch.tensor(1.0)}, r"0 to 3, got tensor\(1.\)"),
     "two labels": ({"label": Y[:2]}, r"0 to 3, got tensor\(\[0, 1\]\)"),
     "bool": ({"label": True}, "0 to 3, got True"),
-    "max_steps": ({"max_steps": -1}, "`max_steps` to be a number of steps >= 0, got -1"),
-    "many max_steps": ({"max_steps": 1.5}, "`max_steps` to be a number of steps >= 0, got 1.5"),
+    "max_steps": ({"max_steps": -1}, "`max_steps` to be an integer of at least 0, got -1"),
+    "many max_steps": ({"max_steps": 1.5}, "`max_steps` to be an integer of at least 0, got 1.5"),
     "rule": ({"rule": "dead"}, "`rule` to be 'live', 'fresh' or a PlainStep, got 'dead'"),
-    "mode": ({"mode": "test"}, "`mode` to be 'train' or 'eval', got 'test'"),
-    "temperature": ({"temperature": 0.0}, "`temperature` to be a positive number, got 0.0"),
-    "sure": ({"min_probability": 1.0}, r"`min_probability` to be a number in \[0, 1\), got 1.0"),
+    "mode": ({"mode": "test"}, "`mode` to be one of train, eval, got 'test'"),
+    "temperature": (
+        {"temperature": 0.0},
+        "`temperature` to be a number that is positive and finite, got 0.0",
+    ),
+    "sure": ({"min_probability": 1.0}, "a number that is at least 0 and below 1, got 1.0"),
     "loss shape": (
         {"loss_fn": lambda o, y: cross_entropy(o, y, reduction="none").expand(3)},
         r"`loss_fn` to return a scalar tensor, got shape \(3,\)",

@@ -12,9 +12,7 @@ import numpy as np
 import pytest
 
 from rote.errors import InputError, MissingExtraError, RoteWarning
-from rote.store.lock import is_locked
-from rote.store.run_directory import CLAIM_FILE
-from rote.store.standing import standing_of
+from rote.store import CLAIM_FILE, is_locked, status_of
 from rote.sweeps import ray_tasks
 from rote.sweeps.executor import Finished, Job, Started
 from rote.sweeps.ray_executor import RayExecutor
@@ -93,7 +91,7 @@ def test_files_are_found_from_the_directory_of_the_sweep(
     job = job_of(Path("runs"), data={"name": "npz", "path": "own.npz"})
     events = [event for event in in_time(RayExecutor(workers=1).run([job])) if event is not None]
     assert events == [Started(job), Finished(job)]
-    assert standing_of(tmp_path / job.path).state == "finished"
+    assert status_of(tmp_path / job.path).state == "finished"
 
 
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs /proc")

@@ -58,7 +58,8 @@ def probe(
         str | None,
         typer.Option(
             help="A new run directory, for `rote select` and `rote report`; or a logger: "
-            "mlflow:EXPERIMENT\\[@uri], tensorboard:LOGDIR, wandb:PROJECT."
+            "mlflow:EXPERIMENT\\[@uri], tensorboard:LOGDIR, wandb:PROJECT, "
+            "package.module:Name:PLACE."
         ),
     ] = None,
     as_given: Annotated[bool, typer.Option("--as-given", help="Do not sort the files.")] = False,
@@ -156,6 +157,8 @@ def _show(found: "Aftermath", optimizer: str, out: str | None) -> None:
     from rich.console import Console
     from rich.table import Table
 
+    from rote.store import can_be_read
+
     console = Console()
     table = Table("step", "checkpoint", box=SIMPLE_HEAD, pad_edge=False)
     for heading in ("loss", "drop", "ζ", "ζ plain", "train"):
@@ -180,7 +183,7 @@ def _show(found: "Aftermath", optimizer: str, out: str | None) -> None:
         f"{finite} checkpoints, not over all epochs.",
         highlight=False,
     )
-    if out is not None and not out.startswith("wandb:"):  # which cannot be read back
+    if out is not None and can_be_read(out):
         # The rules that compare networks have little to say about one run.
         command = f"rote select {out} --rule before-rise"
         console.print(f"Which to keep:  {command}", markup=False, highlight=False)
@@ -197,7 +200,7 @@ def _names(files: Sequence[Path]) -> list[str]:
 
 
 def _as_json(found: "Aftermath") -> dict[str, object]:
-    from rote.store.schema import line_of_reading
+    from rote.store import line_of_reading
 
     rows = []
     for file, reading in zip(found.checkpoints, found.readings, strict=True):

@@ -131,7 +131,7 @@ def _run(
 
 def _report(progress: "Progress", out: Path, *, is_interrupted: bool) -> None:
     from rote.cli.sweep_view import duration
-    from rote.store.run_directory import FAILURE_FILE
+    from rote.store import FAILURE_FILE
 
     typer.echo(
         f"{progress.done} of {progress.total} runs are over, {progress.finished} of them now, in "
@@ -193,7 +193,7 @@ def _at_once(executor: "Executor") -> int:
 
 
 def _list(store: Path, *, as_json: bool) -> None:
-    from rote.store.standing import STATES, list_runs
+    from rote.store import STATES, list_runs
 
     runs = list_runs(store)
     counts = {state: sum(run.state == state for run in runs) for state in STATES}

@@ -1,9 +1,10 @@
-"""Resistance: the steps it takes to memorise one sample, and what is predicted on the way."""
+"""Resistance: the steps it takes to memorize one sample, and what is predicted on the way."""
 
+import operator
+import warnings
 from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -11,24 +12,25 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from rote.arguments import check_choice, check_integer, check_number
 from rote.errors import InputError
-from rote.probe.admission import bare_optimizer, check_model_and_optimizer
-from rote.probe.backward import backward
-from rote.probe.inputs import Inputs, call, frozen, placed
-from rote.probe.loss_state import objects_behind
-from rote.probe.outputs import LossFunction, as_scalar, cross_entropy
-from rote.probe.parallelism import communicates, unwrapped
-from rote.probe.policy import PlainStep, StepRule
-from rote.probe.precision import uncached_autocast
-from rote.probe.session import Mode
-from rote.probe.single_sample import as_batch_of_one, as_class, row_of_logits
-from rote.probe.steps import needs_closure, stepper
-from rote.snapshot import Snapshot, parameters_of, restored, verified
+from rote.probe.compatibility import (
+    bare_optimizer,
+    check_model_and_optimizer,
+    communicates,
+    unwrapped,
+)
+from rote.probe.inputs import Inputs, as_batch_of_one, call, frozen, placed
+from rote.probe.outputs import LossFunction, as_scalar, cross_entropy, row_of_logits
+from rote.probe.policy import Mode, PlainStep, StepRule, check_rule
+from rote.probe.session import undisturbed
+from rote.probe.steps import backward, needs_closure, stepper
+from rote.snapshot import parameters_of, restored
 
 
 @dataclass(frozen=True, eq=False)
 class Resistance:
-    """How one sample was memorised, or was not.
+    """How one sample was memorized, or was not.
 
     Attributes:
         label: the class that the network was to learn.
@@ -45,9 +47,15 @@ class Resistance:
     losses: npt.NDArray[np.float64]
 
     @property
-    def is_memorised(self) -> bool:
+    def is_memorized(self) -> bool:
         """Whether the label was predicted in the end."""
         return self.steps is not None
+
+    @property
+    def is_memorised(self) -> bool:
+        """Deprecated: ``is_memorized``."""
+        warnings.warn("Use `is_memorized`, as it is spelled now.", DeprecationWarning, stacklevel=2)
+        return self.is_memorized
 
 
 def resistance(
@@ -90,7 +98,7 @@ def resistance(
         temperature: T, by which logits are divided for the probabilities, so that networks are
             judged at equal calibration (`temperature_for_error`). The steps are those of training:
             in the objective, T would also be a learning rate, smaller by about T².
-        min_probability: to count as memorised, the predicted label must have this probability, too.
+        min_probability: to count as memorized, the predicted label must have this probability, too.
         closure: hand the optimizer a closure though it does not ask for one, as ``ProbePolicy``.
         verify: prove by checksum that nothing changed.
 
@@ -118,34 +126,60 @@ def resistance(
             "Expected `model` to be whole on this rank, got one whose forward pass waits for other "
             "ranks (fully_shard, SyncBatchNorm). Measure resistance in one process."
         )
-    _check_options(max_steps, rule, mode, temperature, min_probability)
+    check_rule("rule", rule)
+    check_choice("mode", mode, get_args(Mode))
+    limits = _Limits(max_steps, temperature, min_probability)
     objective = loss_fn or cross_entropy
-    loss_state = objects_behind(objective)
     device = next(network.parameters()).device
-    check = verified(network, optimizer, *loss_state) if verify else nullcontext()
-    with torch.inference_mode(False), check:
-        known = tuple(parameters_of(optimizer))
-        snapshot = Snapshot(network, *loss_state, tensors=known)
-        sample = placed(frozen(input), device)
-        with uncached_autocast(device):
-            with restored(snapshot):
-                batch, classes = as_batch_of_one(network, sample)
-            wanted = as_class(label, classes)
-            with restored(snapshot):
-                snapshot.set_aside()
-                labels = torch.tensor([wanted], device=device)
-                learner = _Learner(
-                    network,
-                    optimizer,
-                    batch,
-                    labels,
-                    objective,
-                    mode=mode,
-                    steps_by_itself=not isinstance(rule, PlainStep) and needs_closure(optimizer),
-                )
-                with stepper(rule, optimizer, learner.evaluate, always_closure=closure) as step:
-                    limits = (max_steps, temperature, min_probability)
-                    return _memorise(learner, step, wanted, *limits)
+    with undisturbed(network, optimizer, objective, verify=verify) as snapshot:
+        with restored(snapshot):
+            batch, classes = as_batch_of_one(network, placed(frozen(input), device))
+        snapshot.set_aside()
+        wanted = _as_class(label, classes)
+        learner = _Learner(
+            network,
+            optimizer,
+            batch,
+            torch.tensor([wanted], device=device),
+            objective,
+            mode=mode,
+            steps_by_itself=not isinstance(rule, PlainStep) and needs_closure(optimizer),
+        )
+        with stepper(rule, optimizer, learner.evaluate, always_closure=closure) as step:
+            return _memorize(learner, step, wanted, limits)
+
+
+@dataclass(frozen=True)
+class _Limits:
+    """When a sample counts as memorized, and where to give up."""
+
+    max_steps: int
+    temperature: float
+    min_probability: float
+
+    def __post_init__(self) -> None:
+        check_integer("max_steps", self.max_steps, least=0)
+        check_number("temperature", self.temperature, above=0)
+        check_number("min_probability", self.min_probability, least=0, below=1)
+
+
+def _as_class(label: int | Tensor, classes: int) -> int:
+    """The label as a plain number.
+
+    Raises:
+        InputError: if it is not one of the network's classes.
+    """
+    value = label.item() if isinstance(label, Tensor) and label.numel() == 1 else label
+    try:
+        number = -1 if isinstance(value, bool) else operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        number = -1
+    if not 0 <= number < classes:
+        raise InputError(
+            f"Expected `label` to be one of the {classes} classes, 0 to {classes - 1}, "
+            f"got {label!r}."
+        )
+    return number
 
 
 class _Learner:
@@ -230,29 +264,24 @@ class _Learner:
         return row_of_logits(output), as_scalar(self._loss_fn(output, self._labels))
 
 
-def _memorise(
-    learner: _Learner,
-    step: Callable[[], None],
-    label: int,
-    max_steps: int,
-    temperature: float,
-    min_probability: float,
+def _memorize(
+    learner: _Learner, step: Callable[[], None], label: int, limits: _Limits
 ) -> Resistance:
     """Step until the label is predicted, training diverges, or patience ends."""
     probabilities, losses = [], []
     steps = None
-    for taken in range(max_steps + 1):
+    for taken in range(limits.max_steps + 1):
         logits, loss = learner.observe()
-        row = (logits.cpu().double() / temperature).softmax(0)
+        row = (logits.cpu().double() / limits.temperature).softmax(0)
         probabilities.append(row.numpy())
         losses.append(loss.item())
         # Not a number is the largest to argmax: a network that diverged predicts nothing.
         if not bool(row.isfinite().all()):
             break
-        if int(logits.argmax()) == label and float(row[label]) >= min_probability:
+        if int(logits.argmax()) == label and float(row[label]) >= limits.min_probability:
             steps = taken
             break
-        if taken < max_steps:
+        if taken < limits.max_steps:
             learner.prepare_step(loss)
             step()
     return Resistance(label, steps, _read_only(probabilities), _read_only(losses))
@@ -262,20 +291,3 @@ def _read_only(values: list[Any]) -> npt.NDArray[np.float64]:
     array = np.array(values, dtype=np.float64)
     array.flags.writeable = False
     return array
-
-
-def _check_options(
-    max_steps: int, rule: StepRule, mode: str, temperature: float, min_probability: float
-) -> None:
-    if isinstance(max_steps, bool) or not isinstance(max_steps, int) or max_steps < 0:
-        raise InputError(f"Expected `max_steps` to be a number of steps >= 0, got {max_steps!r}.")
-    if rule not in ("live", "fresh") and not isinstance(rule, PlainStep):
-        raise InputError(f"Expected `rule` to be 'live', 'fresh' or a PlainStep, got {rule!r}.")
-    if mode not in ("train", "eval"):
-        raise InputError(f"Expected `mode` to be 'train' or 'eval', got {mode!r}.")
-    if not 0.0 < temperature < float("inf"):
-        raise InputError(f"Expected `temperature` to be a positive number, got {temperature!r}.")
-    if not 0.0 <= min_probability < 1.0:
-        raise InputError(
-            f"Expected `min_probability` to be a number in [0, 1), got {min_probability!r}."
-        )

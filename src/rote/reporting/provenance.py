@@ -9,15 +9,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from rote.records import ZETAS
+from rote.reporting.page_text import counted
 from rote.reporting.settings import as_text
-from rote.reporting.words import counted
 from rote.version import __version__
 
 if TYPE_CHECKING:
     from datetime import datetime
 
 _MOST_VALUES = 6
-_COLUMN = "susceptibility"
 _PASSWORD = re.compile("//[^/@ ]+@")
 """Who opens an address, and with which password: nothing to send around."""
 
@@ -86,7 +86,7 @@ def select_command(
     if runs is None:
         return f"rote.select(table, {rule!r}, column={column!r})"
     words = ["rote", "select", *runs, "--rule", rule]
-    words += [] if column == _COLUMN else ["--column", column]
+    words += [] if column == ZETAS[0] else ["--column", column]
     words += [word for name, metric in mapping.items() for word in ("--map", f"{name}={metric}")]
     return _without_password(shlex.join(words))
 

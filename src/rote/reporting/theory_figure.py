@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from rote.errors import InputError
-from rote.reporting.file import replace_file
+from rote.store import write_whole
 
 if TYPE_CHECKING:
     import altair
@@ -169,7 +169,7 @@ def save_bounds(table: Table, data: str, folder: Path) -> dict[str, Path]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for kind, path in files.items():
-            replace_file(path, contents[kind])
+            write_whole(path.resolve(), contents[kind], shared=True)
     except OSError as error:
         raise InputError(
             f"Expected {folder} to be a folder that can be written, got: {error.strerror}."

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from rote.errors import did_you_mean
-from rote.store.nesting import leaves
+from rote.store import leaves
 from rote.workloads import FieldError
 
 Table: TypeAlias = Mapping[str, Any]

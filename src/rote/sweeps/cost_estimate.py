@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 from typing import ClassVar
 
 from rote.errors import InputError
-from rote.store.run_directory import JOURNAL_FILE, PREDICTIONS_FILE
+from rote.store import JOURNAL_FILE, PREDICTIONS_FILE
 from rote.sweeps.executor import run_path
 from rote.sweeps.last_reading import read_last
 from rote.workloads import BestCheckpoints, RunSpec

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from rote.selection import RULES, Selection, select
-from rote.store.table import read_table
+from rote.store import read_table
 from rote.workloads import RunSpec
 
 _NETWORKS: dict[str, dict[str, Any]] = {

@@ -5,8 +5,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 
 from rote.errors import StoreError
-from rote.store.run_directory import FAILURE_FILE
-from rote.store.whole_file import write_whole
+from rote.store import FAILURE_FILE, write_whole
 from rote.sweeps.executor import Job
 from rote.version import __version__
 

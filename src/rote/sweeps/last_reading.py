@@ -1,11 +1,11 @@
 """The last reading of a run that is being trained somewhere: the end of its journal."""
 
-import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from rote.store.run_directory import JOURNAL_FILE
+from rote.errors import CorruptRunError
+from rote.store import JOURNAL_FILE, lines_that_count, parse_line
 
 _TAIL = 16_384  # bytes; a line has less than 1,000
 
@@ -37,20 +37,13 @@ def read_last(run: Path) -> LastReading:
             raw = file.read()
     except OSError:
         return LastReading()
-    earlier: list[LastReading] = []
-    for line in raw.split(b"\n"):
-        try:
-            values = json.loads(line)
-        except ValueError:
-            continue  # the beginning is cut off, or the end is being written
-        if values.get("kind") == "resume":
-            earlier = [reading for reading in earlier if reading.step <= values["step"]]
-        else:
-            earlier.append(_reading(values))
-    return earlier[-1] if earlier else LastReading()
-
-
-def _reading(values: dict[str, float | None]) -> LastReading:
-    return LastReading(
-        int(values.get("step") or 0), values.get("susceptibility"), values.get("train_accuracy")
-    )
+    # The beginning may be cut off, and the end may be being written.
+    lines = [line for part in raw.split(b"\n") if (line := parse_line(part)) is not None]
+    try:
+        counted = lines_that_count(lines, str(run))
+    except CorruptRunError:
+        return LastReading()
+    if not counted:
+        return LastReading()
+    last = counted[-1]
+    return LastReading(last["step"], last.get("susceptibility"), last.get("train_accuracy"))

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from rote.errors import InputError, StoreError
-from rote.store.lock import is_locked
-from rote.store.run_directory import CLAIM_FILE
+from rote.store import CLAIM_FILE, is_locked
 from rote.sweeps.executor import Busy, Event, Failed, Job, Lost, Started
 from rote.sweeps.failure import last_line
 from rote.sweeps.worker import ONE_THREAD, run_job

@@ -6,7 +6,7 @@ from itertools import islice
 from random import Random
 from typing import Any
 
-from rote.store.nesting import leaves
+from rote.store import leaves
 from rote.sweeps.axis import Axis, Table, as_table, check_names, variant_of
 from rote.workloads import FieldError
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rote.errors import InputError
-from rote.store.nesting import leaves
+from rote.store import leaves
 from rote.sweeps.axis import (
     Axis,
     Table,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rote.errors import InputError, StoreError
 from rote.extras import require
 from rote.selection import Selection, select
-from rote.store.table import RunTable, read_table
+from rote.store import RunTable, read_table
 from rote.sweeps.executor import (
     Blocked,
     Busy,

@@ -244,7 +244,7 @@ class Tracker:
     def _measure(self, inputs: Inputs, labels: Tensor, means: Susceptibility, step: int) -> Reading:
         started = time.perf_counter()
         pool = self.batch.pool if self.predicts else None
-        measurement = self._probe.measure(inputs, labels, self.policy.rules, pool)
+        measurement = self._probe.measure(inputs, labels, pool)
         reading = means.read(measurement, step, self.policy)
         return replace(reading, seconds=time.perf_counter() - started)
 

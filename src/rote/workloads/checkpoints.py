@@ -9,6 +9,7 @@ from torch import nn
 
 from rote.errors import CorruptRunError
 from rote.records import Reading
+from rote.store import whole_file
 from rote.workloads.spec import BestCheckpoints, Checkpoints, FieldError
 
 CHECKPOINT_FOLDER = "checkpoints"
@@ -81,9 +82,8 @@ class CheckpointKeeper:
     def _save(self, model: nn.Module, step: int) -> None:
         path = checkpoint_path(self._run, step)
         path.parent.mkdir(exist_ok=True)
-        draft = path.with_suffix(".draft")
-        save_model(model, str(draft), metadata={"step": str(step)})
-        draft.replace(path)
+        with whole_file(path) as draft:
+            save_model(model, str(draft), metadata={"step": str(step)})
 
 
 def _metric_of(reading: Reading, name: str) -> float:

@@ -7,7 +7,7 @@ import torch
 
 from rote.errors import StateError
 from rote.records import Reading
-from rote.store.standing import STATE_FILE
+from rote.store import STATE_FILE
 from rote.tracking import Tracker
 from rote.workloads.checkpoints import CheckpointKeeper
 from rote.workloads.run_folder import RunFolder

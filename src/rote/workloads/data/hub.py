@@ -1,6 +1,5 @@
 """Sets from the Hugging Face hub, converted once into the local layout."""
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +7,7 @@ import numpy as np
 
 from rote.errors import InputError
 from rote.extras import require
+from rote.store import whole_file
 from rote.workloads.data.arrays import cache_folder
 from rote.workloads.data.catalogue import NamedSet
 from rote.workloads.data.dataset import Array, Labels
@@ -60,6 +60,5 @@ def _save(target: Path, named: NamedSet, splits: Any) -> None:  # noqa: ANN401
     x_train, y_train = convert_split(splits["train"], named)
     x_test, y_test = convert_split(splits[named.hub.test], named)
     target.parent.mkdir(parents=True, exist_ok=True)
-    draft = target.with_suffix(f".{os.getpid()}.draft.npz")
-    np.savez(draft, x_train=x_train, y_train=y_train, x_test=x_test, y_test=y_test)
-    draft.replace(target)
+    with whole_file(target, shared=True) as draft, draft.open("wb") as file:
+        np.savez(file, x_train=x_train, y_train=y_train, x_test=x_test, y_test=y_test)
