@@ -12,9 +12,9 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from rote.cli import main
-from rote.cli.theory_data import load_data
 from rote.errors import InputError, MissingExtraError
 from rote.theory import bounds_table, check
+from rote.workloads import load_arrays
 
 MNIST = Path(__file__).parents[3] / "shared" / "data" / "mnist.npz"
 SMALL = ("--samples", "40", "--eta", "1e-3", "--steps", "200")
@@ -125,7 +125,7 @@ def test_named_sets_come_from_the_data_folder(
     if by == "environment":
         monkeypatch.setenv("ROTE_DATA", str(tmp_path))
     folder = tmp_path if by != "environment" else None
-    name, x, y = load_data("mnist.npz" if by == "name of a file" else "mnist", folder)
+    name, x, y = load_arrays("mnist.npz" if by == "name of a file" else "mnist", folder)
     assert name == "mnist"
     assert np.array_equal(x.reshape(30, -1), images.reshape(30, -1))
     assert np.array_equal(y, labels)
@@ -136,7 +136,7 @@ def test_sets_with_known_truth_use_it(tmp_path: Path) -> None:
     noisy, clean = np.arange(20) % 10, np.arange(20)[::-1] % 10
     arrays = {"x_train": x, "y_train": noisy, "y_train_clean": clean}
     np.savez(tmp_path / "mnist.npz", **arrays, x_test=x, y_test=clean)
-    assert np.array_equal(load_data("mnist", tmp_path)[2], clean)
+    assert np.array_equal(load_arrays("mnist", tmp_path)[2], clean)
 
 
 BAD: dict[str, tuple[tuple[str, ...], str]] = {
@@ -209,9 +209,9 @@ def test_a_damaged_file_is_refused(tmp_path: Path, own_data: Path) -> None:
     (tmp_path / "damaged.npz").write_bytes(damaged)
     (tmp_path / "text.npz").write_bytes(b"not an archive")
     with pytest.raises(InputError, match=r"Expected .*damaged.npz to be .*whole.*, got"):
-        load_data(str(tmp_path / "damaged.npz"), None)
+        load_arrays(str(tmp_path / "damaged.npz"), None)
     with pytest.raises(InputError, match=r"text.npz to be an .npz file, got another kind"):
-        load_data(str(tmp_path / "text.npz"), None)
+        load_arrays(str(tmp_path / "text.npz"), None)
 
 
 def test_check_shows_the_gap_shrinking_with_the_width() -> None:
