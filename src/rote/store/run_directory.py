@@ -192,10 +192,6 @@ def read_predictions(run: RunRecord) -> np.ndarray | None:
 def read_rows_of(run: RunRecord, name: str) -> np.ndarray | None:
     """What was recorded per sample, one row per reading.
 
-    Args:
-        run: from ``read_run``.
-        name: of the rows.
-
     Returns:
         Shape (readings, *row), without rows that were never written; None if there are none of
         that name.
