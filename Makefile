@@ -8,7 +8,7 @@ export OMP_NUM_THREADS := 1
 WORKERS ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: help demo quick test test-all check format bench clean
+.PHONY: help demo quick test test-all fuzz check format bench clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -25,6 +25,9 @@ test: check $(VENV)/chromium.stamp ## everything CI runs: set-up, check, all tes
 
 test-all: check $(VENV)/chromium.stamp ## the same with every model × optimizer × mode × moment
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -q -m ""
+
+fuzz: $(VENV)/dev.stamp ## attack it, SECONDS_EACH=60 of each kind, from a new SEED
+	$(BIN)/python -m fuzz --seconds $(or $(SECONDS_EACH),60) $(if $(SEED),--seed $(SEED))
 
 check: $(VENV)/dev.stamp ## format, lint, types, import contracts
 	$(BIN)/ruff format --check .
