@@ -1,4 +1,4 @@
-"""Settings for every test: one thread, Ctrl-C as in a terminal, and what is too slow for each save."""
+"""Settings for every test: one thread, Ctrl-C as in a terminal, and which are slow."""
 
 import signal
 from pathlib import Path
