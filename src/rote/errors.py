@@ -75,6 +75,18 @@ class TornJournalWarning(RoteWarning):
     """A journal ends in a line that was cut off while being written; it is skipped."""
 
 
+class OddJournalWarning(RoteWarning):
+    """Lines of a journal are missing, doubled, out of order, or say what no reading can."""
+
+
+class UnreadableRunWarning(RoteWarning):
+    """A run of a store cannot be read; it is left out."""
+
+
+class DamagedRowsWarning(RoteWarning):
+    """What a run recorded per sample cannot be; it is left out."""
+
+
 def did_you_mean(given: object, known: Iterable[str]) -> str:
     """The end of a message about an unknown word: a guess at what was meant, or nothing.
 

@@ -196,8 +196,10 @@ class RunRecord:
         path: its directory.
         description: what was run: seed, versions, policy, pool, labels (``run.json``).
         readings: every reading that counts, in order.
+        rows: which row of the row files belongs to each; None if it is the reading's position.
     """
 
     path: Path
     description: Mapping[str, Any]
     readings: tuple[Reading, ...]
+    rows: tuple[int, ...] | None = None

@@ -1,7 +1,7 @@
 """Results on disk: an append-only journal in a directory per run, and loggers. Never torch."""
 
 from rote.store.found_runs import FoundRun, SourceRuns, checkpoint, frame_of
-from rote.store.journal import parse_line
+from rote.store.journal_line import parse_line
 from rote.store.lock import WriterLock, is_locked
 from rote.store.logger import Address, Logger
 from rote.store.mapping import parse_mapping

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from rote.errors import CorruptRunError, InputError
-from rote.records import Reading
-from rote.store.found_runs import FoundRun, SourceRuns, unique_names
+from rote.records import Reading, RunRecord
+from rote.store.found_runs import FoundRun, SourceRuns, UnreadableRuns, unique_names
 from rote.store.journal_frame import read_journals
 from rote.store.row_file import PREDICTIONS, row_layouts
 from rote.store.run_directory import (
@@ -17,6 +17,7 @@ from rote.store.run_directory import (
     LOCK_FILE,
     RUN_FILE,
     RunDirectory,
+    layouts_of_run,
     read_description,
     read_rows_of,
     read_run,
@@ -68,7 +69,7 @@ def _remove(run: RunDirectory, folders: list[Path]) -> None:
 
 
 def _held(path: Path) -> tuple[Reading, ...]:
-    record = read_run(path)
+    record = _up_to_a_gap(read_run(path))
     found = {name: read_rows_of(record, name) for name in row_layouts(record.description)}
     rows = {name: values for name, values in found.items() if values is not None}
     for name, values in rows.items():
@@ -88,34 +89,56 @@ def _held(path: Path) -> tuple[Reading, ...]:
     )
 
 
+def _up_to_a_gap(record: RunRecord) -> RunRecord:
+    """The readings before the first that is lost: what follows from it must be taken again."""
+    rows = record.rows or ()
+    whole = next((at for at, row in enumerate(rows) if row != at), len(rows))
+    return replace(record, readings=record.readings[:whole], rows=rows[:whole])
+
+
 def read_directories(roots: Iterable[Path]) -> SourceRuns:
     """Read run directories, and those anywhere below a directory; ordered by name.
+
+    A run that cannot be read is left out with an ``UnreadableRunWarning``, unless there is no
+    other.
 
     Raises:
         InputError: if there is no run.
         CorruptRunError: if a file is damaged.
     """
-    found = {path: read_description(path) for path in _find_runs(roots)}
-    named = {path: str(entry.get("name", path.name)) for path, entry in found.items()}
+    unreadable = UnreadableRuns()
+    found: dict[Path, dict[str, Any]] = {}
+    for path in _find_runs(roots, unreadable):
+        with unreadable.caught(path):
+            found[path] = read_description(path)
+            layouts_of_run(path, found[path])
+    found = {path: entry for path, entry in found.items() if path not in unreadable.errors}
+    named = {path: _name(path, entry) for path, entry in found.items()}
     order = sorted(found, key=unique_names(named).__getitem__)
-    return SourceRuns(
-        [FoundRun(named[path], path, found[path], path) for path in order],
-        read_journals([path / JOURNAL_FILE for path in order]),
-    )
+    frame, damaged = read_journals([path / JOURNAL_FILE for path in order])
+    unreadable.errors |= {order[run]: error for run, error in damaged.items()}
+    runs = [FoundRun(named[path], path, found[path], path) for path in order]
+    return unreadable.left_out_of(SourceRuns(runs, frame))
 
 
-def _find_runs(roots: Iterable[Path]) -> list[Path]:
+def _name(path: Path, description: Mapping[str, Any]) -> str:
+    """For tables, which take only what can be encoded."""
+    return str(description.get("name", path.name)).encode(errors="replace").decode()
+
+
+def _find_runs(roots: Iterable[Path], unreadable: UnreadableRuns) -> list[Path]:
     found: dict[str, Path] = {}
     for root in roots:
-        real = os.path.realpath(root)
-        runs = {real + path[len(str(root)) :]: Path(path) for path in _walk(root)}
+        real, before = os.path.realpath(root), len(unreadable.errors)
+        walked = {path: Path(path) for path in _walk(root, unreadable)}
+        runs = {real + path[len(str(root)) :]: place for path, place in walked.items()}
         if root.is_file():
             is_table = root.suffix.lower() in (".csv", ".tsv")
             raise InputError(
                 f"Expected `runs` to be a directory with runs, got {root}, which is a file."
                 + (f" Write csv:{root} to read it as a table." if is_table else "")
             )
-        if not runs:
+        if not runs and len(unreadable.errors) == before:
             raise InputError(
                 f"Expected `runs` to be a directory with runs, got {root}, which has no {RUN_FILE} "
                 "in or below it. Check the path."
@@ -124,8 +147,13 @@ def _find_runs(roots: Iterable[Path]) -> list[Path]:
     return list(found.values())
 
 
-def _walk(root: Path) -> Iterator[str]:
-    for directory, below, files in os.walk(root):
-        if RUN_FILE in files:
+def _walk(root: Path, unreadable: UnreadableRuns) -> Iterator[str]:
+    def note(error: OSError) -> None:
+        if not isinstance(error, FileNotFoundError | NotADirectoryError):
+            place = Path(str(error.filename))
+            unreadable.add(place, CorruptRunError(f"Expected to look into {place}, got: {error}."))
+
+    for directory, below, files in os.walk(root, onerror=note):
+        if RUN_FILE in files or JOURNAL_FILE in files:
             below.clear()  # a run has no runs inside it, but may have many checkpoints
             yield directory

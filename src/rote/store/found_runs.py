@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rote.errors import CorruptRunError, RoteError, UnreadableRunWarning
 from rote.records import COLUMNS
 from rote.store.schema import READING_COLUMNS, RESERVED
 
@@ -43,10 +46,54 @@ class SourceRuns:
     Attributes:
         runs: what was found.
         frame: as that of a ``RunTable``; ``run`` is the position in ``runs``.
+        unreadable: why a run is left out, by its place.
     """
 
     runs: Sequence[FoundRun]
     frame: pl.DataFrame
+    unreadable: Mapping[Path, str] = field(default_factory=dict)
+
+    def take(self, kept: Sequence[int]) -> SourceRuns:
+        """Some of the runs, by position."""
+        import polars as pl
+
+        rows = self.frame.filter(pl.col("run").is_in(kept))
+        codes = pl.col("run").replace_strict(kept, range(len(kept)), return_dtype=pl.Int64)
+        runs = [self.runs[at] for at in kept]
+        return replace(self, runs=runs, frame=rows.with_columns(codes) if kept else rows)
+
+
+class UnreadableRuns:
+    """The runs of one source that cannot be read: one bad run must not hide all others."""
+
+    def __init__(self) -> None:
+        self.errors: dict[Path, RoteError] = {}
+
+    def add(self, place: Path, error: RoteError) -> None:
+        """Note why a run cannot be read."""
+        self.errors[place] = error
+
+    @contextmanager
+    def caught(self, place: Path) -> Iterator[None]:
+        """Note it if the block finds that a run cannot be read."""
+        try:
+            yield
+        except CorruptRunError as error:
+            self.add(place, error)
+
+    def left_out_of(self, source: SourceRuns) -> SourceRuns:
+        """The source without them, and a warning for each.
+
+        Raises:
+            RoteError: if there is no other run; what is wrong with the first.
+        """
+        kept = [at for at, run in enumerate(source.runs) if run.place not in self.errors]
+        if self.errors and not kept:
+            raise next(iter(self.errors.values()))
+        for place, error in self.errors.items():
+            warnings.warn(UnreadableRunWarning(f"Left out {place}: {error}"), stacklevel=3)
+        reasons = {place: str(error) for place, error in self.errors.items()}
+        return replace(source if not reasons else source.take(kept), unreadable=reasons)
 
 
 Checkpoint = Mapping[str, Any]

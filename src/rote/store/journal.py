@@ -1,93 +1,138 @@
-"""An append-only file of JSON lines that survives a kill at any moment."""
+"""An append-only file of JSON lines that survives a kill, and a power cut, at any moment."""
 
-import json
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rote.errors import CorruptRunError, TornJournalWarning
+from rote.errors import CorruptRunError, OddJournalWarning, StoreError, TornJournalWarning
+from rote.store.held_file import HeldFile
+from rote.store.journal_line import bytes_of_line, number_of, parse_line, parse_object
 from rote.store.schema import check_version
 
 
 class Journal:
-    """Appends lines; each is in the hands of the operating system before ``append`` returns.
+    """Appends lines; each is on the disk before ``append`` returns.
 
     Args:
         path: the file; created if absent, never shortened below its last whole line.
     """
 
     def __init__(self, path: Path) -> None:
-        self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        self._file = HeldFile(path, os.O_APPEND)
+        data = path.read_bytes()
         # A line that a kill cut off stays on its own, so that the next one can be read.
-        if path.stat().st_size > 0 and _last_byte(path) != b"\n":
-            self._write(b"\n")
+        if data and not data.endswith(b"\n"):
+            self._write(b"\n", len(data))
+        self._last = self._look()
 
     def append(self, line: Mapping[str, Any]) -> None:
-        """Write one line."""
-        self._write(json.dumps(line, allow_nan=False, separators=(",", ":")).encode() + b"\n")
+        """Write one line.
+
+        Raises:
+            StoreError: if the file was removed, replaced or shortened meanwhile.
+            OSError: if it cannot be written; nothing of the line is.
+        """
+        self._file.check()
+        size = os.fstat(self._file.number).st_size
+        number, end = self._last
+        if size < end:
+            raise StoreError(
+                f"Expected {self._file.path} to only grow, got {size} bytes where there were "
+                f"{end}: it was changed meanwhile. Restore it from a copy, or start a new run."
+            )
+        if size > end:  # an interrupt came between the writing of a line and its being noted
+            number, _ = self._look()
+        data = bytes_of_line(line, number + 1)
+        self._write(data, size)
+        self._last = number + 1, size + len(data)
 
     def close(self) -> None:
         """Give the file back."""
-        os.close(self._file)
+        self._file.close()
 
-    def _write(self, data: bytes) -> None:
-        size = os.fstat(self._file).st_size
+    def _write(self, data: bytes, size: int) -> None:
         try:
             while data:
-                data = data[os.write(self._file, data) :]
+                data = data[os.write(self._file.number, data) :]
+            self._file.sync()
         except OSError:
-            os.ftruncate(self._file, size)  # half a line would spoil the next one
+            os.ftruncate(self._file.number, size)  # half a line would spoil the next one
             raise
+
+    def _look(self) -> tuple[int, int]:
+        """The number of the last line, whether or not it was cut off, and the size."""
+        data = self._file.path.read_bytes()
+        raws = [raw for raw in data.split(b"\n") if raw]
+        return max([len(raws), *map(number_of, raws)]), len(data)
+
+
+@dataclass(frozen=True)
+class _Found:
+    """A line of a file: where it is, what it holds (None if it was cut off), and its number."""
+
+    at: int
+    raw: bytes
+    line: dict[str, Any] | None
+    number: int
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
-    """Every whole line of a journal.
+    """Every whole line of a journal, in the order in which they were written.
 
     A line that a kill cut off, at the end or before the run was resumed, is skipped with a
-    ``TornJournalWarning``.
+    ``TornJournalWarning``. Lines that are missing, doubled or out of order, which those of schema 1
+    cannot tell, are warned of; what is left is put in order.
 
     Raises:
         CorruptRunError: if a line is damaged in any other way.
     """
-    lines: list[dict[str, Any]] = []
-    torn_at: int | None = None  # several kills in a row may leave several torn lines
-    for number, raw in enumerate(path.read_bytes().split(b"\n"), start=1):
-        if not raw:
-            continue
-        line = parse_line(raw)
-        if torn_at is not None and line is not None and line.get("kind") != "resume":
-            raise CorruptRunError(
-                f"Expected line {torn_at} of {path} to be JSON, got a damaged line in the middle. "
-                "Restore the file from a copy, or delete that line to lose that reading only."
-            )
-        torn_at = (torn_at or number) if line is None else None
-        if line is None:
-            warnings.warn(torn_line(number, path), stacklevel=2)
+    raws = enumerate(path.read_bytes().split(b"\n"), start=1)
+    found = [_Found(at, raw, parse_line(raw), number_of(raw)) for at, raw in raws if raw]
+    _check_damage(found, path)
+    for entry in found:
+        if entry.line is None:
+            message = f"Line {entry.at} of {path} was cut off while being written; it is skipped."
+            warnings.warn(TornJournalWarning(message), stacklevel=2)
         else:
-            check_version(line.get("schema"), f"line {number} of {path}")
-            lines.append(line)
-    return lines
+            check_version(entry.line.get("schema"), f"line {entry.at} of {path}")
+    return [entry.line for entry in _in_order(found, path) if entry.line is not None]
 
 
-def parse_line(raw: bytes) -> dict[str, Any] | None:
-    """What one line holds; None if it was cut off, or is damaged in another way."""
-    try:
-        line = json.loads(raw)
-    except ValueError:
-        return None
-    return line if isinstance(line, dict) else None
+def _check_damage(found: Sequence[_Found], path: Path) -> None:
+    is_numbered = all(entry.number for entry in found if entry.line is not None)
+    torn_at: int | None = None  # several kills in a row may leave several torn lines
+    for entry in found:
+        line = entry.line
+        is_changed = line is None and parse_object(entry.raw) is not None
+        if is_changed or (torn_at is not None and line and line.get("kind") != "resume"):
+            # Only where lines have numbers does nothing shift when one is taken out.
+            way = ", or delete that line to lose what it says only" if is_numbered else ""
+            what = "one that does not fit its checksum" if is_changed else "one that is cut off"
+            raise CorruptRunError(
+                f"Expected line {entry.at if is_changed else torn_at} of {path} to be as it was "
+                f"written, got {what}. Restore the file from a copy{way}."
+            )
+        torn_at = (torn_at or entry.at) if line is None else None
 
 
-def torn_line(number: int, path: Path) -> TornJournalWarning:
-    """What to warn of when a line, counted from 1, is skipped."""
-    return TornJournalWarning(
-        f"Line {number} of {path} was cut off while being written; it is skipped."
-    )
+def _in_order(found: Sequence[_Found], path: Path) -> list[_Found]:
+    first = {entry.raw: entry.at for entry in reversed(found)}
+    once = [entry for entry in found if not entry.number or first[entry.raw] == entry.at]
+    if len(once) < len(found):
+        _warn(f"{path} has {len(found) - len(once)} lines twice; each counts once.")
+    numbers = [entry.number for entry in once if entry.line is not None]
+    if any(later < earlier for earlier, later in zip(numbers, numbers[1:], strict=False)):
+        _warn(f"{path} has lines that are out of order; they count in the order of writing.")
+        once = sorted(once, key=lambda entry: entry.number)
+    # What was cut off had a number, too, and so had the lines of schema 1 before the first.
+    missing = max(numbers, default=0) - len(once)
+    if missing > 0:
+        _warn(f"{path} has lost {missing} of its lines; what they said is not counted.")
+    return once
 
 
-def _last_byte(path: Path) -> bytes:
-    with path.open("rb") as file:
-        file.seek(-1, os.SEEK_END)
-        return file.read(1)
+def _warn(message: str) -> None:
+    warnings.warn(OddJournalWarning(message), stacklevel=4)

@@ -1,25 +1,33 @@
-"""The journals of many runs as one frame: by polars, and line by line only where that fails."""
+"""The journals of many runs as one frame: by polars where all is as it should be.
+
+A run about which anything is odd is read by ``read_counted``, line by line, as ``read_run`` does:
+what a journal says is decided there alone.
+"""
 
 from __future__ import annotations
 
 import json
-import math
+import re
 import warnings
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, compress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rote.errors import CorruptRunError
-from rote.store.journal import parse_line, read_lines, torn_line
+from rote.errors import CorruptRunError, OddJournalWarning
+from rote.store.journal_line import are_as_written
+from rote.store.run_directory import read_counted
 from rote.store.schema import (
+    CHECK,
+    CHECKED_SCHEMA,
     NO_LIMIT,
+    PLAIN_SCHEMA,
     READING_COLUMNS,
     RESERVED,
-    SCHEMA_VERSION,
-    check_version,
+    rows_of_lines,
     still_count,
 )
 
@@ -31,8 +39,10 @@ if TYPE_CHECKING:
 _BATCH = 8 << 20
 """Bytes handed to polars at a time: few calls, and blocks that the allocator uses again."""
 
-_FEW_LINES = 64
-_MARKER_KEYS = 3
+_MOST_METRICS = 1_000
+"""Columns of a table. A metric for every reading would make it grow with their square."""
+
+_KEY = re.compile(rb'(?<=[{, ])("(?:[^"\\]|\\.)*"):')
 
 
 @dataclass(frozen=True)
@@ -46,7 +56,7 @@ class _Piece:
     lines: int
 
 
-def read_journals(journals: Sequence[Path]) -> pl.DataFrame:
+def read_journals(journals: Sequence[Path]) -> tuple[pl.DataFrame, dict[int, CorruptRunError]]:
     """Every reading that counts, in order.
 
     Args:
@@ -54,30 +64,35 @@ def read_journals(journals: Sequence[Path]) -> pl.DataFrame:
 
     Returns:
         The columns of a reading, its metrics by name, ``run`` (the position in ``journals``) and
-        ``row`` (which reading of the run it is, from 0). A value that is missing, or was not
-        finite, is null.
-
-    Raises:
-        CorruptRunError: if a line is damaged.
+        ``row`` (which row of the row files belongs to it). A value that is missing, or was not
+        finite, is null. And what is wrong with the runs that cannot be read.
     """
     import polars as pl
 
-    frames = [frame for batch in _batches(_pieces(journals)) for frame in _read(batch)]
-    empty = pl.DataFrame(schema={name: _type(name) for name in ("run", "kind", *READING_COLUMNS)})
-    frame = pl.concat([empty, *frames], how="diagonal")
-    frame = _readings_that_count(frame, journals)
-    row = _position_in_run(frame["run"].to_numpy())
-    metrics = sorted(set(frame.columns) - RESERVED - {"run"})
-    return frame.select("run", pl.Series("row", row), *READING_COLUMNS, *metrics)
+    frames: list[pl.DataFrame] = []
+    odd: set[int] = set()
+    for batch in _batches(_pieces(journals, odd)):
+        frames += _read(batch, odd)
+    names = ("run", "kind", "schema", "row", *READING_COLUMNS)
+    empty = pl.DataFrame(schema={name: _type(name) for name in names})
+    frame = _readings_that_count(_joined([empty, *frames]), odd)
+    slow, damaged = _read_by_line(journals, sorted(odd))
+    if odd:
+        frame = _joined([frame, *slow]).sort("run", maintain_order=True)
+    metrics = _metrics(frame.columns)
+    return frame.select("run", "row", *READING_COLUMNS, *metrics), damaged
 
 
-def _pieces(journals: Sequence[Path]) -> Iterator[_Piece]:
+def _pieces(journals: Sequence[Path], odd: set[int]) -> Iterator[_Piece]:
     for run, path in enumerate(journals):
         line = 1
-        for data in _whole_lines(path):
-            count = data.count(b"\n")
-            yield _Piece(run, path, data, line, count)
-            line += count
+        try:
+            for data in _whole_lines(path):
+                count = data.count(b"\n")
+                yield _Piece(run, path, data, line, count)
+                line += count
+        except OSError:
+            odd.add(run)
 
 
 def _whole_lines(path: Path) -> Iterator[bytes]:
@@ -109,27 +124,16 @@ def _batches(pieces: Iterable[_Piece]) -> Iterator[list[_Piece]]:
         yield batch
 
 
-def _read(pieces: list[_Piece]) -> list[pl.DataFrame]:
+def _read(pieces: list[_Piece], odd: set[int]) -> list[pl.DataFrame]:
     frame = _read_at_once(pieces)
     if frame is not None:
         return [frame]
-    if len(pieces) == 1 and pieces[0].lines <= _FEW_LINES:
-        return [_read_by_line(pieces[0])]
-    # One bad line must not make a million others slow: close in on it.
-    halves = pieces if len(pieces) > 1 else _split(pieces[0])
-    middle = len(halves) // 2
-    return _read(halves[:middle]) + _read(halves[middle:])
-
-
-def _split(piece: _Piece) -> list[_Piece]:
-    data = piece.data
-    cut = data.rfind(b"\n", 0, len(data) // 2) + 1 or data.index(b"\n") + 1
-    lines = data.count(b"\n", 0, cut)
-    later = piece.first_line + lines
-    return [
-        _Piece(piece.run, piece.path, data[:cut], piece.first_line, lines),
-        _Piece(piece.run, piece.path, data[cut:], later, piece.lines - lines),
-    ]
+    if len(pieces) == 1:
+        odd.add(pieces[0].run)
+        return []
+    # One bad line must not make a million others slow: close in on its run.
+    middle = len(pieces) // 2
+    return _read(pieces[:middle], odd) + _read(pieces[middle:], odd)
 
 
 def _read_at_once(pieces: list[_Piece]) -> pl.DataFrame | None:
@@ -144,29 +148,33 @@ def _read_at_once(pieces: list[_Piece]) -> pl.DataFrame | None:
         if len(frame) != sum(lines):
             return None
         expected = np.repeat([len(names) for names in keys], lines)
-        expected[(frame["kind"] == "resume").fill_null(value=False).to_numpy()] = _MARKER_KEYS
+        is_resume = (frame["kind"] == "resume").fill_null(value=False).to_numpy()
+        is_checked = (frame["schema"] == CHECKED_SCHEMA).fill_null(value=False).to_numpy()
+        expected[is_resume] = np.where(is_checked[is_resume], 4, 3)
         if not _is_complete(frame, data, int(expected.sum())):
-            frame = _parse(data, pl.read_ndjson(data, infer_schema_length=None).columns)
-    except pl.exceptions.PolarsError:
+            names = {json.loads(name) for name in set(_KEY.findall(data))}
+            if len(names) > _MOST_METRICS:
+                return None
+            frame = _parse(data, names)
+    except (pl.exceptions.PolarsError, ValueError):
         return None
-    versions = frame["schema"]
-    if versions.null_count() or not versions.is_between(1, SCHEMA_VERSION).all():
+    if not _is_plain(frame) or not _is_as_written(frame, data, pieces):
         return None
     run = np.repeat(np.array([piece.run for piece in pieces], dtype=np.int64), lines)
-    return frame.with_columns(pl.Series("run", run))
+    return frame.drop(CHECK, strict=False).with_columns(pl.Series("run", run))
 
 
 def _keys_of_first_line(piece: _Piece) -> tuple[str, ...]:
     try:
         return tuple(json.loads(piece.data[: piece.data.index(b"\n")]))
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, RecursionError):
         return ()
 
 
 def _parse(data: bytes, names: Iterable[str]) -> pl.DataFrame:
     import polars as pl
 
-    schema = {name: _type(name) for name in ("schema", "kind", *names)}
+    schema = {name: _type(name) for name in ("schema", "kind", "step", *names)}
     if "flags" not in schema:
         return pl.read_ndjson(data, schema=schema)
     # A list is by far the slowest column to read, and nearly always empty: first as a text.
@@ -187,71 +195,65 @@ def _is_complete(frame: pl.DataFrame, data: bytes, keys: int) -> bool:
     return nulls == absent or nulls == absent + data.count(b":null")
 
 
-def _read_by_line(piece: _Piece) -> pl.DataFrame:
+def _is_plain(frame: pl.DataFrame) -> bool:
+    """Whether there are only readings and resumes of known versions, with steps and no infinity."""
     import polars as pl
 
-    rows: list[dict[str, Any]] = []
-    for number, raw in enumerate(piece.data.split(b"\n"), start=piece.first_line):
-        if raw:
-            rows.append(_row(raw, number, piece.path) | {"run": piece.run})
-    names = dict.fromkeys(chain(("run", "kind"), chain.from_iterable(rows)))
-    return pl.DataFrame(rows, schema={name: _type(name) for name in names})
+    versions, floats = frame["schema"], frame.select(pl.selectors.float())
+    return bool(
+        not versions.null_count()
+        and versions.is_between(PLAIN_SCHEMA, CHECKED_SCHEMA).all()
+        and frame["kind"].is_in(["reading", "resume"]).fill_null(value=False).all()
+        and not frame["step"].null_count()
+        and (frame["step"] >= 0).all()
+        and not any(values.is_infinite().any() or values.is_nan().any() for values in floats)
+    )
 
 
-def _row(raw: bytes, number: int, path: Path) -> dict[str, Any]:
-    line, where = parse_line(raw), f"line {number} of {path}"
-    if line is None:
-        warnings.warn(torn_line(number, path), stacklevel=2)
-        return {"kind": "torn"}
-    check_version(line.get("schema"), where)
-    kind = line.get("kind")
-    names = [name for name in line if name in READING_COLUMNS or name not in RESERVED]
-    if kind != "reading":
-        names = ["step"] if kind == "resume" and "step" in line else []
-    return {"kind": str(kind)} | {name: _value(name, line[name], where) for name in names}
-
-
-def _value(name: str, value: Any, where: str) -> Any:  # noqa: ANN401
-    if name == "flags":
-        return [str(flag) for flag in value]
-    if value is None:
-        return None
-    if not isinstance(value, int | float) or (name == "step" and value != int(value)):
-        raise CorruptRunError(f"Expected `{name}` in {where} to be a number, got {value!r}.")
-    if name == "step":
-        return int(value)
-    return float(value) if math.isfinite(value) else None
+def _is_as_written(frame: pl.DataFrame, data: bytes, pieces: Sequence[_Piece]) -> bool:
+    """Whether every line has its place and its checksum, or is of a version that has neither."""
+    is_checked = (frame["schema"] == CHECKED_SCHEMA).to_numpy()
+    numbered = [np.arange(p.first_line, p.first_line + p.lines) for p in pieces]
+    for name in {CHECK, "row"} & set(frame.columns):
+        if (frame[name].is_not_null().to_numpy() & ~is_checked).any():
+            return False
+    raws = list(compress(data.split(b"\n"), is_checked))
+    return not raws or are_as_written(raws, np.concatenate(numbered)[is_checked])
 
 
 def _type(name: str) -> Any:  # noqa: ANN401
     import polars as pl
 
-    types = {"kind": pl.String, "flags": pl.List(pl.String)}
-    whole = {"schema", "step", "run"}
+    types = {"kind": pl.String, CHECK: pl.String, "flags": pl.List(pl.String)}
+    whole = {"schema", "step", "run", "row"}
     return pl.Int64 if name in whole else types.get(name, pl.Float64)
 
 
-def _readings_that_count(frame: pl.DataFrame, journals: Sequence[Path]) -> pl.DataFrame:
-    """Without markers, torn lines, and the readings that a later marker declares void."""
+def _readings_that_count(frame: pl.DataFrame, odd: set[int]) -> pl.DataFrame:
+    """Without resumes, and the readings that a later one declares void.
+
+    Runs whose steps do not grow are odd, too. No odd run is kept.
+    """
     import polars as pl
 
-    if frame["step"].null_count() == 0 and (frame["kind"] == "reading").all():
-        return frame
-    kind, step = pl.col("kind"), pl.col("step")
-    whole = pl.when(kind.ne_missing("torn")).then(kind.fill_null(""))
-    next_whole = whole.backward_fill().over("run")
-    is_damaged = (kind == "torn") & next_whole.is_not_null() & (next_whole != "resume")
-    has_no_step = kind.is_in(["reading", "resume"]) & step.is_null()
-    for run in frame.filter(is_damaged | has_no_step)["run"]:
-        _refuse(journals[run])
-    is_resume = (frame["kind"] == "resume").fill_null(value=False).to_numpy()
-    counts = (frame["kind"] == "reading").fill_null(value=False).to_numpy().copy()
-    run, steps = frame["run"].to_numpy(), frame["step"].fill_null(0).to_numpy()
-    limits = np.where(is_resume, steps, NO_LIMIT)
-    for resumed in np.unique(run[is_resume]):
-        rows = slice(*np.searchsorted(run, [resumed, resumed + 1]))
-        counts[rows] &= still_count(steps[rows], limits[rows])
-    return frame.filter(counts)
+    if odd:
+        frame = frame.filter(~pl.col("run").is_in(list(odd)))
+    is_reading = (frame["kind"] == "reading").to_numpy()
+    if not is_reading.all():
+        run, steps = frame["run"].to_numpy(), frame["step"].to_numpy()
+        limits, counts = np.where(is_reading, NO_LIMIT, steps), is_reading.copy()
+        for resumed in np.unique(run[~is_reading]):
+            rows = slice(*np.searchsorted(run, [resumed, resumed + 1]))
+            counts[rows] &= still_count(steps[rows], limits[rows])
+        frame = frame.filter(counts)
+    run, steps = frame["run"].to_numpy(), frame["step"].to_numpy()
+    is_back = (np.diff(steps) <= 0) & (np.diff(run) == 0)
+    if is_back.any():
+        backwards = np.unique(run[1:][is_back])
+        odd.update(backwards.tolist())
+        frame = frame.filter(~pl.col("run").is_in(backwards))
+    position = pl.Series("row", _position_in_run(frame["run"].to_numpy()))
+    return frame.with_columns(pl.col("row").fill_null(position))
 
 
 def _position_in_run(run: np.ndarray) -> np.ndarray:
@@ -260,6 +262,47 @@ def _position_in_run(run: np.ndarray) -> np.ndarray:
     return position - np.maximum.accumulate(np.where(is_first, position, 0))
 
 
-def _refuse(path: Path) -> None:
-    read_lines(path)
-    raise CorruptRunError(f"Expected every line of {path} to have a step, got one without.")
+def _read_by_line(
+    journals: Sequence[Path], runs: Iterable[int]
+) -> tuple[list[pl.DataFrame], dict[int, CorruptRunError]]:
+    import polars as pl
+
+    frames, damaged = [], {}
+    for run in runs:
+        try:
+            lines = read_counted(journals[run])
+        except CorruptRunError as error:
+            damaged[run] = error
+            continue
+        counts = Counter(chain.from_iterable(lines))
+        others = sorted(_metrics(counts), key=lambda name: (-counts[name], name))
+        # One more than there may be is noticed later.
+        kept = ("run", "row", *READING_COLUMNS, *others[: _MOST_METRICS + 1])
+        rows = [
+            {name: line[name] for name in kept if name in line} | {"run": run, "row": row}
+            for line, row in zip(lines, rows_of_lines(lines), strict=True)
+        ]
+        frames.append(pl.DataFrame(rows, schema={name: _type(name) for name in kept}))
+    return frames, damaged
+
+
+def _joined(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """All frames as one, with the metrics that most readings have."""
+    import polars as pl
+
+    counts: Counter[str] = Counter()
+    for frame in frames:
+        counts.update({n: frame.height - frame[n].null_count() for n in _metrics(frame.columns)})
+    if len(counts) > _MOST_METRICS:
+        in_order = sorted(counts, key=lambda name: (-counts[name], name))
+        frames = [frame.drop(in_order[_MOST_METRICS:], strict=False) for frame in frames]
+        message = (
+            f"There are more than {_MOST_METRICS:,} metrics; those that most readings have are "
+            "kept. Give a metric the same name at every reading."
+        )
+        warnings.warn(OddJournalWarning(message), stacklevel=4)
+    return pl.concat(frames, how="diagonal")
+
+
+def _metrics(names: Iterable[str]) -> list[str]:
+    return sorted(set(names) - RESERVED - {"run"})

@@ -5,11 +5,12 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from rote.errors import InputError
+from rote.store.held_file import HeldFile
 
 PREDICTIONS = "predictions"
 """The rows that a run describes by its pool; all others stand under ``rows`` in ``run.json``."""
@@ -54,14 +55,25 @@ def row_layouts(description: Mapping[str, Any]) -> dict[str, RowLayout]:
         18000
     """
     layouts = {}
-    shape = (description.get("pool") or {}).get(PREDICTIONS)
+    pool = description.get("pool")
+    shape = pool.get(PREDICTIONS) if isinstance(pool, Mapping) else None
     if shape is not None:
-        dtype = np.dtype(smallest_type(int(description["num_classes"])))
-        layouts[PREDICTIONS] = RowLayout(dtype, tuple(shape))
+        layouts[PREDICTIONS] = _predictions_layout(description.get("num_classes"), shape)
     rows = description.get("rows") or {}
     if not isinstance(rows, Mapping):
         raise InputError(f"Expected rows per sample to have names, got {rows!r}.")
     return layouts | {name: _layout(name, row) for name, row in rows.items()}
+
+
+def _predictions_layout(num_classes: object, shape: object) -> RowLayout:
+    is_count = type(num_classes) is int and 0 < num_classes < 2**63
+    sizes = shape if isinstance(shape, list | tuple) else ()
+    if not is_count or not sizes or not all(type(size) is int and size > 0 for size in sizes):
+        raise InputError(
+            "Expected predictions to have a number of classes and a shape, got "
+            f"{num_classes!r:.80} and {shape!r:.80}."
+        )
+    return RowLayout(np.dtype(smallest_type(cast("int", num_classes))), tuple(sizes))
 
 
 def _layout(name: str, row: Mapping[str, Any]) -> RowLayout:
@@ -72,11 +84,11 @@ def _layout(name: str, row: Mapping[str, Any]) -> RowLayout:
         )
     try:
         layout = RowLayout(np.dtype(row["dtype"]), tuple(int(size) for size in row["shape"]))
-    except (TypeError, ValueError, KeyError) as error:
+    except (TypeError, ValueError, KeyError, OverflowError) as error:
         raise InputError(
             f"Expected rows {name!r} to have a dtype and a shape, got {row!r}."
         ) from error
-    if layout.dtype.kind not in "biuf" or layout.size <= 0:
+    if layout.dtype.kind not in "biuf" or min(layout.shape, default=1) <= 0:
         raise InputError(f"Expected rows {name!r} to hold numbers, got {row!r}.")
     return layout
 
@@ -90,16 +102,18 @@ class RowFile:
     """
 
     def __init__(self, path: Path, layout: RowLayout) -> None:
-        self._file = os.open(path, os.O_WRONLY | os.O_CREAT, 0o644)
+        self._file = HeldFile(path)
         self._layout = layout
         self._name = path.stem
 
     def write(self, row: int, values: np.ndarray) -> None:
-        """Write one row.
+        """Write one row; it is on the disk when this returns.
 
         Raises:
             InputError: if it has another shape.
+            StoreError: if the file was removed or replaced meanwhile.
         """
+        self._file.check()
         if np.shape(values) != self._layout.shape:
             raise InputError(
                 f"Expected a row of {self._name!r} to have shape {self._layout.shape}, got "
@@ -108,12 +122,13 @@ class RowFile:
         data = np.ascontiguousarray(values, dtype=self._layout.dtype).tobytes()
         at = row * self._layout.size
         while data:
-            written = os.pwrite(self._file, data, at)
+            written = os.pwrite(self._file.number, data, at)
             data, at = data[written:], at + written
+        self._file.sync()
 
     def close(self) -> None:
         """Give the file back."""
-        os.close(self._file)
+        self._file.close()
 
 
 def map_rows(path: Path, layout: RowLayout) -> np.ndarray | None:
@@ -124,3 +139,11 @@ def map_rows(path: Path, layout: RowLayout) -> np.ndarray | None:
     count = path.stat().st_size // layout.size if path.is_file() else 0
     # An empty file cannot be mapped.
     return np.memmap(path, layout.dtype, "r", shape=(count, *layout.shape)) if count else None
+
+
+def are_classes(predictions: np.ndarray, description: Mapping[str, Any]) -> bool:
+    """Whether all that is predicted is a class of the run: the type may hold more than there are.
+
+    One beyond would be counted as a vote for the first class of the next sample.
+    """
+    return predictions.size == 0 or int(predictions.max()) < int(description["num_classes"])

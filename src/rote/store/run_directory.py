@@ -10,18 +10,34 @@ from typing import Any
 
 import numpy as np
 
-from rote.errors import CorruptRunError, InputError, RunExistsError, RunLockedError
+from rote.errors import (
+    CorruptRunError,
+    InputError,
+    RunExistsError,
+    RunLockedError,
+    StoreError,
+)
 from rote.records import Reading, RunRecord
+from rote.store.held_file import make_folders, sync_folder
 from rote.store.journal import Journal, read_lines
 from rote.store.lock import WriterLock
-from rote.store.row_file import PREDICTIONS, RowFile, RowLayout, row_layouts, row_path
+from rote.store.row_file import (
+    PREDICTIONS,
+    RowFile,
+    RowLayout,
+    are_classes,
+    row_layouts,
+    row_path,
+)
 from rote.store.schema import (
     SCHEMA_VERSION,
+    Line,
     check_version,
     line_of_reading,
     line_of_resume,
     lines_that_count,
     reading_of_line,
+    rows_of_lines,
 )
 from rote.store.whole_files import write_whole
 
@@ -51,6 +67,8 @@ class RunDirectory:
         self._journal = Journal(path / JOURNAL_FILE)
         (path / PREDICTIONS_FILE).touch()
         self._rows = {name: RowFile(row_path(path, name), row) for name, row in layouts.items()}
+        self._run_file = (path / RUN_FILE).absolute()
+        sync_folder(path)
 
     @property
     def files(self) -> list[Path]:
@@ -76,7 +94,7 @@ class RunDirectory:
         row_layouts(description)
         check_free(path)
         try:
-            path.mkdir(parents=True, exist_ok=True)
+            make_folders(path)
             with _locked(path) as lock:
                 check_free(path)  # somebody was faster
                 write_whole(path / RUN_FILE, (text + "\n").encode())
@@ -110,6 +128,7 @@ class RunDirectory:
         Raises:
             RunLockedError: in a process that was forked off the one that opened the run.
             InputError: if it has rows per sample that the run does not describe.
+            StoreError: if a file of the run was removed or replaced meanwhile.
         """
         if os.getpid() != self._owner:
             raise RunLockedError(
@@ -123,14 +142,24 @@ class RunDirectory:
             )
         if reading.predictions is not None and PREDICTIONS in self._rows:
             rows[PREDICTIONS] = reading.predictions
+        self._check_place()
         # Rows first: a reading in the journal always has its own.
         for name, values in rows.items():
             self._rows[name].write(row, values)
-        self._journal.append(line_of_reading(reading))
+        self._journal.append(line_of_reading(reading) | {"row": row})
 
     def resume_after(self, step: int) -> None:
         """Declare the readings after ``step`` void: they will be taken again."""
         self._journal.append(line_of_resume(step))
+
+    def _check_place(self) -> None:
+        if not self._run_file.is_file():
+            raise StoreError(
+                f"Expected {self._run_file} to describe the run that this process writes, got "
+                "nothing: it was removed meanwhile. What is in memory is whole; write it to "
+                "another directory."
+            )
+        self._lock.check()
 
     def close(self) -> None:
         """Let others write this run."""
@@ -156,13 +185,24 @@ def read_run(path: Path | str) -> RunRecord:
     path = Path(path)
     description = read_description(path)
     journal = path / JOURNAL_FILE
-    lines = read_lines(journal) if journal.is_file() else ()
-    counted = lines_that_count(lines, str(journal))
+    counted = read_counted(journal)
+    readings = tuple(reading_of_line(line) for line in counted)
+    return RunRecord(path, description, readings, tuple(rows_of_lines(counted)))
+
+
+def read_counted(journal: Path) -> list[Line]:
+    """The lines of a journal whose readings count; of one that does not exist, none.
+
+    Raises:
+        CorruptRunError: if it is damaged, or cannot be read.
+    """
     try:
-        readings = tuple(reading_of_line(line) for line in counted)
-    except TypeError as error:
-        raise CorruptRunError(f"Expected {journal} to hold readings, got: {error}") from error
-    return RunRecord(path, description, readings)
+        lines = read_lines(journal)
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise CorruptRunError(f"Expected {journal} to be a journal, got: {error}.") from error
+    return lines_that_count(lines, str(journal))
 
 
 def read_description(path: Path) -> dict[str, Any]:
@@ -174,12 +214,12 @@ def read_description(path: Path) -> dict[str, Any]:
     file = path / RUN_FILE
     try:
         description = json.loads(file.read_bytes())
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise CorruptRunError(
             f"Expected {file} to describe a run, got {error}. Check the path."
         ) from error
     if not isinstance(description, dict):
-        raise CorruptRunError(f"Expected {file} to hold an object, got {description!r}.")
+        raise CorruptRunError(f"Expected {file} to hold an object, got {description!r:.80}.")
     check_version(description.get("schema"), str(file))
     return description
 
@@ -197,15 +237,22 @@ def read_rows_of(run: RunRecord, name: str) -> np.ndarray | None:
         that name.
 
     Raises:
-        CorruptRunError: if the description of the rows is damaged.
+        CorruptRunError: if the description of the rows is damaged, or a predicted class is none.
     """
     layout = layouts_of_run(run.path, run.description).get(name)
     file = row_path(run.path, name)
     if layout is None or not file.is_file():
         return None
-    size = math.prod(layout.shape)
-    flat = np.fromfile(file, dtype=layout.dtype, count=len(run.readings) * size)
-    return flat[: len(flat) // size * size].reshape(-1, *layout.shape)
+    rows = range(len(run.readings)) if run.rows is None else run.rows
+    count = min(max(rows, default=-1) + 1, file.stat().st_size // layout.size)
+    flat = np.fromfile(file, dtype=layout.dtype, count=count * math.prod(layout.shape))
+    found = flat.reshape(-1, *layout.shape)[[row for row in rows if row < count]]
+    if name == PREDICTIONS and not are_classes(found, run.description):
+        raise CorruptRunError(
+            f"Expected {file} to hold classes below {run.description['num_classes']}, got "
+            f"{found.max()}. Restore it from a copy."
+        )
+    return found
 
 
 def layouts_of_run(path: Path, description: Mapping[str, Any]) -> dict[str, RowLayout]:

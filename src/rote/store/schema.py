@@ -1,19 +1,27 @@
 """What a line of the journal says, which lines count, and which versions can be read."""
 
 import math
+import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from rote.errors import CorruptRunError
+from rote.errors import CorruptRunError, OddJournalWarning
 from rote.records import Reading
 
-SCHEMA_VERSION = 1
+PLAIN_SCHEMA, CHECKED_SCHEMA = 1, 2
+"""Lines as loggers keep them, and rote did; lines of a journal with row, number and checksum."""
+
+SCHEMA_VERSION = PLAIN_SCHEMA
+"""Of descriptions, and of what loggers keep."""
+
+CHECK = "#"
+"""The end of a line in a journal: its number and checksum."""
 
 RESERVED = frozenset(
-    {"schema", "kind", "name", "run", "row", "region", "score"}
+    {"schema", "kind", "name", "run", "row", "region", "score", CHECK}
     | {entry.name for entry in fields(Reading)}
 )
 """Names that a metric cannot have: a line of the journal, or a table of runs, uses them."""
@@ -24,6 +32,8 @@ READING_COLUMNS = tuple(
     if entry.name not in ("metrics", "predictions", "sample_rows")
 )
 """What every row of a table has, besides the metrics that the caller measured."""
+
+_LARGEST = float(np.finfo(np.float64).max)
 
 NO_LIMIT = int(np.iinfo(np.int64).max)
 
@@ -92,6 +102,9 @@ def still_count(steps: np.ndarray, limits: np.ndarray) -> np.ndarray:
 def lines_that_count(lines: Iterable[Line], where: str, *, is_retold: bool = False) -> list[Line]:
     """The readings among lines, without those that were taken again.
 
+    Lines of an unknown kind are passed over with an ``OddJournalWarning``; steps that are negative
+    or do not grow are kept with one.
+
     Args:
         lines: in the order in which they were written.
         where: for messages.
@@ -99,23 +112,45 @@ def lines_that_count(lines: Iterable[Line], where: str, *, is_retold: bool = Fal
             worked: a reading then voids earlier ones of its step and after.
 
     Raises:
-        CorruptRunError: if a line is of another version, or has no step.
+        CorruptRunError: if a line is of another version, or holds what no reading can.
     """
     kept = []
     for line in lines:
         check_version(line.get("schema"), where)
-        if line.get("kind") not in ("reading", "resume"):
-            continue
-        if not isinstance(line.get("step"), int):
-            raise CorruptRunError(
-                f"Expected {where} to hold readings, got one without a whole step: {dict(line)!r}."
-            )
-        kept.append(line)
+        if line.get("kind") in ("reading", "resume"):
+            kept.append(values_of_line(line, where))
+        else:
+            _warn(f"{where} has a line of an unknown kind, {line.get('kind')!r}; it is skipped.")
     is_reading = np.array([line["kind"] == "reading" for line in kept], dtype=bool)
     steps = np.array([line["step"] for line in kept], dtype=np.int64)
     limits = np.where(is_reading, steps - 1 if is_retold else NO_LIMIT, steps)
     counted = is_reading & still_count(steps, limits)
+    _warn_of_steps(steps[counted], where)
     return [kept[at] for at in np.flatnonzero(counted)]
+
+
+def values_of_line(line: Line, where: str) -> dict[str, Any]:
+    """A reading or a resume with a whole step, finite numbers or None, and flags that are texts.
+
+    Raises:
+        CorruptRunError: if it holds anything else.
+    """
+    step = line.get("step")
+    if type(step) is not int or not -NO_LIMIT < step < NO_LIMIT:
+        raise CorruptRunError(
+            f"Expected {where} to hold readings, got one without a whole step: {step!r:.80}."
+        )
+    if line["kind"] == "resume":
+        return {"kind": "resume", "step": step}
+    flags = line.get("flags", [])
+    if not isinstance(flags, list) or not all(isinstance(flag, str) for flag in flags):
+        raise CorruptRunError(f"Expected flags in {where} to be texts, got {flags!r:.80}.")
+    values = {"kind": "reading", "step": step, "flags": flags}
+    for name, value in line.items():
+        if name in READING_COLUMNS or name not in RESERVED:
+            values.setdefault(name, _checked_number(name, value, where))
+    row = line.get("row")
+    return values if row is None else values | {"row": row}
 
 
 def check_version(found: object, where: str) -> None:
@@ -124,11 +159,40 @@ def check_version(found: object, where: str) -> None:
     Raises:
         CorruptRunError: if the version is missing or newer.
     """
-    if not isinstance(found, int) or not 1 <= found <= SCHEMA_VERSION:
+    if type(found) is not int or not PLAIN_SCHEMA <= found <= CHECKED_SCHEMA:
         raise CorruptRunError(
-            f"Expected schema of {where} to be from 1 to {SCHEMA_VERSION}, got {found!r}. "
+            f"Expected schema of {where} to be from 1 to {CHECKED_SCHEMA}, got {found!r:.80}. "
             "It was written by a newer rote, or is no run of rote: update rote, or check the path."
         )
+
+
+def rows_of_lines(lines: Iterable[Line]) -> list[int]:
+    """Which row of the row files each reading has; a line that does not say has its position."""
+    return [int(line.get("row", at)) for at, line in enumerate(lines)]
+
+
+def _checked_number(name: str, value: object, where: str) -> float | None:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    is_text = not any("\ud800" <= letter <= "\udfff" for letter in name)  # as tables take it
+    if not is_text or not (is_number or value is None):
+        raise CorruptRunError(
+            f"Expected {name!r:.80} in {where} to be a number, got {value!r:.80}."
+        )
+    number: Any = value
+    return float(number) if is_number and abs(number) <= _LARGEST else None
+
+
+def _warn_of_steps(steps: np.ndarray, where: str) -> None:
+    growth = np.diff(steps)
+    odd = {"negative": steps < 0, "doubled": growth == 0, "out of order": growth < 0}
+    for word, found in odd.items():
+        if found.any():
+            at = int(found.argmax()) + (word != "negative")
+            _warn(f"{where} has steps that are {word}, the first at reading {at + 1}; check it.")
+
+
+def _warn(message: str) -> None:
+    warnings.warn(OddJournalWarning(message), stacklevel=4)
 
 
 def _finite_or_none(value: object) -> object:

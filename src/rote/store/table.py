@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from rote.errors import InputError
+from rote.errors import DamagedRowsWarning, InputError
 from rote.records import Column, column_named
 from rote.store.directories import read_directories
 from rote.store.found_runs import SourceRuns, unique_names
 from rote.store.logger import Address, logger_of, parse_address
 from rote.store.mapping import apply_mapping, check_mapping
-from rote.store.row_file import PREDICTIONS, map_rows, row_path
+from rote.store.row_file import PREDICTIONS, are_classes, map_rows, row_path
 from rote.store.run_directory import layouts_of_run
 
 if TYPE_CHECKING:
@@ -29,16 +30,19 @@ class RunTable:
     """The checkpoints of many runs.
 
     Attributes:
-        frame: one row per reading that counts: ``run`` (a name), ``row`` (which reading of its run
-            it is, from 0), the values of the reading, and every metric under its name. A value
-            that is missing, or was not finite, is null.
+        frame: one row per reading that counts: ``run`` (a name), ``row`` (which row of the run's
+            row files is its, from 0), the values of the reading, and every metric under its name. A
+            value that is missing, or was not finite, is null.
         descriptions: what was run (``run.json``, or what a logger knows), by the name of the run.
         paths: its directory, if it has one, by the name of the run.
+        unreadable: why a run is left out, by its place.
     """
 
     frame: pl.DataFrame
     descriptions: Mapping[str, Mapping[str, Any]]
     paths: Mapping[str, Path] = field(default_factory=dict)
+    unreadable: Mapping[str, str] = field(default_factory=dict)
+    _are_classes: dict[str, bool] = field(default_factory=dict, repr=False, compare=False)
 
     @cached_property
     def columns(self) -> dict[str, Column]:
@@ -52,11 +56,32 @@ class RunTable:
         return {name: column_named(name, described) for name in names}
 
     def predictions(self, run: str) -> np.ndarray | None:
-        """The predicted classes of the pool, or None if a run has none; read when looked at.
+        """The predicted classes of the pool, or None if a run has none.
 
-        Row i belongs to the reading whose ``row`` is i.
+        Row i belongs to the reading whose ``row`` is i. Of a run that has predicted what is no
+        class of its, there are none, with a ``DamagedRowsWarning``.
         """
-        return self.rows(run, PREDICTIONS)
+        found = self.rows(run, PREDICTIONS)
+        if found is not None and run not in self._are_classes:
+            self._are_classes[run] = self._check_classes(run, found)
+        return found if self._are_classes.get(run) else None
+
+    def _check_classes(self, run: str, found: np.ndarray) -> bool:
+        import polars as pl
+
+        description = self.descriptions[run]
+        if are_classes(found, description):
+            return True
+        counted = self.frame.filter(pl.col("run") == run)["row"].to_numpy()
+        used = found[counted[counted < len(found)]]  # what does not count may be half a row
+        if are_classes(used, description):
+            return True
+        message = (
+            f"Left out the predictions of {run!r}: class {used.max()} is none of its "
+            f"{description['num_classes']}. Restore {row_path(self.paths[run], PREDICTIONS)}."
+        )
+        warnings.warn(DamagedRowsWarning(message), stacklevel=3)
+        return False
 
     def rows(self, run: str, name: str) -> np.ndarray | None:
         """What was recorded per sample under a name, or None; read when looked at.
@@ -110,7 +135,7 @@ def read_table(
     parts += [logger.read(place, mapping) for place, logger in loggers.items() if logger.read]
     check_mapping(mapping, _recorded(parts))
     frames = apply_mapping([part.frame for part in parts], mapping)
-    return _joined(_each_once([SourceRuns(p.runs, f) for p, f in zip(parts, frames, strict=True)]))
+    return _joined(_each_once([replace(p, frame=f) for p, f in zip(parts, frames, strict=True)]))
 
 
 def _recorded(parts: Iterable[SourceRuns]) -> Iterator[str]:
@@ -153,8 +178,6 @@ def _places(entries: Iterable[Path | str]) -> tuple[list[Path], list[Address]]:
 
 def _each_once(parts: Sequence[SourceRuns]) -> list[SourceRuns]:
     """The parts without the runs that an earlier one has."""
-    import polars as pl
-
     seen: set[str] = set()
     kept = []
     for part in parts if len(parts) > 1 else ():
@@ -164,9 +187,7 @@ def _each_once(parts: Sequence[SourceRuns]) -> list[SourceRuns]:
         if len(new) == len(part.runs):
             kept.append(part)
         elif new:
-            rows = part.frame.filter(pl.col("run").is_in(new))
-            codes = pl.col("run").replace_strict(new, range(len(new)), return_dtype=pl.Int64)
-            kept.append(SourceRuns([part.runs[at] for at in new], rows.with_columns(codes)))
+            kept.append(part.take(new))
     return kept or list(parts)
 
 
@@ -191,4 +212,5 @@ def _joined(parts: Sequence[SourceRuns]) -> RunTable:
         frame=frame,
         descriptions={unique[run.place]: run.description for run in in_order},
         paths={unique[run.place]: run.directory for run in in_order if run.directory is not None},
+        unreadable={str(at): why for part in parts for at, why in part.unreadable.items()},
     )

@@ -1,9 +1,11 @@
-"""Files that are there whole or not at all, whenever a kill comes."""
+"""Files that are there whole or not at all, whenever a kill or a power cut comes."""
 
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+
+from rote.store.held_file import sync, sync_folder
 
 
 @contextmanager
@@ -23,7 +25,10 @@ def whole_file(path: Path, *, shared: bool = False) -> Iterator[Path]:
     draft = path.with_suffix(f".{os.getpid()}.draft" if shared else ".draft")
     try:
         yield draft
+        with draft.open("rb") as file:
+            sync(file.fileno())
         draft.replace(path)
+        sync_folder(path.parent)
     except BaseException:
         with suppress(OSError):
             draft.unlink()  # on a full disk half a file is in the way

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
+from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -81,7 +82,10 @@ def _texts(path: Path, step: str) -> pl.DataFrame:
 
     try:
         separator = _separator(path, step)
+        _check_cells(path, separator, of_header=True)
         frame = pl.read_csv(path, infer_schema=False, separator=separator).rename(str.strip)
+        if frame.width and frame[:, -1].null_count():
+            _check_cells(path, separator)
     except (pl.exceptions.PolarsError, OSError, csv.Error) as error:
         reason = str(error).splitlines()[0]
         advice = " Write decimal points, not commas." if "more fields" in reason else ""
@@ -100,6 +104,25 @@ def _separator(path: Path, step: str) -> str:
             header = next((row for row in csv.reader(file, delimiter=separator) if row), [])
         columns[separator] = [name.strip() for name in header]
     return max(_SEPARATORS, key=lambda found: (step in columns[found], len(columns[found])))
+
+
+def _check_cells(path: Path, separator: str, *, of_header: bool = False) -> None:
+    """See whether columns have names of their own, and every line a cell for each."""
+    with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
+        rows = csv.reader(file, delimiter=separator)
+        header = [name.strip() for name in next(filter(None, rows), [])]
+        for name, count in Counter(header).items():
+            if count > 1 and name:
+                raise InputError(
+                    f"Expected the columns of {path} to have different names, got {name!r} "
+                    f"{count} times. Rename or remove all but one."
+                )
+        for row in () if of_header else rows:
+            if row and len(row) < len(header):
+                raise InputError(
+                    f"Expected line {rows.line_num} of {path} to have {len(header)} cells, got "
+                    f"{len(row)}. Leave empty what is missing, between two separators."
+                )
 
 
 def _check_columns(

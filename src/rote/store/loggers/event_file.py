@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 import struct
 import time
+import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rote.errors import CorruptRunError
+from rote.errors import CorruptRunError, TornJournalWarning
 from rote.extras import require
+from rote.store.held_file import check_in_place
 
 if TYPE_CHECKING:
     from tensorboard.compat.proto.event_pb2 import Event
@@ -34,12 +37,22 @@ _TEXTS = (JOURNAL_TAG, RUN_TAG)
 _HEADER = struct.Struct("<QI")
 _FOOTER = 4
 _number = count()
+_TIME = re.compile(r"tfevents\.(\d{1,15})(?:\.(\d{9})\.)?")
 
 
 def event_files(directory: Path) -> list[Path]:
     """The event files in a directory, oldest first, as TensorBoard orders them."""
     names = sorted(entry.name for entry in directory.iterdir() if "tfevents" in entry.name)
     return [directory / name for name in names]
+
+
+def _time_in(name: str) -> int:
+    """When a file was begun, by its name, in nanoseconds; of another's file, at the latest."""
+    found = _TIME.search(name)
+    if found is None:
+        return 0
+    rest = int(found[2]) if found[2] else 999_999_999
+    return int(found[1]) * 1_000_000_000 + rest
 
 
 class EventFile:
@@ -52,18 +65,26 @@ class EventFile:
     def __init__(self, directory: Path) -> None:
         writer = require("tensorboard.summary.writer.record_writer", extra="tensorboard")
         directory.mkdir(parents=True, exist_ok=True)
-        # The order of names is the order of files: a resumed run comes after what it resumes.
-        seconds, rest = divmod(time.time_ns(), 1_000_000_000)
+        # The order of names is the order of files: a resumed run comes after what it resumes, even
+        # if the clock went back meanwhile, or is another machine's.
+        latest = max((_time_in(path.name) for path in event_files(directory)), default=0)
+        seconds, rest = divmod(max(time.time_ns(), latest + 1), 1_000_000_000)
         name = f"events.out.tfevents.{seconds:010d}.{rest:09d}.{socket.gethostname()}"
         self.path = directory / f"{name}.{os.getpid()}.{next(_number)}{SUFFIX}"
         self._file = self.path.open("xb")
+        self._place = self.path.absolute()
         self._records = writer.RecordWriter(self._file)
         self.write(file_version="brain.Event:2")
 
     def write(self, **fields: Any) -> None:  # noqa: ANN401
-        """Write one event; it is in the hands of the operating system when this returns."""
+        """Write one event; it is in the hands of the operating system when this returns.
+
+        Raises:
+            StoreError: if the file was removed or replaced meanwhile.
+        """
         from tensorboard.compat.proto.event_pb2 import Event
 
+        check_in_place(self._place, self._file.fileno())
         self._records.write(Event(wall_time=time.time(), **fields).SerializeToString())
         self._file.flush()
 
@@ -114,7 +135,7 @@ def read_values(path: Path) -> Iterator[Value | int]:
     """The scalars and rote's texts of one file; a step alone voids what came from it on.
 
     A record that is cut off at the end of the file is being written, or a kill cut it off; it is
-    passed over.
+    skipped with a ``TornJournalWarning``.
 
     Raises:
         CorruptRunError: if the file is damaged, or is no event file.
@@ -168,11 +189,15 @@ def _records(path: Path) -> Iterator[bytes]:
             body = file.read(length)
             footer = file.read(_FOOTER)
             if len(footer) < _FOOTER:
-                return
+                header = b"cut"
+                break
             # In plain Python a checksum is slow: files of others may hold many pictures.
             if is_ours and masked_crc32c(body) != int.from_bytes(footer, "little"):
                 raise _damage(path, "a record that does not fit its checksum")
             yield body
+    if header:
+        message = f"The last record of {path} is cut off; it is skipped."
+        warnings.warn(TornJournalWarning(message), stacklevel=2)
 
 
 def _damage(path: Path, what: object) -> CorruptRunError:

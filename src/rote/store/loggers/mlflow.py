@@ -11,7 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rote.errors import InputError, RoteError, RunExistsError, did_you_mean
-from rote.store.found_runs import Checkpoint, FoundRun, SourceRuns, checkpoint, frame_of
+from rote.store.found_runs import (
+    Checkpoint,
+    FoundRun,
+    SourceRuns,
+    UnreadableRuns,
+    checkpoint,
+    frame_of,
+)
 from rote.store.logger import Logger
 from rote.store.loggers.mlflow_run import (
     NAME_TAG,
@@ -218,7 +225,8 @@ def read_mlflow(address: Address, mapping: Mapping[str, str]) -> SourceRuns:  # 
 
     In a run that rote wrote, the readings count as in rote's own store. In any other, there is a
     checkpoint for every step at which some metric was logged; of several values of one metric at
-    one step, the last counts.
+    one step, the last counts. A run that cannot be read is left out with an
+    ``UnreadableRunWarning``, unless there is no other.
 
     The experiment is given by name or number.
 
@@ -232,23 +240,29 @@ def read_mlflow(address: Address, mapping: Mapping[str, str]) -> SourceRuns:  # 
     try:
         with impatience():
             client = client_of(uri)
-            runs = _runs(client, _experiment(client, experiment))
-            checkpoints = [_checkpoints(client, run) for run in runs]
-            descriptions = [description_of(run) for run in runs]
+            source = _read(client, experiment)
     except RoteError:
         raise
     except Exception as error:
         raise InputError(
             f"Expected {address} to be in an MLflow store that can be read, got: {error}"
         ) from error
-    if not runs:
+    if not source.runs:
         raise InputError(f"Expected {address} to hold runs, got none. Check the name.")
-    place = Path(f"mlflow:{experiment}")
-    found = [
-        FoundRun(entry["name"], place / run.info.run_id, entry, identity=run.info.run_id)
-        for run, entry in zip(runs, descriptions, strict=True)
-    ]
-    return SourceRuns(found, frame_of(checkpoints))
+    return source
+
+
+def _read(client: MlflowClient, experiment: str) -> SourceRuns:
+    place, unreadable = Path(f"mlflow:{experiment}"), UnreadableRuns()
+    found: list[FoundRun] = []
+    checkpoints: list[list[Checkpoint]] = []
+    for run in _runs(client, _experiment(client, experiment)):
+        number = run.info.run_id
+        with unreadable.caught(place / number):
+            described, lines = description_of(run), _checkpoints(client, run)
+            found.append(FoundRun(described["name"], place / number, described, identity=number))
+            checkpoints.append(lines)
+    return unreadable.left_out_of(SourceRuns(found, frame_of(checkpoints)))
 
 
 def _check_sqlite(uri: str) -> None:

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rote.errors import CorruptRunError
 from rote.extras import require
 from rote.store.nested_tables import leaves
 from rote.store.schema import (
@@ -42,7 +43,9 @@ _FLAG = "rote.flag."
 _DESCRIPTION_TAG = "rote.description."
 _TAG_LENGTH = 4000  # half of what MLflow takes today, less than what it took before
 _PARAM_LENGTH = 500
-_FORBIDDEN = re.compile(r"[^\w/.\- :]")
+# The second is what would look like a spelled letter.
+_FORBIDDEN = re.compile(r"[^\w/.\- :]|_(?=u[0-9a-f]{4,6}(?:_|[^\w/.\- :]))")
+_SPELLED = re.compile(r"_u([0-9a-f]{4,6})_")
 # An experiment's name may hold an @ of its own; the one before an address separates.
 _STORE = re.compile(r"@(?=[A-Za-z][\w+.-]*:/|/|~|\.{1,2}/|[^@]*\.db$|databricks$)")
 _RETRIES = "MLFLOW_HTTP_REQUEST_MAX_RETRIES"
@@ -115,17 +118,26 @@ def params_of(description: Mapping[str, Any]) -> dict[str, str]:
     kept = ("seed", "num_classes", "policy", "labels", "pool", "model", "optimizer")
     found = leaves({name: description.get(name) for name in kept})
     return {
-        _FORBIDDEN.sub("_", f"rote.{name}"): str(value)[:_PARAM_LENGTH]
+        allowed(f"rote.{name}"): str(value)[:_PARAM_LENGTH]
         for name, value in found
         if value is not None and value != {}
     }
 
 
 def description_of(run: Run) -> dict[str, Any]:
-    """What was run: as rote wrote it, or the parameters that MLflow has."""
+    """What was run: as rote wrote it, or the parameters that MLflow has.
+
+    Raises:
+        CorruptRunError: if what rote wrote is damaged.
+    """
     tags = run.data.tags
     pieces = [tags[name] for name in sorted(tags) if name.startswith(_DESCRIPTION_TAG)]
-    described = json.loads("".join(pieces)) if pieces else {"params": dict(run.data.params)}
+    try:
+        described = json.loads("".join(pieces)) if pieces else {"params": dict(run.data.params)}
+    except ValueError as error:
+        raise CorruptRunError(
+            f"Expected MLflow run {run.info.run_id} to have whole tags, got: {error}."
+        ) from error
     return {**described, "name": run.info.run_name or run.info.run_id}
 
 
@@ -133,7 +145,22 @@ def points_of_reading(reading: Reading, row: int) -> dict[str, float]:
     """A reading as metrics."""
     flags = {_FLAG + flag: float(place) for place, flag in enumerate(reading.flags)}
     numbers = numbers_of(reading) | flags | {READING: float(row)}
-    return {_FORBIDDEN.sub("_", name): value for name, value in numbers.items()}
+    return {allowed(name): value for name, value in numbers.items()}
+
+
+def allowed(name: str) -> str:
+    """A name that MLflow takes: a letter that it does not take is spelled by its number.
+
+    Example:
+        >>> allowed("a*b"), allowed("a?b"), as_given("a_u002a_b")
+        ('a_u002a_b', 'a_u003f_b', 'a*b')
+    """
+    return _FORBIDDEN.sub(lambda found: f"_u{ord(found[0]):04x}_", name)
+
+
+def as_given(name: str) -> str:
+    """The inverse of ``allowed``."""
+    return _SPELLED.sub(lambda found: chr(min(int(found[1], 16), sys.maxunicode)), name)
 
 
 def lines_of(client: MlflowClient, run: Run) -> list[Line]:
@@ -160,9 +187,9 @@ def lines_of(client: MlflowClient, run: Run) -> list[Line]:
             if line is None and name not in RESERVED:
                 beside[point.step][name] = value_of(point)
             elif line is not None and name.startswith(_FLAG):
-                line["flags"].append((point.value, name.removeprefix(_FLAG)))
+                line["flags"].append((point.value, as_given(name.removeprefix(_FLAG))))
             elif line is not None:
-                line[name] = value_of(point)
+                line[as_given(name)] = value_of(point)
     for line in lines.values():
         line["flags"] = [flag for _, flag in sorted(line.get("flags", ()))]
     in_order = [lines[key] for key in sorted(lines)]

@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from rote.errors import CorruptRunError, InputError, RunExistsError
 from rote.store.directories import absent_folders, remove_folders
-from rote.store.found_runs import Checkpoint, FoundRun, SourceRuns, checkpoint, frame_of
+from rote.store.found_runs import (
+    Checkpoint,
+    FoundRun,
+    SourceRuns,
+    UnreadableRuns,
+    checkpoint,
+    frame_of,
+)
 from rote.store.logger import Logger
 from rote.store.loggers.event_file import (
     JOURNAL_TAG,
@@ -198,10 +205,11 @@ def read_tensorboard(address: Address, mapping: Mapping[str, str]) -> SourceRuns
     """Read every directory with event files, in or below the log directory, as one run.
 
     In a run that rote wrote, the readings count as in rote's own store. In any other, there is a
-    checkpoint for every step at which some scalar was logged.
+    checkpoint for every step at which some scalar was logged. A run that cannot be read is left out
+    with an ``UnreadableRunWarning``, unless there is no other.
 
     Raises:
-        InputError: if there is no such directory, no event file, or one cannot be read.
+        InputError: if there is no such directory, or no event file.
         CorruptRunError: if a file is damaged.
         MissingExtraError: if TensorBoard is not installed.
     """
@@ -212,15 +220,23 @@ def read_tensorboard(address: Address, mapping: Mapping[str, str]) -> SourceRuns
             f"Expected `runs` to be tensorboard:LOGDIR with event files, got {address.place!r}, "
             f"{'which has none' if root.is_dir() else 'which is no directory'}. Check the path."
         )
-    try:
-        read = [_read_run(directory) for directory in directories]
-    except OSError as error:
-        raise InputError(f"Expected {address} to be readable, got: {error}.") from error
+    read: dict[Path, _EventRun] = {}
+    unreadable = UnreadableRuns()
+    for directory in directories:
+        with unreadable.caught(directory):
+            read[directory] = _readable(directory)
     found = [
         FoundRun(_name(directory, root, run), directory, run.description, directory)
-        for directory, run in zip(directories, read, strict=True)
+        for directory, run in read.items()
     ]
-    return SourceRuns(found, frame_of(map(_checkpoints, read)))
+    return unreadable.left_out_of(SourceRuns(found, frame_of(map(_checkpoints, read.values()))))
+
+
+def _readable(directory: Path) -> _EventRun:
+    try:
+        return _read_run(directory)
+    except OSError as error:
+        raise CorruptRunError(f"Expected {directory} to be readable, got: {error}.") from error
 
 
 def _walk(root: Path) -> Iterator[Path]:
