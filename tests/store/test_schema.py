@@ -1,10 +1,13 @@
 """Which lines count, against the rule applied line by line."""
 
+import warnings
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rote.errors import OddJournalWarning
 from rote.store import lines_that_count
 
 kinds = st.sampled_from(["reading", "reading", "resume", "note"])
@@ -31,5 +34,22 @@ def test_a_resume_line_voids_what_came_after_its_step(
         {"schema": 1, "kind": kind, "step": step, "number": number}
         for number, (kind, step) in enumerate(journal)
     ]
-    found = lines_that_count(lines, "here", is_retold=is_retold)
-    assert found == naive(lines, is_retold=is_retold)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", OddJournalWarning)
+        found = lines_that_count(lines, "here", is_retold=is_retold)
+    expected = naive(lines, is_retold=is_retold)
+    assert [line["number"] for line in found] == [line["number"] for line in expected]
+
+
+@pytest.mark.parametrize(
+    ("steps", "message"),
+    [
+        ([1, 2, 2], "steps that are doubled, the first at reading 3"),
+        ([1, 3, 2], "steps that are out of order, the first at reading 3"),
+        ([-1, 2, 3], "steps that are negative, the first at reading 1"),
+    ],
+)
+def test_odd_steps_are_warned_of(steps: list[int], message: str) -> None:
+    lines = [{"schema": 1, "kind": "reading", "step": step} for step in steps]
+    with pytest.warns(OddJournalWarning, match=message):
+        assert len(lines_that_count(lines, "here")) == 3

@@ -29,6 +29,7 @@ def warnings_of(
 ) -> tuple[str, ...]:
     """Sentences; none if there is nothing to say."""
     return (
+        *(f"Left out {place}: {why}" for place, why in everything.table.unreadable.items()),
         *_left_out(everything, rule),
         *_too_few(usable, rule),
         *_per_cent(usable),

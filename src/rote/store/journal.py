@@ -1,16 +1,18 @@
 """An append-only file of JSON lines that survives a kill, and a power cut, at any moment."""
 
+import math
 import os
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from rote.errors import CorruptRunError, OddJournalWarning, StoreError, TornJournalWarning
 from rote.store.held_file import HeldFile
 from rote.store.journal_line import bytes_of_line, number_of, parse_line, parse_object
-from rote.store.schema import check_version
+from rote.store.schema import KINDS, check_version, values_of_line
 
 
 class Journal:
@@ -97,25 +99,34 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
             message = f"Line {entry.at} of {path} was cut off while being written; it is skipped."
             warnings.warn(TornJournalWarning(message), stacklevel=2)
         else:
-            check_version(entry.line.get("schema"), f"line {entry.at} of {path}")
+            where = f"line {entry.at} of {path}"
+            check_version(entry.line.get("schema"), where)
+            if entry.line.get("kind") in KINDS:
+                values_of_line(entry.line, where)
     return [entry.line for entry in _in_order(found, path) if entry.line is not None]
 
 
 def _check_damage(found: Sequence[_Found], path: Path) -> None:
-    is_numbered = all(entry.number for entry in found if entry.line is not None)
+    whole = [entry for entry in found if entry.line is not None]
     torn_at: int | None = None  # several kills in a row may leave several torn lines
+    first = min((entry.number for entry in whole if entry.number), default=math.inf)
     for entry in found:
-        line = entry.line
-        is_changed = line is None and parse_object(entry.raw) is not None
-        if is_changed or (torn_at is not None and line and line.get("kind") != "resume"):
+        line, at, what = entry.line, entry.at, ""
+        if line is None and parse_object(entry.raw) is not None:
+            what = "one that does not fit its checksum"
+        elif line and not entry.number and at >= first:
+            what = "one of an older version, which cannot come so late"
+        elif torn_at is not None and line and line.get("kind") != "resume":
+            at, what = torn_at, "one that is cut off"
+        if what:
             # Only where lines have numbers does nothing shift when one is taken out.
-            way = ", or delete that line to lose what it says only" if is_numbered else ""
-            what = "one that does not fit its checksum" if is_changed else "one that is cut off"
+            is_safe = whole and all(e.number or e.at == at for e in whole)
+            way = ", or delete that line to lose what it says only" if is_safe else ""
             raise CorruptRunError(
-                f"Expected line {entry.at if is_changed else torn_at} of {path} to be as it was "
-                f"written, got {what}. Restore the file from a copy{way}."
+                f"Expected line {at} of {path} to be as it was written, got {what}. Restore the "
+                f"file from a copy{way}."
             )
-        torn_at = (torn_at or entry.at) if line is None else None
+        torn_at = (torn_at or at) if line is None else None
 
 
 def _in_order(found: Sequence[_Found], path: Path) -> list[_Found]:
@@ -124,7 +135,7 @@ def _in_order(found: Sequence[_Found], path: Path) -> list[_Found]:
     if len(once) < len(found):
         _warn(f"{path} has {len(found) - len(once)} lines twice; each counts once.")
     numbers = [entry.number for entry in once if entry.line is not None]
-    if any(later < earlier for earlier, later in zip(numbers, numbers[1:], strict=False)):
+    if any(later < earlier for earlier, later in pairwise(numbers)):
         _warn(f"{path} has lines that are out of order; they count in the order of writing.")
         once = sorted(once, key=lambda entry: entry.number)
     # What was cut off had a number, too, and so had the lines of schema 1 before the first.

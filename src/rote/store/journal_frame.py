@@ -23,6 +23,7 @@ from rote.store.run_directory import read_counted
 from rote.store.schema import (
     CHECK,
     CHECKED_SCHEMA,
+    KINDS,
     NO_LIMIT,
     PLAIN_SCHEMA,
     READING_COLUMNS,
@@ -203,7 +204,7 @@ def _is_plain(frame: pl.DataFrame) -> bool:
     return bool(
         not versions.null_count()
         and versions.is_between(PLAIN_SCHEMA, CHECKED_SCHEMA).all()
-        and frame["kind"].is_in(["reading", "resume"]).fill_null(value=False).all()
+        and frame["kind"].is_in(KINDS).fill_null(value=False).all()
         and not frame["step"].null_count()
         and (frame["step"] >= 0).all()
         and not any(values.is_infinite().any() or values.is_nan().any() for values in floats)
@@ -232,10 +233,12 @@ def _type(name: str) -> Any:  # noqa: ANN401
 def _readings_that_count(frame: pl.DataFrame, odd: set[int]) -> pl.DataFrame:
     """Without resumes, and the readings that a later one declares void.
 
-    Runs whose steps do not grow are odd, too. No odd run is kept.
+    Runs whose steps do not grow, or whose versions fall, are odd, too. No odd run is kept.
     """
     import polars as pl
 
+    run, schema = frame["run"].to_numpy(), frame["schema"].to_numpy()
+    odd.update(np.unique(run[1:][(np.diff(run) == 0) & (np.diff(schema) < 0)]).tolist())
     if odd:
         frame = frame.filter(~pl.col("run").is_in(list(odd)))
     is_reading = (frame["kind"] == "reading").to_numpy()

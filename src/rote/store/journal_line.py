@@ -21,8 +21,8 @@ def bytes_of_line(line: Mapping[str, Any], number: int) -> bytes:
     """A line to append, with its newline.
 
     Example:
-        >>> bytes_of_line({"kind": "resume", "step": 3}, 5)
-        b'{"kind":"resume","step":3,"schema":2,"#":"00000005.6e5ec1ca"}\\n'
+        >>> bytes_of_line({"schema": 1, "kind": "resume", "step": 3}, 5).strip()
+        b'{"schema":2,"kind":"resume","step":3,"#":"00000005.6636ce15"}'
     """
     values = {**line, "schema": CHECKED_SCHEMA}
     text = json.dumps(values, allow_nan=False, separators=(",", ":"))

@@ -184,6 +184,7 @@ def read_run(path: Path | str) -> RunRecord:
     """
     path = Path(path)
     description = read_description(path)
+    layouts_of_run(path, description)
     journal = path / JOURNAL_FILE
     counted = read_counted(journal)
     readings = tuple(reading_of_line(line) for line in counted)

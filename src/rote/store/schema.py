@@ -17,6 +17,8 @@ PLAIN_SCHEMA, CHECKED_SCHEMA = 1, 2
 SCHEMA_VERSION = PLAIN_SCHEMA
 """Of descriptions, and of what loggers keep."""
 
+KINDS = ("reading", "resume")
+
 CHECK = "#"
 """The end of a line in a journal: its number and checksum."""
 
@@ -117,7 +119,7 @@ def lines_that_count(lines: Iterable[Line], where: str, *, is_retold: bool = Fal
     kept = []
     for line in lines:
         check_version(line.get("schema"), where)
-        if line.get("kind") in ("reading", "resume"):
+        if line.get("kind") in KINDS:
             kept.append(values_of_line(line, where))
         else:
             _warn(f"{where} has a line of an unknown kind, {line.get('kind')!r}; it is skipped.")
@@ -141,14 +143,14 @@ def values_of_line(line: Line, where: str) -> dict[str, Any]:
             f"Expected {where} to hold readings, got one without a whole step: {step!r:.80}."
         )
     if line["kind"] == "resume":
-        return {"kind": "resume", "step": step}
-    flags = line.get("flags", [])
+        return {"schema": line.get("schema"), "kind": "resume", "step": step}
+    flags = [] if line.get("flags") is None else line["flags"]
     if not isinstance(flags, list) or not all(isinstance(flag, str) for flag in flags):
         raise CorruptRunError(f"Expected flags in {where} to be texts, got {flags!r:.80}.")
-    values = {"kind": "reading", "step": step, "flags": flags}
+    values = {"schema": line.get("schema"), "kind": "reading", "step": step, "flags": flags}
     for name, value in line.items():
-        if name in READING_COLUMNS or name not in RESERVED:
-            values.setdefault(name, _checked_number(name, value, where))
+        if name not in values and (name in READING_COLUMNS or name not in RESERVED):
+            values[name] = _checked_number(name, value, where)
     row = line.get("row")
     return values if row is None else values | {"row": row}
 
