@@ -1,5 +1,6 @@
 """Settings for every test: one thread, Ctrl-C as in a terminal, and which are slow."""
 
+import os
 import signal
 from pathlib import Path
 
@@ -21,6 +22,9 @@ SLOW = (
     "tests/tracking/test_save_to_loggers.py",
 )
 """Tests of trainers, clusters, browsers and whole commands; ``make quick`` leaves them out."""
+
+# Thousands of runs are written, and no power is cut but in the tests of that.
+os.environ.setdefault("ROTE_FSYNC", "0")
 
 # A shell that starts the tests in the background has them, and what they start, ignore it.
 signal.signal(signal.SIGINT, signal.default_int_handler)

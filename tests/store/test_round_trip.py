@@ -1,13 +1,14 @@
 """What is logged is read back as from rote's own store: same numbers, same pick, same warnings."""
 
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 from polars.testing import assert_frame_equal
 
 import rote
-from rote.errors import TornJournalWarning
+from rote.errors import LoggerWarning, TornJournalWarning
 from rote.records import Reading
 from rote.store import Sinks, open_sinks, read_table, targets_of
 from tests.loggers import DESCRIPTION, log, new_mlflow_store, readings
@@ -158,3 +159,41 @@ def test_tensorboard_itself_shows_the_scalars_and_drops_the_void_ones(tmp_path: 
     assert [point.value for point in points] == pytest.approx(
         [reading.susceptibility for reading in expected], rel=1e-6
     )
+
+
+def test_a_clock_that_goes_back_does_not_bring_back_voided_readings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = f"tensorboard:{tmp_path}"
+    log(place, readings(0)[:6])
+    now = time.time_ns()
+    for back in (3_600, 7_200):
+        monkeypatch.setattr(time, "time_ns", lambda back=back: now - back * 1_000_000_000)
+        sinks = open_sinks(targets_of(place), DESCRIPTION, resume=True)
+        sinks.go_on_from(readings(0)[:2])
+        sinks.append(readings(back)[2], 2)
+        sinks.close()
+        frame = read_table(place).frame
+        assert frame["step"].to_list() == [1, 2, 3]
+        assert frame["drop"][2] == readings(back)[2].drop
+
+
+def test_names_that_mlflow_does_not_take_stay_apart(tmp_path: Path) -> None:
+    names = ("a*b", "a?b", "a_b", "a_u002a_b", "_u002a*", "loss_uface_x", "é/:. -")
+    values = {name: float(at) for at, name in enumerate(names)}
+    place = f"mlflow:names@{new_mlflow_store(tmp_path)}"
+    log(place, [replace(readings(0)[0], metrics=values)])
+    frame = read_table(place).frame
+    assert {name: frame[name][0] for name in names} == values
+
+
+def test_an_event_file_that_goes_is_missed(tmp_path: Path) -> None:
+    sinks = open_sinks(targets_of(f"tensorboard:{tmp_path / 'run'}"), DESCRIPTION, resume=False)
+    (file,) = (tmp_path / "run").iterdir()
+    file.rename(tmp_path / "away")
+    with pytest.warns(LoggerWarning, match="to be the file that this process writes, got No such"):
+        sinks.append(readings(0)[0], 0)
+    (tmp_path / "away").rename(file)
+    sinks.append(readings(0)[1], 1)
+    sinks.close()
+    assert read_table(f"tensorboard:{tmp_path}").frame["step"].to_list() == [1, 2]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import rote
-from rote.errors import CorruptRunError, InputError
+from rote.errors import CorruptRunError, InputError, UnreadableRunWarning
 from rote.store import read_table
 from rote.store.logger import parse_address
 from rote.store.loggers.mlflow_run import experiment_and_store
@@ -326,3 +326,31 @@ def test_where_the_store_begins(text: str, place: str, uri: str | None) -> None:
     assert address is not None
     assert address.kind == "mlflow"
     assert experiment_and_store(address.place) == (place, uri)
+
+
+def test_a_csv_row_with_too_few_cells_is_refused_with_its_line(tmp_path: Path) -> None:
+    table = tmp_path / "runs.csv"
+    table.write_text("step,susceptibility,train_accuracy\n1,0.1,0.2\n\n2,0.3\n")
+    with pytest.raises(InputError, match=r"line 4 of .* to have 3 cells, got 2\. Leave empty"):
+        read_table(f"csv:{table}")
+    table.write_text("step,susceptibility,train_accuracy\n1,0.1,0.2\n2,0.3,\n")
+    assert read_table(f"csv:{table}").frame["train_accuracy"].to_list() == [0.2, None]
+
+
+def test_csv_columns_of_one_name_are_refused(tmp_path: Path) -> None:
+    table = tmp_path / "runs.csv"
+    table.write_text("step,a, a\n1,0.1,0.2\n")
+    with pytest.raises(InputError, match=r"to have different names, got 'a' 2 times\. Rename"):
+        read_table(f"csv:{table}")
+
+
+def test_one_bad_tensorboard_run_is_named_and_left_out(tmp_path: Path) -> None:
+    pytest.importorskip("tensorboard", reason="needs rote[tensorboard]")
+    log(f"tensorboard:{tmp_path / 'good'}", readings(0))
+    log(f"tensorboard:{tmp_path / 'bad'}", readings(1))
+    (file,) = (tmp_path / "bad").iterdir()
+    file.write_bytes(b"no event file at all")
+    with pytest.warns(UnreadableRunWarning, match="Left out .*bad: Expected .* whole event file"):
+        table = read_table(f"tensorboard:{tmp_path}")
+    assert [str(path) for path in table.paths.values()] == [str(tmp_path / "good")]
+    assert list(table.unreadable) == [str(tmp_path / "bad")]

@@ -1,6 +1,8 @@
 """A file that is held open for writing: it stays where it is, and survives a power cut."""
 
+import errno
 import os
+import weakref
 from pathlib import Path
 
 from rote.errors import StoreError
@@ -20,6 +22,7 @@ class HeldFile:
     def __init__(self, path: Path, flags: int = 0) -> None:
         self.path = path.absolute()  # the process may go to another directory
         self.number = os.open(self.path, os.O_WRONLY | os.O_CREAT | flags, 0o644)
+        self._closing = weakref.finalize(self, os.close, self.number)
 
     def check(self) -> None:
         """See whether what is written would be found again.
@@ -35,7 +38,7 @@ class HeldFile:
 
     def close(self) -> None:
         """Give the file back."""
-        os.close(self.number)
+        self._closing()
 
 
 def check_in_place(path: Path, number: int) -> None:
@@ -59,10 +62,13 @@ def sync(number: int) -> None:
 
 
 def sync_folder(path: Path) -> None:
-    """Wait until the names in a folder are on the disk."""
+    """Wait until the names in a folder are on the disk, where the file system can do that."""
     folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         sync(folder)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
+            raise
     finally:
         os.close(folder)
 
