@@ -12,11 +12,6 @@ from rote.errors import InputError, did_you_mean
 def check_integer(name: str, value: object, *, least: int | None = None) -> int:
     """A whole number; numpy's and torch's are taken, booleans are not.
 
-    Args:
-        name: the argument, for the message.
-        value: what was given.
-        least: the smallest that fits.
-
     Raises:
         InputError: if it is none, or smaller.
 
@@ -46,14 +41,6 @@ def check_number(
 ) -> float:
     """A finite number within bounds.
 
-    Args:
-        name: the argument, for the message.
-        value: what was given.
-        least: the smallest that fits.
-        most: the largest that fits.
-        above: what it must exceed.
-        below: what it must stay under.
-
     Raises:
         InputError: if it is none, or out of bounds.
 
@@ -71,11 +58,6 @@ def check_number(
 
 def check_choice(name: str, value: object, choices: Iterable[str]) -> str:
     """One of several words.
-
-    Args:
-        name: the argument, for the message.
-        value: what was given.
-        choices: the words allowed.
 
     Raises:
         InputError: if it is none of them; with a guess at which was meant.

@@ -133,7 +133,7 @@ def test_mistakes_are_named(trained: Path, tmp_path: Path, monkeypatch: pytest.M
         ("--key", "nothing"): "under 'nothing'.* Name the entry with `--key`",
         ("--out", tmp_path): "`--out` to be a new directory, got .* Name another",
         ("--out", tmp_path / "raw.npy"): "`--out` .* which is a file. Name another",
-        ("--out", "mlfow:x"): "`--out` to be a path or to start with one of tensorboard:",
+        ("--out", "mlfow:x"): "`--out` to be a path or to start with one of mlflow:, ",
     }.items():
         files = tmp_path / "weights.pt" if "--key" in wrong else first
         with pytest.raises(InputError, match=complaint):

@@ -13,11 +13,6 @@ if TYPE_CHECKING:
 def build_optimizer(name: str, model: "nn.Module", *, lr: float | None = None) -> "Optimizer":
     """Make the optimizer of a model's parameters.
 
-    Args:
-        name: a class of torch.optim, or ``package.module:factory``.
-        model: the network.
-        lr: its learning rate; its own default if None.
-
     Raises:
         InputError: if there is no such optimizer, or it does not take these parameters.
     """

@@ -115,7 +115,7 @@ def _options_named() -> Iterator[None]:
 
 
 def _files(checkpoints: list[Path]) -> list[Path]:
-    from rote.tracking.checkpoint_folder import look_into
+    from rote.tracking import look_into
 
     files: dict[Path, Path] = {}
     for path in checkpoints:

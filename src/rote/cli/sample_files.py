@@ -22,10 +22,6 @@ def load_samples(address: str, option: str) -> "tuple[Inputs, Tensor | None]":
     A file of several arrays may have ``labels`` (or ``y``); what remains is one array, or the
     keyword arguments of the model. A function returns inputs, or a pair of inputs and labels.
 
-    Args:
-        address: a file, or ``package.module:function``.
-        option: its name on the command line, for messages.
-
     Raises:
         InputError: if there is no such file or function, or it holds no samples.
     """
@@ -114,7 +110,7 @@ def _read_torch(path: Path) -> object:
 
     import torch
 
-    from rote.tracking.saved_weights import found_instead
+    from rote.tracking import found_instead
 
     try:
         return torch.load(path, map_location="cpu", weights_only=True)

@@ -140,14 +140,7 @@ class Adapter:
         saved: Mapping[str, Any] | None,
         **options: Any,  # noqa: ANN401
     ) -> Tracker:
-        """Build the tracker of a new training, or go on with the one of a checkpoint.
-
-        Args:
-            model: what is probed.
-            optimizer: what trains it.
-            saved: what ``_state`` returned, if training is resumed.
-            options: of ``rote.track``, instead of the callback's.
-        """
+        """Build the tracker of a new training, or go on with the one of a checkpoint."""
         options = {name: getattr(self, name) for name in _OPTIONS} | options
         resume = saved is not None and _holds_a_run(self.save_to)
         try:

@@ -78,13 +78,7 @@ class ForwardCalls:
 
 
 def call_on(batch: object, calls: list[ForwardCall], samples: int) -> ForwardCall | None:
-    """The call whose logits belong to the samples of a batch, if it is clear which that is.
-
-    Args:
-        batch: what the trainer made the step with.
-        calls: of this step.
-        samples: how many the batch has.
-    """
+    """The call whose logits belong to the samples of a batch, if it is clear which that is."""
     fitting = [
         call
         for call in calls

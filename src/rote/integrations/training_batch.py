@@ -40,12 +40,7 @@ class LabelledBatch:
 
     @classmethod
     def split(cls, batch: object, label_names: Collection[str]) -> LabelledBatch:
-        """Take the labels out of a batch.
-
-        Args:
-            batch: a mapping; anything else has no labels.
-            label_names: the keys of labels.
-        """
+        """Take the labels out of a batch."""
         if not isinstance(batch, Mapping):
             return cls(batch)
         found = [batch[name] for name in label_names if name in batch]
@@ -65,10 +60,6 @@ class LabelledBatch:
         One per token where the given labels have one per token (or, without them, where the model
         is a token classifier); none at padding and where the given label is ignored. Zeros and ones
         as often as the given ones for a multi-label task.
-
-        Args:
-            model: the network.
-            num_classes: how many classes.
 
         Returns:
             A sampler, or ``None`` where the default, one class per sample, will do.
@@ -143,9 +134,6 @@ def _is_indexable(dataset: object) -> bool:
 
 def inputs_in(batch: Any) -> Inputs:  # noqa: ANN401
     """What a model takes of a batch: its first entry, or the mapping without its labels.
-
-    Args:
-        batch: as a loader makes it.
 
     Raises:
         InputError: if it is of another kind.

@@ -3,6 +3,7 @@
 from rote.probe.compatibility import bare_optimizer, check_model_and_optimizer, unwrapped
 from rote.probe.inputs import Inputs, content_hash, frozen, num_samples, take
 from rote.probe.measurement import Measurement, Probe
+from rote.probe.memorizing_steps import Resistance, resistance
 from rote.probe.outputs import LossFunction, cross_entropy, logits_of
 from rote.probe.policy import PlainStep, ProbePolicy, StepRule
 from rote.probe.ranks import (
@@ -13,7 +14,6 @@ from rote.probe.ranks import (
     rank,
     world_size,
 )
-from rote.probe.resistance import Resistance, resistance
 from rote.probe.temperature_scaling import (
     expected_calibration_error,
     fit_temperature,

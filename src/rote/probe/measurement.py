@@ -59,11 +59,6 @@ class Probe:
         With several ranks all must call this; losses are means over ranks, predictions the first
         rank's.
 
-        Args:
-            inputs: the samples of S̃.
-            labels: their random labels.
-            pool: samples whose classes are predicted.
-
         Returns:
             The losses, and the predictions on the pool.
 

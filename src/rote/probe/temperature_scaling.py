@@ -32,12 +32,6 @@ def expected_calibration_error(
     ``Σ_b (n_b / n) |accuracy_b - mean confidence_b|`` over bins of equal width, each with its upper
     end and without its lower; confidence is the probability of the predicted class.
 
-    Args:
-        predictions: logits or probabilities, of shape (n, classes).
-        labels: classes, of shape (n,).
-        bins: how many bins divide (0, 1].
-        of: what the predictions are.
-
     Returns:
         A number in [0, 1].
 
@@ -69,10 +63,6 @@ def fit_temperature(logits: Tensor, labels: Tensor) -> float:
     """The temperature T at which logits / T have the least negative log likelihood.
 
     The likelihood is concave in 1/T, so that there is one optimum; L-BFGS starts at T = 1.5.
-
-    Args:
-        logits: of held-out samples, of shape (n, classes).
-        labels: their classes, of shape (n,).
 
     Returns:
         T > 0.

@@ -88,11 +88,6 @@ def redraw_labels(
 def random_labels(samples: int, *, draws: int, rng: np.random.Generator) -> FloatArray:
     """Labels drawn uniformly from ±1.
 
-    Args:
-        samples: the number n of samples.
-        draws: how many label vectors to draw.
-        rng: where the draws come from.
-
     Returns:
         Random labels, of shape (draws, n).
     """

@@ -30,12 +30,6 @@ class TwoLayerNetwork:
     ) -> "TwoLayerNetwork":
         """A new network: ``w_r(0) ~ N(0, κ² I)`` and uniform ``a_r`` of ±1.
 
-        Args:
-            features: the size d of an input.
-            width: the number m of hidden units.
-            kappa: the size κ of the initial weights.
-            rng: where the draws come from.
-
         Raises:
             InputError: if the width is not a positive whole number, or κ is not positive.
         """
@@ -64,11 +58,6 @@ class TwoLayerNetwork:
         """The network after one gradient step on ``½‖f_W - u‖²``.
 
         ``w_r ← w_r - η (1/√m) a_r Σ_i (f_W(x_i) - u_i) 1{w_r·x_i >= 0} x_i``
-
-        Args:
-            x: inputs, of shape (n, d).
-            u: labels, of shape (n,).
-            eta: the learning rate η.
 
         Returns:
             The network after the step, and the objective before it.

@@ -150,10 +150,6 @@ class Tracker:
         With some of the training set and its given labels this is the ``train_accuracy`` that
         selection goes by.
 
-        Args:
-            inputs: samples, as the model takes them.
-            labels: their labels; ``IGNORE_INDEX`` (−100) is left out.
-
         Raises:
             InputError: if the labels do not fit the samples.
         """

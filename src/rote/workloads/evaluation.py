@@ -99,11 +99,6 @@ def training_accuracies(
 ) -> dict[str, float]:
     """Shares of given labels that are predicted.
 
-    Args:
-        predicted: one class per training sample.
-        labels: the given labels.
-        wrong: which of them are wrong, if known.
-
     Returns:
         ``train_accuracy`` and, where known and not of nothing, ``clean_accuracy`` (on right
         labels) and ``noisy_accuracy`` (on wrong ones: what was memorized).

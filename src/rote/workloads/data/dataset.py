@@ -68,10 +68,6 @@ def as_labels(name: str, labels: Array, samples: int) -> Labels:
 def as_images(name: str, images: Array) -> Array:
     """Images with four axes; grey ones are given a channel.
 
-    Args:
-        name: what they are called, for the message.
-        images: (samples, height, width) or (samples, height, width, channels).
-
     Returns:
         Bytes as they are, other numbers as float32.
 

@@ -41,12 +41,7 @@ def fetch(named: NamedSet) -> Path:
 
 
 def convert_split(split: Any, named: NamedSet) -> tuple[Array, Labels]:  # noqa: ANN401
-    """The images and labels of one split.
-
-    Args:
-        split: a ``datasets.Dataset`` whose images are decoded by Pillow.
-        named: says which columns, and which shape.
-    """
+    """The images and labels of one split."""
     assert named.hub is not None
     mode = "L" if named.shape[2] == 1 else "RGB"
     images = np.empty((len(split), *named.shape), dtype=np.uint8)

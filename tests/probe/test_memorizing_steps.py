@@ -17,7 +17,7 @@ from torch.optim.optimizer import (
 
 import rote
 from rote.errors import InputError
-from rote.probe.resistance import Resistance, resistance
+from rote.probe.memorizing_steps import Resistance, resistance
 from rote.probe.temperature_scaling import expected_calibration_error, temperature_for_error
 from rote.snapshot import verified
 from tests.cases import CLASSES, MODELS, OPTIMIZERS, build_case, images

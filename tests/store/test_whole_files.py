@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from rote.store.run_directory import DRAFT_FILE, FAILURE_DRAFT, FAILURE_FILE, RUN_FILE
-from rote.store.whole_file import whole_file, write_whole
+from rote.store.whole_files import whole_file, write_whole
 
 
 def test_a_file_is_written_and_written_over(tmp_path: Path) -> None:
