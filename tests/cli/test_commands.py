@@ -150,7 +150,7 @@ def test_a_warning_is_one_line_that_names_no_code(tmp_path: Path) -> None:
 def test_the_demo_checks_its_options_before_it_trains(tmp_path: Path) -> None:
     for option, message in {
         ("--column", "zeta"): "Expected `--column` to be one of susceptibility,",
-        ("--workers", "0"): "Expected `workers` to be at least 1, got 0.",
+        ("--workers", "0"): "Expected `workers` to be an integer of at least 1, got 0.",
     }.items():
         done = run("demo", "--out", str(tmp_path / "out"), *option)
         assert done.returncode == 2

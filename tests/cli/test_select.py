@@ -126,9 +126,10 @@ def test_a_rule_of_ones_own_is_used_from_the_command_line(tmp_path: Path) -> Non
     assert done.returncode == 0, done.stderr
     assert "Keep step 2 of run a" in done.stdout
     assert "gwa is 0.5." in done.stdout
-    other = subprocess.run([*command[:-1], "my_rules:Third"], capture_output=True, env=environment)
-    assert other.returncode == 2
-    assert b"to have 'Third' for `rule`, got nothing" in other.stderr
+    command[-1] = "my_rules:Third"
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 2
+    assert "to have 'Third' for `rule`, got nothing" in done.stderr
 
 
 def test_accuracies_in_per_cent_are_printed_as_recorded(tmp_path: Path) -> None:

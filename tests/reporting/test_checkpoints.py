@@ -5,7 +5,7 @@ import pytest
 
 from rote.reporting.checkpoints import checkpoints_of
 from rote.selection import Candidates, candidates_of
-from rote.store.table import read_table
+from rote.store import read_table
 from tests.reporting.stores import EVIL_METRIC, write_store
 
 

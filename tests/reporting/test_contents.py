@@ -17,7 +17,7 @@ from rote.reporting.charts.sensitivity import PERCENTILES
 from rote.reporting.contents import Contents, contents_of
 from rote.reporting.provenance import select_command
 from rote.selection import RULES, select
-from rote.store.table import RunTable
+from rote.store import RunTable
 from tests.reporting.stores import describe, write_store
 
 

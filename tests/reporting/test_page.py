@@ -10,7 +10,7 @@ from rote.reporting import report
 from rote.reporting.contents import contents_of
 from rote.reporting.palette import DARK, LIGHT
 from rote.selection import Candidates, agreement, candidates_of, select
-from rote.store.table import read_table
+from rote.store import read_table
 from tests.reporting.conftest import Open, Page, Visit
 from tests.reporting.stores import STORES
 from tests.reporting.test_palette import contrast

@@ -11,7 +11,7 @@ from rote.reporting.contents import contents_of
 from rote.reporting.page_text import number, percent
 from rote.selection import Candidates, RegionSummary, candidates_of, select
 from rote.selection.regions import regions_of, summarise
-from rote.store.table import read_table
+from rote.store import read_table
 from tests.reporting.conftest import Open, Page, Visit
 
 

@@ -11,7 +11,7 @@ from rote.reporting import payload
 from rote.reporting.contents import contents_of
 from rote.reporting.page import page_of
 from rote.reporting.payload import numbers_of, packed, payload_of
-from rote.store.table import RunTable
+from rote.store import RunTable
 from tests.reporting.stores import EVIL_NAMES, write_store
 
 LIMIT = 1_500_000

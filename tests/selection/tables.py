@@ -10,8 +10,7 @@ import polars as pl
 from hypothesis import strategies as st
 
 from rote.records import Reading
-from rote.store import RunDirectory
-from rote.store.table import RunTable
+from rote.store import RunDirectory, RunTable
 
 COLUMNS = (
     "susceptibility",

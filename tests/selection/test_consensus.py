@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from rote.errors import InputError
 from rote.selection import select, votes
-from rote.store.table import read_table
+from rote.store import read_table
 from tests.selection.tables import shuffled, write_voters
 
 Votes = list[list[list[float]]]

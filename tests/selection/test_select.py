@@ -13,7 +13,7 @@ import pytest
 
 from rote.errors import InputError
 from rote.selection import RULES, Candidates, Selection, Verdict, select
-from rote.store.table import read_table
+from rote.store import read_table
 from tests.selection.tables import Row, table_of, write_voters
 
 

@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from rote.store import read_predictions, read_run
-from rote.store.run_directory import CLAIM_FILE, JOURNAL_FILE
+from rote.store import CLAIM_FILE, JOURNAL_FILE, read_predictions, read_run
 from rote.sweeps.executor import Event, Job
 from rote.workloads.spec import RunSpec
 from tests.workloads.small_runs import numbers, small_spec

@@ -36,7 +36,7 @@ def report(
 ) -> None:
     """Write one self-contained page: verdict, charts, every rule, every run."""
     from rote.reporting import report as write_report
-    from rote.store.mapping import parse_mapping
+    from rote.store import parse_mapping
 
     written = write_report(
         runs,

@@ -28,7 +28,7 @@ def select(
     """Pick a checkpoint without a clean label, and say why."""
     from rote.selection import FAMILIES, RULES, about
     from rote.selection import select as select_from
-    from rote.store.mapping import parse_mapping
+    from rote.store import parse_mapping
 
     if rule == "help":
         families = {f"{prefix}:COLUMN": known for prefix, known in FAMILIES.items()}

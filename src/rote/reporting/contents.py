@@ -34,7 +34,7 @@ from rote.selection import (
     find_rule,
     table_of,
 )
-from rote.store.table import RunTable
+from rote.store import RunTable
 
 if TYPE_CHECKING:
     from rote.selection import Pick

@@ -40,11 +40,6 @@ def save_figures(
 
     Each file is there whole or not at all; others in the folder are left alone.
 
-    Args:
-        contents: what to draw.
-        folder: where to; made if it is not there.
-        more: charts besides those of every report, by name.
-
     Returns:
         The files, and what could not be drawn.
 

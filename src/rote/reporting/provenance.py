@@ -42,15 +42,7 @@ def provenance_of(
     command: str | None,
     same_pick: str,
 ) -> tuple[Fact, ...]:
-    """Everything that is recorded about the origin of the runs and of the page.
-
-    Args:
-        descriptions: ``run.json`` by run.
-        workloads: ``workload.json`` by run; empty for those that have none.
-        made: when the page is made.
-        command: what makes the page, if it is a command.
-        same_pick: the command that picks the same checkpoint.
-    """
+    """Everything that is recorded about the origin of the runs and of the page."""
     data = [_section(workload, "data") for workload in workloads.values()]
     versions = [_section(description, "versions") for description in descriptions.values()]
     facts = [

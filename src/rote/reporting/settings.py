@@ -8,8 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from rote.store.nesting import leaves
-from rote.store.standing import WORKLOAD_FILE
+from rote.store import WORKLOAD_FILE, leaves
 
 _TOLD_ELSEWHERE = {"schema", "name", "created", "command", "versions", "columns", "rows"}
 _TOO_LONG = {"labels.values", "pool.hash"}

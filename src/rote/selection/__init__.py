@@ -15,7 +15,7 @@ from rote.selection.regions import REGIONS, RegionSummary, is_resistant, percent
 from rote.selection.regret import regret
 from rote.selection.rule import About, Rule, Verdict, about
 from rote.selection.rules import FAMILIES, RULES, find_rule
-from rote.selection.select import DEFAULT_RULE, choose, select, table_of
+from rote.selection.select_checkpoint import DEFAULT_RULE, choose, select, table_of
 from rote.selection.selection import Pick, Selection
 
 __all__ = [

@@ -23,11 +23,11 @@ from rote.selection.candidates import Candidates, Floats, candidates_of
 from rote.selection.regions import percentile
 from rote.selection.regret import estimate_regret
 from rote.selection.rules import find_rule
-from rote.selection.select import table_of
+from rote.selection.select_checkpoint import table_of
 
 if TYPE_CHECKING:
     from rote.selection.rule import Rule
-    from rote.store.table import RunTable
+    from rote.store import RunTable
 
 
 @dataclass(frozen=True)

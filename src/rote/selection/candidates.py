@@ -16,7 +16,7 @@ from rote.records import ZETAS, Column, column_named
 if TYPE_CHECKING:
     import polars as pl
 
-    from rote.store.table import RunTable
+    from rote.store import RunTable
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]

@@ -15,11 +15,11 @@ from rote.selection.bootstrap import Draws, Estimate, too_few
 from rote.selection.candidates import Candidates, Floats, candidates_of
 from rote.selection.rule import about
 from rote.selection.rules import find_rule
-from rote.selection.select import table_of, usable_for
+from rote.selection.select_checkpoint import table_of, usable_for
 
 if TYPE_CHECKING:
     from rote.selection.rule import Rule
-    from rote.store.table import RunTable
+    from rote.store import RunTable
 
 _MOST_REDONE = 100_000
 

@@ -27,15 +27,7 @@ def warnings_of(
     verdict: Verdict,
     regions: tuple[RegionSummary, ...],
 ) -> tuple[str, ...]:
-    """Sentences; none if there is nothing to say.
-
-    Args:
-        everything: all checkpoints.
-        usable: those with what the rule needs.
-        rule: what chooses.
-        verdict: what it said.
-        regions: what they hold.
-    """
+    """Sentences; none if there is nothing to say."""
     return (
         *_left_out(everything, rule),
         *_too_few(usable, rule),

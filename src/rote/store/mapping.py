@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rote.errors import InputError, did_you_mean
 from rote.records import COLUMNS
-from rote.store.columns import column_of
+from rote.store.found_runs import column_of
 
 if TYPE_CHECKING:
     import polars as pl
@@ -19,10 +19,7 @@ _HIDDEN = ("run", "row", "step", "flags")
 
 
 def parse_mapping(pairs: Iterable[str]) -> dict[str, str]:
-    """Pairs as they are typed.
-
-    Args:
-        pairs: such as ``susceptibility=my_metric``.
+    """Pairs as they are typed, such as ``susceptibility=my_metric``.
 
     Raises:
         InputError: if one is no pair, or maps a name a second time.
@@ -59,11 +56,7 @@ def check_mapping(mapping: Mapping[str, str], recorded: Iterable[str] = ()) -> N
 
 
 def apply_mapping(frames: list[pl.DataFrame], mapping: Mapping[str, str]) -> list[pl.DataFrame]:
-    """Give metrics the names that rote knows, in every source that has them.
-
-    Args:
-        frames: one per source.
-        mapping: from names of rote's to those of the sources.
+    """Give metrics the names that rote knows, in every source (one frame each) that has them.
 
     Raises:
         InputError: if no source has a metric.

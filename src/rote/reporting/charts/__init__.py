@@ -65,9 +65,6 @@ CHARTS: dict[str, Chart] = {
 def find_charts(charts: Sequence[str | Chart]) -> dict[str, Chart]:
     """Charts of one's own, by name.
 
-    Args:
-        charts: each as it is, or where it is: ``package.module:Name``.
-
     Raises:
         InputError: if there is no such chart, or its name is taken, or no name.
     """

@@ -37,12 +37,6 @@ def judge_region_one(
 
     If Region 1 is empty, the highest training accuracy among all resistant checkpoints, with a
     warning: training accuracy is what they lack.
-
-    Args:
-        candidates: with ζ and training accuracy.
-        thresholds: of both; at least one candidate must be resistant.
-        words: what each threshold is, such as "its mean".
-        prefer: which of Region 1.
     """
     resistant = is_resistant(candidates, thresholds["susceptibility"])
     trainable = is_trainable(candidates, thresholds["train_accuracy"])
