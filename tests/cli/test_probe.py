@@ -128,7 +128,7 @@ def test_mistakes_are_named(trained: Path, tmp_path: Path, monkeypatch: pytest.M
         ("--optimizer", "Nope"): "`--optimizer` to be a class of torch.optim",
         ("--model", "own:boom"): "'own:boom' to make a network, got RuntimeError: no weights here",
         ("--data", "own:boom"): r"own:boom \(`--data`\) to return samples, got RuntimeError: no w",
-        ("--model", "torn:build"): "module of 'torn:build' to be importable, got NameError",
+        ("--model", "torn:build"): "'torn:build' to be importable, got NameError",
         ("--data", tmp_path / "pickled.pt"): "got: a pickled .*Linear, which is not loaded",
         ("--key", "nothing"): "under 'nothing'.* Name the entry with `--key`",
         ("--out", tmp_path): "`--out` to be a new directory, got .* Name another",

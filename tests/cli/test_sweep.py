@@ -165,4 +165,4 @@ def test_mistakes_are_one_line(file: Path, tmp_path: Path) -> None:
     _, err = rote(file, "--list", tmp_path, code=2)
     assert f"Expected --list STORE alone, got {file} with it." in err
     _, err = rote(file, "--out", tmp_path / "store", "--workers", "0", code=2)
-    assert "Expected `workers` to be at least 1, got 0." in err
+    assert "Expected `workers` to be an integer of at least 1, got 0." in err

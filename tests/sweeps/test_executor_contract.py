@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from rote.errors import InputError
 from rote.store import WriterLock, status_of
 from rote.store.run_directory import CLAIM_FILE, DRAFT_FILE
 from rote.sweeps.executor import Blocked, Busy, Executor, Failed, Finished, Job, Lost, Started
+from rote.sweeps.local_executor import LocalExecutor, cores
 from rote.workloads import train
 from tests.sweeps.executors import FACTORIES
 from tests.sweeps.sweeping import contents, in_time, is_alive, job_of, lines, owner, until
@@ -158,3 +160,16 @@ def test_a_state_that_does_not_fit_leaves_nothing_half_written(
     assert events == [Started(job), Finished(job)]
     train(job.spec, tmp_path / "undisturbed")
     assert contents(job.path) == contents(tmp_path / "undisturbed")
+
+
+@pytest.mark.parametrize(
+    ("workers", "attempts", "wrong"), [(0, 1, "workers"), (None, 0, "attempts"), (-1, 0, "workers")]
+)
+def test_numbers_below_one_are_refused(workers: int | None, attempts: int, wrong: str) -> None:
+    with pytest.raises(InputError, match=f"`{wrong}` to be an integer of at least 1, got "):
+        LocalExecutor(workers, attempts=attempts)
+
+
+def test_numbers_from_one_on_pass() -> None:
+    assert LocalExecutor(1, attempts=1).workers == 1
+    assert LocalExecutor(None, attempts=1).workers == cores()

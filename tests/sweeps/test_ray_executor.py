@@ -42,11 +42,11 @@ def test_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"workers": 0}, "`workers` to be at least 1, got 0"),
-        ({"attempts": 0}, "`attempts` to be at least 1, got 0"),
-        ({"cpus": -1}, "`cpus` to be a share of one, or a whole number of them, got -1"),
+        ({"workers": 0}, "`workers` to be an integer of at least 1, got 0"),
+        ({"attempts": 0}, "`attempts` to be an integer of at least 1, got 0"),
+        ({"cpus": -1}, "`cpus` to be a number of at least 0, got -1"),
         ({"gpus": 1.5}, "`gpus` to be a share of one, or a whole number of them, got 1.5"),
-        ({"cpus": float("nan")}, "`cpus` to be a share of one"),
+        ({"cpus": float("nan")}, "`cpus` to be a number of at least 0, got nan"),
         ({"cpus": 0}, "`cpus` or `gpus` to be above 0, got 0 for both"),
         ({"address": "ray://head:10001"}, "'host:port' of the head .* use `ray job submit`"),
         ({"address": "head"}, "`address` to be 'auto' or 'host:port'"),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rote.cli.optimizer import build_optimizer
-from rote.cli.probe_data import load_samples
+from rote.cli.sample_files import load_samples
 from rote.errors import InputError, RunExistsError
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def _options_named() -> Iterator[None]:
 
 
 def _files(checkpoints: list[Path]) -> list[Path]:
-    from rote.tracking.checkpoint_folder import look_into
+    from rote.tracking import look_into
 
     files: dict[Path, Path] = {}
     for path in checkpoints:
@@ -141,10 +141,10 @@ def _with_labels(train: str) -> "tuple[Inputs, Tensor]":
 
 
 def _build(model: str, inputs: "Inputs", classes: int) -> "nn.Module":
-    from rote.workloads.architectures import build
+    from rote.workloads import build_architecture
 
     shape = tuple(getattr(inputs, "shape", (0, 1, 1)))
-    return build(
+    return build_architecture(
         model,
         num_classes=classes,
         in_channels=shape[1] if len(shape) > 1 else 1,

@@ -25,6 +25,12 @@ def report(
         str | None,
         typer.Option(help="The rule of the verdict: staged, or before-rise for a single run."),
     ] = None,
+    charts: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--chart", metavar="MODULE:NAME", help="A chart of your own to add; repeatable."
+        ),
+    ] = None,
     column: Column = "susceptibility",
     renamed: Renamed = None,
 ) -> None:
@@ -39,6 +45,7 @@ def report(
         column=column,
         mapping=parse_mapping(renamed or ()),
         figures=figures,
+        charts=charts or (),
         command=command_line(),
     )
     show(written)

@@ -15,10 +15,6 @@ if TYPE_CHECKING:
 def write_file(path: Path, content: bytes) -> None:
     """Write a file where the user said; an old one stays until the new one is whole.
 
-    Args:
-        path: where to; folders on the way are made.
-        content: what to write.
-
     Raises:
         InputError: if it is a directory, or cannot be written.
     """
@@ -32,9 +28,6 @@ def write_file(path: Path, content: bytes) -> None:
 
 def check_writable(path: Path) -> None:
     """Refuse at once what could not be written after minutes of work. Nothing is made yet.
-
-    Args:
-        path: of the file.
 
     Raises:
         InputError: if it is a directory, or its folder cannot be written.

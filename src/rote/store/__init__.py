@@ -40,7 +40,7 @@ from rote.store.schema import (
 )
 from rote.store.sinks import Opened, Sink, Sinks
 from rote.store.table import RunTable, read_table
-from rote.store.whole_file import whole_file, write_whole
+from rote.store.whole_files import whole_file, write_whole
 
 __all__ = [
     "CLAIM_FILE",

@@ -55,13 +55,7 @@ class Open(Protocol):
     """Starts a run, or goes on with one."""
 
     def __call__(self, address: Address, description: Mapping[str, Any], *, resume: bool) -> Opened:
-        """Open a place for writing.
-
-        Args:
-            address: where; perhaps without a place.
-            description: what is run; its name may be None.
-            resume: go on with the run of that name.
-        """
+        """Open a place for writing."""
 
 
 @dataclass(frozen=True)
@@ -96,10 +90,6 @@ def kinds() -> tuple[str, ...]:
 def logger_of(kind: str, argument: str = "save_to") -> Logger:
     """The logger of a kind.
 
-    Args:
-        kind: of an address.
-        argument: where it was given, for the message.
-
     Raises:
         InputError: if a logger of somebody else's cannot be imported, or is none.
     """
@@ -116,11 +106,6 @@ def logger_of(kind: str, argument: str = "save_to") -> Logger:
 
 def parse_address(text: str, argument: str, use: Use) -> Address | None:
     """Tell an address from a path; a path that exists is one, whatever it looks like.
-
-    Args:
-        text: what was given.
-        argument: where, for the message.
-        use: what is to be done there.
 
     Returns:
         The address, or None if it is a path.

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 _COUNTED = ("run", "step")
 """Columns of a CSV file that may have another name, too."""
 
+_HIDDEN = ("run", "row", "step", "flags")
+
 
 def parse_mapping(pairs: Iterable[str]) -> dict[str, str]:
     """Pairs as they are typed, such as ``susceptibility=my_metric``.
@@ -37,17 +39,19 @@ def parse_mapping(pairs: Iterable[str]) -> dict[str, str]:
     return mapping
 
 
-def check_mapping(mapping: Mapping[str, str]) -> None:
-    """See whether all names are rote's.
+def check_mapping(mapping: Mapping[str, str], recorded: Iterable[str] = ()) -> None:
+    """See whether all names are rote's, or those of columns that the runs have or describe.
 
     Raises:
         InputError: if one is not.
     """
+    known = [*COLUMNS, *(name for name in recorded if name not in _HIDDEN)]
     for name in mapping:
-        if name not in (*COLUMNS, *_COUNTED):
+        if name not in (*known, *_COUNTED):
             raise InputError(
                 f"Expected `mapping` to go from names of rote's ({', '.join(COLUMNS)}; for csv: "
-                f"also run, step), got {name!r}.{did_you_mean(name, COLUMNS)}"
+                "also run, step), or of columns that the runs have or describe, got "
+                f"{name!r}.{did_you_mean(name, known)}"
             )
 
 
@@ -74,9 +78,6 @@ def apply_mapping(frames: list[pl.DataFrame], mapping: Mapping[str, str]) -> lis
         found = [pl.col(column).alias(name) for name, column in columns.items() if column]
         mapped.append(frame.with_columns(found) if found else frame)
     return mapped
-
-
-_HIDDEN = ("run", "row", "step", "flags")
 
 
 def _column(frame: pl.DataFrame, metric: str) -> str | None:

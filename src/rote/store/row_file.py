@@ -46,9 +46,6 @@ def row_path(run: Path, name: str) -> Path:
 def row_layouts(description: Mapping[str, Any]) -> dict[str, RowLayout]:
     """The row files of a run, by name.
 
-    Args:
-        description: the contents of ``run.json``.
-
     Raises:
         InputError: if it describes rows that cannot be.
 

@@ -23,7 +23,7 @@ from rote.store.schema import (
     lines_that_count,
     reading_of_line,
 )
-from rote.store.whole_file import write_whole
+from rote.store.whole_files import write_whole
 
 RUN_FILE = "run.json"
 JOURNAL_FILE = "journal.jsonl"
@@ -191,10 +191,6 @@ def read_predictions(run: RunRecord) -> np.ndarray | None:
 
 def read_rows_of(run: RunRecord, name: str) -> np.ndarray | None:
     """What was recorded per sample, one row per reading.
-
-    Args:
-        run: from ``read_run``.
-        name: of the rows.
 
     Returns:
         Shape (readings, *row), without rows that were never written; None if there are none of

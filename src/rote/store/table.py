@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -101,7 +101,6 @@ def read_table(
         rote.errors.InputError: Expected `runs` to be a directory with runs, got nowhere, ...
     """
     mapping = {} if mapping is None else mapping
-    check_mapping(mapping)
     paths, addresses = _places(_entries(runs))
     loggers = {address: logger_of(address.kind, "runs") for address in addresses}
     is_table = any(logger.is_table for logger in loggers.values())
@@ -109,8 +108,18 @@ def read_table(
         raise InputError("Expected `mapping` to rename run or step in csv: files, got none.")
     parts = [read_directories(paths)] if paths or not addresses else []
     parts += [logger.read(place, mapping) for place, logger in loggers.items() if logger.read]
+    check_mapping(mapping, _recorded(parts))
     frames = apply_mapping([part.frame for part in parts], mapping)
     return _joined(_each_once([SourceRuns(p.runs, f) for p, f in zip(parts, frames, strict=True)]))
+
+
+def _recorded(parts: Iterable[SourceRuns]) -> Iterator[str]:
+    """The columns that runs have, or describe."""
+    for part in parts:
+        yield from part.frame.columns
+        for run in part.runs:
+            described = run.description.get("columns")
+            yield from described if isinstance(described, Mapping) else ()
 
 
 def _entries(runs: object) -> list[Path | str]:

@@ -75,12 +75,7 @@ class Comparison:
 
 
 def compare_rules(runs: Sequence[Path], *, column: str) -> Comparison:
-    """Let every rule choose among runs whose test accuracy is known.
-
-    Args:
-        runs: their directories.
-        column: which of the four ζ to select by.
-    """
+    """Let every rule choose among runs whose test accuracy is known."""
     table = read_table(runs)
     return Comparison(
         selections={rule: select(table, rule=rule, column=column) for rule in RULES},

@@ -15,10 +15,6 @@ _SCHEMA = 1
 def record_failure(job: Job, error: str) -> None:
     """Write down why a run failed; it stays until the run is over.
 
-    Args:
-        job: the run.
-        error: the traceback, or what is known of its end.
-
     Raises:
         StoreError: if it cannot be written.
     """

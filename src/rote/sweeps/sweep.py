@@ -10,9 +10,18 @@ from pathlib import Path
 
 from rote.errors import InputError, StoreError
 from rote.store import CLAIM_FILE, STATES, State, is_locked, status_of
-from rote.sweeps.executor import Blocked, Busy, Event, Executor, Failed, Finished, Job, Lost
+from rote.sweeps.executor import (
+    Blocked,
+    Busy,
+    Event,
+    Executor,
+    Failed,
+    Finished,
+    Job,
+    Lost,
+    run_path,
+)
 from rote.sweeps.failure import forget_failure, record_failure
-from rote.sweeps.names import run_path
 from rote.sweeps.progress import Progress
 from rote.sweeps.worker import why_unwritable
 from rote.workloads import RunSpec

@@ -48,10 +48,7 @@ class RunFolder:
     spec: RunSpec
 
     def examine(self) -> dict[str, Any] | None:
-        """What ``workload.json`` says about an earlier attempt at the same run.
-
-        Returns:
-            Its contents, or None if there was no attempt that got so far.
+        """What ``workload.json`` says about an earlier attempt at the same run that got so far.
 
         Raises:
             RunExistsError: if the directory holds another run, or something else.
@@ -78,9 +75,6 @@ class RunFolder:
     def claimed(self) -> Iterator[None]:
         """Inside the block nobody else trains this run, not even up to the journal's opening.
 
-        Yields:
-            Nothing.
-
         Raises:
             InputError: if the directory cannot be written.
             RunLockedError: if another process trains it.
@@ -103,15 +97,7 @@ class RunFolder:
         return (self.path / RUN_FILE).is_file()
 
     def describe(self, description: dict[str, Any], *, finished: bool) -> dict[str, Any]:
-        """Write ``workload.json``.
-
-        Args:
-            description: what the data are.
-            finished: whether the run is over.
-
-        Returns:
-            What was written.
-        """
+        """Write ``workload.json``: what the data are, and whether the run is over."""
         contents = {
             "schema": _SCHEMA,
             "identity": self.spec.identity,

@@ -14,13 +14,7 @@ from rote.workloads.data.dataset import Array, Labels
 
 
 def fetch(named: NamedSet) -> Path:
-    """Download a set, unless it was downloaded before.
-
-    Args:
-        named: the set.
-
-    Returns:
-        An ``.npz`` in the cache.
+    """Download a set, unless it was downloaded before, as an ``.npz`` in the cache.
 
     Raises:
         InputError: if it is not on the hub, or cannot be downloaded.
@@ -47,15 +41,7 @@ def fetch(named: NamedSet) -> Path:
 
 
 def convert_split(split: Any, named: NamedSet) -> tuple[Array, Labels]:  # noqa: ANN401
-    """The images and labels of one split.
-
-    Args:
-        split: a ``datasets.Dataset`` whose images are decoded by Pillow.
-        named: says which columns, and which shape.
-
-    Returns:
-        Bytes (samples, height, width, channels) and integer labels.
-    """
+    """The images and labels of one split."""
     assert named.hub is not None
     mode = "L" if named.shape[2] == 1 else "RGB"
     images = np.empty((len(split), *named.shape), dtype=np.uint8)

@@ -19,16 +19,8 @@ def read_folder(
     """Read a folder with ``train.txt`` and, if there is one, ``test.txt``.
 
     A line of a list is the path of an image, relative to the folder, and the number of its class.
-    Images are decoded and scaled once; the arrays are kept in the cache.
-
-    Args:
-        folder: the folder.
-        name: of the set.
-        image_size: height and width to which images are scaled.
-        in_memory_bytes: larger arrays are mapped from the cache.
-
-    Returns:
-        The set; whether its labels are right is not known.
+    Images are decoded and scaled once; the arrays are kept in the cache, and mapped from there if
+    they are larger than ``in_memory_bytes``. Whether the labels are right is not known.
 
     Raises:
         InputError: if a list or an image is missing or cannot be read.
