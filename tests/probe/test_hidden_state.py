@@ -250,7 +250,7 @@ def buffers() -> Case:
 def tick_global() -> int:
     global count, fresh_global
     count += 1
-    fresh_global = count
+    fresh_global = count  # type: ignore[name-defined]
     table["calls"] += 1
     module.count += 1  # type: ignore[attr-defined]
     return count + table["calls"] + module.count  # type: ignore[attr-defined,no-any-return]
@@ -422,7 +422,7 @@ loaded_data = Loaded()
 
 
 def test_state_on_the_models_side_is_put_back_too() -> None:
-    found = []
+    found: list[Any] = []
     for probed in (False, True):
         torch.manual_seed(0)
         model = Secretive()

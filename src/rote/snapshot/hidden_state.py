@@ -73,7 +73,11 @@ def _key(key: object) -> str:
 
 
 def _parts_of_function(function: FunctionType) -> Parts:
-    parts: Parts = {f".{name}": value for name, value in vars(function).items()}
+    known = function.__globals__
+    is_own = _is_own(str(known.get("__name__")))
+    parts: Parts = {}
+    if is_own:
+        parts |= {f".{name}": value for name, value in vars(function).items()}
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         try:
             parts[f"'s closure {name}"] = cell.cell_contents
@@ -83,8 +87,7 @@ def _parts_of_function(function: FunctionType) -> Parts:
         parts[f"'s default {place}"] = value
     for name, value in (function.__kwdefaults__ or {}).items():
         parts[f"'s default {name}"] = value
-    known = function.__globals__
-    if _is_own(str(known.get("__name__"))):
+    if is_own:
         names = set(_names(function.__code__))
         for name in names & known.keys():
             parts[f"'s global {name}"] = known[name]

@@ -126,11 +126,13 @@ def held_by(item: object, *, known: bool = False) -> Iterable[object]:
 def _held_by_function(item: Any) -> list[object]:  # noqa: ANN401
     if isinstance(item, FunctionType):
         named = [value for _, _, value in named_by(item) if value is not EMPTY]
+        # torch hangs caches of its own on functions of its own.
+        attributes = [vars(item)] if is_users(_home(item)) else vars(item).values()
         return [
             *(item.__closure__ or ()),
             *(item.__defaults__ or ()),
             *([item.__kwdefaults__] if item.__kwdefaults__ else ()),
-            *([vars(item)] if vars(item) or is_users(item.__module__ or "") else ()),
+            *attributes,
             *named,
         ]
     if isinstance(item, MethodType):
@@ -190,9 +192,9 @@ def _content(slot: Any, item: object) -> object:  # noqa: ANN401
 
 def named_by(function: FunctionType) -> list[tuple[dict[str, Any], str, object]]:
     """The globals that a function of the user's names: where they are, and what they are now."""
-    space = function.__globals__
-    if not is_users(str(space.get("__name__", ""))):
+    if not is_users(_home(function)):
         return []
+    space = function.__globals__
     names = names_in(function.__code__)
     found = [(space, name, space.get(name, EMPTY)) for name in names]
     for _, _, value in list(found):
@@ -200,6 +202,11 @@ def named_by(function: FunctionType) -> list[tuple[dict[str, Any], str, object]]
             inside = vars(value)
             found += [(inside, other, inside[other]) for other in names if other in inside]
     return [entry for entry in found if not is_special(entry[1])]
+
+
+def _home(function: FunctionType) -> str:
+    # Not `__module__`, which a decorator copies from the function that it wraps.
+    return str(function.__globals__.get("__name__", ""))
 
 
 @lru_cache(maxsize=4096)

@@ -19,9 +19,9 @@ from rote.snapshot.reach import is_open, is_users, reachable
 
 _STREAMS = {id(stream) for stream in (sys.stdin, sys.stdout, sys.stderr, sys.__stdout__)}
 _HARMLESS = {
-    "_thread", "abc", "array", "builtins", "enum", "functools", "logging", "numpy", "operator", "re",
-    "threading", "torch", "types", "typing", "weakref",
-}  # fmt: skip
+    *("_thread", "abc", "array", "builtins", "enum", "functools", "logging", "numpy", "operator"),
+    *("re", "threading", "torch", "types", "typing", "weakref"),
+}
 """Packages whose objects hold nothing that a pass changes, or that is kept in another way."""
 
 

@@ -110,7 +110,9 @@ class Tracker:
             InputError: if a metric is no number or has a name in use, the model's output does not
                 fit, or the tracker was closed and had a ``save_to``.
             OSError: if the reading cannot be written. Whatever is raised, the training is as
-                before, and the tracker as if it had not been called.
+                before, and the tracker as if it had not been called; an interrupt that comes when
+                the reading is taken already leaves it taken, on disk as in memory.
+            ConcurrentProbeError: if another thread is probing this model.
             RankError: if another rank failed.
         """
         self._check_ranks()
