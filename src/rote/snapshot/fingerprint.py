@@ -165,8 +165,8 @@ def _inside(value: object, depth: int) -> str:
         return mark(value.get_state(legacy=False))
     if isinstance(value, np.random.BitGenerator):
         return mark(value.state)
-    if hasattr(type(value), "__next__"):
-        return _position(value, depth)
+    if hasattr(type(value), "__next__") and (position := _position(value, depth)):
+        return position
     if isinstance(value, nn.Module | Optimizer) or callable(value):
         return ""  # modules and functions have marks of their own
     slots = [name for kind in type(value).__mro__ for name in getattr(kind, "__slots__", ())]
@@ -182,6 +182,8 @@ def _position(iterator: object, depth: int) -> str:
     if frame is not None:
         inside = (dict(frame.f_locals), getattr(iterator, "gi_yieldfrom", None))
         return f"{frame.f_lasti} {mark(inside, depth)}"
+    if type(iterator).__module__ not in ("builtins", "itertools", "collections"):
+        return ""  # what others are reduced to may be made anew each time
     try:
         with warnings.catch_warnings(action="ignore"):
             return mark(iterator.__reduce__(), depth - 1)

@@ -74,7 +74,7 @@ def _key(key: object) -> str:
 
 def _parts_of_function(function: FunctionType) -> Parts:
     known = function.__globals__
-    is_own = _is_own(str(known.get("__name__")))
+    is_own = _is_own(known.get("__name__", "__main__"))
     parts: Parts = {}
     if is_own:
         parts |= {f".{name}": value for name, value in vars(function).items()}
@@ -128,8 +128,10 @@ def _parts_of_object(item: object) -> Parts | None:
     return parts | ({"'s class": kind} if is_own else {})
 
 
-def _is_own(module: str) -> bool:
+def _is_own(module: object) -> bool:
     """Whether code is neither Python's nor installed nor rote's."""
+    if not isinstance(module, str):
+        return False
     file = getattr(sys.modules.get(module), "__file__", None)
     if file is None:
         return module.partition(".")[0] not in sys.stdlib_module_names

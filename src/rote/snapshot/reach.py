@@ -206,7 +206,7 @@ def named_by(function: FunctionType) -> list[tuple[dict[str, Any], str, object]]
 
 def _home(function: FunctionType) -> str:
     # Not `__module__`, which a decorator copies from the function that it wraps.
-    return str(function.__globals__.get("__name__", ""))
+    return str(function.__globals__.get("__name__", "__main__"))
 
 
 @lru_cache(maxsize=4096)
@@ -227,8 +227,10 @@ def is_open(item: object) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def is_users(module: str) -> bool:
-    """Whether a module is the user's own: neither Python's, nor installed, nor rote's."""
+def is_users(module: object) -> bool:
+    """Whether a module, by its name, is the user's own: not Python's, installed, or rote's."""
+    if not isinstance(module, str):
+        return False  # types of Cython have a descriptor there
     package = module.partition(".")[0]
     if package in sys.stdlib_module_names or package in _LIBRARIES:
         return False
