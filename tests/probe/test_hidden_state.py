@@ -293,7 +293,29 @@ def object_array() -> Case:
     return loss, lambda: repr(held)
 
 
+class Shelf(dict[str, int]):
+    """A container with a slot, an attribute and a class of its own."""
+
+    __slots__ = ("__dict__", "calls")
+    total = 0
+
+
+def container_of_ones_own() -> Case:
+    shelf = Shelf()
+    Shelf.total = shelf.calls = shelf.more = 0  # type: ignore[attr-defined]
+
+    def loss(o: Tensor, t: Tensor) -> Tensor:
+        shelf.calls += 1
+        shelf.more += 1  # type: ignore[attr-defined]
+        Shelf.total += 1
+        shelf["calls"] = shelf.calls
+        return weighted(o, t, shelf.calls + shelf.more + Shelf.total)  # type: ignore[attr-defined]
+
+    return loss, lambda: (dict(shelf), shelf.calls, vars(shelf), Shelf.total)
+
+
 CASES = [
+    container_of_ones_own,
     closed_generator,
     closed_bit_generator,
     closed_tensor_and_array,

@@ -50,12 +50,15 @@ def hidden(roots: Mapping[str, object]) -> Iterator[tuple[str, object, list[obje
 
 
 def _parts(item: Any) -> Parts | None:  # noqa: ANN401
+    entries: Parts | None = None
     if isinstance(item, dict):
-        return {f"[{_key(key)}]": value for key, value in item.items()}
-    if isinstance(item, list | tuple | deque):
-        return {f"[{place}]": value for place, value in enumerate(item)}
-    if isinstance(item, set | frozenset):
-        return {f"{{{_key(value)}}}": value for value in item}
+        entries = {f"[{_key(key)}]": value for key, value in item.items()}
+    elif isinstance(item, list | tuple | deque):
+        entries = {f"[{place}]": value for place, value in enumerate(item)}
+    elif isinstance(item, set | frozenset):
+        entries = {f"{{{_key(value)}}}": value for value in item}
+    if entries is not None:
+        return entries | (_parts_of_object(item) or {})
     if isinstance(item, FunctionType):
         return _parts_of_function(item)
     for kind, names in _WRAPPERS.items():

@@ -75,6 +75,7 @@ class ObjectState:
             self._others.extend(rebinders_of(item))
         elif isinstance(item, dict | list | deque | set):
             self._containers.note(item)
+            self._others.extend(rebinders_of(item))
         elif isinstance(item, np.ndarray) and item.flags.writeable:
             self._others.append(partial(np.copyto, item, item.copy()))
         elif (put_back := restorer_of(item)) is not None:

@@ -100,9 +100,9 @@ class _Methods:
 def held_by(item: object, *, known: bool = False) -> Iterable[object]:
     """What an object holds; of a foreign one, only if it is ``known`` to matter."""
     if isinstance(item, dict):
-        return item.values() if type(item) is dict else [*item.values(), *_attributes(item)]
+        return [*item.values(), *_beside_entries(item)]
     if isinstance(item, list | deque | set | frozenset | tuple):
-        return item if type(item) in (list, tuple) else [*item, *_attributes(item)]
+        return [*item, *_beside_entries(item)]
     if isinstance(item, nn.Module):
         # Scripted modules keep their children, parameters and buffers out of Python's sight.
         tensors = [*item.parameters(recurse=False), *item.buffers(recurse=False)]
@@ -157,6 +157,12 @@ def _functions_in(member: object) -> list[object]:
     if isinstance(member, property):
         return [function for function in (member.fget, member.fset) if function is not None]
     return [member] if isinstance(member, FunctionType) else []
+
+
+def _beside_entries(container: object) -> list[object]:
+    """What a container of the user's own kind has besides its entries."""
+    is_own = is_users(type(container).__module__)
+    return [*_attributes(container), *_slots_and_class(container)] if is_own else []
 
 
 def _attributes(item: object) -> list[object]:
