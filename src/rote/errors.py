@@ -27,6 +27,10 @@ class InterferenceError(RoteError, RuntimeError):
     """Something that had to be put back was found changed (``verify=True``)."""
 
 
+class ConcurrentProbeError(InterferenceError):
+    """Another thread trains, or probes, the model that is being probed."""
+
+
 class RunExistsError(RoteError, FileExistsError):
     """A place to write to is in use by an earlier run."""
 
@@ -65,6 +69,10 @@ class ExplodingReadingWarning(RoteWarning):
 
 class DominatedMeanWarning(RoteWarning):
     """One reading makes up more than half of the mean."""
+
+
+class UncopiedStateWarning(RoteWarning):
+    """Model or objective hold something that cannot be put back, such as an iterator."""
 
 
 class LoggerWarning(RoteWarning):

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,7 +14,13 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 import rote
-from rote.errors import InputError, MissingExtraError, RoteWarning, RunExistsError
+from rote.errors import (
+    InputError,
+    MissingExtraError,
+    RoteWarning,
+    RunExistsError,
+    UncopiedStateWarning,
+)
 from rote.labels import IGNORE_INDEX, PerToken
 
 transformers = pytest.importorskip("transformers", reason="needs rote[huggingface]")
@@ -201,14 +208,14 @@ def test_labels_among_the_inputs_are_the_given_ones(tmp_path: Path) -> None:
 class Anything(nn.Module):
     """A wrapper that passes keywords on, so that no signature tells which of them are labels."""
 
-    seen: ClassVar[set[tuple[int, bool]]] = set()  # of the class: a probe puts instances back
+    seen: ClassVar[SimpleQueue[tuple[int, bool]]] = SimpleQueue()  # no probe can put it back
 
     def __init__(self, inside: nn.Module) -> None:
         super().__init__()
         self.inside = inside
 
     def forward(self, **keywords: Tensor) -> Any:
-        self.seen.add((len(keywords["input_ids"]), "labels" in keywords))
+        self.seen.put((len(keywords["input_ids"]), "labels" in keywords))
         return self.inside(**keywords)
 
 
@@ -217,8 +224,10 @@ def test_a_model_that_takes_any_keyword_gets_no_labels_in_a_probe(tmp_path: Path
     trainer = build_trainer(tmp_path, callback, max_steps=5, remove_unused_columns=False)
     trainer.model = trainer.model_wrapped = Anything(trainer.model)
     trainer.label_names = []
-    trainer.train()
-    assert Anything.seen == {(4, True), (20, False)}  # batches of training, and S̃
+    with pytest.warns(UncopiedStateWarning, match=r"model\.seen \(SimpleQueue\)"):
+        trainer.train()
+    seen = {Anything.seen.get() for _ in range(Anything.seen.qsize())}
+    assert seen == {(4, True), (20, False)}  # batches of training, and S̃
     assert "train_accuracy" in callback.tracker.readings[0].metrics
 
 

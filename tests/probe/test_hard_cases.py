@@ -1,5 +1,6 @@
 """Models, optimizers and losses that hide their state, each found by somebody trying to."""
 
+import itertools
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -152,23 +153,14 @@ def test_generators_arrays_and_dataclasses_are_put_back() -> None:
     assert repr(model.state()) == before
 
 
-class Ledger:
-    """An object of nobody's kind, two levels deep."""
-
-    __slots__ = ("inner",)
-
-    def __init__(self) -> None:
-        self.inner = [0]
-
-
 def test_what_cannot_be_put_back_is_named() -> None:
     class Secretive(nn.Linear):
         def forward(self, x: Tensor) -> Tensor:
-            self.ledger.inner[0] += 1
+            next(self.ledger)  # type: ignore[call-overload]
             return super().forward(x.flatten(1))
 
     model = Secretive(64, CLASSES)
-    model.ledger = Ledger()  # type: ignore[assignment]
+    model.ledger = itertools.count()  # type: ignore[assignment]
     probe = Probe(
         model, SGD(model.parameters(), lr=0.1), CLASSES, policy=rote.ProbePolicy(verify=True)
     )
@@ -180,12 +172,12 @@ def test_what_cannot_be_put_back_is_named() -> None:
 def test_an_interrupt_is_not_replaced_by_what_verify_finds(end: type[BaseException]) -> None:
     class Interrupted(nn.Linear):
         def forward(self, x: Tensor) -> Tensor:
-            self.ledger.inner[0] += 1
+            next(self.ledger)  # type: ignore[call-overload]
             self.weight.data.add_(1)
             raise end
 
     model = Interrupted(64, CLASSES)
-    model.ledger = Ledger()  # type: ignore[assignment]
+    model.ledger = itertools.count()  # type: ignore[assignment]
     weight = model.weight.detach().clone()
     probe = Probe(
         model, SGD(model.parameters(), lr=0.1), CLASSES, policy=rote.ProbePolicy(verify=True)

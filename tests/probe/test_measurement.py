@@ -1,6 +1,7 @@
 import copy
 from collections.abc import Callable
 from dataclasses import replace
+from queue import SimpleQueue
 from types import SimpleNamespace
 from typing import Any
 
@@ -74,14 +75,18 @@ def test_rules_measured_together_give_what_each_gives_alone(optimizer_name: str)
 
 def test_a_live_probe_is_two_forwards_and_one_backward() -> None:
     model, optimizer = build_case("mlp", "adam")
-    calls: list[str] = []
-    model.register_forward_hook(lambda *_: calls.append("forward"))
-    model[-1].register_full_backward_hook(lambda *_: calls.append("backward"))
+    calls: SimpleQueue[str] = SimpleQueue()  # a list would be put back
+    model.register_forward_hook(lambda *_: calls.put("forward"))
+    model[-1].register_full_backward_hook(lambda *_: calls.put("backward"))
     Probe(model, optimizer, CLASSES, policy=rote.ProbePolicy(plain=None)).measure(X, Y)
-    assert calls == ["forward", "backward", "forward"]
-    calls.clear()
+    assert [calls.get() for _ in range(calls.qsize())] == ["forward", "backward", "forward"]
     Probe(model, optimizer, CLASSES).measure(X, Y)
-    assert calls == ["forward", "backward", "forward", "forward"]
+    assert [calls.get() for _ in range(calls.qsize())] == [
+        "forward",
+        "backward",
+        "forward",
+        "forward",
+    ]
 
 
 def test_state_that_the_step_creates_is_gone() -> None:

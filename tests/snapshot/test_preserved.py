@@ -1,3 +1,4 @@
+import itertools
 import math
 import random
 import signal
@@ -101,20 +102,25 @@ def test_a_grad_scaler_is_put_back() -> None:
 
 
 def test_verify_names_what_cannot_be_put_back() -> None:
+    model = nn.Linear(2, 2)
+    model.clock = itertools.count()  # type: ignore[assignment]
+    with (
+        pytest.raises(InterferenceError, match=r"attribute clock of module \(root\)"),
+        rote.preserved(model, verify=True),
+    ):
+        next(model.clock)  # type: ignore[call-overload]
+
+
+def test_an_object_of_ones_own_is_put_back() -> None:
     class Clock:
         ticks = 0
 
     model = nn.Linear(2, 2)
     model.clock = Clock()  # type: ignore[assignment]
-
-    def tick() -> None:
+    with rote.preserved(model, verify=True):
         model.clock.ticks += 1  # type: ignore[operator,assignment]
-
-    with (
-        pytest.raises(InterferenceError, match=r"attribute clock of module \(root\)"),
-        rote.preserved(model, verify=True),
-    ):
-        tick()
+        Clock.ticks += 1
+    assert model.clock.ticks == Clock.ticks == 0
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,7 @@
 """Inside the preserved block of one probe: forward, backward, step, forward."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from functools import partial
-from types import FunctionType, MethodType
-from typing import Any
 
 import numpy as np
 import torch
@@ -26,7 +23,9 @@ from rote.snapshot import (
     RandomState,
     Snapshot,
     TensorValues,
+    exclusive,
     parameters_of,
+    reachable,
     restored,
     verified,
 )
@@ -163,12 +162,13 @@ def undisturbed(
         The snapshot that will be restored; the gradients are set aside.
 
     Raises:
+        ConcurrentProbeError: if another thread is probing with this optimizer.
         InterferenceError: with ``verify``, if something could not be put back.
     """
-    loss_state = _objects_behind(loss_fn)
-    check = verified(model, optimizer, *loss_state) if verify else nullcontext()
-    with torch.inference_mode(False), check:
-        snapshot = Snapshot(model, *loss_state, tensors=tuple(parameters_of(optimizer)))
+    check = verified(model, optimizer, loss_fn) if verify else nullcontext()
+    with exclusive(optimizer), torch.inference_mode(False), check:
+        objects = (model, loss_fn, *_modules_behind(loss_fn, model))
+        snapshot = Snapshot(*objects, tensors=tuple(parameters_of(optimizer)))
         with restored(snapshot), _uncached_autocast(next(model.parameters()).device):
             snapshot.set_aside()
             yield snapshot
@@ -194,31 +194,8 @@ def _uncached_autocast(device: torch.device) -> Iterator[None]:
             torch.clear_autocast_cache()
 
 
-def _objects_behind(loss_fn: Callable[..., Any]) -> list[object]:
-    """What a loss function keeps its state in.
-
-    A module or callable object is one itself; of a bound method it is the object it is bound to; of
-    a partial or a closure, the modules among its arguments or the names it closes over.
-    """
-    if isinstance(loss_fn, MethodType):
-        return [loss_fn.__self__] if hasattr(loss_fn.__self__, "__dict__") else []
-    if isinstance(loss_fn, partial):
-        bound = [*loss_fn.args, *loss_fn.keywords.values()]
-        return [*_objects_behind(loss_fn.func), *_modules(bound)]
-    if isinstance(loss_fn, FunctionType):
-        cells = loss_fn.__closure__ or ()
-        return _modules([cell.cell_contents for cell in cells if not _is_empty(cell)])
-    is_object = hasattr(loss_fn, "__dict__") and not isinstance(loss_fn, type)
-    return [loss_fn] if is_object else []
-
-
-def _modules(things: list[object]) -> list[object]:
-    return [thing for thing in things if isinstance(thing, nn.Module)]
-
-
-def _is_empty(cell: Any) -> bool:  # noqa: ANN401  # types.CellType has no useful stub
-    try:
-        _ = cell.cell_contents
-    except ValueError:
-        return True
-    return False
+def _modules_behind(loss_fn: LossFunction, model: nn.Module) -> list[nn.Module]:
+    """The networks that a loss function holds, but for the model itself."""
+    own = {id(module) for module in model.modules()}
+    found = [thing for thing in reachable([loss_fn]) if isinstance(thing, nn.Module)]
+    return [module for module in found if id(module) not in own]

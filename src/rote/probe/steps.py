@@ -100,12 +100,16 @@ def stepper(
         yield lambda: _plain_step(optimizer, rule.lr)
         return
     stepping = optimizer if rule == "live" else _newly_built(optimizer)
-    state = ObjectState(stepping, without=parameters_of(stepping))
-    with restored(state), restored(_Silenced(_STEP_HOOKS)):
-        for reached in reachable([stepping]):
-            if isinstance(reached, Optimizer):
-                _silence_hooks(reached)
-        yield lambda: _call_step(stepping, closure, always_closure=always_closure)
+    inside = [thing for thing in reachable([stepping]) if isinstance(thing, Optimizer)]
+    hooks: list[dict[Any, Any]] = [
+        *_STEP_HOOKS,
+        *(registry for thing in inside for registry in _hooks(thing)),
+    ]
+    # Silenced before the state is copied: what hooks hold may be large, and is not touched.
+    with restored(_Silenced(hooks)):
+        state = ObjectState(stepping, without=parameters_of(stepping))
+        with restored(state):
+            yield lambda: _call_step(stepping, closure, always_closure=always_closure)
 
 
 @torch.no_grad()
@@ -137,9 +141,9 @@ def needs_closure(optimizer: Optimizer) -> bool:
     return parameter is not None and parameter.default is inspect.Parameter.empty
 
 
-def _silence_hooks(optimizer: Optimizer) -> None:
-    for name in ("_optimizer_step_pre_hooks", "_optimizer_step_post_hooks"):
-        vars(optimizer).get(name, {}).clear()
+def _hooks(optimizer: Optimizer) -> list[dict[Any, Any]]:
+    names = ("_optimizer_step_pre_hooks", "_optimizer_step_post_hooks")
+    return [vars(optimizer).get(name, {}) for name in names]
 
 
 class _Silenced:

@@ -1,6 +1,7 @@
 """State of model, optimizer and random generators: copied, put back, and proved unchanged."""
 
-from rote.snapshot.objects import ObjectState, parameters_of, reachable
+from rote.snapshot.exclusion import exclusive
+from rote.snapshot.objects import ObjectState, parameters_of
 from rote.snapshot.preservation import (
     Snapshot,
     delayed_interrupts,
@@ -9,8 +10,10 @@ from rote.snapshot.preservation import (
     verified,
 )
 from rote.snapshot.randomness import RandomState, restorer_of
+from rote.snapshot.reach import reachable
 from rote.snapshot.shards import offloads, sharded_modules, sharded_parameters
 from rote.snapshot.tensors import Gradients, TensorValues
+from rote.snapshot.uncopied import Uncopied
 
 __all__ = [
     "Gradients",
@@ -18,7 +21,9 @@ __all__ = [
     "RandomState",
     "Snapshot",
     "TensorValues",
+    "Uncopied",
     "delayed_interrupts",
+    "exclusive",
     "offloads",
     "parameters_of",
     "preserved",

@@ -5,6 +5,8 @@ Written apart from the code that saves and restores, so that one can prove the o
 
 import hashlib
 import random
+import warnings
+from array import array
 from collections import deque
 from collections.abc import Iterator, Mapping
 from types import ModuleType
@@ -14,10 +16,12 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from rote.snapshot.hidden_state import hidden
 from rote.snapshot.randomness import uses_cuda
 from rote.snapshot.shards import whole_parameters
 from rote.snapshot.tensors import as_bytes, strided_parts
 
+_PLAIN = (bool, int, float, complex, str, bytes, type(None))
 _MODULE_REGISTRIES = {"_parameters", "_buffers", "_modules"}
 
 
@@ -26,8 +30,8 @@ def fingerprint(model: nn.Module, *others: object) -> dict[str, str]:
 
     Args:
         model: its parameters, gradients, buffers, flags and plain attributes are taken.
-        others: optimizers (state, parameter groups, attributes), scalers and whatever else has
-            attributes; ``None`` is passed over.
+        others: optimizers (state, parameter groups, attributes), scalers, functions and whatever
+            else has attributes; ``None`` is passed over.
 
     Returns:
         From name to a text that changes when the thing changes.
@@ -41,6 +45,12 @@ def fingerprint(model: nn.Module, *others: object) -> dict[str, str]:
             marks |= dict(_parameter_marks(thing, names))
         for key, value in vars(thing).items() if hasattr(thing, "__dict__") else ():
             _spread(marks, f"{kind}.{key}", value, names)
+    roots = {"model": model} | {_name(thing): thing for thing in others if thing is not None}
+    marked = {id(tensor) for tensor in (*model.parameters(), *model.buffers())}
+    for name, thing, parts in hidden(roots):
+        if id(thing) not in marked:
+            content = mark(thing, depth=3) if parts is None else repr([*map(_brief, parts)])
+            marks[f"{name} ({type(thing).__name__})"] = content
     marks |= dict(_random_marks())
     return marks
 
@@ -53,31 +63,39 @@ def differences(before: Mapping[str, str], after: Mapping[str, str]) -> list[str
     return changed + vanished + appeared
 
 
+def _name(thing: object) -> str:
+    return str(getattr(thing, "__qualname__", type(thing).__name__))
+
+
+def _brief(value: object) -> str:
+    return repr(value) if isinstance(value, _PLAIN) else f"{id(value)}"
+
+
 def _parameter_marks(optimizer: Optimizer, names: dict[int, str]) -> Iterator[tuple[str, str]]:
     for index, group in enumerate(optimizer.param_groups):
         for position, parameter in enumerate(group["params"]):
             name = names.setdefault(id(parameter), f"param_groups[{index}][{position}]")
             yield f"optimizer parameter {name}", _tensor_mark(parameter)
-            yield f"optimizer gradient of {name}", _mark(parameter.grad)
+            yield f"optimizer gradient of {name}", mark(parameter.grad)
 
 
 def _module_marks(model: nn.Module) -> Iterator[tuple[str, str]]:
     whole = {id(parameter) for parameter in whole_parameters(model)}
     for name, parameter in model.named_parameters(remove_duplicate=False):
         yield f"parameter {name}", _tensor_mark(parameter, settled=id(parameter) not in whole)
-        yield f"gradient of {name}", _mark(parameter.grad)
+        yield f"gradient of {name}", mark(parameter.grad)
     for name, buffer in model.named_buffers(remove_duplicate=False):
         yield f"buffer {name}", _tensor_mark(buffer)
     for name, module in model.named_modules():
         yield f"mode of module {name or '(root)'}", repr(module.training)
         for key, value in vars(module).items():
             if key not in _MODULE_REGISTRIES:
-                yield f"attribute {key} of module {name or '(root)'}", _mark(value)
+                yield f"attribute {key} of module {name or '(root)'}", mark(value)
 
 
 def _random_marks() -> Iterator[tuple[str, str]]:
-    yield "random state of Python", _mark(random.getstate())
-    yield "random state of NumPy", _mark(np.random.get_state(legacy=False))
+    yield "random state of Python", mark(random.getstate())
+    yield "random state of NumPy", mark(np.random.get_state(legacy=False))
     yield "random state of torch", _digest(torch.get_rng_state())
     if uses_cuda():
         yield "random state of CUDA", repr([_digest(s) for s in torch.cuda.get_rng_state_all()])
@@ -94,7 +112,7 @@ def _spread(marks: dict[str, str], name: str, value: object, names: Mapping[int,
             _spread(marks, f"{name}[{index}]", entry, names)
         marks[name] = f"length {len(value)}"
     else:
-        marks[name] = _mark(value)
+        marks[name] = mark(value)
 
 
 def _digest(tensor: Tensor) -> str:
@@ -114,19 +132,24 @@ def _tensor_mark(tensor: Tensor, *, settled: bool = True) -> str:
     return f"{_digest(tensor)} {shape} {flags}"
 
 
-def _mark(value: object, depth: int = 8) -> str:
+def mark(value: object, depth: int = 8) -> str:
+    """A text that changes when a thing changes, as deep as it goes."""
     if isinstance(value, Tensor):
         return _tensor_mark(value)
+    if isinstance(value, np.ndarray) and value.dtype == object:
+        return f"{value.shape} {mark(value.ravel().tolist(), depth)}"
     if isinstance(value, np.ndarray):
         return f"{value.shape} {hashlib.blake2b(value.tobytes(), digest_size=16).hexdigest()}"
-    if value is None or isinstance(value, bool | int | float | complex | str | bytes):
+    if isinstance(value, bytearray | array):
+        return hashlib.blake2b(bytes(value), digest_size=16).hexdigest()
+    if isinstance(value, _PLAIN):
         return repr(value)
     if depth == 0 or isinstance(value, type | ModuleType):
         return f"{id(value)}"
     if isinstance(value, list | tuple | deque | set | frozenset):
-        return repr([_mark(entry, depth - 1) for entry in value])
+        return repr([mark(entry, depth - 1) for entry in value])
     if isinstance(value, dict):
-        return repr([(_mark(k, depth - 1), _mark(v, depth - 1)) for k, v in value.items()])
+        return repr([(mark(k, depth - 1), mark(v, depth - 1)) for k, v in value.items()])
     return f"{id(value)} {_inside(value, depth)}"
 
 
@@ -135,13 +158,34 @@ def _inside(value: object, depth: int) -> str:
     if isinstance(value, torch.Generator):
         return _digest(value.get_state())
     if isinstance(value, random.Random):
-        return _mark(value.getstate())
+        return mark(value.getstate())
     if isinstance(value, np.random.Generator):
-        return _mark(value.bit_generator.state)
+        return mark(value.bit_generator.state)
+    if isinstance(value, np.random.RandomState):
+        return mark(value.get_state(legacy=False))
+    if isinstance(value, np.random.BitGenerator):
+        return mark(value.state)
+    if hasattr(type(value), "__next__") and (position := _position(value, depth)):
+        return position
     if isinstance(value, nn.Module | Optimizer) or callable(value):
-        return ""  # modules have marks of their own; functions do not change
+        return ""  # modules and functions have marks of their own
     slots = [name for kind in type(value).__mro__ for name in getattr(kind, "__slots__", ())]
     held = {name: getattr(value, name) for name in slots if hasattr(value, name)}
     held |= getattr(value, "__dict__", {})
     # Two levels into an unknown object are enough to see a counter tick, and end in good time.
-    return repr([(key, _mark(entry, min(depth - 1, 2))) for key, entry in held.items()])
+    return repr([(key, mark(entry, min(depth - 1, 2))) for key, entry in held.items()])
+
+
+def _position(iterator: object, depth: int) -> str:
+    """How far an iterator has come, as far as it can be asked without moving it."""
+    frame = getattr(iterator, "gi_frame", None)
+    if frame is not None:
+        inside = (dict(frame.f_locals), getattr(iterator, "gi_yieldfrom", None))
+        return f"{frame.f_lasti} {mark(inside, depth)}"
+    if type(iterator).__module__ not in ("builtins", "itertools", "collections"):
+        return ""  # what others are reduced to may be made anew each time
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            return mark(iterator.__reduce__(), depth - 1)
+    except TypeError:
+        return ""

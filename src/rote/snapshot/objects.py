@@ -2,8 +2,7 @@
 
 import operator
 from collections import deque
-from collections.abc import Collection, Iterator
-from dataclasses import is_dataclass
+from collections.abc import Collection
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -11,20 +10,20 @@ import numpy as np
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from rote.snapshot.bindings import rebinders_of
 from rote.snapshot.randomness import Restore, restorer_of
+from rote.snapshot.reach import reachable
 from rote.snapshot.tensors import TensorValues, memory_of
 
 Container: TypeAlias = dict[Any, Any] | list[Any] | deque[Any] | set[Any]
-
-_PLAIN = (str, bytes, int, float, complex, type(None), type)
 
 
 class ObjectState:
     """What some objects contain, all the way down.
 
-    Follows attributes and containers into every module, optimizer, dataclass, tensor, array and
-    generator that can be reached. Other objects are kept by reference: what they hold inside is not
-    copied.
+    Follows attributes, containers and functions into every module, optimizer, dataclass, tensor,
+    array, generator and object of the user's own that can be reached (``reach``). Other objects are
+    kept by reference: what they hold inside is not copied.
 
     Args:
         roots: the objects to start from.
@@ -73,47 +72,22 @@ class ObjectState:
             self.tensors.append(item)
         elif isinstance(item, nn.Module):
             self._modes.append((item, item.training))
+            self._others.extend(rebinders_of(item))
         elif isinstance(item, dict | list | deque | set):
             self._containers.note(item)
+            self._others.extend(rebinders_of(item))
         elif isinstance(item, np.ndarray) and item.flags.writeable:
             self._others.append(partial(np.copyto, item, item.copy()))
         elif (put_back := restorer_of(item)) is not None:
             self._others.append(put_back)
-
-
-def reachable(roots: Collection[object]) -> Iterator[object]:
-    """Everything that can be reached from some objects and is worth a look, each once."""
-    stack: list[object] = [entry for root in roots for entry in (vars(root), root)]
-    seen: set[int] = set()
-    while stack:
-        item = stack.pop()
-        if isinstance(item, _PLAIN) or id(item) in seen:
-            continue
-        seen.add(id(item))
-        yield item
-        stack.extend(_inside(item))
+        else:
+            self._others.extend(rebinders_of(item))
 
 
 def parameters_of(optimizer: Optimizer) -> list[Tensor]:
     """Every tensor that the optimizer steps, each once."""
     listed = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     return list({id(parameter): parameter for parameter in listed}.values())
-
-
-def _inside(item: object) -> Collection[object]:
-    if isinstance(item, dict):
-        return item.values()
-    if isinstance(item, list | deque | set | tuple):
-        return item
-    if isinstance(item, nn.Module):
-        # Scripted modules keep their children, parameters and buffers out of Python's sight.
-        tensors = [*item.parameters(recurse=False), *item.buffers(recurse=False)]
-        return [vars(item), *item.children(), *tensors]
-    if isinstance(item, Optimizer) or is_dataclass(item):
-        return [vars(item)] if hasattr(item, "__dict__") else []
-    if type(item) in (Tensor, nn.Parameter):
-        return [vars(item)]  # some libraries hang state on parameters
-    return ()
 
 
 class Contents:

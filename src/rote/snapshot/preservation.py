@@ -2,7 +2,7 @@
 
 import signal
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
 from types import FrameType
 from typing import Protocol
@@ -29,7 +29,7 @@ class Snapshot:
     """Everything that a forward pass, a backward pass and a step can change.
 
     Args:
-        objects: modules, optimizers, scalers.
+        objects: modules, optimizers, scalers, functions.
         tensors: further tensors to keep, such as parameters that no module holds.
     """
 
@@ -77,24 +77,45 @@ def restored(state: Restorable) -> Iterator[None]:
             raise
 
 
+class Interrupts:
+    """Interrupts that arrived and wait to be acted on."""
+
+    def __init__(self, handler: Callable[[int, FrameType | None], object]) -> None:
+        self._handler = handler
+        self._received: list[tuple[int, FrameType | None]] = []
+
+    def receive(self, number: int, frame: FrameType | None) -> None:
+        """Let one wait."""
+        self._received.append((number, frame))
+
+    def act(self) -> None:
+        """Act on what has arrived; mostly this raises ``KeyboardInterrupt``."""
+        if self._received:
+            last = self._received[-1]
+            self._received.clear()
+            self._handler(*last)
+
+
 @contextmanager
-def delayed_interrupts() -> Iterator[None]:
+def delayed_interrupts() -> Iterator[Interrupts]:
     """Let the block finish before an interrupt that arrives during it is acted on.
 
     Python runs signal handlers in the main thread only, so in other threads there is nothing to do.
+
+    Yields:
+        The interrupts, for blocks that can act on them at a moment of their own.
     """
     handler = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(handler):
-        yield
+        yield Interrupts(lambda *_: None)
         return
-    received: list[tuple[int, FrameType | None]] = []
-    signal.signal(signal.SIGINT, lambda number, frame: received.append((number, frame)))
+    interrupts = Interrupts(handler)
+    signal.signal(signal.SIGINT, interrupts.receive)
     try:
-        yield
+        yield interrupts
     finally:
         signal.signal(signal.SIGINT, handler)
-        if received:
-            handler(*received[-1])
+        interrupts.act()
 
 
 @contextmanager
@@ -107,10 +128,10 @@ def preserved(
 ) -> Iterator[None]:
     """Put model, optimizer and random number generators back when the block ends.
 
-    Parameters, buffers, gradients, plain attributes, train/eval flags, ``requires_grad``, optimizer
-    state and parameter groups, and the random states of Python, NumPy and torch are as before,
-    bit for bit and in the same tensors, also after an exception or Ctrl-C. Inside the block the
-    gradients are set aside: every ``.grad`` starts as ``None``.
+    Parameters, buffers, gradients, attributes, what functions hold, train/eval flags,
+    ``requires_grad``, optimizer state and parameter groups, and the random states of Python, NumPy
+    and torch are as before, bit for bit and in the same tensors, also after an exception or Ctrl-C.
+    Inside the block the gradients are set aside: every ``.grad`` starts as ``None``.
 
     Args:
         model: the module to keep.
@@ -124,7 +145,7 @@ def preserved(
     Raises:
         InputError: if ``model`` is no module.
         InterferenceError: with ``verify``, naming what could not be put back, for instance a
-            counter inside an object that rote does not know.
+            position of an iterator.
 
     Example:
         >>> import torch, rote
@@ -167,7 +188,8 @@ def _compare(before: Mapping[str, str], after: Mapping[str, str]) -> None:
     if changed:
         raise InterferenceError(
             f"Expected training state to be as before, got changes in: {', '.join(changed)}. "
-            "Keep such state in parameters, buffers or plain attributes, where it can be put back."
+            "Keep such state in parameters, buffers, attributes or containers, where it can be put "
+            "back."
         )
 
 

@@ -47,8 +47,8 @@ def restorer_of(thing: object) -> Restore | None:
     if isinstance(thing, np.random.RandomState):
         old_state = thing.get_state()
         return lambda: thing.set_state(old_state)
-    if isinstance(thing, np.random.Generator):
-        bits = thing.bit_generator
+    if isinstance(thing, np.random.Generator | np.random.BitGenerator):
+        bits = thing.bit_generator if isinstance(thing, np.random.Generator) else thing
         numpy_state = bits.state
         return lambda: setattr(bits, "state", numpy_state)
     return None

@@ -63,7 +63,7 @@ def _remarks(model: nn.Module, optimizer: Optimizer) -> tuple[str, ...]:
             isinstance(module, _BatchNorm) and module.training for module in model.modules()
         ),
         f"{outside} trainable parameters are not this optimizer's; they stay.": outside > 0,
-        "Forward hooks run during the probe, too; what they write elsewhere stays.": hooked,
+        "Forward hooks run during the probe, too; what they write to files stays.": hooked,
         "Hooks of the optimizer do not run during the probe.": silenced,
     }
     return tuple(remark for remark, applies in remarks.items() if applies)

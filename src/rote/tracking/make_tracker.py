@@ -1,5 +1,6 @@
 """``rote.track``: check everything, then build a tracker."""
 
+import warnings
 from collections.abc import Callable, Sequence
 from hashlib import sha256
 from typing import Any
@@ -9,7 +10,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from rote.arguments import check_instance, check_integer
-from rote.errors import InputError
+from rote.errors import InputError, UncopiedStateWarning
 from rote.labels import LabelSampler
 from rote.probe import (
     Inputs,
@@ -27,6 +28,7 @@ from rote.probe import (
     unwrapped,
     world_size,
 )
+from rote.snapshot import Uncopied
 from rote.store import SaveTo, Target, name_of, open_sinks, targets_of
 from rote.tracking.noisy_validation import NoisyValidation, as_given_labels
 from rote.tracking.random_batch import RandomBatch
@@ -144,7 +146,9 @@ def track(
         predicts = _predicts(batch, policy, has_given_labels=given is not None)
         tracker = Tracker(probe, batch, Signals([*own, *signals], context), predicts=predicts)
         facts |= _facts(tracker, probe, given)
+    uncopied = Uncopied({"model": unwrapped(model), "loss_fn": probe.loss_fn})
     probe.check(batch.inputs, batch.labels, predicts=predicts)
+    _warn_of(uncopied)
     with agreed():
         if targets and is_first_rank():
             name = name_of(targets) if name is None else str(name)
@@ -155,6 +159,17 @@ def track(
     if world_size() > 1:
         tracker.follow(from_first_rank(tracker.readings))
     return tracker
+
+
+def _warn_of(uncopied: Uncopied) -> None:
+    if names := uncopied.names():
+        warnings.warn(
+            f"Expected model and `loss_fn` to hold what can be put back after a probe, got "
+            f"{', '.join(names)}. Training with the tracker may differ from training without it, "
+            "if a pass changes that. Keep such state in tensors, attributes or containers.",
+            UncopiedStateWarning,
+            stacklevel=3,
+        )
 
 
 def _facts(tracker: Tracker, probe: Probe, given: np.ndarray | None) -> dict[str, str]:

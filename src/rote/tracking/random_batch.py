@@ -10,7 +10,7 @@ from torch import Tensor
 from rote.errors import InputError, StateError
 from rote.labels import IGNORE_INDEX, LabelSampler, Uniform
 from rote.probe import Inputs, content_hash, frozen, num_samples, take
-from rote.snapshot import RandomState, restored
+from rote.snapshot import RandomState, delayed_interrupts, restored
 
 
 class RandomBatch:
@@ -75,8 +75,9 @@ class RandomBatch:
                 self.draw()
             yield self.inputs, self.labels
         except BaseException:
-            self.inputs = inputs
-            self.load_state_dict(state)
+            with delayed_interrupts():
+                self.inputs = inputs
+                self.load_state_dict(state)
             raise
 
     def describe(self) -> dict[str, Any]:

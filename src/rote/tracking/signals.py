@@ -10,7 +10,7 @@ from typing import Any
 
 from rote.errors import InputError, StateError
 from rote.records import Column, Reading, column_named
-from rote.snapshot import RandomState, restored, verified
+from rote.snapshot import RandomState, delayed_interrupts, restored, verified
 from rote.store import RESERVED
 from rote.tracking.signal import Batch, Signal, SignalContext, find_signal
 
@@ -115,7 +115,8 @@ class Signals:
         try:
             yield
         except BaseException:
-            self.load_state_dict(state)
+            with delayed_interrupts():
+                self.load_state_dict(state)
             raise
 
     def state_dict(self) -> dict[str, dict[str, Any]]:

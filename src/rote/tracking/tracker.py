@@ -3,7 +3,7 @@
 import time
 import warnings
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from copy import deepcopy
 from dataclasses import replace
 from typing import Any
@@ -23,6 +23,7 @@ from rote.probe import (
     world_size,
 )
 from rote.records import Reading
+from rote.snapshot import delayed_interrupts, restored
 from rote.store import Sinks
 from rote.tracking.metrics import as_numbers, warn_of_per_cent
 from rote.tracking.noisy_validation import as_given_labels, validation_accuracy
@@ -109,7 +110,9 @@ class Tracker:
             InputError: if a metric is no number or has a name in use, the model's output does not
                 fit, or the tracker was closed and had a ``save_to``.
             OSError: if the reading cannot be written. Whatever is raised, the training is as
-                before, and the tracker as if it had not been called.
+                before, and the tracker as if it had not been called; an interrupt that comes when
+                the reading is taken already leaves it taken, on disk as in memory.
+            ConcurrentProbeError: if another thread is probing this model.
             RankError: if another rank failed.
         """
         self._check_ranks()
@@ -135,13 +138,9 @@ class Tracker:
                 context.inputs, context.labels = inputs, labels
                 context.predictions = reading.predictions
                 reading = self.signals.read(replace(reading, metrics=numbers))
-                if self._run is not None:
-                    self._run.append(reading, row=len(self.readings))
-        self._means, self._step = means, step
-        # What there is per sample of the training set is on disk, and too much to hold.
-        self.readings.append(replace(reading, sample_rows={}) if reading.sample_rows else reading)
-        self._warn(reading)
-        warn_of_per_cent(reading.metrics, self._warned)
+                self._warn(reading, means)
+                warn_of_per_cent(reading.metrics, self._warned)
+            self._keep(reading, means, undoing)
         return reading
 
     def accuracy(self, inputs: Inputs, labels: Tensor) -> float:
@@ -244,6 +243,23 @@ class Tracker:
         reading = means.read(measurement, step, self.policy)
         return replace(reading, seconds=time.perf_counter() - started)
 
+    def _keep(self, reading: Reading, means: Susceptibility, undoing: ExitStack) -> None:
+        """Write and remember a reading, both or neither, and leave nothing to be undone."""
+        writing = _Writing(self._run, self.readings)
+        with restored(writing):
+            with agreed():
+                writing.append(reading)
+            # Slow loggers can be interrupted; from here on there is only memory.
+            with delayed_interrupts() as interrupts:
+                interrupts.act()
+                self._means, self._step = means, reading.step
+                # What there is per sample of the training set is on disk, and too much to hold.
+                self.readings.append(
+                    replace(reading, sample_rows={}) if reading.sample_rows else reading
+                )
+                undoing.close()
+                writing.is_settled = True
+
     def _check_ranks(self) -> None:
         if world_size() != self._ranks:
             raise InputError(
@@ -274,9 +290,33 @@ class Tracker:
             facts["S̃"] = content_hash({"inputs": inputs, "labels": labels})
         return facts
 
-    def _warn(self, reading: Reading) -> None:
+    def _warn(self, reading: Reading, means: Susceptibility) -> None:
         """Say each kind of trouble once; the flags of the readings say it every time."""
         for flag in reading.flags:
             if flag not in self._warned:
                 self._warned.add(flag)
-                warnings.warn(self._means.warning(flag, reading), stacklevel=3)
+                warnings.warn(means.warning(flag, reading), stacklevel=3)
+
+
+class _Writing:
+    """One reading on its way to disk: ``restore`` takes it back, unless that is settled."""
+
+    def __init__(self, run: Sinks | None, earlier: Sequence[Reading]) -> None:
+        self._run = run
+        self._earlier = earlier
+        self.is_settled = run is None
+
+    def append(self, reading: Reading) -> None:
+        """Write it."""
+        if self._run is None:
+            return
+        try:
+            self._run.append(reading, row=len(self._earlier))
+        except Exception:
+            self.is_settled = True  # the sinks have taken it back themselves
+            raise
+
+    def restore(self) -> None:
+        if self._run is not None and not self.is_settled:
+            with suppress(OSError):
+                self._run.go_on_from(self._earlier)
