@@ -8,16 +8,26 @@ export OMP_NUM_THREADS := 1
 WORKERS ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format bench clean
+.PHONY: help demo quick test test-all fuzz check format bench clean
 
 help: ## list the targets
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
 
 demo: $(VENV)/core.stamp ## train a pool on noisy digits and see what each rule would keep
 	$(BIN)/rote demo
 
+quick: $(VENV)/dev.stamp ## for every save: lint and the fast tests, in about 90 s on 2 idle cores
+	$(BIN)/ruff check .
+	$(BIN)/python -m pytest -n $(WORKERS) -q -m "not slow and not full" tests
+
 test: check $(VENV)/chromium.stamp ## everything CI runs: set-up, check, all tests
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -q
+
+test-all: check $(VENV)/chromium.stamp ## the same with every model × optimizer × mode × moment
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -q -m ""
+
+fuzz: $(VENV)/dev.stamp ## attack it, SECONDS_EACH=60 of each kind, from a new SEED
+	$(BIN)/python -m fuzz --seconds $(or $(SECONDS_EACH),60) $(if $(SEED),--seed $(SEED))
 
 check: $(VENV)/dev.stamp ## format, lint, types, import contracts
 	$(BIN)/ruff format --check .

@@ -26,7 +26,7 @@ from torch.nn.functional import cross_entropy
 from torch.profiler import ProfilerActivity, profile
 
 import rote
-from rote.workloads.architectures import build
+from rote.workloads.architectures import build_architecture
 
 GOALS = {
     "probe_over_step": 1.4,
@@ -146,13 +146,13 @@ def networks() -> dict[str, Workload]:
     )
     fast, plain = torch.channels_last, torch.contiguous_format
     return {
-        "cnn": Workload(build("cnn", **settings), fast),
-        "resnet18": Workload(build("resnet18", **settings), fast),
-        "cnn_nchw": Workload(build("cnn", **settings), plain),
-        "resnet18_nchw": Workload(build("resnet18", **settings), plain),
+        "cnn": Workload(build_architecture("cnn", **settings), fast),
+        "resnet18": Workload(build_architecture("resnet18", **settings), fast),
+        "cnn_nchw": Workload(build_architecture("cnn", **settings), plain),
+        "resnet18_nchw": Workload(build_architecture("resnet18", **settings), plain),
         # Not a goal: almost no activations, so nothing hides the copies.
         "wide_mlp": Workload(wide, plain),
-        "small_cnn": Workload(build("cnn", scale=0.125, **settings), fast),
+        "small_cnn": Workload(build_architecture("cnn", scale=0.125, **settings), fast),
     }
 
 

@@ -25,7 +25,7 @@ import numpy as np
 from playwright.sync_api import sync_playwright
 
 from rote.records import Reading
-from rote.store.schema import line_of_reading
+from rote.store import line_of_reading
 
 STEPS = 200
 LAYOUTS = {

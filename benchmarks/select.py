@@ -33,7 +33,7 @@ from typing import Any
 import numpy as np
 
 from rote.records import Reading
-from rote.store.schema import line_of_reading
+from rote.store import line_of_reading
 
 ROWS = 1_000_000
 GOAL_SECONDS, GOAL_BYTES = 3.0, 1 << 30
@@ -89,7 +89,7 @@ def measure(store: str, rule: str) -> dict[str, Any]:
     """Read and select in this process."""
     started = time.perf_counter()
     from rote.selection import select
-    from rote.store.table import read_table
+    from rote.store import read_table
 
     imported = time.perf_counter()
     table = read_table(store)

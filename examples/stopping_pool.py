@@ -12,8 +12,7 @@ from statistics import mean, quantiles
 import rote
 from rote.records import Reading
 from rote.selection import select
-from rote.store import read_run
-from rote.store.table import read_table
+from rote.store import read_run, read_table
 
 
 def kept(readings: tuple[Reading, ...], train_accuracy: float) -> tuple[int, int]:

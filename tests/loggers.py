@@ -2,7 +2,6 @@
 
 import math
 import tempfile
-import time
 import warnings
 from collections.abc import Sequence
 from functools import cache
@@ -14,7 +13,6 @@ import pytest
 
 from rote.records import Reading
 from rote.store import open_sinks, targets_of
-from rote.store.formats import wandb_file
 
 DESCRIPTION = {
     "created": "2026-01-01T00:00:00+00:00",
@@ -104,14 +102,3 @@ def keep_wandb_here(patch: pytest.MonkeyPatch, folder: Path) -> None:
     patch.setenv("WANDB_SILENT", "true")
     for name in ("WANDB_DIR", "WANDB_CONFIG_DIR", "WANDB_CACHE_DIR", "WANDB_DATA_DIR"):
         patch.setenv(name, str(folder))
-
-
-def wait_for_wandb(folder: Path) -> None:
-    """W&B may still be writing for a moment after its run has finished."""
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        files = list(folder.rglob("run-*.wandb"))
-        if files and all("exit" in dict(wandb_file._parsed(path)) for path in files):
-            return
-        time.sleep(0.02)
-    raise TimeoutError(f"W&B did not finish writing in {folder}")

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from rote import theory as theory
     from rote.probe import PlainStep as PlainStep
     from rote.probe import ProbePolicy as ProbePolicy
-    from rote.probe.resistance import Resistance as Resistance
-    from rote.probe.resistance import resistance as resistance
+    from rote.probe import Resistance as Resistance
+    from rote.probe import resistance as resistance
     from rote.records import Column as Column
     from rote.records import Reading as Reading
     from rote.reporting import plot as plot

@@ -12,11 +12,6 @@ from rote.errors import InputError, did_you_mean
 def check_integer(name: str, value: object, *, least: int | None = None) -> int:
     """A whole number; numpy's and torch's are taken, booleans are not.
 
-    Args:
-        name: the argument, for the message.
-        value: what was given.
-        least: the smallest that fits.
-
     Raises:
         InputError: if it is none, or smaller.
 
@@ -42,15 +37,9 @@ def check_number(
     least: float = -math.inf,
     most: float = math.inf,
     above: float = -math.inf,
+    below: float = math.inf,
 ) -> float:
     """A finite number within bounds.
-
-    Args:
-        name: the argument, for the message.
-        value: what was given.
-        least: the smallest that fits.
-        most: the largest that fits.
-        above: what it must exceed.
 
     Raises:
         InputError: if it is none, or out of bounds.
@@ -61,18 +50,14 @@ def check_number(
     """
     if isinstance(value, Real) and not isinstance(value, bool):
         number = float(value)
-        if math.isfinite(number) and least <= number <= most and number > above:
+        if math.isfinite(number) and least <= number <= most and above < number < below:
             return number
-    raise InputError(f"Expected `{name}` to be {_bounds(least, most, above)}, got {value!r}.")
+    bounds = _bounds(least, most, above, below)
+    raise InputError(f"Expected `{name}` to be {bounds}, got {value!r}.")
 
 
 def check_choice(name: str, value: object, choices: Iterable[str]) -> str:
     """One of several words.
-
-    Args:
-        name: the argument, for the message.
-        value: what was given.
-        choices: the words allowed.
 
     Raises:
         InputError: if it is none of them; with a guess at which was meant.
@@ -100,9 +85,14 @@ def check_instance(name: str, value: Any, kind: type, *, article: str = "a") -> 
         raise InputError(f"Expected `{name}` to be {article} {kind.__name__}, got {value!r}.")
 
 
-def _bounds(least: float, most: float, above: float) -> str:
+def _bounds(least: float, most: float, above: float, below: float) -> str:
     if math.isfinite(least) and math.isfinite(most):
         return f"a number from {least:g} to {most:g}"
+    if math.isfinite(most) or math.isfinite(below):
+        low = f"above {above:g} and " if math.isfinite(above) else ""
+        low = f"at least {least:g} and " if math.isfinite(least) else low
+        high = f"at most {most:g}" if math.isfinite(most) else f"below {below:g}"
+        return f"a number that is {low}{high}"
     if math.isfinite(above):
         bound = "positive and finite" if above == 0 else f"finite and above {above:g}"
         return f"a number that is {bound}"

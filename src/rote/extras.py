@@ -10,10 +10,6 @@ from rote.errors import InputError, MissingExtraError
 def require(package: str, *, extra: str) -> ModuleType:
     """Import a package that is not among the core dependencies.
 
-    Args:
-        package: the name under which it is imported.
-        extra: the extra of rote that installs it.
-
     Returns:
         The module.
 
@@ -35,10 +31,6 @@ def require(package: str, *, extra: str) -> ModuleType:
 
 def import_named(address: str, argument: str) -> Any:  # noqa: ANN401  # whatever a user wrote
     """What a user wrote, at ``package.module:name``.
-
-    Args:
-        address: where it is.
-        argument: what it was given as, for the message.
 
     Raises:
         InputError: if it cannot be imported, or there is nothing of that name.

@@ -12,8 +12,7 @@ from typer.testing import CliRunner, Result
 
 from rote.cli.main import app
 from rote.errors import InputError
-from rote.store import read_run
-from rote.store.table import read_table
+from rote.store import read_run, read_table
 from rote.workloads import RunSpec, train
 from rote.workloads.data.splits import prepare
 from tests.loggers import new_mlflow_store
@@ -129,12 +128,12 @@ def test_mistakes_are_named(trained: Path, tmp_path: Path, monkeypatch: pytest.M
         ("--optimizer", "Nope"): "`--optimizer` to be a class of torch.optim",
         ("--model", "own:boom"): "'own:boom' to make a network, got RuntimeError: no weights here",
         ("--data", "own:boom"): r"own:boom \(`--data`\) to return samples, got RuntimeError: no w",
-        ("--model", "torn:build"): "module of 'torn:build' to be importable, got NameError",
+        ("--model", "torn:build"): "'torn:build' to be importable, got NameError",
         ("--data", tmp_path / "pickled.pt"): "got: a pickled .*Linear, which is not loaded",
         ("--key", "nothing"): "under 'nothing'.* Name the entry with `--key`",
         ("--out", tmp_path): "`--out` to be a new directory, got .* Name another",
         ("--out", tmp_path / "raw.npy"): "`--out` .* which is a file. Name another",
-        ("--out", "mlfow:x"): "`--out` to be a path or to start with one of tensorboard:",
+        ("--out", "mlfow:x"): "`--out` to be a path or to start with one of mlflow:, ",
     }.items():
         files = tmp_path / "weights.pt" if "--key" in wrong else first
         with pytest.raises(InputError, match=complaint):
@@ -214,5 +213,5 @@ def test_what_cannot_be_written_is_refused_before_anything_is_read(
     trained: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(trained)
-    with pytest.raises(InputError, match="'csv:x.csv', which can only be read"):
+    with pytest.raises(InputError, match="'csv:x.csv'. It can only be read"):
         call(*arguments(trained), "--out", "csv:x.csv")

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rote.store import read_run
-from rote.store.standing import list_runs
+from rote.store import list_runs, read_run
 from tests.sweeps.sweeping import DEADLINE, lines, until
 
 ROTE = Path(sys.executable).parent / "rote"
@@ -99,7 +98,7 @@ def test_two_sweeps_at_once_share_the_work_and_do_nothing_twice(tmp_path: Path) 
 
 def test_ctrl_c_stops_cleanly_and_the_same_command_goes_on(tmp_path: Path) -> None:
     file, store = tmp_path / "sweep.toml", tmp_path / "store"
-    file.write_text(SWEEP.replace("EPOCHS", "1000"))
+    file.write_text(SWEEP.replace("EPOCHS", "300"))
     with start(file, "--out", store, "--quiet", "--workers", "2") as process:
         until(lambda: store.is_dir() and sum(map(lines, store.iterdir())) > 20)
         process.send_signal(signal.SIGINT)
@@ -112,7 +111,7 @@ def test_ctrl_c_stops_cleanly_and_the_same_command_goes_on(tmp_path: Path) -> No
     out, _ = rote(file, "--out", store, "--quiet", "--json")
     assert json.loads(out)["left"] == 0
     for run in list_runs(store):  # no reading is missing, and none came twice
-        assert [reading.step for reading in read_run(run.path).readings] == list(range(1, 1001))
+        assert [reading.step for reading in read_run(run.path).readings] == list(range(1, 301))
         assert ('"kind":"resume"' in (run.path / "journal.jsonl").read_text()) == (
             run.path in begun
         )
@@ -166,4 +165,4 @@ def test_mistakes_are_one_line(file: Path, tmp_path: Path) -> None:
     _, err = rote(file, "--list", tmp_path, code=2)
     assert f"Expected --list STORE alone, got {file} with it." in err
     _, err = rote(file, "--out", tmp_path / "store", "--workers", "0", code=2)
-    assert "Expected `workers` to be at least 1, got 0." in err
+    assert "Expected `workers` to be an integer of at least 1, got 0." in err

@@ -12,9 +12,9 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from rote.cli import main
-from rote.cli.theory_data import load_data
 from rote.errors import InputError, MissingExtraError
 from rote.theory import bounds_table, check
+from rote.workloads import load_arrays
 
 MNIST = Path(__file__).parents[3] / "shared" / "data" / "mnist.npz"
 SMALL = ("--samples", "40", "--eta", "1e-3", "--steps", "200")
@@ -125,7 +125,7 @@ def test_named_sets_come_from_the_data_folder(
     if by == "environment":
         monkeypatch.setenv("ROTE_DATA", str(tmp_path))
     folder = tmp_path if by != "environment" else None
-    name, x, y = load_data("mnist.npz" if by == "name of a file" else "mnist", folder)
+    name, x, y = load_arrays("mnist.npz" if by == "name of a file" else "mnist", folder)
     assert name == "mnist"
     assert np.array_equal(x.reshape(30, -1), images.reshape(30, -1))
     assert np.array_equal(y, labels)
@@ -136,7 +136,7 @@ def test_sets_with_known_truth_use_it(tmp_path: Path) -> None:
     noisy, clean = np.arange(20) % 10, np.arange(20)[::-1] % 10
     arrays = {"x_train": x, "y_train": noisy, "y_train_clean": clean}
     np.savez(tmp_path / "mnist.npz", **arrays, x_test=x, y_test=clean)
-    assert np.array_equal(load_data("mnist", tmp_path)[2], clean)
+    assert np.array_equal(load_arrays("mnist", tmp_path)[2], clean)
 
 
 BAD: dict[str, tuple[tuple[str, ...], str]] = {
@@ -154,9 +154,9 @@ BAD: dict[str, tuple[tuple[str, ...], str]] = {
     "half a class": (("--pair", "3,8.5"), "`--pair` to be whole numbers, got '3,8.5'"),
     "strange class": (("--pair", "3,12"), "samples on both sides"),
     "many samples": (("--samples", "99999"), "`samples` to be between 1 and 1442"),
-    "eta": (("--eta", "0"), "`eta` to be positive, got 0"),
+    "eta": (("--eta", "0"), "`eta` to be a number that is positive and finite, got 0"),
     "large eta": (("--eta", "9"), "`eta` to be below 2 / λ_max"),
-    "delta": (("--delta", "0"), r"`delta` to be in \(0, 1\], got 0"),
+    "delta": (("--delta", "0"), "`delta` to be a number that is above 0 and at most 1, got 0"),
     "landmarks": (("--landmarks", "5000"), "`landmarks` to be between 1 and"),
     "k_tilde": (("--k-tilde-max", "-3"), "`k_tilde` .* got -3"),
     "out": (("--out", "/dev/null/x"), "Expected /dev/null/x to be a folder that can be written"),
@@ -209,9 +209,9 @@ def test_a_damaged_file_is_refused(tmp_path: Path, own_data: Path) -> None:
     (tmp_path / "damaged.npz").write_bytes(damaged)
     (tmp_path / "text.npz").write_bytes(b"not an archive")
     with pytest.raises(InputError, match=r"Expected .*damaged.npz to be .*whole.*, got"):
-        load_data(str(tmp_path / "damaged.npz"), None)
+        load_arrays(str(tmp_path / "damaged.npz"), None)
     with pytest.raises(InputError, match=r"text.npz to be an .npz file, got another kind"):
-        load_data(str(tmp_path / "text.npz"), None)
+        load_arrays(str(tmp_path / "text.npz"), None)
 
 
 def test_check_shows_the_gap_shrinking_with_the_width() -> None:
@@ -272,10 +272,10 @@ def test_one_width_shows_no_trend() -> None:
     [
         (("--widths", "8,x"), "`--widths` to be numbers with commas"),
         (("--widths", "8.5"), "`--widths` to be whole numbers, got '8.5'"),
-        (("--widths", "0"), "`width` to be at least 1, got 0"),
+        (("--widths", "0"), "`width` to be an integer of at least 1, got 0"),
         (("--samples", "5000"), "`--samples` to be between 1 and 1442"),
         (("--noise", "2"), r"in \[0, 1\], got 2"),
-        (("--kappa", "-1"), "`kappa` to be positive, got -1"),
+        (("--kappa", "-1"), "`kappa` to be a number that is positive and finite, got -1"),
     ],
 )
 def test_bad_checks_are_refused(options: tuple[str, ...], message: str) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rote.store.table import read_table
+from rote.store import read_table
 from tests.loggers import new_mlflow_store
 
 ROOT = Path(__file__).parents[2]

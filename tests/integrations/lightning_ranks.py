@@ -32,6 +32,7 @@ from tests.integrations.lightning_runs import (
     traces,
     trainer,
 )
+from tests.integrations.watching import Watching
 from tests.ranks.launch import leave
 
 
@@ -55,9 +56,12 @@ def trained(folder: Path, callbacks: list[Any]) -> tuple[Uneven, pl.Trainer, lis
 
 def measured(folder: Path) -> list[Any]:
     """Training without and with an accuracy that is measured; the accuracies; what was said."""
-    found = []
+    found, signal = [], Watching()
     callback = SusceptibilityCallback(
-        num_classes=CLASSES, train_accuracy="misspelt", inputs_of=lambda batch: batch["x"]
+        num_classes=CLASSES,
+        train_accuracy="misspelt",
+        inputs_of=lambda batch: batch["x"],
+        signals=[signal],
     )
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -68,7 +72,9 @@ def measured(folder: Path) -> list[Any]:
             made.fit(module, mapped_loader())
             found.append(traces(module, made))
     accuracies = [reading.train_accuracy for reading in callback.tracker.readings]
-    return [*found, accuracies, sum(entry.category is RoteWarning for entry in caught)]
+    warned = sum(entry.category is RoteWarning for entry in caught)
+    shown = [int(index) for batch in signal.batches for index in batch.indices]
+    return [*found, accuracies, warned, shown == module.seen and len(shown) == 72]
 
 
 class Sharded(Mapped):

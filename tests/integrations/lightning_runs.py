@@ -139,12 +139,12 @@ def loader(size: int = SAMPLES, *, shuffle: bool = True) -> DataLoader[Any]:
     return DataLoader(NoisySamples(size), batch_size=BATCH, shuffle=shuffle)
 
 
-def mapped_loader() -> DataLoader[Any]:
+def mapped_loader(*, shuffle: bool = True) -> DataLoader[Any]:
     def mapped(items: list[Any]) -> dict[str, Tensor]:
         x, y, index = zip(*items, strict=True)
         return {"x": torch.stack(x), "labels": torch.stack(y), "index": torch.tensor(index)}
 
-    return DataLoader(NoisySamples(), batch_size=BATCH, shuffle=True, collate_fn=mapped)
+    return DataLoader(NoisySamples(), batch_size=BATCH, shuffle=shuffle, collate_fn=mapped)
 
 
 def trainer(path: Path, callbacks: Sequence[pl.Callback] = (), **options: Any) -> pl.Trainer:

@@ -64,7 +64,7 @@ class Oracle(TrainerCallback):
         self.found: list[tuple[float, float, float]] = []
 
     def on_step_end(self, args: Any, state: Any, control: Any, **parts: Any) -> None:
-        every = self.callback._every
+        every = self.callback.every
         if state.epoch % 1 if every == "epoch" else state.global_step % every:
             return
         model, optimizer = parts["model"], parts["optimizer"].optimizer
@@ -130,6 +130,7 @@ def test_values_are_in_the_history_and_in_tensorboard(tmp_path: Path) -> None:
     )
     callback = SusceptibilityCallback(num_classes=CLASSES, every=2)
     trainer = build_trainer(tmp_path, callback, report_to=["tensorboard"], logging_steps=2)
+    callback.trainer = trainer
     trainer.train()
     readings = callback.tracker.readings
     history = [entry for entry in trainer.state.log_history if "susceptibility" in entry]
@@ -321,7 +322,8 @@ def test_the_objective_of_the_trainer_is_probed(name: str, tmp_path: Path) -> No
     readings = []
     for own in (None, loss_fn, rote.probe.cross_entropy):
         callback = SusceptibilityCallback(num_classes=CLASSES, loss_fn=own)
-        build_trainer(tmp_path, callback, max_steps=5, **arguments).train()
+        callback.trainer = build_trainer(tmp_path, callback, max_steps=5, **arguments)
+        callback.trainer.train()
         readings.append(callback.tracker.readings[0])
     assert readings[0].loss_before == pytest.approx(readings[1].loss_before, rel=1e-6)
     assert readings[0].loss_after == pytest.approx(readings[1].loss_after, rel=1e-6)
@@ -335,11 +337,25 @@ class OwnLoss(Recording):
 
 
 def test_an_objective_that_cannot_be_probed_is_pointed_out(tmp_path: Path) -> None:
-    callback = SusceptibilityCallback(num_classes=CLASSES)
+    told = SusceptibilityCallback(num_classes=CLASSES)
+    told.trainer = build_trainer(tmp_path, told, trainer=OwnLoss, max_steps=5)
     with pytest.warns(RoteWarning, match=r"OwnLoss has a compute_loss of its own.*`loss_fn=`"):
-        build_trainer(tmp_path, callback, trainer=OwnLoss, max_steps=5).train()
+        told.trainer.train()
     said = SusceptibilityCallback(num_classes=CLASSES, loss_fn=smooth)
     build_trainer(tmp_path, said, trainer=OwnLoss, max_steps=5).train()
+
+
+@pytest.mark.parametrize("kind", ["compute_loss", "compute_loss_func"])
+def test_an_objective_that_nobody_told_is_pointed_out_once(kind: str, tmp_path: Path) -> None:
+    callback = SusceptibilityCallback(num_classes=CLASSES, every=2)
+    own: dict[str, Any] = {"trainer": OwnLoss}
+    if kind == "compute_loss_func":
+        own = {"options": {"compute_loss_func": weighted}}
+    with pytest.warns(RoteWarning) as caught:
+        build_trainer(tmp_path, callback, gradient_accumulation_steps=2, **own).train()
+    (said,) = [str(entry.message) for entry in caught if entry.category is RoteWarning]
+    assert "The model gets no labels in training" in said
+    assert "Pass `loss_fn=`, or set `callback.trainer = trainer`" in said
 
 
 def test_multi_label_tasks_have_zeros_and_ones(tmp_path: Path) -> None:
@@ -434,13 +450,13 @@ def test_an_evaluation_that_never_brings_the_metric_is_pointed_out(tmp_path: Pat
 def test_a_stop_without_a_training_accuracy_says_what_to_pass(tmp_path: Path) -> None:
     rule = rote.StopRule(train_accuracy=0.0, min_epochs=1)
     callback = SusceptibilityCallback(num_classes=CLASSES, stop=rule, measure_accuracy=0)
-    with pytest.raises(InputError, match=r"which `stop` needs.* Pass `measure_accuracy=512`"):
+    with pytest.raises(InputError, match=r"which `stop` needs.* pass `measure_accuracy=512`"):
         build_trainer(tmp_path, callback).train()
 
 
 @pytest.mark.parametrize(
     ("options", "match"),
-    [({"stop": True}, r"rote\.StopRule, got True"), ({"samples": 0}, "positive integer, got 0")],
+    [({"stop": True}, "a StopRule, got True"), ({"samples": 0}, "of at least 1, got 0")],
 )
 def test_what_no_training_could_go_by_is_refused(options: dict[str, Any], match: str) -> None:
     with pytest.raises(InputError, match=match):
@@ -493,7 +509,7 @@ def test_two_callbacks_need_names(tmp_path: Path) -> None:
         InputError, match="each of several .* to have a `name` of its own, got None"
     ):
         trainer.train()
-    second._name = "second"
+    second.name = "second"
     trainer.train()
     assert first.tracker.readings[0].drop == second.tracker.readings[0].drop
 
@@ -584,11 +600,40 @@ def test_another_caller_is_refused() -> None:
         callback.on_train_begin(arguments, transformers.TrainerState(), None)
 
 
-def test_nobody_holds_the_trainer_when_it_has_ended(tmp_path: Path) -> None:
+def test_nobody_holds_the_trainer_or_its_model_when_it_has_ended(tmp_path: Path) -> None:
     callback = SusceptibilityCallback(num_classes=CLASSES)
     trainer = build_trainer(tmp_path, callback, max_steps=5)
     trainer.train()
-    assert not any(isinstance(value, Trainer) for value in vars(callback).values())
+    assert not any(isinstance(value, Trainer | nn.Module) for value in vars(callback).values())
+
+
+def test_another_trainer_than_the_one_that_calls_is_refused(tmp_path: Path) -> None:
+    other = build_trainer(tmp_path)
+    callback = SusceptibilityCallback(num_classes=CLASSES, trainer=other)
+    with pytest.raises(InputError, match="`trainer` to be the Trainer that calls the callback"):
+        build_trainer(tmp_path, callback).train()
+
+
+def test_the_same_is_logged_with_and_without_the_trainer(tmp_path: Path) -> None:
+    histories = []
+    for is_told in (True, False):
+        callback = SusceptibilityCallback(num_classes=CLASSES)
+        trainer = build_trainer(tmp_path, callback)
+        callback.trainer = trainer if is_told else None
+        trainer.train()
+        histories.append(trainer.state.log_history[:-1])  # the last has the seconds
+    assert histories[0] == histories[1]
+
+
+def test_loggers_that_the_callback_cannot_reach_are_pointed_out(tmp_path: Path) -> None:
+    pytest.importorskip("tensorboard", reason="needs tensorboard")
+    callback = SusceptibilityCallback(num_classes=CLASSES)
+    trainer = build_trainer(tmp_path, callback, report_to=["tensorboard"], max_steps=5)
+    with pytest.warns(
+        RoteWarning, match=r"not in tensorboard \(`report_to`\).*`callback.trainer ="
+    ):
+        trainer.train()
+    assert "susceptibility" in trainer.state.log_history[-2]
 
 
 @pytest.mark.parametrize("package", ["transformers", "accelerate"])

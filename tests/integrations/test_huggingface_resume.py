@@ -7,7 +7,6 @@ import torch
 
 import rote
 from rote.errors import StateError
-from rote.integrations.json_state import from_json, to_json
 from rote.store import read_run
 
 pytest.importorskip("transformers", reason="needs rote[huggingface]")
@@ -15,6 +14,7 @@ pytest.importorskip("transformers", reason="needs rote[huggingface]")
 from transformers import TrainerCallback
 
 from rote.integrations.huggingface import SusceptibilityCallback
+from rote.integrations.huggingface_trainer import from_json, to_json
 from tests.integrations.huggingface_runs import (
     CLASSES,
     Texts,

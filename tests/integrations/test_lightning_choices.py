@@ -135,12 +135,14 @@ def test_every_is_an_epoch_or_a_number_of_steps(every: Any) -> None:
 
 @pytest.mark.parametrize("samples", [0, -1, 2.5])
 def test_samples_are_a_number_of_them(samples: Any) -> None:
-    with pytest.raises(InputError, match=f"`samples` to be a positive integer, got {samples}"):
+    with pytest.raises(
+        InputError, match=f"`samples` to be an integer of at least 1, got {samples}"
+    ):
         SusceptibilityCallback(num_classes=CLASSES, samples=samples)
 
 
 def test_a_stop_that_is_no_rule_is_refused() -> None:
-    with pytest.raises(InputError, match=r"`stop` to be a rote\.StopRule, got True"):
+    with pytest.raises(InputError, match="`stop` to be a StopRule, got True"):
         SusceptibilityCallback(num_classes=CLASSES, stop=True)
 
 

@@ -48,7 +48,8 @@ def test_two_ranks_train_as_without_the_callback_and_agree(tmp_path: Path) -> No
     assert ranks[0]["stopped"] == ranks[1]["stopped"]
     assert ranks[0]["stopped"][1]
     for rank, seen in enumerate(ranks):
-        alone, watched, accuracies, warnings = seen["measured"]
+        alone, watched, accuracies, warnings, is_shown = seen["measured"]
+        assert is_shown  # to its signal: every batch of this rank, in order
         assert watched == alone
         assert len(accuracies) == 3
         assert accuracies == ranks[0]["measured"][2]  # the mean of two networks' BatchNorms

@@ -81,7 +81,7 @@ def test_bad_arguments_are_refused() -> None:
         Uniform(4, 1)
     with pytest.raises(InputError, match="Expected `size` to be an integer of at least 1, got 0"):
         MultiLabel(0, 3)
-    with pytest.raises(InputError, match=r"Expected `probability` to be between 0 and 1, got 1\.5"):
+    with pytest.raises(InputError, match=r"number that is above 0 and below 1, got 1\.5"):
         MultiLabel(2, 3, probability=1.5)
     with pytest.raises(InputError, match="Expected `given` to be labels from 0 to 2, got 3"):
         NeverGiven(torch.tensor([0, 3]), 3)

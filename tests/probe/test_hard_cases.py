@@ -35,7 +35,7 @@ def both_steps(model: nn.Module, optimizer: Any, **options: Any) -> tuple[float,
     """Loss before, after the live step, and after the plain one; nothing may change."""
     probe = Probe(model, optimizer, CLASSES, **options)
     with verified(model, optimizer):
-        found = probe.measure(X, Y, rules=("live", rote.PlainStep()))
+        found = probe.measure(X, Y)
     live, plain = found.losses_after.values()
     return found.loss_before, live, plain
 
@@ -100,7 +100,8 @@ def test_weights_that_the_forward_pass_projects_unseen() -> None:
 
     model = nn.Sequential(nn.Flatten(), Projected(64, CLASSES))
     optimizer = SGD(model.parameters(), lr=0.1)
-    alone = Probe(model, optimizer, CLASSES).measure(X, Y, rules=("live",)).losses_after["live"]
+    only_live = rote.ProbePolicy(plain=None)
+    alone = Probe(model, optimizer, CLASSES, policy=only_live).measure(X, Y).losses_after["live"]
     assert both_steps(model, optimizer)[1] == alone
 
 
@@ -168,7 +169,9 @@ def test_what_cannot_be_put_back_is_named() -> None:
 
     model = Secretive(64, CLASSES)
     model.ledger = Ledger()  # type: ignore[assignment]
-    probe = Probe(model, SGD(model.parameters(), lr=0.1), CLASSES, verify=True)
+    probe = Probe(
+        model, SGD(model.parameters(), lr=0.1), CLASSES, policy=rote.ProbePolicy(verify=True)
+    )
     with pytest.raises(InterferenceError, match="attribute ledger of module"):
         probe.measure(X, Y)
 
@@ -184,7 +187,9 @@ def test_an_interrupt_is_not_replaced_by_what_verify_finds(end: type[BaseExcepti
     model = Interrupted(64, CLASSES)
     model.ledger = Ledger()  # type: ignore[assignment]
     weight = model.weight.detach().clone()
-    probe = Probe(model, SGD(model.parameters(), lr=0.1), CLASSES, verify=True)
+    probe = Probe(
+        model, SGD(model.parameters(), lr=0.1), CLASSES, policy=rote.ProbePolicy(verify=True)
+    )
     with pytest.raises(end):
         probe.measure(X, Y)
     assert torch.equal(model.weight, weight)
@@ -351,7 +356,7 @@ def test_a_closure_can_be_handed_over(expected: tuple[float, float, float]) -> N
     optimizer = Sharpness(model.parameters(), lr=0.1)
     with pytest.raises(rote.InputError, match="AssertionError in a trial: requires closure"):
         rote.track(model, optimizer, inputs=X, num_classes=CLASSES)
-    assert both_steps(model, optimizer, closure=True) == expected
+    assert both_steps(model, optimizer, policy=rote.ProbePolicy(closure=True)) == expected
     policy = rote.ProbePolicy(closure=True)
     rote.track(model, optimizer, inputs=X, num_classes=CLASSES, policy=policy).probe()
 

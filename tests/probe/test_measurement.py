@@ -1,5 +1,6 @@
 import copy
 from collections.abc import Callable
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,7 +15,7 @@ from torch.optim.optimizer import (
 
 import rote
 from rote.errors import InputError
-from rote.probe import Probe
+from rote.probe import Probe, StepRule
 from rote.snapshot import verified
 from tests.cases import CLASSES, MODELS, OPTIMIZERS, build_case, images
 from tests.oracle import oracle_losses
@@ -22,6 +23,7 @@ from tests.oracle import oracle_losses
 X = images(6, seed=9)
 Y = torch.tensor([0, 1, 2, 3, 0, 1])
 PLAIN = rote.PlainStep(lr=0.05)
+VERIFIED = rote.ProbePolicy(plain=PLAIN, verify=True)
 
 
 def warm(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
@@ -44,25 +46,30 @@ def test_every_rule_of_one_backward_pass_equals_the_oracle(
 ) -> None:
     model, optimizer = build_case(model_name, optimizer_name)
     warm(model, optimizer)
-    probe = Probe(model, optimizer, CLASSES, verify=True)
-    found = probe.measure(X, Y, rules=("live", "fresh", PLAIN))
-    for rule in ("live", "fresh", PLAIN):
-        oracle_rule = 0.05 if rule is PLAIN else rule
-        before, after = oracle_losses(model, optimizer, X, Y, rule=oracle_rule)  # type: ignore[arg-type]
-        assert found.loss_before == pytest.approx(before, rel=1e-6)
-        assert found.losses_after[rule] == pytest.approx(after, rel=1e-5), rule  # type: ignore[index]
+    for policy in (VERIFIED, replace(VERIFIED, optimizer="fresh")):
+        found = Probe(model, optimizer, CLASSES, policy=policy).measure(X, Y)
+        for rule in policy.rules:
+            oracle_rule = 0.05 if rule is PLAIN else rule
+            before, after = oracle_losses(model, optimizer, X, Y, rule=oracle_rule)
+            assert found.loss_before == pytest.approx(before, rel=1e-6)
+            assert found.losses_after[rule] == pytest.approx(after, rel=1e-5), rule
 
 
 @pytest.mark.parametrize("optimizer_name", ["sgd_nesterov_foreach", "adam", "adagrad", "lbfgs"])
-def test_the_order_of_rules_does_not_matter(optimizer_name: str) -> None:
+def test_rules_measured_together_give_what_each_gives_alone(optimizer_name: str) -> None:
     model, optimizer = build_case("dropout", optimizer_name)
     warm(model, optimizer)
-    probe = Probe(model, optimizer, CLASSES)
-    one = probe.measure(X, Y, rules=("live", "fresh", PLAIN)).losses_after
-    other = probe.measure(X, Y, rules=(PLAIN, "fresh", "live")).losses_after
-    alone = {rule: probe.measure(X, Y, rules=(rule,)).losses_after[rule] for rule in one}
-    assert one == other == alone
-    assert len(set(one.values())) == 3
+
+    def measure(first: StepRule, plain: rote.PlainStep | None) -> dict[StepRule, float]:
+        policy = rote.ProbePolicy(optimizer=first, plain=plain)
+        return Probe(model, optimizer, CLASSES, policy=policy).measure(X, Y).losses_after
+
+    other = rote.PlainStep(lr=0.1)
+    rules: list[StepRule] = ["live", "fresh", other]
+    alone = {rule: measure(rule, None)[rule] for rule in (*rules, PLAIN)}
+    for rule in rules:
+        assert measure(rule, PLAIN) == {rule: alone[rule], PLAIN: alone[PLAIN]}
+    assert len(set(alone.values())) == 4
 
 
 def test_a_live_probe_is_two_forwards_and_one_backward() -> None:
@@ -70,10 +77,10 @@ def test_a_live_probe_is_two_forwards_and_one_backward() -> None:
     calls: list[str] = []
     model.register_forward_hook(lambda *_: calls.append("forward"))
     model[-1].register_full_backward_hook(lambda *_: calls.append("backward"))
-    Probe(model, optimizer, CLASSES).measure(X, Y)
+    Probe(model, optimizer, CLASSES, policy=rote.ProbePolicy(plain=None)).measure(X, Y)
     assert calls == ["forward", "backward", "forward"]
     calls.clear()
-    Probe(model, optimizer, CLASSES).measure(X, Y, rules=("live", PLAIN))
+    Probe(model, optimizer, CLASSES).measure(X, Y)
     assert calls == ["forward", "backward", "forward", "forward"]
 
 
@@ -87,7 +94,8 @@ def test_dropout_masks_are_the_same_unless_asked_otherwise() -> None:
     model = nn.Sequential(nn.Flatten(), nn.Dropout(0.5), nn.Linear(64, CLASSES))
     still = torch.optim.SGD(model.parameters(), lr=1e-12)
     same = Probe(model, still, CLASSES).measure(X, Y)
-    other = Probe(model, still, CLASSES, same_masks=False).measure(X, Y, rules=("live", PLAIN))
+    policy = rote.ProbePolicy(same_masks=False)
+    other = Probe(model, still, CLASSES, policy=policy).measure(X, Y)
     assert same.losses_after["live"] == pytest.approx(same.loss_before, abs=1e-6)
     assert abs(other.losses_after["live"] - other.loss_before) > 1e-3
 
@@ -103,7 +111,7 @@ def test_frozen_batch_norm_stays_frozen_in_train_mode() -> None:
 
 def test_eval_mode_uses_running_statistics() -> None:
     model, optimizer = build_case("cnn_batch_norm", "sgd")
-    found = Probe(model, optimizer, CLASSES, mode="eval").measure(X, Y)
+    found = Probe(model, optimizer, CLASSES, policy=rote.ProbePolicy(mode="eval")).measure(X, Y)
     twin = copy.deepcopy(model).eval()
     assert found.loss_before == pytest.approx(cross_entropy(twin(X), Y).item())
     assert model.training
@@ -114,7 +122,7 @@ def test_under_autocast_the_stepped_weights_are_seen(cached: bool) -> None:
     model, optimizer = build_case("mlp", "sgd")
     with torch.autocast("cpu", dtype=torch.bfloat16, cache_enabled=cached):
         model(X)  # fills the caller's cache of bfloat16 weights
-        found = Probe(model, optimizer, CLASSES, verify=True).measure(X, Y)
+        found = Probe(model, optimizer, CLASSES, policy=VERIFIED).measure(X, Y)
         with torch.autocast("cpu", dtype=torch.bfloat16, cache_enabled=False):
             before, after = oracle_losses(model, optimizer, X, Y)
     assert found.losses_after["live"] < found.loss_before
@@ -146,7 +154,7 @@ def test_hooks_of_the_optimizer_stay_silent() -> None:
         register_optimizer_step_post_hook(lambda *_: fired.append("global post")),
     ]
     try:
-        Probe(model, optimizer, CLASSES, verify=True).measure(X, Y, rules=("live", PLAIN))
+        Probe(model, optimizer, CLASSES, policy=VERIFIED).measure(X, Y)
         assert fired == []
         warm(model, optimizer)
         assert fired == ["global pre", "pre", "post", "global post"] * 2
@@ -158,7 +166,7 @@ def test_hooks_of_the_optimizer_stay_silent() -> None:
 def test_schedulers_do_not_notice_the_step() -> None:
     model, optimizer = build_case("mlp", "sgd")
     scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1, gamma=0.5)
-    Probe(model, optimizer, CLASSES, verify=True).measure(X, Y)
+    Probe(model, optimizer, CLASSES, policy=VERIFIED).measure(X, Y)
     # torch warns when a scheduler steps before its optimizer: the probe's step must not count.
     with pytest.warns(UserWarning, match="before `optimizer.step"):
         scheduler.step()
@@ -169,7 +177,7 @@ def test_an_optimizer_that_steps_in_backward_is_not_woken() -> None:
     fired: list[Tensor] = []
     weight = model[1].weight  # type: ignore[union-attr]
     weight.register_post_accumulate_grad_hook(fired.append)
-    Probe(model, optimizer, CLASSES, verify=True).measure(X, Y)
+    Probe(model, optimizer, CLASSES, policy=VERIFIED).measure(X, Y)
     assert fired == []
     cross_entropy(model(X), Y).backward()
     assert len(fired) == 1
@@ -388,6 +396,7 @@ def test_a_fresh_step_needs_an_optimizer_that_can_be_rebuilt() -> None:
             super().__init__(params, lr=0.1)
 
     model = nn.Linear(2, CLASSES)
-    probe = Probe(model, Odd(model.parameters(), object()), CLASSES)
+    policy = rote.ProbePolicy(optimizer="fresh")
+    probe = Probe(model, Odd(model.parameters(), object()), CLASSES, policy=policy)
     with pytest.raises(InputError, match="buildable from its own defaults for a fresh step"):
-        probe.measure(torch.ones(2, 2), Y[:2], rules=("fresh",))
+        probe.measure(torch.ones(2, 2), Y[:2])

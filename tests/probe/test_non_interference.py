@@ -1,6 +1,8 @@
 """Twenty training steps with a probe after each equal twenty without, bit for bit."""
 
 import random
+from collections.abc import Iterator
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -142,15 +144,38 @@ def track(model: nn.Module, optimizer: Optimizer, mode: Any) -> rote.Tracker:
     )
 
 
+def cases() -> Iterator[Any]:
+    """All models × optimizers × modes × moments; all but one of each pair are marked ``full``.
+
+    Modes and moments go round with both names, so that by default every model and every optimizer
+    meets every mode at every moment.
+    """
+    times = list(product(MODES, MOMENTS))
+    for (i, model), (j, optimizer) in product(enumerate(MODELS), enumerate(OPTIMIZERS)):
+        for position, time in enumerate(times):
+            is_first = position == (i + j) % len(times)
+            yield pytest.param(model, optimizer, *time, marks=() if is_first else pytest.mark.full)
+
+
 @pytest.mark.filterwarnings("ignore::rote.errors.RoteWarning")  # tiny nets swing
-@pytest.mark.parametrize("moment", MOMENTS)
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("optimizer_name", OPTIMIZERS)
-@pytest.mark.parametrize("model_name", MODELS)
+@pytest.mark.parametrize(("model_name", "optimizer_name", "mode", "moment"), [*cases()])
 def test_training_is_bit_identical_and_readings_equal_the_oracle(
     model_name: str, optimizer_name: str, mode: str, moment: str
 ) -> None:
     compare(model_name, optimizer_name, mode, moment)
+
+
+@pytest.mark.parametrize(("mode", "moment"), [*product(MODES, MOMENTS)])
+def test_by_default_every_model_and_every_optimizer_meets_every_mode_at_every_moment(
+    mode: str, moment: str
+) -> None:
+    default = [case.values for case in cases() if not case.marks]
+    assert {(model, optimizer) for model, optimizer, *_ in default} == set(
+        product(MODELS, OPTIMIZERS)
+    )
+    met = [case for case in default if case[2:] == (mode, moment)]
+    assert {model for model, *_ in met} == set(MODELS)
+    assert {optimizer for _, optimizer, *_ in met} == set(OPTIMIZERS)
 
 
 @pytest.mark.filterwarnings("ignore::rote.errors.RoteWarning")

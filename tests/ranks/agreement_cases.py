@@ -265,7 +265,7 @@ def _stop(folder: Path) -> None:
 
 
 def _resistance(folder: Path) -> None:
-    """One sample is memorised on each rank for itself; DDP notices nothing."""
+    """One sample is memorized on each rank for itself; DDP notices nothing."""
     build = partial(DDP, static_graph=True)
     plain = Training(build, "sgd", build=mlp).run(probed=False)
     training = Training(build, "sgd", build=mlp)

@@ -28,7 +28,8 @@ def torchrun(
     process = subprocess.Popen(
         [*launcher, f"--nproc-per-node={ranks}", *map(str, command)],
         cwd=ROOT,
-        env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)},
+        env=os.environ
+        | {"OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(map(str, (ROOT, ROOT / "src")))},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

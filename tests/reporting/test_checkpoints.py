@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from rote.reporting.checkpoints import checkpoints_of
-from rote.selection.candidates import Candidates, candidates_of
-from rote.store.table import read_table
+from rote.selection import Candidates, candidates_of
+from rote.store import read_table
 from tests.reporting.stores import EVIL_METRIC, write_store
 
 
@@ -54,7 +54,7 @@ def test_metrics_have_fields_that_no_expression_misreads(tmp_path: Path) -> None
 def test_what_is_not_known_is_none_and_never_zero(tmp_path: Path) -> None:
     everything = candidates(tmp_path, gaps=0.4, metrics=["train_accuracy"])
     columns = checkpoints_of(everything).columns
-    unknown = ~np.isfinite(everything.susceptibility)
+    unknown = ~np.isfinite(everything.zeta)
     assert unknown.any()
     assert [value is None for value in columns["zeta"]] == unknown.tolist()
     assert columns["test"] == columns["noisy"] == [None] * len(everything)

@@ -12,11 +12,12 @@ from typer.testing import CliRunner
 
 from rote.cli.main import app
 from rote.errors import InputError
+from rote.reporting.charts import CHARTS
+from rote.reporting.charts.sensitivity import PERCENTILES
 from rote.reporting.contents import Contents, contents_of
 from rote.reporting.provenance import select_command
-from rote.reporting.sensitivity import PERCENTILES
 from rote.selection import RULES, select
-from rote.store.table import RunTable
+from rote.store import RunTable
 from tests.reporting.stores import describe, write_store
 
 
@@ -100,8 +101,9 @@ def test_no_checkpoint_is_a_clear_error(tmp_path: Path) -> None:
 def test_the_map_is_what_a_loop_finds(contents: Contents) -> None:
     rows = frame(contents).select("susceptibility", "train_accuracy", "test_accuracy").rows()
     zeta, train, _ = (np.array(column) for column in zip(*rows, strict=True))
-    assert len(contents.cells) == len(PERCENTILES) ** 2
-    for cell in contents.cells:
+    cells = CHARTS["sensitivity"].record(contents).cells
+    assert len(cells) == len(PERCENTILES) ** 2
+    for cell in cells:
         low = np.percentile(zeta, cell.zeta_percentile)
         high = np.percentile(train, cell.train_percentile)
         inside = [test for z, a, test in rows if z <= low and a >= high]
@@ -112,7 +114,8 @@ def test_the_map_is_what_a_loop_finds(contents: Contents) -> None:
 
 
 def test_the_map_agrees_with_the_rule_by_percentiles(contents: Contents) -> None:
-    cell = next(c for c in contents.cells if (c.zeta_percentile, c.train_percentile) == (55, 35))
+    cells = CHARTS["sensitivity"].record(contents).cells
+    cell = next(c for c in cells if (c.zeta_percentile, c.train_percentile) == (55, 35))
     region = select(contents.candidates.table, "percentile", t1=55, t2=35).regions[0]
     assert cell.count == region.count
     assert cell.test_accuracy == pytest.approx(region.test_accuracy)
@@ -124,13 +127,13 @@ def test_the_filter_keeps_half_and_the_correlations_are_scipys(contents: Content
         for name in ("susceptibility", "train_accuracy", "test_accuracy")
     )
     assert contents.filter is not None
-    kept = contents.filter.kept
+    record, kept = CHARTS["filter"].record(contents), contents.filter.kept
     assert kept.tolist() == (zeta <= np.median(zeta)).tolist()
     assert contents.checkpoints.columns["kept"] == kept.tolist()
     after = stats.pearsonr(train[kept], test[kept]).statistic
-    assert contents.agreement.filtered_pearson.value == pytest.approx(after)
+    assert record.filtered_pearson.value == pytest.approx(after)
     before = stats.kendalltau(train, test).statistic
-    assert contents.agreement.train_test_kendall.value == pytest.approx(before)
+    assert record.kendall.value == pytest.approx(before)
 
 
 def test_runs_end_as_recorded_and_differ_in_what_differs(contents: Contents) -> None:

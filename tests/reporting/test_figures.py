@@ -9,9 +9,10 @@ import pytest
 
 import rote
 from rote.errors import InputError
+from rote.reporting.charts import CHARTS
 from rote.reporting.contents import contents_of
-from rote.reporting.figures import FIGURES, save_figures
-from rote.reporting.page import page_charts
+from rote.reporting.figures import save_figures
+from rote.reporting.page import page_charts, records_of
 from tests.reporting.stores import EVIL_METRIC, EVIL_NAMES, TRUTH, write_store
 
 
@@ -25,7 +26,7 @@ def test_every_figure_is_written_as_svg_and_png(store: Path, tmp_path: Path) -> 
     saved = save_figures(contents_of(store), tmp_path / "figures")
     assert saved.missing == {}
     assert {path.name for path in saved.files} == {
-        f"{name}.{kind}" for name in FIGURES for kind in ("svg", "png")
+        f"{name}.{kind}" for name in CHARTS for kind in ("svg", "png")
     }
     assert sorted((tmp_path / "figures").iterdir()) == sorted(saved.files)
     for path in saved.files:
@@ -66,7 +67,7 @@ def marks(spec: Any) -> list[Any]:
 
 
 def test_the_page_draws_the_same_charts(store: Path) -> None:
-    page = page_charts(contents_of(store))
+    page = page_charts(records_of(contents_of(store), CHARTS)[0], CHARTS)
     assert set(page) == {"regions", "zeta", "noisy", "before", "after", "sensitivity"}
     for name, parts in {
         "regions": ["regions"],

@@ -9,9 +9,8 @@ import pytest
 from rote.reporting import report
 from rote.reporting.contents import contents_of
 from rote.reporting.palette import DARK, LIGHT
-from rote.selection import select
-from rote.selection.candidates import Candidates, candidates_of
-from rote.store.table import read_table
+from rote.selection import Candidates, agreement, candidates_of, select
+from rote.store import read_table
 from tests.reporting.conftest import Open, Page, Visit
 from tests.reporting.stores import STORES
 from tests.reporting.test_palette import contrast
@@ -48,7 +47,7 @@ def test_every_chart_is_drawn_and_nothing_is_complained_about(
 def test_a_point_for_every_checkpoint_and_a_line_for_every_run(page: Page, visit: Open) -> None:
     opened = visit(page("gaps"))
     candidates = checkpoints(page("gaps"))
-    known = np.isfinite(candidates.susceptibility)
+    known = np.isfinite(candidates.zeta)
     assert 0 < known.sum() < len(known)
     # The rings around picks are symbols too, of a mark of their own.
     sizes = opened.page.eval_on_selector_all(
@@ -174,7 +173,7 @@ def test_colours_follow_the_system_the_button_and_paper(
 
 def test_the_text_says_which_correlation_it_means(page: Page, visit: Open) -> None:
     opened = visit(page("usual"))
-    found = contents_of(page("usual").with_suffix("")).agreement
+    found = agreement(page("usual").with_suffix(""))
     words = opened.text("section[aria-labelledby=filter-title] .lead").replace("−", "-")
     for name, before, after in (
         ("Pearson’s r goes", found.train_test_pearson, found.filtered_pearson),

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
+from rote.reporting.page_text import visible
 from rote.reporting.palette import LIGHT
-from rote.reporting.words import visible
 from tests.reporting.conftest import Open, Page, Visit
 from tests.reporting.stores import EVIL_METRIC, EVIL_NAMES, SCRIPT, TRUTH
 

@@ -8,11 +8,10 @@ import pytest
 
 from rote import reporting
 from rote.reporting.contents import contents_of
-from rote.reporting.words import number, percent
-from rote.selection import RegionSummary, select
-from rote.selection.candidates import Candidates, candidates_of
+from rote.reporting.page_text import number, percent
+from rote.selection import Candidates, RegionSummary, candidates_of, select
 from rote.selection.regions import regions_of, summarise
-from rote.store.table import read_table
+from rote.store import read_table
 from tests.reporting.conftest import Open, Page, Visit
 
 
@@ -124,7 +123,7 @@ def test_checkpoints_that_lie_on_a_threshold_are_on_the_side_where_python_puts_t
     opened, candidates = visit(page("coarse")), checkpoints(page("coarse"))
     contents = contents_of(page("coarse").with_suffix(""))
     ends = contents.zeta_axis, contents.train_axis
-    values = candidates.susceptibility, candidates.train_accuracy
+    values = candidates.zeta, candidates.values("train_accuracy")
     for index in range(0, len(candidates), 9):
         shares = []
         for axis, known in zip(ends, values, strict=True):
@@ -135,8 +134,8 @@ def test_checkpoints_that_lie_on_a_threshold_are_on_the_side_where_python_puts_t
             "susceptibility": move(opened, "zeta", shares[0]) / contents.zeta_axis.unit,
             "train_accuracy": move(opened, "train", shares[1]) / contents.train_axis.unit,
         }
-        assert thresholds["susceptibility"] == candidates.susceptibility[index]
-        assert thresholds["train_accuracy"] == candidates.train_accuracy[index]
+        assert thresholds["susceptibility"] == candidates.zeta[index]
+        assert thresholds["train_accuracy"] == candidates.values("train_accuracy")[index]
         expected = summarise(candidates, regions_of(candidates, thresholds))
         assert shown_regions(opened) == as_shown(expected)
 

@@ -11,7 +11,7 @@ from rote.reporting import payload
 from rote.reporting.contents import contents_of
 from rote.reporting.page import page_of
 from rote.reporting.payload import numbers_of, packed, payload_of
-from rote.store.table import RunTable
+from rote.store import RunTable
 from tests.reporting.stores import EVIL_NAMES, write_store
 
 LIMIT = 1_500_000
@@ -29,9 +29,9 @@ def test_numbers_are_there_in_full_and_a_column_is_written_once(tmp_path: Path) 
     columns, everything = payload_of(contents)["columns"], contents.candidates
     zeta, train, test = np.frombuffer(numbers_of(contents)).reshape(3, -1)
     assert np.isnan(zeta).any()
-    assert np.array_equal(zeta, everything.susceptibility, equal_nan=True)
-    assert np.array_equal(train, everything.train_accuracy)
-    assert np.array_equal(test, everything.test_accuracy)
+    assert np.array_equal(zeta, everything.zeta, equal_nan=True)
+    assert np.array_equal(train, everything.values("train_accuracy"))
+    assert np.array_equal(test, everything.values("test_accuracy"))
     fields = {metric.name: metric.field for metric in contents.checkpoints.metrics}
     told = {"susceptibility": "zeta", "train_accuracy": "train", "test_accuracy": "test"}
     for name, other in (told | {"noisy_accuracy": "noisy"}).items():
@@ -43,7 +43,7 @@ def test_a_thinned_page_knows_which_of_all_it_draws(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     contents = contents_of(write_store(tmp_path, runs=11, steps=1000))
-    zeta = contents.candidates.susceptibility
+    zeta = contents.candidates.zeta
     drawn = payload_of(contents)["positions"]
     counted = np.frombuffer(numbers_of(contents)).reshape(3, -1)[0]
     assert len(counted) == 11_000

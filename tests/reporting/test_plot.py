@@ -14,7 +14,7 @@ import vl_convert
 
 import rote
 from rote.errors import InputError
-from rote.store.table import read_table
+from rote.store import read_table
 from tests.reporting.stores import write_store
 
 NAMES = {"susceptibility": "zeta", "train_accuracy": "acc/fit", "test_accuracy": "acc/held"}

@@ -10,8 +10,7 @@ import polars as pl
 from hypothesis import strategies as st
 
 from rote.records import Reading
-from rote.store import RunDirectory
-from rote.store.table import RunTable
+from rote.store import RunDirectory, RunTable
 
 COLUMNS = (
     "susceptibility",
@@ -31,10 +30,15 @@ VALUES = (
 Row = dict[str, Any]
 
 
-def table_of(rows: Sequence[Mapping[str, Any]], samples: int | None = 64) -> RunTable:
-    """A table from rows with ``run``, ``step`` and whatever is known."""
+def table_of(
+    rows: Sequence[Mapping[str, Any]],
+    samples: int | None = 64,
+    columns: Mapping[str, Mapping[str, str]] | None = None,
+) -> RunTable:
+    """A table from rows with ``run``, ``step`` and whatever is known, in columns as described."""
     schema: dict[str, Any] = {"run": pl.String, "step": pl.Int64, "flags": pl.List(pl.String)}
-    known = [name for name in VALUES if any(name in row for row in rows)]
+    named = dict.fromkeys(name for row in rows for name in row)
+    known = [name for name in (*VALUES, *named) if name in named and name not in schema]
     schema |= dict.fromkeys(known, pl.Float64)
     frame = pl.DataFrame(
         [{name: row.get(name) for name in schema} for row in rows], schema=schema
@@ -42,7 +46,8 @@ def table_of(rows: Sequence[Mapping[str, Any]], samples: int | None = 64) -> Run
         pl.col("flags").fill_null([]), row=(pl.col("step").rank("ordinal").over("run") - 1)
     )
     pool = None if samples is None else {"size": samples, "hash": "h", "predictions": None}
-    descriptions = {row["run"]: {"num_classes": 10, "pool": pool} for row in rows}
+    description = {"num_classes": 10, "pool": pool, "columns": columns or {}}
+    descriptions = {row["run"]: description for row in rows}
     return RunTable(frame, descriptions)
 
 

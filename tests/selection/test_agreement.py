@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from rote.errors import InputError
+from rote.selection import Draws, Estimate, agreement, regret, select
 from rote.selection import bootstrap as boot
-from rote.selection import select
-from rote.selection.agreement import agreement, regret
-from rote.selection.bootstrap import Draws, Estimate, bootstrap, kendall, pearson, spearman
+from rote.selection.bootstrap import bootstrap, kendall, pearson, spearman
 from tests.selection import naive
 from tests.selection.tables import Row, rows, shuffled, table_of
 

@@ -128,5 +128,7 @@ def test_short_runs_are_said() -> None:
 
 @pytest.mark.parametrize("value", [-0.1, 1.5, "very"])
 def test_sharpness_is_from_0_to_1(value: object) -> None:
-    with pytest.raises(InputError, match=f"Expected `sharpness` to be from 0 to 1, got {value!r}"):
+    with pytest.raises(
+        InputError, match=f"Expected `sharpness` to be a number from 0 to 1, got {value!r}"
+    ):
         select("unread", "before-rise", sharpness=value)

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rote.errors import InputError
-from rote.selection import ballot, select
-from rote.store.table import read_table
+from rote.selection import select, votes
+from rote.store import read_table
 from tests.selection.tables import shuffled, write_voters
 
 Votes = list[list[list[float]]]
@@ -80,7 +80,7 @@ def test_scores_are_those_of_the_definition(
     root = tmp_path_factory.mktemp("pool")
     write_voters(root, predictions, num_classes)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ballot, "_BLOCK", block)
+        patch.setattr(votes, "_BLOCK", block)
         selection = select(root, "consensus", rounds=rounds)
     expected = np.array(literally(predictions, num_classes, rounds))
     np.testing.assert_array_equal(selection.table["score"].to_numpy(), expected.ravel())
@@ -145,5 +145,5 @@ def test_one_run_cannot_agree_with_others(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("value", [0, -1, 2.5])
 def test_rounds_are_a_positive_integer(value: object) -> None:
-    with pytest.raises(InputError, match=f"`rounds` to be a positive integer, got {value}"):
+    with pytest.raises(InputError, match=f"`rounds` to be an integer of at least 1, got {value}"):
         select("unread", "consensus", rounds=value)

@@ -169,5 +169,5 @@ def test_a_front_of_two_keeps_the_lower_zeta() -> None:
 @pytest.mark.parametrize("name", ["t1", "t2"])
 @pytest.mark.parametrize("value", [-1, 101, "half"])
 def test_percentiles_are_from_0_to_100(name: str, value: object) -> None:
-    with pytest.raises(InputError, match=f"Expected `{name}` to be from 0 to 100, got {value!r}"):
+    with pytest.raises(InputError, match=f"`{name}` to be a number from 0 to 100, got {value!r}"):
         select("unread", "percentile", **{name: value})

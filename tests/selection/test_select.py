@@ -13,7 +13,7 @@ import pytest
 
 from rote.errors import InputError
 from rote.selection import RULES, Candidates, Selection, Verdict, select
-from rote.store.table import read_table
+from rote.store import read_table
 from tests.selection.tables import Row, table_of, write_voters
 
 
@@ -291,12 +291,12 @@ def test_directories_lists_and_tables_give_the_same(tmp_path: Path) -> None:
 def test_selecting_never_imports_torch_and_importing_no_polars(tmp_path: Path) -> None:
     write_voters(tmp_path, np.zeros((2, 6, 3), dtype=np.int64), 4)
     code = (
-        "import sys, rote.selection, rote.selection.agreement\n"
+        "import sys, rote.selection\n"
         "assert not {'torch', 'polars', 'scipy'} & set(sys.modules)\n"
         "for rule in rote.selection.RULES:\n"
         "    if 'validation' not in rule:\n"
         "        rote.selection.select(sys.argv[1], rule)\n"
-        "rote.selection.agreement.agreement(sys.argv[1])\n"
+        "rote.selection.agreement(sys.argv[1])\n"
         "assert 'torch' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True)

@@ -14,7 +14,7 @@ import rote
 from rote.errors import InputError, InterferenceError
 from rote.snapshot import ObjectState, RandomState, Snapshot, TensorValues, restored
 from rote.snapshot.fingerprint import differences, fingerprint
-from rote.snapshot.interrupts import delayed_interrupts
+from rote.snapshot.preservation import delayed_interrupts
 from tests.cases import CLASSES, MODELS, OPTIMIZERS, build_case, images
 
 

@@ -12,7 +12,7 @@ def test_the_code_of_the_page_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pytest.importorskip("tensorboard", reason="needs rote[tensorboard]")
-    (code,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(), flags=re.DOTALL)
+    code, _ = re.findall(r"```python\n(.*?)```", PAGE.read_text(), flags=re.DOTALL)
     monkeypatch.chdir(tmp_path)
     exec(compile(code, str(PAGE), "exec"), {})
     assert len(capsys.readouterr().out.splitlines()) == 3
@@ -21,9 +21,8 @@ def test_the_code_of_the_page_runs(
 
 
 def test_every_kind_of_address_is_on_the_page() -> None:
-    from rote.store.sinks.opening import LOGGERS
-    from rote.store.sources import SOURCES
+    from rote.store.logger import kinds
 
     page = PAGE.read_text()
-    for kind in (*LOGGERS, *SOURCES):
+    for kind in kinds():
         assert f"`{kind}:" in page

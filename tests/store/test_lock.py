@@ -8,7 +8,7 @@ import torch
 
 import rote
 from rote.errors import RunLockedError
-from rote.store.lock import WriterLock, is_locked
+from rote.store import WriterLock, is_locked
 
 
 def test_asking_says_who_holds_it_and_changes_nothing(tmp_path: Path) -> None:

@@ -8,23 +8,14 @@ from polars.testing import assert_frame_equal
 
 import rote
 from rote.records import Reading
-from rote.store import Sinks, open_sinks, targets_of
-from rote.store.table import read_table
-from tests.loggers import (
-    DESCRIPTION,
-    keep_wandb_here,
-    log,
-    new_mlflow_store,
-    readings,
-    wait_for_wandb,
-)
+from rote.store import Sinks, open_sinks, read_table, targets_of
+from tests.loggers import DESCRIPTION, log, new_mlflow_store, readings
 
 pytest.importorskip("mlflow", reason="needs rote[mlflow]")
 pytest.importorskip("tensorboard", reason="needs rote[tensorboard]")
-pytest.importorskip("wandb", reason="needs rote[wandb]")
 
 RUNS = 3
-LOGGERS = ("mlflow", "tensorboard", "wandb-offline")
+LOGGERS = ("mlflow", "tensorboard")
 
 
 @dataclass(frozen=True)
@@ -39,18 +30,10 @@ class Sweep:
 def sweep(tmp_path_factory: pytest.TempPathFactory) -> Sweep:
     root = tmp_path_factory.mktemp("sweep")
     uri = new_mlflow_store(root)
-    with pytest.MonkeyPatch.context() as patch:
-        keep_wandb_here(patch, root / "w")
-        (root / "w").mkdir()
-        for seed in range(RUNS):
-            targets = [f"mlflow:digits@{uri}", root / "own" / f"run{seed}", "wandb:digits"]
-            log([*targets, f"tensorboard:{root}/tb"], readings(seed), name=f"run {seed}")
-        wait_for_wandb(root / "w")
-    sources = {
-        "mlflow": f"mlflow:digits@{uri}",
-        "tensorboard": f"tensorboard:{root}/tb",
-        "wandb-offline": f"wandb-offline:{root}/w",
-    }
+    sources = {"mlflow": f"mlflow:digits@{uri}", "tensorboard": f"tensorboard:{root}/tb"}
+    for seed in range(RUNS):
+        targets = [*sources.values(), root / "own" / f"run{seed}"]
+        log(targets, readings(seed), name=f"run {seed}")
     return Sweep(root / "own", sources)
 
 
@@ -91,8 +74,8 @@ def test_the_selection_above_warns_about_flags(sweep: Sweep) -> None:
 
 def test_all_sources_in_one_call_have_runs_of_different_names(sweep: Sweep) -> None:
     table = read_table([sweep.own, *sweep.sources.values()])
-    assert len(table.frame) == 4 * RUNS * 12
-    assert len(set(table.frame["run"])) == len(table.descriptions) == 4 * RUNS
+    assert len(table.frame) == 3 * RUNS * 12
+    assert len(set(table.frame["run"])) == len(table.descriptions) == 3 * RUNS
     assert table.frame["run"].is_sorted()
     assert "run 0 (run0)" in table.descriptions
 
@@ -172,17 +155,3 @@ def test_tensorboard_itself_shows_the_scalars_and_drops_the_void_ones(tmp_path: 
     assert [point.value for point in points] == pytest.approx(
         [reading.susceptibility for reading in expected], rel=1e-6
     )
-
-
-def test_wandb_files_that_are_not_as_known_are_refused(tmp_path: Path, sweep: Sweep) -> None:
-    root = Path(sweep.sources["wandb-offline"].removeprefix("wandb-offline:"))
-    data = next(root.rglob("run-*.wandb")).read_bytes()
-    file = tmp_path / "run-x.wandb"
-    file.write_bytes(b"other" + data)
-    with pytest.raises(rote.RoteError, match="offline file of W&B as rote knows .* starts with"):
-        read_table(f"wandb-offline:{file}")
-    file.write_bytes(data[:200] + bytes([data[200] ^ 1]) + data[201:])
-    with pytest.raises(rote.RoteError, match=r"a checksum that does not fit .* csv:FILE"):
-        read_table(f"wandb-offline:{file}")
-    file.write_bytes(data[:-3])  # still being written
-    assert len(read_table(f"wandb-offline:{tmp_path}").frame) == 12

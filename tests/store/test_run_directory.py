@@ -462,7 +462,7 @@ def test_a_line_that_is_no_reading_is_an_error(tmp_path: Path) -> None:
     run.close()
     with (tmp_path / "run" / "journal.jsonl").open("a") as journal:
         journal.write('{"schema":1,"kind":"reading","step":"x"}\n')
-    with pytest.raises(CorruptRunError, match="to hold readings, got: Expected a reading to have"):
+    with pytest.raises(CorruptRunError, match="to hold readings, got one without a whole step"):
         read_run(tmp_path / "run")
 
 

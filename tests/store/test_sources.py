@@ -1,4 +1,4 @@
-"""Runs that rote did not write: MLflow, TensorBoard, W&B and CSV as people have them."""
+"""Runs that rote did not write: MLflow, TensorBoard and CSV as people have them."""
 
 import math
 from pathlib import Path
@@ -9,8 +9,10 @@ import pytest
 
 import rote
 from rote.errors import CorruptRunError, InputError
-from rote.store.table import read_table
-from tests.loggers import keep_wandb_here, log, new_mlflow_store, readings, wait_for_wandb
+from rote.store import read_table
+from rote.store.logger import parse_address
+from rote.store.loggers.mlflow_run import experiment_and_store
+from tests.loggers import log, new_mlflow_store, readings
 
 MAPPING = {"susceptibility": "zeta", "train_accuracy": "acc"}
 
@@ -146,25 +148,6 @@ def test_log_directories_that_are_none(tmp_path: Path) -> None:
         read_table(f"tensorboard:{tmp_path}")
 
 
-def test_runs_of_wandb_that_rote_did_not_write(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    wandb = pytest.importorskip("wandb", reason="needs rote[wandb]")
-    keep_wandb_here(monkeypatch, tmp_path)
-    with wandb.init(project="theirs", name="trial", config={"lr": 0.1}) as run:
-        for step in range(4):
-            run.log({"zeta": step / 3, "train": {"acc": 0.5}, "note": "text"})
-    wait_for_wandb(tmp_path)
-    table = read_table(
-        f"wandb-offline:{tmp_path}", {"susceptibility": "zeta", "train_accuracy": "train.acc"}
-    )
-    assert table.frame["susceptibility"].to_list() == [0, 1 / 3, 2 / 3, 1]
-    assert table.frame["train_accuracy"].to_list() == [0.5] * 4
-    assert table.descriptions["trial"]["params"]["lr"] == 0.1
-    with pytest.raises(InputError, match=r"with files run-\*.wandb .* exported as CSV"):
-        read_table(f"wandb-offline:{tmp_path}/nowhere")
-
-
 def csv(tmp_path: Path, text: str) -> str:
     (tmp_path / "table.csv").write_text(text)
     return f"csv:{tmp_path}/table.csv"
@@ -280,15 +263,18 @@ def test_a_path_that_exists_is_a_path(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.chdir(tmp_path)
     log(tmp_path / "mlflow:runs", readings(0)[:2], name="mine")
     assert list(read_table("mlflow:runs").descriptions) == ["mine"]
-    sources = "mlflow:, tensorboard:, csv:, wandb-offline:, got"
+    sources = "csv:, mlflow:, tensorboard:, got"
     with pytest.raises(InputError, match=rf"one of {sources} 'run:7'\. A directory .* './run:7'"):
         read_table("run:7")
     with pytest.raises(InputError, match="a directory with runs, got run:7, which has no"):
         read_table("./run:7")
     with pytest.raises(InputError, match=r"got 'tensorbord:x'. Did you mean 'tensorboard'\?"):
         read_table("tensorbord:x")
-    with pytest.raises(InputError, match=f"{sources} 'wandb:project', which can only be written"):
+    way = r"It can only be written: .* save_to=\[\"wandb:…\", \"runs/a\"\], or export as CSV"
+    with pytest.raises(InputError, match=f"{sources} 'wandb:project'. {way}"):
         read_table("wandb:project")
+    with pytest.raises(InputError, match=f"{sources} 'wandb-offline:wandb'"):
+        read_table("wandb-offline:wandb")
 
 
 def test_own_runs_can_be_mapped_and_mixed(tmp_path: Path) -> None:
@@ -336,6 +322,7 @@ def test_a_table_cannot_be_mapped_again(tmp_path: Path) -> None:
     ],
 )
 def test_where_the_store_begins(text: str, place: str, uri: str | None) -> None:
-    from rote.store.address import Address, parse_address
-
-    assert parse_address(text, "runs") == Address("mlflow", place, uri)
+    address = parse_address(text, "runs", "read")
+    assert address is not None
+    assert address.kind == "mlflow"
+    assert experiment_and_store(address.place) == (place, uri)

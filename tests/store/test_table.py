@@ -17,9 +17,8 @@ from hypothesis import strategies as st
 import rote
 from rote.errors import CorruptRunError, InputError, TornJournalWarning
 from rote.records import Reading
-from rote.store import RunDirectory, journal_frame, read_predictions, read_run
+from rote.store import RunDirectory, RunTable, journal_frame, read_predictions, read_run, read_table
 from rote.store.schema import line_of_reading, line_of_resume
-from rote.store.table import RunTable, read_table
 
 NAMES = ("train_accuracy", "test_accuracy", "clean_accuracy", "noisy_accuracy")
 

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from rote.errors import RunExistsError, RunLockedError
-from rote.store.lock import WriterLock
-from rote.store.run_directory import CLAIM_FILE
+from rote.store import CLAIM_FILE, WriterLock
 from rote.workloads import train
 from rote.workloads.run_folder import RunFolder
 from tests.workloads.small_runs import numbers, small_spec

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from rote.store.lock import WriterLock
+from rote.errors import InputError
+from rote.store import WriterLock, status_of
 from rote.store.run_directory import CLAIM_FILE, DRAFT_FILE
-from rote.store.standing import standing_of
 from rote.sweeps.executor import Blocked, Busy, Executor, Failed, Finished, Job, Lost, Started
+from rote.sweeps.local_executor import LocalExecutor, cores
 from rote.workloads import train
 from tests.sweeps.executors import FACTORIES
 from tests.sweeps.sweeping import contents, in_time, is_alive, job_of, lines, owner, until
@@ -30,7 +31,7 @@ def test_all_jobs_are_done_and_told_of(executor: Executor, tmp_path: Path) -> No
     events = [event for event in in_time(executor.run(jobs)) if event is not None]
     for job in jobs:
         assert [event for event in events if event.job == job] == [Started(job), Finished(job)]
-        assert standing_of(job.path).state == "finished"
+        assert status_of(job.path).state == "finished"
     train(jobs[3].spec, tmp_path / "here")
     assert contents(jobs[3].path) == contents(tmp_path / "here")
     assert list(executor.run([])) == []
@@ -116,7 +117,7 @@ def test_who_waits_hears_something_and_closing_stops_the_workers(
     until(lambda: not any(map(is_alive, workers)))
     for job in jobs:
         WriterLock(job.path / CLAIM_FILE).release()
-        assert standing_of(job.path).state == "torn"
+        assert status_of(job.path).state == "torn"
 
 
 def test_a_run_that_another_process_holds_is_left_to_it(executor: Executor, tmp_path: Path) -> None:
@@ -159,3 +160,16 @@ def test_a_state_that_does_not_fit_leaves_nothing_half_written(
     assert events == [Started(job), Finished(job)]
     train(job.spec, tmp_path / "undisturbed")
     assert contents(job.path) == contents(tmp_path / "undisturbed")
+
+
+@pytest.mark.parametrize(
+    ("workers", "attempts", "wrong"), [(0, 1, "workers"), (None, 0, "attempts"), (-1, 0, "workers")]
+)
+def test_numbers_below_one_are_refused(workers: int | None, attempts: int, wrong: str) -> None:
+    with pytest.raises(InputError, match=f"`{wrong}` to be an integer of at least 1, got "):
+        LocalExecutor(workers, attempts=attempts)
+
+
+def test_numbers_from_one_on_pass() -> None:
+    assert LocalExecutor(1, attempts=1).workers == 1
+    assert LocalExecutor(None, attempts=1).workers == cores()

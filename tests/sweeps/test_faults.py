@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from rote.store.standing import list_runs
+from rote.store import list_runs
 from tests.sweeps.sweeping import DEADLINE, contents, is_alive, lines, until
 
 ROTE = Path(sys.executable).parent / "rote"

@@ -12,9 +12,7 @@ import numpy as np
 import pytest
 
 from rote.errors import InputError, MissingExtraError, RoteWarning
-from rote.store.lock import is_locked
-from rote.store.run_directory import CLAIM_FILE
-from rote.store.standing import standing_of
+from rote.store import CLAIM_FILE, is_locked, status_of
 from rote.sweeps import ray_tasks
 from rote.sweeps.executor import Finished, Job, Started
 from rote.sweeps.ray_executor import RayExecutor
@@ -44,11 +42,11 @@ def test_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"workers": 0}, "`workers` to be at least 1, got 0"),
-        ({"attempts": 0}, "`attempts` to be at least 1, got 0"),
-        ({"cpus": -1}, "`cpus` to be a share of one, or a whole number of them, got -1"),
+        ({"workers": 0}, "`workers` to be an integer of at least 1, got 0"),
+        ({"attempts": 0}, "`attempts` to be an integer of at least 1, got 0"),
+        ({"cpus": -1}, "`cpus` to be a number of at least 0, got -1"),
         ({"gpus": 1.5}, "`gpus` to be a share of one, or a whole number of them, got 1.5"),
-        ({"cpus": float("nan")}, "`cpus` to be a share of one"),
+        ({"cpus": float("nan")}, "`cpus` to be a number of at least 0, got nan"),
         ({"cpus": 0}, "`cpus` or `gpus` to be above 0, got 0 for both"),
         ({"address": "ray://head:10001"}, "'host:port' of the head .* use `ray job submit`"),
         ({"address": "head"}, "`address` to be 'auto' or 'host:port'"),
@@ -93,7 +91,7 @@ def test_files_are_found_from_the_directory_of_the_sweep(
     job = job_of(Path("runs"), data={"name": "npz", "path": "own.npz"})
     events = [event for event in in_time(RayExecutor(workers=1).run([job])) if event is not None]
     assert events == [Started(job), Finished(job)]
-    assert standing_of(tmp_path / job.path).state == "finished"
+    assert status_of(tmp_path / job.path).state == "finished"
 
 
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs /proc")

@@ -9,9 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rote.store.lock import is_locked
-from rote.store.run_directory import CLAIM_FILE, JOURNAL_FILE
-from rote.store.standing import STATE_FILE
+from rote.store import CLAIM_FILE, JOURNAL_FILE, STATE_FILE, is_locked
 from rote.sweeps.executor import Event, Lost
 from rote.sweeps.progress import Progress
 from rote.sweeps.ray_executor import RayExecutor

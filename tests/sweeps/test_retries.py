@@ -2,11 +2,8 @@
 
 from pathlib import Path
 
-import pytest
-
-from rote.errors import InputError
 from rote.sweeps.executor import Job, Lost
-from rote.sweeps.retries import Retries, check_numbers
+from rote.sweeps.retries import Retries
 from rote.workloads import RunSpec
 
 
@@ -29,16 +26,3 @@ def test_one_attempt_is_no_retry() -> None:
     retries = Retries(1)
     assert retries.judged(Lost(job("a"), "killed")).gives_up
     assert retries.next_job(iter(())) is None
-
-
-@pytest.mark.parametrize(
-    ("workers", "attempts", "wrong"), [(0, 1, "workers"), (None, 0, "attempts"), (-1, 0, "workers")]
-)
-def test_numbers_below_one_are_refused(workers: int | None, attempts: int, wrong: str) -> None:
-    with pytest.raises(InputError, match=f"Expected `{wrong}` to be at least 1, got "):
-        check_numbers(workers=workers, attempts=attempts)
-
-
-def test_numbers_from_one_on_pass() -> None:
-    check_numbers(workers=1, attempts=1)
-    check_numbers(workers=None, attempts=1)

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from rote.errors import StoreError
-from rote.store.lock import WriterLock
+from rote.store import WriterLock, status_of
 from rote.store.run_directory import CLAIM_FILE, DRAFT_FILE
-from rote.store.standing import standing_of
 from rote.sweeps import LocalExecutor, Progress, Sweep, run_path
 from rote.sweeps.executor import Event, Failed, Finished, Job, Started
 from rote.workloads import RunSpec, train
@@ -78,7 +77,7 @@ def test_a_failure_is_recorded_and_forgotten_when_the_run_is_over(tmp_path: Path
     assert written["identity"] == bad.identity
     assert RunSpec.from_dict(written["spec"]) == bad
     assert sum(isinstance(event, Failed) for event in told) == 1  # tried once, not again
-    standing = standing_of(record.parent)
+    standing = status_of(record.parent)
     assert (standing.state, standing.name, standing.identity) == ("failed", "bad", bad.identity)
     generator = np.random.default_rng(0)
     arrays = {"x_train": generator.random((60, 5), np.float32), "y_train": np.arange(60) % 3}
@@ -86,7 +85,7 @@ def test_a_failure_is_recorded_and_forgotten_when_the_run_is_over(tmp_path: Path
     done = sweep(tmp_path / "store", specs)
     assert (done.skipped, done.finished, done.failed) == (1, 1, {})
     assert not record.exists()
-    assert standing_of(record.parent).state == "finished"
+    assert status_of(record.parent).state == "finished"
 
 
 def test_a_run_that_another_process_lets_go_is_taken_over(tmp_path: Path) -> None:
@@ -136,7 +135,7 @@ def test_a_full_disk_stops_the_sweep_with_one_message(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=r"No space left on device\. The sweep has stopped with"):
         sweep(tmp_path, specs)
     assert Sweep(specs, tmp_path).survey()["finished"] < 20
-    (path / DRAFT_FILE).unlink()
+    (path / DRAFT_FILE).unlink(missing_ok=True)  # a draft that could not be written is removed
     assert sweep(tmp_path, specs).done == 30
 
 

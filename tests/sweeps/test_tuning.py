@@ -14,10 +14,7 @@ import torch
 import rote
 from rote.errors import InputError, MissingExtraError, StoreError
 from rote.selection import select
-from rote.store import read_run
-from rote.store.lock import WriterLock
-from rote.store.run_directory import CLAIM_FILE, FAILURE_FILE
-from rote.store.standing import standing_of
+from rote.store import CLAIM_FILE, FAILURE_FILE, WriterLock, read_run, status_of
 from rote.sweeps import (
     SusceptibilityObjective,
     create_study,
@@ -119,7 +116,7 @@ def test_a_failed_run_is_a_failed_trial(tmp_path: Path) -> None:
     assert [trial.state.name for trial in study.trials] == ["FAIL", "COMPLETE"]
     failed = study.trials[0]
     assert "architecture" in failed.user_attrs["error"]
-    assert standing_of(Path(failed.user_attrs["run"])).state == "failed"
+    assert status_of(Path(failed.user_attrs["run"])).state == "failed"
     assert select_trial(study).trial.number == 1
 
 

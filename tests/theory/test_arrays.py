@@ -8,7 +8,6 @@ from rote.theory.arrays import (
     as_inputs,
     as_probability,
     as_signs,
-    as_step,
     as_steps,
     as_vector,
     slices,
@@ -73,11 +72,6 @@ def test_steps_that_cannot_be_counted_are_refused(steps: object, got: str) -> No
 def test_no_steps_at_all_are_refused() -> None:
     with pytest.raises(InputError, match="Expected `k_tilde` to be one or several"):
         as_steps([], "k_tilde")
-
-
-def test_several_steps_are_refused_where_one_is_meant() -> None:
-    with pytest.raises(InputError, match="Expected `k` to be one number of steps, got 2"):
-        as_step([1, 2], "k")
 
 
 @pytest.mark.parametrize("noise", [-0.1, 1.5])

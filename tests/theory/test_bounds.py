@@ -11,7 +11,14 @@ from hypothesis import strategies as st
 from scipy.stats import ortho_group
 
 from rote.errors import InputError
-from rote.theory import Spectrum, alignment, bounds, relu_gram, spectrum
+from rote.theory import (
+    Spectrum,
+    alignment,
+    bounds,
+    monte_carlo_bounds,
+    relu_gram,
+    spectrum,
+)
 
 FloatArray = npt.NDArray[np.float64]
 Rows = Callable[..., FloatArray]
@@ -231,7 +238,9 @@ def test_mean_objective_falls_with_noise_and_steps_on_mnist(
 @pytest.mark.parametrize("delta", [0.0, 1.5, -0.1])
 def test_deltas_that_are_no_probability_are_refused(delta: float) -> None:
     x, y = random_problem(4, seed=0)
-    with pytest.raises(InputError, match=rf"Expected `delta` to be in \(0, 1\], got {delta:g}"):
+    with pytest.raises(
+        InputError, match=f"`delta` to be a number that is above 0 and at most 1, got {delta}"
+    ):
         bounds(spectrum(relu_gram(x)), y, eta=0.1, k=5, k_tilde=7, noise=0.5, delta=delta)
 
 
@@ -245,3 +254,68 @@ def test_rates_that_diverge_are_refused() -> None:
     x, y = random_problem(4, seed=0)
     with pytest.raises(InputError, match="Gradient descent diverges"):
         bounds(spectrum(relu_gram(x)), y, eta=50, k=5, k_tilde=7, noise=0.5, delta=0.1)
+
+
+@pytest.fixture
+def pairs() -> Spectrum:
+    return spectrum(relu_gram(np.random.default_rng(0).standard_normal((12, 5)), normalize=True))
+
+
+def labels() -> list[int]:
+    return [1, -1, 1, 1, -1, -1, 1, -1, 1, -1, 1, 1]
+
+
+def test_many_draws_come_to_the_closed_form_within_their_error(pairs: Spectrum) -> None:
+    draws = 20_000
+    exact = bounds(pairs, labels(), eta=0.3, k=9, k_tilde=[0, 4], noise=[0, 0.4, 1], delta=0.05)
+    drawn = monte_carlo_bounds(
+        pairs,
+        labels(),
+        eta=0.3,
+        k=9,
+        k_tilde=[0, 4],
+        noise=[0, 0.4, 1],
+        delta=0.05,
+        draws=draws,
+        rng=np.random.default_rng(1),
+    )
+    np.testing.assert_allclose(drawn.floor, exact.floor, rtol=1e-14)
+    # μ/2 + floor is the mean of Φ̃, and part of Φ̃ has no larger variance than all of it.
+    assert (np.abs(drawn.mu - exact.mu) / 2 <= 5 * np.sqrt(exact.variance / draws)).all()
+    np.testing.assert_allclose(drawn.mu[0], exact.mu[0], rtol=1e-12)
+    # The kurtosis of these quadratic forms is near that of a normal: relative error sqrt(2/draws).
+    np.testing.assert_allclose(drawn.variance, exact.variance, rtol=8 * np.sqrt(2 / draws))
+
+
+def test_the_papers_ten_draws_are_the_default_and_come_from_the_generator(pairs: Spectrum) -> None:
+    results = [
+        monte_carlo_bounds(
+            pairs,
+            labels(),
+            eta=0.3,
+            k=9,
+            k_tilde=4,
+            noise=0.4,
+            delta=0.05,
+            rng=np.random.default_rng(seed),
+        )
+        for seed in (1, 1, 2)
+    ]
+    assert results[0].upper.shape == (1, 1)
+    assert results[0].upper == results[1].upper
+    assert results[0].upper != results[2].upper
+
+
+def test_one_draw_is_refused(pairs: Spectrum) -> None:
+    with pytest.raises(InputError, match="Expected `draws` to be an integer of at least 2, got 1"):
+        monte_carlo_bounds(
+            pairs,
+            labels(),
+            eta=0.3,
+            k=9,
+            k_tilde=4,
+            noise=0.4,
+            delta=0.05,
+            draws=1,
+            rng=np.random.default_rng(0),
+        )

@@ -1,4 +1,5 @@
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -8,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rote.errors import InputError
-from rote.theory import Spectrum, distance, objective, relu_gram, spectrum, steps_to_memorise
+from rote.theory import Spectrum, distance, objective, relu_gram, spectrum, steps_to_memorize
 
 FloatArray = npt.NDArray[np.float64]
 Rows = Callable[..., FloatArray]
@@ -102,29 +103,29 @@ def test_tail_stands_for_the_missing_directions(tail: float) -> None:
     ]
     np.testing.assert_allclose(results[0], results[1], rtol=1e-12)
     steps = [
-        steps_to_memorise(pairs, y[0], y_random[0], eta=0.4, k=6, epsilon=1e-3)
+        steps_to_memorize(pairs, y[0], y_random[0], eta=0.4, k=6, epsilon=1e-3)
         for pairs in (low, whole)
     ]
     assert steps[0] == steps[1]
 
 
 @pytest.mark.parametrize("epsilon", [5.0, 0.5, 1e-3, 1e-6])
-def test_steps_to_memorise_are_those_counted(unit_rows: Rows, epsilon: float) -> None:
+def test_steps_to_memorize_are_those_counted(unit_rows: Rows, epsilon: float) -> None:
     eigenpairs, (y, y_random) = spectrum(relu_gram(unit_rows(6, 5))), labels(6)
     phi = objective(eigenpairs, y, y_random, eta=0.3, k=50, k_tilde=np.arange(5000))
     expected = int(np.flatnonzero(phi <= epsilon)[0])
-    assert steps_to_memorise(eigenpairs, y, y_random, eta=0.3, k=50, epsilon=epsilon) == expected
+    assert steps_to_memorize(eigenpairs, y, y_random, eta=0.3, k=50, epsilon=epsilon) == expected
 
 
 def test_labels_already_fitted_take_no_step(unit_rows: Rows) -> None:
     eigenpairs, (y, _) = spectrum(relu_gram(unit_rows(6, 5))), labels(6)
-    assert steps_to_memorise(eigenpairs, y, y, eta=0.3, k=5000, epsilon=0.1) == 0
+    assert steps_to_memorize(eigenpairs, y, y, eta=0.3, k=5000, epsilon=0.1) == 0
 
 
 def test_many_steps_are_counted_at_tiny_rates(unit_rows: Rows) -> None:
     eigenpairs, (y, y_random) = spectrum(relu_gram(unit_rows(6, 5))), labels(6)
     slow, fast = (
-        steps_to_memorise(eigenpairs, y, y_random, eta=eta, k=0, epsilon=0.1)
+        steps_to_memorize(eigenpairs, y, y_random, eta=eta, k=0, epsilon=0.1)
         for eta in (1e-11, 1e-5)
     )
     assert slow is not None
@@ -132,9 +133,9 @@ def test_many_steps_are_counted_at_tiny_rates(unit_rows: Rows) -> None:
     assert slow == pytest.approx(1e6 * fast, rel=1e-4)
 
 
-def test_one_sample_with_two_labels_is_never_memorised() -> None:
+def test_one_sample_with_two_labels_is_never_memorized() -> None:
     eigenpairs = spectrum(relu_gram([[1.0, 0.0], [1.0, 0.0]]))
-    assert steps_to_memorise(eigenpairs, [1, 1], [1, -1], eta=0.5, k=3, epsilon=0.5) is None
+    assert steps_to_memorize(eigenpairs, [1, 1], [1, -1], eta=0.5, k=3, epsilon=0.5) is None
 
 
 def test_models_of_clean_labels_resist_longer() -> None:
@@ -146,7 +147,7 @@ def test_models_of_clean_labels_resist_longer() -> None:
     noisy, y_random = rng.choice([-1.0, 1.0], size=(2, 40, 20))
 
     def resistance(y: FloatArray, draw: int) -> int:
-        steps = steps_to_memorise(eigenpairs, y, y_random[draw], eta=0.1, k=5, epsilon=10.0)
+        steps = steps_to_memorize(eigenpairs, y, y_random[draw], eta=0.1, k=5, epsilon=10.0)
         assert steps is not None
         return steps
 
@@ -157,7 +158,7 @@ def test_models_of_clean_labels_resist_longer() -> None:
 @pytest.mark.parametrize("eta", [0.0, -1.0, np.nan, np.inf])
 def test_rates_that_are_not_positive_are_refused(unit_rows: Rows, eta: float) -> None:
     eigenpairs, (y, y_random) = spectrum(relu_gram(unit_rows(4, 3))), labels(4)
-    with pytest.raises(InputError, match="Expected `eta` to be positive"):
+    with pytest.raises(InputError, match="Expected `eta` to be a number that is positive"):
         objective(eigenpairs, y, y_random, eta=eta, k=1, k_tilde=1)
 
 
@@ -179,13 +180,22 @@ def test_random_labels_of_another_size_are_refused_by_name(unit_rows: Rows) -> N
         objective(eigenpairs, np.ones(4), np.ones(3), eta=0.1, k=1, k_tilde=1)
 
 
+@pytest.mark.parametrize("k", [-1, 1.5, [1, 2]])
+def test_steps_on_the_labels_are_one_whole_number(unit_rows: Rows, k: Any) -> None:
+    eigenpairs, (y, y_random) = spectrum(relu_gram(unit_rows(4, 3))), labels(4)
+    with pytest.raises(InputError, match="Expected `k` to be an integer of at least 0, got"):
+        objective(eigenpairs, y, y_random, eta=0.1, k=k, k_tilde=1)
+
+
 def test_objectives_of_zero_are_refused(unit_rows: Rows) -> None:
     eigenpairs, (y, y_random) = spectrum(relu_gram(unit_rows(4, 3))), labels(4)
-    with pytest.raises(InputError, match="Expected `epsilon` to be positive, got 0"):
-        steps_to_memorise(eigenpairs, y, y_random, eta=0.1, k=1, epsilon=0)
+    with pytest.raises(
+        InputError, match="Expected `epsilon` to be a number that is positive and finite, got 0"
+    ):
+        steps_to_memorize(eigenpairs, y, y_random, eta=0.1, k=1, epsilon=0)
 
 
 def test_resistance_of_several_draws_is_refused(unit_rows: Rows) -> None:
     eigenpairs = spectrum(relu_gram(unit_rows(4, 3)))
     with pytest.raises(InputError, match="got several draws"):
-        steps_to_memorise(eigenpairs, np.ones((2, 4)), np.ones(4), eta=0.1, k=1, epsilon=1)
+        steps_to_memorize(eigenpairs, np.ones((2, 4)), np.ones(4), eta=0.1, k=1, epsilon=1)

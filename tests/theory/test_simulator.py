@@ -171,7 +171,7 @@ def test_widths_that_are_no_number_of_units_are_refused(width: float) -> None:
 
 @pytest.mark.parametrize("kappa", [0.0, -1.0, np.nan])
 def test_kappas_that_are_not_positive_are_refused(kappa: float) -> None:
-    with pytest.raises(InputError, match="Expected `kappa` to be positive"):
+    with pytest.raises(InputError, match="Expected `kappa` to be a number that is positive"):
         TwoLayerNetwork.draw(2, 3, kappa=kappa, rng=np.random.default_rng(0))
 
 
@@ -187,7 +187,9 @@ def test_labels_of_another_size_are_refused(unit_rows: Rows) -> None:
 
 
 def test_rates_that_are_not_positive_are_refused(unit_rows: Rows) -> None:
-    with pytest.raises(InputError, match="Expected `eta` to be positive, got 0"):
+    with pytest.raises(
+        InputError, match="Expected `eta` to be a number that is positive and finite, got 0"
+    ):
         simulate(
             unit_rows(2, 2),
             [1, 1],

@@ -12,8 +12,7 @@ from polars.testing import assert_frame_equal
 import rote
 from rote.errors import InputError, LoggerWarning, MissingExtraError, RunExistsError, StateError
 from rote.records import Reading
-from rote.store import read_run
-from rote.store.table import read_table
+from rote.store import read_run, read_table
 from tests.loggers import new_mlflow_store
 from tests.tracking.logged_run import POOL, Run
 
@@ -207,12 +206,12 @@ def read_files(folder: Path) -> dict[Path, bytes]:
     ("save_to", "message"),
     [
         ("mlfow:digits", r"got 'mlfow:digits'. Did you mean 'mlflow'\?"),
-        ("csv:table.csv", "got 'csv:table.csv', which can only be read"),
+        ("csv:table.csv", "got 'csv:table.csv'. It can only be read"),
         ("tensorboard:", "to be tensorboard:LOGDIR, got no directory"),
         ([5], "a function that takes a reading, or a list of them, got 5"),
-        ("mlfow:x", "one of tensorboard:, mlflow:, wandb:, got 'mlfow:x'"),
+        ("mlfow:x", "one of mlflow:, tensorboard:, wandb:, got 'mlfow:x'"),
         ("neptune:x", r"got 'neptune:x'\. A directory of that name is './neptune:x'"),
-        ("s3://bucket/run", "one of tensorboard:, mlflow:, wandb:, got 's3://bucket/run'"),
+        ("s3://bucket/run", "one of mlflow:, tensorboard:, wandb:, got 's3://bucket/run'"),
         ("", "to name a directory or a logger, got an empty text"),
         ([" "], "to name a directory or a logger, got an empty text"),
     ],

@@ -12,8 +12,8 @@ import pytest
 
 import rote
 from rote.errors import InputError, RunExistsError, StateError
-from rote.store.table import read_table
-from tests.loggers import keep_wandb_here, new_mlflow_store, wait_for_wandb
+from rote.store import read_table
+from tests.loggers import keep_wandb_here, log, new_mlflow_store, readings
 from tests.tracking.logged_run import Run
 
 
@@ -109,6 +109,7 @@ def test_the_open_run_of_wandb_gets_zeta_and_goes_on(
     with pytest.raises(InputError, match="'wandb:' to resume a run of W&B, got 'wandb:project'"):
         Run("wandb:project", resume=True)
     with wandb.init(project="theirs", name="mine") as theirs:
+        rows = rows_logged(monkeypatch, theirs)
         run = Run("wandb:")
         for epoch in range(1, 4):
             theirs.log({"loss": 1 / epoch})
@@ -119,14 +120,47 @@ def test_the_open_run_of_wandb_gets_zeta_and_goes_on(
             Run("wandb:")
         second = Run("wandb:", resume=True)
         second.load(state)
-        second.epochs(4, 80)  # more than one block of W&B's file
+        second.epochs(4, 6)
         assert wandb.run is theirs
-    wait_for_wandb(tmp_path)
-    table = read_table(f"wandb-offline:{tmp_path}")
-    assert list(table.descriptions) == ["mine"]
-    expected = second.tracker.readings
-    assert table.frame["step"].to_list() == list(range(1, 81))
-    assert table.frame["drop"].to_list() == [reading.drop for reading in expected]
+        assert theirs.config["rote"]["name"] == "mine"
+    steps = [row.get("rote/step", row.get("rote/resumed_after", row.get("loss"))) for row in rows]
+    assert steps == [1, 1, 1 / 2, 2, 1 / 3, 3, 4, 3, 4, 5, 6]
+    drops = [row["drop"] for row in rows if "drop" in row]
+    assert drops[4:] == [reading.drop for reading in second.tracker.readings[3:]]
+
+
+def rows_logged(patch: pytest.MonkeyPatch, run: Any) -> list[dict[str, Any]]:
+    """What a run of W&B is told from now on, while it is told."""
+    rows: list[dict[str, Any]] = []
+    log_row = type(run).log
+
+    def told(self: Any, values: dict[str, Any], **options: Any) -> None:
+        rows.append(dict(values))
+        log_row(self, values, **options)
+
+    patch.setattr(type(run), "log", told)
+    return rows
+
+
+def test_every_number_of_a_reading_goes_to_wandb(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("wandb", reason="needs rote[wandb]")
+    from wandb.sdk.wandb_run import Run as WandbRun
+
+    keep_wandb_here(monkeypatch, tmp_path)
+    rows = rows_logged(monkeypatch, WandbRun.__new__(WandbRun))
+    found = readings(1)
+    log(["wandb:digits", tmp_path / "runs" / "a"], found, name="a")
+    for row, reading in zip(rows, found, strict=True):
+        values = reading.to_dict()
+        numbers = {k: v for k, v in values.items() if k not in ("step", "flags", "metrics")}
+        own = {"rote/schema": 1, "rote/step": reading.step, "rote/flags": values["flags"]}
+        expected = {**numbers, **values["metrics"]}
+        written = {name: value for name, value in expected.items() if value is not None}
+        np.testing.assert_equal(row, written | own)  # NaN equals NaN
+    table = read_table(tmp_path / "runs")  # a directory beside it is what is read
+    assert table.frame["step"].to_list() == [reading.step for reading in found]
 
 
 def test_a_run_to_resume_in_mlflow_must_be_the_only_one_of_its_name(tmp_path: Path) -> None:

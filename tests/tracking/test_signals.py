@@ -221,7 +221,9 @@ class Meddling(LargestLogit):
 
 
 def test_verification_looks_at_signals_too() -> None:
-    run = Training(signals=[Meddling()], policy=rote.ProbePolicy(batch=8, verify=True))
+    verifying = rote.ProbePolicy(batch=8, verify=True)
+    Training(policy=verifying).epochs(1, 1)  # random numbers that are drawn are put back first
+    run = Training(signals=[Meddling()], policy=verifying)
     assert run.tracker is not None
     with pytest.raises(InterferenceError, match="changes in"):
         run.tracker.probe()

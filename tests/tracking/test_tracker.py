@@ -501,14 +501,18 @@ def test_bad_policies_are_refused() -> None:
         rote.ProbePolicy(optimizer="dead")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="Expected `plain` to be a PlainStep or None, got 0.1"):
         rote.ProbePolicy(plain=0.1)  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="Expected `mode` to be 'train' or 'eval', got 'test'"):
+    with pytest.raises(InputError, match="Expected `mode` to be one of train, eval, got 'test'"):
         rote.ProbePolicy(mode="test")  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="Expected `every` to be a positive integer, got 0"):
+    with pytest.raises(InputError, match="Expected `every` to be an integer of at least 1, got 0"):
         rote.ProbePolicy(every=0)
-    with pytest.raises(InputError, match="Expected `batch` to be a positive integer, got 1.5"):
+    with pytest.raises(
+        InputError, match="Expected `batch` to be an integer of at least 1, got 1.5"
+    ):
         rote.ProbePolicy(batch=1.5)  # type: ignore[arg-type]
     for lr in (-1, "0.1", math.inf, None):
-        with pytest.raises(InputError, match="Expected `lr` to be a positive number, got "):
+        with pytest.raises(
+            InputError, match="Expected `lr` to be a number that is positive and finite, got "
+        ):
             rote.PlainStep(lr=lr)  # type: ignore[arg-type]
     assert rote.ProbePolicy(batch=np.int64(3), every=np.int64(2)).batch == 3  # type: ignore[arg-type]
 

@@ -12,7 +12,7 @@ import rote
 from rote.errors import RunExistsError
 from rote.records import Reading
 from rote.store import read_run
-from rote.workloads.architectures import build
+from rote.workloads.architectures import build_architecture
 from rote.workloads.checkpoints import load_checkpoint
 from rote.workloads.data.splits import prepare
 from rote.workloads.loop import train
@@ -29,7 +29,7 @@ def by_hand(spec: RunSpec) -> tuple[nn.Module, list[dict[str, float]]]:
     x, y = data.train.batch(slice(None)), data.labels
     torch.manual_seed(seed_of(spec.seed, "weights"))
     options = dict(spec.architecture.options)
-    model = build("mlp", num_classes=10, in_channels=1, image_size=8, **options)
+    model = build_architecture("mlp", num_classes=10, in_channels=1, image_size=8, **options)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, weight_decay=5e-4)
     found = []
     for epoch in range(1, spec.epochs + 1):

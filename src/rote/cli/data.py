@@ -20,7 +20,7 @@ def list_sets(data_dir: DataDir = None, as_json: AsJson = False) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from rote.workloads.data import list_datasets
+    from rote.workloads import list_datasets
 
     sets = list_datasets(data_dir)
     if as_json:
@@ -47,7 +47,7 @@ def check(
     as_json: AsJson = False,
 ) -> None:
     """Whether a file of arrays can be trained on; if not, why."""
-    from rote.workloads.data import check_file
+    from rote.workloads import check_file
 
     found = check_file(path)
     if as_json:

@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rote.arguments import check_choice
 from rote.cli.report import command_line
-from rote.errors import InputError, RoteError
+from rote.errors import RoteError
 from rote.records import ZETAS
 
 if TYPE_CHECKING:
@@ -15,20 +16,6 @@ if TYPE_CHECKING:
     from rote.sweeps import Comparison, LocalExecutor
     from rote.sweeps import Progress as SweepProgress
     from rote.workloads import RunSpec
-
-EXPLANATIONS = {
-    "regions": "ζ below and accuracy above its mean (the paper)",
-    "staged": "ζ below its mean, then accuracy among those",
-    "filter": "the half with lower ζ, then training accuracy",
-    "percentile": "percentiles instead of means",
-    "pareto": "the knee between low ζ and high training accuracy",
-    "consensus": "agreement with the other runs on unlabelled data",
-    "noisy-validation": "accuracy on the pool's noisy labels",
-    "noisy-validation+susceptibility": "the same, ζ decides among near ties",
-    "before-rise": "within a run, before ζ rises sharply",
-    "last": "no rule: train to the end",
-    "oracle": "cheats: looks at the clean test set",
-}
 
 
 def demo(
@@ -44,10 +31,10 @@ def demo(
     from rich.console import Console
 
     from rote.reporting import report
+    from rote.selection import RULES, about
     from rote.sweeps import LocalExecutor, compare_rules, demo_specs, run_path
 
-    if column not in ZETAS:
-        raise InputError(f"Expected --column to be one of {', '.join(ZETAS)}, got {column!r}.")
+    check_choice("--column", column, ZETAS)
     executor = LocalExecutor(workers)
     specs = demo_specs(epochs=epochs, seed=seed, noise=noise)
     console = Console()
@@ -61,9 +48,9 @@ def demo(
     runs = [run_path(out, spec) for spec in specs]
     compared = compare_rules(runs, column=column)
     console.print(_table(compared))
-    for rule, explanation in EXPLANATIONS.items():
+    for rule, kind in RULES.items():
         name = rule.replace("susceptibility", "ζ")
-        console.print(f"  {name:20}{explanation}", style="dim", highlight=False)
+        console.print(f"  {name:20}{about(kind).explanation}", style="dim", highlight=False)
     console.print(
         f"\nThe best of {compared.checkpoints} checkpoints reaches {compared.best:.1%} on clean "
         "test data (gap: points below it). No rule but the oracle has seen a clean label."
@@ -103,6 +90,8 @@ def _table(compared: "Comparison") -> "Table":
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
+    from rote.selection import RULES, about, as_percent
+
     table = Table("rule", "run", title="What each rule would keep", box=SIMPLE_HEAD, pad_edge=False)
     for heading in ("epoch", "ζ", "train", "test", "gap"):
         table.add_column(heading, justify="right")
@@ -114,9 +103,9 @@ def _table(compared: "Comparison") -> "Table":
             pick.run,
             str(pick.step),
             "–" if pick.susceptibility is None else f"{pick.susceptibility:.3f}",
-            "–" if pick.train_accuracy is None else f"{pick.train_accuracy:.1%}",
-            f"{test:.1%}",
+            "–" if pick.train_accuracy is None else as_percent(pick.train_accuracy, 1),
+            as_percent(test, 1),
             f"{100 * (compared.best - test):.1f}",
-            style="dim" if rule in ("last", "oracle") else None,
+            style="dim" if about(RULES[rule]).is_baseline else None,
         )
     return table

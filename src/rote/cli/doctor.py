@@ -74,10 +74,12 @@ def _check_model(name: str, optimizer_name: str, shape: str, classes: int) -> bo
     import torch
 
     from rote.tracking import examine
-    from rote.workloads.architectures import build
+    from rote.workloads import build_architecture
 
     sides = _sides(shape)
-    model = build(name, num_classes=classes, in_channels=sides[0], image_size=sides[-1])
+    model = build_architecture(
+        name, num_classes=classes, in_channels=sides[0], image_size=sides[-1]
+    )
     optimizer = build_optimizer(optimizer_name, model)
     found = examine(model, optimizer, inputs=torch.randn(128, *sides), num_classes=classes)
     if found.reading is None:

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, cast
 
 from rote.errors import InputError
+from rote.extras import import_named
 
 if TYPE_CHECKING:
     from torch import nn
@@ -12,19 +13,12 @@ if TYPE_CHECKING:
 def build_optimizer(name: str, model: "nn.Module", *, lr: float | None = None) -> "Optimizer":
     """Make the optimizer of a model's parameters.
 
-    Args:
-        name: a class of torch.optim, or ``package.module:factory``.
-        model: the network.
-        lr: its learning rate; its own default if None.
-
     Raises:
         InputError: if there is no such optimizer, or it does not take these parameters.
     """
     import torch
 
-    from rote.workloads.architectures.registry import load
-
-    build = load(name) if ":" in name else getattr(torch.optim, name, None)
+    build = import_named(name, "--optimizer") if ":" in name else getattr(torch.optim, name, None)
     if not callable(build):
         raise InputError(
             f"Expected `--optimizer` to be a class of torch.optim or package.module:factory, "

@@ -9,7 +9,7 @@ Runs = Annotated[
     list[str],
     typer.Argument(
         help="Run directories, folders of them, mlflow:EXPERIMENT\\[@uri], tensorboard:LOGDIR, "
-        "csv:FILE, wandb-offline:DIR."
+        "csv:FILE, package.module:Name:PLACE."
     ),
 ]
 Column = Annotated[

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rote.cli.optimizer import build_optimizer
-from rote.cli.probe_data import load_samples
+from rote.cli.sample_files import load_samples
 from rote.errors import InputError, RunExistsError
 
 if TYPE_CHECKING:
@@ -58,7 +58,8 @@ def probe(
         str | None,
         typer.Option(
             help="A new run directory, for `rote select` and `rote report`; or a logger: "
-            "mlflow:EXPERIMENT\\[@uri], tensorboard:LOGDIR, wandb:PROJECT."
+            "mlflow:EXPERIMENT\\[@uri], tensorboard:LOGDIR, wandb:PROJECT, "
+            "package.module:Name:PLACE."
         ),
     ] = None,
     as_given: Annotated[bool, typer.Option("--as-given", help="Do not sort the files.")] = False,
@@ -114,7 +115,7 @@ def _options_named() -> Iterator[None]:
 
 
 def _files(checkpoints: list[Path]) -> list[Path]:
-    from rote.tracking.checkpoint_folder import look_into
+    from rote.tracking import look_into
 
     files: dict[Path, Path] = {}
     for path in checkpoints:
@@ -140,10 +141,10 @@ def _with_labels(train: str) -> "tuple[Inputs, Tensor]":
 
 
 def _build(model: str, inputs: "Inputs", classes: int) -> "nn.Module":
-    from rote.workloads.architectures import build
+    from rote.workloads import build_architecture
 
     shape = tuple(getattr(inputs, "shape", (0, 1, 1)))
-    return build(
+    return build_architecture(
         model,
         num_classes=classes,
         in_channels=shape[1] if len(shape) > 1 else 1,
@@ -155,6 +156,8 @@ def _show(found: "Aftermath", optimizer: str, out: str | None) -> None:
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
+
+    from rote.store import can_be_read
 
     console = Console()
     table = Table("step", "checkpoint", box=SIMPLE_HEAD, pad_edge=False)
@@ -180,7 +183,7 @@ def _show(found: "Aftermath", optimizer: str, out: str | None) -> None:
         f"{finite} checkpoints, not over all epochs.",
         highlight=False,
     )
-    if out is not None and not out.startswith("wandb:"):  # which cannot be read back
+    if out is not None and can_be_read(out):
         # The rules that compare networks have little to say about one run.
         command = f"rote select {out} --rule before-rise"
         console.print(f"Which to keep:  {command}", markup=False, highlight=False)
@@ -197,7 +200,7 @@ def _names(files: Sequence[Path]) -> list[str]:
 
 
 def _as_json(found: "Aftermath") -> dict[str, object]:
-    from rote.store.schema import line_of_reading
+    from rote.store import line_of_reading
 
     rows = []
     for file, reading in zip(found.checkpoints, found.readings, strict=True):

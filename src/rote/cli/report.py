@@ -25,12 +25,18 @@ def report(
         str | None,
         typer.Option(help="The rule of the verdict: staged, or before-rise for a single run."),
     ] = None,
+    charts: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--chart", metavar="MODULE:NAME", help="A chart of your own to add; repeatable."
+        ),
+    ] = None,
     column: Column = "susceptibility",
     renamed: Renamed = None,
 ) -> None:
     """Write one self-contained page: verdict, charts, every rule, every run."""
     from rote.reporting import report as write_report
-    from rote.store.mapping import parse_mapping
+    from rote.store import parse_mapping
 
     written = write_report(
         runs,
@@ -39,6 +45,7 @@ def report(
         column=column,
         mapping=parse_mapping(renamed or ()),
         figures=figures,
+        charts=charts or (),
         command=command_line(),
     )
     show(written)

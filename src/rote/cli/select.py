@@ -15,20 +15,25 @@ if TYPE_CHECKING:
 def select(
     runs: Runs = [],  # noqa: B006  # typer copies it
     rule: Annotated[
-        str, typer.Option(help="The rule; `rote select --rule help` lists them.")
+        str,
+        typer.Option(
+            help="The rule; `rote select --rule help` lists them. max:COLUMN or min:COLUMN for any "
+            "recorded column; package.module:Name for one of your own."
+        ),
     ] = "regions",
     column: Column = "susceptibility",
     renamed: Renamed = None,
     as_json: AsJson = False,
 ) -> None:
     """Pick a checkpoint without a clean label, and say why."""
-    from rote.selection import RULES
+    from rote.selection import FAMILIES, RULES, about
     from rote.selection import select as select_from
-    from rote.store.mapping import parse_mapping
+    from rote.store import parse_mapping
 
     if rule == "help":
-        for name, known in RULES.items():
-            typer.echo(f"{name:32} {(known.__doc__ or '').splitlines()[0]}")
+        families = {f"{prefix}:COLUMN": known for prefix, known in FAMILIES.items()}
+        for name, known in (RULES | families).items():
+            typer.echo(f"{name:32} {about(known).explanation}")
         return
     if not runs:
         raise InputError("Expected runs, such as a folder of run directories, got none.")
@@ -45,7 +50,10 @@ def show(selection: "Selection") -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from rote.selection.regions import REGIONS
+    from rote.selection import REGIONS, as_percent
+
+    def percent(value: float | None) -> str:
+        return "–" if value is None else as_percent(value, 1)
 
     console = Console()
     table = Table("region", "", "checkpoints", "train accuracy", "ζ", "test accuracy")
@@ -54,9 +62,9 @@ def show(selection: "Selection") -> None:
             str(region.region),
             REGIONS[region.region],
             str(region.count),
-            _percent(region.train_accuracy),
+            percent(region.train_accuracy),
             "–" if region.susceptibility is None else f"{region.susceptibility:.4f}",
-            _percent(region.test_accuracy),
+            percent(region.test_accuracy),
         )
     console.print(table)
     pick = selection.pick
@@ -68,7 +76,3 @@ def show(selection: "Selection") -> None:
         console.print(f"  {reason}", markup=False, highlight=False)
     for warning in selection.warnings:
         console.print(f"  Careful: {warning}", style="yellow", markup=False, highlight=False)
-
-
-def _percent(value: float | None) -> str:
-    return "–" if value is None else f"{value:.1%}"

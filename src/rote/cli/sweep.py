@@ -13,9 +13,7 @@ from rote.cli.options import AsJson, DataDir
 from rote.errors import InputError
 
 if TYPE_CHECKING:
-    from rote.sweeps import SearchSpace
-    from rote.sweeps.executor import Executor
-    from rote.sweeps.progress import Progress
+    from rote.sweeps import Executor, Progress, SearchSpace
 
 _SHOWN = 10  # failed runs that are named at the end
 
@@ -63,31 +61,37 @@ def sweep(
     from rote.sweeps import SearchSpace
 
     space = SearchSpace.from_toml(file)
-    if executor is Place.ray:
-        from rote.sweeps.ray_executor import RayExecutor
-
-        chosen: Executor = RayExecutor(
-            address=address,
-            workers=workers,
-            cpus=1.0 if cpus_per_run is None else cpus_per_run,
-            gpus=0.0 if gpus_per_run is None else gpus_per_run,
-        )
-    else:
-        from rote.sweeps import LocalExecutor
-
-        options = {
-            "--address": address,
-            "--cpus-per-run": cpus_per_run,
-            "--gpus-per-run": gpus_per_run,
-        }
-        for option, value in options.items():
-            if value is not None:
-                raise InputError(f"Expected {option} with --executor ray only, got {value!r}.")
-        chosen = LocalExecutor(workers)
+    choose = _ray if executor is Place.ray else _local
+    chosen = choose(workers, address, cpus_per_run, gpus_per_run)
     if dry_run:
         _foresee(space, out, chosen, data_dir, as_json=as_json)
         return
     _run(space, out, chosen, data_dir, quiet=quiet, as_json=as_json)
+
+
+def _ray(
+    workers: int | None, address: str | None, cpus: float | None, gpus: float | None
+) -> "Executor":
+    from rote.sweeps import RayExecutor
+
+    return RayExecutor(
+        address,
+        workers=workers,
+        cpus=1.0 if cpus is None else cpus,
+        gpus=0.0 if gpus is None else gpus,
+    )
+
+
+def _local(
+    workers: int | None, address: str | None, cpus: float | None, gpus: float | None
+) -> "Executor":
+    from rote.sweeps import LocalExecutor
+
+    of_ray = {"--address": address, "--cpus-per-run": cpus, "--gpus-per-run": gpus}
+    for option, value in of_ray.items():
+        if value is not None:
+            raise InputError(f"Expected {option} with --executor ray only, got {value!r}.")
+    return LocalExecutor(workers)
 
 
 def _run(
@@ -127,7 +131,7 @@ def _run(
 
 def _report(progress: "Progress", out: Path, *, is_interrupted: bool) -> None:
     from rote.cli.sweep_view import duration
-    from rote.store.run_directory import FAILURE_FILE
+    from rote.store import FAILURE_FILE
 
     typer.echo(
         f"{progress.done} of {progress.total} runs are over, {progress.finished} of them now, in "
@@ -151,8 +155,7 @@ def _foresee(
     space: "SearchSpace", out: Path, executor: "Executor", data_dir: Path | None, *, as_json: bool
 ) -> None:
     from rote.cli.sweep_view import duration
-    from rote.sweeps import Sweep
-    from rote.sweeps.calibration import SAMPLES, estimate
+    from rote.sweeps import Sweep, estimate
 
     plan = Sweep(space, out, data_dir=data_dir)
     plan.check_store()
@@ -172,7 +175,7 @@ def _foresee(
         f"Left: about {duration(seconds)} with {executor.workers} at a time, "
         f"{_size(guess.bytes)} of disk."
     )
-    scaled = f", on {SAMPLES} samples and scaled up" if guess.is_scaled else ""
+    scaled = f", on {guess.samples} samples and scaled up" if guess.is_scaled else ""
     typer.echo(
         f"Based on one epoch each of {guess.measured} of {guess.kinds} kinds of run, measured one "
         f"at a time on this machine{scaled}. Nothing was written to {out}."
@@ -183,14 +186,14 @@ def _foresee(
 
 def _at_once(executor: "Executor") -> int:
     """How many runs do not slow each other down."""
-    from rote.sweeps.local_executor import LocalExecutor, cores
+    from rote.sweeps import LocalExecutor, cores
 
     workers = executor.workers
     return min(workers, cores()) if isinstance(executor, LocalExecutor) else workers
 
 
 def _list(store: Path, *, as_json: bool) -> None:
-    from rote.store.standing import STATES, list_runs
+    from rote.store import STATES, list_runs
 
     runs = list_runs(store)
     counts = {state: sum(run.state == state for run in runs) for state in STATES}

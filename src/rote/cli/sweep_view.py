@@ -4,10 +4,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from rote.sweeps.executor import Event, Failed, Finished, Job, Lost
-from rote.sweeps.failure import last_line
-from rote.sweeps.glance import Glance, glance_at
-from rote.sweeps.progress import Progress
+from rote.sweeps import (
+    Event,
+    Failed,
+    Finished,
+    Job,
+    LastReading,
+    Lost,
+    Progress,
+    last_line,
+    read_last,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console, Group
@@ -33,11 +40,7 @@ class View:
 
 
 class Lines(View):
-    """A line for every run that ends: for files and pipes.
-
-    Args:
-        console: where to.
-    """
+    """A line for every run that ends: for files and pipes."""
 
     def __init__(self, console: "Console") -> None:
         self._console = console
@@ -47,7 +50,7 @@ class Lines(View):
         over = f"{progress.done + len(progress.failed)}/{progress.total}"
         match event:
             case Finished(job):
-                what = f"finished  {_readings(glance_at(job.path))}"
+                what = f"finished  {_readings(read_last(job.path))}"
             case Failed(job, error):
                 what = f"failed  {last_line(error)}"
             case Lost(job, reason, gives_up):
@@ -59,11 +62,7 @@ class Lines(View):
 
 
 class LiveTable(View):
-    """A table of the runs that are being trained, drawn again and again.
-
-    Args:
-        live: the place on the screen.
-    """
+    """A table of the runs that are being trained, drawn again and again."""
 
     def __init__(self, live: "Live") -> None:
         self._live = live
@@ -101,14 +100,7 @@ def table_of(progress: Progress) -> "Group":
 
 @contextmanager
 def view(*, quiet: bool) -> Iterator[View]:
-    """The view that fits where the output goes; errors and progress go to stderr.
-
-    Args:
-        quiet: show nothing.
-
-    Yields:
-        What the sweep is to tell.
-    """
+    """The view that fits where the output goes; errors and progress go to stderr."""
     from rich.console import Console
     from rich.live import Live
 
@@ -147,7 +139,7 @@ def _name(job: Job) -> str:
     return job.spec.name or job.spec.identity
 
 
-def _readings(last: Glance) -> str:
+def _readings(last: LastReading) -> str:
     accuracy = _number(last.train_accuracy, ".1%")
     return f"ζ {_number(last.susceptibility, '.4f')}  train accuracy {accuracy}"
 

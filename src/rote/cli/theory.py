@@ -5,15 +5,19 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
+from zipfile import BadZipFile
+from zlib import error as zlib_error
 
 import typer
 
 from rote.cli.options import AsJson, DataDir
-from rote.cli.theory_data import load_data, some_samples
 from rote.errors import InputError
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from rote.theory import BoundsTable, WidthSummary
 
 app = typer.Typer(help="Why good models resist memorization, computed.", no_args_is_help=True)
@@ -64,7 +68,7 @@ def bounds(
 
     last = steps if k_tilde_max is None else k_tilde_max
     levels, classes_of_pair = _numbers(noise, "--noise"), _pair(pair)
-    name, x, classes = load_data(data, data_dir)
+    name, x, classes = _load(data, data_dir)
     with Console(stderr=True, quiet=quiet).status(f"Computing the bounds on {samples} samples"):
         table = bounds_table(
             x,
@@ -120,8 +124,8 @@ def check(
 
     from rote import theory
 
-    name, x, classes = load_data(data, data_dir)
-    x, y, rule = some_samples(x, classes, samples, _pair(pair), np.random.default_rng(seed))
+    name, x, classes = _load(data, data_dir)
+    x, y, rule = _some_samples(x, classes, samples, _pair(pair), np.random.default_rng(seed))
     sizes = _whole_numbers(widths, "--widths")
     with _bar(draws, quiet) as progress:
         records = theory.check(
@@ -148,6 +152,37 @@ def check(
         _show_check(summary, f"{samples} samples of {name}: {rule}; labels drawn {draws} times.")
     if not shrinks:
         raise typer.Exit(1)
+
+
+def _load(data: str, data_dir: Path | None) -> "tuple[str, NDArray[Any], NDArray[Any]]":
+    from rote.workloads import FieldError, load_arrays
+
+    try:
+        return load_arrays(data, data_dir)
+    except FieldError as error:
+        raise FieldError("--data", error.complaint) from error
+    except (OSError, EOFError, BadZipFile, zlib_error) as error:
+        raise InputError(f"Expected {data} to be a whole .npz file, got: {error}.") from error
+
+
+def _some_samples(
+    x: "NDArray[Any]",
+    classes: "NDArray[Any]",
+    samples: int,
+    pair: tuple[int, int] | None,
+    rng: "np.random.Generator",
+) -> "tuple[NDArray[Any], NDArray[np.float64], str]":
+    """Inputs of some samples, their labels of ±1, and how the labels were made."""
+    from rote.theory import binary_labels
+
+    labels = binary_labels(classes, pair=pair)
+    if not 1 <= samples <= len(labels.kept):
+        raise InputError(
+            f"Expected `--samples` to be between 1 and {len(labels.kept)} ({labels.rule}), "
+            f"got {samples}."
+        )
+    chosen = rng.choice(len(labels.kept), size=samples, replace=False)
+    return x[labels.kept[chosen]], labels.y[chosen], labels.rule
 
 
 @contextmanager

@@ -19,9 +19,8 @@ def train(
 
     from rote.records import Reading
     from rote.sweeps import run_name
-    from rote.workloads import RunSpec
+    from rote.workloads import RunSpec, located
     from rote.workloads import train as train_run
-    from rote.workloads.spec import located
 
     described = RunSpec.from_toml(spec)
     path = out or Path("runs") / run_name(described)

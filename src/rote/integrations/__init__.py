@@ -1,1 +1,1 @@
-"""Translations into other people's frameworks: one file each, and nothing of our own in them."""
+"""Translations into other people's frameworks: what they share is in ``adapter``."""

@@ -1,32 +1,30 @@
 """ζ in a Lightning trainer: one callback that logs it, and can stop by it."""
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from torch import Tensor, nn
 
 from rote.errors import InputError
 from rote.extras import require
-from rote.integrations.arguments import check_arguments
-from rote.integrations.earlier_run import holds_a_run, resumed_by
-from rote.integrations.kept_checkpoint import find_checkpoint
-from rote.integrations.lightning_accuracy import TrainingAccuracy
-from rote.integrations.lightning_training import (
+from rote.integrations.adapter import Adapter, logged_of
+from rote.integrations.forward_calls import ForwardCalls, call_on
+from rote.integrations.lightning_trainer import (
     as_in_training,
+    choose_optimizer,
+    draw_samples,
+    find_checkpoint,
     has_missed_an_epoch,
     log_late,
     naming_options,
-    training_samples,
 )
-from rote.integrations.logged import logged_of
-from rote.integrations.optimizer_choice import choose_optimizer
-from rote.integrations.uncounted import warn_of_uncounted
-from rote.labels import LabelSampler
-from rote.probe import Inputs, LossFunction, ProbePolicy
+from rote.integrations.training_batch import LabelledBatch, indices_in, labels_in
+from rote.probe import Inputs
 from rote.records import Reading
-from rote.store import SaveTo
-from rote.tracking import StopRule, Tracker, track
+from rote.tracking import Tracker
 
 try:
     from lightning.pytorch import Callback, LightningModule, Trainer
@@ -37,37 +35,19 @@ except ImportError:
     raise
 
 
-class SusceptibilityCallback(Callback):
+@dataclass(kw_only=True, eq=False, repr=False)
+class SusceptibilityCallback(Adapter, Callback):
     """Probes the network at the end of every epoch, or every n steps, and logs what it finds.
 
     Logged are ``susceptibility`` (ζ), ``susceptibility_plain`` and ``probe/drop``, through the
-    module's own ``log``. Training is bit-identical with and without the callback. Its state is part
-    of Lightning's checkpoints.
+    module's own ``log``. ``every=n`` goes by ``trainer.global_step``, which counts the steps of all
+    optimizers. A training accuracy counts if it was logged in this epoch; the first probe decides
+    for the whole run whether it is the module's or measured, for which batches must be pairs of
+    inputs and labels, or mappings with labels. ``loss_fn`` is cross entropy by default. Signals
+    see labels where they are so found, and the logits that ``training_step`` returns as
+    ``"logits"``, or else those of the network's own call on the batch.
 
     Args:
-        num_classes: how many classes the network tells apart.
-        inputs: unlabelled samples, as the network takes them (``rote.track``). By default
-            ``samples`` of the training set, as its loader makes batches, drawn without the loader.
-        every: ``"epoch"``, or n: whenever ``trainer.global_step``, which counts the steps of all
-            optimizers, passes a multiple of n.
-        train_accuracy: the name under which the module logs its training accuracy; the mean over
-            ranks is recorded with each reading if it was logged in this epoch. ``None``: none is
-            looked for.
-        measure_accuracy: where none was logged before the first probe, the training accuracy is
-            measured on so many samples of the training set, in eval mode, leaving no trace, if
-            batches are pairs of inputs and labels, or mappings with labels; 0: never. A warning
-            says so if a metric was named, or there is no accuracy.
-        stop: when to stop. Needs the training accuracy.
-        loss_fn: the training objective, called with the network's output and labels; cross entropy
-            by default.
-        labels: other random labels than uniform ones (``rote.labels``).
-        given_labels: the given labels of ``inputs``, for ``validation_accuracy``.
-        policy: how to probe; the paper's Algorithm 1 by default.
-        seed: of the random labels, and of the choice of samples.
-        name: the name of the run.
-        save_to: where the run is recorded (``rote.track``); only the first rank writes. A run that
-            Lightning resumes goes on with its directory, or with the logger's run of its name.
-        samples: how many samples of the training set make S̃ when there are no ``inputs``.
         inputs_of: takes a batch of the loader and returns what the network takes. By default the
             first entry of a tuple, or a mapping without its labels.
         model: the name of the submodule to probe; by default the module itself, by its
@@ -75,11 +55,9 @@ class SusceptibilityCallback(Callback):
         optimizer: which optimizer trains it, where there are several: its index, the name of its
             class, or the name of a submodule whose parameters it holds.
         keep_to: where to save the checkpoint that ``stop`` would keep, whenever it changes.
+        others: ``num_classes`` and what else all callbacks take, described in ``Adapter``.
 
     Attributes:
-        tracker: the tracker of the current or last ``fit``; its ``readings`` also know ``epoch``
-            and ``global_step``.
-        stop: the stop rule.
         keep_path: the checkpoint to keep, once training has ended: ``keep_to``, or the one that
             a ``ModelCheckpoint`` saved with these weights, if any did.
 
@@ -93,58 +71,22 @@ class SusceptibilityCallback(Callback):
         True
     """
 
-    def __init__(
-        self,
-        *,
-        num_classes: int,
-        inputs: Inputs | Callable[[], Inputs] | None = None,
-        every: Literal["epoch"] | int = "epoch",
-        train_accuracy: str | None = "train_accuracy",
-        measure_accuracy: int = 512,
-        stop: StopRule | None = None,
-        loss_fn: LossFunction | None = None,
-        labels: Tensor | LabelSampler | None = None,
-        given_labels: Tensor | None = None,
-        policy: ProbePolicy | None = None,
-        seed: int = 0,
-        name: str | None = None,
-        save_to: SaveTo = None,
-        samples: int = 128,
-        inputs_of: Callable[[Any], Inputs] | None = None,
-        model: str | None = None,
-        optimizer: int | str | None = None,
-        keep_to: str | Path | None = None,
-    ) -> None:
-        check_arguments(every=every, samples=samples, stop=stop)
-        if keep_to is not None and stop is None:
-            raise InputError("Expected `stop` to say which checkpoint to keep, got None.")
-        self.tracker: Tracker | None = None
-        self.stop = stop
-        self.keep_path: str | None = None
-        self._every = every
-        self._train_accuracy = TrainingAccuracy(
-            train_accuracy, measure_accuracy, inputs_of, seed=seed
-        )
-        self._inputs, self._samples, self._inputs_of = inputs, samples, inputs_of
-        self._model, self._optimizer = model, optimizer
-        self._save_to, self._keep_to = save_to, keep_to
-        self._options: dict[str, Any] = {
-            "num_classes": num_classes,
-            "loss_fn": loss_fn,
-            "labels": labels,
-            "given_labels": given_labels,
-            "policy": policy,
-            "seed": seed,
-            "name": name,
-        }
-        self._new_stop = {} if stop is None else stop.state_dict()
-        self._state: Mapping[str, Any] | None = None
-        self._steps_seen = 0
+    inputs_of: Callable[[Any], Inputs] | None = None
+    model: str | None = None
+    optimizer: int | str | None = None
+    keep_to: str | Path | None = None
 
-    @property
-    def keep(self) -> int | None:
-        """The ``step`` of the reading whose checkpoint is the one to keep, as ``stop`` says."""
-        return None if self.stop is None else self.stop.keep
+    _decides_once, _resumed_by = True, "ckpt_path="
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.keep_to is not None and self.stop is None:
+            raise InputError("Expected `stop` to say which checkpoint to keep, got None.")
+        self.keep_path: str | None = None
+        self._fit: tuple[Trainer, LightningModule] | None = None
+        self._saved: Mapping[str, Any] | None = None
+        self._earlier_accuracy: Tensor | None = None
+        self._steps_seen, self._calls = 0, ForwardCalls()
 
     def setup(self, trainer: Trainer, _: LightningModule, stage: str) -> None:
         """Refuse what cannot be probed, before anything is built."""
@@ -158,60 +100,64 @@ class SusceptibilityCallback(Callback):
         # A second `fit` of the same trainer goes on; a checkpoint, if given, is loaded after this.
         if trainer.global_step == 0:
             self.tracker = None
-        self._state = self.state_dict() or None
+        self._saved = self.state_dict() or None
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Build the tracker, now that model, optimizer and checkpoint are in place."""
         if trainer.fast_dev_run:  # type: ignore[attr-defined]  # set by Lightning outside of __init__
             return
-        model, inputs = self._probed(pl_module), self._drawn(trainer, pl_module)
-        advice = naming_options(inputs_of=self._inputs is None)
-        with as_in_training(trainer, pl_module), resumed_by("ckpt_path="), advice:
-            self.tracker = track(
-                model,
-                choose_optimizer(trainer.optimizers, self._optimizer, model=model, owner=pl_module),
-                inputs=inputs,
-                save_to=self._save_to,
-                resume=self._state is not None and holds_a_run(self._save_to),
-                **self._options,
-            )
-        if self._state is not None:
-            self.tracker.load_state_dict(self._state["tracker"])
-        if self.stop is not None:
-            self.stop.load_state_dict((self._state or {}).get("stop") or self._new_stop)
-        self._train_accuracy.start((self._state or {}).get("is_measured"))
-        by_epochs_again = self._state is not None and self._every == "epoch"
-        self._state, self.keep_path = None, None
+        self._forget()
+        self._fit, self._earlier_accuracy = (trainer, pl_module), None
+        saved, self._saved, self.keep_path = self._saved, None, None
         self._steps_seen = trainer.global_step
-        if by_epochs_again and has_missed_an_epoch(trainer, self.tracker.readings):
+        model, inputs = self._probed(pl_module), self._own_inputs(trainer)
+        optimizer = choose_optimizer(
+            trainer.optimizers, self.optimizer, model=model, owner=pl_module
+        )
+        with naming_options(inputs_of=self.inputs is None):
+            tracker = self._begin(model, optimizer, saved, inputs=inputs)
+        missed = self.every == "epoch" and has_missed_an_epoch(trainer, tracker.readings)
+        if saved is not None and missed:
             # Without its logged accuracy, which Lightning does not save, no stop rule can judge it.
-            reading = self._read(self.tracker, trainer, pl_module, late=True)
-            log_late(trainer, reading, trainer.current_epoch - 1)
+            log_late(trainer, self._read(trainer, tracker, late=True), trainer.current_epoch - 1)
 
     def on_train_epoch_start(self, trainer: Trainer, *_: object) -> None:
-        """Remember the accuracy of the epoch before, which is not this epoch's."""
-        self._train_accuracy.remember(trainer)
+        """Note the accuracy of the epoch before, which is not this epoch's."""
+        self._earlier_accuracy = trainer.callback_metrics.get(self.train_accuracy or "")
 
-    def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, *_: object) -> None:
-        """Probe if n more steps were taken."""
-        if self._every == "epoch":
+    def on_train_batch_start(self, _: Trainer, pl_module: LightningModule, *__: object) -> None:
+        """Write down what the network says in this step, if a signal looks at it."""
+        if self._observers:
+            self._calls.listen(self._probed(pl_module))
+
+    def on_train_batch_end(
+        self,
+        trainer: Trainer,
+        pl_module: LightningModule,
+        outputs: Any,  # noqa: ANN401
+        batch: Any,  # noqa: ANN401
+        *_: object,
+    ) -> None:
+        """Show the batch to the signals, and probe if n more steps were taken."""
+        if self._observers:
+            self._show(trainer, outputs if isinstance(outputs, Mapping) else {}, batch)
+        if self.every == "epoch":
             return
         seen, self._steps_seen = self._steps_seen, trainer.global_step
-        if self._steps_seen // self._every > seen // self._every:
+        if self._steps_seen // self.every > seen // self.every:
             self._probe(trainer, pl_module)
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Probe if epochs are the unit."""
-        if self._every == "epoch":
+        if self.every == "epoch":
             self._probe(trainer, pl_module)
 
     def on_train_end(self, trainer: Trainer, *_: object) -> None:
         """Find the checkpoint to keep, or say why there is none."""
+        self._warn_of_uncounted()
         if self.tracker is None or self.keep is None:
-            if trainer.is_global_zero:
-                warn_of_uncounted(self.stop, self.tracker)
             return
-        path = str(self._keep_to) if self._keep_to else None
+        path = str(self.keep_to) if self.keep_to else None
         if path is None and trainer.is_global_zero:
             folders = [getattr(saver, "dirpath", None) for saver in trainer.checkpoint_callbacks]
             path = find_checkpoint(
@@ -228,62 +174,72 @@ class SusceptibilityCallback(Callback):
 
     def teardown(self, *_: object, **__: object) -> None:
         """Let the run's directory go."""
-        if self.tracker is not None:
-            self.tracker.close()
+        self._close()
+        self._calls.take()
+        self._fit = None
 
     def state_dict(self) -> dict[str, Any]:
         """What the next readings and the stop depend on: numbers, strings and tensors only."""
-        if self.tracker is None:
-            return {}
-        stop = None if self.stop is None else self.stop.state_dict()
-        is_measured = self._train_accuracy.is_measured
-        return {"tracker": self.tracker.state_dict(), "stop": stop, "is_measured": is_measured}
+        return {} if self.tracker is None else self._state()
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Keep a state until training starts."""
-        self._state = state_dict
+        self._saved = state_dict
 
     def _probe(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if self.tracker is None:
             return
-        reading = self._read(self.tracker, trainer, pl_module)
+        reading = self._read(trainer, self.tracker)
         for name, value in logged_of(reading).items():
             pl_module.log(name, value, batch_size=1, sync_dist=True)
-        if reading is not None and self.stop is not None:
-            self._decide(trainer, self.stop, reading)
+        if reading is None:
+            return
+        if self._should_stop(reading, sorted(trainer.callback_metrics)):
+            trainer.should_stop = True
+        if self.keep_to is not None and self.keep == reading.step:
+            trainer.save_checkpoint(self.keep_to)
 
-    def _read(
-        self, tracker: Tracker, trainer: Trainer, pl_module: LightningModule, *, late: bool = False
-    ) -> Reading | None:
+    def _read(self, trainer: Trainer, tracker: Tracker, *, late: bool = False) -> Reading | None:
+        value = trainer.callback_metrics.get(self.train_accuracy or "")
+        logged = None if value is None or value is self._earlier_accuracy else float(value)
+        accuracy = self._accuracy(logged, sorted(trainer.callback_metrics), late=late)
         epoch = trainer.current_epoch - late
-        accuracy = self._train_accuracy.find(trainer, pl_module, tracker, late=late)
-        with as_in_training(trainer, pl_module):
+        with self._as_in_training():
             return tracker.probe(epoch=epoch, global_step=trainer.global_step, **accuracy)
 
-    def _decide(self, trainer: Trainer, stop: StopRule, reading: Reading) -> None:
-        if "train_accuracy" not in reading.metrics:
-            self._train_accuracy.refuse(trainer, self.tracker)
-            return
-        was_stopped = stop.stopped
-        trainer.should_stop = stop.update(reading) or trainer.should_stop
-        if self._keep_to is not None and stop.keep == reading.step:
-            trainer.save_checkpoint(self._keep_to)
-        if stop.stopped and not was_stopped:
-            rank_zero_info(f"Training stops: {stop.reason}")
+    def _show(self, trainer: Trainer, outputs: Mapping[str, Any], batch: object) -> None:
+        labels, calls = labels_in(batch), self._calls.take()
+        call = None if labels is None else call_on(batch, calls, len(labels))
+        logits, loss = outputs.get("logits"), outputs.get("loss")
+        if logits is None and call is not None:
+            logits = call.logits
+        if loss is not None:  # divided by this, unless optimization is manual and this is 1
+            loss = loss * trainer.accumulate_grad_batches
+        inputs = None if call is None else call.inputs
+        self._observe(labels, logits, inputs=inputs, indices=indices_in(batch), loss=loss)
+
+    def _tell(self, message: str) -> None:
+        rank_zero_info(message)
+
+    def _draw(self, samples: int) -> LabelledBatch:
+        assert self._fit is not None
+        return draw_samples(*self._fit, samples, self.inputs_of, seed=self.seed)
+
+    def _as_in_training(self) -> AbstractContextManager[None]:
+        assert self._fit is not None
+        return as_in_training(*self._fit)
 
     def _probed(self, pl_module: LightningModule) -> nn.Module:
         try:
-            return pl_module.get_submodule(self._model or "")
+            return pl_module.get_submodule(self.model or "")
         except AttributeError as error:
             raise InputError(
                 f"Expected `model` to name a submodule of {type(pl_module).__name__}, got "
-                f"{self._model!r}: {error}."
+                f"{self.model!r}: {error}."
             ) from error
 
-    def _drawn(self, trainer: Trainer, pl_module: LightningModule) -> Any:  # noqa: ANN401
-        inputs, convert = self._inputs, trainer.precision_plugin.convert_input
+    def _own_inputs(self, trainer: Trainer) -> Any:  # noqa: ANN401
+        inputs, convert = self.inputs, trainer.precision_plugin.convert_input
         if inputs is None:
-            return training_samples(
-                trainer, pl_module, self._samples, self._inputs_of, seed=self._options["seed"]
-            )
+            return self._draw(self.samples).inputs
         return (lambda: convert(inputs())) if callable(inputs) else convert(inputs)

@@ -10,6 +10,7 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
+from rote.arguments import check_integer, check_number
 from rote.errors import InputError
 
 IGNORE_INDEX = -100
@@ -35,8 +36,8 @@ class Uniform:
     num_classes: int
 
     def __post_init__(self) -> None:
-        _check_count("size", self.size, least=1)
-        _check_count("num_classes", self.num_classes, least=2)
+        check_integer("size", self.size, least=1)
+        check_integer("num_classes", self.num_classes, least=2)
 
     def __call__(self, generator: torch.Generator) -> Tensor:
         """Draw ``size`` labels."""
@@ -80,7 +81,7 @@ class NeverGiven:
     def __post_init__(self) -> None:
         object.__setattr__(self, "given", torch.as_tensor(self.given))
         _check_given(self.given)
-        _check_count("num_classes", self.num_classes, least=2)
+        check_integer("num_classes", self.num_classes, least=2)
         if int(self.given.max()) >= self.num_classes:
             raise InputError(
                 f"Expected `given` to be labels from 0 to {self.num_classes - 1}, "
@@ -113,12 +114,9 @@ class MultiLabel:
     probability: float = 0.5
 
     def __post_init__(self) -> None:
-        _check_count("size", self.size, least=1)
-        _check_count("num_classes", self.num_classes, least=1)
-        if not 0.0 < self.probability < 1.0:
-            raise InputError(
-                f"Expected `probability` to be between 0 and 1, got {self.probability}."
-            )
+        check_integer("size", self.size, least=1)
+        check_integer("num_classes", self.num_classes, least=1)
+        check_number("probability", self.probability, above=0, below=1)
 
     def __call__(self, generator: torch.Generator) -> Tensor:
         """Draw a matrix of zeros and ones, shape (size, num_classes)."""
@@ -144,7 +142,7 @@ class PerToken:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "given", torch.as_tensor(self.given))
-        _check_count("num_classes", self.num_classes, least=2)
+        check_integer("num_classes", self.num_classes, least=2)
         if self.given.dim() < 2:
             raise InputError(
                 "Expected `given` to have one label per token (size, length), "
@@ -163,11 +161,6 @@ class PerToken:
             self.num_classes, given.shape, generator=generator, device=generator.device
         )
         return torch.where(given == self.ignore_index, self.ignore_index, drawn)
-
-
-def _check_count(name: str, value: int, *, least: int) -> None:
-    if value < least:
-        raise InputError(f"Expected `{name}` to be an integer of at least {least}, got {value}.")
 
 
 def _check_given(given: Tensor) -> None:

@@ -1,15 +1,10 @@
 """Measuring without a trace: forward, backward, one throw-away step, forward."""
 
-from rote.probe.admission import bare_optimizer, check_model_and_optimizer
-from rote.probe.calibration import (
-    expected_calibration_error,
-    fit_temperature,
-    temperature_for_error,
-)
+from rote.probe.compatibility import bare_optimizer, check_model_and_optimizer, unwrapped
 from rote.probe.inputs import Inputs, content_hash, frozen, num_samples, take
 from rote.probe.measurement import Measurement, Probe
-from rote.probe.outputs import LossFunction, cross_entropy
-from rote.probe.parallelism import unwrapped
+from rote.probe.memorizing_steps import Resistance, resistance
+from rote.probe.outputs import LossFunction, cross_entropy, logits_of
 from rote.probe.policy import PlainStep, ProbePolicy, StepRule
 from rote.probe.ranks import (
     agreed,
@@ -19,7 +14,11 @@ from rote.probe.ranks import (
     rank,
     world_size,
 )
-from rote.probe.resistance import Resistance, resistance
+from rote.probe.temperature_scaling import (
+    expected_calibration_error,
+    fit_temperature,
+    temperature_for_error,
+)
 
 __all__ = [
     "Inputs",
@@ -40,6 +39,7 @@ __all__ = [
     "from_first_rank",
     "frozen",
     "is_first_rank",
+    "logits_of",
     "mean_over_ranks",
     "num_samples",
     "rank",

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from rote.errors import InputError
+from rote.probe.outputs import row_of_logits
 
 Inputs: TypeAlias = Tensor | tuple[Any, ...] | list[Any] | Mapping[str, Any]
 
@@ -70,14 +71,41 @@ def placed(inputs: Inputs, device: torch.device) -> Inputs:
 
     If none of the tensors is on the device, all are moved. If one is, somebody has placed them, and
     what lies elsewhere does so on purpose: the lengths of packed sequences stay on the CPU.
-
-    Args:
-        inputs: any nest of tensors.
-        device: of the model's parameters.
     """
     if any(tensor.device == device for _, tensor in _tensors(inputs)):
         return inputs
     return map_tensors(inputs, lambda tensor: tensor.to(device))
+
+
+def as_batch_of_one(network: nn.Module, sample: Inputs) -> tuple[Inputs, int]:
+    """The sample as a batch of one, and the number of classes that the network predicts.
+
+    Raises:
+        InputError: if the network takes it neither as it is nor with a batch axis in front.
+    """
+    shapes = [tuple(tensor.shape) for _, tensor in _tensors(sample)]
+    if not shapes:
+        raise InputError(
+            "Expected `input` to be a tensor, or a tuple or mapping of tensors, "
+            f"got {type(sample).__name__} without a tensor."
+        )
+    candidates = [map_tensors(sample, lambda tensor: tensor.unsqueeze(0))]
+    if all(shape[:1] in ((), (1,)) for shape in shapes):
+        candidates.insert(0, sample)
+    network.eval()
+    refusal: Exception | None = None
+    for candidate in candidates:
+        try:
+            with torch.no_grad():
+                logits = row_of_logits(call(network, candidate))
+        except (RuntimeError, ValueError, TypeError, IndexError) as error:
+            refusal = error
+        else:
+            return candidate, logits.shape[1]
+    raise InputError(
+        "Expected `input` to be one sample that the model takes, with or without a batch axis of "
+        f"length 1, got {', '.join(map(str, shapes))}: {refusal}"
+    ) from refusal
 
 
 def content_hash(inputs: Inputs) -> str:

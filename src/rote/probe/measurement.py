@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -10,15 +10,13 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from rote.errors import RoteError, TrialError
+from rote.probe.compatibility import communicates, unwrapped
 from rote.probe.inputs import Inputs
-from rote.probe.loss_state import objects_behind
 from rote.probe.outputs import LossFunction, cross_entropy
-from rote.probe.parallelism import communicates, unwrapped
-from rote.probe.policy import StepRule
-from rote.probe.precision import uncached_autocast
+from rote.probe.policy import ProbePolicy, StepRule
 from rote.probe.ranks import agreed, from_first_rank, mean_over_ranks, world_size
-from rote.probe.session import Mode, Session
-from rote.snapshot import Snapshot, delayed_interrupts, parameters_of, restored, verified
+from rote.probe.session import Session, undisturbed
+from rote.snapshot import delayed_interrupts
 
 
 @dataclass(frozen=True)
@@ -46,52 +44,34 @@ class Probe:
         optimizer: its optimizer.
         num_classes: how many classes the labels have.
         loss_fn: the training objective ``(output, labels) -> scalar``.
-        mode: train or eval, in both forward passes on S̃.
-        same_masks: whether both forward passes draw the same random numbers.
-        closure: whether the optimizer gets a closure without asking for it.
-        verify: whether to prove by checksum that nothing changed.
+        policy: which steps to measure, and how; the paper's Algorithm 1 by default.
     """
 
     model: nn.Module
     optimizer: Optimizer
     num_classes: int
     loss_fn: LossFunction = cross_entropy
-    mode: Mode = "train"
-    same_masks: bool = True
-    closure: bool = False
-    verify: bool = False
+    policy: ProbePolicy = field(default_factory=ProbePolicy)
 
-    def measure(
-        self,
-        inputs: Inputs,
-        labels: Tensor,
-        rules: tuple[StepRule, ...] = ("live",),
-        pool: Inputs | None = None,
-    ) -> Measurement:
-        """One forward and backward pass on S̃; per rule one step and one forward pass.
+    def measure(self, inputs: Inputs, labels: Tensor, pool: Inputs | None = None) -> Measurement:
+        """One forward and backward pass on S̃; per step rule one step and one forward.
 
         With several ranks all must call this; losses are means over ranks, predictions the first
         rank's.
-
-        Args:
-            inputs: the samples of S̃.
-            labels: their random labels.
-            rules: the step rules to measure, all from the same backward pass.
-            pool: samples whose classes are predicted.
 
         Returns:
             The losses, and the predictions on the pool.
 
         Raises:
             InputError: if logits or loss have the wrong shape, or no gradient can flow.
-            InterferenceError: with ``verify``, if something could not be put back.
+            InterferenceError: with ``policy.verify``, if something could not be put back.
             RankError: if another rank failed.
         """
         # Where ranks wait for each other within a pass, one that fails cannot tell the others.
         together = nullcontext() if communicates(unwrapped(self.model)) else agreed()
         with together, self._session() as session:
             loss_before = session.differentiate(inputs, labels).item()
-            losses_after = session.losses_after(rules, inputs, labels)
+            losses_after = session.losses_after(inputs, labels)
             predictions = None if pool is None else session.predict(pool, labels.shape)
         return _over_ranks(Measurement(loss_before, losses_after, predictions))
 
@@ -105,27 +85,16 @@ class Probe:
         with self._session() as session:
             return session.predict(inputs, label_shape)
 
-    def check(
-        self,
-        inputs: Inputs,
-        labels: Tensor,
-        rules: tuple[StepRule, ...] = ("live",),
-        *,
-        predicts: bool = False,
-    ) -> None:
+    def check(self, inputs: Inputs, labels: Tensor, *, predicts: bool = False) -> None:
         """Probe once for trial, so that what does not fit is known before training starts.
 
-        Args:
-            inputs: the samples of S̃.
-            labels: their random labels.
-            rules: the step rules that will be measured.
-            predicts: whether classes will have to be predicted, too.
+        Where the tracker ``predicts`` the classes of a pool, so does the trial.
 
         Raises:
             InputError: if model, inputs, labels, loss and optimizer do not go together.
         """
         try:
-            self.measure(inputs, labels, rules, pool=inputs if predicts else None)
+            self.measure(inputs, labels, pool=inputs if predicts else None)
         except RoteError:
             raise
         except Exception as error:
@@ -143,25 +112,12 @@ class Probe:
     @contextmanager
     def _session(self) -> Iterator[Session]:
         model = unwrapped(self.model)
-        loss_state = objects_behind(self.loss_fn)
-        check = verified(model, self.optimizer, *loss_state) if self.verify else nullcontext()
+        parts = (model, self.optimizer, self.loss_fn)
         # A probe is short: Ctrl-C can wait for its end.
-        with delayed_interrupts(), torch.inference_mode(False), check:
-            # The optimizer's own state is copied later, around the step that changes it.
-            snapshot = Snapshot(model, *loss_state, tensors=tuple(parameters_of(self.optimizer)))
-            autocast = uncached_autocast(next(model.parameters()).device)
-            with restored(snapshot), autocast:
-                snapshot.set_aside()
-                yield Session(
-                    model,
-                    self.optimizer,
-                    snapshot,
-                    loss_fn=self.loss_fn,
-                    num_classes=self.num_classes,
-                    mode=self.mode,
-                    same_masks=self.same_masks,
-                    always_closure=self.closure,
-                )
+        with delayed_interrupts(), undisturbed(*parts, verify=self.policy.verify) as snapshot:
+            yield Session(
+                model, self.optimizer, snapshot, self.loss_fn, self.num_classes, self.policy
+            )
 
 
 def _over_ranks(measurement: Measurement) -> Measurement:

@@ -76,6 +76,21 @@ def logits_of(output: object) -> Tensor | None:
     return found if isinstance(found, Tensor) else None
 
 
+def row_of_logits(output: object) -> Tensor:
+    """The logits of one sample, of shape (1, classes).
+
+    Raises:
+        InputError: if the output holds no logits, or not one row of two or more classes.
+    """
+    logits = logits_of(output)
+    if logits is None or logits.dim() != 2 or len(logits) != 1 or logits.shape[1] < 2:
+        got = type(output).__name__ if logits is None else f"shape {tuple(logits.shape)}"
+        raise InputError(
+            f"Expected the model to return one row of logits of two or more classes, got {got}."
+        )
+    return logits
+
+
 def class_axis(logits: Tensor, label_shape: torch.Size) -> int:
     """Which axis of the logits runs over classes, given the shape of their labels."""
     first_fits = logits.shape[:1] + logits.shape[2:] == label_shape

@@ -1,12 +1,13 @@
 """How the probe steps, in which mode, on how many samples, and when."""
 
-import math
-import operator
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
+from rote.arguments import check_choice, check_integer, check_number
 from rote.errors import InputError
+
+Mode: TypeAlias = Literal["train", "eval"]
 
 
 @dataclass(frozen=True)
@@ -22,17 +23,21 @@ class PlainStep:
     lr: float = 0.01
 
     def __post_init__(self) -> None:
-        try:
-            lr = float(self.lr)
-        except (TypeError, ValueError):
-            lr = math.nan
-        if isinstance(self.lr, str) or not 0.0 < lr < math.inf:
-            raise InputError(f"Expected `lr` to be a positive number, got {self.lr!r}.")
-        object.__setattr__(self, "lr", lr)
+        object.__setattr__(self, "lr", check_number("lr", self.lr, above=0))
 
 
 StepRule: TypeAlias = Literal["live", "fresh"] | PlainStep
 """``live``: the training optimizer with its state. ``fresh``: the same, as if newly built."""
+
+
+def check_rule(name: str, rule: object) -> None:
+    """Refuse what is no step rule.
+
+    Raises:
+        InputError: naming the argument.
+    """
+    if rule not in ("live", "fresh") and not isinstance(rule, PlainStep):
+        raise InputError(f"Expected `{name}` to be 'live', 'fresh' or a PlainStep, got {rule!r}.")
 
 
 @dataclass(frozen=True)
@@ -59,7 +64,7 @@ class ProbePolicy:
 
     optimizer: StepRule = "live"
     plain: PlainStep | None = field(default_factory=PlainStep)
-    mode: Literal["train", "eval"] = "train"
+    mode: Mode = "train"
     batch: int = 128
     resample: bool = False
     every: int | Callable[[int], bool] = 1
@@ -69,18 +74,13 @@ class ProbePolicy:
     verify: bool = False
 
     def __post_init__(self) -> None:
-        if self.optimizer not in ("live", "fresh") and not isinstance(self.optimizer, PlainStep):
-            raise InputError(
-                "Expected `optimizer` to be 'live', 'fresh' or a PlainStep, "
-                f"got {self.optimizer!r}."
-            )
+        check_rule("optimizer", self.optimizer)
         if self.plain is not None and not isinstance(self.plain, PlainStep):
             raise InputError(f"Expected `plain` to be a PlainStep or None, got {self.plain!r}.")
-        if self.mode not in ("train", "eval"):
-            raise InputError(f"Expected `mode` to be 'train' or 'eval', got {self.mode!r}.")
-        object.__setattr__(self, "batch", _as_positive("batch", self.batch))
+        check_choice("mode", self.mode, get_args(Mode))
+        object.__setattr__(self, "batch", check_integer("batch", self.batch, least=1))
         if not callable(self.every):
-            object.__setattr__(self, "every", _as_positive("every", self.every))
+            object.__setattr__(self, "every", check_integer("every", self.every, least=1))
 
     @property
     def rules(self) -> tuple[StepRule, ...]:
@@ -99,13 +99,3 @@ class ProbePolicy:
     def measures_as(self, description: Mapping[str, Any]) -> bool:
         """Whether a policy so described reads the same; to verify or not changes no reading."""
         return {**self.describe(), "verify": None} == {**description, "verify": None}
-
-
-def _as_positive(name: str, value: object) -> int:
-    try:
-        number = operator.index(value)  # type: ignore[arg-type]  # refused if it does not fit
-    except TypeError:
-        number = 0
-    if isinstance(value, bool) or number < 1:
-        raise InputError(f"Expected `{name}` to be a positive integer, got {value!r}.")
-    return number

@@ -40,10 +40,7 @@ def mean_over_ranks(values: Sequence[float]) -> list[float]:
     """The mean of each number over all ranks, the same bits on every rank.
 
     Summed in the order of the ranks, in double precision. A number that is not finite on one rank
-    gives a mean that is not finite on any.
-
-    Args:
-        values: this rank's numbers; every rank has as many.
+    gives a mean that is not finite on any. Every rank brings as many.
     """
     if world_size() == 1:
         return list(values)
@@ -52,11 +49,7 @@ def mean_over_ranks(values: Sequence[float]) -> list[float]:
 
 
 def from_first_rank(value: T) -> T:
-    """The first rank's value, on every rank.
-
-    Args:
-        value: something small that can be pickled; only the first rank's is looked at.
-    """
+    """The first rank's value, which must be small and picklable, on every rank."""
     if world_size() == 1:
         return value
     box = [value]

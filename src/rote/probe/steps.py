@@ -1,7 +1,7 @@
-"""The throw-away step: the training optimizer's own, a fresh one's, or a plain one."""
+"""The throw-away step: gradients that reach nobody else, and the step along them."""
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -12,7 +12,68 @@ from torch.optim.optimizer import _global_optimizer_post_hooks, _global_optimize
 
 from rote.errors import InputError
 from rote.probe.policy import PlainStep, StepRule
-from rote.snapshot import ObjectState, parameters_of, reachable, restored
+from rote.probe.ranks import is_distributed
+from rote.snapshot import Gradients, ObjectState, parameters_of, reachable, restored
+
+_STEP_HOOKS = (_global_optimizer_pre_hooks, _global_optimizer_post_hooks)
+"""Where torch keeps the hooks that run at the steps of all optimizers."""
+
+
+def backward(loss: Tensor, into: list[Tensor]) -> None:
+    """Differentiate a loss into the ``.grad`` of some tensors, and of no others.
+
+    Leaves that only the loss knows (a learnable temperature in a closure) get their gradients back,
+    and hooks on accumulated gradients stay silent: they often step an optimizer.
+
+    Args:
+        loss: a scalar.
+        into: the tensors that may receive gradients; they have none yet.
+
+    Raises:
+        InputError: if no gradient can flow.
+    """
+    if not loss.requires_grad:
+        raise InputError(
+            "Expected the loss to depend on parameters that require gradients, got a constant. "
+            "Check that the model does not detach its output."
+        )
+    if is_distributed() and not any(hasattr(tensor, "device_mesh") for tensor in into):
+        _without_accumulation(loss, into)
+        return
+    wanted = {id(tensor) for tensor in into}
+    leaves = list(_leaves(loss))
+    strangers = Gradients(leaf for leaf in leaves if id(leaf) not in wanted)
+    # The graph inside a checkpoint cannot be walked, but its parameters are known.
+    hooks = [leaf._post_accumulate_grad_hooks for leaf in (*leaves, *into) if leaf.is_leaf]
+    with restored(strangers), restored(_Silenced(hooks)):
+        strangers.set_aside()
+        loss.backward()  # type: ignore[no-untyped-call]
+
+
+def _without_accumulation(loss: Tensor, into: list[Tensor]) -> None:
+    """Differentiate without a visit to the nodes where gradients accumulate.
+
+    DDP listens there, from C++ and for every backward pass: it counts the visits that it is to
+    expect (static_graph), notes who was used (find_unused_parameters), and starts to reduce.
+    """
+    wanted = [tensor for tensor in into if tensor.requires_grad]
+    found = torch.autograd.grad(loss, wanted, allow_unused=True)
+    for tensor, gradient in zip(wanted, found, strict=True):
+        tensor.grad = gradient
+
+
+def _leaves(loss: Tensor) -> Iterator[Tensor]:
+    """The tensors at the ends of the graph, where gradients accumulate."""
+    stack: list[Any] = [loss.grad_fn]
+    seen = set()
+    while stack:
+        node = stack.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        if hasattr(node, "variable"):
+            yield node.variable
+        stack.extend(following for following, _ in node.next_functions)
 
 
 @contextmanager
@@ -40,7 +101,7 @@ def stepper(
         return
     stepping = optimizer if rule == "live" else _newly_built(optimizer)
     state = ObjectState(stepping, without=parameters_of(stepping))
-    with restored(state), restored(_SilentStepHooks()):
+    with restored(state), restored(_Silenced(_STEP_HOOKS)):
         for reached in reachable([stepping]):
             if isinstance(reached, Optimizer):
                 _silence_hooks(reached)
@@ -81,16 +142,13 @@ def _silence_hooks(optimizer: Optimizer) -> None:
         vars(optimizer).get(name, {}).clear()
 
 
-class _SilentStepHooks:
-    """Takes the hooks off that torch runs at the steps of all optimizers."""
+class _Silenced:
+    """Takes all hooks out of some registries; ``restore`` puts them back."""
 
-    def __init__(self) -> None:
-        registries: tuple[dict[Any, Any], ...] = (
-            _global_optimizer_pre_hooks,
-            _global_optimizer_post_hooks,
-        )
-        self._saved = [(registry, dict(registry)) for registry in registries]
-        for registry in registries:
+    def __init__(self, registries: Iterable[dict[Any, Any] | None]) -> None:
+        unique = {id(registry): registry for registry in registries if registry}
+        self._saved = [(registry, dict(registry)) for registry in unique.values()]
+        for registry, _ in self._saved:
             registry.clear()
 
     def restore(self) -> None:

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rote.selection import is_share
+
 if TYPE_CHECKING:
-    from rote.selection.candidates import Floats
+    from rote.selection import Floats
 
 _DIGITS = 5
 _STOPS = 500
@@ -60,12 +62,17 @@ class Axis:
 
     @property
     def ticks(self) -> str:
-        """How a chart writes an accuracy: as a share, unless it cannot be one."""
-        return "%" if self.high <= 1 else ",~f"
+        """How a chart writes an accuracy on it."""
+        return ticks(self.high)
 
     def beyond(self, values: Floats) -> int:
         """How many finite values lie outside, and are drawn at the edge."""
         return int(((values < self.low) | (values > self.high)).sum())
+
+
+def ticks(highest: float) -> str:
+    """How a chart writes accuracies up to one: as shares, unless they cannot be."""
+    return "%" if is_share(highest) else ",~f"
 
 
 def accuracy_axis(values: Floats) -> Axis:

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rote.selection import is_resistant, numbers, percentile
+
 if TYPE_CHECKING:
     import polars as pl
 
-    from rote.reporting.zeta_filter import ZetaFilter
-    from rote.selection.candidates import Booleans, Candidates, Floats, Integers
+    from rote.selection import Booleans, Candidates, Floats, Integers
 
 MOST_DRAWN = 10_000
 """Points beyond which a scatter shows no more, and a browser gets slow."""
@@ -27,6 +28,21 @@ _FIRST = (
     "clean_accuracy",
     "validation_accuracy",
 )
+
+
+@dataclass(frozen=True)
+class ZetaFilter:
+    """Which checkpoints the filter keeps, of those with ζ, training and test accuracy.
+
+    Attributes:
+        threshold: the median of ζ.
+        known: which checkpoints have all three.
+        kept: which of those stay.
+    """
+
+    threshold: float
+    known: Booleans
+    kept: Booleans
 
 
 @dataclass(frozen=True)
@@ -50,8 +66,8 @@ class Checkpoints:
         positions: which candidates are drawn, in order.
         total: how many candidates there are.
         columns: by field, one value for each that is drawn: ``run``, ``step``, ``zeta``,
-            ``train``, ``test``, ``noisy``, whether the filter ``kept`` it, whether ``zeta`` and
-            ``noisy`` stand alone (a line has nothing to join them to), and the metrics.
+            ``train``, ``test``, ``noisy``, whether the filter ``kept`` it, the metrics, and whether
+            ``zeta``, ``noisy`` and signals stand alone (a line has nothing to join them to).
         metrics: the columns to show when pointed at.
     """
 
@@ -95,35 +111,34 @@ def checkpoints_of(
     positions = np.flatnonzero(_evenly(candidates, most) | _is_in(candidates, always))
     shown = candidates.take(positions)
     frame = candidates.table.frame[shown.position]
-    noisy = known_column(shown, "noisy_accuracy")
+    noisy = shown.values("noisy_accuracy")
     metrics = _metrics(frame)
     columns: dict[str, list[Any]] = {
         "run": [shown.runs[code] for code in shown.run],
         "step": shown.step.tolist(),
-        "zeta": rounded(shown.susceptibility, _DIGITS + 1),
-        "train": rounded(shown.train_accuracy, _DIGITS + 1),
-        "test": rounded(shown.test_accuracy),
+        "zeta": rounded(shown.zeta, _DIGITS + 1),
+        "train": rounded(shown.values("train_accuracy"), _DIGITS + 1),
+        "test": rounded(shown.values("test_accuracy")),
         "noisy": rounded(noisy),
         "kept": [None] * len(positions) if kept is None else kept.kept[positions].tolist(),
-        "zeta_alone": _stands_alone(shown, shown.susceptibility).tolist(),
+        "zeta_alone": _stands_alone(shown, shown.zeta).tolist(),
         "noisy_alone": _stands_alone(shown, noisy).tolist(),
     }
-    columns |= {metric.field: rounded(numbers(frame[metric.name])) for metric in metrics}
+    for metric in metrics:
+        values = numbers(frame[metric.name])
+        columns[metric.field] = rounded(values)
+        if candidates.describe(metric.name).kind == "signal":  # it gets a chart of its own
+            columns[f"{metric.field}_alone"] = _stands_alone(shown, values).tolist()
     return Checkpoints(positions, len(candidates), columns, metrics)
 
 
-def known_column(candidates: Candidates, name: str) -> Floats:
-    """A metric of candidates, NaN where it is not known."""
-    frame = candidates.table.frame
-    if name not in frame.columns:
-        return np.full(len(candidates), np.nan)
-    return numbers(frame[name])[candidates.position]
-
-
-def numbers(series: pl.Series) -> Floats:
-    """A numeric column; what is missing or infinite is NaN."""
-    values = series.to_numpy().astype(np.float64)
-    return np.where(np.isfinite(values), values, np.nan)
+def zeta_filter(candidates: Candidates) -> ZetaFilter | None:
+    """The paper's filter, None if no checkpoint has all three values."""
+    known = candidates.known("zeta", "train_accuracy", "test_accuracy")
+    if not known.any():
+        return None
+    threshold = percentile(candidates.zeta[known], 50)
+    return ZetaFilter(threshold, known, known & is_resistant(candidates, threshold))
 
 
 def rounded(values: Floats, digits: int = _DIGITS) -> list[float | None]:

@@ -3,27 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from rote.errors import InputError
 from rote.reporting.axis import Axis, accuracy_axis, zeta_axis
-from rote.reporting.checkpoints import Checkpoints, checkpoints_of
-from rote.reporting.outcomes import Outcome, outcomes_of
+from rote.reporting.checkpoints import (
+    MOST_DRAWN,
+    Checkpoints,
+    ZetaFilter,
+    checkpoints_of,
+    zeta_filter,
+)
 from rote.reporting.provenance import Fact, provenance_of, select_command
 from rote.reporting.run_list import RunList, run_list
-from rote.reporting.sensitivity import Cell, Mark, mark_of, sensitivity_map
 from rote.reporting.settings import read_workload
-from rote.reporting.verdict import PAIR, Verdict, verdict_of
-from rote.reporting.zeta_filter import ZetaFilter, zeta_filter
-from rote.selection.agreement import Agreement, agreement
-from rote.selection.bootstrap import Draws
-from rote.selection.candidates import Candidates, candidates_of
-from rote.store.table import RunTable, read_table
+from rote.reporting.verdict import Outcome, Verdict, outcomes_of, verdict_of
+from rote.selection import (
+    Candidates,
+    Draws,
+    Estimate,
+    Rule,
+    candidates_of,
+    correlation,
+    find_rule,
+    table_of,
+)
+from rote.store import RunTable
 
 if TYPE_CHECKING:
     from rote.selection import Pick
@@ -36,63 +47,135 @@ _FEW_DRAWS = 100
 
 @dataclass(frozen=True)
 class Contents:
-    """A report before it is drawn.
+    """A report before it is drawn. Everything is computed once, when somebody asks for it.
 
     Attributes:
         candidates: all checkpoints.
-        checkpoints: those that are drawn.
-        zeta_axis: of ζ.
-        train_axis: of training accuracy.
-        outcomes: what every rule would keep.
-        verdict: what is said first.
-        agreement: how ζ and training accuracy agree with the truth.
-        filter: which checkpoints the paper's filter keeps; None without a truth.
-        cells: the sensitivity map.
-        marks: where the thresholds of the two region rules lie on it.
-        runs: the table of runs.
-        same_pick: the command that picks the same checkpoint.
-        provenance: where it all comes from.
+        rule: the one that leads; None for the usual one.
+        asked: how it was asked for.
+        names: what was read; None for a table, which has no name.
+        mapping: where metrics have other names than rote's.
+        command: what makes the report, if it is a command.
     """
 
     candidates: Candidates
-    checkpoints: Checkpoints
-    zeta_axis: Axis
-    train_axis: Axis
-    outcomes: Mapping[str, Outcome]
-    verdict: Verdict
-    agreement: Agreement
-    filter: ZetaFilter | None
-    cells: tuple[Cell, ...]
-    marks: tuple[Mark, ...]
-    runs: RunList
-    same_pick: str
-    provenance: tuple[Fact, ...]
+    rule: Rule | None = None
+    asked: str | None = None
+    names: tuple[str, ...] | None = None
+    mapping: Mapping[str, str] = field(default_factory=dict)
+    command: str | None = None
+
+    @cached_property
+    def outcomes(self) -> dict[str, Outcome]:
+        """What every rule would keep."""
+        return outcomes_of(self.candidates, self.rule)
+
+    @cached_property
+    def verdict(self) -> Verdict:
+        """What is said first."""
+        rule = None if self.rule is None else self.rule.name
+        return verdict_of(self.outcomes, self.candidates, rule)
+
+    @cached_property
+    def checkpoints(self) -> Checkpoints:
+        """Those that are drawn, every pick among them."""
+        always = []
+        if len(self.candidates) > MOST_DRAWN:
+            picks = [outcome.pick for outcome in self.outcomes.values()]
+            always = [_position(self.candidates, pick) for pick in picks if pick is not None]
+        return checkpoints_of(self.candidates, always, self.filter)
+
+    @cached_property
+    def filter(self) -> ZetaFilter | None:
+        """Which checkpoints the paper's filter keeps; None without a truth."""
+        return zeta_filter(self.candidates)
+
+    @cached_property
+    def zeta_axis(self) -> Axis:
+        """Of ζ."""
+        return zeta_axis(self.candidates.zeta)
+
+    @cached_property
+    def train_axis(self) -> Axis:
+        """Of training accuracy."""
+        return accuracy_axis(self.candidates.values("train_accuracy"))
+
+    @cached_property
+    def memorization(self) -> Estimate:
+        """The correlation of ζ with the accuracy on noisy labels."""
+        return correlation(self.candidates, "zeta", "noisy_accuracy", "pearson", self.draws)
+
+    @cached_property
+    def workloads(self) -> dict[str, Mapping[str, Any]]:
+        """What ``workload.json`` says, by run."""
+        table = self.candidates.table
+        return {name: read_workload(table.paths.get(name)) for name in table.descriptions}
+
+    @cached_property
+    def runs(self) -> RunList:
+        """The table of runs."""
+        return run_list(self.candidates, self.workloads)
+
+    @cached_property
+    def provenance(self) -> tuple[Fact, ...]:
+        """Where it all comes from."""
+        descriptions, now = self.candidates.table.descriptions, datetime.now(UTC)
+        return provenance_of(descriptions, self.workloads, now, self.command, self.same_pick)
+
+    @property
+    def same_pick(self) -> str:
+        """The command that picks the same checkpoint."""
+        rule = self.asked or self.verdict.selection.rule
+        return select_command(self.names, rule, self.candidates.column, self.mapping)
+
+    @property
+    def draws(self) -> Draws:
+        """How runs are drawn for intervals."""
+        return Draws() if len(self.candidates) <= _MANY else Draws(resamples=_FEW_DRAWS)
 
     @property
     def has_truth(self) -> bool:
         """Whether any test accuracy is known."""
-        return bool(np.isfinite(self.candidates.test_accuracy).any())
+        return bool(np.isfinite(self.candidates.values("test_accuracy")).any())
 
     @property
     def has_regions(self) -> bool:
         """Whether any checkpoint has both ζ and training accuracy."""
-        return bool(self.cells)
+        return bool(self.candidates.known("zeta", "train_accuracy").any())
 
     @property
     def label(self) -> str:
         """What axes call ζ."""
         return self.candidates.label.replace("`", "")
 
+    @property
+    def knowing(self) -> str:
+        """The rules that have seen a clean label, as a sentence begins with them."""
+        names = [name for name, outcome in self.outcomes.items() if outcome.needs_truth]
+        return f"the {' and the '.join(names)} {'has' if len(names) == 1 else 'have'}"
+
+    def check_regions(self) -> None:
+        """Refuse to draw regions that are not there.
+
+        Raises:
+            InputError: if no checkpoint has both ζ and training accuracy.
+        """
+        if not self.has_regions:
+            raise InputError(
+                "Expected `runs` to have checkpoints with ζ and training accuracy, got none. Pass "
+                "train_accuracy= to the probe."
+            )
+
 
 def contents_of(
     runs: Runs,
     *,
-    rule: str | None = None,
+    rule: str | Rule | None = None,
     column: str = "susceptibility",
     mapping: Mapping[str, str] | None = None,
     command: str | None = None,
 ) -> Contents:
-    """Gather everything that a report says.
+    """What a report says about runs.
 
     Args:
         runs: as for ``rote.select``.
@@ -103,74 +186,27 @@ def contents_of(
 
     Raises:
         InputError: if there is no run, rule or column of that name, or no checkpoint, or a table
-            comes with a mapping.
+            comes with a mapping, or the rule cannot say anything.
         MissingExtraError: if the package of a source is not installed.
         CorruptRunError: if a file is damaged.
     """
-    table = _table(runs, mapping)
-    candidates = candidates_of(table, column)
+    leading = None if rule is None else find_rule(rule)
+    candidates = candidates_of(table_of(runs, mapping), column)
     if not len(candidates):
         raise InputError("Expected `runs` to have checkpoints, got none. Probe at least once.")
-    outcomes = outcomes_of(table, column)
-    workloads = {name: read_workload(table.paths.get(name)) for name in table.descriptions}
-    picks = [outcome.pick for outcome in outcomes.values() if outcome.pick is not None]
-    always = [_position(candidates, pick) for pick in picks]
-    kept = zeta_filter(candidates)
-    verdict = verdict_of(outcomes, _usable_runs(candidates), rule)
-    same_pick = select_command(_named(runs), verdict.selection.rule, column, mapping or {})
-    return Contents(
-        candidates=candidates,
-        checkpoints=checkpoints_of(candidates, always, kept),
-        zeta_axis=zeta_axis(candidates.susceptibility),
-        train_axis=accuracy_axis(candidates.train_accuracy),
-        outcomes=outcomes,
-        verdict=verdict,
-        agreement=_agreement(table, column, len(candidates)),
-        filter=kept,
-        cells=sensitivity_map(candidates),
-        marks=tuple(
-            mark_of(candidates, name, selection.thresholds)
-            for name in PAIR
-            if (selection := outcomes[name].selection) is not None
-        ),
-        runs=run_list(candidates, workloads),
-        same_pick=same_pick,
-        provenance=provenance_of(
-            table.descriptions, workloads, datetime.now(UTC), command, same_pick
-        ),
-    )
+    asked = rule if isinstance(rule, str) else None
+    contents = Contents(candidates, leading, asked, _named(runs), mapping or {}, command)
+    if leading is not None:
+        contents.verdict  # noqa: B018  # a rule that cannot say anything is refused at once
+    return contents
 
 
-def _table(runs: Runs, mapping: Mapping[str, str] | None) -> RunTable:
-    if not isinstance(runs, RunTable):
-        return read_table(runs, mapping)
-    if mapping:
-        raise InputError("Expected `mapping` to go with runs to read, got a table. Pass it there.")
-    return runs
-
-
-def _named(runs: Runs) -> list[str] | None:
+def _named(runs: Runs) -> tuple[str, ...] | None:
     if isinstance(runs, RunTable):
         return None
-    return [str(runs)] if isinstance(runs, Path | str) else [str(entry) for entry in runs]
-
-
-def _usable_runs(candidates: Candidates) -> int:
-    """How many runs a rule that compares them can compare: they have ζ and training accuracy.
-
-    Where no run has both, those with ζ.
-    """
-    has_zeta = np.isfinite(candidates.susceptibility)
-    has_both = has_zeta & np.isfinite(candidates.train_accuracy)
-    return candidates.take(has_both if has_both.any() else has_zeta).num_runs
+    return (str(runs),) if isinstance(runs, Path | str) else tuple(map(str, runs))
 
 
 def _position(candidates: Candidates, pick: Pick) -> int:
     run = candidates.runs.index(pick.run)
     return int(np.flatnonzero((candidates.run == run) & (candidates.step == pick.step))[0])
-
-
-def _agreement(table: RunTable, column: str, checkpoints: int) -> Agreement:
-    # Choosing anew in every draw is what takes long; the intervals of the page are correlations'.
-    draws = Draws() if checkpoints <= _MANY else Draws(resamples=_FEW_DRAWS)
-    return agreement(table, column=column, rule="last", draws=draws)

@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from rote.errors import InputError
+from rote.store import write_whole
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -14,45 +15,19 @@ if TYPE_CHECKING:
 def write_file(path: Path, content: bytes) -> None:
     """Write a file where the user said; an old one stays until the new one is whole.
 
-    Args:
-        path: where to; folders on the way are made.
-        content: what to write.
-
     Raises:
         InputError: if it is a directory, or cannot be written.
     """
     check_writable(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(path, content)
+        write_whole(path.resolve(), content, shared=True)  # a link stays one
     except OSError as error:
         raise _refusal(path, error) from error
 
 
-def replace_file(path: Path, content: bytes) -> None:
-    """Write a file beside its place, then move it there.
-
-    Args:
-        path: where to; its folder exists.
-        content: what to write.
-
-    Raises:
-        OSError: if that fails; an old file is untouched then.
-    """
-    path = path.resolve()  # a link stays one
-    draft = path.with_name(f".draft-{os.getpid()}")
-    try:
-        draft.write_bytes(content)
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)
-
-
 def check_writable(path: Path) -> None:
     """Refuse at once what could not be written after minutes of work. Nothing is made yet.
-
-    Args:
-        path: of the file.
 
     Raises:
         InputError: if it is a directory, or its folder cannot be written.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -11,7 +13,6 @@ if TYPE_CHECKING:
     import altair as alt
 
     from rote.reporting.checkpoints import Checkpoints
-    from rote.reporting.contents import Contents
 
 DATASET = "checkpoints"
 CHOSEN = "chosen"
@@ -86,9 +87,9 @@ def page_frame() -> Frame:
     return Frame(rows=None, width="container", is_live=True)
 
 
-def own_frame(contents: Contents, *, is_live: bool, tag: str = "") -> Frame:
+def own_frame(checkpoints: Checkpoints, *, is_live: bool, tag: str = "") -> Frame:
     """For a chart that stands alone, with its data in it."""
-    return Frame(contents.checkpoints.rows(), _WIDTH, is_live, tag)
+    return Frame(checkpoints.rows(), _WIDTH, is_live, tag)
 
 
 def chosen_run(frame: Frame) -> alt.Parameter:
@@ -123,3 +124,11 @@ def point_size(checkpoints: Checkpoints) -> int:
     """The area of a point: smaller, the more there are."""
     count = len(checkpoints.positions)
     return 44 if count <= 1_000 else 24 if count <= 4_000 else 12
+
+
+def joined(join: Callable[..., Any], charts: Sequence[Any]) -> Any:  # noqa: ANN401
+    """Several charts as one, in which a run that is chosen in one is chosen in all."""
+    with warnings.catch_warnings():
+        # altair says that it makes one parameter of two of the same name: that is what links them.
+        warnings.filterwarnings("ignore", "Automatically deduplicated selection parameter")
+        return join(*charts)

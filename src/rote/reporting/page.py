@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from rote.errors import InputError
+from rote.reporting.charts import CHARTS, Chart, find_charts, parts_of
+from rote.reporting.charts.filter import change, in_words
 from rote.reporting.contents import Contents, Runs, contents_of
 from rote.reporting.figures import SavedFigures, save_figures
 from rote.reporting.file import check_writable, write_file
-from rote.reporting.filter_chart import after_filter, before_filter, change, correlation
 from rote.reporting.frame import page_frame
+from rote.reporting.page_text import (
+    coded,
+    counted,
+    interval,
+    named,
+    number,
+    percent,
+    points,
+    visible,
+)
 from rote.reporting.palette import DARK, DARK_SHADES, FONT, LIGHT, LIGHT_SHADES
 from rote.reporting.payload import counts_all, numbers_of, packed, packed_bytes, payload_of
-from rote.reporting.region_chart import region_chart
-from rote.reporting.sensitivity_chart import sensitivity_chart
-from rote.reporting.tracking_chart import noisy_over_time, zeta_over_time
-from rote.reporting.verdict import DIVIDING
-from rote.reporting.words import coded, counted, interval, named, number, percent, points, visible
-from rote.selection.regions import REGIONS
+from rote.selection import DEFAULT_RULE, REGIONS, Rule
 from rote.version import __version__
 
 _ASSETS = Path(__file__).parent / "assets"
@@ -58,10 +65,11 @@ def report(
     runs: Runs,
     path: Path | str = "report.html",
     *,
-    rule: str | None = None,
+    rule: str | Rule | None = None,
     column: str = "susceptibility",
     mapping: Mapping[str, str] | None = None,
     figures: Path | str | None = None,
+    charts: Sequence[str | Chart] = (),
     command: str | None = None,
 ) -> Report:
     """Write the report: one page that needs nothing else, not even a network.
@@ -73,6 +81,8 @@ def report(
         column: which ζ.
         mapping: as for ``rote.select``: where metrics have other names than rote's.
         figures: a folder for the same figures as SVG and PNG; none are written without it.
+        charts: of your own, to be put on the page too: each with ``name``, ``title``, ``record``
+            and ``draw`` (``rote.reporting.Chart``), as it is or as ``package.module:Name``.
         command: what is said to have made the page.
 
     Returns:
@@ -85,20 +95,19 @@ def report(
     """
     path = Path(path)
     check_writable(path)
+    own = find_charts(charts)
     contents = contents_of(runs, rule=rule, column=column, mapping=mapping, command=command)
-    drawn = SavedFigures() if figures is None else save_figures(contents, Path(figures))
-    write_file(path, page_of(contents).encode())
+    drawn = SavedFigures() if figures is None else save_figures(contents, Path(figures), own)
+    write_file(path, page_of(contents, own).encode())
     return Report(path, drawn)
 
 
-def page_of(contents: Contents) -> str:
-    """The page as text.
-
-    Args:
-        contents: what it says.
-    """
+def page_of(contents: Contents, own: Mapping[str, Chart] | None = None) -> str:
+    """The page as text, with charts besides those of every report, by name."""
     import jinja2
 
+    own = own or {}
+    records, missing = records_of(contents, CHARTS | dict(own))
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_ASSETS),
         autoescape=True,  # everything that a user named is text, whatever it looks like
@@ -109,17 +118,21 @@ def page_of(contents: Contents) -> str:
     words = (percent, number, counted, interval, visible, named, coded)
     environment.filters |= {word.__name__: word for word in words}
     payload = payload_of(contents) | {
-        "charts": page_charts(contents),
+        "charts": page_charts(records, CHARTS | dict(own)),
         "themes": {"light": LIGHT | LIGHT_SHADES, "dark": DARK | DARK_SHADES},
     }
     return environment.get_template("page.html").render(
         contents=contents,
         verdict=contents.verdict,
+        charts=CHARTS,
+        records=records,
+        own=own,
+        missing=missing,
         regions=REGIONS,
+        default_rule=DEFAULT_RULE,
         codes={name: code for code, name in enumerate(contents.candidates.runs)},
-        correlation=correlation,
+        in_words=in_words,
         change=change,
-        dividing=DIVIDING,
         points=points,
         percent=percent,
         number=number,
@@ -136,23 +149,27 @@ def page_of(contents: Contents) -> str:
     )
 
 
-def page_charts(contents: Contents) -> dict[str, Any]:
-    """The charts as Vega, by the place on the page where they are drawn.
+def records_of(
+    contents: Contents, charts: Mapping[str, Chart]
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """What every chart draws, and why some cannot, by name."""
+    records: dict[str, Any] = {}
+    missing: dict[str, str] = {}
+    for name, chart in charts.items():
+        try:
+            records[name] = chart.record(contents)
+        except InputError as error:
+            missing[name] = str(error)
+    return records, missing
 
-    Args:
-        contents: what they show.
-    """
+
+def page_charts(records: Mapping[str, Any], charts: Mapping[str, Chart]) -> dict[str, Any]:
+    """The charts as Vega, by the place on the page where they are drawn."""
     frame = page_frame()
-    charts: dict[str, Any] = {"zeta": zeta_over_time(contents, frame)}
-    if contents.has_regions:
-        charts["regions"] = region_chart(contents, frame, with_sliders=False)
-        charts["sensitivity"] = sensitivity_chart(contents, frame)
-    if contents.checkpoints.has("noisy"):
-        charts["noisy"] = noisy_over_time(contents, frame)
-    if contents.filter is not None:
-        charts["before"] = before_filter(contents, frame)
-        charts["after"] = after_filter(contents, frame)
-    return {name: _compiled(frame.finished(chart)) for name, chart in charts.items()}
+    parts = [parts_of(charts[name], record, frame) for name, record in records.items()]
+    return {
+        place: _compiled(frame.finished(chart)) for part in parts for place, chart in part.items()
+    }
 
 
 def _compiled(chart: Any) -> Any:  # noqa: ANN401

@@ -76,11 +76,7 @@ def colour_parameters() -> list[alt.Parameter]:
 
 
 def shades(**domain: Any) -> alt.Scale:  # noqa: ANN401
-    """A scale from low to high that follows the theme.
-
-    Args:
-        domain: what else the scale is told.
-    """
+    """A scale from low to high that follows the theme; ``domain`` is what else it is told."""
     import altair as alt
 
     return alt.Scale(
@@ -96,21 +92,12 @@ def plain_view() -> alt.ViewBackground:
 
 
 def coloured(chart: Any) -> Any:  # noqa: ANN401
-    """A chart with its colours as parameters, which can be joined with others.
-
-    Args:
-        chart: of altair.
-    """
+    """A chart with its colours as parameters, which can be joined with others."""
     return chart.add_params(*colour_parameters())
 
 
 def dressed(chart: Any, ticks: Any) -> Any:  # noqa: ANN401
-    """A finished chart in the house style, with its colours as parameters.
-
-    Args:
-        chart: of altair.
-        ticks: about how many the axes of x have: a number, or an expression.
-    """
+    """A finished chart in the house style; axes of x have about so many ticks."""
     axis = {
         "domainColor": colour("line"),
         "tickColor": colour("line"),

@@ -13,8 +13,7 @@ from rote.reporting.checkpoints import rounded
 
 if TYPE_CHECKING:
     from rote.reporting.contents import Contents
-    from rote.selection import RegionSummary, Selection
-    from rote.selection.candidates import Candidates
+    from rote.selection import Candidates, RegionSummary, Selection
 
 MOST_COUNTED = 200_000
 """Checkpoints beyond which the page counts regions among those that it draws only."""
@@ -29,9 +28,6 @@ def payload_of(contents: Contents) -> dict[str, Any]:
     """Everything that the scripts of the page work with, but the charts and ``numbers_of``.
 
     A column that equals another is its name.
-
-    Args:
-        contents: what the page says.
     """
     candidates = contents.candidates
     presets = {
@@ -47,6 +43,11 @@ def payload_of(contents: Contents) -> dict[str, Any]:
         "units": {"zeta": contents.zeta_axis.unit, "train": contents.train_axis.unit},
         "presets": presets,
         "leading": contents.verdict.dividing,
+        "signals": [
+            metric.field
+            for metric in contents.checkpoints.metrics
+            if f"{metric.field}_alone" in contents.checkpoints.columns
+        ],
     }
 
 
@@ -55,30 +56,19 @@ def numbers_of(contents: Contents) -> bytes:
 
     The page counts and averages them as Python does, number by number in the same order, so that
     it shows the same digits.
-
-    Args:
-        contents: what the page says.
     """
     candidates = _counted(contents)
-    values = (candidates.susceptibility, candidates.train_accuracy, candidates.test_accuracy)
-    return np.concatenate(values).astype("<f8").tobytes()
+    names = ("zeta", "train_accuracy", "test_accuracy")
+    return np.concatenate([candidates.values(name) for name in names]).astype("<f8").tobytes()
 
 
 def packed(payload: object) -> str:
-    """Plain values as compressed JSON, in letters that end no script.
-
-    Args:
-        payload: what to pack.
-    """
+    """Plain values as compressed JSON, in letters that end no script."""
     return packed_bytes(json.dumps(payload, separators=(",", ":"), allow_nan=False).encode())
 
 
 def packed_bytes(content: bytes) -> str:
-    """Bytes, compressed, in letters that end no script.
-
-    Args:
-        content: what to pack.
-    """
+    """Bytes, compressed, in letters that end no script."""
     return base64.b64encode(zlib.compress(content, 9)).decode()
 
 
@@ -101,14 +91,14 @@ def _columns(contents: Contents) -> dict[str, Any]:
     shown = contents.candidates.take(checkpoints.positions)
     columns: dict[str, Any] = dict(checkpoints.columns)
     columns["run"] = shown.run.tolist()
-    for name in ("kept", "zeta_alone", "noisy_alone"):
+    for name in ("kept", *(name for name in columns if name.endswith("_alone"))):
         columns[name] = [None if value is None else int(value) for value in columns[name]]
     for name in ("zeta", "train", "test"):
         del columns[name]
     told = {
-        "zeta": rounded(shown.susceptibility),
-        "train": rounded(shown.train_accuracy),
-        "test": rounded(shown.test_accuracy),
+        "zeta": rounded(shown.zeta),
+        "train": rounded(shown.values("train_accuracy")),
+        "test": rounded(shown.values("test_accuracy")),
         "noisy": columns["noisy"],
     }
     for metric in checkpoints.metrics:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from rote.reporting.charts import CHARTS, Chart
+from rote.reporting.charts.tracking import TrackingChart
 from rote.reporting.contents import Contents, Runs, contents_of
-from rote.reporting.figures import FIGURES
 from rote.reporting.frame import own_frame
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def regions(
         CorruptRunError: if a file is damaged.
     """
     chart: alt.LayerChart = _drawn(
-        "regions", contents_of(runs, rule=rule, column=column, mapping=mapping)
+        CHARTS["regions"], contents_of(runs, rule=rule, column=column, mapping=mapping)
     )
     return chart
 
@@ -50,26 +51,29 @@ def tracking(
     *,
     rule: str | None = None,
     column: str = "susceptibility",
+    columns: Sequence[str] = (),
     mapping: Mapping[str, str] | None = None,
 ) -> alt.VConcatChart:
-    """ζ over training and, where it is known, the accuracy on noisy labels below it.
+    """ζ over training and, where it is known, the accuracy on noisy labels below it; then signals.
 
     Args:
         runs: as for ``rote.select``.
         rule: whose pick is marked; by default that of the report.
         column: which ζ.
+        columns: any other recorded columns to draw below.
         mapping: as for ``rote.select``: where metrics have other names than rote's.
 
     Returns:
         An altair chart; click on a line to see one run.
 
     Raises:
-        InputError: if there are no runs.
+        InputError: if there are no runs, or a column is not recorded.
         MissingExtraError: if the package of a source is not installed.
         CorruptRunError: if a file is damaged.
     """
     chart: alt.VConcatChart = _drawn(
-        "tracking", contents_of(runs, rule=rule, column=column, mapping=mapping)
+        TrackingChart(tuple(columns)),
+        contents_of(runs, rule=rule, column=column, mapping=mapping),
     )
     return chart
 
@@ -82,20 +86,14 @@ def filter(  # noqa: A001
 ) -> alt.HConcatChart:
     """Training against test accuracy, all checkpoints and those with ζ at most its median.
 
-    Args:
-        runs: as for ``rote.select``.
-        column: which ζ.
-        mapping: as for ``rote.select``: where metrics have other names than rote's.
-
-    Returns:
-        An altair chart.
+    Runs, column and mapping are as for ``regions``.
 
     Raises:
         InputError: if there are no runs, or no checkpoint has ζ, training and test accuracy.
-        MissingExtraError: if the package of a source is not installed.
-        CorruptRunError: if a file is damaged.
     """
-    chart: alt.HConcatChart = _drawn("filter", contents_of(runs, column=column, mapping=mapping))
+    chart: alt.HConcatChart = _drawn(
+        CHARTS["filter"], contents_of(runs, column=column, mapping=mapping)
+    )
     return chart
 
 
@@ -107,30 +105,20 @@ def sensitivity(
 ) -> alt.LayerChart:
     """What Region 1 holds for other thresholds.
 
-    Args:
-        runs: as for ``rote.select``.
-        column: which ζ.
-        mapping: as for ``rote.select``: where metrics have other names than rote's.
-
-    Returns:
-        An altair chart.
+    Runs, column and mapping are as for ``regions``.
 
     Raises:
         InputError: if there are no runs, or none has both ζ and training accuracy.
-        MissingExtraError: if the package of a source is not installed.
-        CorruptRunError: if a file is damaged.
     """
-    chart: alt.LayerChart = _drawn("sensitivity", contents_of(runs, column=column, mapping=mapping))
+    chart: alt.LayerChart = _drawn(
+        CHARTS["sensitivity"], contents_of(runs, column=column, mapping=mapping)
+    )
     return chart
 
 
-def _drawn(figure: str, contents: Contents) -> Any:  # noqa: ANN401
-    frame = own_frame(contents, is_live=True, tag=_tag(figure, contents))
-    return FIGURES[figure](contents, frame)
-
-
-def _tag(figure: str, contents: Contents) -> str:
-    """The same for the same chart, another for any other: a slider moves the lines of its own."""
-    selection = contents.verdict.selection
-    shown = (figure, selection.rule, selection.thresholds, contents.checkpoints.columns)
-    return hashlib.sha256(repr(shown).encode()).hexdigest()[:8]
+def _drawn(chart: Chart, contents: Contents) -> Any:  # noqa: ANN401
+    record = chart.record(contents)
+    # The same for the same chart, another for any other: a slider moves the lines of its own.
+    tag = hashlib.sha256(repr((chart.name, record)).encode()).hexdigest()[:8]
+    frame = own_frame(contents.checkpoints, is_live=True, tag=tag)
+    return frame.finished(chart.draw(record, frame))

@@ -9,15 +9,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from rote.records import ZETAS
+from rote.reporting.page_text import counted
 from rote.reporting.settings import as_text
-from rote.reporting.words import counted
 from rote.version import __version__
 
 if TYPE_CHECKING:
     from datetime import datetime
 
 _MOST_VALUES = 6
-_COLUMN = "susceptibility"
 _PASSWORD = re.compile("//[^/@ ]+@")
 """Who opens an address, and with which password: nothing to send around."""
 
@@ -42,15 +42,7 @@ def provenance_of(
     command: str | None,
     same_pick: str,
 ) -> tuple[Fact, ...]:
-    """Everything that is recorded about the origin of the runs and of the page.
-
-    Args:
-        descriptions: ``run.json`` by run.
-        workloads: ``workload.json`` by run; empty for those that have none.
-        made: when the page is made.
-        command: what makes the page, if it is a command.
-        same_pick: the command that picks the same checkpoint.
-    """
+    """Everything that is recorded about the origin of the runs and of the page."""
     data = [_section(workload, "data") for workload in workloads.values()]
     versions = [_section(description, "versions") for description in descriptions.values()]
     facts = [
@@ -86,7 +78,7 @@ def select_command(
     if runs is None:
         return f"rote.select(table, {rule!r}, column={column!r})"
     words = ["rote", "select", *runs, "--rule", rule]
-    words += [] if column == _COLUMN else ["--column", column]
+    words += [] if column == ZETAS[0] else ["--column", column]
     words += [word for name, metric in mapping.items() for word in ("--map", f"{name}={metric}")]
     return _without_password(shlex.join(words))
 

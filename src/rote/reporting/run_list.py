@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rote.reporting.checkpoints import known_column
 from rote.reporting.settings import settings_of
 
 if TYPE_CHECKING:
-    from rote.selection.candidates import Candidates, Floats
+    from rote.selection import Candidates, Floats
 
 MOST_SETTINGS = 8
 """Columns for settings that differ; more would not fit on any screen."""
@@ -69,12 +68,7 @@ class RunList:
 
 
 def run_list(candidates: Candidates, workloads: Mapping[str, Mapping[str, Any]]) -> RunList:
-    """The table of runs.
-
-    Args:
-        candidates: their checkpoints.
-        workloads: what ``workload.json`` says, by run.
-    """
+    """The table of runs, from their checkpoints and ``workload.json`` by run."""
     descriptions = candidates.table.descriptions
     settings = {
         name: settings_of(descriptions.get(name, {}), workloads.get(name, {}))
@@ -98,7 +92,8 @@ def run_list(candidates: Candidates, workloads: Mapping[str, Mapping[str, Any]])
 def _rows(
     candidates: Candidates, settings: Mapping[str, Mapping[str, str]], shown: tuple[str, ...]
 ) -> list[RunRow]:
-    noisy = known_column(candidates, "noisy_accuracy")
+    train, test = candidates.values("train_accuracy"), candidates.values("test_accuracy")
+    noisy = candidates.values("noisy_accuracy")
     rows = []
     for part in candidates.by_run():
         last = part.stop - 1
@@ -108,11 +103,11 @@ def _rows(
                 name=name,
                 checkpoints=part.stop - part.start,
                 step=int(candidates.step[last]),
-                susceptibility=_at(candidates.susceptibility, last),
-                train_accuracy=_at(candidates.train_accuracy, last),
+                susceptibility=_at(candidates.zeta, last),
+                train_accuracy=_at(train, last),
                 noisy_accuracy=_at(noisy, last),
-                test_accuracy=_at(candidates.test_accuracy, last),
-                best_test_accuracy=_highest(candidates.test_accuracy[part]),
+                test_accuracy=_at(test, last),
+                best_test_accuracy=_highest(test[part]),
                 settings=tuple(settings[name].get(field) for field in shown),
             )
         )

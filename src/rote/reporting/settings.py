@@ -8,19 +8,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from rote.store.nesting import leaves
-from rote.store.standing import WORKLOAD_FILE
+from rote.store import WORKLOAD_FILE, leaves
 
-_TOLD_ELSEWHERE = {"schema", "name", "created", "command", "versions"}
+_TOLD_ELSEWHERE = {"schema", "name", "created", "command", "versions", "columns", "rows"}
 _TOO_LONG = {"labels.values", "pool.hash"}
 
 
 def read_workload(path: Path | None) -> Mapping[str, Any]:
-    """What ``workload.json`` says; nothing if the run has none, or it cannot be read.
-
-    Args:
-        path: the directory of the run, None if it has none.
-    """
+    """What ``workload.json`` says; nothing if the run has none, or it cannot be read."""
     if path is not None:
         with suppress(OSError, ValueError):
             contents = json.loads((path / WORKLOAD_FILE).read_bytes())
@@ -30,12 +25,7 @@ def read_workload(path: Path | None) -> Mapping[str, Any]:
 
 
 def settings_of(description: Mapping[str, Any], workload: Mapping[str, Any]) -> dict[str, str]:
-    """The settings of a run as text, by name, with dots between section and field.
-
-    Args:
-        description: ``run.json``.
-        workload: ``workload.json``.
-    """
+    """The settings of a run as text, by name, with dots between section and field."""
     spec = workload.get("spec")
     source = spec if isinstance(spec, dict) else description
     found = flat({name: value for name, value in source.items() if name not in _TOLD_ELSEWHERE})

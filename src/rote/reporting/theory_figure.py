@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from rote.errors import InputError
-from rote.reporting.file import replace_file
+from rote.store import write_whole
 
 if TYPE_CHECKING:
     import altair
@@ -77,12 +77,7 @@ class Table(Protocol):
 
 
 def captions(table: Table, data: str) -> list[str]:
-    """What has to be said beside the bounds, a sentence each.
-
-    Args:
-        table: the bounds.
-        data: what the data set is called.
-    """
+    """What has to be said beside the bounds, a sentence each."""
     said = [
         f"{table.samples:,} samples of {data}: {table.labels.replace('-1', '−1')}. "
         f"η = {table.eta:g}, k = {table.k:,}, δ = {table.delta:g}."
@@ -113,10 +108,6 @@ def _share_where_lower_rises(table: Table) -> float:
 
 def bounds_chart(table: Table, data: str) -> "altair.HConcatChart":
     """Draw the bounds as the paper does (lower dashed, upper solid), and their mean beside them.
-
-    Args:
-        table: the bounds.
-        data: what the data set is called.
 
     Returns:
         An altair chart.
@@ -153,11 +144,6 @@ def save_bounds(table: Table, data: str, folder: Path) -> dict[str, Path]:
 
     Each file is there whole or not at all; others in the folder are left alone.
 
-    Args:
-        table: the bounds.
-        data: what the data set is called.
-        folder: where to; made if it is not there.
-
     Returns:
         From kind of file to its path.
 
@@ -169,7 +155,7 @@ def save_bounds(table: Table, data: str, folder: Path) -> dict[str, Path]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for kind, path in files.items():
-            replace_file(path, contents[kind])
+            write_whole(path.resolve(), contents[kind], shared=True)
     except OSError as error:
         raise InputError(
             f"Expected {folder} to be a folder that can be written, got: {error.strerror}."

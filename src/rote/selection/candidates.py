@@ -3,41 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from rote.errors import InputError
-from rote.records import ZETAS
+from rote.arguments import check_choice
+from rote.records import ZETAS, Column, column_named
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from rote.store.table import RunTable
+    from rote.store import RunTable
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 Booleans = npt.NDArray[np.bool_]
 
+ZETA = "zeta"
+"""What rules call the ζ that is selected by, whichever of the four it is."""
+
 
 @dataclass(frozen=True)
 class Candidates:
-    """Checkpoints by run, then step. What is not known of one is NaN.
+    """Checkpoints by run, then step.
 
     Attributes:
         table: where they come from.
-        column: which of the four ζ ``susceptibility`` is.
+        column: which of the four ζ is selected by.
         runs: the names of the runs, sorted.
         run: the position in ``runs``.
         step: after how many units of training.
         row: which reading of its run.
         position: the row of the table's frame.
-        susceptibility: ζ.
-        train_accuracy: on the training set, with its given labels.
-        test_accuracy: on a clean test set, if there is one.
-        validation_accuracy: on the pool, with its given labels.
     """
 
     table: RunTable
@@ -47,15 +47,40 @@ class Candidates:
     step: Integers
     row: Integers
     position: Integers
-    susceptibility: Floats
-    train_accuracy: Floats
-    test_accuracy: Floats
-    validation_accuracy: Floats
+    # Of the whole table, and so the same for all that are taken from it.
+    _columns: dict[str, Floats] = field(default_factory=dict, repr=False, compare=False)
+    _values: dict[str, Floats] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __len__(self) -> int:
         return len(self.run)
 
+    def values(self, name: str) -> Floats:
+        """What is recorded in a column, NaN where it is not known.
+
+        ζ of a network whose loss is no longer finite is not known: what is recorded is that of the
+        readings before.
+
+        Args:
+            name: of any column, or ``zeta`` for the ζ that is selected by.
+        """
+        name = self.column if name == ZETA else name
+        if name not in self._columns:
+            self._columns[name] = _recorded(self.table.frame, self.describe(name))
+        if name not in self._values:
+            self._values[name] = self._columns[name][self.position]
+        return self._values[name]
+
     @property
+    def zeta(self) -> Floats:
+        """The ζ that is selected by."""
+        return self.values(ZETA)
+
+    def describe(self, name: str) -> Column:
+        """What a column means: as rote or the runs describe it."""
+        name = self.column if name == ZETA else name
+        return self.table.columns.get(name) or column_named(name)
+
+    @cached_property
     def num_runs(self) -> int:
         """How many runs they come from."""
         return int(np.count_nonzero(np.diff(self.run))) + 1 if len(self) else 0
@@ -69,9 +94,16 @@ class Candidates:
         """How sentences call a checkpoint."""
         return f"step {self.step[index]} of {self.runs[self.run[index]]}"
 
+    def known(self, *names: str) -> Booleans:
+        """Which of them have finite values in all of some columns."""
+        found = np.ones(len(self), dtype=np.bool_)
+        for name in names:
+            found &= np.isfinite(self.values(name))
+        return found
+
     def take(self, chosen: Booleans | Integers) -> Candidates:
         """Some of them."""
-        arrays = ("run", "step", "row", "position", *VALUES)
+        arrays = ("run", "step", "row", "position")
         return replace(self, **{name: getattr(self, name)[chosen] for name in arrays})
 
     def by_run(self) -> Iterator[slice]:
@@ -91,12 +123,8 @@ class Candidates:
         """
         left = np.arange(len(self)) if among is None else np.arange(len(self))[among]
         left = _lowest(left, -score)
-        left = _lowest(left, self.susceptibility)
+        left = _lowest(left, self.zeta)
         return int(_lowest(left, self.step.astype(np.float64))[0])
-
-
-VALUES = ("susceptibility", "train_accuracy", "test_accuracy", "validation_accuracy")
-"""What rules may need."""
 
 
 def candidates_of(table: RunTable, column: str) -> Candidates:
@@ -105,8 +133,7 @@ def candidates_of(table: RunTable, column: str) -> Candidates:
     Raises:
         InputError: if there is no such ζ.
     """
-    if column not in ZETAS:
-        raise InputError(f"Expected `column` to be one of {', '.join(ZETAS)}, got {column!r}.")
+    check_choice("column", column, ZETAS)
     frame = table.frame
     lengths = frame["run"].rle()
     names = lengths.struct.field("value").to_list()
@@ -118,18 +145,15 @@ def candidates_of(table: RunTable, column: str) -> Candidates:
     )
     step = frame["step"].to_numpy().astype(np.int64, copy=False)
     row = frame["row"].to_numpy().astype(np.int64, copy=False)
-    everything = Candidates(
-        table,
-        column,
-        runs,
-        run,
-        step,
-        row,
-        np.arange(len(frame)),
-        np.where(_is_broken(frame), np.nan, _numbers(frame, column)),
-        *(_numbers(frame, name) for name in VALUES[1:]),
-    )
-    return _ordered(everything)
+    return _ordered(Candidates(table, column, runs, run, step, row, np.arange(len(frame))))
+
+
+def numbers(series: pl.Series) -> Floats:
+    """A column of numbers; what is missing or not finite, or no number at all, is NaN."""
+    if not (series.dtype.is_numeric() or series.dtype == bool):
+        return np.full(len(series), np.nan)
+    values = series.to_numpy().astype(np.float64, copy=False)
+    return np.where(np.isinf(values), np.nan, values)
 
 
 def _ordered(candidates: Candidates) -> Candidates:
@@ -143,11 +167,13 @@ def _ordered(candidates: Candidates) -> Candidates:
     return candidates
 
 
-def _numbers(frame: pl.DataFrame, name: str) -> Floats:
-    if name not in frame.columns:
+def _recorded(frame: pl.DataFrame, column: Column) -> Floats:
+    # A metric whose name the table needs for itself has a prefix there.
+    found = [name for name in (column.name, f"metric:{column.name}") if name in frame.columns]
+    if not found:
         return np.full(len(frame), np.nan)
-    values = frame[name].to_numpy().astype(np.float64, copy=False)
-    return np.where(np.isinf(values), np.nan, values)
+    values = numbers(frame[found[0]])
+    return np.where(_is_broken(frame), np.nan, values) if column.kind == "zeta" else values
 
 
 def _is_broken(frame: pl.DataFrame) -> Booleans:
@@ -155,7 +181,7 @@ def _is_broken(frame: pl.DataFrame) -> Booleans:
     if not {"flags", "loss_before"}.issubset(frame.columns):
         return np.zeros(len(frame), dtype=np.bool_)
     is_flagged = frame["flags"].list.contains("non_finite").fill_null(value=False).to_numpy()
-    return np.asarray(is_flagged & np.isnan(_numbers(frame, "loss_before")))
+    return np.asarray(is_flagged & np.isnan(numbers(frame["loss_before"])))
 
 
 def _lowest(left: Integers, score: Floats) -> Integers:

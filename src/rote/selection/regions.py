@@ -1,4 +1,4 @@
-"""The paper's four regions: which checkpoint lies in which, and what they hold on average."""
+"""The paper's four regions: the thresholds that divide them, and what they hold on average."""
 
 from __future__ import annotations
 
@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from rote.selection.thresholds import is_resistant, is_trainable
-
 if TYPE_CHECKING:
-    from rote.selection.candidates import Candidates, Floats
+    from rote.selection.candidates import Booleans, Candidates, Floats
 
 REGIONS = {
     1: "trainable and resistant",
@@ -41,6 +39,40 @@ class RegionSummary:
     test_accuracy: float | None
 
 
+def mean(values: Floats) -> float:
+    """The mean; not outside the values by a rounding error, so that equal ones are at it."""
+    return min(max(float(values.mean()), float(values.min())), float(values.max()))
+
+
+def percentile(values: Floats, percent: float) -> float:
+    """The value below which so many percent lie, interpolated linearly."""
+    return float(np.percentile(values, percent))
+
+
+def paper_thresholds(candidates: Candidates) -> dict[str, float]:
+    """The means of ζ and of training accuracy over the checkpoints that have both.
+
+    Empty if there are none.
+    """
+    known = candidates.known("zeta", "train_accuracy")
+    if not known.any():
+        return {}
+    return {
+        "susceptibility": mean(candidates.zeta[known]),
+        "train_accuracy": mean(candidates.values("train_accuracy")[known]),
+    }
+
+
+def is_resistant(candidates: Candidates, threshold: float) -> Booleans:
+    """Whether ζ is at most the threshold."""
+    return candidates.zeta <= threshold
+
+
+def is_trainable(candidates: Candidates, threshold: float) -> Booleans:
+    """Whether the training accuracy is at least the threshold."""
+    return candidates.values("train_accuracy") >= threshold
+
+
 def regions_of(candidates: Candidates, thresholds: Mapping[str, float]) -> npt.NDArray[np.int8]:
     """The region of every candidate, 0 for those without ζ or training accuracy."""
     if not thresholds.keys() >= {"susceptibility", "train_accuracy"}:
@@ -48,16 +80,15 @@ def regions_of(candidates: Candidates, thresholds: Mapping[str, float]) -> npt.N
     resistant = is_resistant(candidates, thresholds["susceptibility"])
     trainable = is_trainable(candidates, thresholds["train_accuracy"])
     region = 1 + (~resistant).astype(np.int8) + 2 * (~trainable).astype(np.int8)
-    known = np.isfinite(candidates.susceptibility) & np.isfinite(candidates.train_accuracy)
-    return np.asarray(region * known, dtype=np.int8)
+    return np.asarray(region * candidates.known("zeta", "train_accuracy"), dtype=np.int8)
 
 
 def summarise(candidates: Candidates, region: npt.NDArray[np.int8]) -> tuple[RegionSummary, ...]:
     """The four regions in order."""
     counts = np.bincount(region, minlength=len(REGIONS) + 1)
-    train = _means(candidates.train_accuracy, region)
-    susceptibility = _means(candidates.susceptibility, region)
-    test = _means(candidates.test_accuracy, region)
+    train = _means(candidates.values("train_accuracy"), region)
+    susceptibility = _means(candidates.zeta, region)
+    test = _means(candidates.values("test_accuracy"), region)
     return tuple(
         RegionSummary(n, int(counts[n]), train[n], susceptibility[n], test[n]) for n in REGIONS
     )

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, Protocol
+
+from rote.selection.candidates import ZETA
 
 if TYPE_CHECKING:
     from rote.selection.candidates import Candidates, Floats
@@ -33,7 +35,12 @@ class Verdict:
 
 
 class Rule(Protocol):
-    """A way to choose a checkpoint. Its options are its fields."""
+    """A way to choose a checkpoint; its options are its fields.
+
+    A file in ``rote/selection/rules`` with such a class is a new rule, and nothing else knows its
+    name; ``rule="package.module:Name"`` takes one from anywhere. What ``About`` lists it may have
+    as attributes, too.
+    """
 
     @property
     def name(self) -> str:
@@ -42,7 +49,11 @@ class Rule(Protocol):
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """Which values a candidate must have; those without are left out."""
+        """The columns in which a candidate must have a value; those without are left out.
+
+        ``zeta`` is the ζ that is selected by, whichever of the four it is. A rule that needs a
+        column of kind ``truth`` is a bound to compare with: it leads no report by itself.
+        """
         ...
 
     @property
@@ -53,3 +64,39 @@ class Rule(Protocol):
     def judge(self, candidates: Candidates) -> Verdict:
         """Choose among at least one candidate, all of which have what is needed."""
         ...
+
+
+@dataclass(frozen=True)
+class About:
+    """What a rule says about itself besides: attributes of it, or else as here.
+
+    Attributes:
+        explanation: a sentence; the first line of its docstring.
+        divides_by: which of ``zeta`` and ``train_accuracy`` it sets thresholds for; if both, the
+            regions are its own, otherwise the paper's.
+        not_redrawn: why it cannot be judged by drawing runs anew; None if it can.
+        is_baseline: whether it is there to compare with, and not to be used.
+        order: where it stands in lists; those of the same order, by name.
+    """
+
+    explanation: str
+    divides_by: tuple[str, ...] = ()
+    not_redrawn: str | None = None
+    is_baseline: bool = False
+    order: int = 500
+
+    @property
+    def divides(self) -> bool:
+        """Whether it divides the checkpoints into regions of its own."""
+        return {ZETA, "train_accuracy"} <= set(self.divides_by)
+
+
+def about(rule: Rule | type[Any]) -> About:
+    """What a rule, or a class of rules, says about itself."""
+    said = {
+        entry.name: getattr(rule, entry.name)
+        for entry in fields(About)
+        if hasattr(rule, entry.name)
+    }
+    lines = (rule.__doc__ or "").strip().splitlines()
+    return About(**({"explanation": lines[0] if lines else ""} | said))

@@ -1,12 +1,16 @@
 """State of model, optimizer and random generators: copied, put back, and proved unchanged."""
 
-from rote.snapshot.gradients import Gradients
-from rote.snapshot.interrupts import delayed_interrupts
 from rote.snapshot.objects import ObjectState, parameters_of, reachable
-from rote.snapshot.preservation import Snapshot, preserved, restored, verified
-from rote.snapshot.randomness import RandomState
+from rote.snapshot.preservation import (
+    Snapshot,
+    delayed_interrupts,
+    preserved,
+    restored,
+    verified,
+)
+from rote.snapshot.randomness import RandomState, restorer_of
 from rote.snapshot.shards import offloads, sharded_modules, sharded_parameters
-from rote.snapshot.values import TensorValues
+from rote.snapshot.tensors import Gradients, TensorValues
 
 __all__ = [
     "Gradients",
@@ -20,6 +24,7 @@ __all__ = [
     "preserved",
     "reachable",
     "restored",
+    "restorer_of",
     "sharded_modules",
     "sharded_parameters",
     "verified",

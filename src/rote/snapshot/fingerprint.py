@@ -16,7 +16,7 @@ from torch.optim import Optimizer
 
 from rote.snapshot.randomness import uses_cuda
 from rote.snapshot.shards import whole_parameters
-from rote.snapshot.values import as_bytes, strided_parts
+from rote.snapshot.tensors import as_bytes, strided_parts
 
 _MODULE_REGISTRIES = {"_parameters", "_buffers", "_modules"}
 

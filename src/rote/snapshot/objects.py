@@ -1,15 +1,20 @@
-"""Contents of modules, optimizers and scalers: attributes, containers and tensors."""
+"""Contents of modules, optimizers and scalers: attributes, containers, tensors, generators."""
 
+import operator
 from collections import deque
 from collections.abc import Collection, Iterator
 from dataclasses import is_dataclass
+from functools import partial
+from typing import Any, TypeAlias
 
+import numpy as np
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from rote.snapshot.bystanders import Restore, restorer_of
-from rote.snapshot.containers import Contents
-from rote.snapshot.values import TensorValues, memory_of
+from rote.snapshot.randomness import Restore, restorer_of
+from rote.snapshot.tensors import TensorValues, memory_of
+
+Container: TypeAlias = dict[Any, Any] | list[Any] | deque[Any] | set[Any]
 
 _PLAIN = (str, bytes, int, float, complex, type(None), type)
 
@@ -39,7 +44,7 @@ class ObjectState:
     ) -> None:
         self._containers = Contents()
         self._modes: list[tuple[nn.Module, bool]] = []
-        self._bystanders: list[Restore] = []
+        self._others: list[Restore] = []
         self.tensors: list[Tensor] = []
         for item in reachable(roots):
             self._note(item)
@@ -59,7 +64,7 @@ class ObjectState:
         for module, training in self._modes:
             if module.training != training:
                 module.training = training
-        for put_back in self._bystanders:
+        for put_back in self._others:
             put_back()
         self._values.restore()
 
@@ -70,8 +75,10 @@ class ObjectState:
             self._modes.append((item, item.training))
         elif isinstance(item, dict | list | deque | set):
             self._containers.note(item)
+        elif isinstance(item, np.ndarray) and item.flags.writeable:
+            self._others.append(partial(np.copyto, item, item.copy()))
         elif (put_back := restorer_of(item)) is not None:
-            self._bystanders.append(put_back)
+            self._others.append(put_back)
 
 
 def reachable(roots: Collection[object]) -> Iterator[object]:
@@ -107,3 +114,47 @@ def _inside(item: object) -> Collection[object]:
     if type(item) in (Tensor, nn.Parameter):
         return [vars(item)]  # some libraries hang state on parameters
     return ()
+
+
+class Contents:
+    """The entries of some containers; not what is inside the entries."""
+
+    def __init__(self) -> None:
+        self._noted: list[tuple[Container, Container]] = []
+
+    def note(self, container: Container) -> None:
+        """Remember what a container holds now."""
+        self._noted.append((container, _shallow_copy(container)))
+
+    def restore(self) -> None:
+        """Put the very same entries back, in their order."""
+        for container, contents in self._noted:
+            if not _holds(container, contents):
+                _refill(container, contents)
+
+
+def _shallow_copy(container: Container) -> Container:
+    if isinstance(container, dict):
+        return dict(container)
+    return set(container) if isinstance(container, set) else list(container)
+
+
+def _holds(container: Container, contents: Container) -> bool:
+    """Whether a container holds the very same objects, in the same order."""
+    if isinstance(container, set):
+        return container == contents
+    if isinstance(container, dict) and isinstance(contents, dict):
+        return _identical(container, contents) and _identical(container.values(), contents.values())
+    return _identical(container, contents)
+
+
+def _identical(some: Collection[Any], others: Collection[Any]) -> bool:
+    return len(some) == len(others) and all(map(operator.is_, some, others))
+
+
+def _refill(container: Container, contents: Container) -> None:
+    container.clear()
+    if isinstance(container, dict | set):
+        container.update(contents)
+    else:
+        container.extend(contents)

@@ -1,7 +1,10 @@
 """The promise: whatever happens inside the block, training does not notice."""
 
+import signal
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
+from types import FrameType
 from typing import Protocol
 
 from torch import Tensor, nn
@@ -9,12 +12,10 @@ from torch.optim import Optimizer
 
 from rote.errors import InputError, InterferenceError
 from rote.snapshot.fingerprint import differences, fingerprint
-from rote.snapshot.gradients import Gradients
-from rote.snapshot.interrupts import delayed_interrupts
 from rote.snapshot.objects import ObjectState, parameters_of
 from rote.snapshot.randomness import RandomState
 from rote.snapshot.shards import Shards
-from rote.snapshot.values import TensorValues
+from rote.snapshot.tensors import Gradients, TensorValues
 
 
 class Restorable(Protocol):
@@ -77,6 +78,26 @@ def restored(state: Restorable) -> Iterator[None]:
 
 
 @contextmanager
+def delayed_interrupts() -> Iterator[None]:
+    """Let the block finish before an interrupt that arrives during it is acted on.
+
+    Python runs signal handlers in the main thread only, so in other threads there is nothing to do.
+    """
+    handler = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(handler):
+        yield
+        return
+    received: list[tuple[int, FrameType | None]] = []
+    signal.signal(signal.SIGINT, lambda number, frame: received.append((number, frame)))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+        if received:
+            handler(*received[-1])
+
+
+@contextmanager
 def preserved(
     model: nn.Module,
     optimizer: Optimizer | None = None,
@@ -127,13 +148,6 @@ def preserved(
 @contextmanager
 def verified(model: nn.Module, *others: object) -> Iterator[None]:
     """Prove by checksum that a block left no trace, unless it was interrupted.
-
-    Args:
-        model: the module that must not change.
-        others: optimizers, scalers, anything else that must not.
-
-    Yields:
-        Nothing.
 
     Raises:
         InterferenceError: naming everything that changed.

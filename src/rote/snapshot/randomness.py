@@ -1,14 +1,13 @@
-"""The global random number generators of Python, NumPy and torch."""
+"""Random number generators: the global ones of Python, NumPy and torch, and any that one holds."""
 
 import random
+from collections.abc import Callable
+from typing import TypeAlias
 
 import numpy as np
 import torch
 
-
-def uses_cuda() -> bool:
-    """Whether this process has CUDA generators; asking must not start CUDA."""
-    return bool(torch.cuda.is_initialized())  # type: ignore[no-untyped-call]
+Restore: TypeAlias = Callable[[], object]
 
 
 class RandomState:
@@ -30,3 +29,26 @@ class RandomState:
             torch.cuda.set_rng_state_all(self._cuda)
         if self._mps is not None:
             torch.mps.set_rng_state(self._mps)
+
+
+def uses_cuda() -> bool:
+    """Whether this process has CUDA generators; asking must not start CUDA."""
+    return bool(torch.cuda.is_initialized())  # type: ignore[no-untyped-call]
+
+
+def restorer_of(thing: object) -> Restore | None:
+    """A function that winds a generator back to where it stands now, if the thing is one."""
+    if isinstance(thing, torch.Generator):
+        state = thing.get_state()
+        return lambda: thing.set_state(state)
+    if isinstance(thing, random.Random):
+        python_state = thing.getstate()
+        return lambda: thing.setstate(python_state)
+    if isinstance(thing, np.random.RandomState):
+        old_state = thing.get_state()
+        return lambda: thing.set_state(old_state)
+    if isinstance(thing, np.random.Generator):
+        bits = thing.bit_generator
+        numpy_state = bits.state
+        return lambda: setattr(bits, "state", numpy_state)
+    return None

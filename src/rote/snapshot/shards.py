@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from rote.snapshot.containers import Contents
-from rote.snapshot.gradients import Gradients
+from rote.snapshot.objects import Contents
+from rote.snapshot.tensors import Gradients
 
 _HOMES = ("torch.distributed.fsdp._fully_shard", "torch.distributed._composable.fsdp")
 

@@ -72,11 +72,7 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
 
 
 def parse_line(raw: bytes) -> dict[str, Any] | None:
-    """What one line holds.
-
-    Returns:
-        None if it was cut off, or is damaged in another way.
-    """
+    """What one line holds; None if it was cut off, or is damaged in another way."""
     try:
         line = json.loads(raw)
     except ValueError:
@@ -85,12 +81,7 @@ def parse_line(raw: bytes) -> dict[str, Any] | None:
 
 
 def torn_line(number: int, path: Path) -> TornJournalWarning:
-    """What to warn of when a line is skipped.
-
-    Args:
-        number: which line, from 1.
-        path: the journal.
-    """
+    """What to warn of when a line, counted from 1, is skipped."""
     return TornJournalWarning(
         f"Line {number} of {path} was cut off while being written; it is skipped."
     )

@@ -6,35 +6,33 @@ import json
 import math
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from rote.errors import CorruptRunError
-from rote.records import Reading
 from rote.store.journal import parse_line, read_lines, torn_line
-from rote.store.schema import RESERVED, SCHEMA_VERSION, check_version
+from rote.store.schema import (
+    NO_LIMIT,
+    READING_COLUMNS,
+    RESERVED,
+    SCHEMA_VERSION,
+    check_version,
+    still_count,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     import polars as pl
 
-READING_COLUMNS = tuple(
-    entry.name
-    for entry in fields(Reading)
-    if entry.name not in ("metrics", "predictions", "sample_rows")
-)
-"""What every row has, besides the metrics that the caller measured."""
-
 _BATCH = 8 << 20
 """Bytes handed to polars at a time: few calls, and blocks that the allocator uses again."""
 
 _FEW_LINES = 64
 _MARKER_KEYS = 3
-_NO_LIMIT = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True)
@@ -246,9 +244,14 @@ def _readings_that_count(frame: pl.DataFrame, journals: Sequence[Path]) -> pl.Da
     has_no_step = kind.is_in(["reading", "resume"]) & step.is_null()
     for run in frame.filter(is_damaged | has_no_step)["run"]:
         _refuse(journals[run])
-    marked = pl.when(kind == "resume").then(step).otherwise(_NO_LIMIT)
-    lowest_later_mark = marked.cum_min(reverse=True).over("run")
-    return frame.filter((kind == "reading") & (step <= lowest_later_mark))
+    is_resume = (frame["kind"] == "resume").fill_null(value=False).to_numpy()
+    counts = (frame["kind"] == "reading").fill_null(value=False).to_numpy().copy()
+    run, steps = frame["run"].to_numpy(), frame["step"].fill_null(0).to_numpy()
+    limits = np.where(is_resume, steps, NO_LIMIT)
+    for resumed in np.unique(run[is_resume]):
+        rows = slice(*np.searchsorted(run, [resumed, resumed + 1]))
+        counts[rows] &= still_count(steps[rows], limits[rows])
+    return frame.filter(counts)
 
 
 def _position_in_run(run: np.ndarray) -> np.ndarray:

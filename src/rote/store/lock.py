@@ -61,11 +61,7 @@ def _acquired(file: int) -> bool:
 
 
 def is_locked(path: Path) -> bool:
-    """Whether a living process holds a lock file; asking leaves no name in it.
-
-    Args:
-        path: the lock file, which need not exist.
-    """
+    """Whether a living process holds a lock file, which need not exist; asking leaves no trace."""
     try:
         with path.open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from rote.errors import InputError, did_you_mean
-from rote.store.columns import NAMES, column_of
+from rote.records import COLUMNS
+from rote.store.found_runs import column_of
 
 if TYPE_CHECKING:
     import polars as pl
@@ -14,12 +15,11 @@ if TYPE_CHECKING:
 _COUNTED = ("run", "step")
 """Columns of a CSV file that may have another name, too."""
 
+_HIDDEN = ("run", "row", "step", "flags")
+
 
 def parse_mapping(pairs: Iterable[str]) -> dict[str, str]:
-    """Pairs as they are typed.
-
-    Args:
-        pairs: such as ``susceptibility=my_metric``.
+    """Pairs as they are typed, such as ``susceptibility=my_metric``.
 
     Raises:
         InputError: if one is no pair, or maps a name a second time.
@@ -39,26 +39,24 @@ def parse_mapping(pairs: Iterable[str]) -> dict[str, str]:
     return mapping
 
 
-def check_mapping(mapping: Mapping[str, str]) -> None:
-    """See whether all names are rote's.
+def check_mapping(mapping: Mapping[str, str], recorded: Iterable[str] = ()) -> None:
+    """See whether all names are rote's, or those of columns that the runs have or describe.
 
     Raises:
         InputError: if one is not.
     """
+    known = [*COLUMNS, *(name for name in recorded if name not in _HIDDEN)]
     for name in mapping:
-        if name not in (*NAMES, *_COUNTED):
+        if name not in (*known, *_COUNTED):
             raise InputError(
-                f"Expected `mapping` to go from names of rote's ({', '.join(NAMES)}; for csv: also "
-                f"run, step), got {name!r}.{did_you_mean(name, NAMES)}"
+                f"Expected `mapping` to go from names of rote's ({', '.join(COLUMNS)}; for csv: "
+                "also run, step), or of columns that the runs have or describe, got "
+                f"{name!r}.{did_you_mean(name, known)}"
             )
 
 
 def apply_mapping(frames: list[pl.DataFrame], mapping: Mapping[str, str]) -> list[pl.DataFrame]:
-    """Give metrics the names that rote knows, in every source that has them.
-
-    Args:
-        frames: one per source.
-        mapping: from names of rote's to those of the sources.
+    """Give metrics the names that rote knows, in every source (one frame each) that has them.
 
     Raises:
         InputError: if no source has a metric.
@@ -80,9 +78,6 @@ def apply_mapping(frames: list[pl.DataFrame], mapping: Mapping[str, str]) -> lis
         found = [pl.col(column).alias(name) for name, column in columns.items() if column]
         mapped.append(frame.with_columns(found) if found else frame)
     return mapped
-
-
-_HIDDEN = ("run", "row", "step", "flags")
 
 
 def _column(frame: pl.DataFrame, metric: str) -> str | None:

@@ -1,6 +1,7 @@
-"""A run on disk: ``run.json``, ``journal.jsonl``, ``predictions.bin``."""
+"""A run on disk: ``run.json``, ``journal.jsonl``, and row files such as ``predictions.bin``."""
 
 import json
+import math
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -13,15 +14,16 @@ from rote.errors import CorruptRunError, InputError, RunExistsError, RunLockedEr
 from rote.records import Reading, RunRecord
 from rote.store.journal import Journal, read_lines
 from rote.store.lock import WriterLock
-from rote.store.predictions import PredictionRows, read_rows, smallest_type
+from rote.store.row_file import PREDICTIONS, RowFile, RowLayout, row_layouts, row_path
 from rote.store.schema import (
     SCHEMA_VERSION,
     check_version,
     line_of_reading,
     line_of_resume,
+    lines_that_count,
     reading_of_line,
 )
-from rote.store.whole_file import write_whole
+from rote.store.whole_files import write_whole
 
 RUN_FILE = "run.json"
 JOURNAL_FILE = "journal.jsonl"
@@ -45,9 +47,16 @@ class RunDirectory:
         self.path = path
         self._lock = lock
         self._owner = os.getpid()
-        num_classes = int(read_description(path).get("num_classes", 2))
+        layouts = layouts_of_run(path, read_description(path))
         self._journal = Journal(path / JOURNAL_FILE)
-        self._rows = PredictionRows(path / PREDICTIONS_FILE, smallest_type(num_classes))
+        (path / PREDICTIONS_FILE).touch()
+        self._rows = {name: RowFile(row_path(path, name), row) for name, row in layouts.items()}
+
+    @property
+    def files(self) -> list[Path]:
+        """All that it writes, but for its lock."""
+        own = [self.path / name for name in (RUN_FILE, JOURNAL_FILE, PREDICTIONS_FILE)]
+        return own + [row_path(self.path, name) for name in self._rows]
 
     @classmethod
     def create(cls, path: Path, description: Mapping[str, Any]) -> "RunDirectory":
@@ -55,14 +64,16 @@ class RunDirectory:
 
         Args:
             path: a directory that does not exist yet, or is empty.
-            description: what is run; plain values.
+            description: what is run; plain values. ``rows`` names what is recorded per sample
+                besides predictions, with ``dtype`` and ``shape`` of a row.
 
         Raises:
             RunExistsError: if there is something already.
-            InputError: if the directory cannot be written.
+            InputError: if the directory cannot be written, or there cannot be such rows.
             RunLockedError: if another process starts the same run at this moment.
         """
         text = json.dumps({"schema": SCHEMA_VERSION, **description}, indent=2, allow_nan=False)
+        row_layouts(description)
         check_free(path)
         try:
             path.mkdir(parents=True, exist_ok=True)
@@ -98,15 +109,23 @@ class RunDirectory:
 
         Raises:
             RunLockedError: in a process that was forked off the one that opened the run.
+            InputError: if it has rows per sample that the run does not describe.
         """
         if os.getpid() != self._owner:
             raise RunLockedError(
                 f"Expected process {self._owner} to write {self.path}, got process {os.getpid()}, "
                 "forked off it. Probe in one process only."
             )
-        # Predictions first: a reading in the journal always has its row.
-        if reading.predictions is not None:
-            self._rows.write(row, reading.predictions)
+        rows = dict(reading.sample_rows)
+        for name in rows.keys() - self._rows.keys():
+            raise InputError(
+                f"Expected rows per sample to be described in {self.path / RUN_FILE}, got {name!r}."
+            )
+        if reading.predictions is not None and PREDICTIONS in self._rows:
+            rows[PREDICTIONS] = reading.predictions
+        # Rows first: a reading in the journal always has its own.
+        for name, values in rows.items():
+            self._rows[name].write(row, values)
         self._journal.append(line_of_reading(reading))
 
     def resume_after(self, step: int) -> None:
@@ -116,7 +135,8 @@ class RunDirectory:
     def close(self) -> None:
         """Let others write this run."""
         self._journal.close()
-        self._rows.close()
+        for rows in self._rows.values():
+            rows.close()
         self._lock.release()
 
 
@@ -135,14 +155,14 @@ def read_run(path: Path | str) -> RunRecord:
     """
     path = Path(path)
     description = read_description(path)
-    readings: list[Reading] = []
     journal = path / JOURNAL_FILE
-    for line in read_lines(journal) if journal.is_file() else ():
-        if line.get("kind") == "resume":
-            readings = [reading for reading in readings if reading.step <= _step(line, journal)]
-        elif line.get("kind") == "reading":
-            readings.append(_reading(line, journal))
-    return RunRecord(path, description, tuple(readings))
+    lines = read_lines(journal) if journal.is_file() else ()
+    counted = lines_that_count(lines, str(journal))
+    try:
+        readings = tuple(reading_of_line(line) for line in counted)
+    except TypeError as error:
+        raise CorruptRunError(f"Expected {journal} to hold readings, got: {error}") from error
+    return RunRecord(path, description, readings)
 
 
 def read_description(path: Path) -> dict[str, Any]:
@@ -166,25 +186,38 @@ def read_description(path: Path) -> dict[str, Any]:
 
 def read_predictions(run: RunRecord) -> np.ndarray | None:
     """The predicted classes of the pool, one row per reading, or None if none were recorded."""
-    shape = (run.description.get("pool") or {}).get("predictions")
-    file = run.path / PREDICTIONS_FILE
-    if shape is None or not file.is_file():
+    return read_rows_of(run, PREDICTIONS)
+
+
+def read_rows_of(run: RunRecord, name: str) -> np.ndarray | None:
+    """What was recorded per sample, one row per reading.
+
+    Returns:
+        Shape (readings, *row), without rows that were never written; None if there are none of
+        that name.
+
+    Raises:
+        CorruptRunError: if the description of the rows is damaged.
+    """
+    layout = layouts_of_run(run.path, run.description).get(name)
+    file = row_path(run.path, name)
+    if layout is None or not file.is_file():
         return None
-    dtype = smallest_type(int(run.description["num_classes"]))
-    return read_rows(file, dtype, tuple(shape), len(run.readings))
+    size = math.prod(layout.shape)
+    flat = np.fromfile(file, dtype=layout.dtype, count=len(run.readings) * size)
+    return flat[: len(flat) // size * size].reshape(-1, *layout.shape)
 
 
-def _step(line: dict[str, Any], journal: Path) -> int:
-    if not isinstance(line.get("step"), int):
-        raise CorruptRunError(f"Expected {journal} to resume after a step, got {line!r}.")
-    return int(line["step"])
+def layouts_of_run(path: Path, description: Mapping[str, Any]) -> dict[str, RowLayout]:
+    """The row files of a run that is on disk.
 
-
-def _reading(line: dict[str, Any], journal: Path) -> Reading:
+    Raises:
+        CorruptRunError: if their description is damaged.
+    """
     try:
-        return reading_of_line(line)
-    except (TypeError, CorruptRunError) as error:
-        raise CorruptRunError(f"Expected {journal} to hold readings, got: {error}") from error
+        return row_layouts(description)
+    except InputError as error:
+        raise CorruptRunError(f"Expected {path / RUN_FILE} to be whole, got: {error}") from error
 
 
 def check_free(path: Path) -> None:

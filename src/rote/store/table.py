@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -14,11 +13,12 @@ import numpy as np
 
 from rote.errors import InputError
 from rote.records import Column, column_named
-from rote.store.address import Address, parse_address
+from rote.store.directories import read_directories
+from rote.store.found_runs import SourceRuns, unique_names
+from rote.store.logger import Address, logger_of, parse_address
 from rote.store.mapping import apply_mapping, check_mapping
-from rote.store.predictions import smallest_type
-from rote.store.run_directory import PREDICTIONS_FILE
-from rote.store.sources import SOURCES, SourceRuns, read_directories, unique_names
+from rote.store.row_file import PREDICTIONS, map_rows, row_path
+from rote.store.run_directory import layouts_of_run
 
 if TYPE_CHECKING:
     import polars as pl
@@ -56,15 +56,21 @@ class RunTable:
 
         Row i belongs to the reading whose ``row`` is i.
         """
-        description = self.descriptions.get(run, {})
-        shape = (description.get("pool") or {}).get("predictions")
-        file = self.paths.get(run, Path()) / PREDICTIONS_FILE
-        if shape is None or run not in self.paths or not file.is_file():
+        return self.rows(run, PREDICTIONS)
+
+    def rows(self, run: str, name: str) -> np.ndarray | None:
+        """What was recorded per sample under a name, or None; read when looked at.
+
+        Row i belongs to the reading whose ``row`` is i.
+
+        Raises:
+            CorruptRunError: if the run's description of its rows is damaged.
+        """
+        if run not in self.paths:
             return None
-        dtype = np.dtype(smallest_type(int(description["num_classes"])))
-        count = file.stat().st_size // (dtype.itemsize * math.prod(shape))
-        # An empty file cannot be mapped.
-        return np.memmap(file, dtype, "r", shape=(count, *shape)) if count else None
+        path = self.paths[run]
+        layout = layouts_of_run(path, self.descriptions.get(run, {})).get(name)
+        return None if layout is None else map_rows(row_path(path, name), layout)
 
 
 def read_table(
@@ -74,8 +80,8 @@ def read_table(
 
     Args:
         runs: a run directory, a directory with run directories anywhere below it, a source
-            (``mlflow:EXPERIMENT[@uri]``, ``tensorboard:LOGDIR``, ``csv:FILE``,
-            ``wandb-offline:DIR``), or a list of any of these.
+            (``mlflow:EXPERIMENT[@uri]``, ``tensorboard:LOGDIR``, ``csv:FILE``, or
+            ``package.module:Name:PLACE`` for a ``Logger`` of your own), or a list of these.
         mapping: where metrics have other names than rote's: from rote's name to theirs, such as
             ``{"susceptibility": "my_metric"}``.
 
@@ -95,14 +101,25 @@ def read_table(
         rote.errors.InputError: Expected `runs` to be a directory with runs, got nowhere, ...
     """
     mapping = {} if mapping is None else mapping
-    check_mapping(mapping)
     paths, addresses = _places(_entries(runs))
-    if {"run", "step"} & mapping.keys() and all(place.kind != "csv" for place in addresses):
+    loggers = {address: logger_of(address.kind, "runs") for address in addresses}
+    is_table = any(logger.is_table for logger in loggers.values())
+    if {"run", "step"} & mapping.keys() and not is_table:
         raise InputError("Expected `mapping` to rename run or step in csv: files, got none.")
     parts = [read_directories(paths)] if paths or not addresses else []
-    parts += [SOURCES[address.kind](address, mapping) for address in addresses]
+    parts += [logger.read(place, mapping) for place, logger in loggers.items() if logger.read]
+    check_mapping(mapping, _recorded(parts))
     frames = apply_mapping([part.frame for part in parts], mapping)
     return _joined(_each_once([SourceRuns(p.runs, f) for p, f in zip(parts, frames, strict=True)]))
+
+
+def _recorded(parts: Iterable[SourceRuns]) -> Iterator[str]:
+    """The columns that runs have, or describe."""
+    for part in parts:
+        yield from part.frame.columns
+        for run in part.runs:
+            described = run.description.get("columns")
+            yield from described if isinstance(described, Mapping) else ()
 
 
 def _entries(runs: object) -> list[Path | str]:
@@ -126,17 +143,11 @@ def _places(entries: Iterable[Path | str]) -> tuple[list[Path], list[Address]]:
     paths: list[Path] = []
     addresses: dict[Address, None] = {}
     for entry in entries:
-        address = parse_address(entry, "runs", SOURCES) if isinstance(entry, str) else None
+        address = parse_address(entry, "runs", "read") if isinstance(entry, str) else None
         if address is None:
             paths.append(Path(entry))
-        elif address.kind in SOURCES:
-            addresses[address] = None
         else:
-            raise InputError(
-                f"Expected `runs` to be a path or one of {', '.join(f'{s}:' for s in SOURCES)}, "
-                f"got {str(address)!r}, which can only be written. Export it as CSV, or read what "
-                "W&B wrote offline."
-            )
+            addresses[address] = None
     return paths, list(addresses)
 
 

@@ -4,12 +4,23 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rote.sweeps.cost_estimate import estimate as estimate
     from rote.sweeps.demo import Comparison as Comparison
     from rote.sweeps.demo import compare_rules as compare_rules
     from rote.sweeps.demo import demo_specs as demo_specs
+    from rote.sweeps.executor import Event as Event
+    from rote.sweeps.executor import Executor as Executor
+    from rote.sweeps.executor import Failed as Failed
+    from rote.sweeps.executor import Finished as Finished
+    from rote.sweeps.executor import Job as Job
+    from rote.sweeps.executor import Lost as Lost
+    from rote.sweeps.executor import run_name as run_name
+    from rote.sweeps.executor import run_path as run_path
+    from rote.sweeps.failure import last_line as last_line
+    from rote.sweeps.last_reading import LastReading as LastReading
+    from rote.sweeps.last_reading import read_last as read_last
     from rote.sweeps.local_executor import LocalExecutor as LocalExecutor
-    from rote.sweeps.names import run_name as run_name
-    from rote.sweeps.names import run_path as run_path
+    from rote.sweeps.local_executor import cores as cores
     from rote.sweeps.progress import Progress as Progress
     from rote.sweeps.ray_executor import RayExecutor as RayExecutor
     from rote.sweeps.space import SearchSpace as SearchSpace
@@ -20,41 +31,28 @@ if TYPE_CHECKING:
     from rote.sweeps.tuning import objective_values as objective_values
     from rote.sweeps.tuning import select_trial as select_trial
 
-_HOMES = {
-    "ChosenTrial": "rote.sweeps.tuning",
-    "Comparison": "rote.sweeps.demo",
-    "LocalExecutor": "rote.sweeps.local_executor",
-    "Progress": "rote.sweeps.progress",
-    "RayExecutor": "rote.sweeps.ray_executor",
-    "SearchSpace": "rote.sweeps.space",
-    "SusceptibilityObjective": "rote.sweeps.tuning",
-    "Sweep": "rote.sweeps.sweep",
-    "compare_rules": "rote.sweeps.demo",
-    "create_study": "rote.sweeps.tuning",
-    "demo_specs": "rote.sweeps.demo",
-    "objective_values": "rote.sweeps.tuning",
-    "run_name": "rote.sweeps.names",
-    "select_trial": "rote.sweeps.tuning",
-    "run_path": "rote.sweeps.names",
+_NAMES = {
+    "cost_estimate": ["estimate"],
+    "demo": ["Comparison", "compare_rules", "demo_specs"],
+    "executor": ["Event", "Executor", "Failed", "Finished", "Job", "Lost", "run_name", "run_path"],
+    "failure": ["last_line"],
+    "last_reading": ["LastReading", "read_last"],
+    "local_executor": ["LocalExecutor", "cores"],
+    "progress": ["Progress"],
+    "ray_executor": ["RayExecutor"],
+    "space": ["SearchSpace"],
+    "sweep": ["Sweep"],
+    "tuning": [
+        "ChosenTrial",
+        "SusceptibilityObjective",
+        "create_study",
+        "objective_values",
+        "select_trial",
+    ],
 }
+_HOMES = {name: f"{__name__}.{module}" for module, names in _NAMES.items() for name in names}
 
-__all__ = [
-    "ChosenTrial",
-    "Comparison",
-    "LocalExecutor",
-    "Progress",
-    "RayExecutor",
-    "SearchSpace",
-    "SusceptibilityObjective",
-    "Sweep",
-    "compare_rules",
-    "create_study",
-    "demo_specs",
-    "objective_values",
-    "run_name",
-    "run_path",
-    "select_trial",
-]
+__all__ = [*_HOMES]
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401  # a sweep starts without torch and polars

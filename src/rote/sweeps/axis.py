@@ -1,14 +1,12 @@
 """What varies in a sweep: axes of variants, read from the tables of its file."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias, get_args
+from typing import Any, TypeAlias
 
 from rote.errors import did_you_mean
-from rote.store.nesting import leaves
-from rote.sweeps.names import label_of
-from rote.workloads.spec import FieldError, RunSpec
-from rote.workloads.spec.acceptance import hints_of
+from rote.store import leaves
+from rote.workloads import FieldError
 
 Table: TypeAlias = Mapping[str, Any]
 
@@ -92,12 +90,7 @@ def zip_axes(table: object) -> list[Axis]:
 
 
 def variant_of(values: Table, origin: str) -> Variant:
-    """A variant that sets several fields.
-
-    Args:
-        values: by dotted name.
-        origin: where they stand in the file.
-    """
+    """A variant that sets several fields, given by dotted name; where they stand is its origin."""
     changes: dict[str, Any] = {}
     for field, value in values.items():
         changes = overlaid(changes, nested(field, value))
@@ -105,13 +98,18 @@ def variant_of(values: Table, origin: str) -> Variant:
     return Variant(changes, label, origin)
 
 
-def as_table(value: object, field: str, *, least: int = 1) -> Table:
-    """A table.
+def label_of(field: str, value: object) -> str:
+    """A few letters for the value of a field; numbers come with the field's last word.
 
-    Args:
-        value: what was given.
-        field: its dotted name.
-        least: how many entries it must have.
+    Example:
+        >>> label_of("optimizer.lr", 0.1), label_of("architecture", {"name": "mlp", "scale": 2})
+        ('lr0.1', 'mlp-scale2')
+    """
+    return "-".join(_labels(field, value))
+
+
+def as_table(value: object, field: str, *, least: int = 1) -> Table:
+    """A table with at least so many entries.
 
     Raises:
         FieldError: if it is something else.
@@ -133,19 +131,6 @@ def check_names(table: Table, known: tuple[str, ...], origin: str = "") -> None:
                 f"{origin}{name}",
                 f"to be one of {', '.join(known)}, got an unknown one.{did_you_mean(name, known)}",
             )
-
-
-def tag_of(section: str) -> str | None:
-    """The field whose presence makes a table a whole section; text alone stands for it.
-
-    Example:
-        >>> tag_of("noise"), tag_of("epochs")
-        ('model', None)
-    """
-    annotation = hints_of(RunSpec).get(section)
-    arm = (get_args(annotation) or (annotation,))[0]
-    tag: str | None = getattr(arm, "tag", None)
-    return tag
 
 
 def nested(field: str, value: object) -> dict[str, Any]:
@@ -175,3 +160,22 @@ def _values(entry: object, field: str) -> list[Any]:
     if not isinstance(entry, list) or not entry:
         raise FieldError(field, f"to be a list of values to try, got {entry!r}.")
     return entry
+
+
+def _labels(field: str, value: object) -> Iterator[str]:
+    if isinstance(value, Mapping):
+        for name, entry in value.items():
+            yield from _labels(f"{field}.{name}", entry)
+    elif isinstance(value, list | tuple):
+        yield field.rpartition(".")[2] + "x".join("-".join(_labels("", entry)) for entry in value)
+    elif isinstance(value, str):
+        yield value
+    else:
+        yield field.rpartition(".")[2] + _number(value)
+
+
+def _number(value: object) -> str:
+    """The shortest text that is this number and no other: names must tell runs apart."""
+    if isinstance(value, float) and float(f"{value:g}") == value:
+        return f"{value:g}"
+    return str(value).lower()

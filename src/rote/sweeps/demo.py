@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from rote.selection import RULES, Selection, select
-from rote.store.table import read_table
+from rote.store import read_table
 from rote.workloads import RunSpec
 
 _NETWORKS: dict[str, dict[str, Any]] = {
@@ -75,12 +75,7 @@ class Comparison:
 
 
 def compare_rules(runs: Sequence[Path], *, column: str) -> Comparison:
-    """Let every rule choose among runs whose test accuracy is known.
-
-    Args:
-        runs: their directories.
-        column: which of the four ζ to select by.
-    """
+    """Let every rule choose among runs whose test accuracy is known."""
     table = read_table(runs)
     return Comparison(
         selections={rule: select(table, rule=rule, column=column) for rule in RULES},

@@ -8,6 +8,19 @@ from typing import Protocol
 from rote.workloads import RunSpec
 
 
+def run_name(spec: RunSpec) -> str:
+    """A directory for a single run: its name for people, its identity for the rest."""
+    return spec.identity if spec.name is None else f"{spec.name}-{spec.identity[:8]}"
+
+
+def run_path(store: Path, spec: RunSpec) -> Path:
+    """The directory of a run in a store: its identity alone.
+
+    Sweeps that call the same run by different names find the same directory, and so the same lock.
+    """
+    return store / spec.identity
+
+
 @dataclass(frozen=True)
 class Job:
     """One run to do.

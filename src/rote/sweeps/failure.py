@@ -5,8 +5,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 
 from rote.errors import StoreError
-from rote.store.run_directory import FAILURE_FILE
-from rote.store.whole_file import write_whole
+from rote.store import FAILURE_FILE, write_whole
 from rote.sweeps.executor import Job
 from rote.version import __version__
 
@@ -15,10 +14,6 @@ _SCHEMA = 1
 
 def record_failure(job: Job, error: str) -> None:
     """Write down why a run failed; it stays until the run is over.
-
-    Args:
-        job: the run.
-        error: the traceback, or what is known of its end.
 
     Raises:
         StoreError: if it cannot be written.

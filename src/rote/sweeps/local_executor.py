@@ -12,8 +12,9 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from threading import Thread, current_thread, main_thread
 
+from rote.arguments import check_integer
 from rote.sweeps.executor import Event, Job, Lost, Started
-from rote.sweeps.retries import Retries, check_numbers
+from rote.sweeps.retries import Retries
 from rote.sweeps.worker import run_job
 
 _TICK = 0.5  # seconds
@@ -39,9 +40,8 @@ class LocalExecutor:
     """
 
     def __init__(self, workers: int | None = None, *, attempts: int = 3) -> None:
-        check_numbers(workers=workers, attempts=attempts)
-        self._workers = workers or cores()
-        self._attempts = attempts
+        self._workers = cores() if workers is None else check_integer("workers", workers, least=1)
+        self._attempts = check_integer("attempts", attempts, least=1)
 
     @property
     def workers(self) -> int:
@@ -49,14 +49,7 @@ class LocalExecutor:
         return self._workers
 
     def run(self, jobs: Iterable[Job]) -> Generator[Event | None]:
-        """Do the jobs, in any order; see ``Executor.run``.
-
-        Args:
-            jobs: taken one by one, when a process is free.
-
-        Yields:
-            What happened, or ``None`` when nothing did for a moment.
-        """
+        """Do the jobs, in any order; see ``Executor.run``."""
         coming, retries = iter(jobs), Retries(self._attempts)
         team: list[_Worker] = []
         try:

@@ -3,7 +3,7 @@
 import os
 from importlib import import_module
 
-from rote.sweeps.threads import ONE_THREAD
+from rote.sweeps.worker import ONE_THREAD
 
 # Before torch and numpy are loaded: they start threads for more, and a fork loses threads.
 os.environ.update(ONE_THREAD)

@@ -7,7 +7,7 @@ from typing import Any
 
 from rote.sweeps.executor import Blocked, Busy, Event, Failed, Finished, Job, Lost, Started
 from rote.sweeps.failure import last_line
-from rote.sweeps.glance import Glance, glance_at
+from rote.sweeps.last_reading import LastReading, read_last
 
 _LOOK_EVERY = 0.5  # seconds
 
@@ -24,7 +24,7 @@ class RunningRun:
 
     job: Job
     began_at: int
-    last: Glance
+    last: LastReading
 
     @property
     def share(self) -> float:
@@ -77,8 +77,8 @@ class Progress:
         """Take in what an executor says."""
         match event:
             case Started(job):
-                glance = glance_at(job.path)
-                self.running[job.path] = RunningRun(job, glance.step, glance)
+                last = read_last(job.path)
+                self.running[job.path] = RunningRun(job, last.step, last)
             case Finished(job, was_over):
                 self.skipped += was_over
                 self.finished += not was_over
@@ -101,7 +101,7 @@ class Progress:
             return
         self._looked = time.monotonic()
         for run in self.running.values():
-            run.last = glance_at(run.job.path)
+            run.last = read_last(run.job.path)
 
     def to_dict(self) -> dict[str, Any]:
         """The numbers, as JSON can hold them."""

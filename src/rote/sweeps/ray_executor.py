@@ -6,11 +6,12 @@ import warnings
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing
 
+from rote.arguments import check_integer, check_number
 from rote.errors import InputError, RoteWarning
 from rote.sweeps.executor import Event, Job, Lost
 from rote.sweeps.ray_connection import RayConnection
 from rote.sweeps.ray_tasks import RayTasks
-from rote.sweeps.retries import Retries, check_numbers
+from rote.sweeps.retries import Retries
 
 _COUNT_NODES_EVERY = 5.0  # seconds
 
@@ -45,14 +46,15 @@ class RayExecutor:
         gpus: float = 0.0,
         attempts: int = 5,
     ) -> None:
-        check_numbers(workers=workers, attempts=attempts)
+        if workers is not None:
+            check_integer("workers", workers, least=1)
         _check_share("cpus", cpus)
         _check_share("gpus", gpus)
         if not cpus + gpus:
             raise InputError("Expected `cpus` or `gpus` to be above 0, got 0 for both.")
         self._workers = workers
         self._cpus, self._gpus = cpus, gpus
-        self._attempts = attempts
+        self._attempts = check_integer("attempts", attempts, least=1)
         self._connection = RayConnection(address)
 
     @property
@@ -76,12 +78,6 @@ class RayExecutor:
 
     def run(self, jobs: Iterable[Job]) -> Generator[Event | None]:
         """Do the jobs, in any order; see ``Executor.run``.
-
-        Args:
-            jobs: taken one by one, when there is room.
-
-        Yields:
-            What happened, or ``None`` when nothing did for a moment.
 
         Raises:
             InputError: if the cluster cannot be reached, or a node cannot do any run: it does not
@@ -126,7 +122,8 @@ class RayExecutor:
 
 
 def _check_share(name: str, share: float) -> None:
-    if not math.isfinite(share) or share < 0 or (share > 1 and share != int(share)):
+    check_number(name, share, least=0)
+    if share > 1 and share != int(share):
         raise InputError(
             f"Expected `{name}` to be a share of one, or a whole number of them, got {share!r}."
         )

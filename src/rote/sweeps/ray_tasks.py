@@ -11,12 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from rote.errors import InputError, StoreError
-from rote.store.lock import is_locked
-from rote.store.run_directory import CLAIM_FILE
+from rote.store import CLAIM_FILE, is_locked
 from rote.sweeps.executor import Busy, Event, Failed, Job, Lost, Started
 from rote.sweeps.failure import last_line
-from rote.sweeps.threads import ONE_THREAD
-from rote.sweeps.worker import run_job
+from rote.sweeps.worker import ONE_THREAD, run_job
 from rote.version import __version__
 
 _TICK = 0.5  # seconds
@@ -24,13 +22,7 @@ _LETS_GO_WITHIN = 10.0  # seconds, from the end of a process to the end of its l
 
 
 class RayTasks:
-    """The tasks that are under way.
-
-    Args:
-        ray: the package, connected.
-        cpus: the share of each task.
-        gpus: the share of each task.
-    """
+    """The tasks that are under way, each with the same share of CPUs and GPUs."""
 
     def __init__(self, ray: Any, cpus: float, gpus: float) -> None:  # noqa: ANN401  # no types
         self._ray = ray

@@ -5,16 +5,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from rote.errors import InputError
 from rote.sweeps.executor import Job, Lost
 
 
 class Retries:
-    """Jobs whose worker died, and how often each was begun.
-
-    Args:
-        attempts: how often a job is begun at most.
-    """
+    """Jobs whose worker died, and how often each was begun; at most ``attempts`` times."""
 
     def __init__(self, attempts: int) -> None:
         self._attempts = attempts
@@ -26,42 +21,13 @@ class Retries:
         return job.path in self._deaths
 
     def next_job(self, coming: Iterator[Job]) -> Job | None:
-        """The job to begin: one that waits to be begun again, or else a new one.
-
-        Args:
-            coming: the new ones; one is taken if none waits.
-
-        Returns:
-            None if there is neither.
-        """
+        """The job to begin: one that waits to be begun again, else a new one, else none."""
         return self._waiting.popleft() if self._waiting else next(coming, None)
 
     def judged(self, lost: Lost) -> Lost:
-        """Count a death; the job waits to be begun again unless that was its last attempt.
-
-        Args:
-            lost: the death.
-
-        Returns:
-            The same, saying whether the job is given up.
-        """
+        """Count a death; the job is given up, or else waits to be begun again."""
         self._deaths[lost.job.path] += 1
         gives_up = self._deaths[lost.job.path] >= self._attempts
         if not gives_up:
             self._waiting.append(lost.job)
         return replace(lost, gives_up=gives_up)
-
-
-def check_numbers(*, workers: int | None, attempts: int) -> None:
-    """Refuse to have nothing done.
-
-    Args:
-        workers: how many jobs at a time; None for as many as there is room for.
-        attempts: how often a job is begun at most.
-
-    Raises:
-        InputError: if a number is not at least 1.
-    """
-    for name, number in (("workers", workers), ("attempts", attempts)):
-        if number is not None and number < 1:
-            raise InputError(f"Expected `{name}` to be at least 1, got {number}.")

@@ -6,9 +6,9 @@ from itertools import islice
 from random import Random
 from typing import Any
 
-from rote.store.nesting import leaves
+from rote.store import leaves
 from rote.sweeps.axis import Axis, Table, as_table, check_names, variant_of
-from rote.workloads.spec import FieldError
+from rote.workloads import FieldError
 
 _ORIGIN = "sample.draw"
 
@@ -19,11 +19,8 @@ def sample_axis(table: object) -> Axis:
     Each field has a stream of its own: another field, or a larger count, changes no draw that was
     there before.
 
-    Args:
-        table: ``count``, ``seed`` and ``draw``.
-
     Raises:
-        FieldError: if it does not fit.
+        FieldError: if the table does not fit.
 
     Example:
         >>> axis = sample_axis({"count": 2, "draw": {"batch": {"integers": [16, 64]}}})

@@ -1,6 +1,7 @@
 """The search space: a file that stands for many runs."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, fields, replace
 from functools import cache
 from itertools import product
@@ -8,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rote.errors import InputError
-from rote.store.nesting import leaves
+from rote.store import leaves
 from rote.sweeps.axis import (
     Axis,
     Table,
@@ -18,16 +19,29 @@ from rote.sweeps.axis import (
     grid_axes,
     list_axes,
     overlaid,
-    tag_of,
     zip_axes,
 )
-from rote.sweeps.exclusion import Exclusion, exclusions
 from rote.sweeps.sample import sample_axis
-from rote.workloads import RunSpec
-from rote.workloads.spec import FieldError, located
-from rote.workloads.spec.toml_file import parse
+from rote.workloads import FieldError, RunSpec, located, read_toml
 
 _TABLES = ("name", "base", "lists", "zip", "grid", "sample", "exclude")
+
+
+@dataclass(frozen=True)
+class Exclusion:
+    """``[exclude.NAME]`` leaves out every run whose fields all have the given values.
+
+    Attributes:
+        name: of the table.
+        conditions: the values that a field may have, by dotted name.
+    """
+
+    name: str
+    conditions: tuple[tuple[str, tuple[Any, ...]], ...]
+
+    def covers(self, values: Table) -> bool:
+        """Whether a run is left out, by its spec as nested tables."""
+        return all(_fulfils(values, field, allowed) for field, allowed in self.conditions)
 
 
 @dataclass(frozen=True)
@@ -67,7 +81,7 @@ class SearchSpace:
         """
         path = Path(path)
         with located(path):
-            values = parse(path)
+            values = read_toml(path)
             return replace(cls.from_dict(values, folder=path.parent), file=path)
 
     @classmethod
@@ -94,22 +108,24 @@ class SearchSpace:
         ]
         _check_apart(axes)
         base = _base(values.get("base", {}), folder or Path())
-        excluded = exclusions(values["exclude"]) if "exclude" in values else ()
+        excluded = _exclusions(values["exclude"]) if "exclude" in values else ()
         return cls(base, axes, excluded, name)
 
     def __iter__(self) -> Iterator[RunSpec]:
         seen: set[str] = set()
         used: set[str] = set()
         for variants in product(*self.axes):
-            if self.file is None:
+            with self._in_file():
                 spec = self._spec(variants, used)
-            else:
-                with located(self.file):
-                    spec = self._spec(variants, used)
             if spec is not None and spec.identity not in seen:
                 seen.add(spec.identity)
                 yield spec
-        self._check_used(used)
+        with self._in_file():
+            self._check_used(used)
+
+    def _in_file(self) -> AbstractContextManager[None]:
+        """Errors inside of the block tell the line, if there is a file."""
+        return nullcontext() if self.file is None else located(self.file)
 
     def _spec(self, variants: Sequence[Variant], used: set[str]) -> RunSpec | None:
         """The run of one combination, or None if it is left out."""
@@ -147,15 +163,11 @@ class SearchSpace:
     def _check_used(self, used: set[str]) -> None:
         for entry in self.excluded:
             if entry.name not in used:
-                error = FieldError(
+                raise FieldError(
                     f"exclude.{entry.name}",
                     "to leave out at least one run, got conditions that none fulfils. Check the "
                     "names and values of its fields, or remove it.",
                 )
-                if self.file is None:
-                    raise error
-                with located(self.file):
-                    raise error
 
 
 def _base(value: object, folder: Path) -> Table:
@@ -167,6 +179,34 @@ def _base(value: object, folder: Path) -> Table:
     return as_table(value, "base", least=0)
 
 
+def _exclusions(table: object) -> tuple[Exclusion, ...]:
+    return tuple(
+        Exclusion(
+            name,
+            tuple(
+                (field, tuple(value) if isinstance(value, list) else (value,))
+                for field, value in leaves(as_table(conditions, f"exclude.{name}"))
+            ),
+        )
+        for name, conditions in as_table(table, "exclude").items()
+    )
+
+
+def _fulfils(values: Table, field: str, allowed: tuple[Any, ...]) -> bool:
+    if _look_up(values, field) in allowed:
+        return True
+    # `architecture = "cnn"` says the same as `architecture.name = "cnn"`
+    tag = RunSpec.tag_of(field)
+    return tag is not None and _look_up(values, f"{field}.{tag}") in allowed
+
+
+def _look_up(values: Table, field: str) -> object:
+    found: Any = values
+    for part in field.split("."):
+        found = found.get(part) if isinstance(found, Mapping) else None
+    return found
+
+
 def _combined(base: Table, variants: Sequence[Variant]) -> dict[str, Any]:
     """A spec as tables: whole sections replace what was there, then single fields are set.
 
@@ -176,13 +216,13 @@ def _combined(base: Table, variants: Sequence[Variant]) -> dict[str, Any]:
     partial: list[tuple[str, Table]] = []
     for variant in variants:
         for name, new in variant.changes.items():
-            if isinstance(new, Mapping) and tag_of(name) not in new:
+            if isinstance(new, Mapping) and RunSpec.tag_of(name) not in new:
                 partial.append((name, new))
             else:
                 values[name] = new
     for name, changes in partial:
         old = values[name] if name in values else _default(name)
-        old = {tag_of(name): old} if isinstance(old, str) else old
+        old = {RunSpec.tag_of(name): old} if isinstance(old, str) else old
         values[name] = overlaid(old, changes)
     return values
 
@@ -200,7 +240,7 @@ def _check_apart(axes: Sequence[Axis]) -> None:
         mine: dict[str, str] = {}
         for variant in axis:
             for field, value in leaves(variant.changes):
-                tag = tag_of(field)
+                tag = RunSpec.tag_of(field)
                 whole = f"{field}.{tag}" if tag and isinstance(value, str) else field
                 mine[whole] = f"{variant.origin}.{field}"
         for field, place in mine.items():
@@ -215,8 +255,6 @@ def _moved(error: FieldError, variants: Sequence[Variant]) -> InputError:
     """The error of a spec, at the place of the sweep's file where the field was given."""
     for variant in reversed(variants):
         for field, _ in leaves(variant.changes):
-            if field == error.field or field.startswith(f"{error.field}."):
-                return FieldError(f"{variant.origin}.{error.field}", error.complaint)
-            if error.field.startswith(f"{field}."):
-                return FieldError(f"{variant.origin}.{error.field}", error.complaint)
-    return FieldError(f"base.{error.field}", error.complaint)
+            if f"{field}.".startswith(f"{error.field}.") or error.field.startswith(f"{field}."):
+                return error.within(variant.origin)
+    return error.within("base")

@@ -9,12 +9,19 @@ from contextlib import closing
 from pathlib import Path
 
 from rote.errors import InputError, StoreError
-from rote.store.lock import is_locked
-from rote.store.run_directory import CLAIM_FILE
-from rote.store.standing import STATES, State, standing_of
-from rote.sweeps.executor import Blocked, Busy, Event, Executor, Failed, Finished, Job, Lost
+from rote.store import CLAIM_FILE, STATES, State, is_locked, status_of
+from rote.sweeps.executor import (
+    Blocked,
+    Busy,
+    Event,
+    Executor,
+    Failed,
+    Finished,
+    Job,
+    Lost,
+    run_path,
+)
 from rote.sweeps.failure import forget_failure, record_failure
-from rote.sweeps.names import run_path
 from rote.sweeps.progress import Progress
 from rote.sweeps.worker import why_unwritable
 from rote.workloads import RunSpec
@@ -52,7 +59,7 @@ class Sweep:
             InputError: if a spec does not fit, or there is none.
             StoreError: if the directory of a run cannot be looked at.
         """
-        counts = Counter(standing_of(run_path(self._store, spec)).state for spec in self._specs)
+        counts = Counter(status_of(run_path(self._store, spec)).state for spec in self._specs)
         if not counts:
             raise InputError(
                 "Expected at least one run, got none: everything is left out. Check `[exclude]`."
@@ -118,7 +125,7 @@ class Sweep:
     def _open_jobs(self, progress: Progress) -> Iterator[Job]:
         for spec in self._specs:
             job = Job(spec, run_path(self._store, spec), self._data_dir)
-            if standing_of(job.path).state == "finished":
+            if status_of(job.path).state == "finished":
                 progress.skipped += 1
             else:
                 yield job
@@ -159,7 +166,7 @@ class Sweep:
         """
         free = []
         for job in list(held):
-            if standing_of(job.path).state == "finished":
+            if status_of(job.path).state == "finished":
                 progress.skipped += 1
             elif not is_locked(job.path / CLAIM_FILE):
                 free.append(job)

@@ -11,10 +11,19 @@ from typing import TYPE_CHECKING, Any
 from rote.errors import InputError, StoreError
 from rote.extras import require
 from rote.selection import Selection, select
-from rote.store.table import RunTable, read_table
-from rote.sweeps.executor import Blocked, Busy, Event, Executor, Failed, Finished, Job, Lost
+from rote.store import RunTable, read_table
+from rote.sweeps.executor import (
+    Blocked,
+    Busy,
+    Event,
+    Executor,
+    Failed,
+    Finished,
+    Job,
+    Lost,
+    run_path,
+)
 from rote.sweeps.failure import forget_failure, last_line, record_failure
-from rote.sweeps.names import run_path
 from rote.sweeps.worker import run_job
 from rote.workloads import RunSpec
 

@@ -11,14 +11,14 @@ from traceback import format_exc
 from rote.errors import RoteWarning, RunLockedError
 from rote.sweeps.executor import Blocked, Busy, Event, Failed, Finished, Job
 
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+"""The environment of a worker, to be set before torch is loaded: a run computes with one thread."""
+
 _OF_THE_STORE = {errno.ENOSPC, errno.EDQUOT, errno.EROFS}
 
 
 def run_job(job: Job) -> Event:
     """Train one run, from its beginning or from where it was cut off.
-
-    Args:
-        job: the run.
 
     Returns:
         ``Finished``; ``Busy`` if another process has the run; ``Blocked`` if the store is full or
@@ -56,11 +56,7 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def why_unwritable(path: Path) -> str | None:
-    """Why nothing can be written in a directory, or None if something can.
-
-    Args:
-        path: the directory; it is made if it does not exist.
-    """
+    """Why nothing can be written in a directory, which is made if needed; None if something can."""
     try:
         path.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=path) as file:

@@ -1,16 +1,16 @@
 """Why good models resist memorization, computed: Sections 2 and 5 of the paper."""
 
+import warnings
+from typing import Any
+
 from rote.theory.binary_labels import BinaryLabels, binary_labels, random_labels, redraw_labels
-from rote.theory.bounds import Bounds, alignment, bounds
+from rote.theory.bounds import Bounds, alignment, bounds, monte_carlo_bounds
 from rote.theory.bounds_table import BoundsRow, BoundsTable, bounds_table
 from rote.theory.check import CheckRecord, WidthSummary, check, gap_exponent, summarize
-from rote.theory.dynamics import distance, objective, steps_to_memorise
-from rote.theory.empirical_gram import empirical_gram
-from rote.theory.gram import relu_gram, relu_kernel
-from rote.theory.monte_carlo import monte_carlo_bounds
-from rote.theory.nystrom import nystrom_spectrum
+from rote.theory.dynamics import distance, objective, steps_to_memorize
+from rote.theory.gram import empirical_gram, relu_gram, relu_kernel
 from rote.theory.simulator import Simulation, TwoLayerNetwork, simulate
-from rote.theory.spectrum import Spectrum, spectrum
+from rote.theory.spectrum import Spectrum, nystrom_spectrum, spectrum
 
 __all__ = [
     "BinaryLabels",
@@ -39,6 +39,13 @@ __all__ = [
     "relu_kernel",
     "simulate",
     "spectrum",
-    "steps_to_memorise",
+    "steps_to_memorize",
     "summarize",
 ]
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401  # a deprecated name
+    if name == "steps_to_memorise":
+        warnings.warn("Use `steps_to_memorize`, as it is spelled now.", DeprecationWarning, 2)
+        return steps_to_memorize
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

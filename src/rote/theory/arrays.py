@@ -16,14 +16,14 @@ Numbers: TypeAlias = "npt.ArrayLike | torch.Tensor"
 
 
 def as_float64(values: Numbers, name: str) -> FloatArray:
-    """Turn numbers or a torch tensor into a float64 array.
+    """Numbers, or a torch tensor, as a float64 array.
 
     Args:
-        values: Anything `numpy.asarray` reads, or a torch tensor on any device and of any type.
-        name: What the caller calls it, for the message.
+        values: anything `numpy.asarray` reads, or a torch tensor on any device and of any type.
+        name: what the caller calls it, for the message.
 
     Raises:
-        InputError: A value is missing, infinite or not a number.
+        InputError: if a value is missing, infinite or not a number.
     """
     if hasattr(values, "detach"):
         # double() before numpy(): numpy has no bfloat16.
@@ -45,10 +45,10 @@ def as_float64(values: Numbers, name: str) -> FloatArray:
 
 
 def as_inputs(x: Numbers, name: str = "x") -> FloatArray:
-    """Turn samples of any shape into rows: (n, ...) becomes (n, d).
+    """Samples of any shape as rows: (n, ...) becomes (n, d).
 
     Raises:
-        InputError: There is no sample, or no second dimension.
+        InputError: if there is no sample, or no second dimension.
     """
     array = as_float64(x, name)
     if array.ndim < 2 or array.size == 0:
@@ -60,10 +60,10 @@ def as_inputs(x: Numbers, name: str = "x") -> FloatArray:
 
 
 def as_vector(y: Numbers, name: str, size: int) -> FloatArray:
-    """Turn one label per sample, or several such vectors as rows, into an array.
+    """One label per sample, or several such vectors as rows.
 
     Raises:
-        InputError: The last dimension is not `size`.
+        InputError: if the last dimension is not `size`.
     """
     array = as_float64(y, name)
     if array.ndim not in (1, 2) or array.shape[-1] != size:
@@ -74,18 +74,28 @@ def as_vector(y: Numbers, name: str, size: int) -> FloatArray:
     return array
 
 
-def as_signs(y: Numbers, name: str, size: int) -> FloatArray:
-    """Turn one label of -1 or 1 per sample into a vector.
+def as_labels(y: Numbers, name: str, size: int) -> FloatArray:
+    """One label per sample.
 
     Raises:
-        InputError: The shape is not ``(size,)``, or a label is neither -1 nor 1.
+        InputError: if the shape is not ``(size,)``.
     """
     array = as_float64(y, name)
     if array.shape != (size,):
         raise InputError(
             f"Expected `{name}` to be of shape ({size},), got {array.shape}. "
-            "Give one label to each sample of the Gram matrix."
+            "Give one label to each sample."
         )
+    return array
+
+
+def as_signs(y: Numbers, name: str, size: int) -> FloatArray:
+    """One label of -1 or 1 per sample.
+
+    Raises:
+        InputError: if the shape is not ``(size,)``, or a label is neither -1 nor 1.
+    """
+    array = as_labels(y, name, size)
     strange = array[np.abs(array) != 1.0]
     if strange.size:
         raise InputError(
@@ -96,59 +106,39 @@ def as_signs(y: Numbers, name: str, size: int) -> FloatArray:
 
 
 def as_steps(steps: Numbers, name: str) -> FloatArray:
-    """Turn numbers of steps into an array of the same shape.
+    """One or several numbers of steps, in their shape.
 
     Raises:
-        InputError: A number is negative or not whole.
+        InputError: if a number is negative or not whole.
     """
     array = as_float64(steps, name)
     strange = array[(array < 0) | (array != np.floor(array))]
-    if strange.size or array.ndim > 1 or array.size == 0:
-        got = f"{strange[0]:g}" if strange.size else f"shape {array.shape}"
-        raise InputError(
-            f"Expected `{name}` to be one or several whole numbers of steps >= 0, got {got}. "
-            "Count gradient steps."
-        )
-    return array
-
-
-def as_step(steps: Numbers, name: str) -> int:
-    """Turn one number of steps into an int.
-
-    Raises:
-        InputError: It is not one whole number >= 0.
-    """
-    array = as_steps(steps, name)
-    if array.ndim:
-        raise InputError(
-            f"Expected `{name}` to be one number of steps, got {array.size}. "
-            "Call once for each value."
-        )
-    return int(array)
+    return _without(strange, array, name, "whole numbers of steps >= 0")
 
 
 def as_probability(value: Numbers, name: str) -> FloatArray:
-    """Turn one or several probabilities into an array of the same shape.
+    """One or several probabilities, in their shape.
 
     Raises:
-        InputError: A value lies outside [0, 1].
+        InputError: if a value lies outside [0, 1].
     """
     array = as_float64(value, name)
-    strange = array[(array < 0) | (array > 1)]
+    return _without(array[(array < 0) | (array > 1)], array, name, "numbers in [0, 1]")
+
+
+def _without(strange: FloatArray, array: FloatArray, name: str, what: str) -> FloatArray:
+    """The array, if none of its values is strange and it is one number or a vector of them."""
     if strange.size or array.ndim > 1 or array.size == 0:
         got = f"{strange[0]:g}" if strange.size else f"shape {array.shape}"
-        raise InputError(
-            f"Expected `{name}` to be one or several numbers in [0, 1], got {got}. "
-            "Write 50 % as 0.5."
-        )
+        raise InputError(f"Expected `{name}` to be one or several {what}, got {got}.")
     return array
 
 
 def take(x: Numbers, rows: npt.NDArray[np.intp]) -> FloatArray:
-    """Turn some of many samples into float64, without turning them all.
+    """Some of many samples as float64, without converting them all.
 
     Raises:
-        InputError: There are fewer samples than a row asks for.
+        InputError: if there are fewer samples than a row asks for.
     """
     # What has a shape, a tensor too, can be indexed before it is converted.
     samples: Any = x if hasattr(x, "shape") else np.asarray(x)
@@ -161,6 +151,6 @@ def take(x: Numbers, rows: npt.NDArray[np.intp]) -> FloatArray:
 
 
 def slices(size: int, block: int) -> Iterator[slice]:
-    """Cut ``range(size)`` into slices of at most `block`, so that temporaries stay small."""
+    """``range(size)`` in slices of at most `block`, so that temporaries stay small."""
     for start in range(0, size, block):
         yield slice(start, min(start + block, size))

@@ -15,8 +15,8 @@ class BinaryLabels:
 
     Attributes:
         y: -1 or 1 for each sample kept, of shape (kept,).
-        kept: The positions of those samples in the classes given, of shape (kept,).
-        rule: How the labels were made, in words for a figure.
+        kept: the positions of those samples in the classes given, of shape (kept,).
+        rule: how the labels were made, in words for a figure.
     """
 
     y: FloatArray
@@ -25,15 +25,15 @@ class BinaryLabels:
 
 
 def binary_labels(classes: Numbers, *, pair: tuple[int, int] | None = None) -> BinaryLabels:
-    """Make labels of ±1 from classes, by parity or from a pair of classes.
+    """Labels of ±1 from classes, by parity or from a pair of classes.
 
     Args:
-        classes: A whole number for each sample, of shape (n,).
-        pair: Keep only these two classes, the first as 1 and the second as -1. By default all
+        classes: a whole number for each sample, of shape (n,).
+        pair: keep only these two classes, the first as 1 and the second as -1. By default all
             samples are kept, even classes as 1 and odd ones as -1.
 
     Raises:
-        InputError: Classes are not whole numbers, or no sample is left on one of the two sides.
+        InputError: if classes are not whole numbers, or no sample is left on one of the two sides.
 
     Example:
         >>> binary_labels([3, 8, 8]).y.tolist()
@@ -66,19 +66,19 @@ def binary_labels(classes: Numbers, *, pair: tuple[int, int] | None = None) -> B
 def redraw_labels(
     y: FloatArray, noise: float, *, draws: int, rng: np.random.Generator
 ) -> FloatArray:
-    """Redraw each label uniformly from ±1 with probability `noise`, each on its own.
+    """Clean labels, each redrawn uniformly from ±1 with probability `noise`, on its own.
 
     Args:
-        y: Clean labels, of shape (n,).
-        noise: The label noise level LNL; on average half of it are wrong labels.
-        draws: How many label vectors to draw.
-        rng: Where the draws come from.
+        y: clean labels, of shape (n,).
+        noise: the label noise level LNL; on average half of it are wrong labels.
+        draws: how many label vectors to draw.
+        rng: where the draws come from.
 
     Returns:
         Noisy labels, of shape (draws, n).
 
     Raises:
-        InputError: The noise level lies outside [0, 1].
+        InputError: if the noise level lies outside [0, 1].
     """
     level = as_probability(noise, "noise")
     is_redrawn = rng.random((draws, len(y))) < level
@@ -86,12 +86,7 @@ def redraw_labels(
 
 
 def random_labels(samples: int, *, draws: int, rng: np.random.Generator) -> FloatArray:
-    """Draw labels uniformly from ±1.
-
-    Args:
-        samples: The number n of samples.
-        draws: How many label vectors to draw.
-        rng: Where the draws come from.
+    """Labels drawn uniformly from ±1.
 
     Returns:
         Random labels, of shape (draws, n).

@@ -1,21 +1,20 @@
-"""Theorem 2: bounds on the objective over random labels, with their variance in closed form."""
+"""Theorem 2: bounds on the objective over random labels, exact, or estimated as in the paper."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from rote.errors import InputError
+from rote.arguments import check_integer, check_number
 from rote.theory.arrays import (
     FloatArray,
     Numbers,
-    as_float64,
     as_probability,
     as_signs,
-    as_step,
     as_steps,
     slices,
 )
-from rote.theory.dynamics import Filters, filters
+from rote.theory.binary_labels import random_labels, redraw_labels
+from rote.theory.dynamics import Filters, filters, objective
 from rote.theory.spectrum import Spectrum
 
 ROW_BLOCK = 1024
@@ -29,9 +28,9 @@ class Bounds:
     With probability at least 1 - δ, ``lower <= Φ̃(k + k̃) - floor <= upper``.
 
     Attributes:
-        noise: Label noise levels LNL, of shape (noise,).
-        k_tilde: Steps on the random labels, of shape (k_tilde,).
-        delta: The probability δ of a value outside the bounds.
+        noise: label noise levels LNL, of shape (noise,).
+        k_tilde: steps on the random labels, of shape (k_tilde,).
+        delta: the probability δ of a value outside the bounds.
         mu: ``μ = Σ_i E[p_i²] [1 - (1 - ηλ_i)^k]² (1 - ηλ_i)^(2k̃)``, of shape (noise, k_tilde).
         variance: ``Σ = Var[Φ̃(k + k̃)]`` over both label vectors, of shape (noise, k_tilde).
         floor: ``½ Σ_i (1 - ηλ_i)^(2k̃)``, which no label noise changes, of shape (k_tilde,).
@@ -93,7 +92,7 @@ def bounds(
     noise: Numbers,
     delta: float,
 ) -> Bounds:
-    """Compute μ, Σ and both bounds of Theorem 2, exactly.
+    """μ, Σ and both bounds of Theorem 2, exactly.
 
     `y` are the CLEAN labels. Training labels keep each of them with probability 1 - LNL and redraw
     it uniformly from ±1 with probability LNL, each on its own, so that they are independent with
@@ -107,31 +106,31 @@ def bounds(
     pass noisy labels as `y` and ``noise=0`` for the bounds of one labelling.
 
     Args:
-        spectrum: The eigenpairs of the Gram matrix.
-        y: The clean labels, -1 or 1, of shape (n,).
-        eta: The learning rate η, below 2 / λ_max.
-        k: Steps on the training labels.
-        k_tilde: Steps on the random labels: one number or several.
-        noise: Label noise level LNL in [0, 1]: one number or several.
-        delta: The probability δ of a value outside the bounds, in (0, 1].
+        spectrum: the eigenpairs of the Gram matrix.
+        y: the clean labels, -1 or 1, of shape (n,).
+        eta: the learning rate η, below 2 / λ_max.
+        k: steps on the training labels.
+        k_tilde: steps on the random labels: one number or several.
+        noise: label noise level LNL in [0, 1]: one number or several.
+        delta: the probability δ of a value outside the bounds, in (0, 1].
 
     Returns:
         Bounds whose arrays have shape (noise, k_tilde); one number gives an axis of length 1.
 
     Raises:
-        InputError: A label is not -1 or 1, or an argument is out of its range.
+        InputError: if a label is not -1 or 1, or an argument is out of its range.
     """
     labels = as_signs(y, "y", spectrum.samples)
     steps = np.atleast_1d(as_steps(k_tilde, "k_tilde"))
     levels = np.atleast_1d(as_probability(noise, "noise"))
-    parts = moments(spectrum, labels, eta=eta, k=as_step(k, "k"), k_tilde=steps)
+    parts = moments(spectrum, labels, eta=eta, k=check_integer("k", k, least=0), k_tilde=steps)
     kept = ((1.0 - levels) ** 2)[:, None]
     # 1 - (1 - LNL)², written so that small noise levels keep their digits.
     redrawn = (levels * (2.0 - levels))[:, None]
     return Bounds(
         noise=levels,
         k_tilde=steps,
-        delta=check_delta(delta),
+        delta=check_number("delta", delta, above=0, most=1),
         mu=kept * parts.aligned + redrawn * parts.trace,
         variance=(
             redrawn * kept * parts.pulls
@@ -144,32 +143,68 @@ def bounds(
     )
 
 
+def monte_carlo_bounds(
+    spectrum: Spectrum,
+    y: Numbers,
+    *,
+    eta: float,
+    k: int,
+    k_tilde: Numbers,
+    noise: Numbers,
+    delta: float,
+    rng: np.random.Generator,
+    draws: int = 10,
+) -> Bounds:
+    """μ, Σ and both bounds of Theorem 2, estimated from draws of the label vectors.
+
+    For each noise level, `draws` pairs of training labels and random labels are drawn from `rng`,
+    the same for every k̃; there must be 2 or more. μ is the mean of ``Σ_i p_i² a_i² w_i`` and Σ the
+    sample variance of Φ̃ over them. This shows what the paper's 10 draws can and cannot tell;
+    `bounds` has the exact values, and explains the other arguments.
+
+    Raises:
+        InputError: if a label is not -1 or 1, or an argument is out of its range.
+    """
+    labels = as_signs(y, "y", spectrum.samples)
+    steps = np.atleast_1d(as_steps(k_tilde, "k_tilde"))
+    levels = np.atleast_1d(as_probability(noise, "noise"))
+    check_integer("draws", draws, least=2)
+    mu, variance = np.empty((2, len(levels), len(steps)))
+    zeros = np.zeros(len(labels))
+    for row, level in enumerate(levels):
+        drawn = redraw_labels(labels, float(level), draws=draws, rng=rng)
+        random = random_labels(len(labels), draws=draws, rng=rng)
+        phi = objective(spectrum, drawn, random, eta=eta, k=k, k_tilde=steps)
+        variance[row] = phi.var(axis=0, ddof=1)
+        # Where the random labels are 0, 2Φ̃ is Σ_i p_i² a_i² w_i.
+        fitted = 2 * objective(spectrum, drawn, zeros, eta=eta, k=k, k_tilde=steps)
+        mu[row] = fitted.mean(axis=0)
+    floor = noise_free_term(spectrum, filters(spectrum, eta=eta, k=k, k_tilde=steps))
+    return Bounds(levels, steps, check_number("delta", delta, above=0, most=1), mu, variance, floor)
+
+
 def alignment(
     spectrum: Spectrum, y: Numbers, *, eta: float, k: int, k_tilde: Numbers
 ) -> FloatArray:
-    """Compute ``Σ_i (q_i² - 1) w_i a_i²``: above 0 where label noise lowers the mean objective.
+    """``Σ_i (q_i² - 1) w_i a_i²``: above 0 where label noise lowers the mean objective.
 
     ``E[Φ̃] = ½ Σ_i w_i + ½ Σ_i w_i a_i² + ½ (1 - LNL)² Σ_i (q_i² - 1) w_i a_i²``, so that this sum
     decides the sign of Proposition 1 in LNL. It is positive while the clean labels hold more of
     what k steps learn, and k̃ steps leave, than random labels do: they lie along large eigenvalues,
     which are learned early, and forgotten early too. After many steps k̃ it turns negative.
-
-    Args:
-        spectrum: The eigenpairs of the Gram matrix.
-        y: The clean labels, -1 or 1, of shape (n,).
-        eta: The learning rate η, below 2 / λ_max.
-        k: Steps on the training labels.
-        k_tilde: Steps on the random labels: one number or several.
+    The arguments are those of `bounds`.
 
     Returns:
         The sum for every k̃, of the shape of `k_tilde`.
 
     Raises:
-        InputError: A label is not -1 or 1, or an argument is out of its range.
+        InputError: if a label is not -1 or 1, or an argument is out of its range.
     """
     q = spectrum.project(as_signs(y, "y", spectrum.samples))
     steps = as_steps(k_tilde, "k_tilde")
-    factors = filters(spectrum, eta=eta, k=as_step(k, "k"), k_tilde=np.atleast_1d(steps))
+    factors = filters(
+        spectrum, eta=eta, k=check_integer("k", k, least=0), k_tilde=np.atleast_1d(steps)
+    )
     aligned, trace, *_ = _sums(spectrum, factors, q)
     result: FloatArray = (aligned - trace).reshape(steps.shape)[()]
     return result
@@ -178,17 +213,10 @@ def alignment(
 def moments(
     spectrum: Spectrum, y: FloatArray, *, eta: float, k: int, k_tilde: FloatArray
 ) -> Moments:
-    """Compute the sums of `Moments` for every k̃, in blocks that bound the memory.
-
-    Args:
-        spectrum: The eigenpairs of the Gram matrix.
-        y: The clean labels, of shape (n,).
-        eta: The learning rate η.
-        k: Steps on the training labels.
-        k_tilde: Steps on the random labels, of shape (k_tilde,).
+    """The sums of `Moments` for every k̃, in blocks that bound the memory.
 
     Raises:
-        InputError: η is out of range.
+        InputError: if η is out of range.
     """
     q = spectrum.project(y)
     pieces = []
@@ -203,25 +231,13 @@ def moments(
 
 
 def noise_free_term(spectrum: Spectrum, factors: Filters) -> FloatArray:
-    """Compute ``½ Σ_i (1 - ηλ_i)^(2k̃)``, the middle term of Theorem 2, for every k̃."""
+    """``½ Σ_i (1 - ηλ_i)^(2k̃)``, the middle term of Theorem 2, for every k̃."""
     term: FloatArray = 0.5 * (factors.left.sum(axis=0) + spectrum.missing * factors.tail_left)
     return term
 
 
-def check_delta(delta: float) -> float:
-    """Refuse a probability δ that Chebyshev's inequality cannot use.
-
-    Raises:
-        InputError: δ is outside (0, 1].
-    """
-    value = float(as_float64(delta, "delta"))
-    if not 0 < value <= 1:
-        raise InputError(f"Expected `delta` to be in (0, 1], got {value:g}. The paper uses 0.05.")
-    return value
-
-
 def _sums(spectrum: Spectrum, factors: Filters, q: FloatArray) -> tuple[FloatArray, ...]:
-    """Sum over the spectrum: aligned, trace, crossed, crossed_trace and floor of `Moments`."""
+    """Sums over the spectrum: aligned, trace, crossed, crossed_trace and floor of `Moments`."""
     left, a = factors.left, factors.learned
     squared = left**2
     tail_a, tail_left = factors.tail_learned**2, factors.tail_left
@@ -239,7 +255,7 @@ def _sums(spectrum: Spectrum, factors: Filters, q: FloatArray) -> tuple[FloatArr
 def _couplings(
     spectrum: Spectrum, factors: Filters, q: FloatArray, y: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Sum over off-diagonal entries: pulls, couplings and random_couplings of `Moments`.
+    """Sums over off-diagonal entries: pulls, couplings and random_couplings of `Moments`.
 
     ``Σ_{j≠l} M_jl² = Σ_i c_i² - Σ_j M_jj²`` with ``M = V diag(c) Vᵀ`` and ``M_jj = Σ_i V_ji² c_i``.
     """

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rote.arguments import check_integer
 from rote.errors import InputError
-from rote.theory.arrays import FloatArray, Numbers, as_step, take
+from rote.theory.arrays import FloatArray, Numbers, take
 from rote.theory.binary_labels import binary_labels
 from rote.theory.bounds import Bounds, alignment, bounds
 from rote.theory.gram import relu_gram
-from rote.theory.nystrom import nystrom_spectrum
-from rote.theory.spectrum import Spectrum, spectrum
+from rote.theory.spectrum import Spectrum, nystrom_spectrum, spectrum
 
 NOISE = (0.0, 0.25, 0.5, 0.75, 1.0)
 
@@ -21,8 +21,8 @@ class BoundsRow:
     """Theorem 2 at one noise level and one k̃.
 
     Attributes:
-        noise: The label noise level LNL.
-        k_tilde: Steps on the random labels.
+        noise: the label noise level LNL.
+        k_tilde: steps on the random labels.
         lower: ``μ/2 - sqrt(Σ/δ)``, drawn dashed.
         upper: ``μ/2 + sqrt(Σ/δ)``, drawn solid.
         mu: μ, twice the part of the mean objective that the noise changes.
@@ -44,14 +44,14 @@ class BoundsTable:
     """Rows for a figure, and what has to be said on it.
 
     Attributes:
-        rows: Noise levels in the order given, k̃ within each.
-        labels: How labels of ±1 were made from the classes, in words.
-        samples: The number n of samples.
-        eta: The learning rate η.
-        k: Steps on the training labels.
-        delta: The probability δ of a value outside the bounds.
-        trace_error: What a low-rank spectrum leaves out, as a share of the trace: 0 when exact.
-        reversed_from: The first of the k̃ given at which noise no longer lowers the mean objective
+        rows: noise levels in the order given, k̃ within each.
+        labels: how labels of ±1 were made from the classes, in words.
+        samples: the number n of samples.
+        eta: the learning rate η.
+        k: steps on the training labels.
+        delta: the probability δ of a value outside the bounds.
+        trace_error: what a low-rank spectrum leaves out, as a share of the trace: 0 when exact.
+        reversed_from: the first of the k̃ given at which noise no longer lowers the mean objective
             (see `alignment`), or None: where Proposition 1 stops to hold for these labels.
     """
 
@@ -79,29 +79,29 @@ def bounds_table(
     pair: tuple[int, int] | None = None,
     landmarks: int | None = None,
 ) -> BoundsTable:
-    """Compute the bounds of Theorem 2 on some samples of a data set.
+    """The bounds of Theorem 2 on some samples of a data set.
 
     Args:
-        x: Inputs, of shape (n, ...); they are scaled to norm 1, as the paper assumes.
-        classes: The clean class of each input, a whole number.
-        samples: How many inputs to draw, without repetition.
-        eta: The learning rate η, below 2 / λ_max.
-        k: Steps on the training labels.
-        k_tilde: Steps on the random labels: one number or several.
-        rng: Where the choice of samples (and landmarks) comes from.
-        noise: Label noise levels LNL in [0, 1].
-        delta: The probability δ of a value outside the bounds, in (0, 1].
-        pair: Use only these two classes, as 1 and -1; by default even and odd classes.
-        landmarks: Use a Nyström spectrum from so many samples; by default the exact one.
+        x: inputs, of shape (n, ...); they are scaled to norm 1, as the paper assumes.
+        classes: the clean class of each input, a whole number.
+        samples: how many inputs to draw, without repetition.
+        eta: the learning rate η, below 2 / λ_max.
+        k: steps on the training labels.
+        k_tilde: steps on the random labels: one number or several.
+        rng: where the choice of samples (and landmarks) comes from.
+        noise: label noise levels LNL in [0, 1].
+        delta: the probability δ of a value outside the bounds, in (0, 1].
+        pair: use only these two classes, as 1 and -1; by default even and odd classes.
+        landmarks: use a Nyström spectrum from so many samples; by default the exact one.
 
     Returns:
         The rows of the figure and the facts to write on it.
 
     Raises:
-        InputError: There are fewer inputs than `samples`, or an argument is out of its range.
+        InputError: if there are fewer inputs than `samples`, or an argument is out of its range.
     """
     labels = binary_labels(classes, pair=pair)
-    if not 1 <= as_step(samples, "samples") <= len(labels.kept):
+    if not 1 <= check_integer("samples", samples) <= len(labels.kept):
         raise InputError(
             f"Expected `samples` to be between 1 and {len(labels.kept)} ({labels.rule}), "
             f"got {samples}. Ask for fewer."
@@ -124,7 +124,7 @@ def bounds_table(
 
 
 def _spectrum_of(x: Numbers, landmarks: int | None, rng: np.random.Generator) -> Spectrum:
-    """Compute the exact spectrum, or that of the landmarks asked for."""
+    """The exact spectrum, or that of the landmarks asked for."""
     if landmarks is None:
         return spectrum(relu_gram(x, normalize=True))
     return nystrom_spectrum(x, landmarks=landmarks, rng=rng, normalize=True)
@@ -133,13 +133,13 @@ def _spectrum_of(x: Numbers, landmarks: int | None, rng: np.random.Generator) ->
 def _first_reversed(
     eigenpairs: Spectrum, y: FloatArray, eta: float, k: int, k_tilde: FloatArray
 ) -> int | None:
-    """Find the smallest k̃ at which Proposition 1 does not hold in the noise level."""
+    """The smallest k̃ at which Proposition 1 does not hold in the noise level."""
     is_reversed = alignment(eigenpairs, y, eta=eta, k=k, k_tilde=k_tilde) <= 0
     return int(k_tilde[is_reversed].min()) if is_reversed.any() else None
 
 
 def _rows(result: Bounds) -> Iterator[BoundsRow]:
-    """Write arrays of shape (noise, k_tilde) as rows."""
+    """Arrays of shape (noise, k_tilde) as rows."""
     lower, upper = result.lower, result.upper
     for i, noise in enumerate(result.noise):
         for j, k_tilde in enumerate(result.k_tilde):

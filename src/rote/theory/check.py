@@ -7,8 +7,9 @@ from statistics import fmean
 
 import numpy as np
 
+from rote.arguments import check_integer
 from rote.errors import InputError
-from rote.theory.arrays import FloatArray, Numbers, as_inputs, as_signs, as_step
+from rote.theory.arrays import FloatArray, Numbers, as_inputs, as_signs
 from rote.theory.binary_labels import random_labels, redraw_labels
 from rote.theory.bounds import Bounds, bounds
 from rote.theory.dynamics import distance
@@ -26,13 +27,13 @@ class CheckRecord:
     """One simulated training beside the formula.
 
     Attributes:
-        width: The number m of hidden units.
-        draw: Which draw of the labels; each is used at every width.
+        width: the number m of hidden units.
+        draw: which draw of the labels; each is used at every width.
         simulated: ``‖f_W(k+k̃) - ỹ‖`` of the trained network.
-        predicted: The same by the formula of Theorem 1.
-        worst_contraction: The largest ``Φ(t + 1) / Φ(t)`` of the training.
+        predicted: the same by the formula of Theorem 1.
+        worst_contraction: the largest ``Φ(t + 1) / Φ(t)`` of the training.
         contraction_limit: ``1 - ηλ_0/2``, which Corollary 1 says it does not exceed.
-        is_inside: Whether Φ̃ of the trained network lies within the bounds of Theorem 2.
+        is_inside: whether Φ̃ of the trained network lies within the bounds of Theorem 2.
     """
 
     width: int
@@ -54,12 +55,12 @@ class WidthSummary:
     """All draws at one width.
 
     Attributes:
-        width: The number m of hidden units.
-        simulated: The mean ``‖f - ỹ‖`` of the trained networks.
-        predicted: The mean of the same by Theorem 1.
-        gap: The root of the mean squared difference.
-        contracting: The share of trainings in which Corollary 1 holds.
-        inside: The share that ends within the bounds of Theorem 2.
+        width: the number m of hidden units.
+        simulated: the mean ``‖f - ỹ‖`` of the trained networks.
+        predicted: the mean of the same by Theorem 1.
+        gap: the root of the mean squared difference.
+        contracting: the share of trainings in which Corollary 1 holds.
+        inside: the share that ends within the bounds of Theorem 2.
     """
 
     width: int
@@ -85,29 +86,29 @@ def check(
     draws: int = 10,
     progress: Callable[[int], object] | None = None,
 ) -> tuple[CheckRecord, ...]:
-    """Train two-layer networks of several widths and compare each with Theorems 1 and 2.
+    """Two-layer networks of several widths, each trained and compared with Theorems 1 and 2.
 
     Args:
-        x: Inputs, of shape (n, d) or (n, ...); they are scaled to norm 1, as the paper assumes.
-        y: The clean labels, -1 or 1, of shape (n,).
-        eta: The learning rate η, below 2 / λ_max.
-        k: Steps on the training labels.
-        k_tilde: Steps on the random labels.
-        rng: Where labels and initial weights come from: one generator, or one for each draw, so
+        x: inputs, of shape (n, d) or (n, ...); they are scaled to norm 1, as the paper assumes.
+        y: the clean labels, -1 or 1, of shape (n,).
+        eta: the learning rate η, below 2 / λ_max.
+        k: steps on the training labels.
+        k_tilde: steps on the random labels.
+        rng: where labels and initial weights come from: one generator, or one for each draw, so
             that a draw stays the same however many follow it.
-        widths: Numbers m of hidden units.
-        noise: Label noise level LNL of the training labels.
-        delta: The probability δ of a value outside the bounds of Theorem 2.
-        kappa: The size κ of the initial weights. Its output, of size κ per sample, is part of the
+        widths: numbers m of hidden units.
+        noise: label noise level LNL of the training labels.
+        delta: the probability δ of a value outside the bounds of Theorem 2.
+        kappa: the size κ of the initial weights. Its output, of size κ per sample, is part of the
             gap at every width; the smaller it is, the wider a network must be to behave as H∞ says.
-        draws: Draws of the labels; each is trained once at every width.
-        progress: Called after each draw with the number of it, from 0.
+        draws: draws of the labels; each is trained once at every width.
+        progress: called after each draw with the number of it, from 0.
 
     Returns:
         A record for each draw and width, draws first.
 
     Raises:
-        InputError: A shape does not fit, or a number is out of its range.
+        InputError: if a shape does not fit, or a number is out of its range.
     """
     samples = as_inputs(x)
     eigenpairs = spectrum(relu_gram(samples, normalize=True))
@@ -147,10 +148,7 @@ def check(
 
 
 def summarize(records: Iterable[CheckRecord]) -> list[WidthSummary]:
-    """Take all draws at a width together.
-
-    Args:
-        records: What `check` returned.
+    """All draws at a width taken together.
 
     Returns:
         A summary for each width, narrow ones first.
@@ -174,11 +172,11 @@ def summarize(records: Iterable[CheckRecord]) -> list[WidthSummary]:
 
 
 def gap_exponent(narrow: WidthSummary, wide: WidthSummary) -> float:
-    """Compute the p of a gap that goes with the width like ``m^p``; Theorem 1: -0.5.
+    """The p of a gap that goes with the width like ``m^p``; Theorem 1: -0.5.
 
     Args:
-        narrow: All draws at one width; its gap is not 0.
-        wide: All draws at a larger width.
+        narrow: all draws at one width; its gap is not 0.
+        wide: all draws at a larger width.
     """
     return log(max(wide.gap, _TINY) / narrow.gap) / log(wide.width / narrow.width)
 
@@ -196,7 +194,7 @@ class _Draw:
 def _check_counts(
     draws: int, widths: Sequence[int], rng: np.random.Generator | Sequence[np.random.Generator]
 ) -> None:
-    if as_step(draws, "draws") < 1 or not widths:
+    if check_integer("draws", draws) < 1 or not widths:
         raise InputError(
             f"Expected `draws` and `widths` to hold at least one, got {draws} and {len(widths)}. "
             "Ask for one training or more."
@@ -229,6 +227,6 @@ def _drawn(
 
 
 def _is_inside(phi: float, limits: Bounds) -> bool:
-    """Say whether an objective lies within the only bounds of `limits`."""
+    """Whether an objective lies within the only bounds of `limits`."""
     rest = phi - limits.floor[0]
     return bool(limits.lower[0, 0] <= rest <= limits.upper[0, 0])

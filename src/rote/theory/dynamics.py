@@ -4,8 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rote.arguments import check_integer, check_number
 from rote.errors import InputError
-from rote.theory.arrays import FloatArray, Numbers, as_float64, as_step, as_steps
+from rote.theory.arrays import FloatArray, Numbers, as_float64, as_steps
 from rote.theory.spectrum import Spectrum
 
 # Beyond this many steps a float64 no longer counts them one by one.
@@ -30,18 +31,18 @@ class Filters:
 
 
 def filters(spectrum: Spectrum, *, eta: float, k: int, k_tilde: FloatArray) -> Filters:
-    """Compute the factors of Theorem 1 in every eigendirection.
-
-    Args:
-        spectrum: The eigenpairs of the Gram matrix.
-        eta: The learning rate η.
-        k: Steps on `y`.
-        k_tilde: Steps on the random labels, of shape (k̃,).
+    """The factors of Theorem 1 in every eigendirection.
 
     Raises:
-        InputError: η is not positive, or so large that gradient descent diverges.
+        InputError: if η is not positive, or so large that gradient descent diverges.
     """
-    _check_eta(spectrum, eta)
+    check_number("eta", eta, above=0)
+    limit = 2.0 / spectrum.largest if spectrum.largest > 0 else np.inf
+    if eta >= limit:
+        raise InputError(
+            f"Expected `eta` to be below 2 / λ_max = {limit:.3g}, got {eta}. "
+            "Gradient descent diverges at this rate: lower it."
+        )
     rates = eta * np.append(spectrum.eigenvalues, spectrum.tail)
     learned = _learned(rates, k)
     left = np.exp(_log_decays(rates)[:, None] * (2.0 * k_tilde))
@@ -57,24 +58,24 @@ def objective(
     k: int,
     k_tilde: Numbers,
 ) -> FloatArray:
-    """Compute the objective of Theorem 1 on the random labels after k + k̃ steps.
+    """The objective of Theorem 1 on the random labels after k + k̃ steps.
 
     ``Φ̃(k + k̃) = ½ Σ_i [p_i - p̃_i - (1 - ηλ_i)^k p_i]² (1 - ηλ_i)^(2k̃)`` with ``p_i = v_iᵀ y``
     and ``p̃_i = v_iᵀ ỹ``.
 
     Args:
-        spectrum: The eigenpairs of the Gram matrix.
-        y: Labels of the first k steps, of shape (n,) or (draws, n).
-        y_random: Labels of the next k̃ steps, of shape (n,) or (draws, n).
-        eta: The learning rate η, below 2 / λ_max.
-        k: Steps on `y`.
-        k_tilde: Steps on `y_random`: one number or several.
+        spectrum: the eigenpairs of the Gram matrix.
+        y: labels of the first k steps, of shape (n,) or (draws, n).
+        y_random: labels of the next k̃ steps, of shape (n,) or (draws, n).
+        eta: the learning rate η, below 2 / λ_max.
+        k: steps on `y`.
+        k_tilde: steps on `y_random`: one number or several.
 
     Returns:
         Φ̃, of the shape of `k_tilde`, after a first axis of draws if labels have one.
 
     Raises:
-        InputError: A shape does not fit, a number of steps is not whole, or η is out of range.
+        InputError: if a shape does not fit, a number of steps is not whole, or η is out of range.
 
     Example:
         >>> from rote.theory import relu_gram, spectrum
@@ -83,7 +84,9 @@ def objective(
         0.3125
     """
     steps = as_steps(k_tilde, "k_tilde")
-    factors = filters(spectrum, eta=eta, k=as_step(k, "k"), k_tilde=np.atleast_1d(steps))
+    factors = filters(
+        spectrum, eta=eta, k=check_integer("k", k, least=0), k_tilde=np.atleast_1d(steps)
+    )
     squares, tail_squares = _squared_residuals(spectrum, factors, y, y_random)
     phi = 0.5 * (squares @ factors.left + tail_squares[..., None] * factors.tail_left)
     # The tail is a difference of two sums, so that rounding can leave it just below 0.
@@ -100,28 +103,19 @@ def distance(
     k: int,
     k_tilde: Numbers,
 ) -> FloatArray:
-    """Compute ``‖f_W(k+k̃) - ỹ‖ = sqrt(2 Φ̃(k + k̃))``, the left side of Theorem 1.
+    """``‖f_W(k+k̃) - ỹ‖ = sqrt(2 Φ̃(k + k̃))``, the left side of Theorem 1.
 
-    Args:
-        spectrum: The eigenpairs of the Gram matrix.
-        y: Labels of the first k steps, of shape (n,) or (draws, n).
-        y_random: Labels of the next k̃ steps, of shape (n,) or (draws, n).
-        eta: The learning rate η, below 2 / λ_max.
-        k: Steps on `y`.
-        k_tilde: Steps on `y_random`: one number or several.
-
-    Returns:
-        The distance, of the shape that `objective` has.
+    It takes what `objective` takes, and has its shape.
 
     Raises:
-        InputError: A shape does not fit, a number of steps is not whole, or η is out of range.
+        InputError: if a shape does not fit, a number of steps is not whole, or η is out of range.
     """
     phi = objective(spectrum, y, y_random, eta=eta, k=k, k_tilde=k_tilde)
     result: FloatArray = np.sqrt(2.0 * phi)
     return result
 
 
-def steps_to_memorise(
+def steps_to_memorize(
     spectrum: Spectrum,
     y: Numbers,
     y_random: Numbers,
@@ -130,32 +124,28 @@ def steps_to_memorise(
     k: int,
     epsilon: float,
 ) -> int | None:
-    """Compute the resistance k̃*(ε): the first k̃ from which ``Φ̃(k + k̃) <= ε`` for good.
+    """The resistance k̃*(ε): the first k̃ from which ``Φ̃(k + k̃) <= ε`` for good.
 
     Φ̃ of Theorem 1 never rises with k̃, so the first step below ε is also the last above it. (The
     paper asks for ``Φ̃ <= ε`` at every ``k̃ > k̃*``, which the step before this one fulfils too.)
 
     Args:
-        spectrum: The eigenpairs of the Gram matrix.
-        y: Labels of the first k steps, of shape (n,).
-        y_random: Labels to memorise, of shape (n,).
-        eta: The learning rate η, below 2 / λ_max.
-        k: Steps on `y`.
-        epsilon: The objective at which the labels count as memorised.
+        spectrum: the eigenpairs of the Gram matrix.
+        y: labels of the first k steps, of shape (n,).
+        y_random: labels to memorize, of shape (n,).
+        eta: the learning rate η, below 2 / λ_max.
+        k: steps on `y`.
+        epsilon: the objective at which the labels count as memorized.
 
     Returns:
         The number of steps, or None if 2^53 steps do not suffice (an eigenvalue of 0, as with
         repeated samples that carry different labels).
 
     Raises:
-        InputError: A shape does not fit, ε is not positive, or η is out of range.
+        InputError: if a shape does not fit, ε is not positive, or η is out of range.
     """
-    if not epsilon > 0:
-        raise InputError(
-            f"Expected `epsilon` to be positive, got {epsilon}. "
-            "The objective comes near 0 and never reaches it."
-        )
-    factors = filters(spectrum, eta=eta, k=as_step(k, "k"), k_tilde=np.zeros(1))
+    check_number("epsilon", epsilon, above=0)  # the objective comes near 0 and never reaches it
+    factors = filters(spectrum, eta=eta, k=check_integer("k", k, least=0), k_tilde=np.zeros(1))
     squares, tail_squares = _squared_residuals(spectrum, factors, y, y_random)
     if squares.ndim != 1:
         raise InputError(
@@ -168,22 +158,22 @@ def steps_to_memorise(
 
 
 def _first_step_below(weights: FloatArray, log_decays: FloatArray, epsilon: float) -> int | None:
-    """Find the first k̃ with ``Σ weights decays^(2k̃) <= ε`` by doubling, then by halves."""
+    """The first k̃ with ``Σ weights decays^(2k̃) <= ε`` by doubling, then by halves."""
 
-    def is_memorised(steps: int) -> bool:
+    def is_memorized(steps: int) -> bool:
         return bool(weights @ np.exp(2.0 * steps * log_decays) <= epsilon)
 
-    if is_memorised(0):
+    if is_memorized(0):
         return 0
     high = 1
-    while not is_memorised(high):
+    while not is_memorized(high):
         if high >= MAX_STEPS:
             return None
         high *= 2
     low = high // 2
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if is_memorised(middle) else (middle, high)
+        low, high = (low, middle) if is_memorized(middle) else (middle, high)
     return high
 
 
@@ -193,7 +183,7 @@ def _squared_residuals(
     y: Numbers,
     y_random: Numbers,
 ) -> tuple[FloatArray, FloatArray]:
-    """Compute ``(a_i p_i - p̃_i)²`` in each direction, and their sum over the missing ones."""
+    """``(a_i p_i - p̃_i)²`` in each direction, and their sum over the missing ones."""
     labels, random = as_float64(y, "y"), as_float64(y_random, "y_random")
     p, p_random = spectrum.project(labels), spectrum.project(random, "y_random")
     if p.ndim == p_random.ndim == 2 and len(p) != len(p_random):
@@ -211,7 +201,7 @@ def _squared_residuals(
 
 
 def _log_decays(rates: FloatArray) -> FloatArray:
-    """Compute ``log|1 - rate|`` without losing the digits of a small rate."""
+    """``log|1 - rate|`` without losing the digits of a small rate."""
     small = rates < 0.5
     # A rate of 1 fits its direction in one step; the smallest float stands for its log of 0.
     others = np.log(np.maximum(np.abs(1.0 - rates), np.finfo(np.float64).tiny))
@@ -220,20 +210,8 @@ def _log_decays(rates: FloatArray) -> FloatArray:
 
 
 def _learned(rates: FloatArray, k: int) -> FloatArray:
-    """Compute ``1 - (1 - rate)^k`` without losing the digits of a small rate."""
+    """``1 - (1 - rate)^k`` without losing the digits of a small rate."""
     small = rates < 0.5
     precise = -np.expm1(k * np.log1p(-np.where(small, rates, 0.0)))
     result: FloatArray = np.where(small, precise, 1.0 - np.power(1.0 - rates, float(k)))
     return result
-
-
-def _check_eta(spectrum: Spectrum, eta: float) -> None:
-    """Refuse learning rates for which gradient descent does not converge."""
-    if not 0 < eta < np.inf:
-        raise InputError(f"Expected `eta` to be positive, got {eta}. Pass a learning rate.")
-    limit = 2.0 / spectrum.largest if spectrum.largest > 0 else np.inf
-    if eta >= limit:
-        raise InputError(
-            f"Expected `eta` to be below 2 / λ_max = {limit:.3g}, got {eta}. "
-            "Gradient descent diverges at this rate: lower it."
-        )

@@ -1,9 +1,11 @@
 """Remembering measurements: the running mean that is ζ, when to probe, the tracker."""
 
+from rote.tracking.checkpoint_folder import look_into
 from rote.tracking.examination import Examination, examine
 from rote.tracking.make_tracker import track
-from rote.tracking.probe_checkpoints import Aftermath, in_order, probe_checkpoints
+from rote.tracking.past_checkpoints import Aftermath, in_order, probe_checkpoints
 from rote.tracking.running_mean import RunningMean
+from rote.tracking.saved_weights import found_instead
 from rote.tracking.signal import Batch, Signal, SignalContext, find_signal, signal_names
 from rote.tracking.stop_rule import StopRule
 from rote.tracking.tracker import Tracker
@@ -19,7 +21,9 @@ __all__ = [
     "Tracker",
     "examine",
     "find_signal",
+    "found_instead",
     "in_order",
+    "look_into",
     "probe_checkpoints",
     "signal_names",
     "track",

@@ -34,14 +34,7 @@ def examine(
     inputs: Inputs,
     num_classes: int,
 ) -> Examination:
-    """Probe once and prove by checksum that nothing changed.
-
-    Args:
-        model: the network.
-        optimizer: its optimizer.
-        inputs: some samples.
-        num_classes: how many classes.
-    """
+    """Probe once and prove by checksum that nothing changed."""
     try:
         tracker = track(
             model,

@@ -135,10 +135,7 @@ def track(
             optimizer,
             num_classes,
             loss_fn=cross_entropy if loss_fn is None else loss_fn,
-            mode=policy.mode,
-            same_masks=policy.same_masks,
-            closure=policy.closure,
-            verify=policy.verify,
+            policy=policy,
         )
         context = SignalContext(
             model, optimizer, num_classes, policy, batch.pool, batch.inputs, batch.labels
@@ -147,7 +144,7 @@ def track(
         predicts = _predicts(batch, policy, has_given_labels=given is not None)
         tracker = Tracker(probe, batch, Signals([*own, *signals], context), predicts=predicts)
         facts |= _facts(tracker, probe, given)
-    probe.check(batch.inputs, batch.labels, policy.rules, predicts=predicts)
+    probe.check(batch.inputs, batch.labels, predicts=predicts)
     with agreed():
         if targets and is_first_rank():
             name = name_of(targets) if name is None else str(name)

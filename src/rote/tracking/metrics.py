@@ -15,9 +15,6 @@ _ROUNDING = 1e-6  # a mean of ones in single precision
 def as_numbers(metrics: Mapping[str, Any]) -> dict[str, float]:
     """What a caller measured, as numbers.
 
-    Args:
-        metrics: numbers or tensors of one element, by name.
-
     Raises:
         InputError: if a value is no number, or a name is in use.
     """
@@ -35,12 +32,7 @@ def as_numbers(metrics: Mapping[str, Any]) -> dict[str, float]:
 
 
 def warn_of_per_cent(metrics: Mapping[str, float], warned: set[str]) -> None:
-    """Say so, once and on the first rank, if an accuracy is no share.
-
-    Args:
-        metrics: numbers by name.
-        warned: what was said before; added to.
-    """
+    """Say so, once and on the first rank, if an accuracy is no share."""
     odd = [name for name in SHARES if metrics.get(name, 0.0) > 1 + _ROUNDING]
     if odd and "per_cent" not in warned and is_first_rank():
         warned.add("per_cent")

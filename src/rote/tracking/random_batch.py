@@ -66,9 +66,6 @@ class RandomBatch:
     def drawn(self, *, anew: bool) -> Iterator[tuple[Inputs, Tensor]]:
         """The samples and labels of this probe; if the probe fails, nothing was drawn.
 
-        Args:
-            anew: whether to draw first.
-
         Yields:
             Samples and labels.
         """

@@ -29,16 +29,7 @@ def describe_run(
     seed: int,
     name: str | None,
 ) -> dict[str, Any]:
-    """What is known about a run before it starts.
-
-    Args:
-        probe: model, optimizer and policy.
-        batch: S̃ and the pool.
-        signals: what is observed beside ζ.
-        predicts: whether the classes of the pool are recorded.
-        seed: of the random labels.
-        name: of the run.
-    """
+    """What is known about a run before it starts."""
     return {
         "name": name,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -63,11 +54,6 @@ def describe_run(
 
 def check_same_run(found: Mapping[str, Any], wanted: Mapping[str, Any], place: str) -> None:
     """Refuse to go on with a run that measured something else.
-
-    Args:
-        found: the description of the earlier run.
-        wanted: that of the run that would go on.
-        place: where the earlier one lies.
 
     Raises:
         StateError: if classes, random labels, samples, policy or signals differ.

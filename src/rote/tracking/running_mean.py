@@ -44,10 +44,6 @@ class RunningMean:
     def update(self, value: float, step: int) -> float:
         """Take a value in, unless it is not finite.
 
-        Args:
-            value: the next value.
-            step: when it was read.
-
         Returns:
             The mean so far.
         """

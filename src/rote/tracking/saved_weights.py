@@ -97,9 +97,6 @@ def found_instead(error: Exception) -> str:
     """What a file holds that ``torch.load`` refused to load with ``weights_only=True``.
 
     torch advises to load it without; a file of a stranger's could then run anything.
-
-    Args:
-        error: what was raised.
     """
     named = re.search(r"GLOBAL (\S+) was not an allowed global", str(error))
     if named is not None:

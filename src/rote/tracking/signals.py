@@ -90,7 +90,7 @@ class Signals:
         """
         found: dict[str, float] = {}
         for signal in self._signals:
-            with restored(RandomState()), self._check():
+            with self._check(), restored(RandomState()):
                 values = signal.read(reading.step)
             undescribed = [name for name in values if self._homes.get(name) != signal.name]
             if undescribed:

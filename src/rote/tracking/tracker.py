@@ -150,10 +150,6 @@ class Tracker:
         With some of the training set and its given labels this is the ``train_accuracy`` that
         selection goes by.
 
-        Args:
-            inputs: samples, as the model takes them.
-            labels: their labels; ``IGNORE_INDEX`` (−100) is left out.
-
         Raises:
             InputError: if the labels do not fit the samples.
         """
@@ -244,7 +240,7 @@ class Tracker:
     def _measure(self, inputs: Inputs, labels: Tensor, means: Susceptibility, step: int) -> Reading:
         started = time.perf_counter()
         pool = self.batch.pool if self.predicts else None
-        measurement = self._probe.measure(inputs, labels, self.policy.rules, pool)
+        measurement = self._probe.measure(inputs, labels, pool)
         reading = means.read(measurement, step, self.policy)
         return replace(reading, seconds=time.perf_counter() - started)
 

@@ -28,12 +28,6 @@ def check_state(
 ) -> None:
     """Refuse a state that a tracker cannot go on from.
 
-    Args:
-        state: what was saved.
-        num_classes: of the tracker.
-        policy: of the tracker.
-        pool_hash: of the tracker's samples.
-
     Raises:
         StateError: if the state is incomplete, or belongs to other inputs.
     """
@@ -64,12 +58,7 @@ def check_state(
 
 
 def readings_of(readings: Sequence[Mapping[str, Any]], predictions: Sequence[Any]) -> list[Reading]:
-    """The readings in a state.
-
-    Args:
-        readings: their values.
-        predictions: the classes that were predicted at each, or None.
-    """
+    """The readings in a state."""
     return [
         replace(Reading.from_dict(values), predictions=None if p is None else p.numpy())
         for values, p in zip(readings, predictions, strict=True)

@@ -9,14 +9,15 @@ from torch import nn
 
 from rote.errors import CorruptRunError
 from rote.records import Reading
+from rote.store import whole_file
 from rote.workloads.spec import BestCheckpoints, Checkpoints, FieldError
 
-FOLDER = "checkpoints"
+CHECKPOINT_FOLDER = "checkpoints"
 
 
 def checkpoint_path(run: Path | str, step: int) -> Path:
     """Where the weights after an epoch are kept."""
-    return Path(run) / FOLDER / f"step-{step:05d}.safetensors"
+    return Path(run) / CHECKPOINT_FOLDER / f"step-{step:05d}.safetensors"
 
 
 def load_checkpoint(run: Path | str, step: int, model: nn.Module) -> None:
@@ -35,13 +36,7 @@ def load_checkpoint(run: Path | str, step: int, model: nn.Module) -> None:
 
 
 class CheckpointKeeper:
-    """Writes and removes checkpoints.
-
-    Args:
-        policy: which to keep.
-        run: the directory of the run.
-        epochs: how many epochs it has.
-    """
+    """Writes and removes the checkpoints of a run in its directory, as its policy says."""
 
     def __init__(self, policy: Checkpoints, run: Path, epochs: int) -> None:
         self._policy = policy
@@ -51,11 +46,6 @@ class CheckpointKeeper:
 
     def keep(self, model: nn.Module, epoch: int, reading: Reading | None) -> None:
         """Save the weights after an epoch, if the policy wants them.
-
-        Args:
-            model: the network.
-            epoch: its number.
-            reading: what was measured after it, if anything.
 
         Raises:
             FieldError: if readings have no such metric as the policy goes by.
@@ -92,9 +82,8 @@ class CheckpointKeeper:
     def _save(self, model: nn.Module, step: int) -> None:
         path = checkpoint_path(self._run, step)
         path.parent.mkdir(exist_ok=True)
-        draft = path.with_suffix(".draft")
-        save_model(model, str(draft), metadata={"step": str(step)})
-        draft.replace(path)
+        with whole_file(path) as draft:
+            save_model(model, str(draft), metadata={"step": str(step)})
 
 
 def _metric_of(reading: Reading, name: str) -> float:

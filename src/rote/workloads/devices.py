@@ -9,10 +9,7 @@ from rote.workloads.spec import FieldError
 
 
 def choose_device(name: str) -> torch.device:
-    """The device of a run.
-
-    Args:
-        name: ``auto`` takes the first there is of cuda, mps and cpu.
+    """The device of a run; ``auto`` takes the first there is of cuda, mps and cpu.
 
     Raises:
         FieldError: if a device is asked for that is not there.
@@ -34,12 +31,7 @@ def choose_device(name: str) -> torch.device:
 def repeatable(device: torch.device, threads: int) -> Iterator[None]:
     """Compute in a way that gives the same bits every time, and put the settings back after.
 
-    Args:
-        device: where.
-        threads: how many on a CPU; sums depend on it.
-
-    Yields:
-        Nothing.
+    Sums depend on the number of threads of a CPU.
     """
     if device.type == "cuda":
         with torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True):

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
@@ -67,19 +68,14 @@ class CrossEntropyDrop(Signal):
     def start(self, context: SignalContext) -> None:
         """Make the probe."""
         self._context = context
-        self._probe = Probe(
-            context.model,
-            context.optimizer,
-            context.num_classes,
-            mode=context.policy.mode,
-            same_masks=context.policy.same_masks,
-        )
+        only = replace(context.policy, plain=None)
+        self._probe = Probe(context.model, context.optimizer, context.num_classes, policy=only)
 
     def read(self, epoch: int) -> Mapping[str, float]:  # noqa: ARG002
         """The drop after the same step as that of ζ."""
         rule = self._context.policy.optimizer
         with self._precision():
-            found = self._probe.measure(self._context.inputs, self._context.labels, (rule,))
+            found = self._probe.measure(self._context.inputs, self._context.labels)
         return {"drop_cross_entropy": found.loss_before - found.losses_after[rule]}
 
 
@@ -102,11 +98,6 @@ def training_accuracies(
     predicted: Tensor, labels: Tensor, wrong: Tensor | None
 ) -> dict[str, float]:
     """Shares of given labels that are predicted.
-
-    Args:
-        predicted: one class per training sample.
-        labels: the given labels.
-        wrong: which of them are wrong, if known.
 
     Returns:
         ``train_accuracy`` and, where known and not of nothing, ``clean_accuracy`` (on right

@@ -1,8 +1,11 @@
 """The training loop: epoch, accuracies, probe, checkpoint, and on."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from torch import nn
 
 from rote.records import Reading
 from rote.snapshot import RandomState, restored
@@ -13,8 +16,26 @@ from rote.workloads.devices import choose_device, repeatable
 from rote.workloads.run_folder import RunFolder
 from rote.workloads.run_state import RunState
 from rote.workloads.spec import RunSpec
-from rote.workloads.trained_run import TrainedRun
 from rote.workloads.workload import Workload
+
+
+@dataclass(frozen=True)
+class TrainedRun:
+    """A run that is over.
+
+    Attributes:
+        spec: what was run.
+        description: identity, spec and data (noise with its realised rate), as JSON can hold them.
+        readings: one per measured epoch.
+        path: its directory, if it was saved.
+        model: the network after the last epoch; None if the run was over before.
+    """
+
+    spec: RunSpec
+    description: Mapping[str, Any]
+    readings: tuple[Reading, ...]
+    path: Path | None = None
+    model: nn.Module | None = field(default=None, repr=False, compare=False)
 
 
 def train(

@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from rote.errors import InputError
-from rote.workloads.architectures import ARCHITECTURES, build
+from rote.workloads.architectures import ARCHITECTURES, build_architecture
 from rote.workloads.data.splits import Splits
 from rote.workloads.randomness import seed_of
 from rote.workloads.spec import FieldError, MixupObjective, RunSpec
@@ -13,15 +13,7 @@ _TAKES_ROWS = "mlp"
 
 
 def make_network(spec: RunSpec, splits: Splits, device: torch.device) -> nn.Module:
-    """Build the network of a run; leaves torch's global generators seeded.
-
-    Args:
-        spec: the run.
-        splits: says what goes in and how many classes come out.
-        device: where it trains.
-
-    Returns:
-        The network in train mode.
+    """Build the network of a run, in train mode; leaves torch's global generators seeded.
 
     Raises:
         FieldError: if the architecture does not fit the data, or its options do not fit it.
@@ -29,7 +21,7 @@ def make_network(spec: RunSpec, splits: Splits, device: torch.device) -> nn.Modu
     _check_inputs(spec, splits)
     torch.manual_seed(seed_of(spec.seed, "weights"))
     try:
-        model = build(
+        model = build_architecture(
             spec.architecture.name,
             num_classes=splits.num_classes,
             in_channels=splits.in_channels,

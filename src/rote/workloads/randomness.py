@@ -11,14 +11,11 @@ import torch
 
 
 def seed_of(root: int, *names: str | int) -> int:
-    """The seed of one use of randomness.
+    """The seed of one use of randomness, of 63 bits.
 
     Args:
         root: the seed in the run spec.
         *names: what is drawn, such as ``("order", 3)`` for the batches of the third epoch.
-
-    Returns:
-        An integer of 63 bits.
 
     Example:
         >>> seed_of(0, "weights") == seed_of(0, "weights") != seed_of(0, "order", 1)

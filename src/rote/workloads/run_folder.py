@@ -13,12 +13,18 @@ import numpy as np
 import torch
 
 from rote.errors import CorruptRunError, InputError, RunExistsError
-from rote.store import read_run
-from rote.store.lock import WriterLock
-from rote.store.nesting import leaves
-from rote.store.run_directory import CLAIM_FILE, RUN_FILE, check_free
-from rote.store.standing import STATE_FILE, WORKLOAD_FILE
-from rote.store.whole_file import write_whole
+from rote.store import (
+    CLAIM_FILE,
+    RUN_FILE,
+    STATE_FILE,
+    WORKLOAD_FILE,
+    WriterLock,
+    check_free,
+    leaves,
+    read_run,
+    whole_file,
+    write_whole,
+)
 from rote.workloads.data.dataset import Array
 from rote.workloads.spec import RunSpec
 
@@ -42,10 +48,7 @@ class RunFolder:
     spec: RunSpec
 
     def examine(self) -> dict[str, Any] | None:
-        """What ``workload.json`` says about an earlier attempt at the same run.
-
-        Returns:
-            Its contents, or None if there was no attempt that got so far.
+        """What ``workload.json`` says about an earlier attempt at the same run that got so far.
 
         Raises:
             RunExistsError: if the directory holds another run, or something else.
@@ -72,9 +75,6 @@ class RunFolder:
     def claimed(self) -> Iterator[None]:
         """Inside the block nobody else trains this run, not even up to the journal's opening.
 
-        Yields:
-            Nothing.
-
         Raises:
             InputError: if the directory cannot be written.
             RunLockedError: if another process trains it.
@@ -97,15 +97,7 @@ class RunFolder:
         return (self.path / RUN_FILE).is_file()
 
     def describe(self, description: dict[str, Any], *, finished: bool) -> dict[str, Any]:
-        """Write ``workload.json``.
-
-        Args:
-            description: what the data are.
-            finished: whether the run is over.
-
-        Returns:
-            What was written.
-        """
+        """Write ``workload.json``: what the data are, and whether the run is over."""
         contents = {
             "schema": _SCHEMA,
             "identity": self.spec.identity,
@@ -120,21 +112,14 @@ class RunFolder:
     def record(self, labels: dict[str, Array]) -> None:
         """Write the spec as it was run, and the division and labels of its data."""
         write_whole(self.path / SPEC_FILE, self.spec.to_toml().encode())
-        draft = self.path / "labels.draft.npz"
-        np.savez_compressed(draft, **labels)  # type: ignore[arg-type]  # a name is not a flag
-        draft.replace(self.path / LABELS_FILE)
+        with whole_file(self.path / LABELS_FILE) as draft, draft.open("wb") as file:
+            np.savez_compressed(file, **labels)  # type: ignore[arg-type]  # a name is not a flag
 
     def save_state(self, state: dict[str, Any]) -> None:
         """Write everything that the rest of the run depends on."""
-        draft = self.path / "resume.draft"
-        try:
-            # Given a path, torch writes by itself and does not say why it could not.
-            with draft.open("wb") as file:
-                torch.save(state, file)
-        except BaseException:
-            draft.unlink(missing_ok=True)  # on a full disk half a file is in the way
-            raise
-        draft.replace(self.path / STATE_FILE)
+        # Given a path, torch writes by itself and does not say why it could not.
+        with whole_file(self.path / STATE_FILE) as draft, draft.open("wb") as file:
+            torch.save(state, file)
 
     def load_state(self) -> dict[str, Any] | None:
         """The state that was saved last; nothing but numbers, text and tensors is loaded.

@@ -7,7 +7,7 @@ import torch
 
 from rote.errors import StateError
 from rote.records import Reading
-from rote.store.standing import STATE_FILE
+from rote.store import STATE_FILE
 from rote.tracking import Tracker
 from rote.workloads.checkpoints import CheckpointKeeper
 from rote.workloads.run_folder import RunFolder
@@ -22,11 +22,6 @@ class RunState:
     After an epoch the journal comes first, then the checkpoint, then the state. A kill in between
     leaves a state from before: the epoch is then trained again, to the same bits, its reading in
     the journal is declared void, and its checkpoint is written again.
-
-    Args:
-        workload: the run.
-        tracker: its tracker, with the journal open.
-        folder: its directory.
     """
 
     def __init__(self, workload: Workload, tracker: Tracker, folder: RunFolder) -> None:

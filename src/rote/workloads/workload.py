@@ -13,9 +13,8 @@ from rote.workloads.devices import precision
 from rote.workloads.evaluation import CrossEntropyDrop, Evaluation
 from rote.workloads.network import make_network
 from rote.workloads.objectives import make_objective
-from rote.workloads.optimizers import make_optimizer, set_learning_rate
+from rote.workloads.optimizer import learning_rate, make_optimizer, set_learning_rate
 from rote.workloads.randomness import seed_of, torch_generator
-from rote.workloads.schedules import learning_rate
 from rote.workloads.spec import RunSpec
 
 

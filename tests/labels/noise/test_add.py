@@ -83,7 +83,7 @@ def test_draws_only_from_the_given_generator(model: str) -> None:
 @pytest.mark.parametrize("rate", [-0.01, 1.01, math.nan, math.inf, None, "0.5", True])
 def test_wrong_rates_are_refused(model: str, rate: Any) -> None:
     with pytest.raises(
-        InputError, match=f"Expected `rate` to be a number between 0 and 1, got {rate!r}"
+        InputError, match=f"Expected `rate` to be a number from 0 to 1, got {rate!r}"
     ):
         noisy(np.arange(10), model, rate=rate)
 
@@ -170,3 +170,40 @@ def test_the_record_is_frozen() -> None:
 def test_no_file_of_the_folder_imports_torch() -> None:
     for file in Path(folder.__path__[0]).glob("*.py"):
         assert "import torch" not in file.read_text()
+
+
+CLEAN = np.array([0, 1, 2, 2])
+
+
+def by_people(**options: Any) -> NoisyLabels:
+    options = {"rate": None} | options
+    return add_noise(
+        CLEAN, model="human", num_classes=3, generator=np.random.default_rng(0), **options
+    )
+
+
+def test_human_labels_are_those_of_the_table() -> None:
+    table = np.array([0, 2, 2, 1], dtype=np.uint8)
+    result = by_people(table=table)
+    assert result.labels.tolist() == [0, 2, 2, 1]
+    assert result.labels.dtype == np.int64
+    assert result.mask.tolist() == [False, True, False, True]
+    assert result.realised_rate == 0.5
+    assert result.requested_rate is None
+    assert result.description == {"model": "human", "rate": None, "num_classes": 3}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "Expected `table` to be given for model 'human', got None"),
+        ({"table": [0, 1]}, r"Expected `table` to hold one label per sample \(4\), got 2"),
+        ({"table": [0, 1, 2, 3]}, "Expected `table` to lie between 0 and 2 .*, got 3"),
+        ({"table": [0.0, 1, 2, 2]}, "Expected `table` to be a one-dimensional .* got float64"),
+        ({"table": [0, 1, 2, 2], "rate": 0.4}, "Expected `rate` to be None for model 'human'"),
+        ({"table": [0, 1, 2, 2], "seed": 1}, "Expected no options for model 'human', got 'seed'"),
+    ],
+)
+def test_wrong_tables_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        by_people(**options)

@@ -131,7 +131,11 @@ def test_reads_memory_mapped_inputs(tmp_path: Any) -> None:
         (np.array(["a"] * 4), {}, "Expected `inputs` to be an array of real numbers, got <U1"),
         (np.zeros((4, 2), complex), {}, "to be an array of real numbers, got complex128"),
         (np.array([0, 1, math.nan, 1]), {}, "to be finite, got NaN or infinity in sample 2"),
-        (np.zeros((4, 2)), {"input_scale": 0}, "Expected `input_scale` to be a positive .* got 0"),
+        (
+            np.zeros((4, 2)),
+            {"input_scale": 0},
+            "Expected `input_scale` .* positive and finite, got 0",
+        ),
         (np.zeros((4, 2)), {"input_scale": math.inf}, "Expected `input_scale` .* got inf"),
         (np.zeros((4, 2)), {"scale": 2}, "to be one of input_scale, got 'scale'"),
     ],

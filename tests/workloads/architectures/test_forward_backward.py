@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from rote.workloads.architectures import ARCHITECTURES, build
+from rote.workloads.architectures import ARCHITECTURES, build_architecture
 
 # Sizes, channels and numbers of classes, paired rather than crossed to stay fast.
 SHAPES = ((8, 1, 10), (16, 3, 2), (28, 1, 7), (32, 3, 100), (64, 3, 5))
@@ -19,7 +19,9 @@ def test_trains_with_a_batch_of_two_and_predicts_one(
     name: str, size: int, channels: int, classes: int
 ) -> None:
     torch.manual_seed(0)
-    model = build(name, num_classes=classes, in_channels=channels, image_size=size, scale=0.25)
+    model = build_architecture(
+        name, num_classes=classes, in_channels=channels, image_size=size, scale=0.25
+    )
     x = torch.randn(2, channels, size, size)
     logits = model(x)
     assert logits.shape == (2, classes)
@@ -36,14 +38,18 @@ def test_trains_with_a_batch_of_two_and_predicts_one(
 @pytest.mark.parametrize("size", [8, 64])
 def test_runs_at_full_and_larger_scale(name: str, scale: float, size: int) -> None:
     with torch.device("meta"):
-        model = build(name, num_classes=10, in_channels=3, image_size=size, scale=scale)
+        model = build_architecture(
+            name, num_classes=10, in_channels=3, image_size=size, scale=scale
+        )
         assert model(torch.empty(2, 3, size, size)).shape == (2, 10)
 
 
 @pytest.mark.parametrize("name", [name for name in ARCHITECTURES if name != "mlp"])
 def test_channels_last_gives_the_same_logits_and_is_kept(name: str) -> None:
     torch.manual_seed(0)
-    model = build(name, num_classes=10, in_channels=3, image_size=16, scale=0.25).eval()
+    model = build_architecture(
+        name, num_classes=10, in_channels=3, image_size=16, scale=0.25
+    ).eval()
     other = copy.deepcopy(model)
     other.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     innermost: set[int] = set()
@@ -58,7 +64,7 @@ def test_channels_last_gives_the_same_logits_and_is_kept(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["cnn", "vgg11", "shufflenet_v2", "efficientnet_b0"])
 def test_images_need_not_be_square(name: str) -> None:
-    model = build(name, num_classes=3, in_channels=1, image_size=32, scale=0.25).eval()
+    model = build_architecture(name, num_classes=3, in_channels=1, image_size=32, scale=0.25).eval()
     assert model(torch.zeros(1, 1, 12, 40)).shape == (1, 3)
 
 

@@ -7,12 +7,12 @@ import torch
 from torch import nn
 
 from rote.errors import InputError
-from rote.workloads.architectures import build
+from rote.workloads.architectures import build_architecture
 
 
 def make(name: str, **options: Any) -> nn.Module:
     torch.manual_seed(0)
-    return build(name, num_classes=10, in_channels=1, image_size=8, **options)
+    return build_architecture(name, num_classes=10, in_channels=1, image_size=8, **options)
 
 
 def kinds(model: nn.Module, kind: type[nn.Module]) -> int:
@@ -88,12 +88,16 @@ def test_networks_without_norm_keep_the_size_of_the_signal(name: str) -> None:
         ("mlp", {"width": 0}, "Expected `width` to be an integer of at least 1, got 0"),
         ("mlp", {"depth": 1.5}, "Expected `depth` to be an integer of at least 1, got 1.5"),
         ("mlp", {"in_features": True}, "Expected `in_features` to be an integer .*, got True"),
-        ("mlp", {"dropout": 1.0}, r"Expected `dropout` to be a number in \[0, 1\), got 1.0"),
-        ("mlp", {"batch_norm": "yes"}, "Expected `batch_norm` to be true or false, got 'yes'"),
+        (
+            "mlp",
+            {"dropout": 1.0},
+            "Expected `dropout` to be a number that is at least 0 and below 1, got 1.0",
+        ),
+        ("mlp", {"batch_norm": "yes"}, "Expected `batch_norm` to be a bool, got 'yes'"),
         ("cnn", {"width": "64"}, "Expected `width` to be an integer of at least 1, got '64'"),
         ("cnn", {"depth": 0}, "Expected `depth` to be an integer of at least 1, got 0"),
         ("cnn", {"dropout": float("nan")}, r"Expected `dropout` to be .*, got nan"),
-        ("cnn", {"batch_norm": 1}, "Expected `batch_norm` to be true or false, got 1"),
+        ("cnn", {"batch_norm": 1}, "Expected `batch_norm` to be a bool, got 1"),
         ("alexnet", {"dropout": -0.1}, r"Expected `dropout` to be .*, got -0.1"),
         ("alexnet", {"batch_norm": None}, "Expected `batch_norm` to be .*, got None"),
         ("squeezenet", {"dropout": "0.5"}, r"Expected `dropout` to be .*, got '0.5'"),

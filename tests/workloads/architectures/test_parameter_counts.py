@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from rote.workloads.architectures import ARCHITECTURES, build
+from rote.workloads.architectures import ARCHITECTURES, build_architecture
 
 # 10 classes, 3 channels, 32×32; from the paper digest except where a comment says otherwise.
 COUNTS = {
@@ -62,7 +62,7 @@ LAST_MAP = {
 def on_meta(name: str, **arguments: Any) -> nn.Module:
     shape: dict[str, Any] = {"num_classes": 10, "in_channels": 3, "image_size": 32}
     with torch.device("meta"):
-        return build(name, **(shape | arguments))
+        return build_architecture(name, **(shape | arguments))
 
 
 def count(model: nn.Module) -> int:

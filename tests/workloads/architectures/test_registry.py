@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from rote.errors import InputError
-from rote.workloads.architectures import ARCHITECTURES, build
+from rote.workloads.architectures import ARCHITECTURES, build_architecture
 
 SHAPE: dict[str, Any] = {"num_classes": 4, "in_channels": 1, "image_size": 8}
 
@@ -78,8 +78,8 @@ def test_listing_names_does_not_import_torch() -> None:
 
 def test_the_torch_test_can_fail() -> None:
     code = (
-        "import sys; from rote.workloads.architectures import build; "
-        "build('mlp', num_classes=2, in_channels=1, image_size=8); "
+        "import sys; from rote.workloads.architectures import build_architecture; "
+        "build_architecture('mlp', num_classes=2, in_channels=1, image_size=8); "
         "assert 'torch' not in sys.modules"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
@@ -91,7 +91,7 @@ def test_unknown_name_lists_the_known_ones(name: Any) -> None:
     with pytest.raises(
         InputError, match="Expected `architecture` to be one of alexnet, cnn, .*got"
     ):
-        build(name, **SHAPE)
+        build_architecture(name, **SHAPE)
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_unknown_name_lists_the_known_ones(name: Any) -> None:
 )
 def test_unknown_name_guesses_the_nearest(given: str, meant: str) -> None:
     with pytest.raises(InputError, match=f"got '{given}'. Did you mean '{meant}'\\?"):
-        build(given, **SHAPE)
+        build_architecture(given, **SHAPE)
 
 
 def test_unknown_option_names_the_accepted_ones() -> None:
@@ -114,12 +114,12 @@ def test_unknown_option_names_the_accepted_ones() -> None:
         match="Expected options of architecture 'cnn' to be one of width, depth, dropout, "
         "batch_norm, got 'widht'. Did you mean 'width'?",
     ):
-        build("cnn", **SHAPE, widht=3)
+        build_architecture("cnn", **SHAPE, widht=3)
 
 
 def test_unknown_option_of_an_architecture_without_options() -> None:
     with pytest.raises(InputError, match="'dla' to be left out, as it takes none, got 'width'"):
-        build("dla", **SHAPE, width=3)
+        build_architecture("dla", **SHAPE, width=3)
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_unknown_option_of_an_architecture_without_options() -> None:
         ({"in_channels": 0}, "Expected `in_channels` to be an integer of at least 1, got 0"),
         ({"image_size": -8}, "Expected `image_size` to be an integer of at least 1, got -8"),
         ({"image_size": (8, 8)}, r"Expected `image_size` to be .*, got \(8, 8\)"),
-        ({"scale": 0}, "Expected `scale` to be a positive finite number, got 0"),
+        ({"scale": 0}, "Expected `scale` to be a number that is positive and finite, got 0"),
         ({"scale": float("inf")}, "Expected `scale` to be .*, got inf"),
         ({"scale": float("nan")}, "Expected `scale` to be .*, got nan"),
         ({"scale": "half"}, "Expected `scale` to be .*, got 'half'"),
@@ -139,23 +139,23 @@ def test_unknown_option_of_an_architecture_without_options() -> None:
 )
 def test_wrong_shapes_are_refused(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        build("cnn", **(SHAPE | wrong))
+        build_architecture("cnn", **(SHAPE | wrong))
 
 
 def test_own_factory_gets_the_arguments_it_names(own: str) -> None:
-    model = build(f"{own}:plain", **SHAPE)
+    model = build_architecture(f"{own}:plain", **SHAPE)
     assert model(torch.zeros(2, 1, 8, 8)).shape == (2, 4)
-    build(f"{own}:full", **SHAPE, scale=0.5, hidden=7)
+    build_architecture(f"{own}:full", **SHAPE, scale=0.5, hidden=7)
     assert sys.modules[own].seen == SHAPE | {"scale": 0.5, "hidden": 7}
 
 
 def test_own_factory_with_keywords_gets_everything(own: str) -> None:
-    build(f"{own}:anything", **SHAPE, scale=2, flavour="sour")
+    build_architecture(f"{own}:anything", **SHAPE, scale=2, flavour="sour")
     assert sys.modules[own].seen == SHAPE | {"scale": 2, "flavour": "sour"}
 
 
 def test_own_class_is_a_factory(own: str) -> None:
-    head = build(f"{own}:Net", **SHAPE).get_submodule("head")
+    head = build_architecture(f"{own}:Net", **SHAPE).get_submodule("head")
     assert isinstance(head, nn.Linear)
     assert head.out_features == 4
 
@@ -163,12 +163,16 @@ def test_own_class_is_a_factory(own: str) -> None:
 @pytest.mark.parametrize(
     ("address", "options", "message"),
     [
-        ("no_such_module:net", {}, "architecture 'no_such_module:net' to be importable, got: No m"),
-        ("broken_networks:net", {}, "to be importable, got: No module named 'a_missing_package'"),
-        ("{own}:nothing", {}, "Expected 'nothing' in module .* to be a callable, got nothing of"),
-        ("{own}:NOT_CALLABLE", {}, "Expected 'NOT_CALLABLE' in .* to be a callable, got 3"),
-        ("{own}:", {}, "Expected `architecture` to read 'package.module:factory', got"),
-        (":net", {}, "Expected `architecture` to read 'package.module:factory', got ':net'"),
+        (
+            "no_such_module:net",
+            {},
+            "'no_such_module:net' to be importable, got .*: No m",
+        ),
+        ("broken_networks:net", {}, "importable, got .*: No module named 'a_missing_package'"),
+        ("{own}:nothing", {}, "to have 'nothing' for `architecture`, got nothing of that name"),
+        ("{own}:NOT_CALLABLE", {}, "'own_networks:NOT_CALLABLE' to be a callable, got 3"),
+        ("{own}:", {}, "Expected `architecture` to read 'package.module:name', got"),
+        (":net", {}, "Expected `architecture` to read 'package.module:name', got ':net'"),
         ("{own}:wrong", {}, "'own_networks:wrong' to return a torch.nn.Module, got str"),
         ("builtins:dict", {}, "'builtins:dict' to return a torch.nn.Module, got dict"),
         ("{own}:plain", {"hidden": 3}, "to be left out, as it takes none, got 'hidden'"),
@@ -187,11 +191,11 @@ def test_own_factory_refusals(
     own: str, address: str, options: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(InputError, match=message):
-        build(address.format(own=own), **SHAPE, **options)
+        build_architecture(address.format(own=own), **SHAPE, **options)
 
 
 def test_every_name_is_in_order_and_builds_a_module() -> None:
     assert list(ARCHITECTURES) == sorted(ARCHITECTURES)
     for name in ARCHITECTURES:
         with torch.device("meta"):
-            assert isinstance(build(name, **SHAPE), nn.Module)
+            assert isinstance(build_architecture(name, **SHAPE), nn.Module)

@@ -6,14 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from rote.workloads.architectures import ARCHITECTURES, build
+from rote.workloads.architectures import ARCHITECTURES, build_architecture
 from rote.workloads.architectures.layers import scaled
 
 
 def widths(name: str, scale: float) -> list[int]:
     """Outputs of every convolution and linear layer, in order, without the logits."""
     with torch.device("meta"):
-        model = build(name, num_classes=10, in_channels=3, image_size=32, scale=scale)
+        model = build_architecture(name, num_classes=10, in_channels=3, image_size=32, scale=scale)
     layers = [layer for layer in model.modules() if isinstance(layer, nn.Conv2d | nn.Linear)]
     outputs = [
         layer.out_channels if isinstance(layer, nn.Conv2d) else layer.out_features
@@ -46,7 +46,7 @@ def test_half_and_one_and_a_half_change_the_classifier(name: str, scale: float) 
 
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_a_tiny_scale_leaves_at_least_one_channel_and_runs(name: str) -> None:
-    model = build(name, num_classes=10, in_channels=3, image_size=8, scale=0.01)
+    model = build_architecture(name, num_classes=10, in_channels=3, image_size=8, scale=0.01)
     assert model(torch.randn(2, 3, 8, 8)).shape == (2, 10)
 
 

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from rote.workloads.architectures import ARCHITECTURES, build
+from rote.workloads.architectures import ARCHITECTURES, build_architecture
 
 
 def weights(name: str, seed: int) -> dict[str, torch.Tensor]:
     torch.manual_seed(seed)
-    model = build(name, num_classes=10, in_channels=3, image_size=8, scale=0.25)
+    model = build_architecture(name, num_classes=10, in_channels=3, image_size=8, scale=0.25)
     return model.state_dict()
 
 

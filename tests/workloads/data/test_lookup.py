@@ -2,9 +2,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_digits as original
 
 from rote.errors import InputError
 from rote.workloads.data import check_file, list_datasets, load
+from rote.workloads.data.lookup import load_digits
 from rote.workloads.spec import NamedData, NpzData
 from tests.workloads.small_runs import write_npz
 
@@ -130,3 +132,21 @@ def test_a_bad_file_says_why(tmp_path: Path) -> None:
     (tmp_path / "torn.npz").write_bytes(whole[:200] + b"x" * 50 + whole[250:])
     assert "to be whole, got damage: Bad CRC" in check_file(tmp_path / "torn.npz").problems[0]
     assert "no such file" in check_file(tmp_path / "none.npz").problems[0]
+
+
+def test_every_digit_is_used_once_and_every_fifth_of_a_class_for_testing() -> None:
+    found = load_digits()
+    assert found.x_test is not None
+    assert found.y_test is not None
+    assert (found.x_train.shape, found.x_test.shape) == ((1442, 8, 8, 1), (355, 8, 8, 1))
+    everything = np.concatenate([found.x_train, found.x_test]).reshape(-1, 64)
+    assert sorted(map(bytes, everything)) == sorted(map(bytes, original().data.astype(np.uint8)))
+    for digit in range(10):
+        tested, total = (found.y_test == digit).sum(), (original().target == digit).sum()
+        assert tested == total // 5
+
+
+def test_the_labels_are_the_truth() -> None:
+    found = load_digits()
+    assert found.truth is found.y_train
+    assert (found.num_classes, found.inputs) == (10, "images")

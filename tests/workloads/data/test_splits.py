@@ -7,7 +7,7 @@ import torch
 
 from rote.errors import InputError
 from rote.labels.noise import add_noise
-from rote.workloads.data.digits import load_digits
+from rote.workloads.data.lookup import load_digits
 from rote.workloads.data.splits import Splits, prepare
 from rote.workloads.randomness import numpy_generator
 from rote.workloads.spec import FieldError, RunSpec

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from rote.workloads.objectives import CrossEntropy, NceRce, NflRce, suggested_weights
-from rote.workloads.objectives.reverse_cross_entropy import A, reverse_cross_entropy
+from rote.workloads.objectives.active_passive import A, reverse_cross_entropy
 
 
 def softmax(row: list[float]) -> list[float]:

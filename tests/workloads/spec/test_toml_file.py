@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from rote.errors import InputError
 from rote.workloads.spec import FieldError, located
-from rote.workloads.spec.toml_file import line_of, write
+from rote.workloads.spec.toml_file import line_of, write_toml
 
 SCALARS = (
     st.booleans()
@@ -25,7 +25,7 @@ VALUES = st.recursive(
 
 @given(st.dictionaries(st.text(), VALUES, max_size=4))
 def test_what_is_written_can_be_read(values: dict[str, Any]) -> None:
-    assert tomllib.loads(write(values)) == values
+    assert tomllib.loads(write_toml(values)) == values
 
 
 TEXT = '''# a comment

@@ -2,6 +2,6 @@
 
 from rote.labels.noise.add import NOISE_MODELS, add_noise
 from rote.labels.noise.class_maps import CLASS_MAPS, ClassMap
-from rote.labels.noise.record import NoisyLabels
+from rote.labels.noise.noisy_labels import NoisyLabels
 
 __all__ = ["CLASS_MAPS", "NOISE_MODELS", "ClassMap", "NoisyLabels", "add_noise"]

@@ -7,19 +7,29 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from rote.arguments import check_choice, check_integer, check_number
 from rote.errors import InputError
 from rote.labels.noise.asymmetric import asymmetric
-from rote.labels.noise.human import human
 from rote.labels.noise.instance import instance
-from rote.labels.noise.neighbours import pair, trid
-from rote.labels.noise.record import Draw, Labels, NoisyLabels
-from rote.labels.noise.symmetric import symmetric_exclusive, symmetric_inclusive
-from rote.labels.noise.validation import (
-    check_choice,
-    check_labels,
-    check_num_classes,
-    check_rate,
-)
+from rote.labels.noise.noisy_labels import Draw, Labels, NoisyLabels, check_labels
+from rote.labels.noise.transitions import pair, symmetric_exclusive, symmetric_inclusive, trid
+
+
+def human(labels: Labels, *, num_classes: int, table: ArrayLike | None) -> Draw:
+    """Take the labels that people gave, as those of CIFAR-10N, in place of the clean ones.
+
+    Raises:
+        InputError: if the table is missing, has another length, or holds other than classes.
+    """
+    if table is None:
+        raise InputError("Expected `table` to be given for model 'human', got None.")
+    given = check_labels("table", table, num_classes)
+    if len(given) != len(labels):
+        raise InputError(
+            f"Expected `table` to hold one label per sample ({len(labels)}), got {len(given)}."
+        )
+    return Draw(given)
+
 
 NOISE_MODELS: dict[str, Callable[..., Draw]] = {
     "symmetric-inclusive": symmetric_inclusive,
@@ -78,7 +88,7 @@ def add_noise(
         (0.4, 40)
     """
     check_choice("model", model, NOISE_MODELS)
-    num_classes = check_num_classes(num_classes)
+    num_classes = check_integer("num_classes", num_classes, least=2)
     clean = check_labels("labels", labels, num_classes)
     if not isinstance(generator, np.random.Generator):
         raise InputError(
@@ -98,27 +108,25 @@ def add_noise(
         "table": table,
     }
     drawn = draw(clean, **{key: shared[key] for key in shared if key in parameters}, **options)
-    return _record(clean, drawn, model=model, rate=requested, num_classes=num_classes)
-
-
-def _record(
-    clean: Labels, drawn: Draw, *, model: str, rate: float | None, num_classes: int
-) -> NoisyLabels:
     mask = drawn.labels != clean
-    description = {"model": model, "rate": rate, "num_classes": num_classes, **drawn.settings}
     return NoisyLabels(
         labels=drawn.labels,
         mask=mask,
         realised_rate=float(mask.mean()),
-        requested_rate=rate,
+        requested_rate=requested,
         model=model,
-        description=description,
+        description={
+            "model": model,
+            "rate": requested,
+            "num_classes": num_classes,
+            **drawn.settings,
+        },
     )
 
 
 def _check_requested_rate(model: str, rate: float | None, takes_rate: bool) -> float | None:
     if takes_rate:
-        return check_rate(rate)
+        return check_number("rate", rate, least=0, most=1)
     if rate is not None:
         raise InputError(
             f"Expected `rate` to be None for model {model!r}, which takes its labels from a "

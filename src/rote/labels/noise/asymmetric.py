@@ -6,6 +6,7 @@ from typing import Any, get_args
 
 import numpy as np
 
+from rote.arguments import check_choice
 from rote.errors import InputError
 from rote.labels.noise.class_maps import (
     CIFAR100_BLOCKS,
@@ -15,8 +16,7 @@ from rote.labels.noise.class_maps import (
     Sampling,
     cycles,
 )
-from rote.labels.noise.record import Draw, Labels
-from rote.labels.noise.validation import check_choice
+from rote.labels.noise.noisy_labels import Draw, Labels
 
 
 def asymmetric(
@@ -47,9 +47,6 @@ def asymmetric(
             map of your own.
         blocks: for ``"cifar100"``: ``"consecutive"`` fine labels as in published code (default),
             or ``"superclass"``, the true superclasses.
-
-    Returns:
-        The noisy labels.
 
     Raises:
         InputError: if the map, the sampling or the blocks are unknown or do not fit the classes.

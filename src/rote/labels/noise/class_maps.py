@@ -26,12 +26,6 @@ class ClassMap:
 def cycles(blocks: Iterable[tuple[int, ...]]) -> dict[int, int]:
     """Map each class to the next of its block, and the last to the first.
 
-    Args:
-        blocks: classes that are mistaken for one another, in order.
-
-    Returns:
-        Class → next class.
-
     Example:
         >>> cycles([(0, 1, 2), (3, 4)])
         {0: 1, 1: 2, 2: 0, 3: 4, 4: 3}

@@ -3,9 +3,9 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from rote.arguments import check_number
 from rote.errors import InputError
-from rote.labels.noise.record import Draw, Labels
-from rote.labels.noise.validation import check_positive
+from rote.labels.noise.noisy_labels import Draw, Labels
 
 _RATE_DEVIATION = 0.1
 _ROWS_AT_ONCE = 1024
@@ -38,14 +38,11 @@ def instance(
             flattened, scaled input is of the order of 1; a 32×32 image in [0, 1] has a length of
             about 30, and then almost all flips of a class go to one other class.
 
-    Returns:
-        The noisy labels.
-
     Raises:
         InputError: if the inputs are missing, not numbers, not finite or not as many as the
             labels, or the scale is not positive.
     """
-    scale = check_positive("input_scale", input_scale)
+    scale = check_number("input_scale", input_scale, above=0)
     samples = _check_inputs(inputs, len(labels))
     settings = {"input_scale": scale}
     if rate == 0:

@@ -9,6 +9,7 @@ function prepare(payload) {
   const containers = [...document.querySelectorAll(".chart")];
   waiting.push(...containers.map((container) => container.id.replace("chart-", "")));
   Object.assign(settings, payload.themes[theme()]);
+  for (const field of payload.signals) FIELDS[field] = ["step", field];
 }
 
 async function drawInSight(payload) {

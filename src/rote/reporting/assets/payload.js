@@ -49,5 +49,6 @@ function records(payload) {
     kept: value("kept", row),
     zeta_alone: value("zeta_alone", row),
     noisy_alone: value("noisy_alone", row),
+    ...Object.fromEntries(payload.signals.flatMap((field) => [field, field + "_alone"].map((name) => [name, value(name, row)]))),
   }));
 }

@@ -1,70 +1,96 @@
-"""Every rule, by name."""
+"""Every rule, by name: a file in this folder is a rule."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import fields
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from importlib import import_module
+from pkgutil import iter_modules
 from typing import Any
 
 from rote.errors import InputError, did_you_mean
-from rote.selection.rule import Rule
-from rote.selection.rules.before_rise import BeforeRise
-from rote.selection.rules.consensus import Consensus
-from rote.selection.rules.filter import Filter
-from rote.selection.rules.last import Last
-from rote.selection.rules.noisy_validation import (
-    NoisyValidation,
-    NoisyValidationThenSusceptibility,
-)
-from rote.selection.rules.oracle import Oracle
-from rote.selection.rules.pareto import Pareto
-from rote.selection.rules.percentile import Percentile
-from rote.selection.rules.regions import Regions
-from rote.selection.rules.staged import Staged
+from rote.extras import import_named
+from rote.selection.rule import Rule, about
+
+
+def _classes() -> Iterator[type[Any]]:
+    """Whatever is written in a file of this folder, and can judge."""
+    for entry in iter_modules(__path__):
+        module = import_module(f"{__name__}.{entry.name}")
+        for found in vars(module).values():
+            if getattr(found, "__module__", None) == module.__name__ and hasattr(found, "judge"):
+                yield found
+
+
+_FOUND = tuple(_classes())
+
+FAMILIES: dict[str, type[Any]] = {
+    prefix: rule for rule in _FOUND for prefix in getattr(rule, "prefixes", ())
+}
+"""Rules that go by a column which their name tells: from what stands before the colon."""
 
 RULES: dict[str, type[Any]] = {
     rule.name: rule
-    for rule in (
-        Regions,
-        Staged,
-        Filter,
-        Percentile,
-        Pareto,
-        Consensus,
-        NoisyValidation,
-        NoisyValidationThenSusceptibility,
-        BeforeRise,
-        Last,
-        Oracle,
+    for rule in sorted(
+        (rule for rule in _FOUND if rule not in FAMILIES.values()),
+        key=lambda rule: (about(rule).order, rule.name),
     )
 }
+"""The others, in the order of lists."""
 
 
-def find_rule(rule: str | Rule, options: Mapping[str, Any]) -> Rule:
+def find_rule(rule: str | Rule, options: Mapping[str, Any] | None = None) -> Rule:
     """A rule by its name and options.
 
     Args:
-        rule: a name in ``RULES``, or a rule as it is.
+        rule: a name in ``RULES``, ``max:COLUMN``, ``min:COLUMN``, ``package.module:Name`` of one's
+            own, or a rule as it is.
         options: fields of the rule to set.
 
     Raises:
         InputError: if there is no such rule or option, or an option does not fit.
     """
-    if not isinstance(rule, str):
-        if options:
-            raise InputError(
-                f"Expected no options beside a rule that is made already, got {sorted(options)}."
-            )
-        return rule
-    if rule not in RULES:
+    found = _named(rule) if isinstance(rule, str) else rule
+    if isinstance(found, type):
+        return _made(found, options or {})
+    if options:
         raise InputError(
-            f"Expected `rule` to be one of {', '.join(RULES)}, got {rule!r}."
-            f"{did_you_mean(rule, RULES)}"
+            f"Expected no options beside a rule that is made already, got {sorted(options)}."
         )
-    known = [entry.name for entry in fields(RULES[rule])]
-    for name in options:
-        if name not in known:
+    return found
+
+
+def _named(name: str) -> Rule | type[Any]:
+    prefix, colon, rest = name.partition(":")
+    if colon and prefix in FAMILIES:
+        family: Rule = FAMILIES[prefix](prefix, rest)
+        return family
+    if colon:
+        return _own(name)
+    if name in RULES:
+        return RULES[name]
+    known = [*RULES, *(f"{prefix}:COLUMN" for prefix in FAMILIES)]
+    raise InputError(
+        f"Expected `rule` to be one of {', '.join(known)} or package.module:Name, got {name!r}."
+        f"{did_you_mean(name, RULES)}"
+    )
+
+
+def _own(address: str) -> Rule | type[Any]:
+    found: Rule | type[Any] = import_named(address, "rule")
+    needed = ("name", "needs", "compares_runs", "judge")
+    if lacking := [name for name in needed if not hasattr(found, name)]:
+        raise InputError(
+            f"Expected `rule` {address!r} to be a rule, got one without {', '.join(lacking)}."
+        )
+    return found
+
+
+def _made(kind: type[Any], options: Mapping[str, Any]) -> Rule:
+    known = [entry.name for entry in fields(kind)] if is_dataclass(kind) else []
+    for option in options:
+        if option not in known:
             has = f"It has {', '.join(known)}." if known else "It has none."
-            raise InputError(f"Expected an option of rule {rule!r}, got `{name}`. {has}")
-    made: Rule = RULES[rule](**options)
+            raise InputError(f"Expected an option of rule {kind.name!r}, got `{option}`. {has}")
+    made: Rule = kind(**options)
     return made

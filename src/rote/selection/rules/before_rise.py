@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from rote.errors import InputError
+from rote.arguments import check_number
 from rote.selection.rule import Verdict
 
 if TYPE_CHECKING:
@@ -40,25 +40,23 @@ class BeforeRise:
 
     sharpness: float = 0.5
     name: ClassVar[str] = "before-rise"
-    needs: ClassVar[tuple[str, ...]] = ("susceptibility",)
+    needs: ClassVar[tuple[str, ...]] = ("zeta",)
     compares_runs: ClassVar[bool] = False
+    order: ClassVar[int] = 400
 
     def __post_init__(self) -> None:
-        if not isinstance(self.sharpness, int | float) or not 0 <= self.sharpness <= 1:
-            raise InputError(f"Expected `sharpness` to be from 0 to 1, got {self.sharpness!r}.")
+        check_number("sharpness", self.sharpness, least=0, most=1)
 
     def judge(self, candidates: Candidates) -> Verdict:
         """The checkpoint at the bend."""
         parts = list(candidates.by_run())
         steps = candidates.step.astype(np.float64)
-        bends = [
-            bend(steps[part], candidates.susceptibility[part], self.sharpness) for part in parts
-        ]
+        bends = [bend(steps[part], candidates.zeta[part], self.sharpness) for part in parts]
         kept = [
             part.stop - 1 if found is None else part.start + found
             for part, found in zip(parts, bends, strict=True)
         ]
-        pick = candidates.best(candidates.train_accuracy, np.array(kept))
+        pick = candidates.best(candidates.values("train_accuracy"), np.array(kept))
         found = bends[kept.index(pick)]
         reasons = [
             f"{candidates.label} rises sharply after {candidates.name(pick)}: the broken line that "

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from rote.errors import InputError
-from rote.selection.ballot import Ballot, same_pool
+from rote.arguments import check_integer
 from rote.selection.rule import Verdict
 from rote.selection.rules.noisy_validation import wilson_interval
+from rote.selection.votes import Ballot, same_pool
 
 if TYPE_CHECKING:
     from rote.selection.candidates import Candidates
@@ -42,10 +42,11 @@ class Consensus:
     name: ClassVar[str] = "consensus"
     needs: ClassVar[tuple[str, ...]] = ()
     compares_runs: ClassVar[bool] = True
+    not_redrawn: ClassVar[str] = "A run that is drawn twice would vote on itself."
+    order: ClassVar[int] = 200
 
     def __post_init__(self) -> None:
-        if not isinstance(self.rounds, int) or self.rounds < 1:
-            raise InputError(f"Expected `rounds` to be a positive integer, got {self.rounds!r}.")
+        check_integer("rounds", self.rounds, least=1)
 
     def judge(self, candidates: Candidates) -> Verdict:
         """The highest agreement.

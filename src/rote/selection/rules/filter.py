@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from rote.selection.regions import is_resistant, percentile
 from rote.selection.rule import Verdict
 from rote.selection.rules.region_one import distance
-from rote.selection.thresholds import is_resistant, percentile
 
 if TYPE_CHECKING:
     from rote.selection.candidates import Candidates
@@ -18,14 +18,16 @@ class Filter:
     """ζ at most its median stays: half of the checkpoints, and the middle one if it is odd."""
 
     name: ClassVar[str] = "filter"
-    needs: ClassVar[tuple[str, ...]] = ("susceptibility", "train_accuracy")
+    needs: ClassVar[tuple[str, ...]] = ("zeta", "train_accuracy")
     compares_runs: ClassVar[bool] = True
+    divides_by: ClassVar[tuple[str, ...]] = ("zeta",)
+    order: ClassVar[int] = 120
 
     def judge(self, candidates: Candidates) -> Verdict:
         """The highest training accuracy among those that stay."""
-        thresholds = {"susceptibility": percentile(candidates.susceptibility, 50)}
+        thresholds = {"susceptibility": percentile(candidates.zeta, 50)}
         stays = is_resistant(candidates, thresholds["susceptibility"])
-        pick = candidates.best(candidates.train_accuracy, stays)
+        pick = candidates.best(candidates.values("train_accuracy"), stays)
         what = (
             f"{stays.sum()} of {len(candidates)} checkpoints have {candidates.label} of at most "
             f"{thresholds['susceptibility']:.4g}, its median, and stay."

@@ -20,11 +20,13 @@ class Last:
     name: ClassVar[str] = "last"
     needs: ClassVar[tuple[str, ...]] = ()
     compares_runs: ClassVar[bool] = False
+    is_baseline: ClassVar[bool] = True
+    order: ClassVar[int] = 900
 
     def judge(self, candidates: Candidates) -> Verdict:
         """The last checkpoint."""
         ends = np.array([part.stop - 1 for part in candidates.by_run()])
-        pick = candidates.best(candidates.train_accuracy, ends)
+        pick = candidates.best(candidates.values("train_accuracy"), ends)
         reasons = [f"The pick, {candidates.name(pick)}, is the last checkpoint of its run."]
         if len(ends) > 1:
             reasons.append(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from rote.errors import InputError
+from rote.selection.formatting import as_percent
 from rote.selection.rule import Verdict
 
 if TYPE_CHECKING:
@@ -27,15 +28,17 @@ class NoisyValidation:
     name: ClassVar[str] = "noisy-validation"
     needs: ClassVar[tuple[str, ...]] = ("validation_accuracy",)
     compares_runs: ClassVar[bool] = False
+    order: ClassVar[int] = 300
 
     def judge(self, candidates: Candidates) -> Verdict:
         """The highest validation accuracy, with its 95 % interval."""
-        pick = candidates.best(candidates.validation_accuracy)
-        accuracy = float(candidates.validation_accuracy[pick])
+        validation = candidates.values("validation_accuracy")
+        pick = candidates.best(validation)
+        accuracy = float(validation[pick])
         samples = pool_size(candidates, pick, self.samples)
         reason = (
             f"The pick, {candidates.name(pick)}, has the highest accuracy on the given labels of "
-            f"the pool: {accuracy:.2%}"
+            f"the pool: {as_percent(accuracy)}"
         )
         if samples is None:
             unknown = (
@@ -58,8 +61,9 @@ class NoisyValidationThenSusceptibility:
 
     samples: int | None = None
     name: ClassVar[str] = "noisy-validation+susceptibility"
-    needs: ClassVar[tuple[str, ...]] = ("validation_accuracy", "susceptibility")
+    needs: ClassVar[tuple[str, ...]] = ("validation_accuracy", "zeta")
     compares_runs: ClassVar[bool] = False
+    order: ClassVar[int] = 310
 
     def judge(self, candidates: Candidates) -> Verdict:
         """The lowest ζ among those that validation cannot tell from its best.
@@ -67,32 +71,33 @@ class NoisyValidationThenSusceptibility:
         Raises:
             InputError: if nobody knows how many labels there were.
         """
-        best = candidates.best(candidates.validation_accuracy)
+        validation = candidates.values("validation_accuracy")
+        best = candidates.best(validation)
         samples = pool_size(candidates, best, self.samples)
         if samples is None:
             raise InputError(
                 "Expected `samples` to be the number of labels behind `validation_accuracy`, got "
                 "None, and the run does not record its pool. Pass samples=..."
             )
-        highest = float(candidates.validation_accuracy[best])
-        error = math.sqrt(highest * (1 - highest) / samples)
-        near = candidates.validation_accuracy >= highest - error
-        pick = candidates.best(-candidates.susceptibility, near)
+        highest = float(validation[best])
+        error = math.sqrt(max(highest * (1 - highest), 0.0) / samples)
+        near = validation >= highest - error
+        pick = candidates.best(-candidates.zeta, near)
         what = (
-            f"The highest accuracy on the given labels of the pool is {highest:.2%} "
+            f"The highest accuracy on the given labels of the pool is {as_percent(highest)} "
             f"({candidates.name(best)}), with a standard error of {error:.2%} ({samples} labels); "
             f"{near.sum()} of {len(candidates)} checkpoints are within it."
         )
         why = (
             f"The pick, {candidates.name(pick)}, has the lowest {candidates.label} of them: "
-            f"{candidates.susceptibility[pick]:.4g}, at a validation accuracy of "
-            f"{candidates.validation_accuracy[pick]:.2%}."
+            f"{candidates.zeta[pick]:.4g}, at a validation accuracy of "
+            f"{as_percent(validation[pick])}."
         )
         return Verdict(
             pick,
             (what, why),
             {"validation_accuracy": highest - error},
-            interval=wilson_interval(float(candidates.validation_accuracy[pick]), samples),
+            interval=wilson_interval(float(validation[pick]), samples),
         )
 
 
@@ -103,6 +108,7 @@ def wilson_interval(share: float, samples: int) -> tuple[float, float]:
         >>> [round(end, 4) for end in wilson_interval(0.5, 100)]
         [0.4038, 0.5962]
     """
+    share = min(share, 1.0)  # of accuracies in per cent, which a warning is about
     shrink = _Z95**2 / samples
     middle = (share + shrink / 2) / (1 + shrink)
     half = _Z95 * math.sqrt(share * (1 - share) / samples + shrink / (4 * samples)) / (1 + shrink)

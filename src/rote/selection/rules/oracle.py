@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from rote.selection.formatting import as_percent
 from rote.selection.rule import Verdict
 
 if TYPE_CHECKING:
@@ -18,13 +19,16 @@ class Oracle:
     name: ClassVar[str] = "oracle"
     needs: ClassVar[tuple[str, ...]] = ("test_accuracy",)
     compares_runs: ClassVar[bool] = False
+    is_baseline: ClassVar[bool] = True
+    order: ClassVar[int] = 910
 
     def judge(self, candidates: Candidates) -> Verdict:
         """The highest test accuracy."""
-        pick = candidates.best(candidates.test_accuracy)
+        accuracy = candidates.values("test_accuracy")
+        pick = candidates.best(accuracy)
         reason = (
             f"The pick, {candidates.name(pick)}, has the highest test accuracy of "
-            f"{len(candidates)} checkpoints: {candidates.test_accuracy[pick]:.2%}. It needs clean "
+            f"{len(candidates)} checkpoints: {as_percent(accuracy[pick])}. It needs clean "
             "labels: no rule can do better, and none may use it."
         )
         return Verdict(pick, (reason,))

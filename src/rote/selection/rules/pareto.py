@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from rote.selection.accuracy import as_percent
+from rote.selection.formatting import as_percent
 from rote.selection.rule import Verdict
 
 if TYPE_CHECKING:
@@ -23,14 +23,16 @@ class Pareto:
     """
 
     name: ClassVar[str] = "pareto"
-    needs: ClassVar[tuple[str, ...]] = ("susceptibility", "train_accuracy")
+    needs: ClassVar[tuple[str, ...]] = ("zeta", "train_accuracy")
     compares_runs: ClassVar[bool] = True
+    order: ClassVar[int] = 140
 
     def judge(self, candidates: Candidates) -> Verdict:
         """The knee of the front."""
-        front = is_on_front(candidates.susceptibility, candidates.train_accuracy)
-        zeta = _scaled(candidates.susceptibility, front)
-        accuracy = _scaled(candidates.train_accuracy, front)
+        train = candidates.values("train_accuracy")
+        front = is_on_front(candidates.zeta, train)
+        zeta = _scaled(candidates.zeta, front)
+        accuracy = _scaled(train, front)
         height = np.where(front, (accuracy - zeta) / np.sqrt(2), np.nan)
         pick = candidates.best(height, front)
         what = (
@@ -39,9 +41,9 @@ class Pareto:
         )
         why = (
             f"The pick, {candidates.name(pick)}, is its knee: ζ of "
-            f"{candidates.susceptibility[pick]:.4g}, training accuracy of "
-            f"{as_percent(candidates.train_accuracy[pick])}, {height[pick]:.3f} above the line "
-            "between the ends (both axes scaled to 1)."
+            f"{candidates.zeta[pick]:.4g}, training accuracy of "
+            f"{as_percent(train[pick])}, {height[pick]:.3f} above the line between the ends (both "
+            "axes scaled to 1)."
         )
         return Verdict(pick, (what, why), score=height)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from rote.errors import InputError
-from rote.selection.rules.region_one import Preference, check_preference, judge_region_one
-from rote.selection.thresholds import percentile
+from rote.arguments import check_choice, check_number
+from rote.selection.regions import percentile
+from rote.selection.rules.region_one import PREFERENCES, Preference, judge_region_one
 
 if TYPE_CHECKING:
     from rote.selection.candidates import Candidates
@@ -32,22 +32,23 @@ class Percentile:
     t2: float = 50.0
     prefer: Preference = "balance"
     name: ClassVar[str] = "percentile"
-    needs: ClassVar[tuple[str, ...]] = ("susceptibility", "train_accuracy")
+    needs: ClassVar[tuple[str, ...]] = ("zeta", "train_accuracy")
     compares_runs: ClassVar[bool] = True
+    divides_by: ClassVar[tuple[str, ...]] = ("zeta", "train_accuracy")
+    order: ClassVar[int] = 130
 
     def __post_init__(self) -> None:
-        check_preference(self.prefer)
-        for name, value in (("t1", self.t1), ("t2", self.t2)):
-            if not isinstance(value, int | float) or not 0 <= value <= 100:
-                raise InputError(f"Expected `{name}` to be from 0 to 100, got {value!r}.")
+        check_choice("prefer", self.prefer, PREFERENCES)
+        check_number("t1", self.t1, least=0, most=100)
+        check_number("t2", self.t2, least=0, most=100)
 
     def judge(self, candidates: Candidates) -> Verdict:
         """The preferred checkpoint of Region 1."""
         return judge_region_one(
             candidates,
             {
-                "susceptibility": percentile(candidates.susceptibility, self.t1),
-                "train_accuracy": percentile(candidates.train_accuracy, self.t2),
+                "susceptibility": percentile(candidates.zeta, self.t1),
+                "train_accuracy": percentile(candidates.values("train_accuracy"), self.t2),
             },
             {
                 "susceptibility": f"percentile {self.t1:g} of it",

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from rote.errors import InputError
-from rote.selection.accuracy import as_percent
+from rote.selection.formatting import as_percent
+from rote.selection.regions import is_resistant, is_trainable
 from rote.selection.rule import Verdict
-from rote.selection.thresholds import is_resistant, is_trainable
 
 if TYPE_CHECKING:
     from rote.selection.candidates import Booleans, Candidates, Floats
@@ -19,22 +18,13 @@ Preference: TypeAlias = Literal["balance", "accuracy", "resistance"]
 """Which of Region 1 to keep. ``balance``: the largest rank by training accuracy less rank by ζ;
 ``accuracy``: the highest training accuracy; ``resistance``: the lowest ζ."""
 
+PREFERENCES: tuple[str, ...] = get_args(Preference)
+
 _SUPERLATIVES = {
     "balance": "the best balance of training accuracy and ζ, by rank,",
     "accuracy": "the highest training accuracy",
     "resistance": "the lowest ζ",
 }
-
-
-def check_preference(prefer: str) -> None:
-    """Refuse a preference that does not exist.
-
-    Raises:
-        InputError: naming those that do.
-    """
-    if prefer not in get_args(Preference):
-        known = ", ".join(get_args(Preference))
-        raise InputError(f"Expected `prefer` to be one of {known}, got {prefer!r}.")
 
 
 def judge_region_one(
@@ -47,12 +37,6 @@ def judge_region_one(
 
     If Region 1 is empty, the highest training accuracy among all resistant checkpoints, with a
     warning: training accuracy is what they lack.
-
-    Args:
-        candidates: with ζ and training accuracy.
-        thresholds: of both; at least one candidate must be resistant.
-        words: what each threshold is, such as "its mean".
-        prefer: which of Region 1.
     """
     resistant = is_resistant(candidates, thresholds["susceptibility"])
     trainable = is_trainable(candidates, thresholds["train_accuracy"])
@@ -82,8 +66,8 @@ def judge_region_one(
 
 def distance(candidates: Candidates, pick: int, thresholds: Mapping[str, float]) -> str:
     """How far a checkpoint is from the thresholds, in words."""
-    accuracy = candidates.train_accuracy[pick]
-    zeta = candidates.susceptibility[pick]
+    accuracy = candidates.values("train_accuracy")[pick]
+    zeta = candidates.zeta[pick]
     parts = [as_percent(accuracy)]
     if "train_accuracy" in thresholds:
         gap = accuracy - thresholds["train_accuracy"]
@@ -98,11 +82,11 @@ def distance(candidates: Candidates, pick: int, thresholds: Mapping[str, float])
 
 def _score(candidates: Candidates, chosen: Booleans, prefer: str) -> Floats:
     if prefer == "accuracy":
-        return candidates.train_accuracy
+        return candidates.values("train_accuracy")
     if prefer == "resistance":
-        return -candidates.susceptibility
+        return -candidates.zeta
     score = np.full(len(candidates), np.nan)
-    accuracy, zeta = candidates.train_accuracy[chosen], candidates.susceptibility[chosen]
+    accuracy, zeta = candidates.values("train_accuracy")[chosen], candidates.zeta[chosen]
     score[chosen] = _ranks(accuracy) - _ranks(zeta)
     return score
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from rote.selection.rules.region_one import Preference, check_preference, judge_region_one
-from rote.selection.thresholds import paper_thresholds
+from rote.arguments import check_choice
+from rote.selection.regions import paper_thresholds
+from rote.selection.rules.region_one import PREFERENCES, Preference, judge_region_one
 
 if TYPE_CHECKING:
     from rote.selection.candidates import Candidates
@@ -29,13 +30,15 @@ class Regions:
 
     prefer: Preference = "balance"
     name: ClassVar[str] = "regions"
-    needs: ClassVar[tuple[str, ...]] = ("susceptibility", "train_accuracy")
+    needs: ClassVar[tuple[str, ...]] = ("zeta", "train_accuracy")
     compares_runs: ClassVar[bool] = True
+    divides_by: ClassVar[tuple[str, ...]] = ("zeta", "train_accuracy")
+    order: ClassVar[int] = 100
 
     def __post_init__(self) -> None:
-        check_preference(self.prefer)
+        check_choice("prefer", self.prefer, PREFERENCES)
 
     def judge(self, candidates: Candidates) -> Verdict:
         """The preferred checkpoint of Region 1."""
-        words = dict.fromkeys(self.needs, "its mean")
+        words = dict.fromkeys(("susceptibility", "train_accuracy"), "its mean")
         return judge_region_one(candidates, paper_thresholds(candidates), words, self.prefer)

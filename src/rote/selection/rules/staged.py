@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from rote.selection.rules.region_one import Preference, check_preference, judge_region_one
-from rote.selection.thresholds import is_resistant, mean
+from rote.arguments import check_choice
+from rote.selection.regions import is_resistant, mean
+from rote.selection.rules.region_one import PREFERENCES, Preference, judge_region_one
 
 if TYPE_CHECKING:
     from rote.selection.candidates import Candidates
@@ -28,16 +29,18 @@ class Staged:
 
     prefer: Preference = "balance"
     name: ClassVar[str] = "staged"
-    needs: ClassVar[tuple[str, ...]] = ("susceptibility", "train_accuracy")
+    needs: ClassVar[tuple[str, ...]] = ("zeta", "train_accuracy")
     compares_runs: ClassVar[bool] = True
+    divides_by: ClassVar[tuple[str, ...]] = ("zeta", "train_accuracy")
+    order: ClassVar[int] = 110
 
     def __post_init__(self) -> None:
-        check_preference(self.prefer)
+        check_choice("prefer", self.prefer, PREFERENCES)
 
     def judge(self, candidates: Candidates) -> Verdict:
         """The preferred checkpoint of Region 1."""
-        zeta = mean(candidates.susceptibility)
-        accuracy = mean(candidates.train_accuracy[is_resistant(candidates, zeta)])
+        zeta = mean(candidates.zeta)
+        accuracy = mean(candidates.values("train_accuracy")[is_resistant(candidates, zeta)])
         return judge_region_one(
             candidates,
             {"susceptibility": zeta, "train_accuracy": accuracy},

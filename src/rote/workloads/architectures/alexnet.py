@@ -8,13 +8,13 @@ from collections import OrderedDict
 
 from torch import nn
 
+from rote.arguments import check_instance, check_number
 from rote.workloads.architectures.layers import (
     conv_relu,
     initialise_for_relu,
     overlapping_max_pool,
     scaled,
 )
-from rote.workloads.architectures.validation import check_drop_rate, check_flag
 
 _CONVOLUTIONS = ((64, 5, True), (192, 5, True), (384, 3, False), (256, 3, False), (256, 3, True))
 """Channels, kernel, and whether a pool follows."""
@@ -39,14 +39,11 @@ def alexnet(
         batch_norm: batch norm after each convolution, without which the network does not start
             to learn at the paper's learning rate of 0.1; the original has none.
 
-    Returns:
-        The network.
-
     Raises:
         InputError: if an option is out of range.
     """
-    check_drop_rate("dropout", dropout)
-    check_flag("batch_norm", batch_norm)
+    check_number("dropout", dropout, least=0, below=1)
+    check_instance("batch_norm", batch_norm, bool)
     layers: list[nn.Module] = []
     channels = in_channels
     for width, kernel, pooled in _CONVOLUTIONS:

@@ -4,8 +4,8 @@ from collections import OrderedDict
 
 from torch import Tensor, nn
 
+from rote.arguments import check_instance, check_integer, check_number
 from rote.workloads.architectures.layers import conv_relu, halving_max_pool, scaled
-from rote.workloads.architectures.validation import check_count, check_drop_rate, check_flag
 
 
 def cnn(
@@ -31,16 +31,13 @@ def cnn(
         dropout: share of pooled features dropped in train mode.
         batch_norm: batch norm after each convolution, which then has no bias.
 
-    Returns:
-        The network.
-
     Raises:
         InputError: if an option is out of range.
     """
-    check_count("width", width)
-    check_count("depth", depth)
-    check_drop_rate("dropout", dropout)
-    check_flag("batch_norm", batch_norm)
+    check_integer("width", width, least=1)
+    check_integer("depth", depth, least=1)
+    check_number("dropout", dropout, least=0, below=1)
+    check_instance("batch_norm", batch_norm, bool)
     layers: list[nn.Module] = []
     channels = in_channels
     for index in range(depth):

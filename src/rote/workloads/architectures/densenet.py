@@ -9,16 +9,7 @@ _DEPTHS = (6, 12, 24, 16)
 
 
 def densenet121(*, num_classes: int, in_channels: int, scale: float = 1.0) -> nn.Module:
-    """Make DenseNet121 of growth 32.
-
-    Args:
-        num_classes: how many outputs.
-        in_channels: channels of the images.
-        scale: multiplies the growth, on which every width depends.
-
-    Returns:
-        The network.
-    """
+    """Make DenseNet121; the scale multiplies its growth of 32, on which every width depends."""
     growth = scaled(_GROWTH, scale)
     channels = 2 * growth
     layers: list[nn.Module] = [nn.Conv2d(in_channels, channels, 3, padding=1, bias=False)]

@@ -4,11 +4,9 @@ import torch
 from torch import Tensor, nn
 
 from rote.workloads.architectures.layers import (
-    Residual,
-    conv_norm,
+    basic_block,
     conv_norm_relu,
     image_classifier,
-    projection,
     scaled,
 )
 
@@ -18,16 +16,7 @@ _TREES = ((64, 1, 1), (128, 2, 2), (256, 2, 2), (512, 1, 2))
 
 
 def dla(*, num_classes: int, in_channels: int, scale: float = 1.0) -> nn.Module:
-    """Make DLA, the usual small-image version.
-
-    Args:
-        num_classes: how many outputs.
-        in_channels: channels of the images.
-        scale: multiplies every width.
-
-    Returns:
-        The network.
-    """
+    """Make DLA, the usual small-image version."""
     layers: list[nn.Module] = []
     channels = in_channels
     for width in _STEM_WIDTHS:
@@ -47,13 +36,13 @@ class _Tree(nn.Module):
 
     def __init__(self, in_channels: int, channels: int, levels: int, stride: int) -> None:
         super().__init__()
-        self.first = _block(in_channels, channels, stride) if levels > 1 else None
+        self.first = basic_block(in_channels, channels, stride) if levels > 1 else None
         self.chain = nn.ModuleList()
         for level in range(levels - 1, 0, -1):
             self.chain.append(_Tree(in_channels, channels, level, stride))
             in_channels, stride = channels, 1
-        self.chain.append(_block(in_channels, channels, stride))
-        self.chain.append(_block(channels, channels, 1))
+        self.chain.append(basic_block(in_channels, channels, stride))
+        self.chain.append(basic_block(channels, channels, 1))
         joined = len(self.chain) + (self.first is not None)
         self.root = conv_norm_relu(joined * channels, channels, kernel=1)
 
@@ -65,12 +54,3 @@ class _Tree(nn.Module):
             steps.append(x)
         out: Tensor = self.root(torch.cat(steps, dim=1))
         return out
-
-
-def _block(in_channels: int, channels: int, stride: int) -> Residual:
-    body = nn.Sequential(
-        conv_norm_relu(in_channels, channels, stride=stride), conv_norm(channels, channels)
-    )
-    return Residual(
-        body, shortcut=projection(in_channels, channels, stride=stride), after=nn.ReLU()
-    )

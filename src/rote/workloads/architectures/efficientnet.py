@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from rote.arguments import check_number
 from rote.workloads.architectures.layers import (
     Residual,
     SqueezeExcite,
@@ -17,7 +18,6 @@ from rote.workloads.architectures.layers import (
     image_classifier,
     scaled,
 )
-from rote.workloads.architectures.validation import check_drop_rate
 
 _STEM_WIDTH = 32
 
@@ -60,14 +60,11 @@ def efficientnet_b0(
         drop_connect: share of samples that skip a residual branch in train mode, growing in
             proportion to the depth of the branch up to this.
 
-    Returns:
-        The network.
-
     Raises:
         InputError: if a drop rate is out of range.
     """
-    check_drop_rate("dropout", dropout)
-    check_drop_rate("drop_connect", drop_connect)
+    check_number("dropout", dropout, least=0, below=1)
+    check_number("drop_connect", drop_connect, least=0, below=1)
     channels = scaled(_STEM_WIDTH, scale)
     layers: list[nn.Module] = [conv_norm(in_channels, channels).append(nn.SiLU())]
     blocks = sum(stage.depth for stage in _STAGES)

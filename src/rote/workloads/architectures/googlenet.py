@@ -1,6 +1,6 @@
 """GoogLeNet (Szegedy et al. 2015) with batch norm and a 3×3 stem, for small images."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from torch import nn
 
@@ -44,16 +44,7 @@ _STAGES = (
 
 
 def googlenet(*, num_classes: int, in_channels: int, scale: float = 1.0) -> nn.Module:
-    """Make GoogLeNet without auxiliary outputs; two 3×3 convolutions stand for each 5×5.
-
-    Args:
-        num_classes: how many outputs.
-        in_channels: channels of the images.
-        scale: multiplies the width of every branch.
-
-    Returns:
-        The network.
-    """
+    """Make GoogLeNet without auxiliary outputs; two 3×3 convolutions stand for each 5×5."""
     channels = scaled(_STEM_WIDTH, scale)
     layers: list[nn.Module] = [*_conv(in_channels, channels, 3)]
     for index, stage in enumerate(_STAGES):
@@ -67,14 +58,7 @@ def googlenet(*, num_classes: int, in_channels: int, scale: float = 1.0) -> nn.M
 
 
 def _scaled(widths: _Inception, scale: float) -> _Inception:
-    return _Inception(
-        one=scaled(widths.one, scale),
-        three_reduce=scaled(widths.three_reduce, scale),
-        three=scaled(widths.three, scale),
-        five_reduce=scaled(widths.five_reduce, scale),
-        five=scaled(widths.five, scale),
-        pool=scaled(widths.pool, scale),
-    )
+    return _Inception(**{name: scaled(width, scale) for name, width in asdict(widths).items()})
 
 
 def _inception(in_channels: int, widths: _Inception) -> Branches:

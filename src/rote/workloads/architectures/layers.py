@@ -8,15 +8,7 @@ from torch import Tensor, nn
 
 
 def scaled(width: int, scale: float, *, multiple: int = 1) -> int:
-    """Multiply a width and round to the nearest positive multiple.
-
-    Args:
-        width: channels or units at scale 1.
-        scale: the factor.
-        multiple: the result is divisible by this, as grouped convolutions need.
-
-    Returns:
-        The width at this scale, at least ``multiple``.
+    """Multiply a width and round to the nearest positive multiple, as grouped convolutions need.
 
     Example:
         >>> scaled(64, 0.25), scaled(3, 0.1), scaled(56, 0.5, multiple=8)
@@ -28,18 +20,7 @@ def scaled(width: int, scale: float, *, multiple: int = 1) -> int:
 def conv_norm(
     in_channels: int, channels: int, *, kernel: int = 3, stride: int = 1, groups: int = 1
 ) -> nn.Sequential:
-    """Make a convolution that keeps the image size at stride 1, and its batch norm.
-
-    Args:
-        in_channels: channels in.
-        channels: channels out.
-        kernel: odd kernel size.
-        stride: stride.
-        groups: groups of the convolution.
-
-    Returns:
-        Convolution without bias, batch norm.
-    """
+    """Make a convolution that keeps the image size at stride 1, without bias, and batch norm."""
     return nn.Sequential(
         nn.Conv2d(
             in_channels,
@@ -57,18 +38,7 @@ def conv_norm(
 def conv_norm_relu(
     in_channels: int, channels: int, *, kernel: int = 3, stride: int = 1, groups: int = 1
 ) -> nn.Sequential:
-    """Make ``conv_norm`` followed by a ReLU.
-
-    Args:
-        in_channels: channels in.
-        channels: channels out.
-        kernel: odd kernel size.
-        stride: stride.
-        groups: groups of the convolution.
-
-    Returns:
-        Convolution without bias, batch norm, ReLU.
-    """
+    """Make ``conv_norm`` followed by a ReLU."""
     body = conv_norm(in_channels, channels, kernel=kernel, stride=stride, groups=groups)
     return body.append(nn.ReLU())
 
@@ -78,14 +48,7 @@ def conv_relu(
 ) -> list[nn.Module]:
     """Make a convolution and a ReLU for a network that is known both with and without batch norm.
 
-    Args:
-        in_channels: channels in.
-        channels: channels out.
-        kernel: odd kernel size.
-        batch_norm: batch norm between them; the convolution then has no bias.
-
-    Returns:
-        Convolution, (batch norm,) ReLU.
+    A convolution that batch norm follows has no bias.
     """
     convolution = nn.Conv2d(in_channels, channels, kernel, padding=kernel // 2, bias=not batch_norm)
     norm = [nn.BatchNorm2d(channels)] if batch_norm else []
@@ -96,30 +59,17 @@ def halving_max_pool() -> nn.MaxPool2d:
     """Make a 2×2 max pool that leaves a single pixel as it is.
 
     Rounding up instead of down changes nothing for even sizes.
-
-    Returns:
-        The pool.
     """
     return nn.MaxPool2d(2, ceil_mode=True)
 
 
 def overlapping_max_pool() -> nn.MaxPool2d:
-    """Make a 3×3 max pool of stride 2 that leaves a single pixel as it is.
-
-    Returns:
-        The pool.
-    """
+    """Make a 3×3 max pool of stride 2 that leaves a single pixel as it is."""
     return nn.MaxPool2d(3, stride=2, padding=1)
 
 
 class Residual(nn.Module):
-    """``after(body(x) + shortcut(x))``.
-
-    Args:
-        body: the branch with the weights.
-        shortcut: the other branch.
-        after: applied to the sum.
-    """
+    """``after(body(x) + shortcut(x))``."""
 
     def __init__(self, body: nn.Module, *, shortcut: nn.Module, after: nn.Module) -> None:
         super().__init__()
@@ -134,29 +84,39 @@ class Residual(nn.Module):
 
 
 def projection(in_channels: int, channels: int, *, stride: int) -> nn.Module:
-    """Make the shortcut of a residual block: nothing if the shape stays, else 1×1 and batch norm.
-
-    Args:
-        in_channels: channels in.
-        channels: channels out.
-        stride: stride of the block.
-
-    Returns:
-        The shortcut.
-    """
+    """Make the shortcut of a residual block: 1×1 and batch norm where the shape changes."""
     if stride == 1 and in_channels == channels:
         return nn.Identity()
     return conv_norm(in_channels, channels, kernel=1, stride=stride)
 
 
-class SqueezeExcite(nn.Module):
-    """Weigh each channel by a gate computed from all channel means (Hu et al. 2018).
+def basic_block(in_channels: int, channels: int, stride: int) -> Residual:
+    """Make a residual block of two 3×3 convolutions (He et al. 2016)."""
+    body = nn.Sequential(
+        conv_norm_relu(in_channels, channels, stride=stride), conv_norm(channels, channels)
+    )
+    return _residual_block(body, in_channels, channels, stride)
 
-    Args:
-        channels: channels in and out.
-        hidden: width of the gate's hidden layer.
-        activation: between the gate's two layers.
-    """
+
+def bottleneck(
+    in_channels: int, width: int, channels: int, *, stride: int, groups: int = 1
+) -> Residual:
+    """Make a residual block of a 3×3 convolution of some width between two 1×1 convolutions."""
+    body = nn.Sequential(
+        conv_norm_relu(in_channels, width, kernel=1),
+        conv_norm_relu(width, width, stride=stride, groups=groups),
+        conv_norm(width, channels, kernel=1),
+    )
+    return _residual_block(body, in_channels, channels, stride)
+
+
+def _residual_block(body: nn.Module, in_channels: int, channels: int, stride: int) -> Residual:
+    shortcut = projection(in_channels, channels, stride=stride)
+    return Residual(body, shortcut=shortcut, after=nn.ReLU())
+
+
+class SqueezeExcite(nn.Module):
+    """Weigh each channel by a gate computed from all channel means (Hu et al. 2018)."""
 
     def __init__(self, channels: int, hidden: int, *, activation: nn.Module) -> None:
         super().__init__()
@@ -175,11 +135,7 @@ class SqueezeExcite(nn.Module):
 
 
 class Branches(nn.Module):
-    """Concatenate the channels of several branches over the same input.
-
-    Args:
-        *branches: modules that keep the image size.
-    """
+    """Concatenate the channels of branches that keep the image size, over the same input."""
 
     def __init__(self, *branches: nn.Module) -> None:
         super().__init__()
@@ -193,17 +149,7 @@ class Branches(nn.Module):
 def image_classifier(
     features: list[nn.Module], *, channels: int, num_classes: int, dropout: float = 0.0
 ) -> nn.Sequential:
-    """Put global average pooling and one linear layer, ``head``, behind a feature extractor.
-
-    Args:
-        features: layers from images to feature maps, in order.
-        channels: channels of the last feature map.
-        num_classes: how many outputs.
-        dropout: share of pooled features dropped in train mode.
-
-    Returns:
-        The network; its logits come from ``head``.
-    """
+    """Put global average pooling and one linear layer, ``head``, behind a feature extractor."""
     pool: list[nn.Module] = [nn.AdaptiveAvgPool2d(1), nn.Flatten()]
     if dropout > 0:
         pool.append(nn.Dropout(dropout))
@@ -220,10 +166,7 @@ def initialise_for_relu(network: nn.Module) -> None:
     """Redraw convolutions and linear layers as He et al. 2015 and zero their biases, in place.
 
     Torch's default shrinks the signal about sixfold per ReLU layer, which deep networks without
-    batch norm do not survive.
-
-    Args:
-        network: what to redraw, from torch's global generator.
+    batch norm do not survive. What is drawn comes from torch's global generator.
     """
     for layer in network.modules():
         if isinstance(layer, nn.Conv2d | nn.Linear):

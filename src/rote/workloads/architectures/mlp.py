@@ -4,8 +4,8 @@ from collections import OrderedDict
 
 from torch import nn
 
+from rote.arguments import check_instance, check_integer, check_number
 from rote.workloads.architectures.layers import scaled
-from rote.workloads.architectures.validation import check_count, check_drop_rate, check_flag
 
 
 def mlp(
@@ -36,18 +36,15 @@ def mlp(
         in_features: numbers per input where it is not a square image; takes the place of
             ``in_channels`` × ``image_size``².
 
-    Returns:
-        The network.
-
     Raises:
         InputError: if an option is out of range.
     """
-    check_count("width", width)
-    check_count("depth", depth)
-    check_drop_rate("dropout", dropout)
-    check_flag("batch_norm", batch_norm)
+    check_integer("width", width, least=1)
+    check_integer("depth", depth, least=1)
+    check_number("dropout", dropout, least=0, below=1)
+    check_instance("batch_norm", batch_norm, bool)
     if in_features is not None:
-        check_count("in_features", in_features)
+        check_integer("in_features", in_features, least=1)
     layers: list[nn.Module] = [nn.Flatten()]
     units = in_channels * image_size**2 if in_features is None else in_features
     for _ in range(depth):

@@ -1,8 +1,18 @@
-"""MobileNet (Howard et al. 2017) with a stem of stride 1, for small images."""
+"""MobileNet (Howard et al. 2017) with a stem of stride 1, and MobileNetV2 (Sandler et al. 2018).
+
+Both for small images, MobileNetV2 with two strides fewer.
+"""
 
 from torch import nn
 
-from rote.workloads.architectures.layers import conv_norm_relu, image_classifier, scaled
+from rote.workloads.architectures.layers import (
+    Residual,
+    conv_norm,
+    conv_norm_relu,
+    image_classifier,
+    projection,
+    scaled,
+)
 
 _STEM_WIDTH = 32
 _BLOCKS = (
@@ -16,20 +26,22 @@ _BLOCKS = (
     (1024, 2),
     (1024, 1),
 )
-"""Width and stride of each separable convolution."""
+"""Width and stride of each separable convolution of the first."""
+_LAST_WIDTH = 1280
+_STAGES = (
+    (1, 16, 1, 1),
+    (6, 24, 2, 1),
+    (6, 32, 3, 2),
+    (6, 64, 4, 2),
+    (6, 96, 3, 1),
+    (6, 160, 3, 2),
+    (6, 320, 1, 1),
+)
+"""Expansion, width, depth and stride of each stage of the second."""
 
 
 def mobilenet(*, num_classes: int, in_channels: int, scale: float = 1.0) -> nn.Module:
-    """Make MobileNet.
-
-    Args:
-        num_classes: how many outputs.
-        in_channels: channels of the images.
-        scale: multiplies every width.
-
-    Returns:
-        The network.
-    """
+    """Make MobileNet."""
     channels = scaled(_STEM_WIDTH, scale)
     layers: list[nn.Module] = [conv_norm_relu(in_channels, channels)]
     for width, stride in _BLOCKS:
@@ -39,3 +51,28 @@ def mobilenet(*, num_classes: int, in_channels: int, scale: float = 1.0) -> nn.M
             conv_norm_relu(before, channels, kernel=1),
         ]
     return image_classifier(layers, channels=channels, num_classes=num_classes)
+
+
+def mobilenet_v2(*, num_classes: int, in_channels: int, scale: float = 1.0) -> nn.Module:
+    """Make MobileNetV2; as usual for small images, every block of stride 1 is residual."""
+    channels = scaled(_STEM_WIDTH, scale)
+    layers: list[nn.Module] = [conv_norm_relu(in_channels, channels)]
+    for expansion, width, depth, stage_stride in _STAGES:
+        for index in range(depth):
+            before, channels = channels, scaled(width, scale)
+            layers.append(_block(before, channels, expansion, stage_stride if index == 0 else 1))
+    last = scaled(_LAST_WIDTH, scale)
+    layers.append(conv_norm_relu(channels, last, kernel=1))
+    return image_classifier(layers, channels=last, num_classes=num_classes)
+
+
+def _block(in_channels: int, channels: int, expansion: int, stride: int) -> nn.Module:
+    hidden = expansion * in_channels
+    body = nn.Sequential(
+        conv_norm_relu(in_channels, hidden, kernel=1),
+        conv_norm_relu(hidden, hidden, stride=stride, groups=hidden),
+        conv_norm(hidden, channels, kernel=1),
+    )
+    if stride != 1:
+        return body
+    return Residual(body, shortcut=projection(in_channels, channels, stride=1), after=nn.Identity())

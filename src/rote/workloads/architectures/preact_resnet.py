@@ -1,23 +1,27 @@
-"""Pre-activation ResNet (He et al. 2016b) for small images."""
+"""Pre-activation ResNet (He et al. 2016b) and, with channel gates, SENet (Hu et al. 2018).
+
+Both for small images.
+"""
 
 from torch import Tensor, nn
 
-from rote.workloads.architectures.layers import image_classifier, scaled
+from rote.workloads.architectures.layers import (
+    SqueezeExcite,
+    conv_norm_relu,
+    image_classifier,
+    scaled,
+)
 
 _STAGES = ((64, 1), (128, 2), (256, 2), (512, 2))
 """Width and stride of each stage of two blocks."""
+_REDUCTION = 16
 
 
 class PreActivationBlock(nn.Module):
     """Norm, ReLU, convolution, twice, added to the input.
 
-    A shortcut that changes the shape is a 1×1 convolution of the activated input.
-
-    Args:
-        in_channels: channels in.
-        channels: channels out.
-        stride: stride of the first convolution.
-        gate: applied to the branch before it is added.
+    A shortcut that changes the shape is a 1×1 convolution of the activated input. The gate is
+    applied to the branch before it is added.
     """
 
     def __init__(
@@ -46,20 +50,28 @@ class PreActivationBlock(nn.Module):
 
 
 def preact_resnet18(*, num_classes: int, in_channels: int, scale: float = 1.0) -> nn.Module:
-    """Make PreActResNet18; as in the usual small-image version, no norm follows the last block.
+    """Make PreActResNet18; as in the usual small-image version, no norm follows the last block."""
+    width = scaled(_STAGES[0][0], scale)
+    stem = nn.Conv2d(in_channels, width, 3, padding=1, bias=False)
+    return _stages(stem, num_classes, scale, gated=False)
 
-    Args:
-        num_classes: how many outputs.
-        in_channels: channels of the images.
-        scale: multiplies every width.
 
-    Returns:
-        The network.
-    """
+def senet18(*, num_classes: int, in_channels: int, scale: float = 1.0) -> nn.Module:
+    """Make SENet18: the same with channel gates, and a norm and a ReLU after the stem."""
+    stem = conv_norm_relu(in_channels, scaled(_STAGES[0][0], scale))
+    return _stages(stem, num_classes, scale, gated=True)
+
+
+def _stages(stem: nn.Module, num_classes: int, scale: float, *, gated: bool) -> nn.Sequential:
     channels = scaled(_STAGES[0][0], scale)
-    layers: list[nn.Module] = [nn.Conv2d(in_channels, channels, 3, padding=1, bias=False)]
+    layers = [stem]
     for width, stage_stride in _STAGES:
         for stride in (stage_stride, 1):
             before, channels = channels, scaled(width, scale)
-            layers.append(PreActivationBlock(before, channels, stride))
+            gate = _gate(channels) if gated else None
+            layers.append(PreActivationBlock(before, channels, stride, gate))
     return image_classifier(layers, channels=channels, num_classes=num_classes)
+
+
+def _gate(channels: int) -> SqueezeExcite:
+    return SqueezeExcite(channels, max(1, channels // _REDUCTION), activation=nn.ReLU())

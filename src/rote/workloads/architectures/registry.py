@@ -1,12 +1,12 @@
 """Architectures by name, and ``package.module:factory`` for a user's own."""
 
-import importlib
 import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from rote.arguments import check_integer, check_number
 from rote.errors import InputError, RoteError, did_you_mean
-from rote.workloads.architectures.validation import check_count, check_scale
+from rote.extras import import_named
 
 if TYPE_CHECKING:
     from torch import nn
@@ -25,14 +25,14 @@ ARCHITECTURES: dict[str, str] = {
     "googlenet": f"{_HERE}.googlenet:googlenet",
     "mlp": f"{_HERE}.mlp:mlp",
     "mobilenet": f"{_HERE}.mobilenet:mobilenet",
-    "mobilenet_v2": f"{_HERE}.mobilenet_v2:mobilenet_v2",
+    "mobilenet_v2": f"{_HERE}.mobilenet:mobilenet_v2",
     "preact_resnet18": f"{_HERE}.preact_resnet:preact_resnet18",
     "regnetx_200mf": f"{_HERE}.regnet:regnetx_200mf",
     "resnet18": f"{_HERE}.resnet:resnet18",
     "resnet34": f"{_HERE}.resnet:resnet34",
     "resnet50": f"{_HERE}.resnet:resnet50",
     "resnext29_2x64d": f"{_HERE}.resnext:resnext29_2x64d",
-    "senet18": f"{_HERE}.senet:senet18",
+    "senet18": f"{_HERE}.preact_resnet:senet18",
     "shufflenet_v2": f"{_HERE}.shufflenet_v2:shufflenet_v2",
     "squeezenet": f"{_HERE}.squeezenet:squeezenet",
     "vgg11": f"{_HERE}.vgg:vgg11",
@@ -43,7 +43,7 @@ ARCHITECTURES: dict[str, str] = {
 """Name → address of the factory, in the form a user gives for their own."""
 
 
-def build(
+def build_architecture(
     name: str,
     *,
     num_classes: int,
@@ -72,15 +72,15 @@ def build(
             imported, called, or returns something else than a module.
 
     Example:
-        >>> model = build("cnn", num_classes=10, in_channels=1, image_size=8, scale=0.25, width=16)
+        >>> model = build_architecture("cnn", num_classes=10, in_channels=1, image_size=8, width=4)
         >>> model.head
         Linear(in_features=32, out_features=10, bias=True)
     """
     factory = _resolve(name)
-    check_count("num_classes", num_classes, least=2)
-    check_count("in_channels", in_channels)
-    check_count("image_size", image_size)
-    check_scale(scale)
+    check_integer("num_classes", num_classes, least=2)
+    check_integer("in_channels", in_channels, least=1)
+    check_integer("image_size", image_size, least=1)
+    check_number("scale", scale, above=0)
     shape = {
         "num_classes": num_classes,
         "in_channels": in_channels,
@@ -100,44 +100,15 @@ def build(
 
 
 def _resolve(name: str) -> Factory:
-    if isinstance(name, str) and (name in ARCHITECTURES or ":" in name):
-        return load(ARCHITECTURES.get(name, name))
-    raise InputError(
-        f"Expected `architecture` to be one of {', '.join(ARCHITECTURES)}, "
-        f"or 'package.module:factory', got {name!r}.{did_you_mean(name, ARCHITECTURES)}"
-    )
-
-
-def load(address: str) -> Factory:
-    """The callable at ``package.module:name``.
-
-    Raises:
-        InputError: if it cannot be imported, or is none.
-    """
-    module_name, _, attribute = address.partition(":")
-    if not module_name or not attribute:
+    if not isinstance(name, str) or (name not in ARCHITECTURES and ":" not in name):
         raise InputError(
-            f"Expected `architecture` to read 'package.module:factory', got {address!r}."
+            f"Expected `architecture` to be one of {', '.join(ARCHITECTURES)}, "
+            f"or 'package.module:factory', got {name!r}.{did_you_mean(name, ARCHITECTURES)}"
         )
-    try:
-        module = importlib.import_module(module_name)
-    except ImportError as error:
-        raise InputError(
-            f"Expected the module of architecture {address!r} to be importable, got: {error}. "
-            "Install it, or put its folder on PYTHONPATH."
-        ) from error
-    except Exception as error:  # whatever a user's module does when it is run
-        raise InputError(
-            f"Expected the module of {address!r} to be importable, got {type(error).__name__}: "
-            f"{error}."
-        ) from error
-    factory = getattr(module, attribute, None)
+    factory: Factory = import_named(ARCHITECTURES.get(name, name), "architecture")
     if not callable(factory):
-        found = "nothing of that name" if factory is None else repr(factory)
-        raise InputError(
-            f"Expected {attribute!r} in module {module_name!r} to be a callable, got {found}."
-        )
-    return factory  # type: ignore[no-any-return]
+        raise InputError(f"Expected architecture {name!r} to be a callable, got {factory!r}.")
+    return factory
 
 
 def _arguments(

@@ -6,11 +6,10 @@ from typing import TypeAlias
 from torch import nn
 
 from rote.workloads.architectures.layers import (
-    Residual,
-    conv_norm,
+    basic_block,
+    bottleneck,
     conv_norm_relu,
     image_classifier,
-    projection,
     scaled,
 )
 
@@ -23,62 +22,22 @@ _Block: TypeAlias = Callable[[int, int, int], nn.Module]
 
 
 def resnet18(*, num_classes: int, in_channels: int, scale: float = 1.0) -> nn.Module:
-    """Make ResNet18.
-
-    Args:
-        num_classes: how many outputs.
-        in_channels: channels of the images.
-        scale: multiplies every width.
-
-    Returns:
-        The network.
-    """
-    return _resnet(_basic_block, 1, (2, 2, 2, 2), num_classes, in_channels, scale)
+    """Make ResNet18."""
+    return _resnet(basic_block, 1, (2, 2, 2, 2), num_classes, in_channels, scale)
 
 
 def resnet34(*, num_classes: int, in_channels: int, scale: float = 1.0) -> nn.Module:
-    """Make ResNet34.
-
-    Args:
-        num_classes: how many outputs.
-        in_channels: channels of the images.
-        scale: multiplies every width.
-
-    Returns:
-        The network.
-    """
-    return _resnet(_basic_block, 1, (3, 4, 6, 3), num_classes, in_channels, scale)
+    """Make ResNet34."""
+    return _resnet(basic_block, 1, (3, 4, 6, 3), num_classes, in_channels, scale)
 
 
 def resnet50(*, num_classes: int, in_channels: int, scale: float = 1.0) -> nn.Module:
-    """Make ResNet50.
-
-    Args:
-        num_classes: how many outputs.
-        in_channels: channels of the images.
-        scale: multiplies every width.
-
-    Returns:
-        The network.
-    """
-    return _resnet(_bottleneck, _EXPANSION, (3, 4, 6, 3), num_classes, in_channels, scale)
+    """Make ResNet50."""
+    return _resnet(_four_times_wider, _EXPANSION, (3, 4, 6, 3), num_classes, in_channels, scale)
 
 
-def _basic_block(in_channels: int, width: int, stride: int) -> Residual:
-    body = nn.Sequential(conv_norm_relu(in_channels, width, stride=stride), conv_norm(width, width))
-    return Residual(body, shortcut=projection(in_channels, width, stride=stride), after=nn.ReLU())
-
-
-def _bottleneck(in_channels: int, width: int, stride: int) -> Residual:
-    channels = _EXPANSION * width
-    body = nn.Sequential(
-        conv_norm_relu(in_channels, width, kernel=1),
-        conv_norm_relu(width, width, stride=stride),
-        conv_norm(width, channels, kernel=1),
-    )
-    return Residual(
-        body, shortcut=projection(in_channels, channels, stride=stride), after=nn.ReLU()
-    )
+def _four_times_wider(in_channels: int, width: int, stride: int) -> nn.Module:
+    return bottleneck(in_channels, width, _EXPANSION * width, stride=stride)
 
 
 def _resnet(

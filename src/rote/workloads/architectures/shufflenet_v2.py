@@ -35,15 +35,9 @@ _PUBLISHED = {
 def shufflenet_v2(*, num_classes: int, in_channels: int, scale: float = 1.0) -> nn.Module:
     """Make ShuffleNetV2.
 
-    Args:
-        num_classes: how many outputs.
-        in_channels: channels of the images.
-        scale: 0.5, 1, 1.5 and 2 give the published networks, whose stem (24) and last convolution
-            (1024, or 2048 at 2) do not follow the scale; any other multiplies every width of the
-            network at 1.
-
-    Returns:
-        The network.
+    Scales of 0.5, 1, 1.5 and 2 give the published networks, whose stem (24) and last convolution
+    (1024, or 2048 at 2) do not follow the scale; any other multiplies every width of the network
+    at 1.
     """
     widths = _PUBLISHED.get(scale) or _multiplied(scale)
     layers: list[nn.Module] = [conv_norm_relu(in_channels, widths.stem)]

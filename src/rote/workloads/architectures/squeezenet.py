@@ -2,6 +2,7 @@
 
 from torch import nn
 
+from rote.arguments import check_instance, check_number
 from rote.workloads.architectures.layers import (
     Branches,
     conv_relu,
@@ -10,7 +11,6 @@ from rote.workloads.architectures.layers import (
     overlapping_max_pool,
     scaled,
 )
-from rote.workloads.architectures.validation import check_drop_rate, check_flag
 
 _STEM_WIDTH = 64
 _STAGES = (
@@ -42,14 +42,11 @@ def squeezenet(
         batch_norm: batch norm after each convolution, without which the network does not start
             to learn at the paper's learning rates; the original has none.
 
-    Returns:
-        The network.
-
     Raises:
         InputError: if an option is out of range.
     """
-    check_drop_rate("dropout", dropout)
-    check_flag("batch_norm", batch_norm)
+    check_number("dropout", dropout, least=0, below=1)
+    check_instance("batch_norm", batch_norm, bool)
     channels = scaled(_STEM_WIDTH, scale)
     layers: list[nn.Module] = conv_relu(in_channels, channels, batch_norm=batch_norm)
     for index, stage in enumerate(_STAGES):

@@ -8,58 +8,22 @@ _STAGE_WIDTHS = (64, 128, 256, 512, 512)
 
 
 def vgg11(*, num_classes: int, in_channels: int, scale: float = 1.0) -> nn.Module:
-    """Make VGG11: 8 convolutions and the linear layer.
-
-    Args:
-        num_classes: how many outputs.
-        in_channels: channels of the images.
-        scale: multiplies every width.
-
-    Returns:
-        The network.
-    """
+    """Make VGG11: 8 convolutions and the linear layer."""
     return _vgg((1, 1, 2, 2, 2), num_classes, in_channels, scale)
 
 
 def vgg13(*, num_classes: int, in_channels: int, scale: float = 1.0) -> nn.Module:
-    """Make VGG13: 10 convolutions and the linear layer.
-
-    Args:
-        num_classes: how many outputs.
-        in_channels: channels of the images.
-        scale: multiplies every width.
-
-    Returns:
-        The network.
-    """
+    """Make VGG13: 10 convolutions and the linear layer."""
     return _vgg((2, 2, 2, 2, 2), num_classes, in_channels, scale)
 
 
 def vgg16(*, num_classes: int, in_channels: int, scale: float = 1.0) -> nn.Module:
-    """Make VGG16: 13 convolutions and the linear layer.
-
-    Args:
-        num_classes: how many outputs.
-        in_channels: channels of the images.
-        scale: multiplies every width.
-
-    Returns:
-        The network.
-    """
+    """Make VGG16: 13 convolutions and the linear layer."""
     return _vgg((2, 2, 3, 3, 3), num_classes, in_channels, scale)
 
 
 def vgg19(*, num_classes: int, in_channels: int, scale: float = 1.0) -> nn.Module:
-    """Make VGG19: 16 convolutions and the linear layer.
-
-    Args:
-        num_classes: how many outputs.
-        in_channels: channels of the images.
-        scale: multiplies every width.
-
-    Returns:
-        The network.
-    """
+    """Make VGG19: 16 convolutions and the linear layer."""
     return _vgg((2, 2, 4, 4, 4), num_classes, in_channels, scale)
 
 

@@ -13,6 +13,7 @@ from typing import IO, Any
 import numpy as np
 
 from rote.errors import InputError
+from rote.store import whole_file
 from rote.workloads.data.dataset import Array
 
 IN_MEMORY_BYTES = 4 * 2**30
@@ -114,8 +115,10 @@ class ArrayFile:
         target = cache_folder() / f"{self.path.stem}-{code}-{name}.npy"
         if not target.exists():
             target.parent.mkdir(parents=True, exist_ok=True)
-            draft = target.with_suffix(f".{os.getpid()}.draft")
-            with self._open(name) as member, draft.open("wb") as file:
+            with (
+                self._open(name) as member,
+                whole_file(target, shared=True) as draft,
+                draft.open("wb") as file,
+            ):
                 shutil.copyfileobj(member, file, 2**20)
-            draft.replace(target)
         return target

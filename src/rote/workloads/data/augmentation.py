@@ -25,15 +25,7 @@ class Augmentation:
         return self.crop > 0 or self.flip
 
     def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
-        """Augment a batch.
-
-        Args:
-            images: (samples, height, width, channels).
-            generator: a CPU generator.
-
-        Returns:
-            Images of the same shape and type.
-        """
+        """Augment images (samples, height, width, channels), drawing from a CPU generator."""
         if self.crop > 0:
             images = self._cropped(images, generator)
         if self.flip:

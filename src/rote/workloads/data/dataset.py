@@ -46,18 +46,10 @@ class Dataset:
 
 
 def as_labels(name: str, labels: Array, samples: int) -> Labels:
-    """Check labels.
-
-    Args:
-        name: what they are called, for the message.
-        labels: one class per sample; −1 says that there is none.
-        samples: how many samples there are.
-
-    Returns:
-        Integer labels.
+    """Integer labels, one per sample; −1 says that there is none.
 
     Raises:
-        InputError: if they do not fit.
+        InputError: if they do not fit; it calls them ``name``.
     """
     if labels.ndim != 1 or not np.issubdtype(labels.dtype, np.integer):
         raise InputError(
@@ -74,14 +66,10 @@ def as_labels(name: str, labels: Array, samples: int) -> Labels:
 
 
 def as_images(name: str, images: Array) -> Array:
-    """Check images, and give grey ones a channel.
-
-    Args:
-        name: what they are called, for the message.
-        images: (samples, height, width) or (samples, height, width, channels).
+    """Images with four axes; grey ones are given a channel.
 
     Returns:
-        Bytes as they are, other numbers as float32, always with four axes.
+        Bytes as they are, other numbers as float32.
 
     Raises:
         InputError: if they do not fit.
@@ -97,17 +85,10 @@ def as_images(name: str, images: Array) -> Array:
 
 
 def as_numbers(name: str, numbers: Array) -> Array:
-    """Check that an array holds finite numbers.
-
-    Args:
-        name: what it is called, for the message.
-        numbers: of any shape.
-
-    Returns:
-        The same as float32.
+    """An array of any shape as float32.
 
     Raises:
-        InputError: if it holds anything else.
+        InputError: if it holds anything but finite numbers; it calls them ``name``.
     """
     if numbers.dtype.kind not in "biuf":
         raise InputError(f"Expected `{name}` to hold numbers, got {numbers.dtype}.")

@@ -1,6 +1,5 @@
 """Sets from the Hugging Face hub, converted once into the local layout."""
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -8,19 +7,14 @@ import numpy as np
 
 from rote.errors import InputError
 from rote.extras import require
+from rote.store import whole_file
 from rote.workloads.data.arrays import cache_folder
 from rote.workloads.data.catalogue import NamedSet
 from rote.workloads.data.dataset import Array, Labels
 
 
 def fetch(named: NamedSet) -> Path:
-    """Download a set, unless it was downloaded before.
-
-    Args:
-        named: the set.
-
-    Returns:
-        An ``.npz`` in the cache.
+    """Download a set, unless it was downloaded before, as an ``.npz`` in the cache.
 
     Raises:
         InputError: if it is not on the hub, or cannot be downloaded.
@@ -47,15 +41,7 @@ def fetch(named: NamedSet) -> Path:
 
 
 def convert_split(split: Any, named: NamedSet) -> tuple[Array, Labels]:  # noqa: ANN401
-    """The images and labels of one split.
-
-    Args:
-        split: a ``datasets.Dataset`` whose images are decoded by Pillow.
-        named: says which columns, and which shape.
-
-    Returns:
-        Bytes (samples, height, width, channels) and integer labels.
-    """
+    """The images and labels of one split."""
     assert named.hub is not None
     mode = "L" if named.shape[2] == 1 else "RGB"
     images = np.empty((len(split), *named.shape), dtype=np.uint8)
@@ -69,6 +55,5 @@ def _save(target: Path, named: NamedSet, splits: Any) -> None:  # noqa: ANN401
     x_train, y_train = convert_split(splits["train"], named)
     x_test, y_test = convert_split(splits[named.hub.test], named)
     target.parent.mkdir(parents=True, exist_ok=True)
-    draft = target.with_suffix(f".{os.getpid()}.draft.npz")
-    np.savez(draft, x_train=x_train, y_train=y_train, x_test=x_test, y_test=y_test)
-    draft.replace(target)
+    with whole_file(target, shared=True) as draft, draft.open("wb") as file:
+        np.savez(file, x_train=x_train, y_train=y_train, x_test=x_test, y_test=y_test)

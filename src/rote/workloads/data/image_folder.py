@@ -1,7 +1,6 @@
 """Image files with lists of labels, decoded once into an array."""
 
 import hashlib
-import os
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +8,7 @@ import numpy as np
 
 from rote.errors import InputError
 from rote.extras import require
+from rote.store import whole_file
 from rote.workloads.data.arrays import IN_MEMORY_BYTES, cache_folder
 from rote.workloads.data.dataset import Array, Dataset, Labels
 
@@ -19,16 +19,8 @@ def read_folder(
     """Read a folder with ``train.txt`` and, if there is one, ``test.txt``.
 
     A line of a list is the path of an image, relative to the folder, and the number of its class.
-    Images are decoded and scaled once; the arrays are kept in the cache.
-
-    Args:
-        folder: the folder.
-        name: of the set.
-        image_size: height and width to which images are scaled.
-        in_memory_bytes: larger arrays are mapped from the cache.
-
-    Returns:
-        The set; whether its labels are right is not known.
+    Images are decoded and scaled once; the arrays are kept in the cache, and mapped from there if
+    they are larger than ``in_memory_bytes``. Whether the labels are right is not known.
 
     Raises:
         InputError: if a list or an image is missing or cannot be read.
@@ -82,15 +74,14 @@ def _images(folder: Path, paths: list[str], size: int, limit: int) -> Array:
     target = cache_folder() / f"{folder.name}-{code}.npy"
     if not target.exists():
         target.parent.mkdir(parents=True, exist_ok=True)
-        draft = target.with_suffix(f".{os.getpid()}.draft")
-        pixels = np.lib.format.open_memmap(
-            draft, mode="w+", dtype=np.uint8, shape=(len(paths), size, size, 3)
-        )
         pillow = require("PIL.Image", extra="images")
-        for place, path in enumerate(paths):
-            pixels[place] = _decoded(pillow, folder / path, size)
-        pixels.flush()
-        draft.replace(target)
+        with whole_file(target, shared=True) as draft:
+            pixels = np.lib.format.open_memmap(
+                draft, mode="w+", dtype=np.uint8, shape=(len(paths), size, size, 3)
+            )
+            for place, path in enumerate(paths):
+                pixels[place] = _decoded(pillow, folder / path, size)
+            pixels.flush()
     images: Array = np.load(target, mmap_mode="r" if target.stat().st_size > limit else None)
     return images
 

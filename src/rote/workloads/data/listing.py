@@ -51,11 +51,7 @@ class CheckedFile:
 
 
 def list_datasets(data_dir: Path | str | None = None) -> tuple[ListedSet, ...]:
-    """Every set that rote knows by name.
-
-    Args:
-        data_dir: the folder of local data; ``ROTE_DATA`` by default.
-    """
+    """Every set that rote knows by name."""
     folder = data_folder(data_dir)
     return tuple(
         ListedSet(
@@ -71,15 +67,7 @@ def list_datasets(data_dir: Path | str | None = None) -> tuple[ListedSet, ...]:
 
 
 def check_file(path: Path | str, *, inputs: str = "auto") -> CheckedFile:
-    """Look into an ``.npz`` file, or a folder of ``.npy`` files.
-
-    Args:
-        path: the file.
-        inputs: what its samples are, as in ``data.inputs``.
-
-    Returns:
-        What is in it, and what is wrong with it.
-    """
+    """What is in an ``.npz`` file, or a folder of ``.npy`` files, and what is wrong with it."""
     path = Path(path)
     arrays: dict[str, str] = {}
     summary: dict[str, float | int | str] = {}

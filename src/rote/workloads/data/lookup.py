@@ -1,6 +1,7 @@
 """From the data section of a spec to a data set, wherever it is."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,8 +9,7 @@ import numpy as np
 from rote.errors import InputError, MissingExtraError
 from rote.workloads.data.arrays import ArrayFile
 from rote.workloads.data.catalogue import CATALOGUE, NamedSet
-from rote.workloads.data.dataset import Dataset
-from rote.workloads.data.digits import load_digits
+from rote.workloads.data.dataset import Array, Dataset
 from rote.workloads.data.hub import fetch
 from rote.workloads.data.image_folder import read_folder
 from rote.workloads.data.npz_file import FileLayout, read_npz
@@ -17,6 +17,7 @@ from rote.workloads.spec import Data, FieldError, FolderData, NamedData, NpzData
 
 VARIABLE = "ROTE_DATA"
 _LABEL_TABLE = "cifar10n_labels.npz"
+_TESTED_DIGITS = 5  # every fifth of a class
 
 
 def data_folder(data_dir: Path | str | None) -> Path | None:
@@ -26,14 +27,7 @@ def data_folder(data_dir: Path | str | None) -> Path | None:
 
 
 def load(data: Data, data_dir: Path | str | None = None) -> Dataset:
-    """Load the data of a run.
-
-    Args:
-        data: which.
-        data_dir: the folder of local data; ``ROTE_DATA`` by default.
-
-    Returns:
-        The whole set, before a subset, noise or a pool are drawn.
+    """Load the data of a run: the whole set, before a subset, noise or a pool are drawn.
 
     Raises:
         InputError: if it is missing, saying how to get it and where to put it, or does not fit.
@@ -49,6 +43,62 @@ def load(data: Data, data_dir: Path | str | None = None) -> Dataset:
     if data.name == "digits":
         return load_digits()
     return _load_named(data, CATALOGUE[data.name], folder)
+
+
+def load_arrays(data: str, data_dir: Path | str | None = None) -> tuple[str, Array, Array]:
+    """Inputs and classes of a set, whatever they are.
+
+    Args:
+        data: its name, or the path of an ``.npz`` with ``x_train`` and ``y_train``.
+        data_dir: the folder of local data; ``ROTE_DATA`` by default.
+
+    Returns:
+        Name, inputs and classes; the classes are the right ones where they are known.
+
+    Raises:
+        InputError: if there is no such set, saying which file is expected where, or it does not
+            fit.
+    """
+    if not data.endswith(".npz"):
+        found = load(NamedData(name=data), data_dir)  # type: ignore[arg-type]  # checked there
+        return found.name, found.x_train, found.y_train if found.truth is None else found.truth
+    file = ArrayFile(find_path(data, data_folder(data_dir), "data.path"))
+    x, classes = file.read("x_train"), file.read("y_train")
+    if x.ndim < 2 or classes.shape != x.shape[:1]:
+        raise InputError(
+            f"Expected {file.path} to hold x_train of shape (n, ...) and y_train of shape (n,), "
+            f"got {x.shape} and {classes.shape}."
+        )
+    return file.path.stem, x, classes
+
+
+def load_digits() -> Dataset:
+    """The embedded set: 8×8 handwritten digits that come with scikit-learn, pixels from 0 to 16.
+
+    1,442 images are for training and 355, every fifth of each class, for testing.
+    """
+    from sklearn import datasets
+
+    bunch = datasets.load_digits()
+    images = bunch.images.astype(np.uint8)[..., None]
+    labels = bunch.target.astype(np.int64)
+    place = np.empty(len(labels), dtype=np.int64)
+    for digit in range(10):
+        members = labels == digit
+        place[members] = np.arange(members.sum())
+    is_test = place % _TESTED_DIGITS == _TESTED_DIGITS - 1
+    y_train = labels[~is_test]
+    return Dataset(
+        name="digits",
+        source="scikit-learn",
+        inputs="images",
+        x_train=images[~is_test],
+        y_train=y_train,
+        truth=y_train,
+        x_test=images[is_test],
+        y_test=labels[is_test],
+        num_classes=10,
+    )
 
 
 def find_path(path: str, folder: Path | None, field: str) -> Path:
@@ -110,16 +160,12 @@ def _join_labels(data: NamedData, folder: Path | None) -> Dataset:
             f"Expected `y_clean` of {table.path} to be the labels of {images.source}, got others. "
             "Use the 50,000 training images in their original order."
         )
-    return Dataset(
+    return replace(
+        images,
         name=named.name,
         source=f"{images.source} and {table.path}",
-        inputs="images",
-        x_train=images.x_train,
         y_train=table.read(f"y_{data.labels}").astype(np.int64),
         truth=images.y_train,
-        x_test=images.x_test,
-        y_test=images.y_test,
-        num_classes=named.classes,
     )
 
 

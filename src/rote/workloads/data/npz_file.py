@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from rote.errors import InputError
 from rote.workloads.data.arrays import ArrayFile
-from rote.workloads.data.bag_of_words import count_words
 from rote.workloads.data.dataset import Array, Dataset, Labels, as_images, as_labels, as_numbers
 from rote.workloads.spec import FieldError, InputKind
 
@@ -37,13 +38,6 @@ def read_npz(file: ArrayFile, how: FileLayout) -> Dataset:
     Samples are ``x_train`` and ``x_test``, or texts ``text_train`` and ``text_test``. Training
     samples whose label is −1 have none, and are left out.
 
-    Args:
-        file: the arrays.
-        how: what they mean.
-
-    Returns:
-        The set.
-
     Raises:
         InputError: if an array is missing or does not fit.
     """
@@ -72,14 +66,10 @@ def read_npz(file: ArrayFile, how: FileLayout) -> Dataset:
 
 
 def read_unlabelled(path: Path, dataset: Dataset) -> Array:
-    """Samples for the pool, from a file of their own.
-
-    Args:
-        path: an ``.npz`` with ``x`` (or ``x_train``).
-        dataset: the set that they have to be like.
+    """Samples for the pool, ``x`` (or ``x_train``) of a file of their own.
 
     Raises:
-        InputError: if they are not.
+        InputError: if they are not like those of the set.
     """
     if dataset.inputs == "bag-of-words":
         raise FieldError(
@@ -97,6 +87,41 @@ def read_unlabelled(path: Path, dataset: Dataset) -> Array:
             f"training, got {samples.shape[1:]}."
         )
     return samples
+
+
+def count_words(train: Array, test: Array | None, vocabulary: int) -> tuple[Array, Array | None]:
+    """Weigh the words of each text by how often they occur in it and how rare they are.
+
+    log(1 + count) · inverse document frequency, dense rows of length 1 (scikit-learn's tf-idf with
+    logarithmic counts); words and weights are those of the training set.
+
+    Args:
+        train: texts, or token ids (samples, length) with −1 for padding.
+        test: further ones.
+        vocabulary: how many words are counted, the most frequent ones.
+
+    Raises:
+        InputError: if these are neither texts nor ids, or there is no word in them.
+    """
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    is_text = train.dtype.kind == "U" and train.ndim == 1
+    if not is_text and (train.dtype.kind not in "iu" or train.ndim != 2):
+        raise InputError(
+            "Expected words to be texts, or integer token ids (samples, length), got "
+            f"{train.dtype} of shape {train.shape}."
+        )
+    counter = TfidfVectorizer(
+        max_features=vocabulary,
+        sublinear_tf=True,
+        dtype=np.float32,
+        **({} if is_text else {"analyzer": _ids}),
+    )
+    try:
+        rows = counter.fit_transform(train)
+    except ValueError as error:
+        raise InputError(f"Expected words in the texts, got none: {error}") from error
+    return rows.toarray(), None if test is None else counter.transform(test).toarray()
 
 
 def _kind_of(x: Array, how: FileLayout) -> InputKind:
@@ -163,3 +188,9 @@ def _count_classes(file: ArrayFile, *labels: Labels | None) -> int:
     largest = max(int(entries.max(initial=0)) for entries in labels if entries is not None)
     named = len(file.read("class_names")) if "class_names" in file else 0
     return max(largest + 1, named, 2)
+
+
+def _ids(row: Array) -> list[int]:
+    """The token ids of one sample, without padding."""
+    kept: list[int] = row[row >= 0].tolist()
+    return kept

@@ -57,11 +57,7 @@ class Samples:
         return len(self._places)
 
     def batch(self, chosen: Tensor | slice, generator: torch.Generator | None = None) -> Tensor:
-        """Some samples, ready for a model.
-
-        Args:
-            chosen: which.
-            generator: augments them, if the split is augmented.
+        """Some samples, ready for a model; with a generator they are augmented, if the split is.
 
         Returns:
             Images (samples, channels, height, width), rows of numbers, or token ids.

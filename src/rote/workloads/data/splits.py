@@ -10,7 +10,7 @@ from torch import Tensor
 
 from rote.workloads.data.augmentation import Augmentation
 from rote.workloads.data.dataset import Array, Dataset, Labels
-from rote.workloads.data.labelling import GivenLabels, give_labels
+from rote.workloads.data.given_labels import GivenLabels, give_labels
 from rote.workloads.data.lookup import data_folder, find_path, load
 from rote.workloads.data.normalization import normalization_of
 from rote.workloads.data.npz_file import read_unlabelled
@@ -84,9 +84,6 @@ def prepare(
         data_dir: the folder of local data.
         device: where batches live; the CPU by default.
 
-    Returns:
-        The splits.
-
     Raises:
         InputError: if the data are missing, or do not fit the spec.
     """
@@ -115,14 +112,7 @@ def prepare(
 
 
 def divide(spec: RunSpec, samples: int) -> Division:
-    """Set the pool aside.
-
-    Args:
-        spec: the run.
-        samples: how many training samples are used.
-
-    Returns:
-        The division; the same for every run with this data seed and pool size.
+    """Set the pool aside: the same for every run with this data seed and pool size.
 
     Raises:
         FieldError: if the pool leaves too little to train on.

@@ -6,7 +6,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from rote.workloads.objectives.cross_entropy import CrossEntropy
+from rote.workloads.objectives.objective import CrossEntropy
 
 _RANKED_AXES = (2, 4)
 """Weights of linear layers and convolutions; biases and norms keep their gradients."""

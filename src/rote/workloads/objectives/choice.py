@@ -1,11 +1,9 @@
 """From the objective section of a spec to the objective."""
 
+from rote.workloads.objectives.active_passive import NceRce, NflRce, suggested_weights
 from rote.workloads.objectives.cdr import Cdr
-from rote.workloads.objectives.cross_entropy import CrossEntropy
 from rote.workloads.objectives.mixup import Mixup
-from rote.workloads.objectives.nce_rce import NceRce
-from rote.workloads.objectives.nfl_rce import NflRce
-from rote.workloads.objectives.objective import Objective
+from rote.workloads.objectives.objective import CrossEntropy, Objective
 from rote.workloads.spec import (
     ActivePassiveObjective,
     AnyNoise,
@@ -15,25 +13,9 @@ from rote.workloads.spec import (
     RunSpec,
 )
 
-_FEW_CLASSES = 10
-
-
-def suggested_weights(num_classes: int) -> tuple[float, float]:
-    """α and β of NCE+RCE and NFL+RCE that their authors use for so many classes.
-
-    Example:
-        >>> suggested_weights(10), suggested_weights(100)
-        ((1.0, 1.0), (10.0, 0.1))
-    """
-    return (1.0, 1.0) if num_classes <= _FEW_CLASSES else (10.0, 0.1)
-
 
 def make_objective(spec: RunSpec, num_classes: int) -> Objective:
     """Make the objective of a run.
-
-    Args:
-        spec: the run.
-        num_classes: how many classes.
 
     Raises:
         FieldError: if CDR is not told the noise rate.

@@ -3,18 +3,15 @@
 import torch
 from torch import Tensor, nn
 
-from rote.workloads.objectives.cross_entropy import CrossEntropy
+from rote.workloads.objectives.objective import CrossEntropy
 from rote.workloads.randomness import numpy_generator, torch_generator
 
 
 class Mixup(CrossEntropy):
     """λ · CE(f(x'), y) + (1 − λ) · CE(f(x'), y[perm]), x' = λx + (1 − λ)x[perm], λ ~ Beta(α, α).
 
-    One λ and one permutation per batch. The probe's loss is cross entropy on unmixed samples.
-
-    Args:
-        alpha: α.
-        seed: of the run.
+    One λ and one permutation per batch, drawn from the run's seed. The probe's loss is cross
+    entropy on unmixed samples.
     """
 
     def __init__(self, alpha: float, *, seed: int) -> None:

@@ -1,9 +1,10 @@
-"""What an objective is: a loss, how a batch is trained on, and what happens to the gradients."""
+"""What an objective is: a loss, how a batch is trained on, what becomes of the gradients."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 
 from torch import Tensor, nn
+from torch.nn import functional
 
 
 class Objective(ABC):
@@ -32,3 +33,11 @@ class Objective(ABC):
 
     def shape_gradients(self, parameters: Iterable[Tensor]) -> None:  # noqa: B027  # nor here
         """Change the gradients between the backward pass and the step."""
+
+
+class CrossEntropy(Objective):
+    """The mean of −log p_y."""
+
+    def loss(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """The mean loss."""
+        return functional.cross_entropy(logits, labels)

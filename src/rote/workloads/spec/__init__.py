@@ -28,7 +28,7 @@ from rote.workloads.spec.recording_sections import (
 )
 from rote.workloads.spec.run_spec import RunSpec
 from rote.workloads.spec.section import Section
-from rote.workloads.spec.toml_file import located
+from rote.workloads.spec.toml_file import located, read_toml
 from rote.workloads.spec.training_sections import (
     ActivePassiveObjective,
     Adam,
@@ -82,4 +82,5 @@ __all__ = [
     "SetName",
     "Sgd",
     "located",
+    "read_toml",
 ]

@@ -1,4 +1,4 @@
-"""What a number in a spec may be, beyond its type."""
+"""What a number in a spec may be, beyond its type: what is in it fits, its text says what does."""
 
 from dataclasses import dataclass
 
@@ -9,14 +9,11 @@ class AtLeast:
 
     low: float
 
-    @property
-    def words(self) -> str:
-        """The condition in words."""
-        return f"of at least {self.low}"
-
-    def holds(self, value: float) -> bool:
-        """Whether it is satisfied."""
+    def __contains__(self, value: float) -> bool:
         return value >= self.low
+
+    def __str__(self) -> str:
+        return f"of at least {self.low}"
 
 
 @dataclass(frozen=True)
@@ -25,14 +22,11 @@ class Above:
 
     low: float
 
-    @property
-    def words(self) -> str:
-        """The condition in words."""
-        return f"above {self.low}"
-
-    def holds(self, value: float) -> bool:
-        """Whether it is satisfied."""
+    def __contains__(self, value: float) -> bool:
         return value > self.low
+
+    def __str__(self) -> str:
+        return f"above {self.low}"
 
 
 @dataclass(frozen=True)
@@ -43,12 +37,8 @@ class Between:
     high: float
     below: bool = False
 
-    @property
-    def words(self) -> str:
-        """The condition in words."""
-        end = f"below {self.high}" if self.below else f"to {self.high}"
-        return f"from {self.low} {end}"
-
-    def holds(self, value: float) -> bool:
-        """Whether it is satisfied."""
+    def __contains__(self, value: float) -> bool:
         return self.low <= value and (value < self.high if self.below else value <= self.high)
+
+    def __str__(self) -> str:
+        return f"from {self.low} {'below' if self.below else 'to'} {self.high}"

@@ -1,7 +1,7 @@
 """What is trained on: a set with a name, a file, or a folder of images."""
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal, TypeAlias
+from typing import Annotated, ClassVar, Literal, TypeAlias, get_args
 
 from rote.workloads.spec.constraints import AtLeast
 from rote.workloads.spec.field_error import FieldError
@@ -65,7 +65,7 @@ class NamedData(AnyData):
         if self.name == "digits" and self.source != "auto":
             raise FieldError("source", f"to be left out for digits, got {self.source!r}.")
         if self.name == "cifar10n" and self.labels is None:
-            sets = "aggre, random1, random2, random3, worse"
+            sets = ", ".join(get_args(LabelSet))
             raise FieldError("labels", f"to be given for cifar10n, one of {sets}, got nothing.")
         if self.name != "cifar10n" and self.labels is not None:
             raise FieldError("labels", f"to be left out for {self.name}, got {self.labels!r}.")

@@ -1,6 +1,6 @@
 """Which labels are made wrong (``rote.labels.noise`` has the definitions)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 from rote.workloads.spec.constraints import Above, Between
@@ -31,8 +31,13 @@ class AnyNoise(Section):
 
     @property
     def options(self) -> dict[str, Any]:
-        """The arguments of this model alone, as ``add_noise`` takes them."""
-        return {}
+        """The arguments of this model alone that are given, as ``add_noise`` takes them."""
+        given = {}
+        for entry in fields(self):
+            value = getattr(self, entry.name)
+            if entry.name not in ("model", "rate") and value is not None:
+                given[entry.name] = value
+        return given
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,12 +68,6 @@ class AsymmetricNoise(AnyNoise):
     sampling: Literal["independent", "per-class", "overall"] | None = None
     blocks: Literal["consecutive", "superclass"] | None = None
 
-    @property
-    def options(self) -> dict[str, Any]:
-        """The arguments of this model alone, as ``add_noise`` takes them."""
-        given = {"class_map": self.class_map, "sampling": self.sampling, "blocks": self.blocks}
-        return {name: value for name, value in given.items() if value is not None}
-
 
 @dataclass(frozen=True, kw_only=True)
 class InstanceNoise(AnyNoise):
@@ -81,11 +80,6 @@ class InstanceNoise(AnyNoise):
 
     model: Literal["instance"] = "instance"
     input_scale: Annotated[float, Above(0)] | None = None
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """The arguments of this model alone, as ``add_noise`` takes them."""
-        return {} if self.input_scale is None else {"input_scale": self.input_scale}
 
 
 Noise: TypeAlias = NoNoise | PlainNoise | AsymmetricNoise | InstanceNoise

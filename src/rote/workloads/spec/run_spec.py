@@ -2,20 +2,18 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from rote.errors import did_you_mean
-from rote.workloads.spec.acceptance import build
 from rote.workloads.spec.constraints import Above, AtLeast
 from rote.workloads.spec.data_section import Data, NamedData
 from rote.workloads.spec.field_error import FieldError
 from rote.workloads.spec.noise_section import Noise, NoNoise
 from rote.workloads.spec.recording_sections import Checkpoints, PlainCheckpoints, Probing
 from rote.workloads.spec.section import Section
-from rote.workloads.spec.toml_file import located, parse, write
+from rote.workloads.spec.toml_file import located, read_toml, write_toml
 from rote.workloads.spec.training_sections import (
     Architecture,
     Cosine,
@@ -108,16 +106,6 @@ class RunSpec(Section):
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> "RunSpec":
-        """Make a spec from nested tables.
-
-        Raises:
-            FieldError: if a field is unknown, missing, or does not fit.
-        """
-        spec: RunSpec = build(cls, values)
-        return spec
-
-    @classmethod
     def from_toml(cls, path: str | Path) -> "RunSpec":
         """Read a spec from a file.
 
@@ -125,11 +113,11 @@ class RunSpec(Section):
             InputError: naming file, line and field, what is expected and what is there.
         """
         with located(path):
-            return cls.from_dict(parse(path))
+            return cls.from_dict(read_toml(path))
 
     def to_toml(self) -> str:
         """The spec as TOML, every field written out."""
-        return write(self.to_dict())
+        return write_toml(self.to_dict())
 
 
 def _check_signals(signals: tuple[str, ...]) -> None:

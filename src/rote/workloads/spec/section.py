@@ -1,34 +1,83 @@
 """A section of a spec: a frozen record that checks its fields by their annotations."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, dataclass, fields
-from typing import Any, ClassVar
+from types import NoneType, UnionType
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    Literal,
+    Self,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
-from rote.workloads.spec.acceptance import accept, hints_of
+from rote.errors import did_you_mean
+from rote.workloads.spec.field_error import FieldError, refuse
 from rote.workloads.spec.options import Options
+
+_WORDS = {int: "an integer", float: "a number", str: "text", bool: "true or false"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Section:
     """Base of all sections.
 
-    A field's annotation is its check: ``int``, ``float``, ``str``, ``bool``, ``Literal``,
-    ``Options``, another section, a union of sections told apart by their tag, any of these or
-    ``None``, and ``Annotated`` with constraints on numbers. Whole numbers are taken for ``float``.
+    A field's annotation is its check, made once, when the section is made: ``int``, ``float``,
+    ``str``, ``bool``, ``Literal``, ``tuple`` of one kind, ``Options``, another section, a union of
+    sections told apart by their tag, any of these or ``None``, and ``Annotated`` with constraints
+    on numbers. Whole numbers are taken for ``float``, tables (or text, for its tag) for a section.
+
+    Raises:
+        FieldError: if a field does not fit.
     """
 
     tag: ClassVar[str | None] = None
     """The field that says which of several sections it is; text alone stands for that field."""
 
     def __post_init__(self) -> None:
-        hints = hints_of(type(self))
+        hints = _hints_of(type(self))
         for entry in fields(self):
-            accepted = accept(hints[entry.name], getattr(self, entry.name), entry.name)
-            object.__setattr__(self, entry.name, accepted)
+            value = _fitting(hints[entry.name], getattr(self, entry.name), entry.name)
+            object.__setattr__(self, entry.name, value)
         self.check()
 
     def check(self) -> None:
         """Refuse fields that do not go together."""
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """Make a section from a table.
+
+        Raises:
+            FieldError: if a field is unknown, missing, or does not fit.
+        """
+        known = {entry.name: entry for entry in fields(cls)}
+        for name in values:
+            if name not in known:
+                whose = f" of {values[cls.tag]!r}" if cls.tag and cls.tag in values else ""
+                raise FieldError(
+                    name,
+                    f"to be a known field{whose} ({', '.join(known)}), got an unknown one."
+                    f"{did_you_mean(name, list(known))}",
+                )
+        for name, entry in known.items():
+            if name not in values and _default_of(entry) is MISSING:
+                expected = _words(_hints_of(cls)[name])
+                raise FieldError(name, f"to be given, {expected}, got nothing.")
+        return cls(**values)
+
+    @classmethod
+    def tag_of(cls, field: str) -> str | None:
+        """The tag of the section that a field holds; None if it holds none."""
+        annotation = _hints_of(cls).get(field)
+        arm = (get_args(annotation) or (annotation,))[0]
+        tag: str | None = getattr(arm, "tag", None)
+        return tag
 
     def to_dict(self) -> dict[str, Any]:
         """Every field as plain values, the tag first; what is ``None`` is left out."""
@@ -52,6 +101,15 @@ class Section:
         return {name: _plain(value) for name, value in values.items()}
 
 
+_HINTS: dict[type[Section], dict[str, Any]] = {}  # a sweep makes thousands of specs
+
+
+def _hints_of(section: type[Section]) -> dict[str, Any]:
+    if section not in _HINTS:
+        _HINTS[section] = get_type_hints(section, include_extras=True)
+    return _HINTS[section]
+
+
 def _default_of(entry: "Field[Any]") -> object:
     return entry.default_factory() if entry.default_factory is not MISSING else entry.default
 
@@ -62,3 +120,122 @@ def _plain(value: object) -> object:
     if isinstance(value, Options | Mapping):
         return {name: _plain(entry) for name, entry in value.items()}
     return [_plain(entry) for entry in value] if isinstance(value, tuple) else value
+
+
+def _fitting(annotation: Any, value: object, field: str) -> Any:  # noqa: ANN401
+    """A value as its annotation wants it.
+
+    Raises:
+        FieldError: if it does not fit.
+    """
+    kind = get_origin(annotation)
+    if kind is Annotated:
+        return _within_bounds(annotation, value, field)
+    if kind in (Union, UnionType):
+        return _one_of(get_args(annotation), value, field)
+    if kind is Literal:
+        return _choice(get_args(annotation), value, field)
+    if kind is tuple:
+        return _list(get_args(annotation)[0], value, field)
+    if annotation is Options:
+        return _options(value, field)
+    if _is_section(annotation):
+        return _section((annotation,), value, field)
+    return _scalar(annotation, value, field)
+
+
+def _within_bounds(annotation: Any, value: object, field: str) -> Any:  # noqa: ANN401
+    base, *constraints = get_args(annotation)
+    try:
+        number = _fitting(base, value, field)
+    except FieldError:
+        raise refuse(field, _words(annotation), value) from None
+    if all(number in constraint for constraint in constraints):
+        return number
+    raise refuse(field, _words(annotation), value)
+
+
+def _scalar(kind: type, value: object, field: str) -> object:
+    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    fits = isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
+    if not fits or (isinstance(value, float) and not math.isfinite(value)):
+        raise refuse(field, _words(kind), value)
+    return value
+
+
+def _choice(choices: tuple[str, ...], value: object, field: str) -> Any:  # noqa: ANN401
+    if value in choices:
+        return value
+    raise refuse(field, _words(Literal[choices]), value, did_you_mean(value, list(choices)))
+
+
+def _list(kind: Any, value: object, field: str) -> tuple[Any, ...]:  # noqa: ANN401
+    if not isinstance(value, list | tuple):
+        raise refuse(field, f"a list, each {_words(kind)}", value)
+    return tuple(_fitting(kind, entry, field) for entry in value)
+
+
+def _options(value: object, field: str) -> Options:
+    if isinstance(value, Options):
+        return value
+    if not isinstance(value, Mapping):
+        raise refuse(field, "a table of options", value)
+    try:
+        return Options(value)
+    except TypeError as error:
+        complaint = f"to hold plain values, got an entry that does not: {error}."
+        raise FieldError(field, complaint) from error
+
+
+def _one_of(arms: tuple[Any, ...], value: object, field: str) -> Any:  # noqa: ANN401
+    if value is None and NoneType in arms:
+        return None
+    others = tuple(arm for arm in arms if arm is not NoneType)
+    if all(map(_is_section, others)):
+        return _section(others, value, field)
+    if len(others) > 1:
+        # Text, or a table: the only other union there is.
+        return _fitting(Options if isinstance(value, Mapping) else str, value, field)
+    return _fitting(others[0], value, field)
+
+
+def _is_section(kind: object) -> bool:
+    return isinstance(kind, type) and issubclass(kind, Section)
+
+
+def _section(arms: tuple[type[Section], ...], value: object, field: str) -> Section:
+    if isinstance(value, arms):
+        return value
+    tag = arms[0].tag
+    if isinstance(value, str) and tag is not None:
+        value = {tag: value}
+    if not isinstance(value, Mapping):
+        raise refuse(field, "a table" if tag is None else f"a table, or its `{tag}`", value)
+    try:
+        return (arms[0] if len(arms) == 1 else _named(arms, value)).from_dict(value)
+    except FieldError as error:
+        raise error.within(field) from None
+
+
+def _named(arms: tuple[type[Section], ...], values: Mapping[str, Any]) -> type[Section]:
+    tag = arms[0].tag
+    assert tag is not None
+    by_name = {name: arm for arm in arms for name in get_args(_hints_of(arm)[tag])}
+    if tag not in values:
+        raise FieldError(tag, f"to be given, one of {', '.join(by_name)}, got nothing.")
+    return by_name[_choice(tuple(by_name), values[tag], tag)]
+
+
+def _words(annotation: Any) -> str:  # noqa: ANN401
+    """An annotation as a person says it."""
+    kind = get_origin(annotation)
+    if kind is Annotated:
+        base, *constraints = get_args(annotation)
+        return " ".join([_words(base), *map(str, constraints)])
+    if kind is Literal:
+        choices = get_args(annotation)
+        return f"one of {', '.join(choices)}" if len(choices) > 1 else repr(choices[0])
+    if kind in (Union, UnionType):
+        return " or ".join(_words(arm) for arm in get_args(annotation) if arm is not NoneType)
+    return _WORDS.get(annotation, "a table")

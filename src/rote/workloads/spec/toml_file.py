@@ -10,7 +10,7 @@ from rote.errors import InputError
 from rote.workloads.spec.field_error import FieldError
 
 
-def parse(path: str | Path) -> dict[str, Any]:
+def read_toml(path: str | Path) -> dict[str, Any]:
     """Read a TOML file.
 
     Raises:
@@ -26,13 +26,7 @@ def parse(path: str | Path) -> dict[str, Any]:
 
 @contextmanager
 def located(path: str | Path) -> Iterator[None]:
-    """Tell where in a file the field stands that an error inside the block is about.
-
-    Args:
-        path: the spec file.
-
-    Yields:
-        Nothing.
+    """Tell where in a spec file the field stands that an error inside the block is about.
 
     Raises:
         InputError: in place of a ``FieldError``, with file and line before it.
@@ -47,13 +41,6 @@ def located(path: str | Path) -> Iterator[None]:
 
 def line_of(text: str, field: str) -> int | None:
     r"""The line of a TOML text on which a field, or else the nearest table around it, begins.
-
-    Args:
-        text: valid TOML.
-        field: a dotted name.
-
-    Returns:
-        The line, counted from 1, or None if not even the outermost table is there.
 
     Example:
         >>> line_of("epochs = 3\n[optimizer]\nname = 'sgd'\nlr = -1", "optimizer.lr")
@@ -80,15 +67,8 @@ def _first_line(lines: list[str], parts: list[str]) -> int | None:
     return None
 
 
-def write(values: Mapping[str, Any]) -> str:
-    """Write nested tables as TOML.
-
-    Args:
-        values: text, numbers, booleans, lists of them, and tables.
-
-    Returns:
-        The text; ``tomllib.loads`` gives the same values back.
-    """
+def write_toml(values: Mapping[str, Any]) -> str:
+    """Nested tables as TOML; ``tomllib.loads`` gives the same values back."""
     return "\n".join(_table(values, ())).lstrip("\n") + "\n"
 
 

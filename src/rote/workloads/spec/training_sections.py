@@ -11,8 +11,12 @@ from rote.workloads.spec.options import Options
 from rote.workloads.spec.section import Section
 
 
+class _Named(Section):
+    tag: ClassVar[str | None] = "name"
+
+
 @dataclass(frozen=True, kw_only=True)
-class Architecture(Section):
+class Architecture(_Named):
     """The network.
 
     Attributes:
@@ -20,8 +24,6 @@ class Architecture(Section):
         scale: multiplies channels and hidden units.
         options: further arguments of the factory.
     """
-
-    tag: ClassVar[str | None] = "name"
 
     name: str = "cnn"
     scale: Annotated[float, Above(0)] = 1.0
@@ -36,16 +38,14 @@ class Architecture(Section):
 
 
 @dataclass(frozen=True, kw_only=True)
-class CrossEntropyObjective(Section):
+class CrossEntropyObjective(_Named):
     """Plain cross entropy."""
-
-    tag: ClassVar[str | None] = "name"
 
     name: Literal["cross-entropy"] = "cross-entropy"
 
 
 @dataclass(frozen=True, kw_only=True)
-class ActivePassiveObjective(Section):
+class ActivePassiveObjective(_Named):
     """``alpha`` · active loss + ``beta`` · passive loss (Ma et al. 2020).
 
     Attributes:
@@ -54,15 +54,13 @@ class ActivePassiveObjective(Section):
         beta: weight of the passive loss; by the number of classes by default.
     """
 
-    tag: ClassVar[str | None] = "name"
-
     name: Literal["nce-rce", "nfl-rce"]
     alpha: Annotated[float, AtLeast(0)] | None = None
     beta: Annotated[float, AtLeast(0)] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
-class MixupObjective(Section):
+class MixupObjective(_Named):
     """Cross entropy on mixed pairs of samples.
 
     Attributes:
@@ -70,14 +68,12 @@ class MixupObjective(Section):
         alpha: of the Beta distribution from which the share of the first sample is drawn.
     """
 
-    tag: ClassVar[str | None] = "name"
-
     name: Literal["mixup"] = "mixup"
     alpha: Annotated[float, Above(0)] = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class CdrObjective(Section):
+class CdrObjective(_Named):
     """Robust early learning: only critical weights follow the gradient (Xia et al. 2021).
 
     Attributes:
@@ -88,8 +84,6 @@ class CdrObjective(Section):
         gradual_epochs: over how many epochs it is lowered.
         l1: λ, the weight of the L1 decay of ranked weights; with 0 decay is the optimizer's.
     """
-
-    tag: ClassVar[str | None] = "name"
 
     name: Literal["cdr"] = "cdr"
     noise_rate: Annotated[float, Between(0, 1, below=True)] | None = None
@@ -104,10 +98,8 @@ Objective: TypeAlias = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sgd(Section):
+class Sgd(_Named):
     """Stochastic gradient descent."""
-
-    tag: ClassVar[str | None] = "name"
 
     name: Literal["sgd"] = "sgd"
     lr: Annotated[float, Above(0)] = 0.1
@@ -122,10 +114,8 @@ class Sgd(Section):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Adam(Section):
+class Adam(_Named):
     """Adam, or AdamW with decoupled weight decay."""
-
-    tag: ClassVar[str | None] = "name"
 
     name: Literal["adam", "adamw"] = "adam"
     lr: Annotated[float, Above(0)] = 1e-3
@@ -139,16 +129,14 @@ Optimizer: TypeAlias = Sgd | Adam
 
 
 @dataclass(frozen=True, kw_only=True)
-class NoSchedule(Section):
+class NoSchedule(_Named):
     """One learning rate throughout."""
-
-    tag: ClassVar[str | None] = "name"
 
     name: Literal["none"] = "none"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cosine(Section):
+class Cosine(_Named):
     """Half a cosine down over ``t_max`` epochs, and up again after that.
 
     Attributes:
@@ -157,18 +145,14 @@ class Cosine(Section):
         min_lr: the lowest learning rate.
     """
 
-    tag: ClassVar[str | None] = "name"
-
     name: Literal["cosine"] = "cosine"
     t_max: Annotated[int, AtLeast(1)] | None = None
     min_lr: Annotated[float, AtLeast(0)] = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Exponential(Section):
+class Exponential(_Named):
     """The learning rate times ``gamma`` after every epoch."""
-
-    tag: ClassVar[str | None] = "name"
 
     name: Literal["exponential"] = "exponential"
     gamma: Annotated[float, Above(0), Between(0, 1)] = 0.95

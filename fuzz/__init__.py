@@ -1,0 +1,1 @@
+"""Attacks on rote, seeded and bounded in time; ``python -m fuzz`` runs them."""

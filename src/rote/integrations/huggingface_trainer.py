@@ -1,0 +1,259 @@
+"""What the callback needs of a Hugging Face Trainer: its objective, its logs, its checkpoints."""
+
+from __future__ import annotations
+
+import base64
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import Trainer, TrainerState, TrainingArguments
+from transformers.trainer_pt_utils import LabelSmoother
+from transformers.trainer_utils import has_length
+from transformers.utils.generic import find_labels
+
+from rote.errors import InputError, RoteWarning
+from rote.integrations.adapter import logged_of
+from rote.labels import IGNORE_INDEX
+from rote.probe import LossFunction, world_size
+from rote.records import Reading
+
+_TENSOR = "tensor_base64"
+
+
+def check_trainer(trainer: Trainer | None, state: TrainerState, args: TrainingArguments) -> None:
+    """Refuse another Trainer than the one that calls; say where only the Trainer itself will do.
+
+    Raises:
+        InputError: if it is another one, or none and there are several ranks.
+    """
+    if trainer is not None:
+        if trainer.state is not state:
+            raise InputError(
+                "Expected `trainer` to be the Trainer that calls the callback, got another one."
+            )
+    elif world_size() > 1:
+        raise InputError(
+            f"Expected the Trainer to be known where {world_size()} ranks train together, got "
+            "None: a Trainer hands its callbacks the bare model, and the probe needs the wrapped "
+            "one. Set `callback.trainer = trainer` before trainer.train()."
+        )
+    elif args.report_to:
+        warnings.warn(
+            f"ζ is in `state.log_history`, but not in {', '.join(args.report_to)} (`report_to`): "
+            "a Trainer hands its callbacks everything but itself. Set `callback.trainer = trainer` "
+            "before trainer.train().",
+            RoteWarning,
+            stacklevel=3,
+        )
+
+
+def check_schedule(
+    args: TrainingArguments,
+    loader: Any,  # noqa: ANN401  # what Accelerate makes of a DataLoader
+    every: str | int,
+    train_accuracy: str | None,
+) -> None:
+    """Refuse a training that would never come to a probe.
+
+    Raises:
+        InputError: if epochs have no end, or the metric needs an evaluation and there is none.
+    """
+    if every == "epoch" and not has_length(loader):
+        dataset = loader.dataset
+        dataset = getattr(dataset, "dataset", dataset)  # inside the shards of Accelerate
+        raise InputError(
+            "Expected a training set with a length to probe after every epoch, got "
+            f"{type(dataset).__name__} without one. Pass `every=n`, in steps."
+        )
+    if (train_accuracy or "").startswith("eval_") and args.eval_strategy == "no":
+        raise InputError(
+            f"Expected evaluations in training to bring `train_accuracy={train_accuracy!r}`, got "
+            "eval_strategy='no'. Pass another `eval_strategy`, or another metric."
+        )
+
+
+def label_names_of(trainer: Trainer | None, model: nn.Module, args: TrainingArguments) -> list[str]:
+    """The keys of a batch that are labels."""
+    if trainer is not None:
+        names = trainer.label_names
+    elif args.label_names is not None:
+        names = args.label_names
+    else:
+        base: Any = getattr(model, "get_base_model", lambda: model)  # of PEFT
+        names = find_labels(type(base()))  # type: ignore[no-untyped-call]
+    return [*names, "labels"]  # also where a model takes any keyword
+
+
+def objective_of(trainer: Trainer | None, args: TrainingArguments) -> LossFunction | None:
+    """The Trainer's objective as a function of output and labels.
+
+    Returns:
+        Its ``compute_loss_func``, its label smoothing, or ``None`` for plain cross entropy.
+    """
+    if trainer is not None and type(trainer).compute_loss is not Trainer.compute_loss:
+        warnings.warn(
+            f"{type(trainer).__name__} has a compute_loss of its own, which cannot be called with "
+            "random labels: the probe takes the usual objective. Pass `loss_fn=`.",
+            RoteWarning,
+            stacklevel=3,
+        )
+    own = None if trainer is None else trainer.compute_loss_func
+    if own is not None:
+
+        def objective(output: Any, labels: Tensor) -> Tensor:  # noqa: ANN401
+            counted = (labels != IGNORE_INDEX).sum()
+            loss: Tensor = own(output, labels, num_items_in_batch=counted)
+            return loss
+
+        return objective
+    if not args.label_smoothing_factor:
+        return None
+    smoother = LabelSmoother(epsilon=args.label_smoothing_factor)
+    # A function, not the smoother: it is no module, and remembers nothing.
+    return lambda output, labels: smoother(output, labels)
+
+
+def warn_of_unknown_objective() -> None:
+    """Say so if the model computes no loss, so that somebody else does."""
+    warnings.warn(
+        "The model gets no labels in training: the objective is a compute_loss or a "
+        "compute_loss_func of the Trainer's own, which callbacks are not told. The probe takes "
+        "cross entropy. Pass `loss_fn=`, or set `callback.trainer = trainer` (which suffices for a "
+        "compute_loss_func).",
+        RoteWarning,
+        stacklevel=3,
+    )
+
+
+def logged_since_probe(state: TrainerState, step: float, name: str | None) -> float | None:
+    """The newest value of a metric that was logged after the last probe.
+
+    Args:
+        state: the Trainer's state.
+        step: the global step of the last probe, which logged ``probe/drop``.
+        name: of the metric.
+    """
+    for entry in reversed(state.log_history):
+        if entry["step"] <= step and "probe/drop" in entry:
+            break
+        if name in entry:
+            return entry[name]
+    return None
+
+
+def offer_as_best_metric(
+    metrics: dict[str, float], args: TrainingArguments, readings: Sequence[Reading]
+) -> None:
+    """Put ζ among the metrics of an evaluation, where it is the metric for the best model.
+
+    Only there: the objective of a hyperparameter search may be the sum of all metrics. They are
+    changed in place, as the Trainer reads them afterwards.
+    """
+    name = (args.metric_for_best_model or "").removeprefix("eval_")
+    newest = logged_of(readings[-1] if readings else None)
+    if name in newest:
+        metrics[f"eval_{name}"] = newest[name]
+
+
+def warn_of_deletion(args: TrainingArguments) -> None:
+    """Say so if the checkpoint that a stop rule would keep may be deleted."""
+    if args.save_total_limit and args.metric_for_best_model:
+        warnings.warn(
+            "`metric_for_best_model` says which checkpoint `save_total_limit` spares: the one "
+            "that `stop` would keep may be deleted. Leave one of them out.",
+            RoteWarning,
+            stacklevel=3,
+        )
+
+
+def warn_of_no_probe(state: TrainerState, every: str | int, awaited: str | None) -> None:
+    """Say why training has ended without a probe; ``awaited`` is the metric that one waited for."""
+    why = f"every={every!r}), got none after {state.global_step} steps. Pass a smaller `every`."
+    if awaited is not None:
+        names = sorted({name for entry in state.log_history for name in entry})
+        found = ", ".join(f"`{name}`" for name in names if name.startswith("eval_"))
+        why = (
+            f"train_accuracy={awaited!r}), got no evaluation that brings it, only "
+            f"{found or 'none at all'}. Name one of these."
+        )
+    warnings.warn(f"Expected training to reach a probe ({why}", RoteWarning, stacklevel=3)
+
+
+def join_checkpoints(
+    state: TrainerState, name: str | None, read: Callable[[], dict[str, Any]]
+) -> dict[str, Any] | None:
+    """Join the states that the Trainer writes into its checkpoints.
+
+    Not as an ``ExportableState``: the Trainer would load it by building a new callback from JSON
+    alone, and only if it is told to.
+
+    Args:
+        state: the Trainer's state.
+        name: tells several callbacks of one Trainer apart.
+        read: returns the state to write: any nest of tensors and of what JSON knows.
+
+    Returns:
+        The state that the checkpoint held from which training goes on, if there is one.
+
+    Raises:
+        InputError: if another callback has the same name.
+    """
+    states: Any = state.stateful_callbacks  # a dictionary by now, whatever its type says
+    key = f"rote.SusceptibilityCallback {name or ''}".strip()
+    saved = states.get(key)
+    if isinstance(saved, _Exported):
+        raise InputError(
+            "Expected each of several SusceptibilityCallbacks of one Trainer to have a `name` of "
+            f"its own, got {name!r} twice."
+        )
+    states[key] = _Exported(read)
+    return None if saved is None else dict(from_json(saved))
+
+
+class _Exported:
+    """A state that is read out when the Trainer writes a checkpoint, and not before.
+
+    The Trainer writes a deep copy of its states; the copy of this is the state.
+    """
+
+    def __init__(self, read: Callable[[], dict[str, Any]]) -> None:
+        self._read = read
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:  # noqa: ANN401
+        return to_json(self._read())
+
+
+def to_json(state: Any) -> Any:  # noqa: ANN401  # any nest of mappings, lists, tensors and numbers
+    """A nest in which every tensor is a text of its bytes.
+
+    Example:
+        >>> from_json(to_json({"a": [torch.tensor([1.5, 2.5])], "b": 3}))
+        {'a': [tensor([1.5000, 2.5000])], 'b': 3}
+    """
+    if isinstance(state, Tensor):
+        values = state.detach().cpu().contiguous()
+        raw = values.reshape(-1).view(torch.uint8).numpy().tobytes()
+        kind = str(values.dtype).removeprefix("torch.")
+        text = base64.b64encode(raw).decode("ascii")
+        return {_TENSOR: text, "dtype": kind, "shape": list(values.shape)}
+    if isinstance(state, Mapping):
+        return {key: to_json(value) for key, value in state.items()}
+    if isinstance(state, list | tuple):
+        return [to_json(value) for value in state]
+    return state
+
+
+def from_json(state: Any) -> Any:  # noqa: ANN401
+    """The inverse of ``to_json``, bit for bit; tuples have become lists."""
+    if isinstance(state, Mapping):
+        if _TENSOR in state:
+            raw = bytearray(base64.b64decode(state[_TENSOR]))
+            bits = torch.frombuffer(raw, dtype=torch.uint8) if raw else torch.empty(0).byte()
+            return bits.view(getattr(torch, state["dtype"])).reshape(state["shape"])
+        return {key: from_json(value) for key, value in state.items()}
+    if isinstance(state, list):
+        return [from_json(value) for value in state]
+    return state

@@ -1,0 +1,151 @@
+"""What can be probed: which wrappers are looked through, and which models are refused."""
+
+from collections.abc import Iterator
+from typing import Any, NoReturn
+
+from torch import nn
+from torch.nn.parallel import DataParallel, DistributedDataParallel
+from torch.nn.parameter import is_lazy
+from torch.optim import Optimizer
+
+from rote.errors import InputError
+from rote.probe.ranks import world_size
+from rote.snapshot import offloads, parameters_of, sharded_modules, sharded_parameters
+
+_ADVICE = "Train with DistributedDataParallel or torch.distributed.fsdp.fully_shard to probe it."
+
+_UNKNOWN = {
+    "deepspeed": "DeepSpeed",
+    "accelerate.utils.deepspeed": "DeepSpeed",
+    "torch.distributed.fsdp.fully_sharded_data_parallel": "FSDP1 (FullyShardedDataParallel)",
+    "torch.distributed.pipelining": "pipeline parallelism",
+    "torch.distributed.optim": "an optimizer that is itself distributed",
+    "fairscale": "FairScale",
+    "megatron": "Megatron",
+    "colossalai": "Colossal-AI",
+    "horovod": "Horovod",
+}
+"""Where classes live that keep parameters or gradients in ways that rote cannot put back."""
+
+
+def unwrapped(model: nn.Module) -> nn.Module:
+    """The module inside the wrappers of torch.compile, DataParallel and DDP."""
+    inner = getattr(model, "_orig_mod", None)
+    if isinstance(inner, nn.Module):
+        return unwrapped(inner)
+    if isinstance(model, DataParallel | DistributedDataParallel):
+        return unwrapped(model.module)
+    return model
+
+
+def bare_optimizer(optimizer: Optimizer) -> Optimizer:
+    """The torch optimizer inside the wrapper of Accelerate, or the optimizer itself.
+
+    The wrapper steps only where gradients are synchronised; the probe must always step.
+    """
+    is_wrapper = any(kind.__module__ == "accelerate.optimizer" for kind in type(optimizer).__mro__)
+    inner = getattr(optimizer, "optimizer", None)
+    return inner if is_wrapper and isinstance(inner, Optimizer) else optimizer
+
+
+def communicates(model: nn.Module) -> bool:
+    """Whether the ranks wait for each other within a forward pass."""
+    if world_size() == 1:
+        return False
+    is_synced = any(isinstance(module, nn.SyncBatchNorm) for module in model.modules())
+    return is_synced or bool(sharded_modules(model))
+
+
+def check_model_and_optimizer(model: nn.Module, optimizer: Optimizer) -> None:
+    """Refuse a pair that cannot be probed.
+
+    Raises:
+        InputError: saying what does not fit.
+    """
+    if not isinstance(model, nn.Module):
+        raise InputError(f"Expected `model` to be a torch.nn.Module, got {type(model).__name__}.")
+    if not all(hasattr(optimizer, name) for name in ("param_groups", "state", "step")):
+        raise InputError(
+            "Expected `optimizer` to be a torch optimizer (param_groups, state, step), "
+            f"got {type(optimizer).__name__}."
+        )
+    _check_parallelism(model, optimizer)
+    parameters = [*model.parameters(), *sharded_parameters(model)]
+    if any(is_lazy(parameter) for parameter in parameters):
+        raise InputError(
+            "Expected `model` to be initialised, got lazy layers without weights. "
+            "Run one forward pass first."
+        )
+    if not any(parameter.requires_grad for parameter in parameters):
+        raise InputError(
+            "Expected `model` to have a parameter that requires gradients, "
+            f"got {len(parameters)} parameters, all frozen."
+        )
+    own = {id(parameter): parameter for parameter in parameters}
+    held = [own[id(p)] for p in parameters_of(optimizer) if id(p) in own]
+    if not held:
+        raise InputError(
+            "Expected `optimizer` to hold parameters of `model`, got none of them. "
+            "Build the optimizer from this model's parameters, after moving it to its device."
+        )
+    if not any(parameter.requires_grad for parameter in held):
+        raise InputError(
+            "Expected `optimizer` to hold a parameter of `model` that requires gradients, "
+            f"got {len(held)}, all frozen."
+        )
+
+
+def _check_parallelism(model: nn.Module, optimizer: Optimizer) -> None:
+    """Refuse what is spread over processes in a way that cannot be probed without a trace."""
+    inner = getattr(optimizer, "optimizer", None)
+    for thing in (*model.modules(), optimizer, inner):
+        for kind in type(thing).__mro__:
+            for home, name in _UNKNOWN.items():
+                if f"{kind.__module__}.".startswith(f"{home}."):
+                    _refuse(f"{name} ({kind.__qualname__})")
+    for problem in (*_problems_of_ddp(model), *_problems_of_shards(model, optimizer)):
+        _refuse(problem)
+
+
+def _problems_of_ddp(model: nn.Module) -> Iterator[str]:
+    wrappers = [module for module in model.modules() if isinstance(module, DistributedDataParallel)]
+    if any(isinstance(module, DistributedDataParallel) for module in unwrapped(model).modules()):
+        yield "DistributedDataParallel around parts of the model instead of all of it"
+    for wrapper in wrappers:
+        if wrapper.process_group.size() != world_size():
+            yield f"DistributedDataParallel over {wrapper.process_group.size()} of the ranks"
+        if getattr(wrapper, "mixed_precision", None) is not None:
+            yield "DistributedDataParallel with a mixed_precision of its own"
+
+
+def _problems_of_shards(model: nn.Module, optimizer: Optimizer) -> Iterator[str]:
+    if any("replicate" in _composed(module) for module in model.modules()):
+        yield "torch.distributed's composable `replicate`"
+    shards: list[Any] = sharded_parameters(model)  # DTensor, which is not imported for its type
+    known = {id(shard) for shard in shards}
+    for tensor in (*model.parameters(), *parameters_of(optimizer)):
+        if hasattr(tensor, "ds_id"):
+            yield "DeepSpeed's partitioned parameters"
+        if hasattr(tensor, "_is_flat_param") or hasattr(tensor, "_fsdp_flattened"):
+            yield "parameters of FSDP1 (FullyShardedDataParallel)"
+        if hasattr(tensor, "device_mesh") and id(tensor) not in known:
+            yield "tensor parallelism (a DTensor that fully_shard does not hold)"
+    for shard in shards:
+        mesh, placements = shard.device_mesh, shard.placements
+        # One axis for the shards, or one more in front for replicas of them (HSDP).
+        if mesh.ndim > 2 or (mesh.ndim == 2 and not placements[0].is_replicate()):
+            yield "fully_shard together with tensor parallelism"
+        if mesh.size() != world_size():
+            yield f"fully_shard over {mesh.size()} of {world_size()} ranks"
+    if offloads(model):
+        yield "fully_shard with a CPUOffloadPolicy"
+
+
+def _composed(module: nn.Module) -> set[str]:
+    """The names of torch's composable ways to distribute that were applied to a module."""
+    registries = [v for k, v in vars(module).items() if k.startswith("__composable_api_state_key")]
+    return {getattr(entry, "__name__", entry) for registry in registries for entry in registry}
+
+
+def _refuse(what: str) -> NoReturn:
+    raise InputError(f"Expected a way to train that can be probed, got {what}. {_ADVICE}")

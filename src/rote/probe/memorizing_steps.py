@@ -1,0 +1,293 @@
+"""Resistance: the steps it takes to memorize one sample, and what is predicted on the way."""
+
+import operator
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, get_args
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from rote.arguments import check_choice, check_integer, check_number
+from rote.errors import InputError
+from rote.probe.compatibility import (
+    bare_optimizer,
+    check_model_and_optimizer,
+    communicates,
+    unwrapped,
+)
+from rote.probe.inputs import Inputs, as_batch_of_one, call, frozen, placed
+from rote.probe.outputs import LossFunction, as_scalar, cross_entropy, row_of_logits
+from rote.probe.policy import Mode, PlainStep, StepRule, check_rule
+from rote.probe.session import undisturbed
+from rote.probe.steps import backward, needs_closure, stepper
+from rote.snapshot import parameters_of, restored
+
+
+@dataclass(frozen=True, eq=False)
+class Resistance:
+    """How one sample was memorized, or was not.
+
+    Attributes:
+        label: the class that the network was to learn.
+        steps: k̃, the steps until it was predicted: 0 when it was from the start, ``None`` when
+            ``max_steps`` were not enough or training diverged on the way.
+        probabilities: of every class before the first step and after each, of shape
+            (steps taken + 1, classes).
+        losses: the objective at the same moments, of shape (steps taken + 1,).
+    """
+
+    label: int
+    steps: int | None
+    probabilities: npt.NDArray[np.float64]
+    losses: npt.NDArray[np.float64]
+
+    @property
+    def is_memorized(self) -> bool:
+        """Whether the label was predicted in the end."""
+        return self.steps is not None
+
+    @property
+    def is_memorised(self) -> bool:
+        """Deprecated: ``is_memorized``."""
+        warnings.warn("Use `is_memorized`, as it is spelled now.", DeprecationWarning, stacklevel=2)
+        return self.is_memorized
+
+
+def resistance(
+    model: nn.Module,
+    optimizer: Optimizer,
+    input: Inputs,  # noqa: A002  # the name that a forward pass gives it
+    label: int | Tensor,
+    *,
+    max_steps: int = 1000,
+    loss_fn: LossFunction | None = None,
+    rule: StepRule = "live",
+    mode: Mode = "eval",
+    temperature: float = 1.0,
+    min_probability: float = 0.0,
+    closure: bool = False,
+    verify: bool = False,
+) -> Resistance:
+    """Train on one sample until its label is predicted; then put everything back.
+
+    The first figure of the paper: with a wrong label, good networks take many steps; with the
+    correct label of an unseen sample, few. The optimizer's state evolves with the steps as it would
+    in training; its hooks stay silent; afterwards model, optimizer, gradients and random numbers
+    are as before, bit for bit, also when an error is raised.
+
+    Args:
+        model: the network in training.
+        optimizer: its optimizer. At the end of a schedule its learning rate may be 0: then compare
+            networks by ``rule=PlainStep(lr)``.
+        input: one sample as the model takes it, with a batch axis of length 1 or without one: a
+            tensor, a tuple of arguments or a mapping of keyword arguments. What could be both is
+            taken as a batch.
+        label: the class to learn, wrong or right.
+        max_steps: where to give up.
+        loss_fn: the training objective ``(output, labels) -> scalar``; by default cross entropy.
+        rule: ``"live"`` (the training optimizer from its live state), ``"fresh"`` (the same as if
+            newly built) or a ``PlainStep``.
+        mode: of the passes that are differentiated. By default ``"eval"``: batch statistics of one
+            sample are no statistics, and BatchNorm refuses them. Predictions are always made in
+            eval mode.
+        temperature: T, by which logits are divided for the probabilities, so that networks are
+            judged at equal calibration (`temperature_for_error`). The steps are those of training:
+            in the objective, T would also be a learning rate, smaller by about T².
+        min_probability: to count as memorized, the predicted label must have this probability, too.
+        closure: hand the optimizer a closure though it does not ask for one, as ``ProbePolicy``.
+        verify: prove by checksum that nothing changed.
+
+    Returns:
+        The steps and the trajectory.
+
+    Raises:
+        InputError: if an argument does not fit; nothing was touched.
+        InterferenceError: with ``verify``, if something could not be put back.
+
+    Example:
+        >>> import torch
+        >>> model = torch.nn.Linear(2, 3)
+        >>> _ = torch.nn.init.eye_(model.weight), torch.nn.init.zeros_(model.bias)
+        >>> optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        >>> found = resistance(model, optimizer, torch.tensor([2.0, 0.0]), 2)
+        >>> found.steps, found.probabilities.shape
+        (3, (4, 3))
+    """
+    network = unwrapped(model)
+    check_model_and_optimizer(network, optimizer)
+    optimizer = bare_optimizer(optimizer)
+    if communicates(network):
+        raise InputError(
+            "Expected `model` to be whole on this rank, got one whose forward pass waits for other "
+            "ranks (fully_shard, SyncBatchNorm). Measure resistance in one process."
+        )
+    check_rule("rule", rule)
+    check_choice("mode", mode, get_args(Mode))
+    limits = _Limits(max_steps, temperature, min_probability)
+    objective = loss_fn or cross_entropy
+    device = next(network.parameters()).device
+    with undisturbed(network, optimizer, objective, verify=verify) as snapshot:
+        with restored(snapshot):
+            batch, classes = as_batch_of_one(network, placed(frozen(input), device))
+        snapshot.set_aside()
+        wanted = _as_class(label, classes)
+        learner = _Learner(
+            network,
+            optimizer,
+            batch,
+            torch.tensor([wanted], device=device),
+            objective,
+            mode=mode,
+            steps_by_itself=not isinstance(rule, PlainStep) and needs_closure(optimizer),
+        )
+        with stepper(rule, optimizer, learner.evaluate, always_closure=closure) as step:
+            return _memorize(learner, step, wanted, limits)
+
+
+@dataclass(frozen=True)
+class _Limits:
+    """When a sample counts as memorized, and where to give up."""
+
+    max_steps: int
+    temperature: float
+    min_probability: float
+
+    def __post_init__(self) -> None:
+        check_integer("max_steps", self.max_steps, least=0)
+        check_number("temperature", self.temperature, above=0)
+        check_number("min_probability", self.min_probability, least=0, below=1)
+
+
+def _as_class(label: int | Tensor, classes: int) -> int:
+    """The label as a plain number.
+
+    Raises:
+        InputError: if it is not one of the network's classes.
+    """
+    value = label.item() if isinstance(label, Tensor) and label.numel() == 1 else label
+    try:
+        number = -1 if isinstance(value, bool) else operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        number = -1
+    if not 0 <= number < classes:
+        raise InputError(
+            f"Expected `label` to be one of the {classes} classes, 0 to {classes - 1}, "
+            f"got {label!r}."
+        )
+    return number
+
+
+class _Learner:
+    """A network that may learn one sample, because its snapshot will be restored.
+
+    Args:
+        network: the bare module.
+        optimizer: the training optimizer.
+        batch: the sample, as a batch of one.
+        labels: its label, of shape (1,).
+        loss_fn: the objective.
+        mode: train or eval, in the passes that are differentiated.
+        steps_by_itself: whether the step evaluates the objective through a closure.
+    """
+
+    def __init__(
+        self,
+        network: nn.Module,
+        optimizer: Optimizer,
+        batch: Inputs,
+        labels: Tensor,
+        loss_fn: LossFunction,
+        *,
+        mode: Mode,
+        steps_by_itself: bool,
+    ) -> None:
+        self._network, self._batch, self._labels = network, batch, labels
+        self._loss_fn = loss_fn
+        self._parameters = parameters_of(optimizer)
+        self._steps_by_itself = steps_by_itself
+        if mode == "train" and not network.training:
+            network.train()
+        # A model in train mode may hold layers in eval mode on purpose (frozen BatchNorm).
+        flags = [(module, mode == "train" and module.training) for module in network.modules()]
+        self._flags = flags
+        self._steps_in_eval = not any(is_training for _, is_training in flags)
+
+    def observe(self) -> tuple[Tensor, Tensor]:
+        """Logits, of shape (classes,), and the objective, both in eval mode.
+
+        Raises:
+            InputError: if the objective cannot be computed.
+        """
+        self._network.eval()
+        with torch.set_grad_enabled(self._steps_in_eval):
+            logits, loss = self._forward()
+        return logits.detach()[0], loss
+
+    def prepare_step(self, observed: Tensor) -> None:
+        """Put the gradients of the objective on the parameters.
+
+        Args:
+            observed: the objective, as observed just now; in eval mode its graph is the one to
+                differentiate.
+
+        Raises:
+            InputError: if no gradient can flow.
+        """
+        for module, is_training in self._flags:
+            module.training = is_training
+        if self._steps_by_itself:
+            return
+        if self._steps_in_eval:
+            self._differentiate(observed)
+        else:
+            self.evaluate()
+
+    def evaluate(self) -> Tensor:
+        """The objective, with its gradients put on the parameters."""
+        with torch.enable_grad():
+            _, loss = self._forward()
+        return self._differentiate(loss)
+
+    def _differentiate(self, loss: Tensor) -> Tensor:
+        for parameter in self._parameters:
+            parameter.grad = None
+        backward(loss, self._parameters)
+        return loss.detach()
+
+    def _forward(self) -> tuple[Tensor, Tensor]:
+        output = call(self._network, self._batch)
+        return row_of_logits(output), as_scalar(self._loss_fn(output, self._labels))
+
+
+def _memorize(
+    learner: _Learner, step: Callable[[], None], label: int, limits: _Limits
+) -> Resistance:
+    """Step until the label is predicted, training diverges, or patience ends."""
+    probabilities, losses = [], []
+    steps = None
+    for taken in range(limits.max_steps + 1):
+        logits, loss = learner.observe()
+        row = (logits.cpu().double() / limits.temperature).softmax(0)
+        probabilities.append(row.numpy())
+        losses.append(loss.item())
+        # Not a number is the largest to argmax: a network that diverged predicts nothing.
+        if not bool(row.isfinite().all()):
+            break
+        if int(logits.argmax()) == label and float(row[label]) >= limits.min_probability:
+            steps = taken
+            break
+        if taken < limits.max_steps:
+            learner.prepare_step(loss)
+            step()
+    return Resistance(label, steps, _read_only(probabilities), _read_only(losses))
+
+
+def _read_only(values: list[Any]) -> npt.NDArray[np.float64]:
+    array = np.array(values, dtype=np.float64)
+    array.flags.writeable = False
+    return array

@@ -1,0 +1,192 @@
+"""The filter charts: training against test accuracy, before and after the ζ filter."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from rote.errors import InputError
+from rote.records import COLUMNS
+from rote.reporting.axis import Axis, accuracy_axis
+from rote.reporting.frame import chosen_run, hints, joined, point_size
+from rote.reporting.palette import colour, plain_view
+from rote.selection import correlation
+
+if TYPE_CHECKING:
+    import altair as alt
+
+    from rote.reporting.checkpoints import Checkpoints
+    from rote.reporting.contents import Contents
+    from rote.reporting.frame import Frame
+    from rote.selection import Estimate
+
+HEIGHT = 300
+_HALF = 340
+
+
+@dataclass(frozen=True)
+class FilterRecord:
+    """What the charts draw.
+
+    Attributes:
+        checkpoints: the points.
+        train: the axis of training accuracy.
+        test: the axis of test accuracy.
+        known: how many checkpoints have ζ and both accuracies.
+        kept: how many of them stay.
+        threshold: the median of ζ.
+        pearson: of training with test accuracy, all checkpoints.
+        kendall: the same, τ-b.
+        filtered_pearson: the same among those that stay.
+        filtered_kendall: the same, τ-b.
+    """
+
+    checkpoints: Checkpoints
+    train: Axis
+    test: Axis
+    known: int
+    kept: int
+    threshold: float
+    pearson: Estimate
+    kendall: Estimate
+    filtered_pearson: Estimate
+    filtered_kendall: Estimate
+
+
+class FilterChart:
+    """Training against test accuracy, all checkpoints and those with ζ at most its median."""
+
+    name: ClassVar[str] = "filter"
+    title: ClassVar[str] = "Does training accuracy tell test accuracy?"
+    order: ClassVar[int] = 30
+
+    def record(self, contents: Contents) -> FilterRecord:
+        """What is drawn.
+
+        Raises:
+            InputError: if no checkpoint has ζ and both accuracies.
+        """
+        candidates, kept, draws = contents.candidates, contents.filter, contents.draws
+        if kept is None:
+            raise InputError(
+                "Expected `runs` to have checkpoints with ζ, training and test accuracy, got none. "
+                "Pass train_accuracy= and test_accuracy= to the probe."
+            )
+        both = ("train_accuracy", "test_accuracy")
+        has_train = np.isfinite(candidates.values("train_accuracy"))
+        return FilterRecord(
+            checkpoints=contents.checkpoints,
+            train=contents.train_axis,
+            test=accuracy_axis(candidates.values("test_accuracy")[has_train]),
+            known=int(kept.known.sum()),
+            kept=int(kept.kept.sum()),
+            threshold=kept.threshold,
+            pearson=correlation(candidates, *both, "pearson", draws),
+            kendall=correlation(candidates, *both, "kendall", draws),
+            filtered_pearson=correlation(candidates, *both, "pearson", draws, is_filtered=True),
+            filtered_kendall=correlation(candidates, *both, "kendall", draws, is_filtered=True),
+        )
+
+    def parts(self, record: FilterRecord, frame: Frame) -> dict[str, alt.Chart]:
+        """All checkpoints, those that the filter drops in another colour; and those that stay."""
+        before = _points(record, frame, "isValid(datum.zeta)")
+        return {"before": before, "after": _points(record, frame, "datum.kept")}
+
+    def draw(self, record: FilterRecord, frame: Frame) -> alt.HConcatChart:
+        """Side by side, with the correlations above."""
+        import altair as alt
+
+        titles = (
+            alt.TitleParams(
+                f"All {record.known:,} checkpoints" if record.known > 1 else "The only checkpoint",
+                subtitle=in_words(record.pearson, record.kendall),
+                anchor="start",
+            ),
+            alt.TitleParams(
+                f"The {record.kept:,} with ζ at most {record.threshold:.4g}",
+                subtitle=in_words(record.filtered_pearson, record.filtered_kendall),
+                anchor="start",
+            ),
+        )
+        parts = self.parts(record, frame).values()
+        charts = [
+            part.properties(title=title, width=_HALF)
+            for part, title in zip(parts, titles, strict=True)
+        ]
+        made: alt.HConcatChart = joined(alt.hconcat, charts)
+        return made
+
+
+def in_words(pearson: Estimate, kendall: Estimate) -> str:
+    """Two correlations in words, with their intervals where there are any."""
+    return f"Pearson r {_words(pearson)} · Kendall τ {_words(kendall)}"
+
+
+def change(found: FilterRecord) -> str:
+    """What the filter does to both correlations, and whether they agree about it; may be empty."""
+    pairs = (
+        ("Pearson’s r", found.pearson.value, found.filtered_pearson.value),
+        ("Kendall’s τ", found.kendall.value, found.filtered_kendall.value),
+    )
+    known = [
+        (name, round(before, 2), round(after, 2))
+        for name, before, after in pairs
+        if before is not None and after is not None
+    ]
+    if not known:
+        return ""
+    parts = [f"from {before:.2f} to {after:.2f}".replace("-", "−") for _, before, after in known]
+    text = f"Here {known[0][0]} goes {parts[0]}"
+    text += "." if len(known) == 1 else f" and {known[1][0]} {parts[1]}."
+    if all(after <= before for _, before, after in known):
+        return f"{text} The filter does not help here."
+    if any(after < before for _, before, after in known):
+        return f"{text} They disagree about whether the filter helps: do not rely on one alone."
+    return text
+
+
+def _words(estimate: Estimate) -> str:
+    if estimate.value is None:
+        return "is not defined"
+    text = f"= {estimate.value:.2f}".replace("-", "−")
+    if estimate.low is None or estimate.high is None:
+        return text
+    return f"{text} [{estimate.low:.2f}, {estimate.high:.2f}]".replace("-", "−")
+
+
+def _points(record: FilterRecord, frame: Frame, which: str) -> alt.Chart:
+    import altair as alt
+
+    chosen = chosen_run(frame)
+    train, test = record.train, record.test
+    chart: alt.Chart = (
+        alt.Chart(frame.data, width=frame.width, height=HEIGHT, view=plain_view())
+        .transform_filter(which)
+        .transform_filter("isValid(datum.train) && isValid(datum.test)")
+        .mark_circle(aria=False, size=point_size(record.checkpoints))
+        .encode(
+            x=alt.X(
+                "train:Q",
+                title=COLUMNS["train_accuracy"].label,
+                scale=alt.Scale(domain=[train.low, train.high], nice=False, zero=False),
+                axis=alt.Axis(format=train.ticks),
+            ),
+            y=alt.Y(
+                "test:Q",
+                title=COLUMNS["test_accuracy"].label,
+                scale=alt.Scale(domain=[test.low, test.high], nice=False, zero=False),
+                axis=alt.Axis(format=test.ticks),
+            ),
+            color=alt.when(chosen, empty=False)
+            .then(alt.value(colour("highlight")))
+            .when("datum.kept")
+            .then(alt.value(colour("accent")))
+            .otherwise(alt.value(colour("line"))),
+            opacity=alt.condition(chosen, alt.value(0.85), alt.value(0.12)),
+            tooltip=hints(record.checkpoints, frame),
+        )
+        .add_params(chosen)
+    )
+    return chart

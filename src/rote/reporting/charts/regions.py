@@ -1,0 +1,329 @@
+"""The region chart: training accuracy against ζ, and the two thresholds that divide it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from rote.records import COLUMNS
+from rote.reporting.axis import Axis, ticks
+from rote.reporting.frame import chosen_run, hints, point_size
+from rote.reporting.palette import REGION_COLOURS, colour, plain_view, shades
+from rote.selection import REGIONS
+
+if TYPE_CHECKING:
+    import altair as alt
+
+    from rote.reporting.checkpoints import Checkpoints
+    from rote.reporting.contents import Contents
+    from rote.reporting.frame import Frame
+    from rote.reporting.verdict import Verdict
+    from rote.selection import Floats, Pick
+
+ZETA_THRESHOLD = "zeta_threshold"
+TRAIN_THRESHOLD = "train_threshold"
+HEIGHT = 420
+_APART = 9
+_TRAIN = COLUMNS["train_accuracy"].label
+
+
+@dataclass(frozen=True)
+class LabelledPick:
+    """A checkpoint that is ringed, with its ζ and training accuracy."""
+
+    label: str
+    run: str
+    step: int
+    zeta: float
+    train: float
+
+
+@dataclass(frozen=True)
+class RegionRecord:
+    """What the chart draws.
+
+    Attributes:
+        label: what axes call ζ.
+        checkpoints: the points.
+        zeta: the axis of ζ.
+        train: the axis of training accuracy.
+        zeta_threshold: at most this is resistant.
+        train_threshold: at least this is trainable.
+        test_range: test accuracies from the first colour to the last; None if none is known, and
+            the colour is the region.
+        picks: what the leading rule, and the other of the pair, would keep.
+    """
+
+    label: str
+    checkpoints: Checkpoints
+    zeta: Axis
+    train: Axis
+    zeta_threshold: float
+    train_threshold: float
+    test_range: tuple[float, float] | None
+    picks: tuple[LabelledPick, ...]
+
+
+class RegionChart:
+    """Training accuracy against ζ, four regions, with sliders where somebody can move them."""
+
+    name: ClassVar[str] = "regions"
+    title: ClassVar[str] = "Four regions"
+    order: ClassVar[int] = 10
+
+    def record(self, contents: Contents) -> RegionRecord:
+        """What is drawn.
+
+        Raises:
+            InputError: if no checkpoint has both ζ and training accuracy.
+        """
+        contents.check_regions()
+        thresholds = contents.verdict.selection.thresholds
+        return RegionRecord(
+            label=contents.label,
+            checkpoints=contents.checkpoints,
+            zeta=contents.zeta_axis,
+            train=contents.train_axis,
+            zeta_threshold=thresholds["susceptibility"],
+            train_threshold=thresholds["train_accuracy"],
+            test_range=_test_range(contents.candidates.values("test_accuracy")),
+            picks=_picked(contents.verdict),
+        )
+
+    def draw(self, record: RegionRecord, frame: Frame) -> alt.LayerChart:
+        """One point per checkpoint; colour is test accuracy, or the region without it."""
+        import altair as alt
+
+        chosen = chosen_run(frame)
+        layers = [
+            _region_one(record, frame),
+            _points(record, frame, chosen),
+            _path(frame, chosen),
+            *_threshold_lines(frame),
+            *_region_names(record),
+            *_rings(record),
+        ]
+        chart = alt.LayerChart(layer=layers, width=frame.width, height=HEIGHT, view=plain_view())
+        return chart.add_params(*_thresholds(record, frame))
+
+
+def _thresholds(record: RegionRecord, frame: Frame) -> list[alt.Parameter]:
+    """Where the lines are; the page has better sliders than those of a chart."""
+    import altair as alt
+
+    parameters = []
+    for name, axis, value, label in (
+        (ZETA_THRESHOLD, record.zeta, record.zeta_threshold, "ζ at most "),
+        (TRAIN_THRESHOLD, record.train, record.train_threshold, f"{_TRAIN} at least "),
+    ):
+        bind: Any = alt.Undefined
+        if frame.is_live and not frame.is_page:
+            ends: dict[str, Any] = {
+                "min": axis.first_stop / axis.unit,
+                "max": axis.last_stop / axis.unit,
+            }
+            bind = alt.binding_range(name=label, step=axis.step / axis.unit, **ends)
+        parameters.append(alt.param(name=frame.named(name), value=value, bind=bind))
+    return parameters
+
+
+def _x(record: RegionRecord, field: str = "zeta") -> alt.X:
+    import altair as alt
+
+    axis = record.zeta
+    scale = alt.Scale(domain=[axis.low, axis.high], clamp=True, nice=False, zero=False)
+    return alt.X(f"{field}:Q", title=f"susceptibility {record.label}", scale=scale)
+
+
+def _y(record: RegionRecord, field: str = "train") -> alt.Y:
+    import altair as alt
+
+    axis = record.train
+    return alt.Y(
+        f"{field}:Q",
+        title=_TRAIN,
+        scale=alt.Scale(domain=[axis.low, axis.high], clamp=True, nice=False, zero=False),
+        axis=alt.Axis(format=axis.ticks),
+    )
+
+
+def _points(record: RegionRecord, frame: Frame, chosen: alt.Parameter) -> alt.Chart:
+    import altair as alt
+
+    top: dict[str, Any] = {
+        "orient": "top",
+        "direction": "horizontal",
+        "offset": 6,
+        "titleLimit": 320,
+    }
+    if record.test_range is not None:
+        shown = ticks(record.test_range[1])
+        legend = alt.Legend(format=shown, gradientLength=180, gradientThickness=10, **top)
+        scale = shades(domain=list(record.test_range), clamp=True)
+        title = COLUMNS["test_accuracy"].label
+        paint = alt.Color("test:Q", title=title, scale=scale, legend=legend)
+    else:
+        scale = alt.Scale(domain=list(REGIONS), range=list(REGION_COLOURS))
+        paint = alt.Color(
+            "region:O", title="region", scale=scale, legend=alt.Legend(symbolType="circle", **top)
+        )
+    chart: alt.Chart = (
+        alt.Chart(frame.data)
+        .transform_filter("isValid(datum.zeta) && isValid(datum.train)")
+        .transform_calculate(region=_region(frame))
+        .mark_circle(aria=False, size=point_size(record.checkpoints), invalid=None)
+        .encode(
+            x=_x(record),
+            y=_y(record),
+            color=paint,
+            opacity=alt.condition(chosen, alt.value(0.85), alt.value(0.12)),
+            tooltip=hints(record.checkpoints, frame),
+        )
+        .add_params(chosen)
+    )
+    return chart
+
+
+def _region(frame: Frame) -> str:
+    zeta, train = frame.named(ZETA_THRESHOLD), frame.named(TRAIN_THRESHOLD)
+    return f"1 + (datum.zeta > {zeta} ? 1 : 0) + (datum.train < {train} ? 2 : 0)"
+
+
+def _test_range(test: Floats) -> tuple[float, float] | None:
+    """From low to high test accuracy; the lowest twentieth, of first epochs, has one colour."""
+    known = test[np.isfinite(test)]
+    if not len(known):
+        return None
+    low, high = np.percentile(known, [5, 100]).tolist()
+    low = math.floor(20 * low) / 20
+    return low, high if high > low else low + 0.05
+
+
+def _path(frame: Frame, chosen: alt.Parameter) -> alt.Chart:
+    """The way of the chosen run through the regions."""
+    import altair as alt
+
+    chart: alt.Chart = (
+        alt.Chart(frame.data)
+        .transform_filter(alt.ParameterPredicate(param=chosen.name, empty=False))
+        .mark_line(aria=False, color=colour("highlight"), strokeWidth=1.5, interpolate="linear")
+        .encode(x="zeta:Q", y="train:Q", order="step:Q", detail="run:N")
+    )
+    return chart
+
+
+def _region_one(record: RegionRecord, frame: Frame) -> alt.Chart:
+    import altair as alt
+
+    ends = {
+        "left": str(record.zeta.low),
+        "right": frame.named(ZETA_THRESHOLD),
+        "bottom": frame.named(TRAIN_THRESHOLD),
+        "top": str(record.train.high),
+    }
+    chart: alt.Chart = (
+        alt.Chart(alt.InlineData(values=[{}]))
+        .transform_calculate(**ends)
+        .mark_rect(aria=False, color=colour("accent"), opacity=0.09)
+        .encode(x=_x(record, "left"), x2="right:Q", y=_y(record, "bottom"), y2="top:Q")
+    )
+    return chart
+
+
+def _threshold_lines(frame: Frame) -> list[alt.Chart]:
+    import altair as alt
+
+    base = alt.Chart(alt.InlineData(values=[{}])).transform_calculate(
+        zeta=frame.named(ZETA_THRESHOLD), train=frame.named(TRAIN_THRESHOLD)
+    )
+    mark: dict[str, Any] = {
+        "aria": False,
+        "color": colour("accent"),
+        "strokeWidth": 1.5,
+        "clip": True,
+    }
+    return [base.mark_rule(**mark).encode(x="zeta:Q"), base.mark_rule(**mark).encode(y="train:Q")]
+
+
+def _region_names(record: RegionRecord) -> list[alt.Chart]:
+    """In the corners, which are found by their values: joined charts have no width to ask for."""
+    import altair as alt
+
+    zeta, train = record.zeta, record.train
+    corners: dict[int, tuple[float, float, dict[str, Any]]] = {
+        1: (zeta.low, train.high, {"align": "left", "dx": 8, "dy": 14}),
+        2: (zeta.high, train.high, {"align": "right", "dx": -8, "dy": 14}),
+        3: (zeta.low, train.low, {"align": "left", "dx": 8, "dy": -10}),
+        4: (zeta.high, train.low, {"align": "right", "dx": -8, "dy": -10}),
+    }
+    return [
+        layer
+        for region, (x, y, place) in corners.items()
+        for layer in _rimmed(
+            alt.Chart(alt.InlineData(values=[{"zeta": x, "train": y}])).encode(
+                x="zeta:Q", y="train:Q"
+            ),
+            colour("accent" if region == 1 else "quiet"),
+            text=f"Region {region}",
+            fontSize=12,
+            fontWeight=600,
+            **place,
+        )
+    ]
+
+
+def _rimmed(base: alt.Chart, paint: alt.ExprRef, **mark: Any) -> list[alt.Chart]:  # noqa: ANN401
+    """Text with a rim of paper, readable on top of points."""
+    rim = base.mark_text(
+        aria=False, color=colour("paper"), stroke=colour("paper"), strokeWidth=4, **mark
+    )
+    return [rim, base.mark_text(aria=False, color=paint, **mark)]
+
+
+def _picked(verdict: Verdict) -> tuple[LabelledPick, ...]:
+    """Every pick once, with the rules that would keep it."""
+    picks = {_place(verdict.selection.pick): ("keep", verdict.selection.pick)}
+    for outcome in verdict.others:
+        if outcome.pick is not None and not verdict.agrees(outcome):
+            place = _place(outcome.pick)
+            names = [picks[place][0]] if place in picks else []
+            picks[place] = (", ".join([*names, outcome.rule]), outcome.pick)
+    return tuple(
+        LabelledPick(label, pick.run, pick.step, pick.susceptibility, pick.train_accuracy)
+        for label, pick in picks.values()
+        if pick.susceptibility is not None and pick.train_accuracy is not None
+    )
+
+
+def _place(pick: Pick) -> tuple[str, int]:
+    return pick.run, pick.step
+
+
+def _rings(record: RegionRecord) -> list[alt.Chart]:
+    """Rings around what the leading rule, and the other of the pair, would keep."""
+    import altair as alt
+
+    values = [asdict(pick) for pick in record.picks]
+    # Away from each other, so that picks close by do not write over one another.
+    values.sort(key=lambda value: -value["train"])
+    for rank, value in enumerate(values):
+        value["shift"] = 0 if len(values) == 1 else -_APART if rank == 0 else _APART
+    base = alt.Chart(alt.InlineData(values=values))
+    middle = (record.zeta.low + record.zeta.high) / 2
+    is_right = f"datum.zeta > {middle!r}"
+    ring = base.mark_point(
+        aria=False, size=190, filled=False, strokeWidth=2.5, color=colour("ink"), opacity=1
+    )
+    label = _rimmed(
+        base.encode(text="label:N"),
+        colour("ink"),
+        align=alt.ExprRef(f"{is_right} ? 'right' : 'left'"),
+        dx=alt.ExprRef(f"{is_right} ? -13 : 13"),
+        dy=alt.ExprRef("datum.shift"),
+        fontSize=13,
+        fontWeight=700,
+    )
+    return [layer.encode(x="zeta:Q", y="train:Q") for layer in (ring, *label)]

@@ -1,0 +1,236 @@
+"""The sensitivity chart: what Region 1 holds if its thresholds lie elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from rote.reporting.axis import ticks
+from rote.reporting.palette import colour, plain_view, shades
+from rote.reporting.verdict import PAIR
+from rote.selection import percentile
+
+if TYPE_CHECKING:
+    import altair as alt
+
+    from rote.reporting.contents import Contents
+    from rote.reporting.frame import Frame
+    from rote.selection import Candidates
+
+HEIGHT = 380
+_HALF = 2.5
+_RIGHT = 60
+"""Beyond this percentile, names stand to the left of their marks."""
+
+_HINTS = {
+    "zeta": "ζ at most",
+    "train": "training accuracy at least",
+    "count": "checkpoints in Region 1",
+    "test_accuracy": "their mean test accuracy",
+}
+PERCENTILES = tuple(range(5, 100, 5))
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Region 1 for one pair of thresholds.
+
+    Attributes:
+        zeta_percentile: percentile of ζ; at most this is resistant.
+        train_percentile: percentile of training accuracy; at least this is trainable.
+        zeta: ζ at that percentile.
+        train: training accuracy at that percentile.
+        count: how many checkpoints are both.
+        share: of all.
+        test_accuracy: the mean of those for which it is known.
+    """
+
+    zeta_percentile: int
+    train_percentile: int
+    zeta: float
+    train: float
+    count: int
+    share: float
+    test_accuracy: float | None
+
+
+@dataclass(frozen=True)
+class Mark:
+    """Where the thresholds of a rule lie on the map: in percent of the checkpoints."""
+
+    rule: str
+    zeta_percentile: float
+    train_percentile: float
+
+
+@dataclass(frozen=True)
+class SensitivityRecord:
+    """What the chart draws.
+
+    Attributes:
+        cells: the map.
+        marks: where the thresholds of the two region rules lie on it.
+        has_truth: whether the colour is the mean test accuracy, or the size of Region 1.
+    """
+
+    cells: tuple[Cell, ...]
+    marks: tuple[Mark, ...]
+    has_truth: bool
+
+
+class SensitivityChart:
+    """A cell per pair of percentiles: mean test accuracy in Region 1, or its size without truth."""
+
+    name: ClassVar[str] = "sensitivity"
+    title: ClassVar[str] = "If the thresholds were others"
+    order: ClassVar[int] = 40
+
+    def record(self, contents: Contents) -> SensitivityRecord:
+        """What is drawn.
+
+        Raises:
+            InputError: if no checkpoint has both ζ and training accuracy.
+        """
+        contents.check_regions()
+        found = [contents.outcomes[name].selection for name in PAIR]
+        marks = [_mark(contents.candidates, one.rule, one.thresholds) for one in found if one]
+        cells = sensitivity_map(contents.candidates)
+        return SensitivityRecord(cells, tuple(marks), contents.has_truth)
+
+    def draw(self, record: SensitivityRecord, frame: Frame) -> alt.LayerChart:
+        """Cells, and the marks of rules on them."""
+        import altair as alt
+
+        layers = [*_cells(record), *_marks(record)]
+        return alt.LayerChart(layer=layers, width=frame.width, height=HEIGHT, view=plain_view())
+
+
+def sensitivity_map(candidates: Candidates) -> tuple[Cell, ...]:
+    """Region 1 for thresholds at every fifth percentile; empty without ζ or training accuracy."""
+    known = candidates.known("zeta", "train_accuracy")
+    if not known.any():
+        return ()
+    zeta, train = candidates.zeta[known], candidates.values("train_accuracy")[known]
+    test = candidates.values("test_accuracy")[known]
+    has_test = np.isfinite(test)
+    cells = []
+    train_percentiles = [(high, percentile(train, high)) for high in PERCENTILES]
+    for low in PERCENTILES:
+        zeta_at = percentile(zeta, low)
+        resistant = zeta <= zeta_at
+        for high, train_at in train_percentiles:
+            both = resistant & (train >= train_at)
+            count, tested = int(both.sum()), both & has_test
+            mean = float(test[tested].mean()) if tested.any() else None
+            cells.append(Cell(low, high, zeta_at, train_at, count, count / len(zeta), mean))
+    return tuple(cells)
+
+
+def _mark(candidates: Candidates, rule: str, thresholds: Mapping[str, float]) -> Mark:
+    """Which share of the checkpoints the thresholds of a rule leave below them."""
+    known = candidates.known("zeta", "train_accuracy")
+    below = (candidates.zeta[known] <= thresholds["susceptibility"]).mean()
+    weaker = (candidates.values("train_accuracy")[known] < thresholds["train_accuracy"]).mean()
+    return Mark(rule, 100 * float(below), 100 * float(weaker))
+
+
+def _cells(record: SensitivityRecord) -> list[alt.Chart]:
+    import altair as alt
+
+    field, title = (
+        ("test_accuracy", "mean test accuracy in Region 1")
+        if record.has_truth
+        else ("share", "share of checkpoints in Region 1")
+    )
+    values = [
+        {name: _short(value) for name, value in asdict(cell).items()}
+        for cell in record.cells
+        if cell.count
+    ]
+    ends = {
+        "x_end": f"datum.zeta_percentile + {_HALF}",
+        "x_start": f"datum.zeta_percentile - {_HALF}",
+        "y_end": f"datum.train_percentile + {_HALF}",
+        "y_start": f"datum.train_percentile - {_HALF}",
+    }
+    cells = (
+        alt.Chart(alt.InlineData(values=values))
+        .transform_calculate(**ends)
+        .mark_rect(aria=False, stroke=colour("paper"), strokeWidth=0.5)
+        .encode(
+            x=_position(alt.X, "x_start", "percentile of ζ that is the threshold"),
+            x2="x_end:Q",
+            y=_position(alt.Y, "y_start", "percentile of training accuracy"),
+            y2="y_end:Q",
+            color=alt.Color(f"{field}:Q", title=title, scale=shades(), legend=_legend(record)),
+            tooltip=[alt.Tooltip(f"{name}:N", title=words) for name, words in _HINTS.items()],
+        )
+    )
+    return [cells]
+
+
+def _legend(record: SensitivityRecord) -> alt.Legend:
+    import altair as alt
+
+    highest = max((cell.test_accuracy or 0.0 for cell in record.cells), default=0.0)
+    return alt.Legend(
+        format=ticks(highest),
+        orient="top",
+        direction="horizontal",
+        gradientLength=180,
+        gradientThickness=10,
+        titleLimit=320,
+    )
+
+
+def _position(channel: type, field: str, title: str) -> object:
+    import altair as alt
+
+    return channel(
+        f"{field}:Q",
+        title=title,
+        scale=alt.Scale(domain=[_HALF, 100 - _HALF], nice=False, zero=False),
+        axis=alt.Axis(values=list(range(10, 100, 10)), grid=False),
+    )
+
+
+def _marks(record: SensitivityRecord) -> list[alt.Chart]:
+    import altair as alt
+
+    places: dict[tuple[float, float], list[str]] = {}
+    for mark in record.marks:
+        place = (_within(mark.zeta_percentile), _within(mark.train_percentile))
+        places.setdefault(place, []).append(mark.rule)
+    values = [{"x": x, "y": y, "rule": ", ".join(rules)} for (x, y), rules in places.items()]
+    base = alt.Chart(alt.InlineData(values=values)).encode(x="x:Q", y="y:Q")
+    side: dict[str, Any] = {
+        "align": alt.ExprRef(f"datum.x > {_RIGHT} ? 'right' : 'left'"),
+        "dx": alt.ExprRef(f"datum.x > {_RIGHT} ? -11 : 11"),
+        "dy": alt.ExprRef(f"datum.y > {_HALF} ? 0 : -8"),
+    }
+    ring = base.mark_point(
+        aria=False,
+        size=120,
+        filled=True,
+        fill="#ffffff",
+        stroke="#1d2430",
+        strokeWidth=2,
+        opacity=1,
+    )
+    # White letters with a dark rim are readable on every shade.
+    rim = base.mark_text(
+        aria=False, fontSize=13, fontWeight=700, stroke="#1d2430", strokeWidth=3, **side
+    )
+    label = base.mark_text(aria=False, fontSize=13, fontWeight=700, color="#ffffff", **side)
+    return [ring, rim.encode(text="rule:N"), label.encode(text="rule:N")]
+
+
+def _within(percentile: float) -> float:
+    return min(max(percentile, _HALF), 100 - _HALF)
+
+
+def _short(value: float | None) -> float | None:
+    return None if value is None else float(f"{value:.4g}")

@@ -1,0 +1,217 @@
+"""The tracking charts: ζ, what it stands for, and signals, over training; one line per run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from rote.errors import InputError, did_you_mean
+from rote.reporting.axis import Axis, accuracy_axis, zeta_axis
+from rote.reporting.frame import chosen_run, hints, joined
+from rote.reporting.palette import colour, plain_view
+
+if TYPE_CHECKING:
+    import altair as alt
+
+    from rote.records import Column
+    from rote.reporting.checkpoints import Checkpoints
+    from rote.reporting.contents import Contents
+    from rote.reporting.frame import Frame
+    from rote.selection import Candidates
+
+HEIGHT = 230
+_MANY = 60
+_NOISY = "noisy"
+
+
+@dataclass(frozen=True)
+class Line:
+    """A column over training.
+
+    Attributes:
+        field: what a chart calls it, and its place on the page.
+        label: what people call it.
+        axis: where it is drawn.
+        ticks: how numbers are written along it; None if as they are.
+    """
+
+    field: str
+    label: str
+    axis: Axis
+    ticks: str | None = None
+
+
+@dataclass(frozen=True)
+class TrackingRecord:
+    """What the charts draw.
+
+    Attributes:
+        checkpoints: the points of the lines.
+        lines: ζ first; then what is known of the accuracy on noisy labels, signals, and columns
+            that were asked for.
+        runs: how many.
+        steps: the first and the last.
+        run: that of the pick.
+        step: that of the pick.
+    """
+
+    checkpoints: Checkpoints
+    lines: tuple[Line, ...]
+    runs: int
+    steps: tuple[int, int]
+    run: str
+    step: int
+
+    @property
+    def has_noisy(self) -> bool:
+        """Whether the accuracy on noisy labels is known."""
+        return any(line.field == _NOISY for line in self.lines)
+
+    @property
+    def signals(self) -> tuple[Line, ...]:
+        """The columns that only these runs have."""
+        return tuple(line for line in self.lines if line.field not in ("zeta", _NOISY))
+
+
+@dataclass(frozen=True)
+class TrackingChart:
+    """ζ over training and, where it is known, the accuracy on noisy labels below it; then signals.
+
+    Attributes:
+        columns: further columns to draw.
+    """
+
+    columns: tuple[str, ...] = ()
+    name: ClassVar[str] = "tracking"
+    title: ClassVar[str] = "Memorization over training"
+    order: ClassVar[int] = 20
+
+    def record(self, contents: Contents) -> TrackingRecord:
+        """What is drawn.
+
+        Raises:
+            InputError: if a column that was asked for is not recorded.
+        """
+        candidates, pick = contents.candidates, contents.verdict.selection.pick
+        zeta = Line("zeta", f"susceptibility {contents.label}", contents.zeta_axis)
+        return TrackingRecord(
+            checkpoints=contents.checkpoints,
+            lines=(zeta, *_others(contents, self.columns)),
+            runs=candidates.num_runs,
+            steps=(int(candidates.step.min()), int(candidates.step.max())),
+            run=pick.run,
+            step=pick.step,
+        )
+
+    def parts(self, record: TrackingRecord, frame: Frame) -> dict[str, alt.LayerChart]:
+        """A chart for each."""
+        return {line.field: _over_time(record, line, frame) for line in record.lines}
+
+    def draw(self, record: TrackingRecord, frame: Frame) -> alt.VConcatChart:
+        """One above the other."""
+        import altair as alt
+
+        charts = list(self.parts(record, frame).values())
+        made: alt.VConcatChart = joined(alt.vconcat, charts)
+        return made
+
+
+def _others(contents: Contents, asked: tuple[str, ...]) -> Iterator[Line]:
+    candidates, checkpoints = contents.candidates, contents.checkpoints
+    if checkpoints.has(
+        _NOISY
+    ):  # accuracy on training samples with a wrong label: what ζ stands for
+        yield _line(_NOISY, candidates.describe("noisy_accuracy"), candidates)
+    fields = {metric.name: metric.field for metric in checkpoints.metrics}
+    signals = [name for name in fields if candidates.describe(name).kind == "signal"]
+    for name in dict.fromkeys((*signals, *asked)):
+        if name not in fields:
+            raise InputError(
+                f"Expected `columns` to be recorded, got {name!r}.{did_you_mean(name, fields)}"
+            )
+        yield _line(fields[name], candidates.describe(name), candidates)
+
+
+def _line(field: str, column: Column, candidates: Candidates) -> Line:
+    values = candidates.values(column.name)
+    if column.unit != "share":
+        return Line(field, column.label, zeta_axis(values))
+    axis = replace(accuracy_axis(values), low=0.0)
+    return Line(field, column.label, axis, axis.ticks)
+
+
+def _over_time(record: TrackingRecord, line: Line, frame: Frame) -> alt.LayerChart:
+    import altair as alt
+
+    domain = [line.axis.low, line.axis.high]
+    y = alt.Y(
+        f"{line.field}:Q",
+        title=line.label,
+        scale=alt.Scale(domain=domain, clamp=True, nice=False, zero=False),
+        axis=alt.Undefined if line.ticks is None else alt.Axis(format=line.ticks),
+    )
+    return _lines(record, frame, line.field, y)
+
+
+def _lines(record: TrackingRecord, frame: Frame, field: str, y: alt.Y) -> alt.LayerChart:
+    import altair as alt
+
+    chosen = chosen_run(frame)
+    is_chosen = alt.ParameterPredicate(param=chosen.name, empty=False)
+    base = alt.Chart(frame.data).encode(x=_x(record), y=y, detail="run:N")
+    is_pointed_at = frame.is_live and not frame.is_page
+    is_many = record.runs > _MANY
+    everything = base.mark_line(
+        aria=False, color=colour("line"), strokeWidth=0.8 if is_many else 1.3
+    ).encode(opacity=alt.condition(chosen, alt.value(0.85), alt.value(0.2)))
+    one = base.transform_filter(is_chosen).mark_line(
+        aria=False, color=colour("highlight"), strokeWidth=2.5
+    )
+    kept = _kept(record, base)
+    dots = (
+        base.transform_filter(
+            f"isValid(datum.{field})" if is_pointed_at else f"datum.{field}_alone"
+        )
+        .mark_circle(aria=False, size=50, color=colour("line"))
+        .encode(
+            opacity=alt.condition(f"datum.{field}_alone", alt.value(0.9), alt.value(0)),
+            tooltip=hints(record.checkpoints, frame),
+        )
+        .add_params(chosen)
+    )
+    layers: list[Any] = [everything, *kept, one, dots]
+    return alt.LayerChart(layer=layers, width=frame.width, height=HEIGHT, view=plain_view())
+
+
+def _x(record: TrackingRecord) -> alt.X:
+    import altair as alt
+
+    first, last = record.steps
+    ticks = {"values": [first]} if first == last else {"tickMinStep": 1}
+    domain = [first - 1, last + 1] if first == last else [first, last]
+    return alt.X(
+        "step:Q",
+        title="step",
+        scale=alt.Scale(domain=domain, nice=False, zero=False),
+        axis=alt.Axis(format=",d", grid=False, **ticks),
+    )
+
+
+def _kept(record: TrackingRecord, base: alt.Chart) -> list[alt.Chart]:
+    """The run of the pick, and the pick on it."""
+    import altair as alt
+
+    here = alt.FieldEqualPredicate(field="run", equal=record.run)
+    line = base.transform_filter(here).mark_line(
+        aria=False, color=colour("accent"), strokeWidth=2.2
+    )
+    ring = (
+        base.transform_filter(here)
+        .transform_filter(f"datum.step === {record.step}")
+        .mark_point(
+            aria=False, size=130, filled=True, fill=colour("paper"), stroke=colour("accent")
+        )
+        .encode(strokeWidth=alt.value(2.5), opacity=alt.value(1))
+    )
+    return [line, ring]

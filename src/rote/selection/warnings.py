@@ -1,0 +1,135 @@
+"""What makes a selection doubtful, whichever the rule."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rote.selection.candidates import ZETA
+from rote.selection.formatting import as_percent
+
+if TYPE_CHECKING:
+    from rote.selection.candidates import Candidates
+    from rote.selection.regions import RegionSummary
+    from rote.selection.rule import Rule, Verdict
+
+_FEW = 10
+_NEARLY_EMPTY = 0.02
+_NEARLY_ALL = 0.95
+
+
+def warnings_of(
+    everything: Candidates,
+    usable: Candidates,
+    rule: Rule,
+    verdict: Verdict,
+    regions: tuple[RegionSummary, ...],
+) -> tuple[str, ...]:
+    """Sentences; none if there is nothing to say."""
+    return (
+        *_left_out(everything, rule),
+        *_too_few(usable, rule),
+        *_per_cent(usable),
+        *_odd_regions(verdict.thresholds, regions),
+        *_odd_mean(usable, verdict.thresholds),
+        *_odd_readings(usable, verdict.pick),
+    )
+
+
+def _left_out(everything: Candidates, rule: Rule) -> Iterator[str]:
+    for need in rule.needs:
+        name = everything.column if need == ZETA else need
+        missing = int(np.isnan(everything.values(need)).sum())
+        if missing:
+            yield f"Left out: {missing} of {len(everything)} checkpoints, with no finite `{name}`."
+
+
+def _too_few(usable: Candidates, rule: Rule) -> Iterator[str]:
+    if len(usable) < _FEW:
+        counted = "1 checkpoint" if len(usable) == 1 else f"{len(usable)} checkpoints"
+        yield f"Only {counted}: fewer than {_FEW} are too few to trust any rule."
+    if rule.compares_runs and usable.num_runs == 1:
+        yield (
+            f"Rule `{rule.name}` compares runs, and only one has what it needs; `before-rise` is "
+            "made for the checkpoints of a single run."
+        )
+
+
+def _odd_regions(
+    thresholds: Mapping[str, float], regions: tuple[RegionSummary, ...]
+) -> Iterator[str]:
+    counts = {entry.region: entry.count for entry in regions}
+    total = sum(counts.values())
+    if not total:
+        yield "There are no regions: no checkpoint has both ζ and training accuracy."
+        return
+    if "train_accuracy" not in thresholds:
+        return  # the rule does not pick by region
+    if counts[1] == 0:
+        yield (
+            "Region 1 is empty: no resistant checkpoint reaches the training accuracy that divides "
+            f"the regions, {as_percent(thresholds['train_accuracy'])}."
+        )
+    elif counts[1] < _NEARLY_EMPTY * total:
+        yield (
+            f"Region 1 holds only {counts[1]} of {total} checkpoints; `staged`, which judges "
+            "training accuracy among the resistant only, divides them more evenly."
+        )
+
+
+def _per_cent(usable: Candidates) -> Iterator[str]:
+    shares = [column for column in usable.table.columns.values() if column.unit == "share"]
+    for column in shares:
+        highest = np.fmax.reduce(usable.values(column.name), initial=0)
+        if highest > 1:
+            yield (
+                f"`{column.name}` reaches {highest:.4g}: accuracies are shares from 0 to 1. Divide "
+                "per cent by 100."
+            )
+
+
+def _odd_mean(usable: Candidates, thresholds: Mapping[str, float]) -> Iterator[str]:
+    zeta = usable.zeta[np.isfinite(usable.zeta)]
+    if len(zeta) < _FEW or "susceptibility" not in thresholds:
+        return
+    below = float((zeta < thresholds["susceptibility"]).mean())
+    if below > _NEARLY_ALL:
+        largest = int(np.nanargmax(usable.zeta))
+        yield (
+            f"{below:.1%} of the checkpoints have ζ below the threshold of "
+            f"{thresholds['susceptibility']:.4g}: a few very large ones make it, up to "
+            f"{usable.zeta[largest]:.4g} at {usable.name(largest)}. Use rule `filter` "
+            "or a relative column."
+        )
+
+
+def _odd_readings(usable: Candidates, pick: int) -> Iterator[str]:
+    frame = usable.table.frame
+    if "flags" not in frame.columns:
+        return
+    is_odd = (frame["flags"].list.len() > 0).fill_null(value=False).to_numpy()[usable.position]
+    if not is_odd.any():
+        return
+    odd = frame["flags"].gather(usable.position[is_odd])
+    chosen = frame["flags"][int(usable.position[pick])]
+    for flag, meaning in _meanings(usable.column).items():
+        count = int(odd.list.contains(flag).sum())
+        if count:
+            yield (
+                f"ζ of {count} of {len(usable)} checkpoints"
+                f"{', the pick among them,' if chosen is not None and flag in chosen else ''} is "
+                f"{meaning} (`{flag}`). Compare with column `susceptibility_plain_relative`."
+            )
+
+
+def _meanings(column: str) -> dict[str, str]:
+    step = "_plain" if "plain" in column else ""
+    meanings = {
+        f"exploding{step}": "taken while the loss exploded",
+        f"non_finite{step}": "taken while the loss was not finite, which is left out of it",
+    }
+    if "relative" not in column:  # the flag is about the absolute mean
+        meanings[f"dominated{step}"] = "made up by one reading for more than half"
+    return meanings

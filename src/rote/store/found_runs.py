@@ -1,0 +1,110 @@
+"""What reading yields, from wherever: the runs, and one frame with a row for every checkpoint."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rote.records import COLUMNS
+from rote.store.schema import READING_COLUMNS, RESERVED
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+@dataclass(frozen=True)
+class FoundRun:
+    """One run that was found.
+
+    Attributes:
+        name: as people call it.
+        place: where it lies, such as a directory or an experiment and a number; no two runs have
+            the same. Its end tells runs of one name apart.
+        description: what was run.
+        directory: its directory, if it has one.
+        identity: the same for one run, however its place is written; by default the place on disk.
+    """
+
+    name: str
+    place: Path
+    description: Mapping[str, Any] = field(default_factory=dict)
+    directory: Path | None = None
+    identity: str | None = None
+
+
+@dataclass(frozen=True)
+class SourceRuns:
+    """All runs of one source.
+
+    Attributes:
+        runs: what was found.
+        frame: as that of a ``RunTable``; ``run`` is the position in ``runs``.
+    """
+
+    runs: Sequence[FoundRun]
+    frame: pl.DataFrame
+
+
+Checkpoint = Mapping[str, Any]
+"""The values of one checkpoint by name, ``step`` and perhaps ``flags`` among them."""
+
+
+def column_of(name: str) -> str:
+    """The column of somebody else's metric: if a table needs its name, with ``metric:`` before it.
+
+    Example:
+        >>> column_of("accuracy"), column_of("score")
+        ('accuracy', 'metric:score')
+    """
+    is_taken = name in RESERVED and name not in COLUMNS
+    return f"metric:{name}" if is_taken else name
+
+
+def checkpoint(step: int, metrics: Mapping[str, float | None]) -> Checkpoint:
+    """A checkpoint from the metrics that somebody else logged at a step.
+
+    A metric with a name that a table of runs needs for something else has ``metric:`` before it; a
+    value that is not finite is None.
+    """
+    values = {column_of(name): value for name, value in metrics.items()}
+    finite = {k: v if v is not None and math.isfinite(v) else None for k, v in values.items()}
+    return finite | {"step": step}
+
+
+def frame_of(checkpoints: Iterable[Sequence[Checkpoint]]) -> pl.DataFrame:
+    """A frame from checkpoints, run by run.
+
+    Args:
+        checkpoints: one sequence per run, ordered by step.
+
+    Returns:
+        The columns of a reading, then whatever else there is.
+    """
+    import polars as pl
+
+    rows = [
+        {**line, "run": run, "row": row}
+        for run, lines in enumerate(checkpoints)
+        for row, line in enumerate(lines)
+    ]
+    known = ("run", "row", *READING_COLUMNS)
+    others = sorted({name for row in rows for name in row} - set(known) - {"schema", "kind"})
+    types = {"flags": pl.List(pl.String)} | dict.fromkeys(("run", "row", "step"), pl.Int64)
+    schema = {name: types.get(name, pl.Float64) for name in (*known, *others)}
+    return pl.DataFrame(rows, schema=schema)
+
+
+def unique_names(names: Mapping[Path, str]) -> dict[Path, str]:
+    """The names, with the end of the path behind those that several runs have."""
+    unique = dict(names)
+    longest = max((len(path.parts) for path in names), default=0)
+    for length in range(1, longest + 1):
+        counts = Counter(unique.values())
+        for path, name in unique.items():
+            if counts[name] > 1:
+                unique[path] = f"{names[path]} ({Path(*path.parts[-length:])})"
+    return unique

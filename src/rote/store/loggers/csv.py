@@ -1,0 +1,168 @@
+"""A CSV file, which can be read: one row per checkpoint, one column per metric."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from rote.errors import InputError, did_you_mean
+from rote.records import SHARES
+from rote.store.found_runs import FoundRun, SourceRuns, column_of
+from rote.store.logger import Logger
+from rote.store.schema import READING_COLUMNS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import polars as pl
+
+    from rote.store.logger import Address
+
+_SEPARATORS = (",", ";", "\t")
+
+
+def read_csv(address: Address, mapping: Mapping[str, str]) -> SourceRuns:
+    """Read a file with the columns ``step``, ``run`` (without it, all rows are one run), metrics.
+
+    Cells are separated by commas, semicolons or tabs, whichever makes columns of the header. Rows
+    of one run and step are one checkpoint; of several values in one column, the last counts.
+    Columns of text that are not needed are passed over; ``flags`` may hold flags with spaces or
+    semicolons between them.
+
+    ``mapping`` may name other columns for ``run`` and ``step``; what it names must be numbers.
+
+    Raises:
+        InputError: if there is no such file, it is no CSV file, has no steps, or holds a text where
+            a number is needed.
+    """
+    import polars as pl
+
+    path = address.path
+    if not address.place or not path.is_file():
+        raise InputError(f"Expected `runs` to be csv:FILE, got {address.place!r}. Check the path.")
+    texts = _texts(path, mapping.get("step", "step"))
+    run, step = _check_columns(texts, mapping, path)
+    named = pl.lit(path.stem) if run is None else _name(texts, run, path)
+    flags = pl.lit("") if "flags" not in texts.columns else texts["flags"].fill_null("")
+    split = flags.str.replace_all(";", " ").str.extract_all(r"\S+")
+    needed = {*READING_COLUMNS, *SHARES, *mapping.values()}
+    others = [name for name in texts.columns if name not in (run, step, "flags")]
+    numbers = [_numbers(texts, name, path, is_needed=name in needed) for name in others]
+    kept = [values.alias(column_of(values.name)) for values in numbers if values is not None]
+    steps = _steps(texts, step, path)
+    rows = texts.select(named.alias("run"), steps.alias("step"), split.alias("flags"), *kept)
+    if rows.is_empty():
+        raise InputError(f"Expected {path} to hold checkpoints, got a header only.")
+    return _source(path, rows)
+
+
+def _source(path: Path, rows: pl.DataFrame) -> SourceRuns:
+    import polars as pl
+
+    merged = rows.group_by("run", "step").agg(pl.all().drop_nulls().last()).sort("run", "step")
+    runs = merged["run"].unique(maintain_order=True)
+    absent = [pl.lit(None, pl.Float64).alias(n) for n in READING_COLUMNS if n not in merged.columns]
+    codes = pl.col("run").replace_strict(runs, pl.Series(range(len(runs))), return_dtype=pl.Int64)
+    row = pl.int_range(pl.len()).over("run").alias("row")
+    frame = merged.with_columns(codes, row, *absent)
+    metrics = sorted(set(frame.columns) - {"run", "row", *READING_COLUMNS})
+    found = [
+        FoundRun(name, path / name, {"name": name}, identity=f"{path.resolve()}\n{name}")
+        for name in runs
+    ]
+    return SourceRuns(found, frame.select("run", "row", *READING_COLUMNS, *metrics))
+
+
+def _texts(path: Path, step: str) -> pl.DataFrame:
+    """All cells as texts: what is a number is decided here, and a bad one told with its line."""
+    import polars as pl
+
+    try:
+        separator = _separator(path, step)
+        frame = pl.read_csv(path, infer_schema=False, separator=separator).rename(str.strip)
+    except (pl.exceptions.PolarsError, OSError, csv.Error) as error:
+        reason = str(error).splitlines()[0]
+        advice = " Write decimal points, not commas." if "more fields" in reason else ""
+        raise InputError(
+            f"Expected {path} to be a CSV file with a header, got: {reason}.{advice}"
+        ) from error
+    stripped = frame.with_columns(pl.all().str.strip_chars())
+    return stripped.with_columns(pl.all().replace("", None))
+
+
+def _separator(path: Path, step: str) -> str:
+    """What stands between the cells: that with which the header has a column of steps."""
+    columns: dict[str, list[str]] = {}
+    for separator in _SEPARATORS:
+        with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
+            header = next((row for row in csv.reader(file, delimiter=separator) if row), [])
+        columns[separator] = [name.strip() for name in header]
+    return max(_SEPARATORS, key=lambda found: (step in columns[found], len(columns[found])))
+
+
+def _check_columns(
+    texts: pl.DataFrame, mapping: Mapping[str, str], path: Path
+) -> tuple[str | None, str]:
+    """The columns of runs and steps."""
+    step, run = mapping.get("step", "step"), mapping.get("run", "run")
+    wanted = [step, run] if "run" in mapping else [step]
+    for name in wanted:
+        if name not in texts.columns:
+            raise InputError(
+                f"Expected {path} to have a column {name!r}, got {', '.join(texts.columns)}."
+                f"{did_you_mean(name, texts.columns)} `--map step=COLUMN` names another one; "
+                "commas, semicolons or tabs separate columns."
+            )
+    return run if run in texts.columns else None, step
+
+
+def _name(texts: pl.DataFrame, column: str, path: Path) -> pl.Series:
+    names = texts[column]
+    if names.null_count():
+        at = int(names.is_null().arg_max() or 0)
+        raise InputError(
+            f"Expected column {column!r} of {path} to name runs, got nothing in line {at + 2}."
+        )
+    return names
+
+
+def _steps(texts: pl.DataFrame, column: str, path: Path) -> pl.Series:
+    import polars as pl
+
+    steps = texts[column].cast(pl.Float64, strict=False)
+    # NaN equals itself here, and no step is so large that a float cannot count it.
+    is_odd = steps.is_null() | ~steps.is_between(-(2**53), 2**53) | (steps != steps.round())
+    is_odd = is_odd.fill_null(value=True)
+    if is_odd.any():
+        at = int(is_odd.arg_max() or 0)
+        raise InputError(
+            f"Expected column {column!r} of {path} to hold whole steps, got "
+            f"{texts[column][at] or 'nothing'} in line {at + 2}.{_advice(texts[column][at])}"
+        )
+    return steps.cast(pl.Int64)
+
+
+def _numbers(texts: pl.DataFrame, column: str, path: Path, *, is_needed: bool) -> pl.Series | None:
+    """A column of numbers; None if it is of texts, and not needed."""
+    import polars as pl
+
+    numbers = texts[column].cast(pl.Float64, strict=False)
+    is_text = numbers.is_null() & texts[column].is_not_null()
+    if is_text.any() and is_needed:
+        at = int(is_text.arg_max() or 0)
+        raise InputError(
+            f"Expected column {column!r} of {path} to hold numbers, got {texts[column][at]!r} in "
+            f"line {at + 2}.{_advice(texts[column][at])}"
+        )
+    finite = pl.when(numbers.is_finite()).then(numbers).otherwise(None)
+    return None if is_text.any() else texts.select(finite.alias(column))[column]
+
+
+def _advice(cell: str | None) -> str:
+    is_decimal = re.fullmatch(r"[+-]?\d*,\d+([eE][+-]?\d+)?", cell or "")
+    return " Write decimal points, not commas." if is_decimal else ""
+
+
+LOGGER = Logger(read=read_csv, is_table=True)

@@ -1,0 +1,99 @@
+"""Where runs stand: over, cut off, or failed, told from a glance at their files."""
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeAlias, get_args
+
+from rote.errors import InputError, StoreError
+from rote.store.lock import is_locked
+from rote.store.run_directory import CLAIM_FILE, FAILURE_FILE, JOURNAL_FILE, RUN_FILE
+
+WORKLOAD_FILE = "workload.json"
+STATE_FILE = "resume.pt"
+
+State: TypeAlias = Literal["finished", "running", "torn", "failed", "new", "tracked"]
+STATES: tuple[State, ...] = get_args(State)
+
+
+@dataclass(frozen=True, slots=True)
+class RunStatus:
+    """Where one run stands.
+
+    Attributes:
+        path: its directory.
+        state: ``finished``; ``running`` if a process has claimed it; ``torn`` if it was begun, is
+            not over, and nobody has it; ``failed`` if it ended in an error that is recorded;
+            ``new`` if there is nothing yet; ``tracked`` if it is no run of a spec, so that nobody
+            knows its end.
+        identity: of its spec, where known.
+        name: for people, where known.
+    """
+
+    path: Path
+    state: State
+    identity: str | None = None
+    name: str | None = None
+
+
+def status_of(path: Path | str) -> RunStatus:
+    """Where a run stands, by one look at its directory, which need not exist, and one small file.
+
+    Raises:
+        StoreError: if it cannot be looked at.
+    """
+    place = os.fspath(path)
+    try:
+        names = set(os.listdir(place))  # noqa: PTH208  # ten thousand times: Path costs as much
+    except (FileNotFoundError, NotADirectoryError):
+        names = set()
+    except OSError as error:
+        raise StoreError(f"Expected {place} to be readable, got: {error.strerror}.") from error
+    workload = _object(f"{place}/{WORKLOAD_FILE}") if WORKLOAD_FILE in names else {}
+    identity, spec = workload.get("identity"), workload.get("spec")
+    name = spec.get("name") if isinstance(spec, dict) else None
+    if workload.get("finished") is True:
+        return RunStatus(Path(place), "finished", identity, name)
+    if CLAIM_FILE in names and is_locked(Path(place, CLAIM_FILE)):
+        return RunStatus(Path(place), "running", identity, name)
+    if FAILURE_FILE in names:
+        failure = _object(f"{place}/{FAILURE_FILE}")
+        return RunStatus(
+            Path(place), "failed", identity or failure.get("identity"), name or failure.get("name")
+        )
+    if WORKLOAD_FILE in names:
+        return RunStatus(Path(place), "torn", identity, name)
+    if RUN_FILE in names:
+        journal = Path(place, JOURNAL_FILE)
+        is_tracked = JOURNAL_FILE in names and journal.stat().st_size > 0
+        return RunStatus(Path(place), "tracked" if is_tracked else "torn")
+    return RunStatus(Path(place), "new")
+
+
+def list_runs(store: Path | str) -> list[RunStatus]:
+    """Every run of a store (a directory of run directories), ordered by directory.
+
+    Raises:
+        InputError: if there is no such directory.
+        StoreError: if one of its directories cannot be looked at.
+    """
+    try:
+        with os.scandir(store) as entries:
+            places = sorted(entry.path for entry in entries if entry.is_dir())
+    except OSError as error:
+        raise InputError(
+            f"Expected the store to be a directory with runs, got {store}: {error.strerror}."
+        ) from error
+    found = [status_of(place) for place in places]
+    return [run for run in found if run.state != "new" or (run.path / CLAIM_FILE).exists()]
+
+
+def _object(file: str) -> dict[str, Any]:
+    """The contents of a JSON file; nothing if it cannot be read."""
+    try:
+        with open(file, "rb") as opened:  # noqa: PTH123
+            contents = json.loads(opened.read())
+    except (OSError, ValueError):
+        return {}
+    return contents if isinstance(contents, dict) else {}

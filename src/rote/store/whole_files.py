@@ -1,0 +1,40 @@
+"""Files that are there whole or not at all, whenever a kill comes."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+
+@contextmanager
+def whole_file(path: Path, *, shared: bool = False) -> Iterator[Path]:
+    """A file to write beside its place; when the block is over, it is moved there.
+
+    Args:
+        path: its place; what is there is replaced.
+        shared: several processes may write it at once; otherwise a kill leaves one draft at most.
+
+    Yields:
+        The path of the draft: that of the file, with the suffix ``.draft`` instead.
+
+    Raises:
+        OSError: if it cannot be written; what was there before is still there.
+    """
+    draft = path.with_suffix(f".{os.getpid()}.draft" if shared else ".draft")
+    try:
+        yield draft
+        draft.replace(path)
+    except BaseException:
+        with suppress(OSError):
+            draft.unlink()  # on a full disk half a file is in the way
+        raise
+
+
+def write_whole(path: Path, content: bytes, *, shared: bool = False) -> None:
+    """Write a file whole or not at all; the arguments are those of ``whole_file``.
+
+    Raises:
+        OSError: if it cannot be written; what was there before is still there.
+    """
+    with whole_file(path, shared=shared) as draft:
+        draft.write_bytes(content)

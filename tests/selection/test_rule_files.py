@@ -1,0 +1,81 @@
+"""A rule is a file: it is found by looking, and describes itself."""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+
+import rote.selection.rules
+from rote.errors import InputError
+from rote.selection import RULES, About, Candidates, Verdict, about, find_rule
+from rote.selection.rules.extremum import Extremum
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_every_file_of_the_folder_is_in_the_list_in_the_order_of_the_docs() -> None:
+    folder = Path(rote.selection.rules.__file__).parent
+    shared = {"__init__", "region_one", "extremum"}  # no rule alone, or no name of its own
+    modules = {rule.__module__.rpartition(".")[2] for rule in RULES.values()}
+    assert modules == {path.stem for path in folder.glob("*.py")} - shared
+    table = (ROOT / "docs" / "selection.md").read_text(encoding="utf-8")
+    table = table.partition("## The rules")[2].partition("\n- ")[0]
+    assert re.findall(r"^\| `([a-z+-]+)`", table, re.MULTILINE) == list(RULES)
+
+
+def test_rules_describe_themselves() -> None:
+    found = {name: about(rule) for name, rule in RULES.items()}
+    assert all(entry.explanation.endswith((".", "sides")) for entry in found.values())
+    assert [name for name, entry in found.items() if entry.divides] == [
+        "regions",
+        "staged",
+        "percentile",
+    ]
+    assert found["filter"].divides_by == ("zeta",)
+    assert [name for name, entry in found.items() if entry.not_redrawn] == ["consensus"]
+    assert [name for name, entry in found.items() if entry.is_baseline] == ["last", "oracle"]
+    assert about(Extremum("max", "gwa")).explanation == about(Extremum).explanation
+
+
+def test_what_a_rule_does_not_say_is_as_usual() -> None:
+    class Silent:
+        """It says nothing.
+
+        Or little.
+        """
+
+    assert about(Silent) == About("It says nothing.")
+
+
+@dataclass(frozen=True)
+class First:
+    """The first checkpoint."""
+
+    skip: int = 0
+    name: ClassVar[str] = "first"
+    needs: ClassVar[tuple[str, ...]] = ()
+    compares_runs: ClassVar[bool] = False
+
+    def judge(self, candidates: Candidates) -> Verdict:
+        return Verdict(self.skip, (f"{len(candidates)} candidates.",))
+
+
+READY = First(skip=1)
+
+
+def test_a_rule_is_found_where_it_is_written() -> None:
+    here = __name__
+    assert find_rule(f"{here}:First", {"skip": 2}) == First(2)
+    assert find_rule(f"{here}:READY") is READY
+    with pytest.raises(InputError, match="option of rule 'first', got `jump`. It has skip"):
+        find_rule(f"{here}:First", {"jump": 2})
+    with pytest.raises(InputError, match="Expected no options beside a rule that is made"):
+        find_rule(f"{here}:READY", {"skip": 2})
+    with pytest.raises(
+        InputError, match="to be a rule, got one without needs, compares_runs, judge"
+    ):
+        find_rule(f"{here}:ROOT")
+    with pytest.raises(InputError, match="Expected no options beside a rule that is made"):
+        find_rule("max:gwa", {"column": "f1"})

@@ -1,0 +1,161 @@
+"""What is recorded per sample: one file per name, one row per reading."""
+
+import json
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rote.errors import CorruptRunError, InputError
+from rote.records import Reading
+from rote.store import (
+    RunDirectory,
+    open_sinks,
+    read_predictions,
+    read_rows_of,
+    read_run,
+    read_table,
+    targets_of,
+)
+
+ROWS = {"aum": {"dtype": "float32", "shape": [4]}, "seen": {"dtype": "bool", "shape": [2, 3]}}
+DESCRIPTION: dict[str, Any] = {"num_classes": 3, "pool": {"predictions": [5]}, "rows": ROWS}
+
+
+def reading(step: int, seed: int = 0) -> Reading:
+    rng = np.random.default_rng([seed, step])
+    rows = {"aum": rng.random(4), "seen": rng.random((2, 3)) < 0.5}
+    entry = Reading(step, 2.5, 2.0, 0.5 + seed, 0.25, 0.1)
+    return replace(entry, predictions=rng.integers(3, size=5), sample_rows=rows)
+
+
+def test_every_name_has_a_file_of_its_own(tmp_path: Path) -> None:
+    found = [reading(step) for step in range(1, 5)]
+    run = RunDirectory.create(tmp_path / "run", DESCRIPTION)
+    for row, entry in enumerate(found):
+        run.append(entry, row)
+    run.resume_after(3)
+    run.close()
+    assert (tmp_path / "run" / "aum.bin").stat().st_size == 4 * 4 * 4
+    record, table = read_run(tmp_path / "run"), read_table(tmp_path)
+    assert record.description["rows"] == ROWS
+    for name, dtype in (("aum", np.float32), ("seen", np.bool_)):
+        expected = np.stack([entry.sample_rows[name] for entry in found]).astype(dtype)
+        np.testing.assert_array_equal(read_rows_of(record, name), expected[:3], strict=True)
+        mapped = table.rows("run", name)
+        assert isinstance(mapped, np.memmap)
+        np.testing.assert_array_equal(mapped, expected)
+    np.testing.assert_array_equal(table.rows("run", "predictions"), table.predictions("run"))
+    np.testing.assert_array_equal(read_rows_of(record, "predictions"), read_predictions(record))
+
+
+def test_rows_that_are_not_there_are_none(tmp_path: Path) -> None:
+    RunDirectory.create(tmp_path / "run", DESCRIPTION).close()
+    record, table = read_run(tmp_path / "run"), read_table(tmp_path)
+    assert table.rows("run", "aum") is None  # not yet
+    assert read_rows_of(record, "other") is None
+    assert table.rows("run", "other") is table.rows("unknown", "aum") is None
+    (tmp_path / "run" / "aum.bin").unlink()
+    assert read_rows_of(record, "aum") is table.rows("run", "aum") is None
+
+
+def test_a_resumed_run_overwrites_the_rows_that_it_repeats(tmp_path: Path) -> None:
+    targets = targets_of([tmp_path / "run", tmp_path / "copy"])
+    sinks = open_sinks(targets, DESCRIPTION, resume=False)
+    for row in range(4):
+        sinks.append(reading(row + 1, seed=row > 1), row)  # the last two will be taken again
+    sinks.close()
+    journal = tmp_path / "copy" / "journal.jsonl"  # a kill left less there
+    journal.write_bytes(b"".join(journal.read_bytes().splitlines(keepends=True)[:1]))
+    sinks = open_sinks(targets, DESCRIPTION, resume=True)
+    sinks.go_on_from(sinks.earlier[:2])
+    sinks.append(reading(3), 2)
+    sinks.close()
+    for name in ("run", "copy"):
+        rows = read_rows_of(read_run(tmp_path / name), "aum")
+        expected = np.stack([reading(step).sample_rows["aum"] for step in (1, 2, 3)])
+        np.testing.assert_array_equal(rows, expected.astype(np.float32))
+    (tmp_path / "run" / "aum.bin").write_bytes(b"1234567")
+    with pytest.raises(CorruptRunError, match="to hold aum for 3 readings, got 0. Restore"):
+        open_sinks(targets, DESCRIPTION, resume=True)
+
+
+WRITER = """
+import sys
+from itertools import count
+from pathlib import Path
+import numpy as np
+from rote.records import Reading
+from rote.store import RunDirectory
+rows = {"rows": {"aum": {"dtype": "int64", "shape": [5000]}}}
+run = RunDirectory.create(Path(sys.argv[1]), rows)
+for row in count():
+    values = {"aum": np.full(5000, row)}
+    run.append(Reading(row + 1, 2.5, 2.0, 0.5, 0.25, 0.1, sample_rows=values), row)
+    print(row, flush=True)
+"""
+
+
+@pytest.mark.filterwarnings("ignore::rote.errors.TornJournalWarning")
+@pytest.mark.parametrize("lines", [1, 7, 60])
+def test_after_a_kill_every_reading_has_its_whole_row(tmp_path: Path, lines: int) -> None:
+    writer = subprocess.Popen(
+        [sys.executable, "-c", WRITER, str(tmp_path / "run")], stdout=subprocess.PIPE, text=True
+    )
+    assert writer.stdout is not None
+    for _ in range(lines):
+        writer.stdout.readline()
+    writer.send_signal(signal.SIGKILL)
+    writer.communicate()
+    record = read_run(tmp_path / "run")
+    rows = read_rows_of(record, "aum")
+    assert rows is not None
+    assert len(rows) == len(record.readings) >= lines
+    np.testing.assert_array_equal(rows, np.repeat(np.arange(len(rows))[:, None], 5000, axis=1))
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ({"../aum": ROWS["aum"]}, r"a plain name other than 'predictions', got '\.\./aum'"),
+        ({"predictions": ROWS["aum"]}, "a plain name other than 'predictions', got 'predictions'"),
+        ({"aum": {"dtype": "float32"}}, "rows 'aum' to have a dtype and a shape, got"),
+        ({"aum": {"dtype": "object", "shape": [4]}}, "rows 'aum' to hold numbers, got"),
+        ({"aum": {"dtype": "int8", "shape": [0]}}, "rows 'aum' to hold numbers, got"),
+        (["aum"], r"rows per sample to have names, got \['aum'\]"),
+    ],
+)
+def test_rows_that_cannot_be_are_refused(tmp_path: Path, rows: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        RunDirectory.create(tmp_path / "run", {"rows": rows})
+    assert not (tmp_path / "run").exists()
+    RunDirectory.create(tmp_path / "run", {}).close()
+    (tmp_path / "run" / "run.json").write_text(json.dumps({"schema": 1, "rows": rows}))
+    for read in (
+        lambda: read_rows_of(read_run(tmp_path / "run"), "aum"),
+        lambda: read_table(tmp_path).rows("run", "aum"),
+        lambda: RunDirectory.reopen(tmp_path / "run"),
+    ):
+        with pytest.raises(CorruptRunError, match=message):
+            read()
+
+
+def test_a_reading_must_fit_the_description(tmp_path: Path) -> None:
+    run = RunDirectory.create(tmp_path / "run", DESCRIPTION)
+    with pytest.raises(InputError, match=r"described in .*run\.json, got 'other'"):
+        run.append(replace(reading(1), sample_rows={"other": np.zeros(4)}), 0)
+    with pytest.raises(InputError, match=r"a row of 'aum' to have shape \(4,\), got \(3,\)"):
+        run.append(replace(reading(1), sample_rows={"aum": np.zeros(3)}), 0)
+    run.close()
+    assert read_run(tmp_path / "run").readings == ()
+
+
+def test_what_opening_made_is_taken_back(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="to be tensorboard:LOGDIR, got no directory"):
+        open_sinks(targets_of([tmp_path / "run", "tensorboard:"]), DESCRIPTION, resume=False)
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,50 @@
+"""A file is there whole or not at all."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from rote.store.run_directory import DRAFT_FILE, FAILURE_DRAFT, FAILURE_FILE, RUN_FILE
+from rote.store.whole_files import whole_file, write_whole
+
+
+def test_a_file_is_written_and_written_over(tmp_path: Path) -> None:
+    for content in (b"first\n", bytes(range(256))):
+        write_whole(tmp_path / "some.json", content)
+        assert (tmp_path / "some.json").read_bytes() == content
+    assert [file.name for file in tmp_path.iterdir()] == ["some.json"]
+
+
+def test_on_a_full_disk_the_old_file_stays(tmp_path: Path) -> None:
+    write_whole(tmp_path / "some.json", b"old")
+    (tmp_path / "some.draft").symlink_to("/dev/full")
+    with pytest.raises(OSError, match="No space left"):
+        write_whole(tmp_path / "some.json", b"new")
+    assert (tmp_path / "some.json").read_bytes() == b"old"
+
+
+@pytest.mark.parametrize(("file", "draft"), [(RUN_FILE, DRAFT_FILE), (FAILURE_FILE, FAILURE_DRAFT)])
+def test_drafts_are_called_as_those_that_a_new_run_passes_over(
+    file: str, draft: str, tmp_path: Path
+) -> None:
+    (tmp_path / draft).mkdir()
+    with pytest.raises(IsADirectoryError, match=draft):
+        write_whole(tmp_path / file, b"")
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_block_that_fails_leaves_the_old_file_and_no_draft(tmp_path: Path, shared: bool) -> None:
+    write_whole(tmp_path / "some.npz", b"old")
+
+    def write_half() -> None:
+        with whole_file(tmp_path / "some.npz", shared=shared) as draft:
+            draft.write_bytes(b"half")
+            assert draft.name.endswith(".draft")
+            assert (str(os.getpid()) in draft.name) == shared
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_half()
+    assert [file.name for file in tmp_path.iterdir()] == ["some.npz"]
+    assert (tmp_path / "some.npz").read_bytes() == b"old"

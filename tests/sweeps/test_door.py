@@ -1,0 +1,19 @@
+"""What other rooms use of the sweeps is there, and starting one loads no torch."""
+
+import subprocess
+import sys
+
+from rote import sweeps
+
+
+def test_every_name_of_the_door_is_there() -> None:
+    for name in sweeps.__all__:
+        assert getattr(sweeps, name) is not None
+
+
+def test_a_sweep_starts_without_torch() -> None:
+    code = (
+        "import sys; from rote.sweeps import LocalExecutor, SearchSpace, Sweep; "
+        "list(SearchSpace.from_dict({'grid': {'seed': [0, 1]}})); assert 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
