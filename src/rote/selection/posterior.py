@@ -9,16 +9,14 @@ they have not seen. Kin: Dawid and Skene 1979, CROWDLAB (Goh et al. 2022).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-Floats: TypeAlias = npt.NDArray[np.float64]
-Integers: TypeAlias = npt.NDArray[np.int64]
+from rote.selection.candidates import Floats, Integers
 
 KINDS = ("symmetric", "one-rate", "free")
-"""Noise that knows no classes; one rate for all, but wrong labels as it likes; rows of their own."""
+"""Noise that knows no classes; one rate, but wrong labels as it likes; a rate for every class."""
 
 UNKNOWN = -1
 _FOLDS = 4
@@ -116,7 +114,9 @@ class Belief:
     @property
     def rate(self) -> float:
         """The estimated share of wrong labels."""
-        return float(sum(w * noise.rate for w, noise in zip(self.weights, self.noises, strict=True)))
+        return float(
+            sum(w * noise.rate for w, noise in zip(self.weights, self.noises, strict=True))
+        )
 
     @property
     def matrix(self) -> Floats:
