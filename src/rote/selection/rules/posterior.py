@@ -116,6 +116,8 @@ def estimate(ballot: Ballot, given: Integers, noise_rate: float | None = None) -
     for _ in range(_ROUNDS):
         everybody = Evidence(np.log(ballot.shares(weight) + _FLOOR), given, clean)
         belief = fit_belief(everybody, noise_rate)
+        if not belief.votes_carry:
+            break  # later weights have seen the labels, and could not be judged by them any more
         alone = belief.symmetric_only()
         even = np.zeros(len(ballot.voters))
         for part, rows, shares in ballot.shares_of_others(weight):
