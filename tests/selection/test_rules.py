@@ -12,8 +12,8 @@ from rote.selection import RULES, select
 from tests.selection import naive
 from tests.selection.tables import Row, rows, shuffled, table_of
 
-# Consensus needs predictions on disk: test_consensus.py.
-ON_TABLES = [name for name in RULES if name != "consensus"]
+# These need predictions on disk: test_consensus.py, test_posterior.py.
+ON_TABLES = [name for name in RULES if name not in ("consensus", "posterior")]
 
 
 @pytest.mark.parametrize("rule", naive.RULES)

@@ -24,6 +24,7 @@ class Verdict:
         warnings: sentences about what makes the pick doubtful.
         score: what the rule went by, one number per candidate, if it is no column of the table.
         interval: in which the pick's score, or validation accuracy, lies with 95 % confidence.
+        columns: what else it knows about every candidate, for the table.
     """
 
     pick: int
@@ -32,6 +33,7 @@ class Verdict:
     warnings: tuple[str, ...] = ()
     score: Floats | None = None
     interval: tuple[float, float] | None = None
+    columns: Mapping[str, Floats] = field(default_factory=dict)
 
 
 class Rule(Protocol):

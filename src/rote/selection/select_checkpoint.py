@@ -155,10 +155,11 @@ def _table(
     columns = [pl.Series("region", placed)]
     if not placed.all():
         columns = [columns[0].replace(0, None)]
-    if verdict.score is not None:
-        score = np.full(len(everything), np.nan)
-        score[usable.position] = verdict.score
-        columns.append(pl.Series("score", score).fill_nan(None))
+    known = {} if verdict.score is None else {"score": verdict.score}
+    for name, values in {**known, **verdict.columns}.items():
+        column = np.full(len(everything), np.nan)
+        column[usable.position] = values
+        columns.append(pl.Series(name, column).fill_nan(None))
     return everything.table.frame.with_columns(columns)
 
 

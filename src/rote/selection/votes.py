@@ -59,9 +59,9 @@ class Ballot:
         share = np.zeros(len(self.voters))
         for _ in range(rounds):
             total = np.zeros((self.samples, self.num_classes))
-            for part, predictions in self._by_run():
+            for part, predictions in self.by_run():
                 total += self._vote(predictions, weight[part], weight.max())
-            for part, predictions in self._by_run():
+            for part, predictions in self.by_run():
                 others = total - self._vote(predictions, weight[part], weight.max())
                 is_top = others >= others.max(axis=1, keepdims=True) - _TIE
                 share[part] = (predictions == is_top.argmax(axis=1)).mean(axis=1)
@@ -70,7 +70,28 @@ class Ballot:
                 break  # nobody is better than chance: no vote counts any more than another
         return share
 
-    def _by_run(self) -> Iterator[tuple[slice, npt.NDArray[np.unsignedinteger]]]:
+    def shares(self, weight: Floats) -> Floats:
+        """The share of votes that each class has, samples × classes, of all runs."""
+        total = sum(self._vote(rows, weight[part], weight.max()) for part, rows in self.by_run())
+        return np.asarray(total / np.sum(total, axis=1, keepdims=True))
+
+    def shares_of_others(
+        self, weight: Floats
+    ) -> Iterator[tuple[slice, npt.NDArray[np.unsignedinteger], Floats]]:
+        """For every run its voters, what they predict, and the shares of votes without them."""
+        total = np.zeros((self.samples, self.num_classes))
+        for part, rows in self.by_run():
+            total += self._vote(rows, weight[part], weight.max())
+        for part, rows in self.by_run():
+            others = np.maximum(total - self._vote(rows, weight[part], weight.max()), 0.0)
+            yield part, rows, others / np.maximum(others.sum(axis=1, keepdims=True), _TIE)
+
+    def weights(self, share: Floats) -> Floats:
+        """What the next votes weigh, by the share of the pool on which a voter is right."""
+        return _weights(share, self.num_classes, self.samples)
+
+    def by_run(self) -> Iterator[tuple[slice, npt.NDArray[np.unsignedinteger]]]:
+        """For every run its voters, and what they predict, voters × samples."""
         chosen = self.candidates.take(self.voters)
         for part in chosen.by_run():
             recorded = chosen.table.predictions(chosen.runs[chosen.run[part.start]])

@@ -55,6 +55,22 @@ class RunTable:
         names = [name for name in self.frame.columns if name not in others]
         return {name: column_named(name, described) for name in names}
 
+    def given_labels(self, run: str) -> np.ndarray | None:
+        """The given labels of the pool, negative where there is none; None if nobody wrote them.
+
+        A run of a spec from before they were recorded has them among the labels of its data.
+        """
+        text = self.descriptions.get(run, {}).get("given_labels")
+        if isinstance(text, str):
+            return np.array(text.split(), dtype=np.int64)
+        file = self.paths.get(run, Path()) / "labels.npz"
+        if run not in self.paths or not file.is_file():
+            return None
+        with np.load(file, allow_pickle=False) as arrays:
+            if not {"labels", "pool"} <= set(arrays.files):
+                return None
+            return np.asarray(arrays["labels"][arrays["pool"]], dtype=np.int64)
+
     def predictions(self, run: str) -> np.ndarray | None:
         """The predicted classes of the pool, or None if a run has none.
 

@@ -153,7 +153,13 @@ def track(
         if targets and is_first_rank():
             name = name_of(targets) if name is None else str(name)
             description = describe_run(
-                probe, batch, tracker.signals, predicts=predicts, seed=seed, name=name
+                probe,
+                batch,
+                tracker.signals,
+                predicts=predicts,
+                given_labels=given,
+                seed=seed,
+                name=name,
             )
             _open_run(tracker, targets, description, resume=resume)
     if world_size() > 1:

@@ -26,6 +26,7 @@ def describe_run(
     signals: Signals,
     *,
     predicts: bool,
+    given_labels: np.ndarray | None,
     seed: int,
     name: str | None,
 ) -> dict[str, Any]:
@@ -46,6 +47,8 @@ def describe_run(
         "policy": signals.context.policy.describe(),
         "labels": batch.describe(),
         "pool": _describe_pool(batch, predicts=predicts),
+        # Apart from the pool, so that a run that has none yet can be gone on with.
+        "given_labels": None if given_labels is None else " ".join(map(str, given_labels.ravel())),
         "model": _describe_model(probe.model),
         "optimizer": _describe_optimizer(probe.optimizer),
         **signals.describe(),
