@@ -4,6 +4,7 @@ import math
 import operator
 from collections.abc import Iterable
 from numbers import Real
+from pathlib import Path
 from typing import Any
 
 from rote.errors import InputError, did_you_mean, shown
@@ -77,6 +78,20 @@ def check_choice(name: str, value: object, choices: Iterable[str]) -> str:
         f"Expected `{name}` to be one of {', '.join(known)}, got {shown(value)}."
         f"{did_you_mean(value, known)}"
     )
+
+
+def check_path(name: str, value: Path | str) -> Path:
+    """A path, with ``~`` as the home of a user.
+
+    Raises:
+        InputError: if there is no such user, or no path can be like that.
+    """
+    try:
+        if "\0" not in str(value):
+            return Path(value).expanduser()
+    except RuntimeError:  # nobody of that name
+        pass
+    raise InputError(f"Expected `{name}` to be a path, got {shown(str(value))}.")
 
 
 def check_instance(name: str, value: Any, kind: type, *, article: str = "a") -> None:  # noqa: ANN401

@@ -108,7 +108,7 @@ def shown(value: object) -> str:
     """
     if isinstance(value, int) and value.bit_length() > _BITS:
         return f"an integer of about {int(value.bit_length() * math.log10(2))} digits"
-    if isinstance(value, str | bytes) and len(value) > _SHOWN:
+    if isinstance(value, str) and len(value) > _SHOWN:
         value = value[:_SHOWN] + value[-_SHOWN:]  # what is cut off need not be quoted first
     try:
         text = repr(value)

@@ -41,7 +41,9 @@ def import_named(address: str, argument: str) -> Any:  # noqa: ANN401  # whateve
     """
     module_name, _, name = address.partition(":")
     if not module_name or not name:
-        raise InputError(f"Expected `{argument}` to read 'package.module:name', got {shown(address)}.")
+        raise InputError(
+            f"Expected `{argument}` to read 'package.module:name', got {shown(address)}."
+        )
     try:
         module = import_module(module_name)
     except Exception as error:  # whatever a user's module does when it is run
@@ -52,7 +54,7 @@ def import_named(address: str, argument: str) -> Any:  # noqa: ANN401  # whateve
     found = getattr(module, name, None)
     if found is None:
         raise InputError(
-            f"Expected module {shown(module_name)} to have {shown(name)} for `{argument}`, got nothing of "
-            "that name."
+            f"Expected module {shown(module_name)} to have {shown(name)} for `{argument}`, got "
+            "nothing of that name."
         )
     return found

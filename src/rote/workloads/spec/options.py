@@ -60,5 +60,7 @@ def is_storable(value: object) -> bool:
     if isinstance(value, int):
         return -(2**63) <= value < 2**63
     if isinstance(value, str):
-        return "\0" not in value and not any("\ud800" <= letter <= "\udfff" for letter in value)
+        return "\0" not in value and (
+            value.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in value)
+        )
     return not isinstance(value, float) or math.isfinite(value)
