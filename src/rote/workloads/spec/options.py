@@ -6,6 +6,8 @@ from typing import TypeAlias
 
 from rote.errors import shown
 
+_DEEPEST = 20  # lists inside of lists
+
 Plain: TypeAlias = "str | int | float | bool | tuple[Plain, ...]"
 
 
@@ -47,9 +49,9 @@ class Options(Mapping[str, Plain]):
         return f"Options({self._entries})"
 
 
-def _plain(value: object) -> Plain:
-    if isinstance(value, list | tuple):
-        return tuple(_plain(entry) for entry in value)
+def _plain(value: object, depth: int = 0) -> Plain:
+    if isinstance(value, list | tuple) and depth < _DEEPEST:
+        return tuple(_plain(entry, depth + 1) for entry in value)
     if isinstance(value, str | bool | int | float) and is_storable(value):
         return value
     raise TypeError(f"{shown(value)} is no string, finite number, boolean or list of them")
