@@ -113,10 +113,24 @@ def _value(chance: Random, depth: int) -> Any:
         return {
             chance.choice(_WORDS): _value(chance, depth - 1) for _ in range(chance.randrange(4))
         }
-    return chance.choice((_WORDS, _NUMBERS, _ODD)[kind])  # type: ignore[arg-type]
+    return chance.choice((_WORDS, _NUMBERS, _ODD)[kind])
 
 
-_PIECES = (b"[", b"]", b"[[", b"{", b'"', b"'''", b"\n", b"\0", b"\xff", b"=", b".", b"#", b"nan")
+_PIECES: tuple[bytes, ...] = (
+    b"[",
+    b"]",
+    b"[[",
+    b"{",
+    b'"',
+    b"'''",
+    b"\n",
+    b"\0",
+    b"\xff",
+    b"=",
+    b".",
+    b"#",
+    b"nan",
+)
 _PIECES += (b"9" * 5000, b"[" * 3000, b"inf", b"true", b"-", b",", b"\\u0000", b"1979-05-27")
 
 

@@ -61,7 +61,10 @@ class Rote:
 DIGITS = "9" * 400
 SPECS = {
     "epochs of 400 digits": (f"epochs = {DIGITS}", "`epochs` .* got an integer of about 400 dig"),
-    "lr of 400 digits": (f"[optimizer]\nlr = {DIGITS}", "`optimizer.lr` to be a number .* 400 dig"),
+    "lr of 400 digits": (
+        f"[optimizer]\nname = 'sgd'\nlr = {DIGITS}",
+        "`optimizer.lr` to be a number .* 400 dig",
+    ),
     "number of 5000 digits": (f"epochs = {'9' * 5000}", "to be TOML, got: .*4300"),
     "options of 400 digits": (
         f"[architecture]\nname = 'mlp'\noptions = {{ width = {DIGITS} }}",
@@ -71,7 +74,7 @@ SPECS = {
         "[architecture]\nname = 'mlp'\noptions = { width = nan }",
         "`architecture.options` to hold plain values, .* nan",
     ),
-    "infinite lr": ("[optimizer]\nlr = inf", "`optimizer.lr` .* got inf"),
+    "infinite lr": ("[optimizer]\nname = 'sgd'\nlr = inf", "`optimizer.lr` .* got inf"),
     "name with NUL": ('name = "a\\u0000b"', "`name` to be text .* got 'a.x00b'"),
     "deep brackets": (f"epochs = {'[' * 100_000}", "brackets inside of brackets"),
     "deep value": (f"epochs = {'[' * 60}{']' * 60}", "`epochs` to be an integer .* got \\["),

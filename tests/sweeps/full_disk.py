@@ -28,7 +28,7 @@ class FullDisk(nn.Module):
                 return _OPEN(Path("/dev/full"), "wb")
             return _OPEN(path, *args, **kwargs)
 
-        Path.open = opened  # type: ignore[method-assign]  # in the process of a worker
+        Path.open = opened  # type: ignore  # in the process of a worker
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         logits: torch.Tensor = self.linear(x.flatten(1))
