@@ -120,7 +120,7 @@ def _files(checkpoints: list[Path]) -> list[Path]:
 
     files: dict[Path, Path] = {}
     for path in checkpoints:
-        if not path.exists():
+        if not path.is_file() and not path.is_dir():
             raise InputError(f"Expected checkpoints to be files or folders, got {path}: not there.")
         inside: tuple[Path, ...] = (path,)
         if path.is_dir():

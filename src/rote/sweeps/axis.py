@@ -193,4 +193,4 @@ def _number(value: object) -> str:
     """The shortest text that is this number and no other: names must tell runs apart."""
     if isinstance(value, float) and float(f"{value:g}") == value:
         return f"{value:g}"
-    return str(value).lower()
+    return (shown(value) if isinstance(value, int) else str(value)).lower()

@@ -89,7 +89,7 @@ def _images(folder: Path, paths: list[str], size: int, limit: int) -> Array:
 
 def _decoded(pillow: Any, path: Path, size: int) -> Array:  # noqa: ANN401  # a lazy module
     if not path.is_file():  # a pipe would never end
-        raise InputError(f"Expected {path} to be a readable image, got no such file.")
+        raise InputError(f"Expected {path} to be a readable image, got: No such file.")
     try:
         with pillow.open(path) as image:
             return np.asarray(image.convert("RGB").resize((size, size)))
