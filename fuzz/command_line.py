@@ -56,6 +56,15 @@ draw = {{ optimizer.lr = {{ log_uniform = [0.01, 0.1] }} }}
 _CSV = "run,step,susceptibility,train_accuracy\na,1,0.1,0.5\na,2,0.2,0.9\nb,1,0.3,0.7\n"
 _WORDS = ["", "-", "nan", "-1", "0", "9" * 400, "1e400", "a:b", "os:system", "max:", "ζ", "\x1b[2J"]
 _WORDS += ["/dev/zero", "pipe", "store", "file.csv", "csv:file.csv", "~nobody/x", "x" * 5000, "{}"]
+_VALUES = ["nan", "-inf", "9" * 400, "1e308", "-1", "0", "10000000", "1e9", "true", "'x'", "''"]
+_VALUES += ['"\\u0000"', '"../x"', "[]", "[1, 'a']", "{}", "{ a = 1 }", "1979-05-27", "'os:system'"]
+_VALUES += [
+    "{ name = 'npz', path = 'pipe' }",
+    "'cnn'",
+    "'resnet18'",
+    "[" * 50 + "]" * 50,
+    '"\\e[2J"',
+]
 _OPTIONS = {
     "select": ["--rule", "--column", "--map"],
     "doctor": ["--model", "--optimizer", "--shape", "--classes"],
@@ -111,13 +120,23 @@ def _stop(_reading: object) -> None:
 
 
 def _training(chance: Random) -> list[str]:
-    Path("mutated.toml").write_bytes(scrambled(_SPEC.encode(), chance))
+    Path("mutated.toml").write_bytes(_tampered(_SPEC, chance))
     shutil.rmtree("run", ignore_errors=True)
     return ["train", "mutated.toml", "--out", "run", "--quiet"]
 
 
+def _tampered(text: str, chance: Random) -> bytes:
+    """A spec with one value of another kind, or with bytes that are wrong."""
+    if chance.random() < 0.4:
+        return scrambled(text.encode(), chance)
+    lines = text.splitlines()
+    at = chance.choice([at for at, line in enumerate(lines) if " = " in line])
+    lines[at] = f"{lines[at].partition(' = ')[0]} = {chance.choice(_VALUES)}"
+    return "\n".join(lines).encode()
+
+
 def _sweeping(chance: Random) -> list[str]:
-    Path("mutated.toml").write_bytes(scrambled(_SWEEP.encode(), chance))
+    Path("mutated.toml").write_bytes(_tampered(_SWEEP, chance))
     return ["sweep", "mutated.toml", "--out", "planned", "--dry-run"]
 
 
