@@ -85,13 +85,14 @@ class Late(BaseException):
 
 def attack(seed: int, seconds: float) -> tuple[int, list[str]]:
     """Call commands until the time is over; tell what went wrong."""
-    chance, ends = Random(seed), time.monotonic() + seconds
-    trials, findings = 0, []
+    chance, trials = Random(seed), 0
+    findings: list[str] = []
     before = Path.cwd()
     with tempfile.TemporaryDirectory() as place, _tamed():
         os.chdir(place)
         try:
             _prepare()
+            ends = time.monotonic() + seconds
             while time.monotonic() < ends:
                 trials += 1
                 arguments = chance.choice(_ATTACKS)(chance)
