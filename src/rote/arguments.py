@@ -4,16 +4,19 @@ import math
 import operator
 from collections.abc import Iterable
 from numbers import Real
+from pathlib import Path
 from typing import Any
 
-from rote.errors import InputError, did_you_mean
+from rote.errors import InputError, did_you_mean, shown
 
 
-def check_integer(name: str, value: object, *, least: int | None = None) -> int:
+def check_integer(
+    name: str, value: object, *, least: int | None = None, most: int | None = None
+) -> int:
     """A whole number; numpy's and torch's are taken, booleans are not.
 
     Raises:
-        InputError: if it is none, or smaller.
+        InputError: if it is none, smaller, or larger.
 
     Example:
         >>> check_integer("rounds", 3, least=1)
@@ -24,9 +27,11 @@ def check_integer(name: str, value: object, *, least: int | None = None) -> int:
         number = operator.index(value)  # type: ignore[arg-type]  # refused if it does not fit
     except TypeError:
         is_boolean, number = True, 0
-    if is_boolean or (least is not None and number < least):
+    is_small = least is not None and number < least
+    if is_boolean or is_small or (most is not None and number > most):
         what = "an integer" if least is None else f"an integer of at least {least}"
-        raise InputError(f"Expected `{name}` to be {what}, got {value!r}.")
+        what += "" if most is None else f" and at most {most}"
+        raise InputError(f"Expected `{name}` to be {what}, got {shown(value)}.")
     return number
 
 
@@ -49,11 +54,11 @@ def check_number(
         0.5
     """
     if isinstance(value, Real) and not isinstance(value, bool):
-        number = float(value)
+        number = _as_float(value)
         if math.isfinite(number) and least <= number <= most and above < number < below:
             return number
     bounds = _bounds(least, most, above, below)
-    raise InputError(f"Expected `{name}` to be {bounds}, got {value!r}.")
+    raise InputError(f"Expected `{name}` to be {bounds}, got {shown(value)}.")
 
 
 def check_choice(name: str, value: object, choices: Iterable[str]) -> str:
@@ -70,9 +75,23 @@ def check_choice(name: str, value: object, choices: Iterable[str]) -> str:
     if isinstance(value, str) and value in known:
         return value
     raise InputError(
-        f"Expected `{name}` to be one of {', '.join(known)}, got {value!r}."
+        f"Expected `{name}` to be one of {', '.join(known)}, got {shown(value)}."
         f"{did_you_mean(value, known)}"
     )
+
+
+def check_path(name: str, value: Path | str) -> Path:
+    """A path, with ``~`` as the home of a user.
+
+    Raises:
+        InputError: if there is no such user, or no path can be like that.
+    """
+    try:
+        if "\0" not in str(value):
+            return Path(value).expanduser()
+    except RuntimeError:  # nobody of that name
+        pass
+    raise InputError(f"Expected `{name}` to be a path, got {shown(str(value))}.")
 
 
 def check_instance(name: str, value: Any, kind: type, *, article: str = "a") -> None:  # noqa: ANN401
@@ -82,7 +101,14 @@ def check_instance(name: str, value: Any, kind: type, *, article: str = "a") -> 
         InputError: if it is of another.
     """
     if not isinstance(value, kind):
-        raise InputError(f"Expected `{name}` to be {article} {kind.__name__}, got {value!r}.")
+        raise InputError(f"Expected `{name}` to be {article} {kind.__name__}, got {shown(value)}.")
+
+
+def _as_float(value: Real) -> float:
+    try:
+        return float(value)
+    except OverflowError:  # of hundreds of digits
+        return math.inf
 
 
 def _bounds(least: float, most: float, above: float, below: float) -> str:

@@ -3,8 +3,13 @@
 Messages read "Expected <argument> to be <what>, got <value>. <what to do>".
 """
 
+import math
 from collections.abc import Iterable
 from difflib import get_close_matches
+
+_SHOWN = 160  # characters of a value in a message
+_BITS = 200  # of an integer whose digits nobody reads
+_GUESSED = 100  # characters of a word that may be a slip of the pen
 
 
 class RoteError(Exception):
@@ -79,6 +84,10 @@ class LoggerWarning(RoteWarning):
     """A logger did not take a reading; training goes on without it."""
 
 
+class DamagedStateWarning(RoteWarning):
+    """The newest saved state of a run is damaged; the run goes on from the one before it."""
+
+
 class TornJournalWarning(RoteWarning):
     """A journal ends in a line that was cut off while being written; it is skipped."""
 
@@ -102,7 +111,27 @@ def did_you_mean(given: object, known: Iterable[str]) -> str:
         >>> did_you_mean("momentm", ["lr", "momentum"])
         " Did you mean 'momentum'?"
     """
-    names, text = list(known), str(given).lower()
+    names, text = list(known), given.lower() if isinstance(given, str) else ""
+    if len(text) > _GUESSED:
+        return ""
     longer = [name for name in names if text and name.startswith(text)]
     close = longer or get_close_matches(text, names, n=1)
     return f" Did you mean {close[0]!r}?" if close else ""
+
+
+def shown(value: object) -> str:
+    """A value as messages show it: as in Python, but never longer than people read.
+
+    Example:
+        >>> shown("lr"), shown(10**400), shown([7] * 1000)[-14:]
+        ("'lr'", 'an integer of about 400 digits', '… 7, 7, 7, 7]')
+    """
+    if isinstance(value, int) and value.bit_length() > _BITS:
+        return f"an integer of about {int(value.bit_length() * math.log10(2))} digits"
+    if isinstance(value, str) and len(value) > _SHOWN:
+        value = value[:_SHOWN] + value[-_SHOWN:]  # what is cut off need not be quoted first
+    try:
+        text = repr(value)
+    except Exception:  # noqa: BLE001  # nested too deeply, or an object that cannot be shown
+        return f"a {type(value).__name__}"
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 40]} … {text[-12:]}"

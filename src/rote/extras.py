@@ -4,7 +4,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-from rote.errors import InputError, MissingExtraError
+from rote.errors import InputError, MissingExtraError, shown
 
 
 def require(package: str, *, extra: str) -> ModuleType:
@@ -41,18 +41,20 @@ def import_named(address: str, argument: str) -> Any:  # noqa: ANN401  # whateve
     """
     module_name, _, name = address.partition(":")
     if not module_name or not name:
-        raise InputError(f"Expected `{argument}` to read 'package.module:name', got {address!r}.")
+        raise InputError(
+            f"Expected `{argument}` to read 'package.module:name', got {shown(address)}."
+        )
     try:
         module = import_module(module_name)
     except Exception as error:  # whatever a user's module does when it is run
         raise InputError(
-            f"Expected the module of `{argument}` {address!r} to be importable, got "
+            f"Expected the module of `{argument}` {shown(address)} to be importable, got "
             f"{type(error).__name__}: {error}. Install it, or put its folder on PYTHONPATH."
         ) from error
     found = getattr(module, name, None)
     if found is None:
         raise InputError(
-            f"Expected module {module_name!r} to have {name!r} for `{argument}`, got nothing of "
-            "that name."
+            f"Expected module {shown(module_name)} to have {shown(name)} for `{argument}`, got "
+            "nothing of that name."
         )
     return found

@@ -16,12 +16,25 @@ def test_a_file_is_written_and_written_over(tmp_path: Path) -> None:
     assert [file.name for file in tmp_path.iterdir()] == ["some.json"]
 
 
-def test_on_a_full_disk_the_old_file_stays(tmp_path: Path) -> None:
+def test_on_a_full_disk_the_old_file_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_whole(tmp_path / "some.json", b"old")
-    (tmp_path / "some.draft").symlink_to("/dev/full")
+    usual = Path.open
+    monkeypatch.setattr(Path, "open", lambda _path, mode: usual(Path("/dev/full"), mode))
     with pytest.raises(OSError, match="No space left"):
         write_whole(tmp_path / "some.json", b"new")
+    monkeypatch.undo()
     assert (tmp_path / "some.json").read_bytes() == b"old"
+    assert [file.name for file in tmp_path.iterdir()] == ["some.json"]
+
+
+def test_a_draft_does_not_follow_a_link_that_lies_in_wait(tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_bytes(b"precious")
+    (tmp_path / "some.draft").symlink_to(victim)
+    write_whole(tmp_path / "some.json", b"new")
+    assert victim.read_bytes() == b"precious"
+    assert (tmp_path / "some.json").read_bytes() == b"new"
+    assert not (tmp_path / "some.json").is_symlink()
 
 
 @pytest.mark.parametrize(("file", "draft"), [(RUN_FILE, DRAFT_FILE), (FAILURE_FILE, FAILURE_DRAFT)])

@@ -12,6 +12,7 @@ from rote.store.run_directory import CLAIM_FILE, DRAFT_FILE
 from rote.sweeps.executor import Blocked, Busy, Executor, Failed, Finished, Job, Lost, Started
 from rote.sweeps.local_executor import LocalExecutor, cores
 from rote.workloads import train
+from tests.sweeps import full_disk
 from tests.sweeps.executors import FACTORIES
 from tests.sweeps.sweeping import contents, in_time, is_alive, job_of, lines, owner, until
 
@@ -133,9 +134,8 @@ def test_a_run_that_another_process_holds_is_left_to_it(executor: Executor, tmp_
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
 def test_a_full_disk_is_told_apart_from_a_failure(executor: Executor, tmp_path: Path) -> None:
-    job = job_of(tmp_path)
-    job.path.mkdir(parents=True)
-    (job.path / DRAFT_FILE).symlink_to("/dev/full")
+    (tmp_path / "note").write_text(DRAFT_FILE)
+    job = job_of(tmp_path, architecture=full_disk.network(tmp_path / "note"))
     events = [event for event in in_time(executor.run([job])) if event is not None]
     assert events == [Started(job), Blocked(job, "No space left on device")]
 
@@ -144,21 +144,26 @@ def test_a_full_disk_is_told_apart_from_a_failure(executor: Executor, tmp_path: 
 def test_a_state_that_does_not_fit_leaves_nothing_half_written(
     executor: Executor, tmp_path: Path
 ) -> None:
-    job = job_of(tmp_path, epochs=5)
+    note = tmp_path / "note"
+    job = job_of(tmp_path, epochs=5, architecture=full_disk.network(note))
 
     def cut(reading: object) -> None:
         raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt):
-        train(job.spec, job.path, progress=cut)
-    draft = job.path / "resume.draft"
-    draft.symlink_to("/dev/full")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Path, "open", Path.open)  # put back what the network does here
+        with pytest.raises(KeyboardInterrupt):
+            train(job.spec, job.path, progress=cut)
+    note.write_text("resume.draft")
     events = [event for event in in_time(executor.run([job])) if event is not None]
     assert events == [Started(job), Blocked(job, "No space left on device")]
-    assert not draft.is_symlink()
+    assert not (job.path / "resume.draft").exists()
+    note.unlink()
     events = [event for event in in_time(executor.run([job])) if event is not None]
     assert events == [Started(job), Finished(job)]
-    train(job.spec, tmp_path / "undisturbed")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Path, "open", Path.open)
+        train(job.spec, tmp_path / "undisturbed")
     assert contents(job.path) == contents(tmp_path / "undisturbed")
 
 

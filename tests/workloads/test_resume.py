@@ -13,11 +13,19 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from rote.errors import CorruptRunError, RunLockedError, StateError, TornJournalWarning
+from rote.errors import (
+    CorruptRunError,
+    DamagedStateWarning,
+    InputError,
+    RunLockedError,
+    StateError,
+    TornJournalWarning,
+)
 from rote.store import RunDirectory, read_predictions, read_run
 from rote.workloads.checkpoints import CheckpointKeeper
 from rote.workloads.loop import train
 from rote.workloads.run_folder import RunFolder
+from rote.workloads.saved_states import SavedStates
 from rote.workloads.spec import RunSpec
 from rote.workloads.workload import Workload
 from tests.workloads.small_runs import numbers, small_spec
@@ -86,10 +94,10 @@ class Cut:
 CUTS = {
     "before the journal": Cut(RunDirectory, "append", 2, after=False),
     "after the journal": Cut(RunDirectory, "append", 2, after=True),
-    "before the first state": Cut(RunFolder, "save_state", 1, after=False),
-    "after the first state": Cut(RunFolder, "save_state", 1, after=True),
-    "before a state": Cut(RunFolder, "save_state", 2, after=False),
-    "after a state": Cut(RunFolder, "save_state", 2, after=True),
+    "before the first state": Cut(SavedStates, "save", 1, after=False),
+    "after the first state": Cut(SavedStates, "save", 1, after=True),
+    "before a state": Cut(SavedStates, "save", 2, after=False),
+    "after a state": Cut(SavedStates, "save", 2, after=True),
     "before a checkpoint": Cut(CheckpointKeeper, "keep", 2, after=False),
     "after a checkpoint": Cut(CheckpointKeeper, "keep", 2, after=True),
     "in the first epoch": Cut(Workload, "_step", 2, after=True),
@@ -123,7 +131,7 @@ def test_an_interrupted_run_ends_like_a_whole_one(
             train(SPECS[name], path)
     train(SPECS[name], path)
     found = contents(path)
-    found["files"] = [file for file in found["files"] if file != "resume.pt"]
+    found["files"] = [file for file in found["files"] if not file.startswith("resume")]
     assert found == whole[name]
 
 
@@ -233,7 +241,9 @@ def test_files_that_are_gone_or_of_another_version_are_refused(tmp_path: Path) -
 
     with pytest.raises(PowerCut):
         train(SPECS["plain"], path, progress=stop)
-    state = torch.load(path / "resume.pt", weights_only=True)
+    state = SavedStates(path).load()
+    assert state is not None
+    (path / "resume-before.pt").unlink()
     whole = (path / "resume.pt").read_bytes()
     for damaged in (b"", whole[: len(whole) // 2], b"\0" * len(whole)):
         (path / "resume.pt").write_bytes(damaged)
@@ -242,6 +252,15 @@ def test_files_that_are_gone_or_of_another_version_are_refused(tmp_path: Path) -
     torch.save(state | {"version": 99}, path / "resume.pt")
     with pytest.raises(StateError, match=r"to be of version 1, got 99\. Start the run anew"):
         train(SPECS["plain"], path)
+    torch.save({"version": 1}, path / "resume.pt")
+    with pytest.raises(StateError, match=r"got one that does not fit: .*epoch"):
+        train(SPECS["plain"], path)
+    torch.save(state | {"epoch": "x" * 10_000}, path / "resume.pt")
+    with pytest.raises(InputError, match=r"`epoch` to be an integer .{1,300}$"):
+        train(SPECS["plain"], path)
+    torch.save([1, 2], path / "resume.pt")
+    with pytest.raises(CorruptRunError, match=r"to be the whole state"):
+        train(SPECS["plain"], path)
     (path / "resume.pt").unlink()
     with pytest.raises(StateError, match=r"to have resume\.pt, from which the run can go on, got"):
         train(SPECS["plain"], path)
@@ -249,6 +268,66 @@ def test_files_that_are_gone_or_of_another_version_are_refused(tmp_path: Path) -
     workload.write_text(json.dumps(json.loads(workload.read_text()) | {"schema": 99}))
     with pytest.raises(CorruptRunError, match=r"workload of schema 1, got another"):
         train(SPECS["plain"], path)
+    for foreign in ({}, {"finished": 1}, {"spec": 3}, {"identity": [1]}):
+        described = {"schema": 1, "identity": "", "finished": False, "spec": {}} | foreign
+        if not foreign:
+            del described["finished"]
+        workload.write_text(json.dumps(described))
+        with pytest.raises(CorruptRunError, match=r"workload\.json to say .* It is not as rote"):
+            train(SPECS["plain"], path)
+    workload.write_text("[" * 100_000)
+    with pytest.raises(CorruptRunError, match=r"workload\.json to be JSON, got"):
+        train(SPECS["plain"], path)
     workload.write_text("{")
     with pytest.raises(CorruptRunError, match=r"workload\.json to be JSON, got"):
         train(SPECS["plain"], path)
+
+
+def cut_after(epoch: int, name: str, path: Path) -> None:
+    def stop(reading: Any) -> None:
+        if reading.step == epoch:
+            raise PowerCut
+
+    with pytest.raises(PowerCut):
+        train(SPECS[name], path, progress=stop)
+
+
+@pytest.mark.parametrize("place", [0, 3, 20, 76, 77, 80, 500, -300, -1])
+def test_a_flipped_bit_of_the_state_is_noticed_and_the_one_before_is_used(
+    place: int, tmp_path: Path, whole: dict[str, dict[str, Any]]
+) -> None:
+    path = tmp_path / "run"
+    cut_after(3, "plain", path)
+    state = bytearray((path / "resume.pt").read_bytes())
+    state[place] ^= 4
+    (path / "resume.pt").write_bytes(state)
+    with pytest.warns(DamagedStateWarning, match=r"goes on from the state before it"):
+        train(SPECS["plain"], path)
+    assert contents(path) == whole["plain"]
+
+
+@pytest.mark.parametrize("name", SPECS)
+def test_from_the_state_before_every_run_ends_like_a_whole_one(
+    name: str, tmp_path: Path, whole: dict[str, dict[str, Any]]
+) -> None:
+    path = tmp_path / "run"
+    with pytest.MonkeyPatch.context() as patch:
+        Cut(SavedStates, "save", 2, after=True).apply(patch)
+        with pytest.raises(PowerCut):
+            train(SPECS[name], path)
+    (path / "resume.pt").unlink()  # as after a kill between two renamings
+    with pytest.warns(DamagedStateWarning, match=r"is damaged or missing"):
+        train(SPECS[name], path)
+    assert contents(path) == whole[name]
+
+
+def test_a_state_of_an_earlier_version_has_no_checksum_and_is_used(
+    tmp_path: Path, whole: dict[str, dict[str, Any]]
+) -> None:
+    path = tmp_path / "run"
+    cut_after(3, "plain", path)
+    state = SavedStates(path).load()
+    torch.save(state, path / "resume.pt")
+    (path / "resume-before.pt").unlink()
+    train(SPECS["plain"], path)
+    assert contents(path) == whole["plain"]

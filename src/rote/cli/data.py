@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from rote.cli.options import AsJson, DataDir
+from rote.cli.output import say
 
 app = typer.Typer(
     help="Which datasets are here, and whether a file can be used.", no_args_is_help=True
@@ -24,7 +25,7 @@ def list_sets(data_dir: DataDir = None, as_json: AsJson = False) -> None:
 
     sets = list_datasets(data_dir)
     if as_json:
-        typer.echo(json.dumps([asdict(entry) for entry in sets], indent=2))
+        say(json.dumps([asdict(entry) for entry in sets], indent=2))
         return
     table = Table("name", "classes", "image")
     for heading in ("found", "or get it"):
@@ -51,13 +52,13 @@ def check(
 
     found = check_file(path)
     if as_json:
-        typer.echo(json.dumps(asdict(found), indent=2, default=str))
+        say(json.dumps(asdict(found), indent=2, default=str))
     else:
         for name, what in found.arrays.items():
-            typer.echo(f"{name:24} {what}")
+            say(f"{name:24} {what}")
         for name, value in found.summary.items():
-            typer.echo(f"{name:24} {value}")
+            say(f"{name:24} {value}")
         for problem in found.problems:
-            typer.echo(f"Problem: {problem}", err=True)
+            say(f"Problem: {problem}", err=True)
     if found.problems:
         raise typer.Exit(1)

@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 from rote.cli.optimizer import build_optimizer
-from rote.errors import InputError
+from rote.cli.output import say
+from rote.errors import InputError, shown
 from rote.version import __version__
 
 CORE = (
@@ -57,16 +58,16 @@ def doctor(
 
 
 def _check_installation() -> bool:
-    typer.echo(f"rote {__version__}")
+    say(f"rote {__version__}")
     whole = True
     for name in CORE:
         found = _version(name)
         whole = whole and found is not None
-        typer.echo(f"  {name:20} {found or 'MISSING: pip install ' + name}")
+        say(f"  {name:20} {found or 'MISSING: pip install ' + name}")
     for package, extra in EXTRAS.items():
         found = _version(package) if find_spec(package) else None
         absent = f"not installed (pip install 'rote[{extra}]')"
-        typer.echo(f"  {package:20} {found or absent}")
+        say(f"  {package:20} {found or absent}")
     return whole
 
 
@@ -83,14 +84,14 @@ def _check_model(name: str, optimizer_name: str, shape: str, classes: int) -> bo
     optimizer = build_optimizer(optimizer_name, model)
     found = examine(model, optimizer, inputs=torch.randn(128, *sides), num_classes=classes)
     if found.reading is None:
-        typer.echo(f"{name} with {optimizer_name} cannot be probed. {found.obstacle}", err=True)
+        say(f"{name} with {optimizer_name} cannot be probed. {found.obstacle}", err=True)
         return False
-    typer.echo(
+    say(
         f"{name} with {optimizer_name} can be probed: loss {found.reading.loss_before:.4f} → "
         f"{found.reading.loss_after:.4f} in {found.reading.seconds:.2f} s, and nothing changed."
     )
     for remark in found.remarks:
-        typer.echo(f"  {remark}")
+        say(f"  {remark}")
     return True
 
 
@@ -100,7 +101,7 @@ def _sides(shape: str) -> list[int]:
     except ValueError:
         sides = []
     if not sides or min(sides) < 1:
-        raise InputError(f"Expected `--shape` to be like 3,32,32, got {shape!r}.")
+        raise InputError(f"Expected `--shape` to be like 3,32,32, got {shown(shape)}.")
     return sides
 
 

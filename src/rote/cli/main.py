@@ -9,6 +9,7 @@ import typer
 from rote.cli import data, theory
 from rote.cli.demo import demo
 from rote.cli.doctor import doctor
+from rote.cli.output import one_line, prepare_streams, printable, say
 from rote.cli.probe import probe
 from rote.cli.report import report
 from rote.cli.select import select
@@ -32,7 +33,7 @@ app.add_typer(theory.app, name="theory")
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"rote {__version__}")
+        say(f"rote {__version__}")
         raise typer.Exit
 
 
@@ -48,12 +49,23 @@ def rote(
 
 def main() -> None:
     """Run the command line; exit 0 done, 1 failed, 2 bad usage."""
+    prepare_streams()
     _show_warnings_plainly()
     try:
         app()
     except RoteError as error:
-        typer.echo(f"Error: {error}", err=True)
+        say(f"Error: {error}", err=True)
         sys.exit(2 if isinstance(error, InputError) else 1)
+    except OSError as error:
+        what = "the files of this command" if error.filename is None else one_line(error.filename)
+        say(f"Error: Expected {what} to be usable, got: {error.strerror or error}.", err=True)
+        sys.exit(1)
+    except MemoryError as error:
+        say(f"Error: Expected all this to fit into memory, got too much: {error}.", err=True)
+        sys.exit(1)
+    except RecursionError:
+        say("Error: Expected tables and lists that end, got them nested too deeply.", err=True)
+        sys.exit(1)
 
 
 def _show_warnings_plainly() -> None:
@@ -68,7 +80,7 @@ def _show_warnings_plainly() -> None:
         line: str | None = None,
     ) -> str:
         if issubclass(category, RoteWarning):
-            return f"Warning: {message}\n"
+            return f"Warning: {printable(message)}\n"
         return usual(message, category, filename, lineno, line)
 
     warnings.formatwarning = plainly

@@ -22,4 +22,13 @@ Renamed = Annotated[
     ),
 ]
 DataDir = Annotated[Path | None, typer.Option(help="Where datasets lie (ROTE_DATA).")]
+Allowed = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--allow-import",
+        metavar="MODULE",
+        help="A module that the file may name (package.module:name runs its code), besides those "
+        "in the file's own folder; repeatable.",
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]

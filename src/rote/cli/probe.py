@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rote.cli.optimizer import build_optimizer
+from rote.cli.output import one_line, say
 from rote.cli.sample_files import load_samples
 from rote.errors import InputError, RunExistsError
 
@@ -96,7 +97,7 @@ def probe(
             progress=lambda _file, _reading: bar.advance(task),
         )
     if as_json:
-        typer.echo(json.dumps(_as_json(found), indent=2, allow_nan=False))
+        say(json.dumps(_as_json(found), indent=2, allow_nan=False))
     else:
         _show(found, optimizer, out)
 
@@ -119,7 +120,7 @@ def _files(checkpoints: list[Path]) -> list[Path]:
 
     files: dict[Path, Path] = {}
     for path in checkpoints:
-        if not path.exists():
+        if not path.is_file() and not path.is_dir():
             raise InputError(f"Expected checkpoints to be files or folders, got {path}: not there.")
         inside: tuple[Path, ...] = (path,)
         if path.is_dir():
@@ -127,7 +128,7 @@ def _files(checkpoints: list[Path]) -> list[Path]:
             inside = found.files
             if found.left_out:
                 names = ", ".join(str(file) for file in found.left_out)
-                typer.echo(f"Left out, as others have a number: {names}.", err=True)
+                say(f"Left out, as others have a number: {names}.", err=True)
         for file in inside:
             files.setdefault(file.resolve(), file)
     return list(files.values())
@@ -156,6 +157,7 @@ def _show(found: "Aftermath", optimizer: str, out: str | None) -> None:
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     from rote.store import can_be_read
 
@@ -168,7 +170,7 @@ def _show(found: "Aftermath", optimizer: str, out: str | None) -> None:
         plain = reading.susceptibility_plain
         table.add_row(
             str(reading.step),
-            name,
+            Text(one_line(name)),
             f"{reading.loss_before:.4f}",
             f"{reading.drop:+.4f}",
             f"{reading.susceptibility:+.4f}",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rote.cli.options import Column, Renamed, Runs
+from rote.cli.output import say
 
 if TYPE_CHECKING:
     from rote.reporting import Report
@@ -62,8 +63,8 @@ def show(written: "Report") -> None:
     Args:
         written: the report.
     """
-    typer.echo(f"Report: {written.path} ({written.path.stat().st_size / 1e6:.1f} MB)")
+    say(f"Report: {written.path} ({written.path.stat().st_size / 1e6:.1f} MB)")
     for path in written.figures.files:
-        typer.echo(f"Figure: {path}")
+        say(f"Figure: {path}")
     for name, reason in written.figures.missing.items():
-        typer.echo(f"No figure of {name}: {reason}", err=True)
+        say(f"No figure of {name}: {reason}", err=True)

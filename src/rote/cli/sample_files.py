@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 from zipfile import BadZipFile
 
-from rote.errors import InputError
+from rote.errors import InputError, shown
 from rote.extras import import_named
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def load_samples(address: str, option: str) -> "tuple[Inputs, Tensor | None]":
         return _from_function(address, found)
     reader = _READERS.get(path.suffix)
     if reader is None or not path.is_file():
-        raise InputError(f"Expected `{option}` to be a file ({FORMS}), got {address!r}.")
+        raise InputError(f"Expected `{option}` to be a file ({FORMS}), got {shown(address)}.")
     try:
         contents = reader(path)
     except (OSError, ValueError, TypeError, RuntimeError, EOFError, BadZipFile) as error:

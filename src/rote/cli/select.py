@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rote.cli.options import AsJson, Column, Renamed, Runs
+from rote.cli.output import one_line, printable, say
 from rote.errors import InputError
 
 if TYPE_CHECKING:
@@ -33,14 +34,14 @@ def select(
     if rule == "help":
         families = {f"{prefix}:COLUMN": known for prefix, known in FAMILIES.items()}
         for name, known in (RULES | families).items():
-            typer.echo(f"{name:32} {about(known).explanation}")
+            say(f"{name:32} {about(known).explanation}")
         return
     if not runs:
         raise InputError("Expected runs, such as a folder of run directories, got none.")
     mapping = parse_mapping(renamed or ())
     selection = select_from(runs, rule=rule, column=column, mapping=mapping)
     if as_json:
-        typer.echo(json.dumps(selection.to_json(), indent=2, allow_nan=False))
+        say(json.dumps(selection.to_json(), indent=2, allow_nan=False))
     else:
         show(selection)
 
@@ -69,10 +70,12 @@ def show(selection: "Selection") -> None:
     console.print(table)
     pick = selection.pick
     console.print(f"Keep step [bold]{pick.step}[/bold] of run ", end="")
-    console.print(pick.run, style="bold", markup=False, highlight=False)
+    console.print(one_line(pick.run), style="bold", markup=False, highlight=False)
     if pick.path is not None:
-        console.print(f"  in {pick.path}", markup=False, highlight=False, soft_wrap=True)
+        console.print(f"  in {one_line(pick.path)}", markup=False, highlight=False, soft_wrap=True)
     for reason in selection.reasons:
-        console.print(f"  {reason}", markup=False, highlight=False)
+        console.print(f"  {printable(reason)}", markup=False, highlight=False)
     for warning in selection.warnings:
-        console.print(f"  Careful: {warning}", style="yellow", markup=False, highlight=False)
+        console.print(
+            f"  Careful: {printable(warning)}", style="yellow", markup=False, highlight=False
+        )

@@ -2,15 +2,16 @@
 
 import json
 import signal
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rote.cli.options import AsJson, DataDir
-from rote.errors import InputError
+from rote.cli.options import Allowed, AsJson, DataDir
+from rote.cli.output import one_line, say
+from rote.errors import InputError, shown
 
 if TYPE_CHECKING:
     from rote.sweeps import Executor, Progress, SearchSpace
@@ -36,6 +37,7 @@ def sweep(
     list_store: Annotated[
         Path | None, typer.Option("--list", help="Only say where each run of a store stands.")
     ] = None,
+    allowed: Allowed = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
     as_json: AsJson = False,
     data_dir: DataDir = None,
@@ -59,8 +61,11 @@ def sweep(
         missing = "--out STORE" if file is not None else "file"
         raise InputError(f"Expected a file and --out STORE, or --list STORE, got no {missing}.")
     from rote.sweeps import SearchSpace
+    from rote.workloads import AllowedImports
 
-    space = SearchSpace.from_toml(file)
+    # A dry run is for looking: it imports nothing but what is allowed by name.
+    imports = AllowedImports(tuple(allowed or ()), None if dry_run else file.absolute().parent)
+    space = replace(SearchSpace.from_toml(file), check=imports.check)
     choose = _ray if executor is Place.ray else _local
     chosen = choose(workers, address, cpus_per_run, gpus_per_run)
     if dry_run:
@@ -90,7 +95,7 @@ def _local(
     of_ray = {"--address": address, "--cpus-per-run": cpus, "--gpus-per-run": gpus}
     for option, value in of_ray.items():
         if value is not None:
-            raise InputError(f"Expected {option} with --executor ray only, got {value!r}.")
+            raise InputError(f"Expected {option} with --executor ray only, got {shown(value)}.")
     return LocalExecutor(workers)
 
 
@@ -116,11 +121,11 @@ def _run(
             signal.signal(signal.SIGINT, signal.SIG_IGN)
     progress = watch.progress
     if progress is None:  # interrupted before anything was begun
-        typer.echo("Stopped before anything was begun.", err=True)
+        say("Stopped before anything was begun.", err=True)
         raise typer.Exit(130)
     if as_json:
         summary = {"store": str(out), "interrupted": is_interrupted} | progress.to_dict()
-        typer.echo(json.dumps(summary, indent=2))
+        say(json.dumps(summary, indent=2))
     else:
         _report(progress, out, is_interrupted=is_interrupted)
     if is_interrupted:
@@ -133,22 +138,20 @@ def _report(progress: "Progress", out: Path, *, is_interrupted: bool) -> None:
     from rote.cli.sweep_view import duration
     from rote.store import FAILURE_FILE
 
-    typer.echo(
+    say(
         f"{progress.done} of {progress.total} runs are over, {progress.finished} of them now, in "
         f"{duration(progress.seconds)}. They are in {out}."
     )
     for name, error in list(progress.failed.items())[:_SHOWN]:
-        typer.echo(f"Failed: {name} ({progress.paths[name] / FAILURE_FILE}): {error}", err=True)
+        say(f"Failed: {one_line(name)} ({progress.paths[name] / FAILURE_FILE}): {error}", err=True)
     if len(progress.failed) > _SHOWN:
-        typer.echo(
-            f"Failed: {len(progress.failed) - _SHOWN} more. rote sweep --list {out}", err=True
-        )
+        say(f"Failed: {len(progress.failed) - _SHOWN} more. rote sweep --list {out}", err=True)
     if is_interrupted:
-        typer.echo("Stopped; nothing is lost. The same command goes on from here.", err=True)
+        say("Stopped; nothing is lost. The same command goes on from here.", err=True)
     elif progress.failed:
-        typer.echo("The same command tries the failed runs again.", err=True)
+        say("The same command tries the failed runs again.", err=True)
     else:
-        typer.echo(f"Choose a checkpoint: rote select {out} --rule staged")
+        say(f"Choose a checkpoint: rote select {out} --rule staged")
 
 
 def _foresee(
@@ -164,24 +167,24 @@ def _foresee(
     seconds = guess.seconds_with(_at_once(executor))
     if as_json:
         found = {"runs": counts, "workers": executor.workers, "seconds": seconds}
-        typer.echo(json.dumps(found | {"estimate": asdict(guess)}, indent=2))
+        say(json.dumps(found | {"estimate": asdict(guess)}, indent=2))
         return
     total = sum(counts.values())
-    typer.echo(f"{total} runs: {', '.join(f'{n} {state}' for state, n in counts.items() if n)}.")
+    say(f"{total} runs: {', '.join(f'{n} {state}' for state, n in counts.items() if n)}.")
     if not guess.kinds:
-        typer.echo("Nothing is left to do.")
+        say("Nothing is left to do.")
         return
-    typer.echo(
+    say(
         f"Left: about {duration(seconds)} with {executor.workers} at a time, "
         f"{_size(guess.bytes)} of disk."
     )
     scaled = f", on {guess.samples} samples and scaled up" if guess.is_scaled else ""
-    typer.echo(
+    say(
         f"Based on one epoch each of {guess.measured} of {guess.kinds} kinds of run, measured one "
         f"at a time on this machine{scaled}. Nothing was written to {out}."
     )
     for name, error in guess.refused.items():
-        typer.echo(f"Cannot be measured here: {name}: {error}", err=True)
+        say(f"Cannot be measured here: {name}: {error}", err=True)
 
 
 def _at_once(executor: "Executor") -> int:
@@ -199,11 +202,14 @@ def _list(store: Path, *, as_json: bool) -> None:
     counts = {state: sum(run.state == state for run in runs) for state in STATES}
     if as_json:
         rows: list[dict[str, Any]] = [asdict(run) for run in runs]
-        typer.echo(json.dumps({"counts": counts, "runs": rows}, indent=2, default=str))
+        say(json.dumps({"counts": counts, "runs": rows}, indent=2, default=str))
         return
-    lines = [f"{run.state:9} {run.path.name}  {run.name or ''}".rstrip() for run in runs]
+    lines = [
+        f"{run.state:9} {one_line(run.path.name)}  {one_line(run.name or '')}".rstrip()
+        for run in runs
+    ]
     summary = ", ".join(f"{count} {state}" for state, count in counts.items() if count)
-    typer.echo("\n".join([*lines, f"{len(runs)} runs: {summary or 'none'}."]))
+    say("\n".join([*lines, f"{len(runs)} runs: {summary or 'none'}."]))
 
 
 def _size(number: float) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from rote.cli.output import one_line, printable
 from rote.sweeps import (
     Event,
     Failed,
@@ -57,7 +58,7 @@ class Lines(View):
                 what = f"{'given up' if gives_up else 'lost, tried again'}  {reason}"
             case _:
                 return
-        text = f"{over} {_name(job)} {what}, {_left(progress)}"
+        text = printable(f"{over} {_name(job)} {what}, {_left(progress)}")
         self._console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
@@ -136,7 +137,7 @@ def _left(progress: Progress) -> str:
 
 
 def _name(job: Job) -> str:
-    return job.spec.name or job.spec.identity
+    return one_line(job.spec.name or job.spec.identity)
 
 
 def _readings(last: LastReading) -> str:

@@ -12,7 +12,8 @@ from zlib import error as zlib_error
 import typer
 
 from rote.cli.options import AsJson, DataDir
-from rote.errors import InputError
+from rote.cli.output import say
+from rote.errors import InputError, shown
 
 if TYPE_CHECKING:
     import numpy as np
@@ -88,7 +89,7 @@ def bounds(
     if as_json:
         written = {kind: str(path) for kind, path in files.items()}
         values = {"data": name, "seed": seed, "notes": notes, "files": written, **asdict(table)}
-        typer.echo(json.dumps(values, allow_nan=False))
+        say(json.dumps(values, allow_nan=False))
         return
     _show_bounds(table)
     for line in (*notes, *(f"Wrote {path}" for path in files.values())):
@@ -147,7 +148,7 @@ def check(
     if as_json:
         about = {"data": name, "labels": rule, "samples": samples, "gap_shrinks": shrinks}
         rows = {"widths": [*map(asdict, summary)], "records": [*map(asdict, records)]}
-        typer.echo(json.dumps(about | rows, allow_nan=False))
+        say(json.dumps(about | rows, allow_nan=False))
     else:
         _show_check(summary, f"{samples} samples of {name}: {rule}; labels drawn {draws} times.")
     if not shrinks:
@@ -203,14 +204,14 @@ def _numbers(text: str, option: str) -> list[float]:
         return [float(part) for part in text.split(",")]
     except ValueError as error:
         raise InputError(
-            f"Expected `{option}` to be numbers with commas between them, got {text!r}."
+            f"Expected `{option}` to be numbers with commas between them, got {shown(text)}."
         ) from error
 
 
 def _whole_numbers(text: str, option: str) -> list[int]:
     numbers = _numbers(text, option)
     if not all(number.is_integer() for number in numbers):
-        raise InputError(f"Expected `{option}` to be whole numbers, got {text!r}.")
+        raise InputError(f"Expected `{option}` to be whole numbers, got {shown(text)}.")
     return [int(number) for number in numbers]
 
 
@@ -219,7 +220,7 @@ def _pair(text: str | None) -> tuple[int, int] | None:
         return None
     first, *others = _whole_numbers(text, "--pair")
     if len(others) != 1 or others == [first]:
-        raise InputError(f"Expected `--pair` to be two classes, as 3,8, got {text!r}.")
+        raise InputError(f"Expected `--pair` to be two classes, as 3,8, got {shown(text)}.")
     return first, others[0]
 
 

@@ -5,12 +5,14 @@ from typing import Annotated
 
 import typer
 
-from rote.cli.options import DataDir
+from rote.cli.options import Allowed, DataDir
+from rote.cli.output import say
 
 
 def train(
     spec: Annotated[Path, typer.Argument(help="The run, as TOML.")],
     out: Annotated[Path | None, typer.Option(help="The run's directory.")] = None,
+    allowed: Allowed = None,
     data_dir: DataDir = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.")] = False,
 ) -> None:
@@ -18,12 +20,14 @@ def train(
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
     from rote.records import Reading
-    from rote.sweeps import run_name
-    from rote.workloads import RunSpec, located
+    from rote.sweeps import path_by_name
+    from rote.workloads import AllowedImports, RunSpec, located
     from rote.workloads import train as train_run
 
     described = RunSpec.from_toml(spec)
-    path = out or Path("runs") / run_name(described)
+    with located(spec):
+        AllowedImports(tuple(allowed or ()), spec.absolute().parent).check(described)
+        path = out or path_by_name(Path("runs"), described)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, disable=quiet) as bar, located(spec):
         task = bar.add_task("epoch", total=described.epochs)
@@ -36,4 +40,4 @@ def train(
             bar.update(task, completed=reading.step, description=text)
 
         train_run(described, path, data_dir=data_dir, progress=progress)
-    typer.echo(f"Saved in {path}. Choose a checkpoint: rote select {path} --rule before-rise")
+    say(f"Saved in {path}. Choose a checkpoint: rote select {path} --rule before-rise")

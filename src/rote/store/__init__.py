@@ -6,6 +6,7 @@ from rote.store.lock import WriterLock, is_locked
 from rote.store.logger import Address, Logger
 from rote.store.mapping import parse_mapping
 from rote.store.nested_tables import leaves
+from rote.store.place_in_folder import place_in
 from rote.store.row_file import smallest_type
 from rote.store.run_directory import (
     CLAIM_FILE,
@@ -81,6 +82,7 @@ __all__ = [
     "open_sinks",
     "parse_line",
     "parse_mapping",
+    "place_in",
     "read_description",
     "read_predictions",
     "read_rows_of",

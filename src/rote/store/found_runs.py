@@ -154,4 +154,5 @@ def unique_names(names: Mapping[Path, str]) -> dict[Path, str]:
         for path, name in unique.items():
             if counts[name] > 1:
                 unique[path] = f"{names[path]} ({Path(*path.parts[-length:])})"
-    return unique
+    # A directory's name may be bytes that are no text; tables hold text only.
+    return {path: name.encode(errors="backslashreplace").decode() for path, name in unique.items()}

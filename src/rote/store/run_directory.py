@@ -3,8 +3,9 @@
 import json
 import math
 import os
+import stat
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -213,6 +214,7 @@ def read_description(path: Path) -> dict[str, Any]:
         CorruptRunError: if it is missing or damaged.
     """
     file = path / RUN_FILE
+    _check_plain(file, path / JOURNAL_FILE)
     try:
         description = json.loads(file.read_bytes())
     except (OSError, ValueError, RecursionError) as error:
@@ -223,6 +225,14 @@ def read_description(path: Path) -> dict[str, Any]:
         raise CorruptRunError(f"Expected {file} to hold an object, got {description!r:.80}.")
     check_version(description.get("schema"), str(file))
     return description
+
+
+def _check_plain(*files: Path) -> None:
+    """Refuse pipes and devices before they are opened: they may never end."""
+    for file in files:
+        with suppress(OSError):  # of what is not there, opening it tells
+            if not stat.S_ISREG(file.stat().st_mode):
+                raise CorruptRunError(f"Expected {file} to be a file, got something else.")
 
 
 def read_predictions(run: RunRecord) -> np.ndarray | None:

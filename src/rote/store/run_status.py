@@ -91,9 +91,11 @@ def list_runs(store: Path | str) -> list[RunStatus]:
 
 def _object(file: str) -> dict[str, Any]:
     """The contents of a JSON file; nothing if it cannot be read."""
+    if not os.path.isfile(file):  # noqa: PTH113  # a pipe would never end
+        return {}
     try:
         with open(file, "rb") as opened:  # noqa: PTH123
             contents = json.loads(opened.read())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return contents if isinstance(contents, dict) else {}

@@ -17,12 +17,15 @@ def whole_file(path: Path, *, shared: bool = False) -> Iterator[Path]:
         shared: several processes may write it at once; otherwise a kill leaves one draft at most.
 
     Yields:
-        The path of the draft: that of the file, with the suffix ``.draft`` instead.
+        The path of the draft: that of the file, with the suffix ``.draft`` instead. It is a new
+        file: what was there, or what a link there leads to, is not written to.
 
     Raises:
         OSError: if it cannot be written; what was there before is still there.
     """
     draft = path.with_suffix(f".{os.getpid()}.draft" if shared else ".draft")
+    draft.unlink(missing_ok=True)
+    draft.touch(exist_ok=False)
     try:
         yield draft
         with draft.open("rb") as file:

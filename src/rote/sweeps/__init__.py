@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rote.sweeps.executor import Finished as Finished
     from rote.sweeps.executor import Job as Job
     from rote.sweeps.executor import Lost as Lost
-    from rote.sweeps.executor import run_name as run_name
+    from rote.sweeps.executor import path_by_name as path_by_name
     from rote.sweeps.executor import run_path as run_path
     from rote.sweeps.failure import last_line as last_line
     from rote.sweeps.last_reading import LastReading as LastReading
@@ -34,7 +34,16 @@ if TYPE_CHECKING:
 _NAMES = {
     "cost_estimate": ["estimate"],
     "demo": ["Comparison", "compare_rules", "demo_specs"],
-    "executor": ["Event", "Executor", "Failed", "Finished", "Job", "Lost", "run_name", "run_path"],
+    "executor": [
+        "Event",
+        "Executor",
+        "Failed",
+        "Finished",
+        "Job",
+        "Lost",
+        "path_by_name",
+        "run_path",
+    ],
     "failure": ["last_line"],
     "last_reading": ["LastReading", "read_last"],
     "local_executor": ["LocalExecutor", "cores"],

@@ -4,11 +4,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from rote.errors import did_you_mean
+from rote.errors import did_you_mean, shown
 from rote.store import leaves
 from rote.workloads import FieldError
 
 Table: TypeAlias = Mapping[str, Any]
+
+MOST_RUNS = 1_000_000
+"""Combinations in one sweep: more than anybody can wait for."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +118,7 @@ def as_table(value: object, field: str, *, least: int = 1) -> Table:
         FieldError: if it is something else.
     """
     if not isinstance(value, Mapping) or len(value) < least:
-        raise FieldError(field, f"to be a table{' with entries' * least}, got {value!r}.")
+        raise FieldError(field, f"to be a table{' with entries' * least}, got {shown(value)}.")
     return value
 
 
@@ -131,6 +134,18 @@ def check_names(table: Table, known: tuple[str, ...], origin: str = "") -> None:
                 f"{origin}{name}",
                 f"to be one of {', '.join(known)}, got an unknown one.{did_you_mean(name, known)}",
             )
+
+
+def check_size(field: str, runs: int) -> None:
+    """Refuse more runs than a sweep can go through.
+
+    Raises:
+        FieldError: if there are more.
+    """
+    if runs > MOST_RUNS:
+        raise FieldError(
+            field, f"to make at most {MOST_RUNS:,} runs, got {shown(runs)}. Make several sweeps."
+        )
 
 
 def nested(field: str, value: object) -> dict[str, Any]:
@@ -158,7 +173,7 @@ def overlaid(values: Table, changes: Table) -> dict[str, Any]:
 
 def _values(entry: object, field: str) -> list[Any]:
     if not isinstance(entry, list) or not entry:
-        raise FieldError(field, f"to be a list of values to try, got {entry!r}.")
+        raise FieldError(field, f"to be a list of values to try, got {shown(entry)}.")
     return entry
 
 
@@ -178,4 +193,4 @@ def _number(value: object) -> str:
     """The shortest text that is this number and no other: names must tell runs apart."""
     if isinstance(value, float) and float(f"{value:g}") == value:
         return f"{value:g}"
-    return str(value).lower()
+    return (shown(value) if isinstance(value, int) else str(value)).lower()

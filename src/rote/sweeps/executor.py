@@ -5,12 +5,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from rote.workloads import RunSpec
+from rote.errors import InputError, shown
+from rote.store import place_in
+from rote.workloads import FieldError, RunSpec
 
 
-def run_name(spec: RunSpec) -> str:
-    """A directory for a single run: its name for people, its identity for the rest."""
-    return spec.identity if spec.name is None else f"{spec.name}-{spec.identity[:8]}"
+def path_by_name(folder: Path, spec: RunSpec) -> Path:
+    """A directory for a single run: its name for people, its identity for the rest.
+
+    Raises:
+        FieldError: if the name leads out of the folder.
+    """
+    if spec.name is None:
+        return folder / spec.identity
+    try:
+        return place_in(folder, f"{spec.name}-{spec.identity[:8]}")
+    except InputError as error:
+        complaint = f"to be a name inside of {folder}, got {shown(spec.name)}. Choose another."
+        raise FieldError("name", complaint) from error
 
 
 def run_path(store: Path, spec: RunSpec) -> Path:

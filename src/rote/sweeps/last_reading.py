@@ -30,6 +30,8 @@ def read_last(run: Path) -> LastReading:
 
     There may be nothing in the directory yet.
     """
+    if not (run / JOURNAL_FILE).is_file():  # a pipe would never end
+        return LastReading()
     try:
         with (run / JOURNAL_FILE).open("rb") as file:
             size = file.seek(0, os.SEEK_END)

@@ -1,16 +1,17 @@
 """``[sample]``: values drawn at random from a seed, the same ones everywhere and every time."""
 
-import math
 from collections.abc import Callable, Iterator
 from itertools import islice
 from random import Random
 from typing import Any
 
+from rote.errors import shown
 from rote.store import leaves
-from rote.sweeps.axis import Axis, Table, as_table, check_names, variant_of
+from rote.sweeps.axis import Axis, Table, as_table, check_names, check_size, variant_of
 from rote.workloads import FieldError
 
 _ORIGIN = "sample.draw"
+_LARGEST = 2**63  # of the ends of a range; no NaN, either
 
 
 def sample_axis(table: object) -> Axis:
@@ -30,6 +31,7 @@ def sample_axis(table: object) -> Axis:
     table = as_table(table, "sample")
     check_names(table, ("count", "seed", "draw"), "sample.")
     count, seed = _whole(table, "count", None, at_least=1), _whole(table, "seed", 0, at_least=0)
+    check_size("sample.count", count)
     drawn = {
         field: list(islice(_draws(entry, field, seed), count))
         for field, entry in leaves(as_table(table.get("draw"), _ORIGIN), stop=tuple(_WAYS))
@@ -44,7 +46,7 @@ def _draws(entry: object, field: str, seed: int) -> Iterator[Any]:
     where = f"{_ORIGIN}.{field}"
     ways = ", ".join(f"{{ {way} = […] }}" for way in _WAYS)
     if not isinstance(entry, dict) or len(entry) != 1 or next(iter(entry)) not in _WAYS:
-        raise FieldError(where, f"to be one of {ways}, got {entry!r}.")
+        raise FieldError(where, f"to be one of {ways}, got {shown(entry)}.")
     ((way, values),) = entry.items()
     draw = _WAYS[way](values, f"{where}.{way}")
     # Of all that Random offers, only random() is promised to be the same in every Python.
@@ -55,7 +57,7 @@ def _draws(entry: object, field: str, seed: int) -> Iterator[Any]:
 
 def _choices(values: object, field: str) -> Callable[[float], Any]:
     if not isinstance(values, list) or not values:
-        raise FieldError(field, f"to be a list of values, got {values!r}.")
+        raise FieldError(field, f"to be a list of values, got {shown(values)}.")
     return lambda share: values[int(share * len(values))]
 
 
@@ -67,14 +69,14 @@ def _uniform(values: object, field: str) -> Callable[[float], float]:
 def _log_uniform(values: object, field: str) -> Callable[[float], float]:
     low, high = _ends(values, field)
     if low <= 0:
-        raise FieldError(field, f"to be two numbers above 0, got {values!r}.")
+        raise FieldError(field, f"to be two numbers above 0, got {shown(values)}.")
     return lambda share: _rounded(low * (high / low) ** share)
 
 
 def _integers(values: object, field: str) -> Callable[[float], int]:
     low, high = _ends(values, field)
     if not (isinstance(low, int) and isinstance(high, int)):
-        raise FieldError(field, f"to be two whole numbers, got {values!r}.")
+        raise FieldError(field, f"to be two whole numbers, got {shown(values)}.")
     return lambda share: low + int(share * (high - low + 1))
 
 
@@ -91,11 +93,11 @@ def _ends(values: object, field: str) -> tuple[float, float]:
         low, high = values
         if low < high:
             return low, high
-    raise FieldError(field, f"to be two numbers, the smaller one first, got {values!r}.")
+    raise FieldError(field, f"to be two numbers, the smaller one first, got {shown(values)}.")
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < _LARGEST
 
 
 def _rounded(value: float) -> float:
@@ -106,6 +108,6 @@ def _rounded(value: float) -> float:
 def _whole(table: Table, name: str, default: int | None, *, at_least: int) -> int:
     value = table.get(name, default)
     if not isinstance(value, int) or isinstance(value, bool) or value < at_least:
-        given = "nothing" if value is None else repr(value)
+        given = "nothing" if value is None else shown(value)
         raise FieldError(f"sample.{name}", f"to be an integer of at least {at_least}, got {given}.")
     return value

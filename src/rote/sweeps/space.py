@@ -1,14 +1,17 @@
 """The search space: a file that stands for many runs."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, fields, replace
 from functools import cache
 from itertools import product
 from pathlib import Path
+from string import Formatter
 from typing import Any
 
-from rote.errors import InputError
+from rote.errors import InputError, shown
 from rote.store import leaves
 from rote.sweeps.axis import (
     Axis,
@@ -16,6 +19,7 @@ from rote.sweeps.axis import (
     Variant,
     as_table,
     check_names,
+    check_size,
     grid_axes,
     list_axes,
     overlaid,
@@ -58,6 +62,7 @@ class SearchSpace:
         excluded: what is left out.
         name: what names of runs begin with, or a pattern such as ``{architecture.name}-{seed}``.
         file: where all this stands.
+        check: raises a ``FieldError`` for a run that is not wanted.
 
     Example:
         >>> space = SearchSpace.from_dict({"grid": {"seed": [0, 1], "optimizer":
@@ -71,6 +76,7 @@ class SearchSpace:
     excluded: tuple[Exclusion, ...] = ()
     name: str | None = None
     file: Path | None = None
+    check: Callable[[RunSpec], None] | None = None
 
     @classmethod
     def from_toml(cls, path: str | Path) -> "SearchSpace":
@@ -99,7 +105,8 @@ class SearchSpace:
         check_names(values, _TABLES)
         name = values.get("name")
         if name is not None and not isinstance(name, str):
-            raise FieldError("name", f"to be text, got {name!r}.")
+            raise FieldError("name", f"to be text, got {shown(name)}.")
+        _check_pattern(name or "")
         axes = [
             *(list_axes(values["lists"]) if "lists" in values else ()),
             *(zip_axes(values["zip"]) if "zip" in values else ()),
@@ -107,6 +114,7 @@ class SearchSpace:
             *([sample_axis(values["sample"])] if "sample" in values else ()),
         ]
         _check_apart(axes)
+        check_size("grid" if "grid" in values else "lists", math.prod(map(len, axes)))
         base = _base(values.get("base", {}), folder or Path())
         excluded = _exclusions(values["exclude"]) if "exclude" in values else ()
         return cls(base, axes, excluded, name)
@@ -132,6 +140,8 @@ class SearchSpace:
         values = _combined(self.base, variants)
         try:
             spec = RunSpec.from_dict(values)
+            if self.check is not None:
+                self.check(spec)
         except FieldError as error:
             # What does not go together may be excluded for that very reason.
             if self._covered(values, used):
@@ -157,7 +167,7 @@ class SearchSpace:
             raise FieldError(
                 "name",
                 f"to be a pattern of fields that every run has, such as "
-                f"{{architecture.name}}-{{seed}}, got {name!r}: {error}.",
+                f"{{architecture.name}}-{{seed}}, got {shown(name)}: {error}.",
             ) from error
 
     def _check_used(self, used: set[str]) -> None:
@@ -170,11 +180,24 @@ class SearchSpace:
                 )
 
 
+def _check_pattern(name: str) -> None:
+    """Refuse patterns that make names without end, or look where no field is."""
+    try:
+        parts = list(Formatter().parse(name))
+    except ValueError:
+        return  # told when the first run is named
+    for _, field, form, _ in parts:
+        if re.search(r"\d{3}|[{]", form or "") or re.search(r"(^|\.)_", field or ""):
+            raise FieldError(
+                "name", f"to be a pattern of fields, with widths below 100, got {shown(name)}."
+            )
+
+
 def _base(value: object, folder: Path) -> Table:
     if isinstance(value, str):
         path = folder / value
         if not path.is_file():
-            raise FieldError("base", f"to be a table or the file of a spec, got {value!r}.")
+            raise FieldError("base", f"to be a table or the file of a spec, got {shown(value)}.")
         return RunSpec.from_toml(path).to_dict()
     return as_table(value, "base", least=0)
 

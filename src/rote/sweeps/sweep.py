@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
 
+from rote.arguments import check_path
 from rote.errors import InputError, StoreError
 from rote.store import CLAIM_FILE, STATES, State, is_locked, status_of
 from rote.sweeps.executor import (
@@ -49,8 +50,8 @@ class Sweep:
     ) -> None:
         self._specs = specs
         # Workers may have another working directory.
-        self._store = Path(store).expanduser().absolute()
-        self._data_dir = None if data_dir is None else data_dir.expanduser().absolute()
+        self._store = check_path("store", store).absolute()
+        self._data_dir = None if data_dir is None else check_path("data_dir", data_dir).absolute()
 
     def survey(self) -> dict[State, int]:
         """How many runs stand where; nothing is changed.

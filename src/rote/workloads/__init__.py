@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rote.workloads.loop import TrainedRun as TrainedRun
     from rote.workloads.loop import train as train
     from rote.workloads.run_folder import LABELS_FILE as LABELS_FILE
+    from rote.workloads.spec import AllowedImports as AllowedImports
     from rote.workloads.spec import BestCheckpoints as BestCheckpoints
     from rote.workloads.spec import FieldError as FieldError
     from rote.workloads.spec import RunSpec as RunSpec
@@ -27,7 +28,7 @@ _NAMES = {
     "data.splits": ["prepare"],
     "loop": ["TrainedRun", "train"],
     "run_folder": ["LABELS_FILE"],
-    "spec": ["BestCheckpoints", "FieldError", "RunSpec", "located", "read_toml"],
+    "spec": ["AllowedImports", "BestCheckpoints", "FieldError", "RunSpec", "located", "read_toml"],
 }
 _HOMES = {name: f"{__name__}.{module}" for module, names in _NAMES.items() for name in names}
 

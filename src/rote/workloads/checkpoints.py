@@ -4,10 +4,11 @@ import math
 from pathlib import Path
 from typing import Any
 
+from safetensors import SafetensorError
 from safetensors.torch import load_model, save_model
 from torch import nn
 
-from rote.errors import CorruptRunError
+from rote.errors import CorruptRunError, StoreError, shown
 from rote.records import Reading
 from rote.store import whole_file
 from rote.workloads.spec import BestCheckpoints, Checkpoints, FieldError
@@ -82,8 +83,11 @@ class CheckpointKeeper:
     def _save(self, model: nn.Module, step: int) -> None:
         path = checkpoint_path(self._run, step)
         path.parent.mkdir(exist_ok=True)
-        with whole_file(path) as draft:
-            save_model(model, str(draft), metadata={"step": str(step)})
+        try:
+            with whole_file(path) as draft:
+                save_model(model, str(draft), metadata={"step": str(step)})
+        except SafetensorError as error:  # which wraps what the disk says
+            raise StoreError(f"Expected {path} to be written, got: {error}.") from error
 
 
 def _metric_of(reading: Reading, name: str) -> float:
@@ -93,6 +97,6 @@ def _metric_of(reading: Reading, name: str) -> float:
         raise FieldError(
             "checkpoints.metric",
             f"to be a number that is measured ({', '.join([*known, *reading.metrics])}), "
-            f"got {name!r}.",
+            f"got {shown(name)}.",
         )
     return value

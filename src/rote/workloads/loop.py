@@ -1,12 +1,15 @@
 """The training loop: epoch, accuracies, probe, checkpoint, and on."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from torch import nn
 
+from rote.arguments import check_path
+from rote.errors import RoteError, StoreError
 from rote.records import Reading
 from rote.snapshot import RandomState, restored
 from rote.store import read_run
@@ -69,6 +72,8 @@ def train(
         InputError: if data or spec do not fit; a ``FieldError`` where one field is to blame.
         RunExistsError: if ``out`` holds something else.
         RunLockedError: if another process is writing ``out``.
+        StoreError: if ``out`` cannot be written any more: the disk is full, or it is gone.
+        CorruptRunError: if what ``out`` holds is damaged.
 
     Example:
         >>> spec = RunSpec.from_dict({"epochs": 2, "architecture": "mlp", "noise":
@@ -79,13 +84,28 @@ def train(
     """
     if out is None:
         return _train(spec, None, data_dir, progress, threads)
-    folder = RunFolder(Path(out).expanduser(), spec)
+    folder = RunFolder(check_path("out", out), spec)
     over = _run_that_is_over(folder)
     if over is not None:
         return over
     with folder.claimed():
         over = _run_that_is_over(folder)  # another process may have ended it since
-        return _train(spec, folder, data_dir, progress, threads) if over is None else over
+        with _said_in_a_line(folder.path):
+            return _train(spec, folder, data_dir, progress, threads) if over is None else over
+
+
+@contextmanager
+def _said_in_a_line(path: Path) -> Iterator[None]:
+    """What the disk refuses is no fault of the code."""
+    try:
+        yield
+    except OSError as error:
+        if isinstance(error, RoteError):
+            raise
+        raise StoreError(
+            f"Expected {path} to take the run, got: {error.strerror or error}. What was saved "
+            "before is not lost: see to that, then start the same run again."
+        ) from error
 
 
 def _run_that_is_over(folder: RunFolder) -> TrainedRun | None:

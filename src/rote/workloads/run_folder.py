@@ -4,19 +4,15 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from io import BytesIO
 from pathlib import Path
-from pickle import UnpicklingError
 from typing import Any
 
 import numpy as np
-import torch
 
-from rote.errors import CorruptRunError, InputError, RunExistsError
+from rote.errors import CorruptRunError, InputError, RunExistsError, shown
 from rote.store import (
     CLAIM_FILE,
     RUN_FILE,
-    STATE_FILE,
     WORKLOAD_FILE,
     WriterLock,
     check_free,
@@ -26,6 +22,7 @@ from rote.store import (
     write_whole,
 )
 from rote.workloads.data.dataset import Array
+from rote.workloads.saved_states import SavedStates
 from rote.workloads.spec import RunSpec
 
 SPEC_FILE = "spec.toml"
@@ -115,39 +112,19 @@ class RunFolder:
         with whole_file(self.path / LABELS_FILE) as draft, draft.open("wb") as file:
             np.savez_compressed(file, **labels)  # type: ignore[arg-type]  # a name is not a flag
 
-    def save_state(self, state: dict[str, Any]) -> None:
-        """Write everything that the rest of the run depends on."""
-        # Given a path, torch writes by itself and does not say why it could not.
-        with whole_file(self.path / STATE_FILE) as draft, draft.open("wb") as file:
-            torch.save(state, file)
-
-    def load_state(self) -> dict[str, Any] | None:
-        """The state that was saved last; nothing but numbers, text and tensors is loaded.
-
-        Raises:
-            CorruptRunError: if the file is damaged.
-        """
-        file = self.path / STATE_FILE
-        if not file.is_file():
-            return None
-        contents = BytesIO(file.read_bytes())
-        try:
-            state: dict[str, Any] = torch.load(contents, map_location="cpu", weights_only=True)
-        except (EOFError, OSError, RuntimeError, ValueError, UnpicklingError) as error:
-            raise CorruptRunError(
-                f"Expected {file} to be the whole state of a run, got a damaged file, as after a "
-                f"power cut. Delete {self.path}: the run is then made anew, with the same bits."
-            ) from error
-        return state
+    @property
+    def states(self) -> SavedStates:
+        """Everything that the rest of the run depends on, as saved after epochs."""
+        return SavedStates(self.path)
 
     def finish(self, description: dict[str, Any]) -> dict[str, Any]:
         """Declare the run over; there is nothing left to resume."""
         contents = self.describe(description, finished=True)
-        (self.path / STATE_FILE).unlink(missing_ok=True)
+        self.states.forget()
         return contents
 
     def _differences(self, found: dict[str, Any]) -> list[str]:
-        theirs = _fields(found.get("spec", {}))
+        theirs = _fields(found["spec"])
         ours = _fields(self.spec.to_dict())
         names = sorted({*theirs, *ours})
         return [name for name in names if theirs.get(name) != ours.get(name)] or ["its version"]
@@ -156,13 +133,20 @@ class RunFolder:
 def _read_json(file: Path) -> dict[str, Any]:
     try:
         contents = json.loads(file.read_bytes())
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise CorruptRunError(f"Expected {file} to be JSON, got: {error}.") from error
     if not isinstance(contents, dict) or contents.get("schema") != _SCHEMA:
         raise CorruptRunError(
             f"Expected {file} to describe a workload of schema {_SCHEMA}, got another. It was "
             "written by another version of rote."
         )
+    kinds = {"identity": str, "finished": bool, "spec": dict}
+    for name, kind in kinds.items():
+        if not isinstance(contents.get(name), kind):
+            raise CorruptRunError(
+                f"Expected {file} to say {name!r}, got {shown(contents.get(name))}. It is not as "
+                "rote wrote it: choose another directory."
+            )
     return contents
 
 

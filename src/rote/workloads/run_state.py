@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from rote.errors import StateError
+from rote.arguments import check_integer
+from rote.errors import RoteError, StateError, shown
 from rote.records import Reading
 from rote.store import STATE_FILE
 from rote.tracking import Tracker
@@ -41,7 +42,7 @@ class RunState:
         Raises:
             StateError: if the state was saved by another version, or is gone.
         """
-        state = self._folder.load_state()
+        state = self._folder.states.load()
         if state is None and self._tracker.readings:
             raise StateError(
                 f"Expected {self._folder.path} to have {STATE_FILE}, from which the run can go on, "
@@ -55,12 +56,23 @@ class RunState:
         if state.get("version") != _VERSION:
             raise StateError(
                 f"Expected the state of {self._folder.path} to be of version {_VERSION}, got "
-                f"{state.get('version')!r}. Start the run anew in another directory."
+                f"{shown(state.get('version'))}. Start the run anew in another directory."
             )
+        try:
+            return self._put_back(state)
+        except (LookupError, TypeError, AttributeError, ValueError, RuntimeError) as error:
+            if isinstance(error, RoteError):
+                raise
+            raise StateError(
+                f"Expected the state of {self._folder.path} to be of this run, got one that does "
+                f"not fit: {shown(str(error))}. Start the run anew in another directory."
+            ) from error
+
+    def _put_back(self, state: dict[str, Any]) -> int:
+        epoch = check_integer("epoch", state["epoch"], least=0, most=self._workload.spec.epochs)
         self._workload.load_state_dict(state["workload"])
         self._tracker.load_state_dict(_unpacked(state["tracker"]))
         self._keeper.load_state_dict(state["keeper"])
-        epoch: int = state["epoch"]
         return epoch
 
     def advance(self, epoch: int, reading: Reading | None) -> None:
@@ -74,7 +86,7 @@ class RunState:
         return self._folder.finish(self._workload.splits.description)
 
     def _save(self, epoch: int) -> None:
-        self._folder.save_state(
+        self._folder.states.save(
             {
                 "version": _VERSION,
                 "epoch": epoch,

@@ -86,7 +86,11 @@ def test_networks_without_norm_keep_the_size_of_the_signal(name: str) -> None:
     ("name", "options", "message"),
     [
         ("mlp", {"width": 0}, "Expected `width` to be an integer of at least 1, got 0"),
-        ("mlp", {"depth": 1.5}, "Expected `depth` to be an integer of at least 1, got 1.5"),
+        (
+            "mlp",
+            {"depth": 1.5},
+            "Expected `depth` to be an integer of at least 1 and at most 1000, got 1.5",
+        ),
         ("mlp", {"in_features": True}, "Expected `in_features` to be an integer .*, got True"),
         (
             "mlp",
@@ -95,7 +99,11 @@ def test_networks_without_norm_keep_the_size_of_the_signal(name: str) -> None:
         ),
         ("mlp", {"batch_norm": "yes"}, "Expected `batch_norm` to be a bool, got 'yes'"),
         ("cnn", {"width": "64"}, "Expected `width` to be an integer of at least 1, got '64'"),
-        ("cnn", {"depth": 0}, "Expected `depth` to be an integer of at least 1, got 0"),
+        (
+            "cnn",
+            {"depth": 0},
+            "Expected `depth` to be an integer of at least 1 and at most 1000, got 0",
+        ),
         ("cnn", {"dropout": float("nan")}, r"Expected `dropout` to be .*, got nan"),
         ("cnn", {"batch_norm": 1}, "Expected `batch_norm` to be a bool, got 1"),
         ("alexnet", {"dropout": -0.1}, r"Expected `dropout` to be .*, got -0.1"),

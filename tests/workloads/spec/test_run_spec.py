@@ -18,6 +18,11 @@ def numbers(low: float, high: float, **options: Any) -> st.SearchStrategy[float]
     return st.floats(low, high, allow_nan=False, **options)
 
 
+def text(**options: Any) -> st.SearchStrategy[str]:
+    """What a file can hold."""
+    return st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), **options)
+
+
 def table(tag: str, name: str, **entries: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     return st.fixed_dictionaries({tag: st.just(name)}, optional=entries)
 
@@ -27,17 +32,17 @@ SEED = st.integers(0, 2**62)
 SHARE = numbers(0, 1, exclude_max=True)
 POSITIVE = numbers(0, 1e6, exclude_min=True)
 SHARED_DATA = {"seed": SEED, "crop": st.integers(0, 8), "flip": st.booleans(), "test_size": COUNT}
-PLAIN = st.booleans() | st.integers(-100, 100) | numbers(-1e9, 1e9) | st.text(max_size=5)
+PLAIN = st.booleans() | st.integers(-100, 100) | numbers(-1e9, 1e9) | text(max_size=5)
 
 DATA = st.one_of(
     table("name", "digits", **SHARED_DATA),
     table("name", "mnist", source=st.sampled_from(["auto", "local", "hub"]), **SHARED_DATA),
     st.fixed_dictionaries(
-        {"name": st.just("npz"), "path": st.text()},
+        {"name": st.just("npz"), "path": text()},
         optional={"inputs": st.just("features"), **SHARED_DATA},
     ),
     st.fixed_dictionaries(
-        {"name": st.just("folder"), "path": st.text()}, optional={"image_size": st.just(32)}
+        {"name": st.just("folder"), "path": text()}, optional={"image_size": st.just(32)}
     ),
 )
 NOISE = st.one_of(
@@ -58,7 +63,7 @@ ARCHITECTURE = table(
     "name",
     "mlp",
     scale=POSITIVE,
-    options=st.dictionaries(st.text(max_size=5), PLAIN | st.lists(PLAIN, max_size=3), max_size=4),
+    options=st.dictionaries(text(max_size=5), PLAIN | st.lists(PLAIN, max_size=3), max_size=4),
 )
 OBJECTIVE = st.one_of(
     table("name", "cross-entropy"),
@@ -77,12 +82,12 @@ SCHEDULE = st.one_of(
 )
 CHECKPOINTS = st.one_of(
     table("keep", "last", resume_every=COUNT),
-    table("keep", "best", k=COUNT, metric=st.text(), mode=st.sampled_from(["min", "max"])),
+    table("keep", "best", k=COUNT, metric=text(), mode=st.sampled_from(["min", "max"])),
 )
 TABLES = st.fixed_dictionaries(
     {},
     optional={
-        "name": st.text(),
+        "name": text(),
         "epochs": COUNT,
         "batch": st.integers(2, 10**6),
         "seed": SEED,

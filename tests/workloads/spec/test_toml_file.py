@@ -79,3 +79,40 @@ def test_an_error_of_a_field_is_located(tmp_path: Path) -> None:
         located(file),
     ):
         raise FieldError("batch", "to be less, got more.")
+
+
+def test_the_line_of_a_mistake_in_a_long_file_is_found_in_linear_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    read = 0
+    usual = tomllib.loads
+
+    def counted(text: str) -> dict[str, Any]:
+        nonlocal read
+        read += len(text)
+        return usual(text)
+
+    monkeypatch.setattr(tomllib, "loads", counted)
+    text = "".join(f"field{i} = [\n  {i},\n]\n" for i in range(1000)) + "[optimizer]\nlr = -1\n"
+    assert line_of(text, "optimizer.lr") == 3002
+    assert line_of(text, "field999") == 2998
+    assert read <= 2 * len(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "field", "line"),
+    [
+        ("a = '''\n[b]\n'''\n[b]\nc = 1", "b.c", 5),
+        ('a = "[" # ]\nb = 1', "b", 2),
+        ("a = 'x\\'\nb = 1", "b", 2),
+        ("[[a]]\nb = 1\n[[a]]\nc = 2", "a.c", 4),
+        ('["a b".c]\nd = { e = 1 }', "a b.c.d.e", 2),
+        ("a = [ # [\n1, # ]\n]\nb = 2", "b", 4),
+        ('a = """x\\"""""\nb = 2', "b", 2),
+        ("a.b = 1\na.c = 2", "a.c", 2),
+        ("a = 1", "a.b", 1),
+        ("broken = = [\nb = 1", "b", None),
+    ],
+)
+def test_statements_end_where_toml_ends_them(text: str, field: str, line: int | None) -> None:
+    assert line_of(text, field) == line

@@ -32,6 +32,7 @@ from rote.store.loggers.event_file import (
     read_values,
     restart_event,
 )
+from rote.store.place_in_folder import place_in
 from rote.store.schema import (
     RESERVED,
     SCHEMA_VERSION,
@@ -88,14 +89,15 @@ def open_tensorboard(address: Address, description: Mapping[str, Any], *, resume
     A run with a name has a directory of that name.
 
     Raises:
-        InputError: if no directory is named, it cannot be written, or has no run to go on with.
+        InputError: if no directory is named, the name leads out of it, it cannot be written, or
+            has no run to go on with.
         RunExistsError: if it has a run of rote's already.
         CorruptRunError: if the run to go on with is damaged.
     """
     if not address.place:
         raise InputError("Expected `save_to` to be tensorboard:LOGDIR, got no directory.")
     name = description.get("name")
-    directory = address.path / name.lstrip("/") if name else address.path
+    directory = place_in(address.path, name.lstrip("/")) if name else address.path
     try:
         _check_use(directory, resume=resume)
         earlier = _read_run(directory) if resume else None

@@ -6,6 +6,9 @@ from collections import OrderedDict
 import torch
 from torch import Tensor, nn
 
+DEEPEST = 1000
+"""Layers of a network whose depth can be chosen."""
+
 
 def scaled(width: int, scale: float, *, multiple: int = 1) -> int:
     """Multiply a width and round to the nearest positive multiple, as grouped convolutions need.

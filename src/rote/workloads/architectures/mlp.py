@@ -5,7 +5,7 @@ from collections import OrderedDict
 from torch import nn
 
 from rote.arguments import check_instance, check_integer, check_number
-from rote.workloads.architectures.layers import scaled
+from rote.workloads.architectures.layers import DEEPEST, scaled
 
 
 def mlp(
@@ -40,7 +40,7 @@ def mlp(
         InputError: if an option is out of range.
     """
     check_integer("width", width, least=1)
-    check_integer("depth", depth, least=1)
+    check_integer("depth", depth, least=1, most=DEEPEST)
     check_number("dropout", dropout, least=0, below=1)
     check_instance("batch_norm", batch_norm, bool)
     if in_features is not None:

@@ -4,7 +4,6 @@ import hashlib
 import os
 import shutil
 import zipfile
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -41,15 +40,13 @@ class ArrayFile:
         self.path = path
         self._limit = in_memory_bytes
         if path.is_dir():
-            self.names = sorted(file.stem for file in path.glob("*.npy"))
+            self.names = sorted(file.stem for file in path.glob("*.npy") if file.is_file())
         elif not path.is_file():
             raise InputError(f"Expected {path} to be a file of arrays, got no such file.")
         elif not zipfile.is_zipfile(path):
             raise InputError(f"Expected {path} to be an .npz file, got another kind of file.")
         else:
-            with zipfile.ZipFile(path) as archive:
-                members = archive.namelist()
-            self.names = sorted(name.removesuffix(".npy") for name in members)
+            self.names = sorted(name.removesuffix(".npy") for name in _members(path))
 
     def __contains__(self, name: str) -> bool:
         return name in self.names
@@ -100,7 +97,7 @@ class ArrayFile:
             else:
                 with zipfile.ZipFile(self.path) as archive, archive.open(f"{name}.npy") as member:
                     yield member
-        except (OSError, EOFError, ValueError, zipfile.BadZipFile, zlib.error) as error:
+        except Exception as error:  # whatever the damage leads to
             raise InputError(
                 f"Expected `{name}` of {self.path} to be whole, got damage: {error}. Get the file "
                 "again."
@@ -122,3 +119,13 @@ class ArrayFile:
             ):
                 shutil.copyfileobj(member, file, 2**20)
         return target
+
+
+def _members(path: Path) -> list[str]:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return archive.namelist()
+    except (OSError, ValueError, NotImplementedError, zipfile.BadZipFile) as error:
+        raise InputError(
+            f"Expected {path} to be whole, got damage: {error}. Get the file again."
+        ) from error

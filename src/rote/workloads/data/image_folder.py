@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from rote.errors import InputError
+from rote.errors import InputError, shown
 from rote.extras import require
 from rote.store import whole_file
 from rote.workloads.data.arrays import IN_MEMORY_BYTES, cache_folder
@@ -59,7 +59,8 @@ def _read_list(file: Path) -> tuple[list[str], Labels]:
         path, _, label = line.strip().rpartition(" ")
         if not path or not label.isdecimal():
             raise InputError(
-                f"Expected line {number} of {file} to be a path and a class number, got {line!r}."
+                f"Expected line {number} of {file} to be a path and a class number, got "
+                f"{shown(line)}."
             )
         paths.append(path.strip())
         labels.append(int(label))
@@ -87,6 +88,8 @@ def _images(folder: Path, paths: list[str], size: int, limit: int) -> Array:
 
 
 def _decoded(pillow: Any, path: Path, size: int) -> Array:  # noqa: ANN401  # a lazy module
+    if not path.is_file():  # a pipe would never end
+        raise InputError(f"Expected {path} to be a readable image, got: No such file.")
     try:
         with pillow.open(path) as image:
             return np.asarray(image.convert("RGB").resize((size, size)))

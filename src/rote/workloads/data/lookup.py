@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from rote.arguments import check_path
 from rote.errors import InputError, MissingExtraError
 from rote.workloads.data.arrays import ArrayFile
 from rote.workloads.data.catalogue import CATALOGUE, NamedSet
@@ -23,7 +24,9 @@ _TESTED_DIGITS = 5  # every fifth of a class
 def data_folder(data_dir: Path | str | None) -> Path | None:
     """The folder of local data: the one given, or else that in ``ROTE_DATA``."""
     named = data_dir if data_dir is not None else os.environ.get(VARIABLE) or None
-    return None if named is None else Path(named).expanduser()
+    return (
+        None if named is None else check_path(VARIABLE if data_dir is None else "data_dir", named)
+    )
 
 
 def load(data: Data, data_dir: Path | str | None = None) -> Dataset:
@@ -107,7 +110,7 @@ def find_path(path: str, folder: Path | None, field: str) -> Path:
     Raises:
         FieldError: if there is neither.
     """
-    tried = [Path(path).expanduser()]
+    tried = [check_path(field, path)]
     if folder is not None:
         tried.append(folder / path)
     found = next((place for place in tried if place.exists()), None)

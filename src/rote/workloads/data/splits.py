@@ -167,6 +167,11 @@ def _check_augmentation(spec: RunSpec, dataset: Dataset) -> None:
         given = getattr(spec.data, field)
         if given and dataset.inputs != "images":
             raise FieldError(f"data.{field}", f"to be left out for {dataset.inputs}, got {given}.")
+    size = dataset.sample_shape[0]
+    if spec.data.crop > size:
+        raise FieldError(
+            "data.crop", f"to be at most {size}, the size of the images, got {spec.data.crop}."
+        )
 
 
 def _subset(samples: int, size: int | None, spec: RunSpec, field: str) -> Labels:

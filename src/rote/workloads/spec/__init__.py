@@ -1,5 +1,6 @@
 """The description of a run: typed, checked, hashable, read from TOML."""
 
+from rote.workloads.spec.allowed_imports import AllowedImports
 from rote.workloads.spec.data_section import (
     AnyData,
     Data,
@@ -48,6 +49,7 @@ from rote.workloads.spec.training_sections import (
 __all__ = [
     "ActivePassiveObjective",
     "Adam",
+    "AllowedImports",
     "AnyData",
     "AnyNoise",
     "Architecture",

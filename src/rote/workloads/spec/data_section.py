@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal, TypeAlias, get_args
 
-from rote.workloads.spec.constraints import AtLeast
+from rote.errors import shown
+from rote.workloads.spec.constraints import AtLeast, Between
 from rote.workloads.spec.field_error import FieldError
 from rote.workloads.spec.section import Section
 
@@ -68,7 +69,7 @@ class NamedData(AnyData):
             sets = ", ".join(get_args(LabelSet))
             raise FieldError("labels", f"to be given for cifar10n, one of {sets}, got nothing.")
         if self.name != "cifar10n" and self.labels is not None:
-            raise FieldError("labels", f"to be left out for {self.name}, got {self.labels!r}.")
+            raise FieldError("labels", f"to be left out for {self.name}, got {shown(self.labels)}.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,7 +112,7 @@ class FolderData(AnyData):
 
     name: Literal["folder"] = "folder"
     path: str
-    image_size: Annotated[int, AtLeast(8)] = 64
+    image_size: Annotated[int, Between(8, 4096)] = 64
 
 
 Data: TypeAlias = NamedData | NpzData | FolderData

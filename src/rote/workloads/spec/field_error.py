@@ -1,6 +1,8 @@
 """The error of a spec: it knows which field is wrong, so that a line can be found for it."""
 
-from rote.errors import InputError
+from rote.errors import InputError, shown
+
+_NAMED = 80  # characters of a field
 
 
 class FieldError(InputError):
@@ -12,7 +14,8 @@ class FieldError(InputError):
     """
 
     def __init__(self, field: str, complaint: str) -> None:
-        super().__init__(f"Expected `{field}` {complaint}")
+        name = field if len(field) <= _NAMED else f"{field[:_NAMED]}…"
+        super().__init__(f"Expected `{name}` {complaint}")
         self.field = field
         self.complaint = complaint
 
@@ -23,4 +26,4 @@ class FieldError(InputError):
 
 def refuse(field: str, expected: str, given: object, hint: str = "") -> FieldError:
     """The error for a value, in the one sentence shape."""
-    return FieldError(field, f"to be {expected}, got {given!r}.{hint}")
+    return FieldError(field, f"to be {expected}, got {shown(given)}.{hint}")

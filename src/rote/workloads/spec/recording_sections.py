@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal, TypeAlias
 
+from rote.errors import shown
 from rote.workloads.spec.constraints import Above, AtLeast
 from rote.workloads.spec.field_error import FieldError
 from rote.workloads.spec.section import Section
@@ -42,7 +43,7 @@ class Probing(Section):
         """Only a pool that is set aside has a size to choose."""
         if self.pool_size is not None and self.pool != "auto":
             raise FieldError(
-                "pool_size", f"to be left out with pool {self.pool!r}, got {self.pool_size}."
+                "pool_size", f"to be left out with pool {shown(self.pool)}, got {self.pool_size}."
             )
 
 

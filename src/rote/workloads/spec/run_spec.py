@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal
 
-from rote.errors import did_you_mean
+from rote.errors import did_you_mean, shown
 from rote.workloads.spec.constraints import Above, AtLeast
 from rote.workloads.spec.data_section import Data, NamedData
-from rote.workloads.spec.field_error import FieldError
+from rote.workloads.spec.field_error import FieldError, refuse
 from rote.workloads.spec.noise_section import Noise, NoNoise
 from rote.workloads.spec.recording_sections import Checkpoints, PlainCheckpoints, Probing
 from rote.workloads.spec.section import Section
@@ -25,6 +25,7 @@ from rote.workloads.spec.training_sections import (
 )
 
 _IDENTITY_VERSION = 1
+_NAME_LENGTH = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +82,9 @@ class RunSpec(Section):
     signals: tuple[str, ...] = ()
 
     def check(self) -> None:
-        """Refuse sections that do not go together."""
+        """Refuse sections that do not go together, and a name that nobody reads."""
+        if self.name is not None and len(self.name) > _NAME_LENGTH:
+            raise refuse("name", f"text of at most {_NAME_LENGTH} characters", self.name)
         if self.epochs % self.probe.every:
             raise FieldError(
                 "probe.every",
@@ -92,7 +95,7 @@ class RunSpec(Section):
         if labels is not None and not isinstance(self.noise, NoNoise):
             raise FieldError(
                 "noise.model",
-                f"to be 'none' with `data.labels` = {labels!r}, which are noisy already, "
+                f"to be 'none' with `data.labels` = {shown(labels)}, which are noisy already, "
                 f"got {self.noise.model!r}.",
             )
         if self.signals:
@@ -128,6 +131,6 @@ def _check_signals(signals: tuple[str, ...]) -> None:
         if name not in known and ":" not in name:
             raise FieldError(
                 "signals",
-                f"to be of {', '.join(known)}, or package.module:Name, got {name!r}."
+                f"to be of {', '.join(known)}, or package.module:Name, got {shown(name)}."
                 f"{did_you_mean(name, known)}",
             )

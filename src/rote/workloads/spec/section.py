@@ -16,9 +16,9 @@ from typing import (
     get_type_hints,
 )
 
-from rote.errors import did_you_mean
+from rote.errors import did_you_mean, shown
 from rote.workloads.spec.field_error import FieldError, refuse
-from rote.workloads.spec.options import Options
+from rote.workloads.spec.options import Options, is_storable
 
 _WORDS = {int: "an integer", float: "a number", str: "text", bool: "true or false"}
 
@@ -59,7 +59,7 @@ class Section:
         known = {entry.name: entry for entry in fields(cls)}
         for name in values:
             if name not in known:
-                whose = f" of {values[cls.tag]!r}" if cls.tag and cls.tag in values else ""
+                whose = f" of {shown(values[cls.tag])}" if cls.tag and cls.tag in values else ""
                 raise FieldError(
                     name,
                     f"to be a known field{whose} ({', '.join(known)}), got an unknown one."
@@ -157,10 +157,12 @@ def _within_bounds(annotation: Any, value: object, field: str) -> Any:  # noqa: 
 
 def _scalar(kind: type, value: object, field: str) -> object:
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
+        value = float(value) if is_storable(value) else math.inf
     fits = isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
     if not fits or (isinstance(value, float) and not math.isfinite(value)):
         raise refuse(field, _words(kind), value)
+    if not is_storable(value):
+        raise refuse(field, f"{_words(kind)} that a file can hold", value)
     return value
 
 

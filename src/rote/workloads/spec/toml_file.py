@@ -1,5 +1,7 @@
 """TOML in and out, and the line on which a field stands."""
 
+import re
+import stat
 import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -9,6 +11,13 @@ from typing import Any
 from rote.errors import InputError
 from rote.workloads.spec.field_error import FieldError
 
+_LARGEST = 10_000_000  # bytes
+# What a new line may stand in, brackets, and new lines: enough to tell where a statement ends.
+_TOKENS = re.compile(
+    r'"""(?:[^\\]|\\.)*?"""|\'\'\'.*?\'\'\'|"(?:[^"\\\n]|\\.)*"|\'[^\'\n]*\'|#[^\n]*|[\[\]{}]|\n',
+    re.DOTALL,
+)
+
 
 def read_toml(path: str | Path) -> dict[str, Any]:
     """Read a TOML file.
@@ -16,12 +25,15 @@ def read_toml(path: str | Path) -> dict[str, Any]:
     Raises:
         InputError: if it cannot be read, naming the line of a mistake in the syntax.
     """
+    text = _text_of(Path(path))
     try:
-        return tomllib.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"Expected {path} to be a readable TOML file, got: {error}.") from error
-    except tomllib.TOMLDecodeError as error:
+        return tomllib.loads(text)
+    except ValueError as error:
         raise InputError(f"Expected {path} to be TOML, got: {error}.") from error
+    except RecursionError as error:
+        raise InputError(
+            f"Expected {path} to be TOML, got brackets inside of brackets, too deep to be read."
+        ) from error
 
 
 @contextmanager
@@ -34,7 +46,7 @@ def located(path: str | Path) -> Iterator[None]:
     try:
         yield
     except FieldError as error:
-        line = line_of(Path(path).read_text(encoding="utf-8"), error.field)
+        line = line_of(_text_of(Path(path)), error.field)
         place = str(path) if line is None else f"{path}, line {line}"
         raise InputError(f"{place}: {error}") from error
 
@@ -46,25 +58,85 @@ def line_of(text: str, field: str) -> int | None:
         >>> line_of("epochs = 3\n[optimizer]\nname = 'sgd'\nlr = -1", "optimizer.lr")
         4
     """
-    parts = field.split(".")
-    found = (_first_line(text.split("\n"), parts[:size]) for size in range(len(parts), 0, -1))
-    return next((line for line in found if line is not None), None)
+    parts = tuple(field.split("."))
+    best, found = 0, None
+    for line, path, values in _statements(text):
+        size = _shared(parts, path, values)
+        if size > best:
+            best, found = size, line
+    return found
 
 
-def _first_line(lines: list[str], parts: list[str]) -> int | None:
-    """Where the shortest readable beginning of the text that holds the field has its last part."""
-    start = 1
-    for end in range(1, len(lines) + 1):
+def _text_of(file: Path) -> str:
+    """The text of a file; a pipe or a device is not even opened: it may never end.
+
+    Raises:
+        InputError: if it cannot be read, or is no file of a size that people write.
+    """
+    try:
+        facts = file.stat()
+        if not stat.S_ISREG(facts.st_mode):
+            raise InputError(f"Expected {file} to be a TOML file, got something that is no file.")
+        if facts.st_size > _LARGEST:
+            raise InputError(
+                f"Expected {file} to be a TOML file of at most {_LARGEST:,} bytes, got "
+                f"{facts.st_size:,}."
+            )
+        return file.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"Expected {file} to be a readable TOML file, got: {error}.") from error
+
+
+def _statements(text: str) -> Iterator[tuple[int, tuple[str, ...], Mapping[str, Any]]]:
+    """Every header and every entry: its line, the table it stands in, and what it says."""
+    start, line, begins, depth = 0, 1, 1, 0
+    table: tuple[str, ...] = ()
+    for token in _TOKENS.finditer(text + "\n"):
+        what = token.group()
+        depth += (what in "[{") - (what in "]}")
+        line += what.count("\n")
+        if what != "\n" or depth > 0:
+            continue
+        statement = text[start : token.start()]
+        start, depth = token.end(), 0
         try:
-            values: object = tomllib.loads("\n".join(lines[:end]))
-        except tomllib.TOMLDecodeError:
-            continue  # inside a list or a text of several lines
-        for part in parts:
-            values = values.get(part) if isinstance(values, Mapping) else None
-        if values is not None:
-            return start
-        start = end + 1
-    return None
+            values = tomllib.loads(statement)
+        except (ValueError, RecursionError):
+            values = {}
+        if statement.lstrip().startswith("["):
+            table = _path_of(values)
+            yield begins, table, {}
+        elif values:
+            yield begins, table, values
+        begins = line
+
+
+def _path_of(header: object) -> tuple[str, ...]:
+    """The dotted name of a header, from what it is read as: tables with one entry each."""
+    path: tuple[str, ...] = ()
+    while header:
+        if isinstance(header, list):
+            header = header[0]
+        else:
+            assert isinstance(header, dict)
+            name, header = next(iter(header.items()))
+            path = (*path, name)
+    return path
+
+
+def _shared(parts: tuple[str, ...], path: tuple[str, ...], values: object) -> int:
+    """How many parts of a field a statement reaches; 0 if it is about another field."""
+    common = parts[: len(path)]
+    if path[: len(common)] != common:
+        return next((i for i, part in enumerate(common) if path[i] != part), 0)
+    size = len(common)
+    for part in parts[size:]:
+        if not isinstance(values, Mapping) or part not in values:
+            break
+        values, size = values[part], size + 1
+    return size
 
 
 def write_toml(values: Mapping[str, Any]) -> str:

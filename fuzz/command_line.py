@@ -1,0 +1,270 @@
+"""The `rote` command with files and options that somebody has tampered with.
+
+Whatever they are, a command ends in time with 0, 1 or 2, without a traceback and without a draft.
+"""
+
+import io
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
+from pathlib import Path
+from random import Random
+from types import FrameType
+from unittest.mock import patch
+
+import numpy as np
+
+from fuzz.specs import scrambled
+from rote.cli.main import main
+from rote.workloads import RunSpec, train
+from rote.workloads.architectures import registry
+from rote.workloads.workload import Workload
+
+_LIMIT = 30.0  # seconds, on a machine that does other things as well
+_SPEC = """epochs = 2
+batch = 16
+name = "a"
+[data]
+name = "digits"
+train_size = 40
+test_size = 10
+[architecture]
+name = "mlp"
+[architecture.options]
+width = 4
+depth = 1
+[probe]
+pool_size = 10
+batch = 8
+"""
+_SWEEP = f"""name = "{{architecture.name}}-{{seed}}"
+[base]
+{_SPEC.replace("[", "[base.").replace('name = "a"', "")}
+[grid]
+seed = [0, 1]
+[sample]
+count = 2
+draw = {{ optimizer.lr = {{ log_uniform = [0.01, 0.1] }} }}
+"""
+_CSV = "run,step,susceptibility,train_accuracy\na,1,0.1,0.5\na,2,0.2,0.9\nb,1,0.3,0.7\n"
+_WORDS = ["", "-", "nan", "-1", "0", "9" * 400, "1e400", "a:b", "os:system", "max:", "ζ", "\x1b[2J"]
+_WORDS += ["/dev/zero", "pipe", "store", "file.csv", "csv:file.csv", "~nobody/x", "x" * 5000, "{}"]
+_VALUES = ["nan", "-inf", "9" * 400, "1e308", "-1", "0", "10000000", "1e9", "true", "'x'", "''"]
+_VALUES += ['"\\u0000"', '"../x"', "[]", "[1, 'a']", "{}", "{ a = 1 }", "1979-05-27", "'os:system'"]
+_VALUES += [
+    "{ name = 'npz', path = 'pipe' }",
+    "'cnn'",
+    "'resnet18'",
+    "[" * 50 + "]" * 50,
+    '"\\e[2J"',
+]
+_OPTIONS = {
+    "select": ["--rule", "--column", "--map"],
+    "doctor": ["--model", "--optimizer", "--shape", "--classes"],
+    "sweep": ["--out", "--list", "--workers", "--cpus-per-run"],
+    "probe": ["--model", "--data", "--classes", "--lr", "--samples", "--seed", "--key"],
+    "train": ["--out", "--data-dir", "--allow-import"],
+    "data": [],
+}
+
+
+class Enough(BaseException):
+    """A training that goes on is no finding; nobody has time for it here."""
+
+
+class Late(BaseException):
+    """A command that hangs is one."""
+
+
+def attack(seed: int, seconds: float) -> tuple[int, list[str]]:
+    """Call commands until the time is over; tell what went wrong."""
+    chance, trials = Random(seed), 0
+    findings: list[str] = []
+    before = Path.cwd()
+    with tempfile.TemporaryDirectory() as place, _tamed():
+        os.chdir(place)
+        try:
+            _prepare()
+            ends = time.monotonic() + seconds
+            while time.monotonic() < ends:
+                trials += 1
+                arguments = chance.choice(_ATTACKS)(chance)
+                found = _trouble(arguments)
+                if found is not None:
+                    shown = " ".join(ascii(word[:60]) for word in arguments)
+                    findings.append(f"trial {trials} of seed {seed}, rote {shown}: {found}")
+        finally:
+            os.chdir(before)
+    return trials, findings
+
+
+def _prepare() -> None:
+    """What the commands find: a store with two runs, one of them cut off, and a pipe."""
+    spec = RunSpec.from_dict({"architecture": "mlp", "epochs": 2, "data": {"name": "digits"}})
+    train(spec, "whole/one")
+    Path("spec.toml").write_text(_SPEC)
+    with suppress(Enough):
+        train(RunSpec.from_toml("spec.toml"), "whole/two", progress=_stop)
+    os.mkfifo("pipe")
+    np.savez("whole.npz", x_train=np.zeros((4, 8, 8), np.uint8), y_train=np.arange(4))
+
+
+def _stop(_reading: object) -> None:
+    raise Enough
+
+
+def _training(chance: Random) -> list[str]:
+    Path("mutated.toml").write_bytes(_tampered(_SPEC, chance))
+    shutil.rmtree("run", ignore_errors=True)
+    return ["train", "mutated.toml", "--out", "run", "--quiet"]
+
+
+def _tampered(text: str, chance: Random) -> bytes:
+    """A spec with one value of another kind, or with bytes that are wrong."""
+    if chance.random() < 0.4:
+        return scrambled(text.encode(), chance)
+    lines = text.splitlines()
+    at = chance.choice([at for at, line in enumerate(lines) if " = " in line])
+    lines[at] = f"{lines[at].partition(' = ')[0]} = {chance.choice(_VALUES)}"
+    return "\n".join(lines).encode()
+
+
+def _sweeping(chance: Random) -> list[str]:
+    Path("mutated.toml").write_bytes(_tampered(_SWEEP, chance))
+    return ["sweep", "mutated.toml", "--out", "planned", "--dry-run"]
+
+
+def _resuming(chance: Random) -> list[str]:
+    _tampered_store(chance, "two", ("workload.json", "resume.pt", "spec.toml", "labels.npz"))
+    return ["train", "spec.toml", "--out", "store/two", "--quiet"]
+
+
+def _reading(chance: Random) -> list[str]:
+    _tampered_store(chance, "one", ("run.json", "workload.json", "journal.jsonl"))
+    return chance.choice((["select", "store"], ["sweep", "--list", "store"]))
+
+
+def _table(chance: Random) -> list[str]:
+    Path("file.csv").write_bytes(scrambled(_CSV.encode(), chance))
+    return ["select", "csv:file.csv", "--rule", chance.choice(("staged", "last", "pareto"))]
+
+
+def _arrays(chance: Random) -> list[str]:
+    Path("file.npz").write_bytes(scrambled(Path("whole.npz").read_bytes(), chance))
+    return ["data", "check", "file.npz"]
+
+
+def _options(chance: Random) -> list[str]:
+    command = chance.choice(list(_OPTIONS))
+    arguments = [command]
+    for option in _OPTIONS[command]:
+        if chance.random() < 0.6:
+            arguments += [option, chance.choice(_WORDS)]
+    return arguments + [chance.choice([*_WORDS, "spec.toml", "whole"])] * chance.randrange(2)
+
+
+_ATTACKS: list[Callable[[Random], list[str]]] = [
+    _training,
+    _sweeping,
+    _resuming,
+    _reading,
+    _table,
+    _arrays,
+    _options,
+]
+
+
+def _tampered_store(chance: Random, run: str, files: tuple[str, ...]) -> None:
+    shutil.rmtree("store", ignore_errors=True)
+    shutil.copytree("whole", "store")
+    file = Path("store", run, chance.choice(files))
+    if chance.random() < 0.05:
+        file.unlink()
+        os.mkfifo(file)
+    else:
+        file.write_bytes(scrambled(file.read_bytes(), chance))
+
+
+def _trouble(arguments: list[str]) -> str | None:
+    """What is wrong with how a command ended, if anything is."""
+    code, error = _call(arguments)
+    drafts = [str(file) for file in Path().rglob("*.draft")]
+    for draft in drafts:
+        Path(draft).unlink()
+    if isinstance(code, BaseException):
+        return f"{type(code).__name__}: {str(code)[:200]}"
+    if code not in (0, 1, 2, None):
+        return f"exit code {code}"
+    if "Traceback" in error:
+        return f"a traceback: {error.strip().splitlines()[-1][:200]}"
+    return f"half-written: {', '.join(drafts)}" if drafts and code is not None else None
+
+
+def _call(arguments: list[str]) -> tuple[object, str]:
+    """How the command ended: its exit code, None if it was ended from here, or what it raised."""
+    out, err = io.StringIO(), io.StringIO()
+    try:
+        with (
+            patch.object(sys, "argv", ["rote", *arguments]),
+            redirect_stdout(out),
+            redirect_stderr(err),
+            _alarm(),
+        ):
+            main()
+    except SystemExit as ended:
+        return ended.code or 0, err.getvalue()
+    except Enough:
+        return None, err.getvalue()
+    except BaseException as error:  # that is what is looked for
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        return error, err.getvalue()
+    return 0, err.getvalue()
+
+
+@contextmanager
+def _alarm() -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def late(_number: int, _frame: FrameType | None) -> None:
+        raise Late(f"not over after {_LIMIT:.0f} s")
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.setitimer(signal.ITIMER_REAL, _LIMIT)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@contextmanager
+def _tamed() -> Iterator[None]:
+    """No training is long, no network large, and what main() changes is put back."""
+    usual, hook = Workload.train_epoch, sys.excepthook
+    form, path = warnings.formatwarning, list(sys.path)
+
+    def short(self: Workload, epoch: int, *rest: object) -> dict[str, float]:
+        if epoch > 3:
+            raise Enough
+        return usual(self, epoch, *rest)  # type: ignore[arg-type]
+
+    with (
+        patch.object(Workload, "train_epoch", short),
+        patch.object(registry, "MOST_WEIGHTS", 10**6),
+        warnings.catch_warnings(),
+    ):
+        warnings.simplefilter("ignore")
+        try:
+            yield
+        finally:
+            sys.excepthook, warnings.formatwarning, sys.path[:] = hook, form, path

@@ -1,0 +1,322 @@
+"""What is wrong is said in one line, with exit code 1 or 2; nothing hangs, and nobody is fooled."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rote.cli.main import main
+from rote.workloads import RunSpec, train
+
+ROTE = Path(sys.executable).parent / "rote"
+SMALL = """
+epochs = 2
+data = { name = "digits", train_size = 60, test_size = 20 }
+architecture = { name = "mlp", options = { width = 8 } }
+"""
+
+
+class Said:
+    """What a command printed, and how it ended."""
+
+    def __init__(self, code: object, out: str, err: str) -> None:
+        self.code, self.out, self.err = code, out, err
+
+
+@pytest.fixture
+def rote(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> "Rote":
+    monkeypatch.chdir(tmp_path)
+    return Rote(capsys, monkeypatch)
+
+
+class Rote:
+    """The command, in this process."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+        self._capsys, self._monkeypatch = capsys, monkeypatch
+
+    def __call__(self, *arguments: object) -> Said:
+        self._monkeypatch.setattr(sys, "argv", ["rote", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        out, err = self._capsys.readouterr()
+        return Said(ended.value.code, out, err)
+
+    def refuses(self, *arguments: object) -> str:
+        """The one line that it says."""
+        said = self(*arguments)
+        assert said.code in (1, 2), said.out
+        lines = [line for line in said.err.splitlines() if line]
+        assert len(lines) == 1, said.err
+        assert lines[0].startswith("Error: ")
+        assert len(lines[0]) < 1000
+        return lines[0]
+
+
+DIGITS = "9" * 400
+SPECS = {
+    "epochs of 400 digits": (f"epochs = {DIGITS}", "`epochs` .* got an integer of about 400 dig"),
+    "lr of 400 digits": (
+        f"[optimizer]\nname = 'sgd'\nlr = {DIGITS}",
+        "`optimizer.lr` to be a number .* 400 dig",
+    ),
+    "number of 5000 digits": (f"epochs = {'9' * 5000}", "to be TOML, got: .*4300"),
+    "options of 400 digits": (
+        f"[architecture]\nname = 'mlp'\noptions = {{ width = {DIGITS} }}",
+        "`architecture.options` to hold plain values",
+    ),
+    "NaN width": (
+        "[architecture]\nname = 'mlp'\noptions = { width = nan }",
+        "`architecture.options` to hold plain values, .* nan",
+    ),
+    "infinite lr": ("[optimizer]\nname = 'sgd'\nlr = inf", "`optimizer.lr` .* got inf"),
+    "name with NUL": ('name = "a\\u0000b"', "`name` to be text .* got 'a.x00b'"),
+    "deep brackets": (f"epochs = {'[' * 100_000}", "brackets inside of brackets"),
+    "deep value": (f"epochs = {'[' * 60}{']' * 60}", "`epochs` to be an integer .* got \\["),
+    "long text": (f"epochs = '{'x' * 1_000_000}'", "`epochs` to be an integer"),
+    "long field": (f"{'x' * 100_000} = 1", "`x+…` to be a known field"),
+    "long list": (f"epochs = [{'1,' * 100_000}]", "`epochs` to be an integer"),
+    "not UTF-8": (b"name = '\xff\xfe'", "to be a readable TOML file"),
+    "name that leads out": ('name = "../../x"', "line 1: Expected `name` to be a name inside of"),
+    "absolute name": ('name = "/tmp/x"', "line 1: Expected `name` to be a name inside of runs"),
+    "name of a novel": (f"name = '{'x' * 5000}'", "`name` to be text of at most 1000 char"),
+    "many layers": (
+        "[architecture]\nname = 'mlp'\noptions = { depth = 10000000 }",
+        "`depth` to be an integer of at least 1 and at most 1000, got 10000000",
+    ),
+    "many convolutions": (
+        "[architecture]\nname = 'cnn'\noptions = { depth = 10000000 }",
+        "`depth` to be an integer of at least 1 and at most 1000",
+    ),
+    "wide": (
+        "[architecture]\nname = 'mlp'\noptions = { width = 1000000 }",
+        "'mlp' to have at most 1,000,000,000 weights, got 1,000,0",
+    ),
+    "large scale": ("architecture = { name = 'resnet18', scale = 1e9 }", "to make a network|weigh"),
+    "larger scale": ("architecture = { name = 'resnet18', scale = 1e300 }", "to make a network"),
+    "large crop": ("data = { name = 'digits', crop = 1000000000 }", "`data.crop` to be at most 8"),
+    "nobody's home": (
+        "data = { name = 'npz', path = '~nobody-of-this-name/x.npz' }",
+        "`data.path` to be a path",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", SPECS)
+def test_a_spec_that_cannot_be_is_refused_in_a_line(case: str, rote: Rote, tmp_path: Path) -> None:
+    import re
+
+    text, message = SPECS[case]
+    file = tmp_path / "spec.toml"
+    file.write_bytes(text if isinstance(text, bytes) else text.encode())
+    said = rote.refuses("train", file, "--quiet")
+    assert re.search(message, said), said
+    assert [entry.name for entry in tmp_path.iterdir() if entry.name != "runs"] == ["spec.toml"]
+
+
+SWEEPS = {
+    "10^9 runs": (
+        "[grid]\n"
+        + "\n".join(f"{f} = {list(range(1, 1001))}" for f in ("seed", "epochs", "batch")),
+        "`grid` to make at most 1,000,000 runs, got 1000000000",
+    ),
+    "10^9 draws": (
+        "[sample]\ncount = 1000000000\ndraw = { seed = { integers = [0, 9] } }",
+        "`sample.count` to make at most 1,000,000 runs",
+    ),
+    "ends of 400 digits": (
+        f"[sample]\ncount = 1\ndraw = {{ seed = {{ integers = [0, {DIGITS}] }} }}",
+        "to be two numbers",
+    ),
+    "a name of gigabytes": (
+        "name = '{seed:9999999999}'\n[grid]\nseed = [1]",
+        "`name` to be a pattern of fields, with widths below 100",
+    ),
+    "a name as wide as a field says": (
+        "name = '{seed:{epochs}}'\n[grid]\nepochs = [1000000000]",
+        "`name` to be a pattern of fields, with widths below 100",
+    ),
+    "a name that looks behind": (
+        "name = '{architecture.__class__}'\n[grid]\nseed = [1]",
+        "`name` to be a pattern of fields",
+    ),
+    "a base that is a pipe": ("base = 'pipe'\n[grid]\nseed = [1]", "`base` to be a table or"),
+}
+
+
+@pytest.mark.parametrize("case", SWEEPS)
+def test_a_sweep_that_cannot_be_is_refused_in_a_line(case: str, rote: Rote, tmp_path: Path) -> None:
+    import re
+
+    text, message = SWEEPS[case]
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "sweep.toml").write_text(text)
+    said = rote.refuses("sweep", tmp_path / "sweep.toml", "--out", "store", "--quiet")
+    assert re.search(message, said), said
+    assert not (tmp_path / "store").exists()
+
+
+def test_pipes_and_devices_are_not_opened(rote: Rote, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    os.mkfifo(tmp_path / "x_train.npy")
+    for place in (tmp_path / "pipe", Path("/dev/zero"), tmp_path):
+        assert "to be a TOML file, got something that is no file" in rote.refuses("train", place)
+        assert "no file" in rote.refuses("sweep", place, "--out", "store")
+    assert rote("data", "check", tmp_path / "pipe").code == 1
+    assert rote("data", "check", tmp_path).code == 1
+
+
+def test_a_full_disk_is_said_in_a_line(
+    rote: Rote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "spec.toml").write_text(SMALL)
+    usual = Path.open
+
+    def opened(path: Path, *args: object, **kwargs: object) -> object:
+        full = Path("/dev/full") if path.name == "resume.draft" else path
+        return usual(full, *args, **kwargs)  # type: ignore[call-overload]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "open", opened)
+        said = rote.refuses("train", "spec.toml", "--out", "run", "--quiet")
+    assert "Expected run to take the run, got: No space left on device. What was saved" in said
+    assert rote("train", "spec.toml", "--out", "run", "--quiet").code == 0
+
+
+def test_a_folder_that_is_gone_is_said_in_a_line(
+    rote: Rote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import shutil
+
+    from rote.workloads.workload import Workload
+
+    (tmp_path / "spec.toml").write_text(SMALL)
+    usual = Workload.train_epoch
+
+    def gone(self: Workload, *args: object) -> dict[str, float]:
+        shutil.rmtree(tmp_path / "run", ignore_errors=True)
+        return usual(self, *args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Workload, "train_epoch", gone)
+    said = rote.refuses("train", "spec.toml", "--out", "run", "--quiet")
+    assert "run" in said
+
+
+def test_an_error_of_the_system_is_said_in_a_line(rote: Rote, tmp_path: Path) -> None:
+    (tmp_path / "spec.toml").write_text(SMALL)
+    said = rote.refuses("train", "spec.toml", "--out", "x" * 300)
+    assert "File name too long" in said
+
+
+def test_control_characters_of_names_are_written_out(rote: Rote, tmp_path: Path) -> None:
+    spec = RunSpec.from_dict({"epochs": 1, "architecture": "mlp", "name": "a\x1b[2J\nError: b\x9b"})
+    train(spec, tmp_path / "store" / "one")
+    for arguments in (("select", "store"), ("sweep", "--list", "store")):
+        said = rote(*arguments)
+        assert said.code == 0, said.err
+        assert "\x1b[2J" not in said.out + said.err
+        assert "\x9b" not in said.out + said.err
+        assert "a\\x1b[2J\\nError: b\\x9b" in said.out.replace("\n", "")
+
+
+def test_foreign_json_in_a_run_is_said_in_a_line(rote: Rote, tmp_path: Path) -> None:
+    (tmp_path / "spec.toml").write_text(SMALL)
+    assert rote("train", "spec.toml", "--out", "run", "--quiet").code == 0
+    for text in ("[]", "3", "{}", '{"schema": 1}', "[" * 100_000, '{"schema": 1, "spec": []}'):
+        (tmp_path / "run" / "workload.json").write_text(text)
+        assert "workload.json" in rote.refuses("train", "spec.toml", "--out", "run", "--quiet")
+
+
+@pytest.mark.parametrize("variables", [{"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C"}])
+def test_a_terminal_may_know_ascii_only(variables: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "spec.toml").write_text(SMALL)
+    plain = {"PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", **variables}
+
+    def run(*command: str) -> str:
+        done = subprocess.run(
+            [ROTE, *command], capture_output=True, check=False, cwd=tmp_path, env=os.environ | plain
+        )
+        assert done.returncode == 0, done.stderr
+        return (done.stdout + done.stderr).decode("ascii")
+
+    run("train", "spec.toml", "--out", "store/one")
+    assert "zeta" in run("select", "store")
+    run("doctor", "--model", "mlp", "--shape", "1,8,8")
+    run("data", "list")
+
+
+def test_names_that_are_not_utf_8_are_taken(tmp_path: Path) -> None:
+    (tmp_path / "spec.toml").write_text(SMALL)
+    odd = os.fsencode(tmp_path / "store") + b"/r\xff"
+    for command in (
+        [b"train", b"spec.toml", b"--out", odd, b"--quiet"],
+        [b"select", odd],
+        [b"sweep", b"--list", os.fsencode(tmp_path / "store")],
+    ):
+        done = subprocess.run([ROTE, *command], capture_output=True, check=False, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr.decode()
+
+
+def code_beside(tmp_path: Path) -> None:
+    (tmp_path / "touching.py").write_text(
+        "from pathlib import Path\nfrom torch import nn\n"
+        "Path('touched').touch()\n"
+        "def net(num_classes, image_size):\n"
+        "    return nn.Sequential(nn.Flatten(), nn.Linear(image_size**2, num_classes))\n"
+        "def nothing():\n    return 3\n"
+    )
+
+
+def test_a_spec_may_name_what_lies_beside_it_and_what_is_allowed(
+    rote: Rote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code_beside(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "touching", raising=False)
+    (tmp_path / "specs").mkdir()
+    spec = SMALL.replace('{ name = "mlp", options = { width = 8 } }', "'touching:net'")
+    (tmp_path / "specs" / "far.toml").write_text(spec)
+    (tmp_path / "near.toml").write_text(spec)
+    (tmp_path / "other.toml").write_text(spec.replace("touching:net", "os:system"))
+    (tmp_path / "signal.toml").write_text(SMALL + "\nsignals = ['subprocess:Popen']")
+    for file in ("specs/far.toml", "other.toml", "signal.toml"):
+        said = rote.refuses("train", file, "--out", "run", "--quiet")
+        assert f"{file}, line" in said
+        assert "beside the file, or allowed with --allow-import" in said
+    assert not (tmp_path / "touched").exists()
+    done = rote("train", "specs/far.toml", "--out", "a", "--quiet", "--allow-import", "touching")
+    assert done.code == 0, done.err
+    assert rote("train", "near.toml", "--out", "b", "--quiet").code == 0
+    (tmp_path / "nothing.toml").write_text(spec.replace("touching:net", "touching:nothing"))
+    assert "to return a torch.nn.Module, got int" in rote.refuses("train", "nothing.toml")
+
+
+def test_a_dry_run_imports_only_what_is_allowed_by_name(
+    rote: Rote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code_beside(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "touching", raising=False)
+    (tmp_path / "sweep.toml").write_text(
+        "[base]\nepochs = 2\ndata = { name = 'digits', train_size = 60 }\n"
+        "[grid]\narchitecture = ['mlp', 'touching:net']\n"
+    )
+    said = rote.refuses("sweep", "sweep.toml", "--out", "store", "--dry-run")
+    assert (
+        "sweep.toml, line 5: Expected `grid.architecture.name` to name a module that is allow"
+        in said
+    )
+    assert not (tmp_path / "touched").exists()
+    done = rote(
+        "sweep", "sweep.toml", "--out", "store", "--dry-run", "--json", "--allow-import", "touching"
+    )
+    assert done.code == 0, done.err
+    assert json.loads(done.out)["estimate"]["measured"] == 2
+    assert (tmp_path / "touched").exists()
+    (tmp_path / "other.toml").write_text("[grid]\narchitecture = ['os:system']\n")
+    assert "allow-import" in rote.refuses("sweep", "other.toml", "--out", "store")
