@@ -115,7 +115,11 @@ def _description(rng: random.Random, metrics: list[str]) -> dict[str, Any]:
         "seed": rng.choice((0, text(), None, float("nan"), [text()])),
         "command": rng.choice((text(), [text(), text()], None, 3)),
         "versions": {text(): text()},
-        "created": text(),
+        "created": rng.choice((text(), 7, None, [])),
+        "num_classes": rng.choice((10, 0, text(), None)),
+        "pool": rng.choice(
+            (None, {}, text(), {"size": 100}, {"predictions": [rng.choice((3, -1))]})
+        ),
         text(): {text(): rng.choice((text(), 1, 1.5e300, None, True))},
     }
     return {name: value for name, value in entries.items() if rng.random() < 0.8}

@@ -67,7 +67,8 @@ class Candidates:
         if name not in self._columns:
             self._columns[name] = _recorded(self.table.frame, self.describe(name))
         if name not in self._values:
-            self._values[name] = self._columns[name][self.position]
+            column = self._columns[name]
+            self._values[name] = column if self._is_table else column[self.position]
         return self._values[name]
 
     @property
@@ -79,6 +80,12 @@ class Candidates:
         """What a column means: as rote or the runs describe it."""
         name = self.column if name == ZETA else name
         return self.table.columns.get(name) or column_named(name)
+
+    @cached_property
+    def _is_table(self) -> bool:
+        """Whether they are the rows of the table as they stand there."""
+        rows = len(self.table.frame)
+        return len(self) == rows and bool((self.position == np.arange(rows)).all())
 
     @cached_property
     def num_runs(self) -> int:
@@ -153,7 +160,8 @@ def numbers(series: pl.Series) -> Floats:
     if not (series.dtype.is_numeric() or series.dtype == bool):
         return np.full(len(series), np.nan)
     values = series.to_numpy().astype(np.float64, copy=False)
-    return np.where(np.isinf(values), np.nan, values)
+    is_infinite = np.isinf(values)
+    return np.where(is_infinite, np.nan, values) if is_infinite.any() else values
 
 
 def _ordered(candidates: Candidates) -> Candidates:

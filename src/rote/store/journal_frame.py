@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import warnings
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -28,8 +31,11 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-_BATCH = 8 << 20
+_BATCH = 16 << 20
 """Bytes handed to polars at a time: few calls, and blocks that the allocator uses again."""
+
+_AHEAD = 2
+"""Batches that are parsed while the next one is fetched."""
 
 _FEW_LINES = 64
 _MARKER_KEYS = 3
@@ -62,7 +68,7 @@ def read_journals(journals: Sequence[Path]) -> pl.DataFrame:
     """
     import polars as pl
 
-    frames = [frame for batch in _batches(_pieces(journals)) for frame in _read(batch)]
+    frames = [frame for found in _read_ahead(_batches(_pieces(journals))) for frame in found]
     empty = pl.DataFrame(schema={name: _type(name) for name in ("run", "kind", *READING_COLUMNS)})
     frame = pl.concat([empty, *frames], how="diagonal")
     frame = _readings_that_count(frame, journals)
@@ -84,7 +90,9 @@ def _whole_lines(path: Path) -> Iterator[bytes]:
     rest = b""
     try:
         with path.open("rb", buffering=0) as file:
-            while block := file.read(_BATCH):
+            # Room for a whole batch in every small file would cost more than reading it.
+            size = min(os.fstat(file.fileno()).st_size + 1, _BATCH)
+            while block := file.read(size):
                 end = block.rfind(b"\n") + 1
                 if end:
                     yield rest + block[:end]
@@ -107,6 +115,17 @@ def _batches(pieces: Iterable[_Piece]) -> Iterator[list[_Piece]]:
         size += len(piece.data)
     if batch:
         yield batch
+
+
+def _read_ahead(batches: Iterable[list[_Piece]]) -> Iterator[list[pl.DataFrame]]:
+    """Every batch in order; while polars is at some of them, the next is fetched from disk."""
+    with ThreadPoolExecutor(_AHEAD) as pool:
+        under_way: deque[Future[list[pl.DataFrame]]] = deque()
+        for batch in batches:
+            under_way.append(pool.submit(_read, batch))
+            if len(under_way) > _AHEAD:
+                yield under_way.popleft().result()
+        yield from (found.result() for found in under_way)
 
 
 def _read(pieces: list[_Piece]) -> list[pl.DataFrame]:
@@ -153,7 +172,8 @@ def _read_at_once(pieces: list[_Piece]) -> pl.DataFrame | None:
     if versions.null_count() or not versions.is_between(1, SCHEMA_VERSION).all():
         return None
     run = np.repeat(np.array([piece.run for piece in pieces], dtype=np.int64), lines)
-    return frame.with_columns(pl.Series("run", run))
+    # What polars parses into has room for twice as much.
+    return frame.with_columns(pl.Series("run", run)).shrink_to_fit()
 
 
 def _keys_of_first_line(piece: _Piece) -> tuple[str, ...]:
