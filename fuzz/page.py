@@ -11,6 +11,7 @@ import random
 import re
 import tempfile
 import time
+import traceback
 import unicodedata
 import warnings
 import zlib
@@ -112,7 +113,7 @@ def _description(rng: random.Random, metrics: list[str]) -> dict[str, Any]:
     }
     entries: dict[str, Any] = {
         "columns": described,
-        "seed": rng.choice((0, text(), None, float("nan"), [text()])),
+        "seed": rng.choice((0, text(), None, [text()])),
         "command": rng.choice((text(), [text(), text()], None, 3)),
         "versions": {text(): text()},
         "created": rng.choice((text(), 7, None, [])),
@@ -144,7 +145,8 @@ def _tried(trial: int) -> list[str]:
         except RoteError:
             return []
         except Exception as error:
-            return [f"{type(error).__name__}: {str(error)[:200]}"]
+            place = traceback.extract_tb(error.__traceback__)[-1]
+            return [f"{type(error).__name__} in {place.name}: {str(error)[:200]!r}"]
     return [*found, *_markup(page), *_payload(page)]
 
 

@@ -102,7 +102,7 @@ def accuracy_axis(values: Floats) -> Axis:
         >>> axis.low, axis.high, axis.first_stop, axis.last_stop
         (0.5, 1.0, 50000, 100000)
     """
-    known = values[np.isfinite(values)]
+    known = np.clip(values[np.isfinite(values)], -_FARTHEST, _FARTHEST)
     low = math.floor(float(known.min()) * 10) / 10 if len(known) else 0.0
     high = max(1.0, math.ceil(float(known.max()) * 10) / 10) if len(known) else 1.0
     return Axis(min(low, 0.9), high, places=_DIGITS, step=100)

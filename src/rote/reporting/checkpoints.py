@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rote.reporting.page_text import visible
 from rote.selection import is_resistant, numbers, percentile
 
 if TYPE_CHECKING:
@@ -119,7 +120,7 @@ def checkpoints_of(
     signals = [m.name for m in recorded if candidates.describe(m.name).kind == "signal"]
     metrics = recorded[: max(_MOST_VALUES // max(len(positions), 1), _FEWEST_METRICS)]
     columns: dict[str, list[Any]] = {
-        "run": [shown.runs[code] for code in shown.run],
+        "run": shown_names(candidates, shown.run),
         "step": shown.step.tolist(),
         "zeta": rounded(shown.zeta, _DIGITS + 1),
         "train": rounded(shown.values("train_accuracy"), _DIGITS + 1),
@@ -135,6 +136,12 @@ def checkpoints_of(
         if metric.name in signals[:MOST_SIGNALS]:  # it gets a chart of its own
             columns[f"{metric.field}_alone"] = _stands_alone(shown, values).tolist()
     return Checkpoints(positions, len(candidates), columns, metrics, len(recorded) - len(metrics))
+
+
+def shown_names(candidates: Candidates, codes: Integers) -> list[str]:
+    """How charts call runs: a sign that shows nothing is no part of an expression."""
+    names = {code: visible(candidates.runs[code]) for code in np.unique(codes).tolist()}
+    return [names[code] for code in codes.tolist()]
 
 
 def zeta_filter(candidates: Candidates) -> ZetaFilter | None:

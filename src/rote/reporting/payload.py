@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rote.reporting.checkpoints import rounded
+from rote.reporting.checkpoints import rounded, shown_names
+from rote.reporting.page_text import visible
 from rote.reporting.region_sums import RegionSums, region_sums
 
 if TYPE_CHECKING:
@@ -24,9 +25,11 @@ def payload_of(contents: Contents) -> dict[str, Any]:
     """
     candidates, sums = contents.candidates, sums_of(contents)
     return {
-        "runs": [candidates.runs[code] for code in contents.sample.runs],
+        "runs": shown_names(candidates, contents.sample.runs),
         "columns": _columns(contents),
-        "metrics": [[metric.field, metric.name] for metric in contents.checkpoints.metrics],
+        "metrics": [
+            [metric.field, visible(metric.name)] for metric in contents.checkpoints.metrics
+        ],
         "positions": _positions(contents),
         "cells": None if sums is None else [sums.zeta.tolist(), sums.train.tolist()],
         "units": {"zeta": contents.zeta_axis.unit, "train": contents.train_axis.unit},

@@ -25,6 +25,8 @@ Booleans = npt.NDArray[np.bool_]
 ZETA = "zeta"
 """What rules call the ζ that is selected by, whichever of the four it is."""
 
+_LARGEST = 1e140
+
 
 @dataclass(frozen=True)
 class Candidates:
@@ -156,12 +158,15 @@ def candidates_of(table: RunTable, column: str) -> Candidates:
 
 
 def numbers(series: pl.Series) -> Floats:
-    """A column of numbers; what is missing or not finite, or no number at all, is NaN."""
+    """A column of numbers; what is missing or not finite, or no number at all, is NaN.
+
+    So is what is so large that sums of squares are not finite.
+    """
     if not (series.dtype.is_numeric() or series.dtype == bool):
         return np.full(len(series), np.nan)
     values = series.to_numpy().astype(np.float64, copy=False)
-    is_infinite = np.isinf(values)
-    return np.where(is_infinite, np.nan, values) if is_infinite.any() else values
+    is_too_large = np.abs(values) > _LARGEST
+    return np.where(is_too_large, np.nan, values) if is_too_large.any() else values
 
 
 def _ordered(candidates: Candidates) -> Candidates:

@@ -10,6 +10,7 @@ from rote.errors import InputError, did_you_mean
 from rote.reporting.axis import Axis, accuracy_axis, zeta_axis
 from rote.reporting.checkpoints import MOST_SIGNALS
 from rote.reporting.frame import chosen_run, hints, joined
+from rote.reporting.page_text import visible
 from rote.reporting.palette import colour, plain_view
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ class TrackingChart:
             left_out=max(signals - MOST_SIGNALS, 0),
             runs=candidates.num_runs,
             steps=(int(candidates.step.min()), int(candidates.step.max())),
-            run=pick.run,
+            run=visible(pick.run),
             step=pick.step,
         )
 
@@ -145,10 +146,11 @@ def _others(contents: Contents, asked: tuple[str, ...]) -> Iterator[Line]:
 
 def _line(field: str, column: Column, candidates: Candidates) -> Line:
     values = candidates.values(column.name)
+    label = visible(column.label)
     if column.unit != "share":
-        return Line(field, column.label, zeta_axis(values))
+        return Line(field, label, zeta_axis(values))
     axis = replace(accuracy_axis(values), low=0.0)
-    return Line(field, column.label, axis, axis.ticks)
+    return Line(field, label, axis, axis.ticks)
 
 
 def _over_time(record: TrackingRecord, line: Line, frame: Frame) -> alt.LayerChart:
