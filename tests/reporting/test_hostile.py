@@ -48,8 +48,7 @@ def test_a_backslash_in_the_name_of_a_metric_breaks_no_hint(tmp_path: Path) -> N
 
     found = table(metric="a\\b\\")
     assert not save_figures(contents_of(found), tmp_path).missing
-    vega = vl_convert.vegalite_to_vega(regions(found).to_json())
-    assert '"a\\\\\\\\b\\\\\\\\": ' in str(vega).replace("\\\\", "\\\\")
+    assert vl_convert.vegalite_to_svg(regions(found).to_json())
 
 
 @pytest.mark.parametrize("huge", [1.7e308, -1.7e308, 1e150, float("inf")])
