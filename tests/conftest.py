@@ -13,12 +13,20 @@ SLOW = (
     "tests/sweeps/",
     "tests/cli/",
     "tests/fuzz/",
+    "tests/reporting/test_figures.py",
+    "tests/reporting/test_own_charts.py",
     "tests/reporting/test_page",
+    "tests/reporting/test_plot.py",
+    "tests/reporting/test_theory_figure.py",
     "tests/workloads/architectures/",
     "tests/workloads/test_resume.py",
-    "tests/store/test_sources.py",
+    "tests/store/test_own_logger.py",
     "tests/store/test_round_trip.py",
-    "tests/tracking/test_save_to_loggers.py",
+    "tests/store/test_sources.py",
+    "tests/test_public_names.py",
+    "tests/theory/test_check.py",
+    "tests/tracking/test_save_to",
+    "tests/workloads/data/test_real_data.py",
 )
 """Tests of trainers, clusters, browsers and whole commands; ``make quick`` leaves them out."""
 

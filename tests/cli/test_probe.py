@@ -213,5 +213,5 @@ def test_what_cannot_be_written_is_refused_before_anything_is_read(
     trained: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(trained)
-    with pytest.raises(InputError, match="'csv:x.csv', which can only be read"):
+    with pytest.raises(InputError, match="'csv:x.csv'. It can only be read"):
         call(*arguments(trained), "--out", "csv:x.csv")

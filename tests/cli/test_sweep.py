@@ -98,7 +98,7 @@ def test_two_sweeps_at_once_share_the_work_and_do_nothing_twice(tmp_path: Path) 
 
 def test_ctrl_c_stops_cleanly_and_the_same_command_goes_on(tmp_path: Path) -> None:
     file, store = tmp_path / "sweep.toml", tmp_path / "store"
-    file.write_text(SWEEP.replace("EPOCHS", "1000"))
+    file.write_text(SWEEP.replace("EPOCHS", "300"))
     with start(file, "--out", store, "--quiet", "--workers", "2") as process:
         until(lambda: store.is_dir() and sum(map(lines, store.iterdir())) > 20)
         process.send_signal(signal.SIGINT)
@@ -111,7 +111,7 @@ def test_ctrl_c_stops_cleanly_and_the_same_command_goes_on(tmp_path: Path) -> No
     out, _ = rote(file, "--out", store, "--quiet", "--json")
     assert json.loads(out)["left"] == 0
     for run in list_runs(store):  # no reading is missing, and none came twice
-        assert [reading.step for reading in read_run(run.path).readings] == list(range(1, 1001))
+        assert [reading.step for reading in read_run(run.path).readings] == list(range(1, 301))
         assert ('"kind":"resume"' in (run.path / "journal.jsonl").read_text()) == (
             run.path in begun
         )

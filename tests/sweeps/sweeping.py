@@ -57,12 +57,12 @@ def _names_a_process(run: Path) -> "re.Match[str] | None":
 
 def is_alive(process: int) -> bool:
     """Whether a process runs; one that is dead and not yet buried does not."""
+    status = Path(f"/proc/{process}/stat")
     try:
         os.kill(process, 0)
-    except ProcessLookupError:
+        return not status.exists() or status.read_text().rpartition(")")[2].split()[0] != "Z"
+    except (ProcessLookupError, FileNotFoundError):  # also while its status was read
         return False
-    status = Path(f"/proc/{process}/stat")
-    return not status.exists() or status.read_text().rpartition(")")[2].split()[0] != "Z"
 
 
 def contents(run: Path) -> dict[str, Any]:
