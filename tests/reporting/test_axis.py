@@ -29,3 +29,18 @@ def test_no_values_or_equal_ones_still_make_an_axis(values: list[float]) -> None
     axis = zeta_axis(np.array(values, dtype=float))
     assert axis.low < axis.high
     assert accuracy_axis(np.array(values, dtype=float)).low < 1.0
+
+
+def test_accuracies_that_no_axis_reaches_still_make_one() -> None:
+    axis = accuracy_axis(np.array([-1.7e308, 0.5, 1.7e308]))
+    assert axis.high == 1e15
+    assert axis.beyond(np.array([1.7e308])) == 1
+
+
+@given(numbers, st.integers(10, 300))
+def test_fewer_stops_are_a_round_number_apart(values: np.ndarray, most: int) -> None:
+    axis = zeta_axis(values).with_stops(most)
+    assert len(axis.stops) <= most + 2
+    assert axis.stops[0] <= axis.low + 1e-9
+    assert axis.stops[-1] >= axis.high - 1e-9
+    assert str(axis.step).rstrip("0") in ("1", "2", "5")

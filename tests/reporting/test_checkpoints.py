@@ -1,11 +1,12 @@
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 
 from rote.reporting.checkpoints import checkpoints_of
 from rote.selection import Candidates, candidates_of
-from rote.store import read_table
+from rote.store import RunTable, read_table
 from tests.reporting.stores import EVIL_METRIC, write_store
 
 
@@ -21,16 +22,28 @@ def test_everything_is_drawn_if_it_is_not_much(tmp_path: Path) -> None:
     assert found.rows()[13]["step"] == 2
 
 
-def test_thinning_keeps_ends_and_picks_and_spaces_the_rest_evenly(tmp_path: Path) -> None:
-    everything = candidates(tmp_path, runs=3, steps=40)
-    found = checkpoints_of(everything, always=[7], most=12)
+def test_only_some_are_drawn_if_others_are_not_asked_for(tmp_path: Path) -> None:
+    found = checkpoints_of(candidates(tmp_path), np.array([0, 13, 71]))
     assert found.is_thinned
-    by_run = {
-        name: [row["step"] for row in found.rows() if row["run"] == name]
-        for name in everything.runs
-    }
-    assert by_run["run-0"] == [1, 8, 10, 20, 30, 40]
-    assert by_run["run-1"] == by_run["run-2"] == [1, 10, 20, 30, 40]
+    assert [(row["run"], row["step"]) for row in found.rows()] == [
+        ("run-0", 1),
+        ("run-1", 2),
+        ("run-5", 12),
+    ]
+
+
+def test_so_many_metrics_are_told_that_the_page_stays_small() -> None:
+    frame = {"run": ["a"] * 20_000, "row": range(20_000), "step": range(20_000)}
+    metrics = {f"m/{i}": np.zeros(20_000) for i in range(50)}
+    described = {"m/49": {"kind": "signal"}}
+    table = RunTable(pl.DataFrame(frame | metrics), {"a": {"columns": described}})
+    found = checkpoints_of(candidates_of(table, "susceptibility"))
+    assert len(found.metrics) == 40
+    assert found.left_out == 10
+    assert found.metrics[0].name == "m/49"  # it has a chart of its own
+    few = checkpoints_of(candidates_of(table, "susceptibility"), np.arange(100))
+    assert len(few.metrics) == 50
+    assert few.left_out == 0
 
 
 @pytest.mark.parametrize("gaps", [0.0, 0.5, 0.9])

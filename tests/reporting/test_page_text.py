@@ -27,7 +27,7 @@ def test_a_name_that_turns_text_around_leaves_the_rest_of_the_line_alone(
     page: Page, visit: Open
 ) -> None:
     opened = visit(page("turned"))
-    assert "\u202e" in opened.page.evaluate(
+    assert "‹U+202E›" in opened.page.evaluate(
         "document.querySelector('#runs-table tbody th').dataset.value"
     )
     text = opened.page.evaluate("document.body.innerText + document.title")

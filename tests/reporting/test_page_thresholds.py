@@ -13,6 +13,7 @@ from rote.selection import Candidates, RegionSummary, candidates_of, select
 from rote.selection.regions import regions_of, summarise
 from rote.store import read_table
 from tests.reporting.conftest import Open, Page, Visit
+from tests.reporting.crowd import crowd
 
 
 def checkpoints(path: Path) -> Candidates:
@@ -220,6 +221,25 @@ def test_a_thinned_page_says_so_and_still_counts_everything(page: Page, visit: O
     }
     expected = summarise(candidates, regions_of(candidates, thresholds))
     assert shown_regions(opened) == as_shown(expected)
+
+
+def test_sliders_count_all_of_too_many_checkpoints_to_carry(visit: Open, tmp_path: Path) -> None:
+    table = crowd()
+    reporting.report(table, tmp_path / "page.html")
+    opened = visit(tmp_path / "page.html")
+    everything, contents = candidates_of(table, "susceptibility"), contents_of(table)
+    at = dict(contents.verdict.selection.thresholds)
+    at["train_accuracy"] = move(opened, "train", 0.6) / contents.train_axis.unit
+    expected = summarise(everything, regions_of(everything, at))  # ζ is still that of the rule
+    assert shown_regions(opened) == as_shown(expected)
+    at["susceptibility"] = move(opened, "zeta", 0.3) / contents.zeta_axis.unit
+    expected = summarise(everything, regions_of(everything, at))
+    assert shown_regions(opened) == as_shown(expected)
+    opened.page.click("[data-preset=regions]")
+    assert shown_regions(opened) == as_shown(select(table, "regions").regions)
+    assert opened.page.locator("#runs-table tbody tr").count() == 200
+    opened.page.locator("#runs-table button.run").first.click()
+    assert opened.page.input_value("#chosen-run") != ""
 
 
 def test_everything_can_be_reached_and_used_from_the_keyboard(page: Page, visit: Open) -> None:

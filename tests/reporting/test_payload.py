@@ -7,7 +7,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from rote.reporting import payload
+from rote.reporting import contents as contents_module
 from rote.reporting.contents import contents_of
 from rote.reporting.page import page_of
 from rote.reporting.payload import numbers_of, packed, payload_of
@@ -39,9 +39,7 @@ def test_numbers_are_there_in_full_and_a_column_is_written_once(tmp_path: Path) 
     assert isinstance(columns[fields["susceptibility_relative"]], list)
 
 
-def test_a_thinned_page_knows_which_of_all_it_draws(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_thinned_page_knows_which_of_all_it_draws(tmp_path: Path) -> None:
     contents = contents_of(write_store(tmp_path, runs=11, steps=1000))
     zeta = contents.candidates.zeta
     drawn = payload_of(contents)["positions"]
@@ -49,10 +47,26 @@ def test_a_thinned_page_knows_which_of_all_it_draws(
     assert len(counted) == 11_000
     assert len(drawn) == len(contents.checkpoints.positions) < 11_000
     assert np.array_equal(counted[drawn], zeta[contents.checkpoints.positions])
-    monkeypatch.setattr(payload, "MOST_COUNTED", 10_500)  # then only what is drawn is told
-    assert payload_of(contents)["positions"] is None
-    counted = np.frombuffer(numbers_of(contents)).reshape(3, -1)[0]
-    assert np.array_equal(counted, zeta[contents.checkpoints.positions])
+    assert payload_of(contents)["cells"] is None
+
+
+def test_a_page_of_many_checkpoints_has_sums_between_all_thresholds_it_can_be_set_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(contents_module, "MOST_COUNTED", 50)
+    contents = contents_of(write_store(tmp_path, gaps=0.2))
+    told, numbers = payload_of(contents), np.frombuffer(numbers_of(contents))
+    drawn = len(contents.checkpoints.positions)
+    assert told["positions"] is None
+    assert np.array_equal(numbers[:drawn], contents.candidates.zeta, equal_nan=True)
+    zetas, trains = told["cells"]
+    assert len(numbers) == 3 * drawn + 5 * (len(zetas) + 1) * (len(trains) + 1)
+    assert set(contents.zeta_axis.stops) <= set(zetas)
+    for preset in told["presets"].values():
+        assert preset["zeta"] in zetas
+        assert preset["train"] in trains
+    assert len(contents.zeta_axis.stops) <= 202
+    assert len(contents.train_axis.stops) <= 202
 
 
 def test_fifty_runs_of_two_hundred_checkpoints_fit() -> None:

@@ -1,13 +1,16 @@
 """The bend of ζ, against least squares by numpy for every possible bend."""
 
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from rote.errors import InputError
-from rote.selection import select
+from rote.selection import candidates_of, select
+from rote.selection.rules import before_rise
 from rote.selection.rules.before_rise import bend
+from rote.store import RunTable
 from tests.selection.tables import Row, table_of
 
 
@@ -117,6 +120,31 @@ def test_of_several_runs_without_training_accuracy_the_lowest_zeta_is_kept() -> 
     rows = curve("a", 12)
     rows += [row | {"run": "b", "susceptibility": row["susceptibility"] / 2} for row in rows]
     assert select(table_of(rows), "before-rise").pick.run == "b"
+
+
+def test_every_run_is_judged_as_if_it_were_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(before_rise, "_BLOCK", 50)  # several blocks, and runs of several lengths
+    rng = np.random.default_rng(1)
+    lengths = rng.choice([1, 4, 5, 20, 33], size=60)
+    bars = [rng.random() for _ in lengths]
+    runs = [curve(f"{i:02d}", 9, bars[i], int(n)) for i, n in enumerate(lengths)]
+    rows = [row for run in runs for row in run]
+    candidates = candidates_of(table_of(rows), "susceptibility")
+    zeta = candidates.zeta + 0.05 * rng.random(len(candidates))
+    starts = np.append(0, lengths.cumsum()[:-1])
+    replaced = candidates.table.frame.with_columns(susceptibility=pl.Series(zeta))
+    candidates = candidates_of(RunTable(replaced, {}), "susceptibility")
+    found = before_rise._bends_of_runs(candidates, starts, lengths, 0.5)
+    for start, length, bent in zip(starts, lengths, found, strict=True):
+        part = slice(start, start + length)
+        alone = bend(candidates.step[part].astype(float), zeta[part], 0.5)
+        assert bent == (-1 if alone is None else alone)
+    assert {-1} < set(found)
+
+
+def test_steps_that_are_all_the_same_have_no_bend() -> None:
+    assert bend(np.full(9, 3.0), np.arange(9.0) ** 2, 0.5) is None
+    assert bend(np.arange(9.0), np.array([-1.7e308] * 5 + [1.7e308] * 4), 0.5) is None
 
 
 def test_short_runs_are_said() -> None:

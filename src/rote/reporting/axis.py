@@ -7,7 +7,7 @@ compare with the same threshold.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -65,6 +65,25 @@ class Axis:
         """How a chart writes an accuracy on it."""
         return ticks(self.high)
 
+    @property
+    def stops(self) -> Floats:
+        """Where a slider can stop, as the page computes it."""
+        return np.arange(self.first_stop, self.last_stop + 1, self.step) / self.unit
+
+    def with_stops(self, most: int) -> Axis:
+        """The same with at most about so many stops, a round number apart.
+
+        Example:
+            >>> axis = accuracy_axis(np.array([0.0, 1.0])).with_stops(200)
+            >>> len(axis.stops), axis.stops[1].item()
+            (201, 0.005)
+        """
+        apart = (self.high - self.low) * self.unit / most
+        if self.step >= apart:
+            return self
+        power = 10 ** math.floor(math.log10(apart))
+        return replace(self, step=next(n * power for n in (1, 2, 5, 10) if n * power >= apart))
+
     def beyond(self, values: Floats) -> int:
         """How many finite values lie outside, and are drawn at the edge."""
         return int(((values < self.low) | (values > self.high)).sum())
@@ -83,7 +102,7 @@ def accuracy_axis(values: Floats) -> Axis:
         >>> axis.low, axis.high, axis.first_stop, axis.last_stop
         (0.5, 1.0, 50000, 100000)
     """
-    known = values[np.isfinite(values)]
+    known = np.clip(values[np.isfinite(values)], -_FARTHEST, _FARTHEST)
     low = math.floor(float(known.min()) * 10) / 10 if len(known) else 0.0
     high = max(1.0, math.ceil(float(known.max()) * 10) / 10) if len(known) else 1.0
     return Axis(min(low, 0.9), high, places=_DIGITS, step=100)

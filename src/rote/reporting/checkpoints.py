@@ -1,13 +1,13 @@
-"""The checkpoints that charts draw: all of them, or evenly spaced ones of every run."""
+"""The checkpoints that charts draw, with everything that is shown of them."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rote.reporting.page_text import visible
 from rote.selection import is_resistant, numbers, percentile
 
 if TYPE_CHECKING:
@@ -15,8 +15,12 @@ if TYPE_CHECKING:
 
     from rote.selection import Booleans, Candidates, Floats, Integers
 
-MOST_DRAWN = 10_000
-"""Points beyond which a scatter shows no more, and a browser gets slow."""
+MOST_SIGNALS = 20
+"""Charts of signals; more would be a page that nobody reads to its end."""
+
+_MOST_VALUES = 800_000
+_FEWEST_METRICS = 40
+"""How many metrics are shown of many checkpoints: more would make the page too large."""
 
 _DIGITS = 4
 _NOT_MEASURED = {"run", "row", "step", "region", "score"}
@@ -69,12 +73,14 @@ class Checkpoints:
             ``train``, ``test``, ``noisy``, whether the filter ``kept`` it, the metrics, and whether
             ``zeta``, ``noisy`` and signals stand alone (a line has nothing to join them to).
         metrics: the columns to show when pointed at.
+        left_out: how many more are recorded.
     """
 
     positions: Integers
     total: int
     columns: dict[str, list[Any]]
     metrics: tuple[Metric, ...]
+    left_out: int = 0
 
     @property
     def is_thinned(self) -> bool:
@@ -96,25 +102,25 @@ class Checkpoints:
 
 def checkpoints_of(
     candidates: Candidates,
-    always: Collection[int] = (),
+    positions: Integers | None = None,
     kept: ZetaFilter | None = None,
-    most: int = MOST_DRAWN,
 ) -> Checkpoints:
     """What is drawn of candidates.
 
     Args:
         candidates: all checkpoints.
-        always: positions that are drawn in any case, such as picks.
+        positions: which of them are drawn, in order; by default, all.
         kept: what the filter keeps.
-        most: about how many are drawn.
     """
-    positions = np.flatnonzero(_evenly(candidates, most) | _is_in(candidates, always))
+    positions = np.arange(len(candidates)) if positions is None else positions
     shown = candidates.take(positions)
     frame = candidates.table.frame[shown.position]
     noisy = shown.values("noisy_accuracy")
-    metrics = _metrics(frame)
+    recorded = _metrics(frame, candidates)
+    signals = [m.name for m in recorded if candidates.describe(m.name).kind == "signal"]
+    metrics = recorded[: max(_MOST_VALUES // max(len(positions), 1), _FEWEST_METRICS)]
     columns: dict[str, list[Any]] = {
-        "run": [shown.runs[code] for code in shown.run],
+        "run": shown_names(candidates, shown.run),
         "step": shown.step.tolist(),
         "zeta": rounded(shown.zeta, _DIGITS + 1),
         "train": rounded(shown.values("train_accuracy"), _DIGITS + 1),
@@ -127,9 +133,15 @@ def checkpoints_of(
     for metric in metrics:
         values = numbers(frame[metric.name])
         columns[metric.field] = rounded(values)
-        if candidates.describe(metric.name).kind == "signal":  # it gets a chart of its own
+        if metric.name in signals[:MOST_SIGNALS]:  # it gets a chart of its own
             columns[f"{metric.field}_alone"] = _stands_alone(shown, values).tolist()
-    return Checkpoints(positions, len(candidates), columns, metrics)
+    return Checkpoints(positions, len(candidates), columns, metrics, len(recorded) - len(metrics))
+
+
+def shown_names(candidates: Candidates, codes: Integers) -> list[str]:
+    """How charts call runs: a sign that shows nothing is no part of an expression."""
+    names = {code: visible(candidates.runs[code]) for code in np.unique(codes).tolist()}
+    return [names[code] for code in codes.tolist()]
 
 
 def zeta_filter(candidates: Candidates) -> ZetaFilter | None:
@@ -154,31 +166,17 @@ def rounded(values: Floats, digits: int = _DIGITS) -> list[float | None]:
     ]
 
 
-def _metrics(frame: pl.DataFrame) -> tuple[Metric, ...]:
+def _metrics(frame: pl.DataFrame, candidates: Candidates) -> tuple[Metric, ...]:
     names = [
         name
         for name, kind in frame.schema.items()
         if kind.is_numeric() and name not in _NOT_MEASURED and frame[name].count()
     ]
     ordered = [name for name in _FIRST if name in names]
-    ordered += [name for name in names if name not in _FIRST]
+    others = [name for name in names if name not in _FIRST]
+    # Where not all are shown, those with a chart are.
+    ordered += sorted(others, key=lambda name: candidates.describe(name).kind != "signal")
     return tuple(Metric(f"m{number}", name) for number, name in enumerate(ordered))
-
-
-def _evenly(candidates: Candidates, most: int) -> Booleans:
-    """At most about ``most``: every n-th from the end of a run, and its first."""
-    stride = -(-len(candidates) // most)
-    keep = np.zeros(len(candidates), dtype=np.bool_)
-    for part in candidates.by_run():
-        keep[part] = np.arange(part.stop - part.start)[::-1] % stride == 0
-        keep[part.start] = True
-    return keep
-
-
-def _is_in(candidates: Candidates, positions: Collection[int]) -> Booleans:
-    found = np.zeros(len(candidates), dtype=np.bool_)
-    found[list(positions)] = True
-    return found
 
 
 def _stands_alone(candidates: Candidates, values: Floats) -> Booleans:

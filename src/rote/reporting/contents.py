@@ -13,15 +13,10 @@ import numpy as np
 
 from rote.errors import InputError
 from rote.reporting.axis import Axis, accuracy_axis, zeta_axis
-from rote.reporting.checkpoints import (
-    MOST_DRAWN,
-    Checkpoints,
-    ZetaFilter,
-    checkpoints_of,
-    zeta_filter,
-)
+from rote.reporting.checkpoints import Checkpoints, ZetaFilter, checkpoints_of, zeta_filter
 from rote.reporting.provenance import Fact, provenance_of, select_command
 from rote.reporting.run_list import RunList, run_list
+from rote.reporting.sample import MOST_DRAWN, MOST_RUNS, Sample, most_relevant, notable, sample_of
 from rote.reporting.settings import read_workload
 from rote.reporting.verdict import Outcome, Verdict, outcomes_of, verdict_of
 from rote.selection import (
@@ -41,6 +36,10 @@ if TYPE_CHECKING:
 
 Runs = Path | str | Sequence[Path | str] | RunTable
 
+MOST_COUNTED = 50_000
+"""Checkpoints whose numbers the page holds; of more, sums between the stops of its sliders."""
+
+_MOST_STOPS = 200
 _MANY = 20_000
 _FEW_DRAWS = 100
 
@@ -78,12 +77,26 @@ class Contents:
 
     @cached_property
     def checkpoints(self) -> Checkpoints:
-        """Those that are drawn, every pick among them."""
-        always = []
-        if len(self.candidates) > MOST_DRAWN:
-            picks = [outcome.pick for outcome in self.outcomes.values()]
-            always = [_position(self.candidates, pick) for pick in picks if pick is not None]
-        return checkpoints_of(self.candidates, always, self.filter)
+        """Those that are drawn."""
+        return checkpoints_of(self.candidates, self.sample.positions, self.filter)
+
+    @cached_property
+    def sample(self) -> Sample:
+        """Which are drawn, every pick among them, and which runs are listed."""
+        candidates = self.candidates
+        has_many_runs = candidates.num_runs > MOST_RUNS
+        if len(candidates) <= MOST_DRAWN and not has_many_runs:
+            return sample_of(candidates)
+        picks = [outcome.pick for outcome in self.outcomes.values()]
+        kept = [_position(candidates, pick) for pick in picks if pick is not None]
+        thresholds = self.verdict.selection.thresholds
+        listed = most_relevant(candidates, kept, thresholds) if has_many_runs else None
+        return sample_of(candidates, [*kept, *notable(candidates, thresholds)], listed)
+
+    @property
+    def counts_each(self) -> bool:
+        """Whether the page holds ζ and accuracies of every checkpoint, drawn or not."""
+        return len(self.candidates) <= MOST_COUNTED
 
     @cached_property
     def filter(self) -> ZetaFilter | None:
@@ -93,12 +106,12 @@ class Contents:
     @cached_property
     def zeta_axis(self) -> Axis:
         """Of ζ."""
-        return zeta_axis(self.candidates.zeta)
+        return self._with_stops(zeta_axis(self.candidates.zeta))
 
     @cached_property
     def train_axis(self) -> Axis:
         """Of training accuracy."""
-        return accuracy_axis(self.candidates.values("train_accuracy"))
+        return self._with_stops(accuracy_axis(self.candidates.values("train_accuracy")))
 
     @cached_property
     def memorization(self) -> Estimate:
@@ -114,7 +127,7 @@ class Contents:
     @cached_property
     def runs(self) -> RunList:
         """The table of runs."""
-        return run_list(self.candidates, self.workloads)
+        return run_list(self.candidates, self.workloads, self.sample.listed)
 
     @cached_property
     def provenance(self) -> tuple[Fact, ...]:
@@ -153,6 +166,9 @@ class Contents:
         """The rules that have seen a clean label, as a sentence begins with them."""
         names = [name for name, outcome in self.outcomes.items() if outcome.needs_truth]
         return f"the {' and the '.join(names)} {'has' if len(names) == 1 else 'have'}"
+
+    def _with_stops(self, axis: Axis) -> Axis:
+        return axis if self.counts_each else axis.with_stops(_MOST_STOPS)
 
     def check_regions(self) -> None:
         """Refuse to draw regions that are not there.

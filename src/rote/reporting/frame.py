@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from rote.reporting.page_text import visible
 from rote.reporting.palette import coloured, dressed
 
 if TYPE_CHECKING:
@@ -111,13 +112,12 @@ def hints(checkpoints: Checkpoints, frame: Frame) -> Any:  # noqa: ANN401
     """
     import altair as alt
 
-    if frame.is_page:
+    if frame.is_page or not frame.is_live:
         return alt.value(None)
-    return [
-        alt.Tooltip("run:N"),
-        alt.Tooltip("step:N"),
-        *(alt.Tooltip(f"{metric.field}:N", title=metric.name) for metric in checkpoints.metrics),
-    ]
+    # Vega-Lite writes names into an expression, and escapes quotes there, but no backslashes.
+    names = {m.field: visible(m.name).replace("\\", "\\\\") for m in checkpoints.metrics}
+    metrics = (alt.Tooltip(f"{field}:N", title=name) for field, name in names.items())
+    return [alt.Tooltip("run:N"), alt.Tooltip("step:N"), *metrics]
 
 
 def point_size(checkpoints: Checkpoints) -> int:

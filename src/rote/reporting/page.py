@@ -27,7 +27,7 @@ from rote.reporting.page_text import (
     visible,
 )
 from rote.reporting.palette import DARK, DARK_SHADES, FONT, LIGHT, LIGHT_SHADES
-from rote.reporting.payload import counts_all, numbers_of, packed, packed_bytes, payload_of
+from rote.reporting.payload import numbers_of, packed, packed_bytes, payload_of
 from rote.selection import DEFAULT_RULE, REGIONS, Rule
 from rote.version import __version__
 
@@ -130,13 +130,12 @@ def page_of(contents: Contents, own: Mapping[str, Chart] | None = None) -> str:
         missing=missing,
         regions=REGIONS,
         default_rule=DEFAULT_RULE,
-        codes={name: code for code, name in enumerate(contents.candidates.runs)},
+        codes={contents.candidates.runs[code]: at for at, code in enumerate(contents.sample.runs)},
         in_words=in_words,
         change=change,
         points=points,
         percent=percent,
         number=number,
-        counts_all=counts_all(contents),
         payload=packed(payload),
         numbers=packed_bytes(numbers_of(contents)),
         vega=_vega(),

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rote.selection import Estimate
 
 _DASH = "–"
-_UNSEEN = {"Cc", "Cf", "Zl", "Zp"}
+_UNSEEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 _JOINERS = {"\u200c", "\u200d"}
 """Signs that show nothing themselves, but that emoji and several scripts are written with."""
 

@@ -9,19 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rote.reporting.checkpoints import rounded
+from rote.reporting.checkpoints import rounded, shown_names
+from rote.reporting.page_text import visible
+from rote.reporting.region_sums import RegionSums, region_sums
 
 if TYPE_CHECKING:
     from rote.reporting.contents import Contents
-    from rote.selection import Candidates, RegionSummary, Selection
-
-MOST_COUNTED = 200_000
-"""Checkpoints beyond which the page counts regions among those that it draws only."""
-
-
-def counts_all(contents: Contents) -> bool:
-    """Whether the page knows ζ and accuracies of every checkpoint, drawn or not."""
-    return len(contents.candidates) <= MOST_COUNTED
+    from rote.selection import RegionSummary, Selection
 
 
 def payload_of(contents: Contents) -> dict[str, Any]:
@@ -29,19 +23,17 @@ def payload_of(contents: Contents) -> dict[str, Any]:
 
     A column that equals another is its name.
     """
-    candidates = contents.candidates
-    presets = {
-        outcome.rule: _preset(outcome.selection)
-        for outcome in contents.outcomes.values()
-        if outcome.selection is not None and contents.has_regions
-    }
+    candidates, sums = contents.candidates, sums_of(contents)
     return {
-        "runs": list(candidates.runs),
+        "runs": shown_names(candidates, contents.sample.runs),
         "columns": _columns(contents),
-        "metrics": [[metric.field, metric.name] for metric in contents.checkpoints.metrics],
+        "metrics": [
+            [metric.field, visible(metric.name)] for metric in contents.checkpoints.metrics
+        ],
         "positions": _positions(contents),
+        "cells": None if sums is None else [sums.zeta.tolist(), sums.train.tolist()],
         "units": {"zeta": contents.zeta_axis.unit, "train": contents.train_axis.unit},
-        "presets": presets,
+        "presets": {rule: _preset(selection) for rule, selection in _dividing(contents).items()},
         "leading": contents.verdict.dividing,
         "signals": [
             metric.field
@@ -55,11 +47,26 @@ def numbers_of(contents: Contents) -> bytes:
     """ζ, training and test accuracy in full, one array of float64 after the other, NaN if unknown.
 
     The page counts and averages them as Python does, number by number in the same order, so that
-    it shows the same digits.
+    it shows the same digits. Where they are too many, they are those that are drawn, and the sums
+    between all thresholds that the page can be set to stand behind them.
     """
-    candidates = _counted(contents)
+    candidates, sums = contents.candidates, sums_of(contents)
+    told = candidates if sums is None else candidates.take(contents.checkpoints.positions)
     names = ("zeta", "train_accuracy", "test_accuracy")
-    return np.concatenate([candidates.values(name) for name in names]).astype("<f8").tobytes()
+    arrays = [told.values(name) for name in names] + ([] if sums is None else [sums.sums.ravel()])
+    return np.concatenate(arrays).astype("<f8").tobytes()
+
+
+def sums_of(contents: Contents) -> RegionSums | None:
+    """The sums between thresholds, those of rules among them; None if each checkpoint counts."""
+    if contents.counts_each:
+        return None
+    thresholds = [selection.thresholds for selection in _dividing(contents).values()]
+    return region_sums(
+        contents.candidates,
+        np.append(contents.zeta_axis.stops, [at["susceptibility"] for at in thresholds]),
+        np.append(contents.train_axis.stops, [at["train_accuracy"] for at in thresholds]),
+    )
 
 
 def packed(payload: object) -> str:
@@ -72,16 +79,15 @@ def packed_bytes(content: bytes) -> str:
     return base64.b64encode(zlib.compress(content, 9)).decode()
 
 
-def _counted(contents: Contents) -> Candidates:
-    """The checkpoints that the page counts: all, or those that it draws."""
-    if counts_all(contents):
-        return contents.candidates
-    return contents.candidates.take(contents.checkpoints.positions)
+def _dividing(contents: Contents) -> dict[str, Selection]:
+    """What rules chose, by name, if there are regions."""
+    found = {outcome.rule: outcome.selection for outcome in contents.outcomes.values()}
+    return {rule: one for rule, one in found.items() if one and contents.has_regions}
 
 
 def _positions(contents: Contents) -> list[int] | None:
-    """Which of those that are counted are drawn; None if all are."""
-    if not contents.checkpoints.is_thinned or not counts_all(contents):
+    """Which of those whose numbers are told are drawn; None if all are."""
+    if not contents.checkpoints.is_thinned or not contents.counts_each:
         return None
     return [int(position) for position in contents.checkpoints.positions]
 
@@ -90,7 +96,7 @@ def _columns(contents: Contents) -> dict[str, Any]:
     checkpoints = contents.checkpoints
     shown = contents.candidates.take(checkpoints.positions)
     columns: dict[str, Any] = dict(checkpoints.columns)
-    columns["run"] = shown.run.tolist()
+    columns["run"] = np.searchsorted(contents.sample.runs, shown.run).tolist()
     for name in ("kept", *(name for name in columns if name.endswith("_alone"))):
         columns[name] = [None if value is None else int(value) for value in columns[name]]
     for name in ("zeta", "train", "test"):

@@ -11,7 +11,7 @@ import numpy as np
 from rote.reporting.settings import settings_of
 
 if TYPE_CHECKING:
-    from rote.selection import Candidates, Floats
+    from rote.selection import Candidates, Floats, Integers
 
 MOST_SETTINGS = 8
 """Columns for settings that differ; more would not fit on any screen."""
@@ -46,10 +46,11 @@ class RunRow:
 
 @dataclass(frozen=True)
 class RunList:
-    """All runs.
+    """All runs, or of many the most relevant.
 
     Attributes:
-        rows: one per run with checkpoints.
+        rows: one per run with checkpoints that is listed.
+        total: how many runs have checkpoints.
         varying: the names of the settings that differ.
         left_out: how many more differ, and have no column.
         shared: the settings that are the same everywhere.
@@ -57,6 +58,7 @@ class RunList:
     """
 
     rows: tuple[RunRow, ...]
+    total: int
     varying: tuple[str, ...]
     left_out: int
     shared: Mapping[str, str]
@@ -67,8 +69,16 @@ class RunList:
         return any(getattr(row, field) is not None for row in self.rows)
 
 
-def run_list(candidates: Candidates, workloads: Mapping[str, Mapping[str, Any]]) -> RunList:
-    """The table of runs, from their checkpoints and ``workload.json`` by run."""
+def run_list(
+    candidates: Candidates, workloads: Mapping[str, Mapping[str, Any]], listed: Integers
+) -> RunList:
+    """The table of runs, from their checkpoints and ``workload.json`` by run.
+
+    Args:
+        candidates: all checkpoints.
+        workloads: by run.
+        listed: the codes of the runs that have a row.
+    """
     descriptions = candidates.table.descriptions
     settings = {
         name: settings_of(descriptions.get(name, {}), workloads.get(name, {}))
@@ -81,7 +91,8 @@ def run_list(candidates: Candidates, workloads: Mapping[str, Mapping[str, Any]])
     varying.sort(key=lambda name: len(values[name] - {None}) < 2)
     shown = tuple(varying[:MOST_SETTINGS])
     return RunList(
-        rows=tuple(_rows(candidates, settings, shown)),
+        rows=tuple(_rows(candidates, settings, shown, set(listed.tolist()))),
+        total=candidates.num_runs,
         varying=shown,
         left_out=len(varying) - len(shown),
         shared={name: next(iter(values[name])) or "" for name in names if name not in varying},
@@ -90,13 +101,18 @@ def run_list(candidates: Candidates, workloads: Mapping[str, Mapping[str, Any]])
 
 
 def _rows(
-    candidates: Candidates, settings: Mapping[str, Mapping[str, str]], shown: tuple[str, ...]
+    candidates: Candidates,
+    settings: Mapping[str, Mapping[str, str]],
+    shown: tuple[str, ...],
+    listed: set[int],
 ) -> list[RunRow]:
     train, test = candidates.values("train_accuracy"), candidates.values("test_accuracy")
     noisy = candidates.values("noisy_accuracy")
     rows = []
     for part in candidates.by_run():
         last = part.stop - 1
+        if int(candidates.run[last]) not in listed:
+            continue
         name = candidates.runs[candidates.run[last]]
         rows.append(
             RunRow(

@@ -25,6 +25,8 @@ Booleans = npt.NDArray[np.bool_]
 ZETA = "zeta"
 """What rules call the ζ that is selected by, whichever of the four it is."""
 
+_LARGEST = 1e140
+
 
 @dataclass(frozen=True)
 class Candidates:
@@ -67,7 +69,8 @@ class Candidates:
         if name not in self._columns:
             self._columns[name] = _recorded(self.table.frame, self.describe(name))
         if name not in self._values:
-            self._values[name] = self._columns[name][self.position]
+            column = self._columns[name]
+            self._values[name] = column if self._is_table else column[self.position]
         return self._values[name]
 
     @property
@@ -79,6 +82,12 @@ class Candidates:
         """What a column means: as rote or the runs describe it."""
         name = self.column if name == ZETA else name
         return self.table.columns.get(name) or column_named(name)
+
+    @cached_property
+    def _is_table(self) -> bool:
+        """Whether they are the rows of the table as they stand there."""
+        rows = len(self.table.frame)
+        return len(self) == rows and bool((self.position == np.arange(rows)).all())
 
     @cached_property
     def num_runs(self) -> int:
@@ -149,11 +158,15 @@ def candidates_of(table: RunTable, column: str) -> Candidates:
 
 
 def numbers(series: pl.Series) -> Floats:
-    """A column of numbers; what is missing or not finite, or no number at all, is NaN."""
+    """A column of numbers; what is missing or not finite, or no number at all, is NaN.
+
+    So is what is so large that sums of squares are not finite.
+    """
     if not (series.dtype.is_numeric() or series.dtype == bool):
         return np.full(len(series), np.nan)
     values = series.to_numpy().astype(np.float64, copy=False)
-    return np.where(np.isinf(values), np.nan, values)
+    is_too_large = np.abs(values) > _LARGEST
+    return np.where(is_too_large, np.nan, values) if is_too_large.any() else values
 
 
 def _ordered(candidates: Candidates) -> Candidates:

@@ -97,7 +97,9 @@ def summarise(candidates: Candidates, region: npt.NDArray[np.int8]) -> tuple[Reg
 def _means(values: Floats, region: npt.NDArray[np.int8]) -> list[float | None]:
     """The mean of the known values in every region."""
     known = np.isfinite(values)
+    if not known.all():
+        region, values = region[known], values[known]
     size = len(REGIONS) + 1
-    counts = np.bincount(region[known], minlength=size)
-    sums = np.bincount(region[known], weights=values[known], minlength=size)
+    counts = np.bincount(region, minlength=size)
+    sums = np.bincount(region, weights=values, minlength=size)
     return [float(total / n) if n else None for total, n in zip(sums, counts, strict=True)]

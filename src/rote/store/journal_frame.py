@@ -7,10 +7,12 @@ what a journal says is decided there alone.
 from __future__ import annotations
 
 import json
+import os
 import re
 import warnings
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import chain, compress
 from typing import TYPE_CHECKING, Any
@@ -37,13 +39,16 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-_BATCH = 8 << 20
+_BATCH = 16 << 20
 """Bytes handed to polars at a time: few calls, and blocks that the allocator uses again."""
 
 _MOST_METRICS = 1_000
 """Columns of a table. A metric for every reading would make it grow with their square."""
 
 _KEY = re.compile(rb'(?<=[{, ])("(?:[^"\\]|\\.)*"):')
+
+_AHEAD = 2
+"""Batches that are parsed while the next one is fetched."""
 
 
 @dataclass(frozen=True)
@@ -70,10 +75,9 @@ def read_journals(journals: Sequence[Path]) -> tuple[pl.DataFrame, dict[int, Cor
     """
     import polars as pl
 
-    frames: list[pl.DataFrame] = []
     odd: set[int] = set()
-    for batch in _batches(_pieces(journals, odd)):
-        frames += _read(batch, odd)
+    batches = _read_ahead(_batches(_pieces(journals, odd)), odd)
+    frames = [frame for found in batches for frame in found]
     names = ("run", "kind", "schema", "row", *READING_COLUMNS)
     empty = pl.DataFrame(schema={name: _type(name) for name in names})
     frame = _readings_that_count(_joined([empty, *frames]), odd)
@@ -100,7 +104,9 @@ def _whole_lines(path: Path) -> Iterator[bytes]:
     rest = b""
     try:
         with path.open("rb", buffering=0) as file:
-            while block := file.read(_BATCH):
+            # Room for a whole batch in every small file would cost more than reading it.
+            size = min(os.fstat(file.fileno()).st_size + 1, _BATCH)
+            while block := file.read(size):
                 end = block.rfind(b"\n") + 1
                 if end:
                     yield rest + block[:end]
@@ -123,6 +129,17 @@ def _batches(pieces: Iterable[_Piece]) -> Iterator[list[_Piece]]:
         size += len(piece.data)
     if batch:
         yield batch
+
+
+def _read_ahead(batches: Iterable[list[_Piece]], odd: set[int]) -> Iterator[list[pl.DataFrame]]:
+    """Every batch in order; while polars is at some of them, the next is fetched from disk."""
+    with ThreadPoolExecutor(_AHEAD) as pool:
+        under_way: deque[Future[list[pl.DataFrame]]] = deque()
+        for batch in batches:
+            under_way.append(pool.submit(_read, batch, odd))
+            if len(under_way) > _AHEAD:
+                yield under_way.popleft().result()
+        yield from (found.result() for found in under_way)
 
 
 def _read(pieces: list[_Piece], odd: set[int]) -> list[pl.DataFrame]:
@@ -162,7 +179,9 @@ def _read_at_once(pieces: list[_Piece]) -> pl.DataFrame | None:
     if not _is_plain(frame) or not _is_as_written(frame, data, pieces):
         return None
     run = np.repeat(np.array([piece.run for piece in pieces], dtype=np.int64), lines)
-    return frame.drop(CHECK, strict=False).with_columns(pl.Series("run", run))
+    # What polars parses into has room for twice as much.
+    found = frame.drop(CHECK, strict=False).with_columns(pl.Series("run", run))
+    return found.shrink_to_fit()
 
 
 def _keys_of_first_line(piece: _Piece) -> tuple[str, ...]:

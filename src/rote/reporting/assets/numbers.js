@@ -28,7 +28,7 @@ function toEven(value, kept) {
 
 // Characters that show nothing, or turn the text around them, are named instead.
 function visible(text) {
-  return text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (sign) => {
+  return text.replace(/[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu, (sign) => {
     const code = sign.codePointAt(0);
     if (code === 0x200c || code === 0x200d) return sign;
     return `‹U+${code.toString(16).toUpperCase().padStart(4, "0")}›`;

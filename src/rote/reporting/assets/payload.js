@@ -19,8 +19,9 @@ async function loadPayload() {
     unpacked("numbers").then((found) => found.arrayBuffer()),
   ]);
   const all = new Float64Array(buffer);
-  const size = all.length / 3;
-  payload.counted = { zeta: all.subarray(0, size), train: all.subarray(size, 2 * size), test: all.subarray(2 * size) };
+  const size = payload.cells ? payload.columns.run.length : all.length / 3;
+  payload.sums = all.subarray(3 * size);
+  payload.counted = { zeta: all.subarray(0, size), train: all.subarray(size, 2 * size), test: all.subarray(2 * size, 3 * size) };
   return payload;
 }
 

@@ -1,9 +1,17 @@
 // The two thresholds: sliders move the lines, and the regions are counted anew.
 
-// Number by number, in the order of Python's sums: the same digits.
 function summarise(payload, zetaAt, trainAt) {
-  const { zeta, train, test } = payload.counted;
   const sums = [1, 2, 3, 4].map(() => ({ count: 0, zeta: 0, train: 0, test: 0, tested: 0 }));
+  (payload.cells ? addCells : addEach)(payload, zetaAt, trainAt, sums);
+  const mean = (total, count) => (count ? total / count : null);
+  return sums.map((sum) => ({
+    count: sum.count, zeta: mean(sum.zeta, sum.count), train: mean(sum.train, sum.count), test: mean(sum.test, sum.tested),
+  }));
+}
+
+// Number by number, in the order of Python's sums: the same digits.
+function addEach(payload, zetaAt, trainAt, sums) {
+  const { zeta, train, test } = payload.counted;
   for (let row = 0; row < zeta.length; row += 1) {
     if (Number.isNaN(zeta[row]) || Number.isNaN(train[row])) continue;
     const sum = sums[(zeta[row] > zetaAt ? 1 : 0) + (train[row] < trainAt ? 2 : 0)];
@@ -15,10 +23,19 @@ function summarise(payload, zetaAt, trainAt) {
       sum.tested += 1;
     }
   }
-  const mean = (total, count) => (count ? total / count : null);
-  return sums.map((sum) => ({
-    count: sum.count, zeta: mean(sum.zeta, sum.count), train: mean(sum.train, sum.count), test: mean(sum.test, sum.tested),
-  }));
+}
+
+// Too many for a page: from the sums of all between every two thresholds that it can be set to.
+function addCells(payload, zetaAt, trainAt, sums) {
+  const [zetas, trains] = payload.cells;
+  const width = trains.length + 1;
+  const size = (zetas.length + 1) * width;
+  for (let cell = 0; cell < size; cell += 1) {
+    const isResistant = zetas[Math.floor(cell / width)] <= zetaAt;
+    const isTrainable = trains[(cell % width) - 1] >= trainAt;
+    const sum = sums[(isResistant ? 0 : 1) + (isTrainable ? 0 : 2)];
+    ["count", "zeta", "train", "test", "tested"].forEach((key, index) => { sum[key] += payload.sums[index * size + cell]; });
+  }
 }
 
 function showRegions(regions) {

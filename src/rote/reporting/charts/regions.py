@@ -11,6 +11,7 @@ import numpy as np
 from rote.records import COLUMNS
 from rote.reporting.axis import Axis, ticks
 from rote.reporting.frame import chosen_run, hints, point_size
+from rote.reporting.page_text import visible
 from rote.reporting.palette import REGION_COLOURS, colour, plain_view, shades
 from rote.selection import REGIONS
 
@@ -292,7 +293,7 @@ def _picked(verdict: Verdict) -> tuple[LabelledPick, ...]:
             names = [picks[place][0]] if place in picks else []
             picks[place] = (", ".join([*names, outcome.rule]), outcome.pick)
     return tuple(
-        LabelledPick(label, pick.run, pick.step, pick.susceptibility, pick.train_accuracy)
+        LabelledPick(label, visible(pick.run), pick.step, pick.susceptibility, pick.train_accuracy)
         for label, pick in picks.values()
         if pick.susceptibility is not None and pick.train_accuracy is not None
     )

@@ -10,8 +10,8 @@ import numpy as np
 
 from rote.reporting.axis import ticks
 from rote.reporting.palette import colour, plain_view, shades
+from rote.reporting.region_sums import region_sums
 from rote.reporting.verdict import PAIR
-from rote.selection import percentile
 
 if TYPE_CHECKING:
     import altair as alt
@@ -113,20 +113,25 @@ def sensitivity_map(candidates: Candidates) -> tuple[Cell, ...]:
     known = candidates.known("zeta", "train_accuracy")
     if not known.any():
         return ()
-    zeta, train = candidates.zeta[known], candidates.values("train_accuracy")[known]
-    test = candidates.values("test_accuracy")[known]
-    has_test = np.isfinite(test)
-    cells = []
-    train_percentiles = [(high, percentile(train, high)) for high in PERCENTILES]
-    for low in PERCENTILES:
-        zeta_at = percentile(zeta, low)
-        resistant = zeta <= zeta_at
-        for high, train_at in train_percentiles:
-            both = resistant & (train >= train_at)
-            count, tested = int(both.sum()), both & has_test
-            mean = float(test[tested].mean()) if tested.any() else None
-            cells.append(Cell(low, high, zeta_at, train_at, count, count / len(zeta), mean))
-    return tuple(cells)
+    zetas, trains = (
+        np.percentile(candidates.values(name)[known], PERCENTILES)
+        for name in ("zeta", "train_accuracy")
+    )
+    counts, _, _, test, tested = region_sums(candidates, zetas, trains).region_one()
+    total = int(known.sum())
+    return tuple(
+        Cell(
+            low,
+            high,
+            float(zetas[i]),
+            float(trains[j]),
+            int(counts[i, j]),
+            float(counts[i, j] / total),
+            float(test[i, j] / tested[i, j]) if tested[i, j] else None,
+        )
+        for i, low in enumerate(PERCENTILES)
+        for j, high in enumerate(PERCENTILES)
+    )
 
 
 def _mark(candidates: Candidates, rule: str, thresholds: Mapping[str, float]) -> Mark:

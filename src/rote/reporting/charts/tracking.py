@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from rote.errors import InputError, did_you_mean
 from rote.reporting.axis import Axis, accuracy_axis, zeta_axis
+from rote.reporting.checkpoints import MOST_SIGNALS
 from rote.reporting.frame import chosen_run, hints, joined
+from rote.reporting.page_text import visible
 from rote.reporting.palette import colour, plain_view
 
 if TYPE_CHECKING:
@@ -50,6 +52,7 @@ class TrackingRecord:
         checkpoints: the points of the lines.
         lines: ζ first; then what is known of the accuracy on noisy labels, signals, and columns
             that were asked for.
+        left_out: how many signals have no chart.
         runs: how many.
         steps: the first and the last.
         run: that of the pick.
@@ -58,6 +61,7 @@ class TrackingRecord:
 
     checkpoints: Checkpoints
     lines: tuple[Line, ...]
+    left_out: int
     runs: int
     steps: tuple[int, int]
     run: str
@@ -95,12 +99,16 @@ class TrackingChart:
         """
         candidates, pick = contents.candidates, contents.verdict.selection.pick
         zeta = Line("zeta", f"susceptibility {contents.label}", contents.zeta_axis)
+        lines = (zeta, *_others(contents, self.columns))
+        columns = candidates.table.columns.values()
+        signals = sum(column.kind == "signal" for column in columns)
         return TrackingRecord(
             checkpoints=contents.checkpoints,
-            lines=(zeta, *_others(contents, self.columns)),
+            lines=lines,
+            left_out=max(signals - MOST_SIGNALS, 0),
             runs=candidates.num_runs,
             steps=(int(candidates.step.min()), int(candidates.step.max())),
-            run=pick.run,
+            run=visible(pick.run),
             step=pick.step,
         )
 
@@ -119,13 +127,16 @@ class TrackingChart:
 
 def _others(contents: Contents, asked: tuple[str, ...]) -> Iterator[Line]:
     candidates, checkpoints = contents.candidates, contents.checkpoints
-    if checkpoints.has(
-        _NOISY
-    ):  # accuracy on training samples with a wrong label: what ζ stands for
+    if checkpoints.has(_NOISY):
         yield _line(_NOISY, candidates.describe("noisy_accuracy"), candidates)
     fields = {metric.name: metric.field for metric in checkpoints.metrics}
-    signals = [name for name in fields if candidates.describe(name).kind == "signal"]
+    signals = [name for name, field in fields.items() if f"{field}_alone" in checkpoints.columns]
     for name in dict.fromkeys((*signals, *asked)):
+        if name not in fields and name in candidates.table.columns and checkpoints.left_out:
+            raise InputError(
+                f"Expected `columns` to be among the {len(fields)} metrics that are drawn of so "
+                f"many checkpoints, got {name!r}. Read fewer runs."
+            )
         if name not in fields:
             raise InputError(
                 f"Expected `columns` to be recorded, got {name!r}.{did_you_mean(name, fields)}"
@@ -135,10 +146,11 @@ def _others(contents: Contents, asked: tuple[str, ...]) -> Iterator[Line]:
 
 def _line(field: str, column: Column, candidates: Candidates) -> Line:
     values = candidates.values(column.name)
+    label = visible(column.label)
     if column.unit != "share":
-        return Line(field, column.label, zeta_axis(values))
+        return Line(field, label, zeta_axis(values))
     axis = replace(accuracy_axis(values), low=0.0)
-    return Line(field, column.label, axis, axis.ticks)
+    return Line(field, label, axis, axis.ticks)
 
 
 def _over_time(record: TrackingRecord, line: Line, frame: Frame) -> alt.LayerChart:

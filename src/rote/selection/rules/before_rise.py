@@ -11,11 +11,13 @@ from rote.arguments import check_number
 from rote.selection.rule import Verdict
 
 if TYPE_CHECKING:
-    from rote.selection.candidates import Candidates, Floats
+    from rote.selection.candidates import Candidates, Floats, Integers
 
 _FEWEST = 5
 _ROUNDING = 1e-9
 _LEAST_RISE = 0.1
+_BLOCK = 1 << 18
+"""Checkpoints that are looked at together: fast, and small beside the table."""
 
 
 @dataclass(frozen=True)
@@ -50,24 +52,21 @@ class BeforeRise:
     def judge(self, candidates: Candidates) -> Verdict:
         """The checkpoint at the bend."""
         parts = list(candidates.by_run())
-        steps = candidates.step.astype(np.float64)
-        bends = [bend(steps[part], candidates.zeta[part], self.sharpness) for part in parts]
-        kept = [
-            part.stop - 1 if found is None else part.start + found
-            for part, found in zip(parts, bends, strict=True)
-        ]
-        pick = candidates.best(candidates.values("train_accuracy"), np.array(kept))
-        found = bends[kept.index(pick)]
+        starts, ends = (np.array([getattr(p, at) for p in parts]) for at in ("start", "stop"))
+        bends = _bends_of_runs(candidates, starts, ends - starts, self.sharpness)
+        kept = np.where(bends < 0, ends - 1, starts + bends)
+        pick = candidates.best(candidates.values("train_accuracy"), kept)
+        found = bends[np.flatnonzero(kept == pick)[0]]
         reasons = [
             f"{candidates.label} rises sharply after {candidates.name(pick)}: the broken line that "
             "bends there fits far better than a straight one."
-            if found is not None
+            if found >= 0
             else f"{candidates.label} does not rise sharply in the run of the pick, "
             f"{candidates.name(pick)}; its last checkpoint stays."
         ]
         if len(parts) > 1:
             reasons.append(
-                f"ζ rises sharply in {sum(b is not None for b in bends)} of {len(parts)} runs; of "
+                f"ζ rises sharply in {(bends >= 0).sum()} of {len(parts)} runs; of "
                 "the checkpoints before, the pick has the highest training accuracy."
             )
         return Verdict(pick, tuple(reasons), warnings=_warnings(parts))
@@ -81,35 +80,63 @@ def bend(step: Floats, zeta: Floats, sharpness: float) -> int | None:
         zeta: ζ after each.
         sharpness: which share of the straight line's squared error the broken line must remove.
     """
-    if len(step) < _FEWEST or np.ptp(zeta) == 0:
-        return None
-    x = (step - step[0]) / (step[-1] - step[0])
-    y = (zeta - zeta.min()) / np.ptp(zeta)
-    x, y = x - x.mean(), y - y.mean()
-    slope = (x @ y) / (x @ x)
+    found = int(_bends(step[None], zeta[None], sharpness)[0]) if len(step) >= _FEWEST else -1
+    return None if found < 0 else found
+
+
+def _bends_of_runs(
+    candidates: Candidates, starts: Integers, lengths: Integers, sharpness: float
+) -> Integers:
+    """The bend of every run, -1 where there is none; runs of one length at a time."""
+    found = np.full(len(starts), -1)
+    for length in np.unique(lengths[lengths >= _FEWEST]).tolist():
+        alike = np.flatnonzero(lengths == length)
+        for block in np.array_split(alike, -(-len(alike) * length // _BLOCK)):
+            rows = starts[block][:, None] + np.arange(length)
+            step, zeta = candidates.step[rows].astype(np.float64), candidates.zeta[rows]
+            found[block] = _bends(step, zeta, sharpness)
+    return found
+
+
+# A run whose steps or ζ are all equal, or too large to square, has no bend: its sums are NaN.
+@np.errstate(invalid="ignore", divide="ignore", over="ignore")
+def _bends(step: Floats, zeta: Floats, sharpness: float) -> Integers:
+    """``bend`` of every row at once, -1 where there is none."""
+    x = _centred((step - step[:, :1]) / (step[:, -1:] - step[:, :1]))
+    y = _centred((zeta - zeta.min(axis=1, keepdims=True)) / np.ptp(zeta, axis=1, keepdims=True))
+    xx = _total(x * x)
+    slope = _total(x * y) / xx
     residual = y - slope * x
-    error = residual @ residual
-    if error <= _ROUNDING:
-        return None
+    error = _total(residual * residual)[:, 0]
     # The ramp max(0, x − s) without its part along 1 and x, for every s from sums over x > s.
-    count = np.arange(len(x) - 1, -1, -1.0)
+    length = x.shape[1]
+    count = np.arange(length - 1, -1, -1.0)
     sum_x, sum_xx = _after(x), _after(x * x)
     total = sum_x - count * x
-    along = (sum_xx - x * sum_x) / (x @ x)
+    along = (sum_xx - x * sum_x) / xx
     square = sum_xx - 2 * x * sum_x + count * x * x
-    square -= total**2 / len(x) + along**2 * (x @ x)
-    inner = np.arange(1, len(x) - 2)
-    kink = (_after(residual * x) - x * _after(residual))[inner] / square[inner]
-    gain = kink**2 * square[inner]
-    found = int(np.where(kink > 0, gain, -1.0).argmax())
-    rise = (slope + kink[found] * (1 - along[inner[found]])) * (x[-1] - x[inner[found]])
-    is_sharp = kink[found] > 0 and gain[found] >= max(sharpness * error, _ROUNDING)
-    return int(inner[found]) if is_sharp and rise >= _LEAST_RISE else None
+    square -= total**2 / length + along**2 * xx
+    inner = np.s_[:, 1 : length - 2]
+    kinks = (_after(residual * x) - x * _after(residual))[inner] / square[inner]
+    gains = np.where(kinks > 0, kinks**2 * square[inner], -1.0)
+    rows, found = np.arange(len(x)), gains.argmax(axis=1)
+    kink, gain, at = kinks[rows, found], gains[rows, found], found + 1
+    rise = (slope[:, 0] + kink * (1 - along[rows, at])) * (x[:, -1] - x[rows, at])
+    is_sharp = (kink > 0) & (gain >= np.maximum(sharpness * error, _ROUNDING))
+    return np.where(is_sharp & (rise >= _LEAST_RISE) & (error > _ROUNDING), at, -1)
+
+
+def _centred(values: Floats) -> Floats:
+    return np.asarray(values - values.mean(axis=1, keepdims=True))
+
+
+def _total(values: Floats) -> Floats:
+    return np.asarray(values.sum(axis=1, keepdims=True))
 
 
 def _after(values: Floats) -> Floats:
-    """The sum of everything behind each position."""
-    return np.asarray(values[::-1].cumsum()[::-1] - values)
+    """The sum of everything behind each position of a row."""
+    return np.asarray(values[:, ::-1].cumsum(axis=1)[:, ::-1] - values)
 
 
 def _warnings(parts: list[slice]) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -108,7 +109,7 @@ def wilson_interval(share: float, samples: int) -> tuple[float, float]:
         >>> [round(end, 4) for end in wilson_interval(0.5, 100)]
         [0.4038, 0.5962]
     """
-    share = min(share, 1.0)  # of accuracies in per cent, which a warning is about
+    share = min(max(share, 0.0), 1.0)  # of accuracies in per cent, which a warning is about
     shrink = _Z95**2 / samples
     middle = (share + shrink / 2) / (1 + shrink)
     half = _Z95 * math.sqrt(share * (1 - share) / samples + shrink / (4 * samples)) / (1 + shrink)
@@ -120,6 +121,10 @@ def pool_size(candidates: Candidates, index: int, given: int | None) -> int | No
     if given is not None:
         return given
     description = candidates.table.descriptions.get(candidates.runs[candidates.run[index]], {})
-    pool = description.get("pool") or {}
-    shape = pool.get("predictions") or [pool.get("size") or 0]
-    return math.prod(shape) or None
+    pool = description.get("pool")
+    if not isinstance(pool, Mapping):
+        return None
+    shape = pool.get("predictions") or [pool.get("size")]
+    # What others wrote into run.json may be anything.
+    is_shape = isinstance(shape, list) and all(type(size) is int and size > 0 for size in shape)
+    return math.prod(shape) if is_shape else None

@@ -50,15 +50,16 @@ class Pareto:
 
 def is_on_front(zeta: Floats, accuracy: Floats) -> Booleans:
     """Whether no other has ζ as low and accuracy as high, and one of them better."""
-    order = np.lexsort((-accuracy, zeta))
+    order = np.argsort(zeta)
     sorted_zeta, sorted_accuracy = zeta[order], accuracy[order]
-    # The first of equal ζ has the best accuracy of them; it must beat everything before it.
-    is_first = np.append(True, np.diff(sorted_zeta) > 0)[: len(order)]
-    start = np.maximum.accumulate(np.where(is_first, np.arange(len(order)), 0))
-    best_before = np.append(-np.inf, np.maximum.accumulate(sorted_accuracy)[:-1])[start]
-    on_front = (sorted_accuracy > best_before) & (sorted_accuracy == sorted_accuracy[start])
+    # Of equal ζ, the best accuracy counts; it must beat everything at a lower ζ.
+    starts = np.flatnonzero(np.diff(sorted_zeta, prepend=-np.inf) > 0)
+    lengths = np.diff(starts, append=len(order))
+    best = np.maximum.reduceat(sorted_accuracy, starts)
+    best_before = np.append(-np.inf, np.maximum.accumulate(best)[:-1])
+    is_best = sorted_accuracy == np.repeat(best, lengths)
     front = np.empty(len(order), dtype=np.bool_)
-    front[order] = on_front
+    front[order] = is_best & np.repeat(best > best_before, lengths)
     return front
 
 

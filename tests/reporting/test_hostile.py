@@ -1,0 +1,73 @@
+"""What fuzzing found: names and numbers that broke the page or its figures."""
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from rote.reporting.contents import Contents, contents_of
+from rote.reporting.figures import save_figures
+from rote.reporting.page import page_of
+from rote.reporting.plot import regions
+from rote.selection import candidates_of, select
+from rote.store import RunTable
+
+NAMES = ("susceptibility", "train_accuracy", "test_accuracy", "validation_accuracy")
+
+
+def table(
+    run: str = "a", metric: str = "m", huge: float = 0.5, description: object = None
+) -> RunTable:
+    columns = {"run": [run] * 12, "row": list(range(12)), "step": list(range(12))}
+    values = {name: [0.01 * i for i in range(11)] + [huge] for name in (*NAMES, metric)}
+    described = description if isinstance(description, dict) else {}
+    return RunTable(pl.DataFrame(columns | values), {run: described})
+
+
+def contents(**options: object) -> Contents:
+    return contents_of(table(**options))
+
+
+@pytest.mark.parametrize("sign", ["\u2028", "\x00", "\u202e", "\x1b[31m"])
+def test_a_sign_that_ends_a_line_is_in_no_expression(sign: str, tmp_path: Path) -> None:
+    found = contents(run=f"a{sign}b", metric=f"c{sign}d")
+    assert sign not in page_of(found).replace("\n", "")
+    assert not save_figures(found, tmp_path).missing
+
+
+def test_half_a_character_is_named() -> None:
+    label = {"columns": {"m": {"label": "\ud800x", "kind": "signal"}}, "note": "\udfff"}
+    page = page_of(contents(description=label))
+    page.encode()
+    assert "‹U+D800›x" in page
+    assert "‹U+DFFF›" in page
+
+
+def test_a_backslash_in_the_name_of_a_metric_breaks_no_hint(tmp_path: Path) -> None:
+    import vl_convert
+
+    found = table(metric="a\\b\\")
+    assert not save_figures(contents_of(found), tmp_path).missing
+    assert vl_convert.vegalite_to_svg(regions(found).to_json())
+
+
+@pytest.mark.parametrize("huge", [1.7e308, -1.7e308, 1e150, float("inf")])
+def test_numbers_too_large_to_add_up_are_not_known(huge: float) -> None:
+    found = table(huge=huge)
+    assert candidates_of(found, "susceptibility").known("zeta").sum() == 11
+    assert any("no finite `susceptibility`" in text for text in select(found).warnings)
+    page_of(contents_of(found))
+
+
+@pytest.mark.parametrize("pool", ["text", 3, {"predictions": "x"}, {"predictions": [-1]}, {}, []])
+def test_a_pool_that_somebody_else_described_has_no_size(pool: object) -> None:
+    selection = select(table(description={"pool": pool}), "noisy-validation")
+    assert selection.pick.interval is None
+
+
+def test_a_validation_accuracy_below_zero_has_an_interval() -> None:
+    found = table(description={"pool": {"size": 100}})
+    below = found.frame.with_columns(validation_accuracy=pl.lit(-0.5))
+    selection = select(RunTable(below, found.descriptions), "noisy-validation")
+    assert selection.pick.interval is not None
+    assert selection.pick.interval[0] == pytest.approx(0.0)
