@@ -4,6 +4,7 @@ import math
 import os
 import resource
 import signal
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -165,6 +166,10 @@ def _not_finite(folder: Path) -> None:
 
     tracker = track(loss_fn=loss_fn)
     with raises(NonFiniteReadingWarning, "not finite"):
+        tracker.probe()
+    assert tracker.readings == []  # a warning that is an error: as if it had not been called
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NonFiniteReadingWarning)
         tracker.probe()
     check_same_on_ranks([reading_numbers(reading) for reading in tracker.readings])
     assert tracker.readings[0].flags == ("non_finite", "non_finite_plain")

@@ -19,7 +19,7 @@ from torch.optim import Optimizer
 from rote.snapshot.hidden_state import hidden
 from rote.snapshot.randomness import uses_cuda
 from rote.snapshot.shards import whole_parameters
-from rote.snapshot.tensors import as_bytes, strided_parts
+from rote.snapshot.tensors import as_bytes, is_freed, strided_parts
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 _MODULE_REGISTRIES = {"_parameters", "_buffers", "_modules"}
@@ -118,6 +118,8 @@ def _spread(marks: dict[str, str], name: str, value: object, names: Mapping[int,
 def _digest(tensor: Tensor) -> str:
     digest = hashlib.blake2b(digest_size=16)
     for part in strided_parts(tensor.detach()):
+        if is_freed(part):
+            continue
         # Of a copy: memory that NumPy has once looked at can never be resized, as FSDP2 does.
         digest.update(as_bytes(part).clone().cpu().numpy().tobytes())
     return digest.hexdigest()

@@ -125,6 +125,8 @@ def held_by(item: object, *, known: bool = False) -> Iterable[object]:
 
 def _held_by_function(item: Any) -> list[object]:  # noqa: ANN401
     if isinstance(item, FunctionType):
+        if _home(item).startswith("torch.distributed"):
+            return []  # its memory comes and goes; `shards` keeps what is to be kept
         named = [value for _, _, value in named_by(item) if value is not EMPTY]
         # torch hangs caches of its own on functions of its own.
         attributes = [vars(item)] if is_users(_home(item)) else vars(item).values()

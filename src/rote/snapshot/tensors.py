@@ -21,7 +21,7 @@ class TensorValues:
     def __init__(self, tensors: Iterable[Tensor], *, spares_unchanged: bool = False) -> None:
         unique = {id(tensor): tensor for tensor in tensors}.values()
         parts = [part for tensor in unique for part in strided_parts(tensor)]
-        self._tensors = [part for part in parts if _is_writable(part)]
+        self._tensors = [part for part in parts if _is_writable(part) and not is_freed(part)]
         # `.data` shares memory but not the version counter, and still points to the original
         # storage when somebody has given the tensor another one in between.
         self._memory = [tensor.data for tensor in self._tensors]
@@ -126,6 +126,14 @@ def _is_same_memory(tensor: Tensor, memory: Tensor) -> bool:
         and tensor.shape == memory.shape
         and tensor.stride() == memory.stride()
     )
+
+
+def is_freed(tensor: Tensor) -> bool:
+    """Whether the memory was taken away, as FSDP2 does between passes: to read it is to crash."""
+    try:
+        return tensor.numel() > 0 and tensor.untyped_storage().size() == 0
+    except (RuntimeError, NotImplementedError):
+        return False  # without a storage of its own
 
 
 def _is_writable(tensor: Tensor) -> bool:
