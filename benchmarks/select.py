@@ -29,6 +29,7 @@ import tempfile
 import time
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 
@@ -52,7 +53,9 @@ def template() -> str:
     marked = {
         name: value if name in ("schema", "kind", "flags") else "%s" for name, value in line.items()
     }
-    return json.dumps(marked, separators=(",", ":")).replace('"%s"', "%s") + "\n"
+    marked |= {"schema": 2}
+    text = json.dumps(marked, separators=(",", ":")).replace('"%s"', "%s")
+    return f'{text[:-1]},"row":%d,"#":"%08x'
 
 
 def blocks(rows: int) -> Any:  # noqa: ANN401
@@ -80,9 +83,10 @@ def write_store(store: Path, length: int, rows: int) -> None:
                 (run / "run.json").write_text(json.dumps(description))
                 if file is not None:
                     file.close()
-                file = (run / "journal.jsonl").open("w")
+                file = (run / "journal.jsonl").open("wb")
             assert file is not None
-            file.write(line % (step, *values))
+            data = (line % (step, *values, step - 1, step)).encode()
+            file.write(data + b'.%08x"}\n' % crc32(data))
             written += 1
     if file is not None:
         file.close()
