@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rote.errors import StoreError
+from rote.errors import DamagedStateWarning, StoreError
 from rote.store import WriterLock, status_of
 from rote.store.run_directory import CLAIM_FILE, DRAFT_FILE
 from rote.sweeps import LocalExecutor, Progress, Sweep, run_path
@@ -57,6 +57,25 @@ def test_what_is_over_is_skipped_and_what_is_torn_goes_on(tmp_path: Path) -> Non
     done = sweep(tmp_path, changed)
     assert (done.skipped, done.finished) == (5, 1)
     assert done.to_dict()["left"] == 0
+
+
+def test_a_damaged_state_is_told_by_the_sweep(tmp_path: Path) -> None:
+    spec = small_spec(epochs=4)
+    torn = run_path(tmp_path, spec)
+
+    def stop(reading: Any) -> None:
+        if reading.step == 3:
+            raise PowerCut
+
+    with pytest.raises(PowerCut):
+        train(spec, torn, progress=stop)
+    state = bytearray((torn / "resume.pt").read_bytes())
+    state[-1] ^= 4
+    (torn / "resume.pt").write_bytes(state)
+    with pytest.warns(DamagedStateWarning, match="goes on from the state before it"):
+        assert sweep(tmp_path, [spec]).finished == 1
+    train(spec, tmp_path / "alone")
+    assert contents(torn) == contents(tmp_path / "alone")
 
 
 def test_a_failure_is_recorded_and_forgotten_when_the_run_is_over(tmp_path: Path) -> None:

@@ -62,10 +62,12 @@ class Finished:
     Attributes:
         job: the run.
         was_over: whether somebody else had completed it before.
+        remark: what people must know about how it went on, if anything.
     """
 
     job: Job
     was_over: bool = False
+    remark: str | None = None
 
 
 @dataclass(frozen=True)

@@ -3,13 +3,14 @@
 import errno
 import os
 import time
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
 
 from rote.arguments import check_path
-from rote.errors import InputError, StoreError
+from rote.errors import DamagedStateWarning, InputError, StoreError
 from rote.store import CLAIM_FILE, STATES, State, is_locked, status_of
 from rote.sweeps.executor import (
     Blocked,
@@ -140,8 +141,10 @@ class Sweep:
             for event in events:
                 progress.note(event)
                 match event:
-                    case Finished(job):
+                    case Finished(job, remark=remark):
                         forget_failure(job)
+                        if remark is not None:
+                            warnings.warn(remark, DamagedStateWarning, stacklevel=4)
                     case Failed(job, error) | Lost(job, error, True):
                         self._record(job, error)
                     case Busy(job):

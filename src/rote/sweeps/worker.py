@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from traceback import format_exc
 
-from rote.errors import RoteWarning, RunLockedError
+from rote.errors import DamagedStateWarning, RoteWarning, RunLockedError
 from rote.sweeps.executor import Blocked, Busy, Event, Failed, Finished, Job
 
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
@@ -27,16 +27,18 @@ def run_job(job: Job) -> Event:
     from rote.workloads import train  # brings torch, which the sweep itself does not need
 
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(record=True) as caught:
             # A warning in the middle of a progress table helps nobody; the journal has the flags.
             warnings.simplefilter("ignore", RoteWarning)
+            warnings.simplefilter("always", DamagedStateWarning)
             run = train(job.spec, job.path, data_dir=job.data_dir)
     except RunLockedError:
         return Busy(job)
     except Exception as error:  # noqa: BLE001  # one failed run must not stop the others
         reason = _trouble_of_the_store(error, job.path.parent)
         return Failed(job, format_exc()) if reason is None else Blocked(job, reason)
-    return Finished(job, was_over=run.model is None)
+    damage = [str(entry.message) for entry in caught if entry.category is DamagedStateWarning]
+    return Finished(job, was_over=run.model is None, remark=damage[0] if damage else None)
 
 
 def _trouble_of_the_store(error: BaseException, store: Path) -> str | None:
