@@ -124,7 +124,7 @@ def shown(value: object) -> str:
 
     Example:
         >>> shown("lr"), shown(10**400), shown([7] * 1000)[-14:]
-        ("'lr'", 'an integer of about 400 digits', '… 7, 7, 7, 7]')
+        ("'lr'", 'an integer of about 400 digits', '…  7, 7, 7, 7]')
     """
     if isinstance(value, int) and value.bit_length() > _BITS:
         return f"an integer of about {int(value.bit_length() * math.log10(2))} digits"

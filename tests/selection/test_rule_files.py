@@ -34,7 +34,8 @@ def test_rules_describe_themselves() -> None:
         "percentile",
     ]
     assert found["filter"].divides_by == ("zeta",)
-    assert [name for name, entry in found.items() if entry.not_redrawn] == ["consensus"]
+    alone = [name for name, entry in found.items() if entry.not_redrawn]
+    assert alone == ["consensus", "posterior"]
     assert [name for name, entry in found.items() if entry.is_baseline] == ["last", "oracle"]
     assert about(Extremum("max", "gwa")).explanation == about(Extremum).explanation
 

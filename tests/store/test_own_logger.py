@@ -102,8 +102,8 @@ def test_one_half_of_a_logger_is_said_to_be_one(module: str) -> None:
 def test_a_module_that_is_not_there_makes_no_address(tmp_path: Path, module: str) -> None:
     assert targets_of("resnet_18:seed:3") == (Path("resnet_18:seed:3"),)
     assert targets_of(f"./{module}_2:Mute:x") == (Path(f"./{module}_2:Mute:x"),)
-    with pytest.raises(InputError, match="start with one of .* got 'run:seed:3'"):
-        targets_of("run:seed:3")
+    with pytest.raises(InputError, match="start with one of .* got 'nowhere:seed:3'"):
+        targets_of("nowhere:seed:3")
 
 
 def test_its_failure_does_not_stop_the_training(

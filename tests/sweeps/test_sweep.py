@@ -13,6 +13,7 @@ from rote.store.run_directory import CLAIM_FILE, DRAFT_FILE
 from rote.sweeps import LocalExecutor, Progress, Sweep, run_path
 from rote.sweeps.executor import Event, Failed, Finished, Job, Started
 from rote.workloads import RunSpec, train
+from tests.sweeps import full_disk
 from tests.sweeps.sweeping import contents
 from tests.workloads.small_runs import small_spec
 
@@ -147,15 +148,15 @@ def test_a_run_that_another_process_ends_is_not_run_again(tmp_path: Path) -> Non
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
 def test_a_full_disk_stops_the_sweep_with_one_message(tmp_path: Path) -> None:
+    store, note = tmp_path / "store", tmp_path / "note"
     specs = [small_spec(seed=seed) for seed in range(30)]
-    path = run_path(tmp_path, specs[3])
-    path.mkdir()
-    (path / DRAFT_FILE).symlink_to("/dev/full")
+    specs[3] = small_spec(seed=3, architecture=full_disk.network(note))
+    note.write_text(DRAFT_FILE)
     with pytest.raises(StoreError, match=r"No space left on device\. The sweep has stopped with"):
-        sweep(tmp_path, specs)
-    assert Sweep(specs, tmp_path).survey()["finished"] < 20
-    (path / DRAFT_FILE).unlink(missing_ok=True)  # a draft that could not be written is removed
-    assert sweep(tmp_path, specs).done == 30
+        sweep(store, specs)
+    assert Sweep(specs, store).survey()["finished"] < 20
+    note.unlink()
+    assert sweep(store, specs).done == 30
 
 
 def test_a_store_that_cannot_be_written_is_refused_at_once(tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ class Posterior:
     needs: ClassVar[tuple[str, ...]] = ()
     compares_runs: ClassVar[bool] = True
     not_redrawn: ClassVar[str] = "A run that is drawn twice would vote on itself."
-    order: ClassVar[int] = 550
+    order: ClassVar[int] = 250
 
     def __post_init__(self) -> None:
         if self.noise_rate is not None:
