@@ -419,3 +419,14 @@ def test_reading_needs_no_torch_and_importing_no_polars() -> None:
         "assert 'torch' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_of_a_key_that_is_there_twice_both_readers_take_the_last(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "run.json").write_text(json.dumps({"schema": 1, "name": "run", "num_classes": 3}))
+    line = {"schema": 1, "kind": "reading", "step": 1, "loss_before": 2.0, "loss_after": 1.0}
+    twice = '{"schema":1,"kind":"reading","step":7,"step":8}'
+    (run / "journal.jsonl").write_text(json.dumps(line, separators=(",", ":")) + f"\n{twice}\n")
+    steps = [reading.step for reading in read_run(run).readings]
+    assert steps == read_table(run).frame["step"].to_list() == [1, 8]
