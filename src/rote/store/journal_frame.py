@@ -170,14 +170,14 @@ def _read_at_once(pieces: list[_Piece]) -> pl.DataFrame | None:
         is_checked = (frame["schema"] == CHECKED_SCHEMA).fill_null(value=False).to_numpy()
         expected[is_resume] = np.where(is_checked[is_resume], 4, 3)
         if not _is_complete(frame, data, int(expected.sum())):
-            found = _KEY.findall(data)
-            names = {json.loads(name) for name in set(found)}
+            keys_found = _KEY.findall(data)
+            names = {json.loads(name) for name in set(keys_found)}
             if len(names) > _MOST_METRICS:
                 return None
             frame = _parse(data, names)
             # Of a key that is there twice, polars takes the first value, and JSON the last.
             values = frame.height * frame.width - sum(frame.null_count().row(0))
-            if len(found) != values + data.count(b":null"):
+            if len(keys_found) != values + data.count(b":null"):
                 return None
     except (pl.exceptions.PolarsError, ValueError):
         return None

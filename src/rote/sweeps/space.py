@@ -1,6 +1,7 @@
 """The search space: a file that stands for many runs."""
 
 import math
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -196,7 +197,7 @@ def _check_pattern(name: str) -> None:
 def _base(value: object, folder: Path) -> Table:
     if isinstance(value, str):
         path = folder / value
-        if not path.is_file():
+        if not os.path.isfile(path):  # noqa: PTH113  # unlike pathlib's, it takes any name
             raise FieldError("base", f"to be a table or the file of a spec, got {shown(value)}.")
         return RunSpec.from_toml(path).to_dict()
     return as_table(value, "base", least=0)
@@ -246,6 +247,8 @@ def _combined(base: Table, variants: Sequence[Variant]) -> dict[str, Any]:
     for name, changes in partial:
         old = values[name] if name in values else _default(name)
         old = {RunSpec.tag_of(name): old} if isinstance(old, str) else old
+        if not isinstance(old, Mapping):
+            raise FieldError(name, f"to be a table, got {shown(old)}.")
         values[name] = overlaid(old, changes)
     return values
 
