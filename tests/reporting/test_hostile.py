@@ -1,10 +1,12 @@
 """What fuzzing found: names and numbers that broke the page or its figures."""
 
 from pathlib import Path
+from random import Random
 
 import polars as pl
 import pytest
 
+from fuzz.page import table_of
 from rote.reporting.contents import Contents, contents_of
 from rote.reporting.figures import save_figures
 from rote.reporting.page import page_of
@@ -71,3 +73,14 @@ def test_a_validation_accuracy_below_zero_has_an_interval() -> None:
     selection = select(RunTable(below, found.descriptions), "noisy-validation")
     assert selection.pick.interval is not None
     assert selection.pick.interval[0] == pytest.approx(0.0)
+
+
+@pytest.mark.filterwarnings("ignore::rote.errors.RoteWarning")
+@pytest.mark.parametrize(("seed", "name"), [(1210484339, "tracking"), (1332073689, "filter")])
+def test_a_figure_that_cannot_be_drawn_is_named_and_the_others_are_there(
+    seed: int, name: str, tmp_path: Path
+) -> None:
+    found = save_figures(contents_of(table_of(Random(seed))), tmp_path)
+    assert "Expected a chart that can be drawn, got: " in found.missing[name]
+    assert "    at " not in found.missing[name]
+    assert {file.stem for file in found.files}.isdisjoint(found.missing)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rote.errors import InputError
+from rote.errors import InputError, shown
 from rote.reporting.charts import CHARTS
 from rote.reporting.file import write_file
 from rote.reporting.frame import own_frame
@@ -58,11 +58,21 @@ def save_figures(
             missing[name] = str(error)
             continue
         spec = json.dumps(frame.finished(chart.draw(record, frame)).to_dict())
-        drawn = {
-            "svg": vl_convert.vegalite_to_svg(spec).encode(),
-            "png": vl_convert.vegalite_to_png(spec, scale=_SCALE),
-        }
+        try:
+            drawn = {
+                "svg": vl_convert.vegalite_to_svg(spec).encode(),
+                "png": vl_convert.vegalite_to_png(spec, scale=_SCALE),
+            }
+        except ValueError as error:  # nothing to draw, or labels larger than any picture
+            missing[name] = f"Expected a chart that can be drawn, got: {_last_line(error)}."
+            continue
         for kind, content in drawn.items():
             files.append(folder / f"{name}.{kind}")
             write_file(files[-1], content)
     return SavedFigures(tuple(files), missing)
+
+
+def _last_line(error: ValueError) -> str:
+    """What the converter says, without the places in its own code."""
+    said = [line for line in str(error).splitlines() if not line.startswith("    at ")]
+    return shown(said[-1].strip()) if said else "nothing"
