@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from copy import deepcopy
@@ -35,7 +36,7 @@ _OPTIONS = ("num_classes", "loss_fn", "labels", "given_labels", "policy", "seed"
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class Adapter:
+class Adapter(ABC):
     """A callback without its trainer: subclasses translate hooks into calls of what is here.
 
     Training is bit-identical with and without it. What it remembers is part of the trainer's
@@ -115,9 +116,9 @@ class Adapter:
         """The ``step`` of the reading whose checkpoint is the one to keep, as ``stop`` says."""
         return None if self.stop is None else self.stop.keep
 
+    @abstractmethod
     def _draw(self, samples: int) -> LabelledBatch:
         """Some samples of the training set, as the network gets them; the loader is not touched."""
-        raise NotImplementedError
 
     def _as_in_training(self) -> AbstractContextManager[None]:
         """The precision and whatever else the trainer sets up around a training step."""

@@ -125,7 +125,7 @@ def _members(path: Path) -> list[str]:
     try:
         with zipfile.ZipFile(path) as archive:
             return archive.namelist()
-    except (OSError, ValueError, NotImplementedError, zipfile.BadZipFile) as error:
+    except (OSError, ValueError, RuntimeError, zipfile.BadZipFile) as error:
         raise InputError(
             f"Expected {path} to be whole, got damage: {error}. Get the file again."
         ) from error
