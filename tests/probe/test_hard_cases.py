@@ -346,7 +346,9 @@ class Sharpness(torch.optim.SGD):
 def test_a_closure_can_be_handed_over(expected: tuple[float, float, float]) -> None:
     model = linear()
     optimizer = Sharpness(model.parameters(), lr=0.1)
-    with pytest.raises(rote.InputError, match="AssertionError in a trial: requires closure"):
+    with pytest.raises(
+        rote.InputError, match=r"requires closure[^`]*`policy=rote.ProbePolicy\(closure=True"
+    ):
         rote.track(model, optimizer, inputs=X, num_classes=CLASSES)
     assert both_steps(model, optimizer, policy=rote.ProbePolicy(closure=True)) == expected
     policy = rote.ProbePolicy(closure=True)

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -17,9 +18,11 @@ ZETAS = st.one_of(st.sampled_from([-0.1, 0.0, 0.1, 0.2, math.nan]), st.floats(-1
 RUNS = st.lists(st.tuples(ACCURACIES, ZETAS), max_size=30)
 
 
-def reading(step: int, accuracy: float | None, zeta: float) -> Reading:
+def reading(step: int, accuracy: float | None, zeta: float, valid: float | None = None) -> Reading:
     metrics = {} if accuracy is None else {"train_accuracy": accuracy}
-    return Reading(step, 2.0, 2.0 - zeta, zeta, zeta, zeta / 2, metrics=metrics)
+    return Reading(
+        step, 2.0, 2.0 - zeta, zeta, zeta, zeta / 2, validation_accuracy=valid, metrics=metrics
+    )
 
 
 def naive(run: list[tuple[float, float]], rule: StopRule) -> tuple[int | None, int | None]:
@@ -57,12 +60,105 @@ def test_stops_and_keeps_as_the_definition_says(
     assert (stopped_at, rule.keep) == naive(run, rule)
 
 
-@given(RUNS, st.integers(0, 29))
+VALID = st.lists(
+    st.tuples(
+        st.sampled_from([0.2, 0.4, 0.5, math.nan, 0.51, 0.52]),
+        st.sampled_from([None, 0.1, 0.2, 0.3, 0.4, 0.5]),
+    ),
+    max_size=25,
+)
+
+
+@given(VALID, st.integers(1, 6), st.integers(0, 9))
+def test_where_noisy_validation_is_recorded_it_goes_by_that(
+    run: list[tuple[float, float | None]], patience: int, min_epochs: int
+) -> None:
+    """The naive twin: the first best of all so far; over once enough came after it."""
+    expected: tuple[int | None, int | None] = (len(run) or None, None)
+    for end in range(1, len(run) + 1):
+        known = [(value, -at, trained) for at, (value, trained) in enumerate(run[:end], 1)
+                 if value == value]  # fmt: skip
+        if not known or run[end - 1][0] != run[end - 1][0]:
+            continue
+        _, place, then = max(known, key=lambda entry: entry[:2])
+        after = [now for _, at, now in known if -at > -place]
+        expected = -place, None
+        waited = sum(now is None or then is None or now > then for now in after)
+        if waited >= patience and end >= min_epochs:
+            expected = -place, end
+            break
+    readings = [reading(at, trained, 0.0, value) for at, (value, trained) in enumerate(run, 1)]
+    rule = StopRule(patience=patience, min_epochs=min_epochs)
+    assert rule.replay(readings) == expected
+    assert rule == StopRule(patience=patience, min_epochs=min_epochs)
+
+
+def test_a_network_that_has_not_begun_to_learn_is_waited_for() -> None:
+    rule = StopRule(patience=2, min_epochs=1)
+    still = [reading(at, 0.3, 0.1, 0.3) for at in range(1, 20)]
+    assert not any(rule.update(entry) for entry in still)
+    assert not rule.update(reading(20, 0.5, 0.1, 0.4))
+    assert [rule.update(reading(at, 0.6, 0.1, 0.35)) for at in (21, 22)] == [False, True]
+    assert rule.keep == 20
+
+
+@given(st.lists(ACCURACIES, max_size=25), st.sampled_from([0.0, 0.4, 0.5]), st.integers(0, 9))
+def test_with_a_noise_rate_it_keeps_the_first_that_reaches_the_share_of_right_labels(
+    accuracies: list[float], noise_rate: float, min_epochs: int
+) -> None:
+    readings = [reading(at, value, 0.0, 1 / at) for at, value in enumerate(accuracies, start=1)]
+    high = [at for at, value in enumerate(accuracies, start=1) if value >= 1 - noise_rate]
+    stop = next((at for at in high if at >= min_epochs), None)
+    keep = high[0] if high else len(accuracies) or None
+    assert StopRule(noise_rate=noise_rate, min_epochs=min_epochs).replay(readings) == (keep, stop)
+
+
+def test_it_says_what_it_went_by() -> None:
+    readings = [reading(1, 0.5, 0.1, 0.6), reading(2, 0.7, 0.2, 0.55), reading(3, 0.8, 0.3, 0.5)]
+
+    def reason(**options: Any) -> str | None:
+        rule = StopRule(**({"min_epochs": 1, "patience": 2} | options))
+        for entry in readings:
+            rule.update(entry)
+        return rule.reason
+
+    assert reason() == (
+        "noisy validation accuracy has not been above its best (60.0% at step 1) in 2 readings "
+        "since, with a higher training accuracy: keep step 1."
+    )
+    assert reason(noise_rate=0.3) == (
+        "training accuracy (70.0%) has reached the share of right labels (70.0%): keep step 2."
+    )
+    assert "ζ has been above its lowest value (0.1 at step 1)" in reason(column="susceptibility")
+    assert reason(column="validation_accuracy") == reason()
+
+
+def test_what_it_goes_by_stays_and_must_be_there() -> None:
+    rule = StopRule()
+    rule.update(reading(1, 0.5, 0.1, 0.6))
+    with pytest.raises(InputError, match="to have a `validation_accuracy`, got none. Pass `given"):
+        rule.update(reading(2, 0.5, 0.1))
+    with pytest.raises(InputError, match="to have a `train_accuracy`, got none"):
+        StopRule(noise_rate=0.2).update(reading(1, None, 0.1, 0.6))
+    assert StopRule().update(reading(1, None, 0.1, 0.6)) is False  # which needs no other
+
+
+def test_the_state_of_an_older_rule_is_taken() -> None:
+    rule = StopRule(train_accuracy=0.5, patience=1, min_epochs=1)
+    rule.load_state_dict({"keep": 3, "lowest": 0.1, "waited": 0, "stopped": False})
+    assert rule.update(reading(4, 0.6, 0.2))
+    assert rule.keep == 3
+
+
+@given(RUNS, st.integers(0, 29), st.booleans())
 def test_a_resumed_rule_goes_on_as_if_never_interrupted(
-    run: list[tuple[float, float]], cut: int
+    run: list[tuple[float, float]], cut: int, has_validation: bool
 ) -> None:
     whole, first, second = (StopRule(patience=2, min_epochs=1) for _ in range(3))
-    readings = [reading(step, *values) for step, values in enumerate(run, start=1)]
+    readings = [
+        reading(step, *values, 0.5 / step if has_validation else None)
+        for step, values in enumerate(run, start=1)
+    ]
     for value in readings:
         whole.update(value)
     for value in readings[:cut]:
@@ -139,10 +235,13 @@ def test_without_a_training_accuracy_it_says_how_to_pass_one() -> None:
         {"min_epochs": -1},
         {"min_rise": -0.5},
         {"column": "zeta"},
+        {"noise_rate": 1},
+        {"noise_rate": -0.1},
+        {"noise_rate": 0.2, "column": "susceptibility"},
     ],
 )
 def test_bad_settings_are_refused_by_name(wrong: dict[str, object]) -> None:
-    with pytest.raises(InputError, match=f"Expected `{next(iter(wrong))}` to be"):
+    with pytest.raises(InputError, match=f"Expected `{next(iter(wrong))}` (to be|or `column`)"):
         StopRule(**wrong)
 
 

@@ -1,10 +1,23 @@
 """Measuring without a trace: forward, backward, one throw-away step, forward."""
 
 from rote.probe.compatibility import bare_optimizer, check_model_and_optimizer, unwrapped
-from rote.probe.inputs import Inputs, content_hash, frozen, num_samples, take
+from rote.probe.dataset import LABEL_KEYS, SampleSource, draw_batch, inputs_in, is_dataset
+from rote.probe.inputs import (
+    Inputs,
+    Samples,
+    call,
+    content_hash,
+    frozen,
+    num_samples,
+    placed,
+    take,
+)
+from rote.probe.joint_optimizer import JointOptimizer, members_of
 from rote.probe.measurement import Measurement, Probe
 from rote.probe.memorizing_steps import Resistance, resistance
-from rote.probe.outputs import LossFunction, cross_entropy, logits_of
+from rote.probe.objective import LogitsAt, logits_in, objective_of
+from rote.probe.optimizer_watch import OptimizerWatch
+from rote.probe.outputs import LossFunction, cross_entropy, logits_of, predicted_classes
 from rote.probe.policy import PlainStep, ProbePolicy, StepRule
 from rote.probe.ranks import (
     agreed,
@@ -14,6 +27,7 @@ from rote.probe.ranks import (
     rank,
     world_size,
 )
+from rote.probe.steps import Backward
 from rote.probe.temperature_scaling import (
     expected_calibration_error,
     fit_temperature,
@@ -21,27 +35,43 @@ from rote.probe.temperature_scaling import (
 )
 
 __all__ = [
+    "LABEL_KEYS",
+    "Backward",
     "Inputs",
+    "JointOptimizer",
+    "LogitsAt",
     "LossFunction",
     "Measurement",
+    "OptimizerWatch",
     "PlainStep",
     "Probe",
     "ProbePolicy",
     "Resistance",
+    "SampleSource",
+    "Samples",
     "StepRule",
     "agreed",
     "bare_optimizer",
+    "call",
     "check_model_and_optimizer",
     "content_hash",
     "cross_entropy",
+    "draw_batch",
     "expected_calibration_error",
     "fit_temperature",
     "from_first_rank",
     "frozen",
+    "inputs_in",
+    "is_dataset",
     "is_first_rank",
+    "logits_in",
     "logits_of",
     "mean_over_ranks",
+    "members_of",
     "num_samples",
+    "objective_of",
+    "placed",
+    "predicted_classes",
     "rank",
     "resistance",
     "take",

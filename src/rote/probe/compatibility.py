@@ -1,7 +1,7 @@
 """What can be probed: which wrappers are looked through, and which models are refused."""
 
-from collections.abc import Iterator
-from typing import Any, NoReturn
+from collections.abc import Iterator, Sequence
+from typing import Any, NoReturn, TypeAlias
 
 from torch import nn
 from torch.nn.parallel import DataParallel, DistributedDataParallel
@@ -9,6 +9,7 @@ from torch.nn.parameter import is_lazy
 from torch.optim import Optimizer
 
 from rote.errors import InputError
+from rote.probe.joint_optimizer import JointOptimizer
 from rote.probe.ranks import world_size
 from rote.snapshot import offloads, parameters_of, sharded_modules, sharded_parameters
 
@@ -27,6 +28,25 @@ _UNKNOWN = {
 }
 """Where classes live that keep parameters or gradients in ways that rote cannot put back."""
 
+_OPACUS = (
+    "Expected a step that one backward pass determines, got {what}: Opacus clips the gradient of "
+    "every sample, adds noise and counts steps, so that a probe would spend privacy, or measure "
+    "another step. Copy the weights into a bare network of the same kind at every epoch, and "
+    "track that with a plain optimizer of its own."
+)
+
+_WRAPPERS = {
+    "accelerate.optimizer",
+    "lightning.fabric.wrappers",
+    "lightning.pytorch.core.optimizer",
+    "lightning_fabric.wrappers",
+    "pytorch_lightning.core.optimizer",
+}
+"""Where classes live that hand steps on to the optimizer inside them."""
+
+Optimizers: TypeAlias = Optimizer | Sequence[Optimizer]
+"""One, or several that are stepped together."""
+
 
 def unwrapped(model: nn.Module) -> nn.Module:
     """The module inside the wrappers of torch.compile, DataParallel and DDP."""
@@ -38,13 +58,20 @@ def unwrapped(model: nn.Module) -> nn.Module:
     return model
 
 
-def bare_optimizer(optimizer: Optimizer) -> Optimizer:
-    """The torch optimizer inside the wrapper of Accelerate, or the optimizer itself.
+def bare_optimizer(optimizer: Optimizers) -> Optimizer:
+    """The torch optimizer inside the wrapper of a trainer, or the optimizer itself.
 
-    The wrapper steps only where gradients are synchronised; the probe must always step.
+    Accelerate's wrapper steps only where gradients are synchronised; the probe must always step.
+    Several optimizers become one, which steps them all.
     """
-    is_wrapper = any(kind.__module__ == "accelerate.optimizer" for kind in type(optimizer).__mro__)
-    inner = getattr(optimizer, "optimizer", None)
+    if isinstance(optimizer, tuple | list):
+        bare = [bare_optimizer(one) for one in optimizer]
+        return bare[0] if len(bare) == 1 else JointOptimizer(bare)
+    assert not isinstance(optimizer, Sequence)
+    is_wrapper = any(kind.__module__ in _WRAPPERS for kind in type(optimizer).__mro__)
+    # Lightning's wrappers keep it under another name, and pass the rest on.
+    inside = getattr(optimizer, "__dict__", {})
+    inner = inside.get("optimizer", inside.get("_optimizer"))
     return inner if is_wrapper and isinstance(inner, Optimizer) else optimizer
 
 
@@ -56,7 +83,7 @@ def communicates(model: nn.Module) -> bool:
     return is_synced or bool(sharded_modules(model))
 
 
-def check_model_and_optimizer(model: nn.Module, optimizer: Optimizer) -> None:
+def check_model_and_optimizer(model: nn.Module, optimizer: Optimizers) -> None:
     """Refuse a pair that cannot be probed.
 
     Raises:
@@ -64,12 +91,19 @@ def check_model_and_optimizer(model: nn.Module, optimizer: Optimizer) -> None:
     """
     if not isinstance(model, nn.Module):
         raise InputError(f"Expected `model` to be a torch.nn.Module, got {type(model).__name__}.")
-    if not all(hasattr(optimizer, name) for name in ("param_groups", "state", "step")):
+    several: list[Any] = list(optimizer) if isinstance(optimizer, tuple | list) else [optimizer]
+    for one in several:
+        if not all(hasattr(one, name) for name in ("param_groups", "state", "step")):
+            raise InputError(
+                "Expected `optimizer` to be a torch optimizer (param_groups, state, step) or a "
+                f"list of those that are stepped together, got {type(one).__name__}."
+            )
+        _check_parallelism(model, one)
+    if len({id(one) for one in several}) != max(len(several), 1):
         raise InputError(
-            "Expected `optimizer` to be a torch optimizer (param_groups, state, step), "
-            f"got {type(optimizer).__name__}."
+            "Expected `optimizer` to be a list of different optimizers, each once, got "
+            f"{len(several)}. Name every optimizer that the loop steps, in its order."
         )
-    _check_parallelism(model, optimizer)
     parameters = [*model.parameters(), *sharded_parameters(model)]
     if any(is_lazy(parameter) for parameter in parameters):
         raise InputError(
@@ -82,7 +116,8 @@ def check_model_and_optimizer(model: nn.Module, optimizer: Optimizer) -> None:
             f"got {len(parameters)} parameters, all frozen."
         )
     own = {id(parameter): parameter for parameter in parameters}
-    held = [own[id(p)] for p in parameters_of(optimizer) if id(p) in own]
+    stepped = [parameter for one in several for parameter in parameters_of(one)]
+    held = [own[id(p)] for p in stepped if id(p) in own]
     if not held:
         raise InputError(
             "Expected `optimizer` to hold parameters of `model`, got none of them. "
@@ -100,6 +135,8 @@ def _check_parallelism(model: nn.Module, optimizer: Optimizer) -> None:
     inner = getattr(optimizer, "optimizer", None)
     for thing in (*model.modules(), optimizer, inner):
         for kind in type(thing).__mro__:
+            if f"{kind.__module__}.".startswith("opacus."):
+                raise InputError(_OPACUS.format(what=f"a {kind.__name__} of Opacus"))
             for home, name in _UNKNOWN.items():
                 if f"{kind.__module__}.".startswith(f"{home}."):
                     _refuse(f"{name} ({kind.__qualname__})")

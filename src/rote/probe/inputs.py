@@ -2,15 +2,74 @@
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
 
 from rote.errors import InputError
-from rote.probe.outputs import row_of_logits
+from rote.probe.outputs import logits_of, row_of_logits
+from rote.snapshot import strided_parts
 
-Inputs: TypeAlias = Tensor | tuple[Any, ...] | list[Any] | Mapping[str, Any]
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """Inputs whose samples do not lie along the first axis of every tensor.
+
+    Attributes:
+        inputs: what the model takes: a tensor, a nest of tensors, or an object such as PyG's
+            ``Data``.
+        axis: along which axis samples lie: one number for all tensors (1 for time-first batches);
+            a tuple or mapping of them, entry by entry, with ``None`` for what every pass takes
+            whole; or ``None`` where the model takes all at once, as a graph, and each sample is a
+            row of the logits.
+        rows: for ``axis=None``, which rows of the logits are samples: indices, or how many of the
+            first.
+
+    Raises:
+        InputError: if ``rows`` is missing or superfluous.
+
+    Example:
+        >>> import torch
+        >>> graph = Samples((torch.ones(5, 2), torch.eye(5)), axis=None, rows=torch.tensor([1, 4]))
+        >>> num_samples(graph), num_samples(Samples(torch.ones(7, 3, 2), axis=1))
+        (2, 3)
+    """
+
+    inputs: Any
+    axis: Any = 0
+    rows: Any = None
+
+    def __post_init__(self) -> None:
+        if (self.axis is None) == (self.rows is None):
+            raise InputError(
+                "Expected `rows` with axis=None, where samples are rows of the logits, and only "
+                f"there, got axis={self.axis!r} and rows={self.rows!r}."
+            )
+        if self.rows is not None:
+            object.__setattr__(self, "rows", _indices(self.rows))
+
+
+def _indices(rows: Any) -> Tensor:  # noqa: ANN401  # whatever can number rows
+    """Rows as indices: of how many, of a list or array of indices, or of a mask of yes and no."""
+    if isinstance(rows, int) and not isinstance(rows, bool):
+        return torch.arange(rows)
+    try:
+        found = torch.as_tensor(list(rows) if isinstance(rows, range) else rows)
+    except (TypeError, ValueError, RuntimeError):
+        found = torch.empty(0, 0)
+    if found.dtype == torch.bool and found.dim() == 1:
+        return found.nonzero().reshape(-1)
+    if found.dim() != 1 or found.is_floating_point() or found.is_complex():
+        raise InputError(
+            "Expected `rows` to be indices of rows, a mask of them, or how many of the first, got "
+            f"{type(rows).__name__}."
+        )
+    return found.long()
+
+
+Inputs: TypeAlias = Tensor | tuple[Any, ...] | list[Any] | Mapping[str, Any] | Samples
 
 
 def call(model: nn.Module, inputs: Inputs) -> Any:  # noqa: ANN401  # a model may return anything
@@ -18,6 +77,9 @@ def call(model: nn.Module, inputs: Inputs) -> Any:  # noqa: ANN401  # a model ma
     # A model that opens an autocast of its own, as those prepared by Accelerate do, turns the cache
     # on again, and would see the weights that were converted before the step.
     torch.clear_autocast_cache()
+    if isinstance(inputs, Samples):
+        output = call(model, inputs.inputs)
+        return output if inputs.axis is not None else _rows(output, inputs.rows)
     if isinstance(inputs, Mapping):
         return model(**inputs)
     if isinstance(inputs, tuple | list):
@@ -31,19 +93,25 @@ def num_samples(inputs: Inputs) -> int:
     Raises:
         InputError: if there is no tensor, no sample, or tensors disagree.
     """
-    sizes = {name: len(tensor) for name, tensor in _tensors(inputs) if tensor.dim() > 0}
+    if isinstance(inputs, Samples) and inputs.axis is None:
+        return _at_least_one(len(inputs.rows))
+    sizes = {name: tensor.shape[axis] for name, tensor, axis in _divided(inputs)}
     if not sizes:
         raise InputError(
             "Expected `inputs` to be a tensor, or a tuple or mapping of tensors, "
             f"got {type(inputs).__name__} without a tensor of samples. Convert arrays with "
-            "torch.as_tensor, and take a batch out of a loader."
+            "torch.as_tensor, and pass a loader or a dataset itself, not what it gives."
         )
     if len(set(sizes.values())) > 1:
         listed = ", ".join(f"{name}: {size}" for name, size in sizes.items())
         raise InputError(
-            f"Expected all tensors of `inputs` to hold the same number of samples, got {listed}."
+            f"Expected all tensors of `inputs` to hold the same number of samples, got {listed}. "
+            "rote.Samples says along which axis samples lie in each."
         )
-    size = next(iter(sizes.values()))
+    return _at_least_one(next(iter(sizes.values())))
+
+
+def _at_least_one(size: int) -> int:
     if size == 0:
         raise InputError("Expected `inputs` to hold at least one sample, got 0.")
     return size
@@ -51,7 +119,70 @@ def num_samples(inputs: Inputs) -> int:
 
 def take(inputs: Inputs, samples: slice | Tensor) -> Inputs:
     """Some of the samples, in the same nest."""
-    return map_tensors(inputs, lambda tensor: tensor[samples] if tensor.dim() > 0 else tensor)
+    if isinstance(inputs, Samples) and inputs.axis is None:
+        return replace(inputs, rows=inputs.rows[samples])
+    axes = {id(tensor): axis for _, tensor, axis in _divided(inputs)}
+    return map_tensors(
+        inputs,
+        lambda tensor: _cut(tensor, samples, axes[id(tensor)]) if id(tensor) in axes else tensor,
+    )
+
+
+def _cut(tensor: Tensor, samples: slice | Tensor, axis: int) -> Tensor:
+    if tensor.layout == torch.strided:
+        return tensor[(slice(None),) * (axis % tensor.dim()) + (samples,)]
+    # Of sparse tensors torch cuts only those that list their coordinates.
+    index = torch.arange(tensor.shape[axis], device=tensor.device)[samples]
+    listed: Tensor = tensor.to_sparse_coo()  # type: ignore[no-untyped-call]
+    cut = listed.index_select(axis, index).coalesce()
+    return cut if tensor.layout == torch.sparse_coo else cut.to_sparse(layout=tensor.layout)
+
+
+def _divided(inputs: Inputs) -> Iterator[tuple[str, Tensor, int]]:
+    """The tensors that hold samples, by name, and along which axis."""
+    if not isinstance(inputs, Samples):
+        yield from ((name, t, 0) for name, t in _tensors(inputs) if t.dim() > 0)
+        return
+    for name, tensor, axis in _with_axes(inputs.inputs, inputs.axis, "inputs"):
+        if axis is None or tensor.dim() == 0:
+            continue
+        if not (isinstance(axis, int) and -tensor.dim() <= axis < tensor.dim()):
+            raise InputError(
+                f"Expected `axis` of {name} to be one of its {tensor.dim()} axes, or None for what "
+                f"has no samples, got {axis!r}. Give one per tensor, as in axis=(1, 0)."
+            )
+        yield name, tensor, axis
+
+
+def _with_axes(item: object, axis: Any, name: str) -> Iterator[tuple[str, Tensor, Any]]:  # noqa: ANN401
+    if isinstance(item, Mapping) and isinstance(axis, Mapping):
+        for key in item:
+            yield from _with_axes(item[key], axis.get(key), f"{name}[{key!r}]")
+    elif isinstance(item, tuple | list) and isinstance(axis, tuple | list):
+        if len(item) != len(axis):
+            raise InputError(
+                f"Expected `axis` to have one entry per entry of {name} ({len(item)}), got "
+                f"{len(axis)}."
+            )
+        for place, (entry, own) in enumerate(zip(item, axis, strict=True)):
+            yield from _with_axes(entry, own, f"{name}[{place}]")
+    else:
+        yield from ((label, tensor, axis) for label, tensor in _tensors(item, name))
+
+
+def _rows(output: object, rows: Tensor) -> Tensor:
+    logits = logits_of(output)
+    if logits is None:
+        raise InputError(
+            "Expected a model whose samples are rows of its logits to return logits or an object "
+            f"with `.logits`, got {type(output).__name__}."
+        )
+    if len(rows) and not -len(logits) <= int(rows.min()) <= int(rows.max()) < len(logits):
+        raise InputError(
+            f"Expected `rows` to number the model's {len(logits)} rows of logits, got "
+            f"{int(rows.min())} to {int(rows.max())}."
+        )
+    return logits[rows.to(logits.device)]
 
 
 def frozen(inputs: Inputs) -> Inputs:
@@ -77,8 +208,15 @@ def placed(inputs: Inputs, device: torch.device) -> Inputs:
     return map_tensors(inputs, lambda tensor: tensor.to(device))
 
 
-def as_batch_of_one(network: nn.Module, sample: Inputs) -> tuple[Inputs, int]:
+def as_batch_of_one(
+    network: nn.Module, sample: Inputs, part_of: Callable[[object], object]
+) -> tuple[Inputs, int]:
     """The sample as a batch of one, and the number of classes that the network predicts.
+
+    Args:
+        network: what predicts.
+        sample: with a batch axis, or without.
+        part_of: what of the network's output has the logits.
 
     Raises:
         InputError: if the network takes it neither as it is nor with a batch axis in front.
@@ -97,7 +235,7 @@ def as_batch_of_one(network: nn.Module, sample: Inputs) -> tuple[Inputs, int]:
     for candidate in candidates:
         try:
             with torch.no_grad():
-                logits = row_of_logits(call(network, candidate))
+                logits = row_of_logits(part_of(call(network, candidate)))
         except (RuntimeError, ValueError, TypeError, IndexError) as error:
             refusal = error
         else:
@@ -113,20 +251,35 @@ def content_hash(inputs: Inputs) -> str:
     digest = hashlib.sha256()
     for name, tensor in _tensors(inputs):
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
-        raw = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
-        digest.update(raw.numpy().tobytes())
+        for part in strided_parts(tensor.detach().cpu()):
+            raw = part.contiguous().reshape(-1).view(torch.uint8)
+            digest.update(raw.numpy().tobytes())
     return digest.hexdigest()
 
 
 def _tensors(item: object, name: str = "inputs") -> Iterator[tuple[str, Tensor]]:
     if isinstance(item, Tensor):
+        if item.is_nested:
+            raise InputError(
+                f"Expected {name} to be a tensor with one length per axis, got a nested one. "
+                "Pad it (`torch.nested.to_padded_tensor`), and let the model take the padding."
+            )
         yield name, item
+    elif isinstance(item, Samples):
+        yield from _tensors({"inputs": item.inputs, "rows": item.rows}, name)
     elif isinstance(item, Mapping):
         for key in sorted(item):
             yield from _tensors(item[key], f"{name}[{key!r}]")
     elif isinstance(item, tuple | list):
         for index, entry in enumerate(item):
             yield from _tensors(entry, f"{name}[{index}]")
+    elif _is_bundle(item):
+        yield from _tensors(item.to_dict(), name)  # type: ignore[attr-defined]
+
+
+def _is_bundle(item: object) -> bool:
+    """Whether an object carries tensors as PyG's ``Data`` does."""
+    return all(hasattr(item, name) for name in ("to_dict", "clone", "apply"))
 
 
 def _map(item: Any, change: Callable[[Tensor], Tensor]) -> Any:  # noqa: ANN401
@@ -138,4 +291,6 @@ def _map(item: Any, change: Callable[[Tensor], Tensor]) -> Any:  # noqa: ANN401
         return type(item)(*(_map(entry, change) for entry in item))
     if isinstance(item, tuple | list):
         return type(item)(_map(entry, change) for entry in item)
-    return item
+    if isinstance(item, Samples):
+        return replace(item, inputs=_map(item.inputs, change))
+    return item.clone().apply(change) if _is_bundle(item) else item

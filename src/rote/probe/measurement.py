@@ -1,21 +1,31 @@
 """One probe: two losses on S̃, around one step that is thrown away."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from rote.errors import RoteError, TrialError
+from rote.errors import (
+    ConcurrentProbeError,
+    InterferenceError,
+    RoteError,
+    RoteWarning,
+    TrialError,
+    UncopiedStateWarning,
+)
 from rote.probe.compatibility import communicates, unwrapped
 from rote.probe.inputs import Inputs
+from rote.probe.objective import check_loss_fn
 from rote.probe.outputs import LossFunction, cross_entropy
 from rote.probe.policy import ProbePolicy, StepRule
 from rote.probe.ranks import agreed, from_first_rank, mean_over_ranks, world_size
 from rote.probe.session import Session, undisturbed
+from rote.probe.steps import Backward
+from rote.probe.trial import examine_objective
 from rote.snapshot import delayed_interrupts
 
 
@@ -35,6 +45,19 @@ class Measurement:
 
 
 @dataclass(frozen=True)
+class Trial:
+    """What a probe for trial found.
+
+    Attributes:
+        measurement: of the network as it is.
+        warnings: what the user should know.
+    """
+
+    measurement: Measurement
+    warnings: tuple[RoteWarning, ...]
+
+
+@dataclass(frozen=True)
 class Probe:
     """A model and its optimizer, ready to be probed without a trace.
 
@@ -43,8 +66,10 @@ class Probe:
             through.
         optimizer: its optimizer.
         num_classes: how many classes the labels have.
-        loss_fn: the training objective ``(output, labels) -> scalar``.
+        loss_fn: the training objective ``(output, labels) -> scalar``, or one of three arguments
+            ``(model, inputs, labels) -> scalar``.
         policy: which steps to measure, and how; the paper's Algorithm 1 by default.
+        backward: how the loop differentiates a loss, if not by ``loss.backward()``.
     """
 
     model: nn.Module
@@ -52,6 +77,7 @@ class Probe:
     num_classes: int
     loss_fn: LossFunction = cross_entropy
     policy: ProbePolicy = field(default_factory=ProbePolicy)
+    backward: Backward | None = None
 
     def measure(self, inputs: Inputs, labels: Tensor, pool: Inputs | None = None) -> Measurement:
         """One forward and backward pass on S̃; per step rule one step and one forward.
@@ -67,9 +93,7 @@ class Probe:
             InterferenceError: with ``policy.verify``, if something could not be put back.
             RankError: if another rank failed.
         """
-        # Where ranks wait for each other within a pass, one that fails cannot tell the others.
-        together = nullcontext() if communicates(unwrapped(self.model)) else agreed()
-        with together, self._session() as session:
+        with self._together(), self._session() as session:
             loss_before = session.differentiate(inputs, labels).item()
             losses_after = session.losses_after(inputs, labels)
             predictions = None if pool is None else session.predict(pool, labels.shape)
@@ -85,29 +109,51 @@ class Probe:
         with self._session() as session:
             return session.predict(inputs, label_shape)
 
-    def check(self, inputs: Inputs, labels: Tensor, *, predicts: bool = False) -> None:
+    def check(self, inputs: Inputs, labels: Tensor, *, predicts: bool = False) -> Trial:
         """Probe once for trial, so that what does not fit is known before training starts.
 
-        Where the tracker ``predicts`` the classes of a pool, so does the trial.
+        Where the tracker ``predicts`` the classes of a pool, so does the trial. Whatever the
+        policy says, checksums prove that the trial left nothing changed.
+
+        Returns:
+            What was measured, and what the user should be warned of.
 
         Raises:
             InputError: if model, inputs, labels, loss and optimizer do not go together.
+            InterferenceError: naming what a probe changes and cannot put back.
         """
+        check_loss_fn(self.loss_fn)
         try:
-            self.measure(inputs, labels, pool=inputs if predicts else None)
+            found = self._try(inputs, labels, inputs if predicts else None)
+            with self._together(), self._session() as session:
+                classes = self.num_classes
+                more = examine_objective(session, self.loss_fn, inputs, labels, classes)
+            return replace(found, warnings=(*found.warnings, *more))
         except RoteError:
             raise
         except Exception as error:
-            hint = ""
-            if isinstance(inputs, tuple | list) and "positional argument" in str(error):
-                hint = (
-                    f". A {type(inputs).__name__} means several arguments of the model "
-                    f"({len(inputs)} here): without labels, pass the samples alone"
-                )
             raise TrialError(
                 "Expected `model`, `optimizer`, `inputs`, labels and `loss_fn` to go together, got "
-                f"{type(error).__name__} in a trial: {error}{hint}"
+                f"{type(error).__name__} in a trial: {error}{_hint(error, inputs)}"
             ) from error
+
+    def _try(self, inputs: Inputs, labels: Tensor, pool: Inputs | None) -> Trial:
+        proving = replace(self, policy=replace(self.policy, verify=True))
+        try:
+            return Trial(proving.measure(inputs, labels, pool), ())
+        except ConcurrentProbeError:
+            raise
+        except InterferenceError as error:
+            if self.policy.verify or communicates(unwrapped(self.model)):
+                raise
+            # What is made once, at the first use, is no harm as a rule; what changes again is.
+            found = proving.measure(inputs, labels, pool)
+            warning = UncopiedStateWarning(f"{error} The second trial left it as it was.")
+            return Trial(found, (warning,))
+
+    def _together(self) -> AbstractContextManager[object]:
+        # Where ranks wait for each other within a pass, one that fails cannot tell the others.
+        return nullcontext() if communicates(unwrapped(self.model)) else agreed()
 
     @contextmanager
     def _session(self) -> Iterator[Session]:
@@ -116,8 +162,52 @@ class Probe:
         # A probe is short: Ctrl-C can wait for its end.
         with delayed_interrupts(), undisturbed(*parts, verify=self.policy.verify) as snapshot:
             yield Session(
-                model, self.optimizer, snapshot, self.loss_fn, self.num_classes, self.policy
+                model,
+                self.optimizer,
+                snapshot,
+                self.loss_fn,
+                self.num_classes,
+                self.policy,
+                self.backward,
             )
+
+
+def _hint(error: Exception, inputs: Inputs) -> str:
+    """What to do about an error of torch's, where that can be told from its words."""
+    text = str(error)
+    if isinstance(inputs, tuple | list) and "positional argument" in text:
+        return (
+            f". A {type(inputs).__name__} means several arguments of the model "
+            f"({len(inputs)} here): without labels, pass the samples alone"
+        )
+    if isinstance(inputs, Mapping) and "unexpected keyword argument" in text:
+        return (
+            ". A mapping means keyword arguments of the model: pass only what it takes, as with "
+            "`take=lambda batch: batch[...]` for a loader (`inputs_of=` of a callback)"
+        )
+    if "must match the size of tensor" in text:
+        return (
+            ". If `loss_fn` takes rows of shares, pass `loss_fn=lambda o, y: loss(o, "
+            "torch.nn.functional.one_hot(y, num_classes).float())`"
+        )
+    if "closure" in text:
+        return (
+            ". If the optimizer takes its step with a closure, as SAM, pass "
+            "`policy=rote.ProbePolicy(closure=True)` to rote.track"
+        )
+    if "to match target batch_size" in text:
+        return (
+            ". If there is one label per token, pass `labels=rote.labels.PerToken(given, "
+            "num_classes)`, with `given` of the labels' shape"
+        )
+    if "fabric.backward" in text:
+        return ". Pass `backward=fabric.backward` to rote.track"
+    if "create_graph" in text or "does not require grad and does not have a grad_fn" in text:
+        return (
+            ". If the optimizer differentiates gradients, as AdaHessian, pass "
+            "`backward=lambda loss: loss.backward(create_graph=True)` to rote.track"
+        )
+    return ""
 
 
 def _over_ranks(measurement: Measurement) -> Measurement:

@@ -2,8 +2,9 @@
 
 import operator
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, get_args
 
 import numpy as np
@@ -21,7 +22,8 @@ from rote.probe.compatibility import (
     unwrapped,
 )
 from rote.probe.inputs import Inputs, as_batch_of_one, call, frozen, placed
-from rote.probe.outputs import LossFunction, as_scalar, cross_entropy, row_of_logits
+from rote.probe.objective import evaluated, objective_of, part_with_logits, takes_model
+from rote.probe.outputs import LossFunction, cross_entropy, row_of_logits
 from rote.probe.policy import Mode, PlainStep, StepRule, check_rule
 from rote.probe.session import undisturbed
 from rote.probe.steps import backward, needs_closure, stepper
@@ -60,7 +62,7 @@ class Resistance:
 
 def resistance(
     model: nn.Module,
-    optimizer: Optimizer,
+    optimizer: Optimizer | Sequence[Optimizer],
     input: Inputs,  # noqa: A002  # the name that a forward pass gives it
     label: int | Tensor,
     *,
@@ -120,7 +122,7 @@ def resistance(
     """
     network = unwrapped(model)
     check_model_and_optimizer(network, optimizer)
-    optimizer = bare_optimizer(optimizer)
+    stepped = bare_optimizer(optimizer)
     if communicates(network):
         raise InputError(
             "Expected `model` to be whole on this rank, got one whose forward pass waits for other "
@@ -131,21 +133,22 @@ def resistance(
     limits = _Limits(max_steps, temperature, min_probability)
     objective = loss_fn or cross_entropy
     device = next(network.parameters()).device
-    with undisturbed(network, optimizer, objective, verify=verify) as snapshot:
+    with undisturbed(network, stepped, objective, verify=verify) as snapshot:
         with restored(snapshot):
-            batch, classes = as_batch_of_one(network, placed(frozen(input), device))
+            part_of = partial(part_with_logits, objective)
+            batch, classes = as_batch_of_one(network, placed(frozen(input), device), part_of)
         snapshot.set_aside()
         wanted = _as_class(label, classes)
         learner = _Learner(
             network,
-            optimizer,
+            stepped,
             batch,
             torch.tensor([wanted], device=device),
             objective,
             mode=mode,
-            steps_by_itself=not isinstance(rule, PlainStep) and needs_closure(optimizer),
+            steps_by_itself=not isinstance(rule, PlainStep) and needs_closure(stepped),
         )
-        with stepper(rule, optimizer, learner.evaluate, always_closure=closure) as step:
+        with stepper(rule, stepped, learner.evaluate, always_closure=closure) as step:
             return _memorize(learner, step, wanted, limits)
 
 
@@ -261,7 +264,11 @@ class _Learner:
 
     def _forward(self) -> tuple[Tensor, Tensor]:
         output = call(self._network, self._batch)
-        return row_of_logits(output), as_scalar(self._loss_fn(output, self._labels))
+        logits = row_of_logits(part_with_logits(self._loss_fn, output))
+        if takes_model(self._loss_fn):
+            loss = objective_of(self._loss_fn, self._network, self._batch, self._labels)
+            return logits, loss
+        return logits, evaluated(self._loss_fn, output, self._labels)
 
 
 def _memorize(

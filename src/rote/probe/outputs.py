@@ -11,13 +11,15 @@ from rote.errors import InputError
 from rote.labels import IGNORE_INDEX
 
 LossFunction: TypeAlias = Callable[[Any, Tensor], Tensor]
+"""``(output, labels) -> scalar``; one with three arguments gets (model, inputs, labels)."""
 
 
 def cross_entropy(output: object, labels: Tensor) -> Tensor:
     """The default objective: mean cross entropy between a model's output and labels.
 
-    Integer labels are classes (negative ones are left out, as −100); floating labels are the zeros
-    and ones of a multi-label task, whose cross entropy is the binary one, class by class.
+    Integer labels are classes (negative ones are left out, as −100), also where the model returns
+    one logit for two classes; floating labels are the zeros and ones of a multi-label task, whose
+    cross entropy is the binary one, class by class.
 
     Args:
         output: logits, or an object with ``.logits``. The class axis is 1, or the last one when
@@ -39,6 +41,11 @@ def cross_entropy(output: object, labels: Tensor) -> Tensor:
         )
     if labels.is_floating_point():
         return functional.binary_cross_entropy_with_logits(logits, labels.to(logits.dtype))
+    single = single_logits(logits, labels.shape)
+    if single is not None:
+        counted = labels >= 0
+        shares = labels[counted].to(logits.dtype)
+        return functional.binary_cross_entropy_with_logits(single[counted], shares)
     by_class = logits
     if logits.dim() == labels.dim() + 1:
         by_class = logits.movedim(class_axis(logits, labels.shape), 1)
@@ -91,6 +98,16 @@ def row_of_logits(output: object) -> Tensor:
     return logits
 
 
+def single_logits(logits: Tensor, label_shape: torch.Size) -> Tensor | None:
+    """One logit per label, in the labels' shape, of a model that has one for two classes."""
+    if logits.shape == label_shape:
+        return logits
+    if logits.dim() == len(label_shape) + 1 and logits.shape[class_axis(logits, label_shape)] == 1:
+        single = logits.squeeze(class_axis(logits, label_shape))
+        return single if single.shape == label_shape else None
+    return None
+
+
 def class_axis(logits: Tensor, label_shape: torch.Size) -> int:
     """Which axis of the logits runs over classes, given the shape of their labels."""
     first_fits = logits.shape[:1] + logits.shape[2:] == label_shape
@@ -116,29 +133,51 @@ def check_logits(output: object, labels: Tensor, num_classes: int) -> None:
         width = logits.shape[class_axis(logits, labels.shape)]
     elif labels.is_floating_point() and logits.shape == labels.shape:
         width = logits.shape[-1]
+    elif logits.shape == labels.shape:
+        width = 1
     else:
         return
-    if width != num_classes:
+    is_single = width == 1 and num_classes == 2 and not labels.is_floating_point()
+    if width != num_classes and not is_single:
         raise InputError(
             f"Expected the model's logits to have num_classes = {num_classes} classes, got {width} "
             f"(shape {tuple(logits.shape)}). Pass the number of classes the model was built for."
         )
 
 
-def predicted_classes(output: object, label_shape: torch.Size) -> Tensor:
+def are_shares(values: Tensor) -> bool:
+    """Whether all values are from 0 to 1."""
+    return bool(((values >= 0) & (values <= 1)).all())
+
+
+_RESHAPING = ("View", "Unsafe", "Squeeze", "Unsqueeze", "Select", "Slice", "Reshape", "Clone", "To")
+
+
+def is_of_sigmoid(output: object) -> bool:
+    """Whether a model's output, with its graph, ends in a sigmoid: probabilities, not logits."""
+    logits = logits_of(output)
+    node: Any = None if logits is None else logits.grad_fn
+    while node is not None and node.name().startswith(_RESHAPING):
+        node = node.next_functions[0][0]
+    return node is not None and bool(node.name().startswith("SigmoidBackward"))
+
+
+def predicted_classes(output: object, label_shape: torch.Size, *, cut: float = 0.0) -> Tensor:
     """The class that the model predicts, one per label.
 
     Logits with an axis more than labels have one class axis: its largest entry wins. Logits of the
-    labels' own shape are decided one by one (multi-label, or one logit for two classes).
+    labels' own shape are decided one by one (multi-label, or one logit for two classes): those
+    above the ``cut`` count, which is 0.5 for probabilities.
 
     Raises:
         InputError: if the output carries no logits, or they do not fit the labels.
     """
     logits = logits_of(output)
+    single = None if logits is None else single_logits(logits, label_shape)
+    if single is not None:
+        return (single > cut).long()
     if logits is not None and logits.dim() == len(label_shape) + 1:
         return logits.argmax(class_axis(logits, label_shape))
-    if logits is not None and logits.shape == label_shape:
-        return (logits > 0).long()
     got = type(output).__name__ if logits is None else f"logits of shape {tuple(logits.shape)}"
     raise InputError(
         f"Expected the model to return logits that fit labels of shape {tuple(label_shape)}, "

@@ -59,7 +59,7 @@ class ProbePolicy:
             that ask for one without saying so in their signature (SAM). LBFGS gets one anyway.
         same_masks: both forward passes draw the same dropout masks, so that the drop is not mask
             noise.
-        verify: prove by checksum, at every probe, that nothing changed (slow; for debugging).
+        verify: prove by checksum, at every probe and not at the trial alone, that nothing changed.
     """
 
     optimizer: StepRule = "live"

@@ -1,7 +1,8 @@
 """Inside the preserved block of one probe: forward, backward, step, forward."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
+from typing import Any
 
 import numpy as np
 import torch
@@ -9,16 +10,19 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from rote.errors import InputError
-from rote.probe.inputs import Inputs, call, num_samples, placed, take
+from rote.probe.inputs import Inputs, Samples, call, num_samples, placed, take
+from rote.probe.joint_optimizer import members_of
+from rote.probe.objective import objective_of, part_with_logits
 from rote.probe.outputs import (
     LossFunction,
-    as_scalar,
-    check_logits,
-    cross_entropy,
+    are_shares,
+    is_of_sigmoid,
+    logits_of,
     predicted_classes,
+    single_logits,
 )
 from rote.probe.policy import Mode, PlainStep, ProbePolicy, StepRule
-from rote.probe.steps import backward, stepper
+from rote.probe.steps import Backward, backward, stepper
 from rote.snapshot import (
     RandomState,
     Snapshot,
@@ -47,6 +51,7 @@ class Session:
         loss_fn: LossFunction,
         num_classes: int,
         policy: ProbePolicy,
+        how: Backward | None = None,
     ) -> None:
         self._model = model
         self._optimizer = optimizer
@@ -56,6 +61,7 @@ class Session:
         self._loss_fn = loss_fn
         self._num_classes = num_classes
         self._policy = policy
+        self._backward = how
         self._device = next(model.parameters()).device
 
     def loss(self, inputs: Inputs, labels: Tensor) -> Tensor:
@@ -65,11 +71,22 @@ class Session:
             InputError: if logits or loss have the wrong shape.
         """
         self._rewind(self._policy.mode)
-        labels = labels.to(self._device)
+        labels, inputs = labels.to(self._device), placed(inputs, self._device)
+        return objective_of(self._loss_fn, self._model, inputs, labels, self._num_classes)
+
+    @torch.no_grad()
+    def output(self, inputs: Inputs) -> Any:  # noqa: ANN401  # a model may return anything
+        """What the model returns on S̃, as far as the objective looks at it."""
+        self._rewind(self._policy.mode)
         output = call(self._model, placed(inputs, self._device))
-        if self._loss_fn is cross_entropy:
-            check_logits(output, labels, self._num_classes)
-        return as_scalar(self._loss_fn(output, labels))
+        return part_with_logits(self._loss_fn, output)
+
+    def gradients(self, inputs: Inputs, labels: Tensor) -> list[Tensor | None]:
+        """The gradients of the objective, parameter by parameter."""
+        for parameter in self._parameters:
+            parameter.grad = None
+        self.differentiate(inputs, labels)
+        return [parameter.grad for parameter in self._parameters]
 
     def differentiate(self, inputs: Inputs, labels: Tensor) -> Tensor:
         """The objective on S̃, with its gradients put on the optimizer's parameters.
@@ -81,7 +98,7 @@ class Session:
             loss = self.loss(inputs, labels)
         if not self._policy.same_masks and self._draws is self._snapshot.randomness:
             self._draws = RandomState()
-        backward(loss, self._parameters)
+        backward(loss, self._parameters, self._backward)
         return loss.detach()
 
     def losses_after(self, inputs: Inputs, labels: Tensor) -> dict[StepRule, float]:
@@ -121,15 +138,21 @@ class Session:
             InputError: if the output carries no logits of these classes.
         """
         self._snapshot.parameters.restore()
-        size, per_sample = label_shape[0], label_shape[1:]
+        total, size, per_sample = num_samples(pool), label_shape[0], label_shape[1:]
+        cut: float | None = None
+        if isinstance(pool, Samples) and pool.axis is None:
+            size = total  # one pass brings the rows of all
         predicted = []
-        for start in range(0, num_samples(pool), size):
+        for start in range(0, total, size):
             self._rewind("eval")
             chunk = take(pool, slice(start, start + size))
             shape = torch.Size([num_samples(chunk), *per_sample])
             with torch.no_grad():
                 output = call(self._model, placed(chunk, self._device))
-            predicted.append(predicted_classes(output, shape).cpu())
+            output = part_with_logits(self._loss_fn, output)
+            if cut is None:
+                cut = self._cut(output, chunk, shape)
+            predicted.append(predicted_classes(output, shape, cut=cut).cpu())
         classes = torch.cat(predicted).numpy()
         if classes.size and classes.max() >= max(self._num_classes, 2):
             raise InputError(
@@ -137,6 +160,26 @@ class Session:
                 f"got class {classes.max()}."
             )
         return classes.astype(smallest_type(self._num_classes))
+
+    @property
+    def mode(self) -> Mode:
+        """In which mode the losses are measured."""
+        return self._policy.mode
+
+    def ends_in_sigmoid(self, inputs: Inputs, mode: Mode) -> bool:
+        """Whether the model's last layer makes probabilities, one by one."""
+        self._rewind(mode)
+        with torch.enable_grad():
+            output = call(self._model, placed(inputs, self._device))
+        return is_of_sigmoid(part_with_logits(self._loss_fn, output))
+
+    def _cut(self, output: object, inputs: Inputs, label_shape: torch.Size) -> float:
+        """Above which output a class is predicted, where there is one output per label."""
+        logits = logits_of(output)
+        single = None if logits is None else single_logits(logits, label_shape)
+        if single is None or not are_shares(single):
+            return 0.0
+        return 0.5 if self.ends_in_sigmoid(inputs, "eval") else 0.0
 
     def _rewind(self, mode: Mode) -> None:
         """Buffers, attributes and random numbers as the caller left them; then the mode."""
@@ -166,7 +209,11 @@ def undisturbed(
         InterferenceError: with ``verify``, if something could not be put back.
     """
     check = verified(model, optimizer, loss_fn) if verify else nullcontext()
-    with exclusive(optimizer), torch.inference_mode(False), check:
+    with ExitStack() as stack:
+        for member in members_of(optimizer):
+            stack.enter_context(exclusive(member))
+        stack.enter_context(torch.inference_mode(False))
+        stack.enter_context(check)
         objects = (model, loss_fn, *_modules_behind(loss_fn, model))
         snapshot = Snapshot(*objects, tensors=tuple(parameters_of(optimizer)))
         with restored(snapshot), _uncached_autocast(next(model.parameters()).device):

@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
@@ -11,15 +11,19 @@ from torch.optim import Optimizer
 from torch.optim.optimizer import _global_optimizer_post_hooks, _global_optimizer_pre_hooks
 
 from rote.errors import InputError
+from rote.probe.joint_optimizer import JointOptimizer, members_of
 from rote.probe.policy import PlainStep, StepRule
 from rote.probe.ranks import is_distributed
 from rote.snapshot import Gradients, ObjectState, parameters_of, reachable, restored
+
+Backward: TypeAlias = Callable[[Tensor], object]
+"""How a loop differentiates a loss, where it is not ``loss.backward()``."""
 
 _STEP_HOOKS = (_global_optimizer_pre_hooks, _global_optimizer_post_hooks)
 """Where torch keeps the hooks that run at the steps of all optimizers."""
 
 
-def backward(loss: Tensor, into: list[Tensor]) -> None:
+def backward(loss: Tensor, into: list[Tensor], how: Backward | None = None) -> None:
     """Differentiate a loss into the ``.grad`` of some tensors, and of no others.
 
     Leaves that only the loss knows (a learnable temperature in a closure) get their gradients back,
@@ -28,9 +32,10 @@ def backward(loss: Tensor, into: list[Tensor]) -> None:
     Args:
         loss: a scalar.
         into: the tensors that may receive gradients; they have none yet.
+        how: as the loop does it (``fabric.backward``, or with ``create_graph``).
 
     Raises:
-        InputError: if no gradient can flow.
+        InputError: if no gradient can flow, or ``how`` is given where ranks listen to gradients.
     """
     if not loss.requires_grad:
         raise InputError(
@@ -38,6 +43,11 @@ def backward(loss: Tensor, into: list[Tensor]) -> None:
             "Check that the model does not detach its output."
         )
     if is_distributed() and not any(hasattr(tensor, "device_mesh") for tensor in into):
+        if how is not None:
+            raise InputError(
+                "Expected `backward` to be left out where torch.distributed is initialised, got "
+                "one: the ranks' wrappers listen to every backward pass. Probe in one process."
+            )
         _without_accumulation(loss, into)
         return
     wanted = {id(tensor) for tensor in into}
@@ -47,7 +57,7 @@ def backward(loss: Tensor, into: list[Tensor]) -> None:
     hooks = [leaf._post_accumulate_grad_hooks for leaf in (*leaves, *into) if leaf.is_leaf]
     with restored(strangers), restored(_Silenced(hooks)):
         strangers.set_aside()
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward() if how is None else how(loss)  # type: ignore[no-untyped-call]
 
 
 def _without_accumulation(loss: Tensor, into: list[Tensor]) -> None:
@@ -99,7 +109,10 @@ def stepper(
     if isinstance(rule, PlainStep):
         yield lambda: _plain_step(optimizer, rule.lr)
         return
-    stepping = optimizer if rule == "live" else _newly_built(optimizer)
+    stepping = optimizer
+    if rule == "fresh":
+        fresh = [_newly_built(member) for member in members_of(optimizer)]
+        stepping = fresh[0] if len(fresh) == 1 else JointOptimizer(fresh)
     inside = [thing for thing in reachable([stepping]) if isinstance(thing, Optimizer)]
     hooks: list[dict[Any, Any]] = [
         *_STEP_HOOKS,
@@ -109,7 +122,7 @@ def stepper(
     with restored(_Silenced(hooks)):
         state = ObjectState(stepping, without=parameters_of(stepping))
         with restored(state):
-            yield lambda: _call_step(stepping, closure, always_closure=always_closure)
+            yield lambda: _call_steps(stepping, closure, always_closure=always_closure)
 
 
 @torch.no_grad()
@@ -117,6 +130,13 @@ def _plain_step(optimizer: Optimizer, lr: float) -> None:
     for parameter in parameters_of(optimizer):
         if parameter.grad is not None:
             parameter.add_(parameter.grad, alpha=-lr)
+
+
+def _call_steps(
+    optimizer: Optimizer, closure: Callable[[], Tensor], *, always_closure: bool
+) -> None:
+    for member in members_of(optimizer):
+        _call_step(member, closure, always_closure=always_closure)
 
 
 def _call_step(
@@ -137,6 +157,8 @@ def _call_step(
 
 def needs_closure(optimizer: Optimizer) -> bool:
     """Whether the optimizer cannot step without a closure, as LBFGS."""
+    if isinstance(optimizer, JointOptimizer):
+        return all(map(needs_closure, optimizer.members))
     parameter = inspect.signature(optimizer.step).parameters.get("closure")
     return parameter is not None and parameter.default is inspect.Parameter.empty
 

@@ -12,7 +12,7 @@ from rote.snapshot.preservation import (
 from rote.snapshot.randomness import RandomState, restorer_of
 from rote.snapshot.reach import reachable
 from rote.snapshot.shards import offloads, sharded_modules, sharded_parameters
-from rote.snapshot.tensors import Gradients, TensorValues
+from rote.snapshot.tensors import Gradients, TensorValues, strided_parts
 from rote.snapshot.uncopied import Uncopied
 
 __all__ = [
@@ -32,5 +32,6 @@ __all__ = [
     "restorer_of",
     "sharded_modules",
     "sharded_parameters",
+    "strided_parts",
     "verified",
 ]

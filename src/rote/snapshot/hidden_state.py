@@ -6,6 +6,7 @@ class, so that a fingerprint sees at least what that walk can miss.
 
 import sys
 import sysconfig
+import weakref
 from collections import deque
 from collections.abc import Iterator, Mapping
 from functools import partial
@@ -39,12 +40,17 @@ def hidden(roots: Mapping[str, object]) -> Iterator[tuple[str, object, list[obje
     """
     stack = list(roots.items())
     seen: set[int] = set()
+    steppers = [root for root in roots.values() if hasattr(root, "param_groups")]
+    near = {kind.__module__.split(".")[0] for root in steppers for kind in type(root).__mro__}
+    near -= {"builtins", "torch", "typing", "abc"}
     while stack:
         name, item = stack.pop()
         if isinstance(item, _SCALARS) or id(item) in seen:
             continue
         seen.add(id(item))
         parts = _parts(item)
+        if parts is None and str(type(item).__module__).split(".")[0] in near:
+            parts = {f".{name}": value for name, value in getattr(item, "__dict__", {}).items()}
         yield name, item, None if parts is None else list(parts.values())
         stack.extend((f"{name}{label}", part) for label, part in (parts or {}).items())
 
@@ -92,13 +98,24 @@ def _parts_of_function(function: FunctionType) -> Parts:
         parts[f"'s default {place}"] = value
     for name, value in (function.__kwdefaults__ or {}).items():
         parts[f"'s default {name}"] = value
-    if is_own:
-        names = set(_names(function.__code__))
-        for name in names & known.keys():
-            parts[f"'s global {name}"] = known[name]
-            if isinstance(known[name], ModuleType) and _is_own(known[name].__name__):
-                there = vars(known[name])
-                parts |= {f"'s global {name}.{inner}": there[inner] for inner in names & set(there)}
+    return parts | _parts_by_name(function, parts) if is_own else parts
+
+
+def _parts_by_name(function: FunctionType, held: Parts) -> Parts:
+    """The globals that code names, and the same in every module of the user's that it has."""
+    names = set(_names(function.__code__))
+    known = function.__globals__
+    parts: Parts = {f"'s global {name}": known[name] for name in names & known.keys()}
+    # What code imports is among the names in it; a module of another use than that does no harm.
+    imported = {f"'s import {name}": sys.modules[name] for name in names & sys.modules.keys()}
+    stack, seen = [*held.items(), *parts.items(), *imported.items()], set()
+    while stack:
+        way, module = stack.pop()
+        if isinstance(module, ModuleType) and _is_own(module.__name__) and id(module) not in seen:
+            seen.add(id(module))
+            inside = {f"{way}.{name}": vars(module)[name] for name in names & vars(module).keys()}
+            parts |= inside
+            stack.extend(inside.items())
     return parts
 
 
@@ -118,6 +135,8 @@ def _attributes(item: object) -> Parts:
 
 
 def _parts_of_object(item: object) -> Parts | None:
+    if isinstance(item, weakref.ref):
+        return {"'s target": item()} if _is_own(type(item()).__module__) else None
     kind = type(item)
     is_own = _is_own(kind.__module__)
     if not is_own and not isinstance(item, nn.Module | Optimizer):

@@ -1,8 +1,10 @@
-"""What can be reached from a model or a loss: attributes, containers, and what functions hold.
+"""What can be reached from a model, a loss or an optimizer: attributes, containers, functions.
 
 Functions lead to their closures, defaults and attributes. The globals that code names, the
 attributes of classes and of plain objects are followed only where they are the user's own: what is
 installed (torch, NumPy, a trainer) is large, shared, and keeps its state in modules and tensors.
+Only optimizers keep it in objects of their own: those of the packages that an optimizer's class is
+from are followed, too.
 """
 
 import gc
@@ -10,6 +12,7 @@ import sys
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import is_dataclass
+from dis import get_instructions
 from functools import lru_cache, partial
 from pathlib import Path
 from types import (
@@ -23,6 +26,7 @@ from types import (
     ModuleType,
 )
 from typing import Any
+from weakref import ref
 
 import numpy as np
 from torch import Tensor, nn
@@ -57,17 +61,32 @@ def reachable(
             parents |= {id(entry): root for entry in inside if id(entry) not in parents}
     seen: set[int] = set()
     methods = _Methods()
+    homes = {home for root in roots if hasattr(root, "param_groups") for home in _homes(root)}
     while stack:
         item = stack.pop()
         if isinstance(item, PLAIN) or id(item) in seen:
             continue
         seen.add(id(item))
         yield item
-        inside = [*held_by(item), *methods.found_in(item)]
+        if isinstance(item, Optimizer):
+            homes |= _homes(item)
+        is_known = bool(homes) and package_of(type(item)) in homes
+        inside = [*held_by(item, known=is_known), *methods.found_in(item)]
         if parents is not None:
             for entry in inside:
                 parents.setdefault(id(entry), item)
         stack.extend(inside)
+
+
+def _homes(optimizer: object) -> set[str]:
+    """The packages from which an optimizer's class is built, but for the large ones."""
+    packages = {package_of(kind) for kind in type(optimizer).__mro__}
+    return packages - _LIBRARIES - sys.stdlib_module_names
+
+
+def package_of(kind: type) -> str:
+    """The package in which a class was defined."""
+    return str(kind.__module__).partition(".")[0]
 
 
 class _Methods:
@@ -114,7 +133,7 @@ def held_by(item: object, *, known: bool = False) -> Iterable[object]:
         return item.ravel().tolist() if item.dtype == object else ()
     if isinstance(item, type):
         return _held_by_class(item)
-    if isinstance(item, FunctionType | MethodType | BuiltinMethodType | partial):
+    if isinstance(item, FunctionType | MethodType | BuiltinMethodType | partial | ref):
         return _held_by_function(item)
     if isinstance(item, CellType | MappingProxyType | memoryview):
         return [item.obj] if isinstance(item, memoryview) else gc.get_referents(item)
@@ -137,6 +156,8 @@ def _held_by_function(item: Any) -> list[object]:  # noqa: ANN401
             *attributes,
             *named,
         ]
+    if isinstance(item, ref):
+        return [target for target in [item()] if is_open(target)]
     if isinstance(item, MethodType):
         return [item.__self__, item.__func__]
     if isinstance(item, BuiltinMethodType):
@@ -199,16 +220,29 @@ def _content(slot: Any, item: object) -> object:  # noqa: ANN401
 
 
 def named_by(function: FunctionType) -> list[tuple[dict[str, Any], str, object]]:
-    """The globals that a function of the user's names: where they are, and what they are now."""
+    """The globals that a function of the user's names: where they are, and what they are now.
+
+    Also those of the user's modules that it has as globals, in its closure or defaults, or imports.
+    """
     if not is_users(_home(function)):
         return []
     space = function.__globals__
     names = names_in(function.__code__)
     found = [(space, name, space.get(name, EMPTY)) for name in names]
-    for _, _, value in list(found):
-        if isinstance(value, ModuleType) and is_users(value.__name__):
-            inside = vars(value)
-            found += [(inside, other, inside[other]) for other in names if other in inside]
+    cells = [cell for cell in function.__closure__ or () if gc.get_referents(cell)]
+    held: list[object] = [value for _, _, value in found]
+    held += [cell.cell_contents for cell in cells] + [*(function.__defaults__ or ())]
+    held += [sys.modules.get(name) for name in imports_in(function.__code__)]
+    modules: set[int] = set()
+    while held:
+        module = held.pop()
+        is_new = isinstance(module, ModuleType) and id(module) not in modules
+        if isinstance(module, ModuleType) and is_new and is_users(module.__name__):
+            modules.add(id(module))
+            inside = vars(module)
+            named = [(inside, name, inside[name]) for name in names if name in inside]
+            found += named
+            held += [value for _, _, value in named]
     return [entry for entry in found if not is_special(entry[1])]
 
 
@@ -222,6 +256,14 @@ def names_in(code: CodeType) -> frozenset[str]:
     """Every global and attribute that code names, also inside its inner functions."""
     inner = [names_in(constant) for constant in code.co_consts if isinstance(constant, CodeType)]
     return frozenset(code.co_names).union(*inner)
+
+
+@lru_cache(maxsize=4096)
+def imports_in(code: CodeType) -> frozenset[str]:
+    """Every module that code imports when it runs, also inside its inner functions."""
+    inner = [imports_in(constant) for constant in code.co_consts if isinstance(constant, CodeType)]
+    own = (entry.argval for entry in get_instructions(code) if entry.opname == "IMPORT_NAME")
+    return frozenset(own).union(*inner)
 
 
 def is_special(name: str) -> bool:

@@ -15,7 +15,7 @@ from torch.optim import Optimizer
 
 from rote.snapshot.fingerprint import mark
 from rote.snapshot.randomness import restorer_of
-from rote.snapshot.reach import is_open, is_users, reachable
+from rote.snapshot.reach import is_open, is_users, package_of, reachable
 
 _STREAMS = {id(stream) for stream in (sys.stdin, sys.stdout, sys.stderr, sys.__stdout__)}
 _HARMLESS = {
@@ -60,7 +60,7 @@ def _cannot_be_copied(item: object) -> bool:
     if hasattr(kind, "__next__") or isinstance(item, CoroutineType):
         return True
     is_value = kind.__hash__ not in (None, object.__hash__)
-    is_known = _package(kind) in _HARMLESS or hasattr(item, "__array__")
+    is_known = package_of(kind) in _HARMLESS or hasattr(item, "__array__")
     return not (is_value or is_known or callable(item) or kind.__dictoffset__)
 
 
@@ -68,12 +68,8 @@ def _is_foreign(item: object) -> bool:
     if isinstance(item, type | Tensor | nn.Module | Optimizer | np.ndarray | torch.Generator):
         return False
     return bool(type(item).__dictoffset__) and not (
-        is_open(item) or callable(item) or _package(type(item)) in _HARMLESS
+        is_open(item) or callable(item) or package_of(type(item)) in _HARMLESS
     )
-
-
-def _package(kind: type) -> str:
-    return str(kind.__module__).partition(".")[0]
 
 
 def _path(item: object, parents: Mapping[int, object], named: Mapping[int, str]) -> str:

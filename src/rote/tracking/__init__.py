@@ -3,10 +3,19 @@
 from rote.tracking.checkpoint_folder import look_into
 from rote.tracking.examination import Examination, examine
 from rote.tracking.make_tracker import track
+from rote.tracking.noisy_validation import validation_accuracy
 from rote.tracking.past_checkpoints import Aftermath, in_order, probe_checkpoints
 from rote.tracking.running_mean import RunningMean
 from rote.tracking.saved_weights import found_instead
-from rote.tracking.signal import Batch, Signal, SignalContext, find_signal, signal_names
+from rote.tracking.signal import (
+    Batch,
+    Signal,
+    SignalContext,
+    TrainingSet,
+    find_signal,
+    name_and_options,
+    signal_names,
+)
 from rote.tracking.stop_rule import StopRule
 from rote.tracking.tracker import Tracker
 
@@ -19,12 +28,15 @@ __all__ = [
     "SignalContext",
     "StopRule",
     "Tracker",
+    "TrainingSet",
     "examine",
     "find_signal",
     "found_instead",
     "in_order",
     "look_into",
+    "name_and_options",
     "probe_checkpoints",
     "signal_names",
     "track",
+    "validation_accuracy",
 ]

@@ -1,52 +1,70 @@
 """``rote.track``: check everything, then build a tracker."""
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from torch import Tensor, nn
 from torch.optim import Optimizer
+from torch.utils.data import DataLoader, Dataset
 
 from rote.arguments import check_instance, check_integer
-from rote.errors import InputError, UncopiedStateWarning
+from rote.errors import InputError, RoteWarning, UncopiedStateWarning
 from rote.labels import LabelSampler
 from rote.probe import (
+    Backward,
     Inputs,
     LossFunction,
     Probe,
     ProbePolicy,
+    SampleSource,
     agreed,
     bare_optimizer,
     check_model_and_optimizer,
     content_hash,
     cross_entropy,
     from_first_rank,
+    is_dataset,
     is_first_rank,
     num_samples,
     unwrapped,
     world_size,
 )
 from rote.snapshot import Uncopied
-from rote.store import SaveTo, Target, name_of, open_sinks, targets_of
+from rote.store import (
+    SaveTo,
+    Target,
+    name_of,
+    open_sinks,
+    start_of,
+    targets_of,
+    why_no_votes,
+    write_neighbour_votes,
+)
 from rote.tracking.noisy_validation import NoisyValidation, as_given_labels
 from rote.tracking.random_batch import RandomBatch
 from rote.tracking.run_description import check_same_run, describe_run
 from rote.tracking.signal import Signal, SignalContext
 from rote.tracking.signals import Signals
+from rote.tracking.susceptibility import zetas_of
 from rote.tracking.tracker import Tracker
 
 
 def track(
     model: nn.Module,
-    optimizer: Optimizer,
+    optimizer: Optimizer | Sequence[Optimizer],
     *,
-    inputs: Inputs | Callable[[], Inputs],
+    inputs: Inputs | Dataset[Any] | DataLoader[Any] | Callable[[], Inputs],
     num_classes: int,
+    take: Callable[[Any], Inputs] | None = None,
     loss_fn: LossFunction | None = None,
+    backward: Backward | None = None,
     labels: Tensor | LabelSampler | None = None,
     given_labels: Tensor | None = None,
+    neighbour_votes: np.ndarray | Tensor | None = None,
     signals: Sequence[str | Signal] = (),
     policy: ProbePolicy | None = None,
     seed: int = 0,
@@ -67,18 +85,28 @@ def track(
 
     Args:
         model: the network in training.
-        optimizer: the optimizer that trains it.
+        optimizer: the optimizer that trains it; or a list of several that are stepped together.
         inputs: unlabelled samples: a tensor, a tuple of arguments, a mapping of keyword arguments,
             or a callable that returns one. The first ``policy.batch`` samples are S̃; if there are
             more, all of them are a pool, best kept out of training, on which predictions are
             recorded. They are moved to the model's device, unless one of the tensors is there.
-        num_classes: how many classes the model tells apart.
-        loss_fn: the training objective, called with the model's output and labels; cross entropy
-            by default.
+            ``rote.Samples`` is for graphs and time-first batches. Of a dataset or a loader
+            ``policy.batch`` samples are drawn by index, without its workers, and no generator
+            moves, as it would by ``next(iter(loader))``.
+        num_classes: how many classes the model tells apart: 2 also for a model with one logit.
+        take: picks the inputs out of a batch of a dataset or loader; by default its first entry, or
+            a mapping without its labels.
+        loss_fn: the training objective, called with the model's output and labels, or, if it has
+            three arguments, with model, inputs and labels; cross entropy by default.
+            ``rote.LogitsAt`` is one for models that return a tuple or an object.
+        backward: how the loop differentiates a loss, if not by ``loss.backward()``:
+            ``fabric.backward``, or ``lambda loss: loss.backward(create_graph=True)``.
         labels: other random labels than uniform ones: a tensor, or a callable that takes a
             ``torch.Generator`` (``rote.labels`` has several).
         given_labels: the given, possibly noisy labels of ``inputs``; their accuracy is recorded as
             ``validation_accuracy``.
+        neighbour_votes: what ``rote.neighbour_votes`` says about ``inputs``, one row per sample;
+            kept in the run's directory, for the posterior rule of ``rote.select``.
         signals: what else to observe: names (files of ``rote/rivals``), ``package.module:Name`` of
             one's own, or objects (``rote.Signal``). Those that watch the training are shown its
             batches by ``tracker.observe``.
@@ -122,59 +150,93 @@ def track(
         targets = targets_of(save_to)
         _check_saving(targets, name, resume=resume)
         check_model_and_optimizer(model, optimizer)
-        optimizer = bare_optimizer(optimizer)
         batch = RandomBatch(
-            inputs,
+            _source(inputs, take),
             num_classes=num_classes,
             size=policy.batch,
             labels=labels,
             seed=seed,
             resample=policy.resample,
         )
+        per_sample = {"given_labels": given_labels, "neighbour_votes": neighbour_votes}
+        _check_order(inputs, per_sample)
         given = None if given_labels is None else _given(given_labels, batch, policy, num_classes)
+        votes = None if neighbour_votes is None else _votes(neighbour_votes, batch, num_classes)
         probe = Probe(
             model,
-            optimizer,
+            bare_optimizer(optimizer),
             num_classes,
             loss_fn=cross_entropy if loss_fn is None else loss_fn,
             policy=policy,
+            backward=backward,
         )
-        context = SignalContext(
-            model, optimizer, num_classes, policy, batch.pool, batch.inputs, batch.labels
-        )
-        own = () if given is None else (NoisyValidation(given),)
-        predicts = _predicts(batch, policy, has_given_labels=given is not None)
-        tracker = Tracker(probe, batch, Signals([*own, *signals], context), predicts=predicts)
+        tracker = _tracker(probe, batch, given, signals)
         facts |= _facts(tracker, probe, given)
-    uncopied = Uncopied({"model": unwrapped(model), "loss_fn": probe.loss_fn})
-    probe.check(batch.inputs, batch.labels, predicts=predicts)
-    _warn_of(uncopied)
+    _try_out(tracker, probe)
     with agreed():
         if targets and is_first_rank():
-            name = name_of(targets) if name is None else str(name)
-            description = describe_run(
-                probe,
-                batch,
-                tracker.signals,
-                predicts=predicts,
-                given_labels=given,
-                seed=seed,
-                name=name,
-            )
-            _open_run(tracker, targets, description, resume=resume)
+            _open_run(tracker, probe, targets, given, votes, seed=seed, name=name, resume=resume)
     if world_size() > 1:
         tracker.follow(from_first_rank(tracker.readings))
     return tracker
 
 
-def _warn_of(uncopied: Uncopied) -> None:
+def _tracker(
+    probe: Probe, batch: RandomBatch, given: np.ndarray | None, signals: Sequence[str | Signal]
+) -> Tracker:
+    context = SignalContext(
+        probe.model,
+        probe.optimizer,
+        probe.num_classes,
+        probe.policy,
+        batch.pool,
+        batch.inputs,
+        batch.labels,
+        loss_fn=probe.loss_fn,
+        given_labels=given,
+    )
+    own = () if given is None else (NoisyValidation(given),)
+    predicts = _predicts(batch, probe.policy, has_given_labels=given is not None)
+    return Tracker(probe, batch, Signals([*own, *signals], context), predicts=predicts)
+
+
+def _try_out(tracker: Tracker, probe: Probe) -> None:
+    """Probe once for trial: say what is odd, and note what the network as it is would show."""
+    uncopied = Uncopied({"model": unwrapped(probe.model), "loss_fn": probe.loss_fn})
+    batch = tracker.batch
+    trial = probe.check(batch.inputs, batch.labels, predicts=tracker.predicts)
+    for warning in (*_of_uncopied(uncopied), *trial.warnings):
+        warnings.warn(warning, stacklevel=3)
+    tracker.start = zetas_of(trial.measurement, probe.num_classes, probe.policy)
+
+
+def _source(inputs: Any, take: Callable[[Any], Inputs] | None) -> Any:  # noqa: ANN401
+    if is_dataset(inputs):
+        return SampleSource(inputs, take)
+    if take is not None:
+        raise InputError(
+            "Expected `take` to come with a dataset or loader as `inputs`, got "
+            f"{type(inputs).__name__}. Pass the inputs alone."
+        )
+    return inputs
+
+
+def _check_order(inputs: object, per_sample: Mapping[str, object]) -> None:
+    for name, values in per_sample.items():
+        if values is not None and is_dataset(inputs):
+            raise InputError(
+                f"Expected `{name}` to belong to samples in a known order, got a "
+                f"{type(inputs).__name__}, of which some are drawn. Pass the samples themselves as "
+                "`inputs`."
+            )
+
+
+def _of_uncopied(uncopied: Uncopied) -> Iterator[RoteWarning]:
     if names := uncopied.names():
-        warnings.warn(
+        yield UncopiedStateWarning(
             f"Expected model and `loss_fn` to hold what can be put back after a probe, got "
             f"{', '.join(names)}. Training with the tracker may differ from training without it, "
-            "if a pass changes that. Keep such state in tensors, attributes or containers.",
-            UncopiedStateWarning,
-            stacklevel=3,
+            "if a pass changes that. Keep such state in tensors, attributes or containers."
         )
 
 
@@ -222,6 +284,19 @@ def _given(
     return as_given_labels(given_labels, shape=shape, num_classes=num_classes)
 
 
+def _votes(votes: object, batch: RandomBatch, num_classes: int) -> np.ndarray:
+    found = votes.detach().cpu().numpy() if isinstance(votes, Tensor) else np.asarray(votes)
+    size = None if batch.pool is None else num_samples(batch.pool)
+    wrong = why_no_votes(found, (size, num_classes))
+    if wrong is not None or batch.labels.dim() > 1:
+        raise InputError(
+            f"Expected `neighbour_votes` to be those of fixed `inputs` with one label per sample; "
+            f"{wrong or 'their labels are many'}. Make them with rote.neighbour_votes(..., "
+            f"num_classes={num_classes})."
+        )
+    return found
+
+
 def _predicts(batch: RandomBatch, policy: ProbePolicy, *, has_given_labels: bool) -> bool:
     """Whether the classes of the pool are predicted and recorded at every probe."""
     if batch.pool is None or not policy.record_predictions:
@@ -230,12 +305,35 @@ def _predicts(batch: RandomBatch, policy: ProbePolicy, *, has_given_labels: bool
 
 
 def _open_run(
-    tracker: Tracker, targets: tuple[Target, ...], description: dict[str, Any], *, resume: bool
+    tracker: Tracker,
+    probe: Probe,
+    targets: tuple[Target, ...],
+    given: np.ndarray | None,
+    votes: np.ndarray | None,
+    *,
+    seed: int,
+    name: str | None,
+    resume: bool,
 ) -> None:
+    description = describe_run(
+        probe,
+        tracker.batch,
+        tracker.signals,
+        predicts=tracker.predicts,
+        given_labels=given,
+        neighbour_votes=votes,
+        seed=seed,
+        name=name_of(targets) if name is None else str(name),
+        start=tracker.start,
+    )
     run = open_sinks(targets, description, resume=resume)
     try:
         for place, found in run.found:
             check_same_run(found, description, place)
+            tracker.start = start_of(found)
+        for target in targets:
+            if votes is not None and isinstance(target, Path):
+                write_neighbour_votes(target, votes)
         tracker.write_to(run, resumed=resume)
     except BaseException:
         run.close()

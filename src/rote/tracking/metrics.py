@@ -7,7 +7,7 @@ from typing import Any
 from rote.errors import InputError, RoteWarning
 from rote.probe import is_first_rank
 from rote.records import SHARES
-from rote.store import RESERVED
+from rote.store import is_reserved
 
 _ROUNDING = 1e-6  # a mean of ones in single precision
 
@@ -20,7 +20,7 @@ def as_numbers(metrics: Mapping[str, Any]) -> dict[str, float]:
     """
     numbers = {}
     for name, value in metrics.items():
-        if name in RESERVED:
+        if is_reserved(name):
             raise InputError(
                 f"Expected a metric's name to be free, got `{name}`, which every reading has."
             )

@@ -18,7 +18,7 @@ class NoisyValidation(Signal):
         given_labels: of the pool.
     """
 
-    name = "noisy_validation"
+    name = "validation"
     columns = (COLUMNS["validation_accuracy"],)
 
     def __init__(self, given_labels: np.ndarray) -> None:

@@ -2,9 +2,10 @@
 
 import json
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -15,12 +16,9 @@ from rote.labels import LabelSampler
 from rote.probe import Inputs, LossFunction, ProbePolicy
 from rote.records import Reading
 from rote.snapshot import preserved
-from rote.store import SaveTo, targets_of, write_whole
+from rote.store import CHECKPOINTS_FILE, SaveTo, targets_of, write_whole
 from rote.tracking.make_tracker import track
 from rote.tracking.saved_weights import read_weights
-
-CHECKPOINTS_FILE = "checkpoints.json"
-"""In the run directory: which file each step stands for."""
 
 
 @dataclass(frozen=True)
@@ -31,11 +29,13 @@ class Aftermath:
         checkpoints: the files, in the order of training.
         readings: one for each.
         optimizer_states: how many steps were taken with a state that was saved.
+        start: what the network showed as it was given, before any weights were loaded: ζ by column.
     """
 
     checkpoints: tuple[Path, ...]
     readings: tuple[Reading, ...]
     optimizer_states: int
+    start: Mapping[str, float] = field(default_factory=dict)
 
 
 def probe_checkpoints(
@@ -100,7 +100,8 @@ def probe_checkpoints(
     states = 0
     fresh = [dict(group) for group in optimizer.param_groups]
     with preserved(model, optimizer):
-        read_weights(files[0], key).load_into(model)
+        with preserved(model, optimizer):
+            read_weights(files[0], key).load_into(model)  # do they fit?
         model.train()
         tracker = track(
             model,
@@ -117,10 +118,7 @@ def probe_checkpoints(
         )
         try:
             for file in files:
-                optimizer.state.clear()
-                for group, settings in zip(optimizer.param_groups, fresh, strict=True):
-                    group.update(settings)  # also those of the file before
-                states += _load(file, key, model, optimizer)
+                states += _load(file, key, model, optimizer, fresh)
                 metrics = {} if train is None else {"train_accuracy": tracker.accuracy(*train)}
                 tracker.probe(**metrics)
                 if progress is not None:
@@ -129,7 +127,7 @@ def probe_checkpoints(
             tracker.close()
     for folder in folders:
         _record(folder, files)
-    return Aftermath(files, tuple(tracker.readings), states)
+    return Aftermath(files, tuple(tracker.readings), states, tracker.start)
 
 
 def in_order(checkpoints: Sequence[Path | str]) -> list[Path]:
@@ -147,12 +145,21 @@ def _by_number(path: Path) -> list[tuple[int, int, str]]:
     return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in parts]
 
 
-def _load(file: Path, key: str | None, model: nn.Module, optimizer: Optimizer) -> bool:
-    """Load one checkpoint.
+def _load(
+    file: Path,
+    key: str | None,
+    model: nn.Module,
+    optimizer: Optimizer,
+    fresh: Sequence[Mapping[str, Any]],
+) -> bool:
+    """Load one checkpoint, after the groups of the optimizer as they were given.
 
     Returns:
         Whether the optimizer's state came with it.
     """
+    optimizer.state.clear()
+    for group, settings in zip(optimizer.param_groups, fresh, strict=True):
+        group.update(settings)  # also those of the file before
     saved = read_weights(file, key)
     saved.load_into(model)
     if saved.optimizer is None:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from rote.errors import InputError, StateError
 from rote.labels import IGNORE_INDEX, LabelSampler, Uniform
-from rote.probe import Inputs, content_hash, frozen, num_samples, take
+from rote.probe import Inputs, SampleSource, content_hash, frozen, num_samples, take
 from rote.snapshot import RandomState, delayed_interrupts, restored
 
 
@@ -23,7 +23,7 @@ class RandomBatch:
         labels: their random labels.
 
     Args:
-        source: the samples, or a callable that brings them.
+        source: the samples, or what brings them.
         num_classes: how many classes.
         size: how many samples S̃ has at most.
         labels: labels for all samples or for S̃; or a sampler; uniform ones by default.
@@ -36,7 +36,7 @@ class RandomBatch:
 
     def __init__(
         self,
-        source: Inputs | Callable[[], Inputs],
+        source: Inputs | SampleSource | Callable[[], Inputs],
         *,
         num_classes: int,
         size: int,
@@ -44,12 +44,13 @@ class RandomBatch:
         seed: int,
         resample: bool,
     ) -> None:
-        self._source = source if callable(source) else None
+        is_given = not (callable(source) or isinstance(source, SampleSource))
+        self._source = None if is_given else source
         self._resample = resample
         self._size = size
         self._num_classes = num_classes
         self._generator = torch.Generator().manual_seed(seed)
-        samples = self._fetch() if callable(source) else frozen(source)
+        samples = frozen(source) if is_given else self._fetch(seed)  # type: ignore[arg-type]
         is_pool = self._source is None or not resample
         self.pool: Inputs | None = samples if is_pool else None
         self.pool_hash: str | None = content_hash(samples) if is_pool else None
@@ -109,8 +110,12 @@ class RandomBatch:
         self.labels = state["labels"].clone()
         self._generator.set_state(state["generator"])
 
-    def _fetch(self) -> Inputs:
-        assert self._source is not None
+    def _fetch(self, seed: int | None = None) -> Inputs:
+        if isinstance(self._source, SampleSource):
+            if seed is None:
+                seed = int(torch.randint(2**31, (), generator=self._generator))
+            return frozen(self._source.draw(self._size, seed))
+        assert callable(self._source)
         # The caller's loader may draw from the global generators; training must not notice.
         with restored(RandomState()):
             return frozen(self._source())

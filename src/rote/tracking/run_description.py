@@ -15,6 +15,13 @@ from torch.optim import Optimizer
 from rote.errors import StateError
 from rote.probe import Probe, num_samples
 from rote.records import COLUMNS
+from rote.store import (
+    GIVEN_LABELS,
+    NEIGHBOURS_FILE,
+    bytes_of_votes,
+    checksums_of,
+    text_of_labels,
+)
 from rote.tracking.random_batch import RandomBatch
 from rote.tracking.signals import Signals
 from rote.version import __version__
@@ -27,10 +34,16 @@ def describe_run(
     *,
     predicts: bool,
     given_labels: np.ndarray | None,
+    neighbour_votes: np.ndarray | None,
     seed: int,
     name: str | None,
+    start: Mapping[str, float],
 ) -> dict[str, Any]:
     """What is known about a run before it starts."""
+    given = None if given_labels is None else text_of_labels(given_labels)
+    contents = {} if given is None else {GIVEN_LABELS: given.encode()}
+    if neighbour_votes is not None:
+        contents[NEIGHBOURS_FILE] = bytes_of_votes(neighbour_votes)
     return {
         "name": name,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -48,9 +61,11 @@ def describe_run(
         "labels": batch.describe(),
         "pool": _describe_pool(batch, predicts=predicts),
         # Apart from the pool, so that a run that has none yet can be gone on with.
-        "given_labels": None if given_labels is None else " ".join(map(str, given_labels.ravel())),
+        GIVEN_LABELS: given,
+        **(checksums_of(contents) if contents else {}),
         "model": _describe_model(probe.model),
         "optimizer": _describe_optimizer(probe.optimizer),
+        "start": dict(start),
         **signals.describe(),
     }
 

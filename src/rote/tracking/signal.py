@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from importlib import import_module
-from importlib.util import find_spec
-from pkgutil import iter_modules
+from inspect import signature
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from rote.errors import InputError, did_you_mean
-from rote.extras import import_named
+from rote.extras import files_in, import_named
 from rote.records import Column
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
     from torch.optim import Optimizer
 
-    from rote.probe import Inputs, ProbePolicy
+    from rote.probe import Inputs, LossFunction, ProbePolicy
 
 _RIVALS = "rote.rivals"
 
@@ -42,10 +43,65 @@ class Batch:
     indices: Tensor | None = None
     loss: Tensor | None = None
 
+    def rows(self, signal: str) -> tuple[Tensor, Tensor]:
+        """The logits and their labels, one row per label; ignored labels are left out.
+
+        Raises:
+            InputError: if a label is not one class.
+        """
+        labels, logits = self.labels, self.logits
+        if labels.is_floating_point() or logits.shape[:-1] != labels.shape:
+            raise InputError(
+                f"Expected one class per row of logits for signal `{signal}`, got labels of shape "
+                f"{tuple(labels.shape)} and {labels.dtype}, logits of shape {tuple(logits.shape)}."
+            )
+        return self._rows
+
+    @cached_property
+    def _rows(self) -> tuple[Tensor, Tensor]:
+        labels, logits = self.labels.flatten(), self.logits.flatten(0, -2)
+        if not len(labels) or int(labels.min()) >= 0:
+            return logits, labels
+        counted = labels >= 0
+        return logits[counted], labels[counted]
+
+    def places(self, signal: str) -> Tensor:
+        """Which samples of the training set they are.
+
+        Raises:
+            InputError: if the loop does not say, or a sample has more than one label.
+        """
+        if self.indices is None:
+            raise InputError(
+                f"Expected `indices` to be handed to tracker.observe for signal `{signal}`, got "
+                "None: it compares what is predicted for one sample in two epochs."
+            )
+        if self.logits.dim() != 2:
+            raise InputError(
+                f"Expected one row of logits per sample for signal `{signal}`, got shape "
+                f"{tuple(self.logits.shape)}."
+            )
+        return self.indices.to(self.logits.device)
+
+
+@dataclass(frozen=True)
+class TrainingSet:
+    """What a run of a spec knows of the samples that it trains on.
+
+    Attributes:
+        labels: the given ones.
+        wrong: which of them are wrong, where that is known.
+        noise: the model of the noise, where there is one.
+    """
+
+    labels: Tensor
+    wrong: Tensor | None = None
+    noise: str | None = None
+
 
 @dataclass
 class SignalContext:
-    """What a signal may look at while a run is tracked; the last three are those of the probe.
+    """What a signal may look at while a run is tracked; S̃ and predictions are those of the probe.
 
     Attributes:
         model: the network in training.
@@ -56,6 +112,10 @@ class SignalContext:
         inputs: S̃.
         labels: its random labels.
         predictions: the classes that were just predicted for the pool, if they are recorded.
+        loss_fn: the training objective.
+        given_labels: of the pool.
+        training_set: in runs of a spec.
+        train_predictions: the classes that were just predicted for it, in eval mode.
     """
 
     model: nn.Module
@@ -66,6 +126,10 @@ class SignalContext:
     inputs: Inputs
     labels: Tensor
     predictions: np.ndarray | None = None
+    loss_fn: LossFunction | None = None
+    given_labels: np.ndarray | None = None
+    training_set: TrainingSet | None = None
+    train_predictions: Tensor | None = None
 
 
 class Signal:
@@ -82,6 +146,8 @@ class Signal:
         columns: what ``read`` returns, described: whoever selects needs to know no more. A name
             alone is a column of which nothing more is known.
         row_files: what ``rows`` returns: dtype and shape by name, known once it has started.
+        draws: whether ``observe`` may draw random numbers: they are then put back after every
+            batch, which costs more than most signals do.
 
     Example:
         >>> class LargestLogit(Signal):
@@ -97,6 +163,7 @@ class Signal:
     name: str
     columns: tuple[Column | str, ...] = ()
     row_files: Mapping[str, tuple[str, tuple[int, ...]]] = MappingProxyType({})
+    draws: bool = True
 
     def start(self, context: SignalContext) -> None:
         """Get to know the run, once, before the first batch.
@@ -130,31 +197,64 @@ class Signal:
 
 def signal_names() -> list[str]:
     """The signals that can be switched on by name."""
-    found = find_spec(_RIVALS)
-    places = found.submodule_search_locations if found is not None else None
-    return sorted(module.name for module in iter_modules(places or []))
+    return files_in(_RIVALS)
+
+
+def name_and_options(signal: str) -> tuple[str, dict[str, Any]]:
+    """What ``name`` or ``name(option=value, ...)`` says; values are numbers, texts and lists.
+
+    Example:
+        >>> name_and_options("label_wave(k=3, patience=10)")
+        ('label_wave', {'k': 3, 'patience': 10})
+    """
+    try:
+        said = ast.parse(signal, mode="eval").body
+        if isinstance(said, ast.Call) and isinstance(said.func, ast.Name) and not said.args:
+            found = {entry.arg: ast.literal_eval(entry.value) for entry in said.keywords}
+            return said.func.id, {name: value for name, value in found.items() if name is not None}
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        pass  # whoever knows the names says what is wrong
+    return signal, {}
 
 
 def find_signal(signal: str | Signal) -> Signal:
     """A signal by its name.
 
     Args:
-        signal: the name of a file in ``rote/rivals`` (its ``SIGNAL`` is made without arguments),
-            ``package.module:Name`` of one's own, or a signal as it is.
+        signal: the name of a file in ``rote/rivals``, whose ``SIGNAL`` is made with the options
+            that may follow it (``label_wave(patience=10)``), ``package.module:Name`` of one's own,
+            or a signal as it is.
 
     Raises:
-        InputError: if there is none.
+        InputError: if there is none, or it has no such option.
     """
     if not isinstance(signal, str):
         return signal
+    name, options = name_and_options(signal)
+    if name in (known := signal_names()):
+        return _made(name, options)
     if ":" in signal:
         own: Signal = import_named(signal, "signals")()
         return own
-    if signal not in signal_names():
-        known = signal_names()
+    raise InputError(
+        f"Expected `signals` to be of {', '.join(known) or 'none'}, or 'package.module:Name', "
+        f"got {signal!r}.{did_you_mean(name, known)}"
+    )
+
+
+def _made(name: str, options: Mapping[str, Any]) -> Signal:
+    make = import_module(f"{_RIVALS}.{name}").SIGNAL
+    known = list(signature(make).parameters)
+    for option in options:
+        if option not in known:
+            raise InputError(
+                f"Expected the options of signal `{name}` to be of {', '.join(known) or 'none'}, "
+                f"got {option!r}.{did_you_mean(option, known)}"
+            )
+    try:
+        rival: Signal = make(**options)
+    except TypeError as error:  # one value in place of several
         raise InputError(
-            f"Expected `signals` to be of {', '.join(known) or 'none'}, or 'package.module:Name', "
-            f"got {signal!r}.{did_you_mean(signal, known)}"
-        )
-    rival: Signal = import_module(f"{_RIVALS}.{signal}").SIGNAL()
+            f"Expected options that signal `{name}` takes, got {dict(options)}: {error}."
+        ) from error
     return rival

@@ -11,7 +11,7 @@ from typing import Any
 from rote.errors import InputError, StateError
 from rote.records import Column, Reading, column_named
 from rote.snapshot import RandomState, delayed_interrupts, restored, verified
-from rote.store import RESERVED
+from rote.store import is_reserved
 from rote.tracking.signal import Batch, Signal, SignalContext, find_signal
 
 _NEEDED = ("name", "columns", "observe", "read", "state_dict", "load_state_dict")
@@ -40,6 +40,11 @@ class Signals:
             for signal in self._signals:
                 if hasattr(signal, "start"):
                     signal.start(context)
+        # One that does not watch cannot draw there either.
+        self._draws = any(
+            getattr(signal, "draws", True) and type(signal).observe is not Signal.observe
+            for signal in self._signals
+        )
         self._homes: dict[str, str] = {}
         self._columns: dict[str, Column] = {}
         for signal in self._signals:
@@ -77,7 +82,7 @@ class Signals:
 
     def observe(self, batch: Batch) -> None:
         """Show them a batch; the training's random numbers stay as they are."""
-        with restored(RandomState()):
+        with restored(RandomState()) if self._draws else nullcontext():
             for signal in self._signals:
                 signal.observe(batch)
 
@@ -140,7 +145,7 @@ class Signals:
             known[name].load_state_dict(values)
 
     def _add(self, column: Column, signal: str) -> None:
-        if column.name in RESERVED and column.name != "validation_accuracy":
+        if is_reserved(column.name) and column.name != "validation_accuracy":
             raise InputError(
                 f"Expected the columns of signal `{signal}` to have names of their own, got "
                 f"`{column.name}`, which every reading has."

@@ -1,8 +1,8 @@
-"""When to stop without a validation set: ζ rises while training accuracy is already high."""
+"""When to stop: by noisy validation, by the rate of wrong labels, or by a rise of ζ."""
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rote.arguments import check_choice, check_integer, check_number
@@ -10,6 +10,8 @@ from rote.errors import InputError, StateError
 from rote.probe import from_first_rank
 from rote.records import ZETAS, Reading
 
+VALIDATION = "validation_accuracy"
+_NOISE_RATE = "noise_rate"
 _STATE_KEYS = {"keep", "lowest", "waited", "stopped"}
 
 
@@ -17,26 +19,37 @@ _STATE_KEYS = {"keep", "lowest", "waited", "stopped"}
 class StopRule:
     """Stops a run that has learned what it can and now memorizes.
 
-    Only readings with ``train_accuracy`` or more, from ``min_epochs`` on, count. Of those, the one
-    with the lowest ζ is the checkpoint to keep; of equals the first, as in ``rote.select``. Once ζ
-    has been above that minimum in ``patience`` counted readings since, training should stop.
+    It goes by the best that it is given, decided at the first reading; ``reason`` says by what:
 
-    With several ranks, all call ``update`` and all decide by what the first one measured.
+    - with ``noise_rate``: it keeps the first reading whose training accuracy reaches the share of
+      right labels, and stops there;
+    - where the noisy validation accuracy is recorded (``given_labels`` of ``rote.track``): it keeps
+      the reading with the highest, and stops after ``patience`` readings without a higher one in
+      which training accuracy, if it is known, was above what it was there;
+    - otherwise by ζ: only readings with ``train_accuracy`` or more, from ``min_epochs`` on, count.
+      Of those it keeps the one with the lowest ζ, and stops once ζ has been above that minimum in
+      ``patience`` counted readings since. docs/stopping.md says how much worse that is.
+
+    Of equals the first is kept, as in ``rote.select``. With several ranks, all call ``update`` and
+    all decide by what the first one measured.
 
     Args:
         train_accuracy: what counts as high: about the share of labels that you believe to be
             right. A network that fits all right labels and no wrong one is a little above it.
-        patience: how many readings with a risen ζ are waited for.
-        min_epochs: readings before this ``step`` do not count.
+        patience: how many readings are waited for.
+        min_epochs: it does not stop before this ``step``; by ζ, earlier readings do not count.
         min_rise: how far above its minimum ζ has risen, as a share of the minimum.
-        column: which of the four ζ to go by.
+        column: what to go by, whatever else there is: one of the four ζ, or
+            ``validation_accuracy``.
+        noise_rate: the share of labels that are wrong; stands for a ``train_accuracy`` of one minus
+            it.
 
     Attributes:
         keep: the ``step`` of the reading whose checkpoint is the one to keep, so far.
         stopped: whether training should stop. It never becomes false again.
 
     Raises:
-        InputError: if an argument is out of its range.
+        InputError: if an argument is out of its range, or ``column`` and ``noise_rate`` are given.
 
     Example:
         >>> rule = StopRule(train_accuracy=0.5, patience=2, min_epochs=1)
@@ -50,35 +63,60 @@ class StopRule:
     """
 
     train_accuracy: float = 0.5
-    patience: int = 3
+    patience: int = 5
     min_epochs: int = 5
     min_rise: float = 0.0
-    column: str = "susceptibility"
+    column: str | None = None
+    noise_rate: float | None = None
     keep: int | None = field(default=None, init=False)
     stopped: bool = field(default=False, init=False)
+    _by: str | None = field(default=None, init=False, repr=False)
     _lowest: float = field(default=math.inf, init=False, repr=False)
     _waited: int = field(default=0, init=False, repr=False)
+    _trained: float | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
         check_number("train_accuracy", self.train_accuracy, least=0, most=1)
         check_integer("patience", self.patience, least=1)
         check_integer("min_epochs", self.min_epochs, least=0)
         check_number("min_rise", self.min_rise, least=0)
-        check_choice("column", self.column, ZETAS)
+        if self.column is not None:
+            check_choice("column", self.column, (*ZETAS, VALIDATION))
+        if self.noise_rate is not None:
+            if self.column is not None:
+                raise InputError(
+                    f"Expected `noise_rate` or `column` to say what to go by, got both "
+                    f"({self.noise_rate!r}, {self.column!r}). Pass one of them."
+                )
+            check_number("noise_rate", self.noise_rate, least=0, below=1)
+            self.train_accuracy = 1 - self.noise_rate
 
     @property
     def reason(self) -> str | None:
         """Why training should stop, in a sentence; None as long as it should not."""
         if not self.stopped:
             return None
-        return (
-            f"ζ has been above its lowest value ({self._lowest:.4g} at step {self.keep}) in "
-            f"{self._waited} readings since, with a training accuracy of "
-            f"{self.train_accuracy:.0%} or more: keep step {self.keep}."
-        )
+        if self._by == _NOISE_RATE:
+            why = (
+                f"training accuracy ({-self._lowest:.1%}) has reached the share of right labels "
+                f"({self.train_accuracy:.1%})"
+            )
+        elif self._by == VALIDATION:
+            why = (
+                f"noisy validation accuracy has not been above its best ({-self._lowest:.1%} at "
+                f"step {self.keep}) in {self._waited} readings since, with a higher training "
+                "accuracy"
+            )
+        else:
+            why = (
+                f"ζ has been above its lowest value ({self._lowest:.4g} at step {self.keep}) in "
+                f"{self._waited} readings since, with a training accuracy of "
+                f"{self.train_accuracy:.0%} or more"
+            )
+        return f"{why}: keep step {self.keep}."
 
     def update(self, reading: Reading | None) -> bool:
-        """Take the next reading in.
+        """Take the next reading in; it may as well come from a run on disk.
 
         Args:
             reading: what ``tracker.probe`` returned; ``None`` (not due) changes nothing.
@@ -87,7 +125,7 @@ class StopRule:
             Whether training should stop.
 
         Raises:
-            InputError: if it is no reading, or one without ``train_accuracy`` or this ζ.
+            InputError: if it is no reading, or one without what the rule goes by.
         """
         if reading is not None and not isinstance(reading, Reading):
             raise InputError(
@@ -96,16 +134,37 @@ class StopRule:
             )
         if reading is None or self.stopped:
             return self.stopped
-        accuracy, zeta = from_first_rank(self._both_metrics(reading))
-        is_high = accuracy >= self.train_accuracy  # never, if it is NaN
-        if reading.step < self.min_epochs or not is_high or math.isnan(zeta):
+        self._by, value, trained = from_first_rank(self._looked_at(reading))
+        if math.isnan(value):
             return False
-        if zeta < self._lowest:
-            self.keep, self._lowest, self._waited = reading.step, zeta, 0
-        elif zeta > self._lowest + self.min_rise * abs(self._lowest):
+        if value < self._lowest and not (self._by == _NOISE_RATE and self.keep is not None):
+            self.keep, self._lowest, self._waited = reading.step, value, 0
+            self._trained = trained
+        elif self._has_worsened(value, trained):
             self._waited += 1
-        self.stopped = self._waited >= self.patience
+        is_over = self._waited >= self.patience or self._by == _NOISE_RATE
+        self.stopped = is_over and reading.step >= self.min_epochs
         return self.stopped
+
+    def replay(self, readings: Iterable[Reading]) -> tuple[int | None, int | None]:
+        """What a new rule with these settings does in a run that is over, such as one on disk.
+
+        Args:
+            readings: all of the run, such as ``rote.store.read_run(path).readings``.
+
+        Returns:
+            The step to keep (the last one, if none counted), and the step at which it stops
+            (``None`` if it does not).
+
+        Raises:
+            InputError: if a reading lacks what the rule goes by.
+        """
+        rule, step = replace(self), None
+        for reading in readings:
+            step = reading.step
+            if rule.update(reading):
+                return rule.keep, step
+        return step if rule.keep is None else rule.keep, None
 
     def state_dict(self) -> dict[str, Any]:
         """What it remembers: numbers only."""
@@ -115,6 +174,8 @@ class StopRule:
             "lowest": lowest,
             "waited": self._waited,
             "stopped": self.stopped,
+            "by": self._by,
+            "trained": self._trained,
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -123,15 +184,52 @@ class StopRule:
         Raises:
             StateError: if an entry is missing or unknown.
         """
-        if set(state) != _STATE_KEYS:
+        if set(state) - {"by", "trained"} != _STATE_KEYS:  # which older ones do not have
             raise StateError(
                 f"Expected the state of a stop rule to have {sorted(_STATE_KEYS)}, got "
                 f"{sorted(state)}."
             )
         self.keep, self.stopped, self._waited = state["keep"], state["stopped"], state["waited"]
         self._lowest = math.inf if state["lowest"] is None else state["lowest"]
+        self._by, self._trained = state.get("by"), state.get("trained")
 
-    def _both_metrics(self, reading: Reading) -> tuple[float, float]:
+    def _has_worsened(self, value: float, trained: float | None) -> bool:
+        if self._by != VALIDATION:
+            return value > self._lowest + self.min_rise * abs(self._lowest)
+        # A network that has not begun to learn stands still, too.
+        return trained is None or self._trained is None or trained > self._trained
+
+    def _looked_at(self, reading: Reading) -> tuple[str, float, float | None]:
+        """What the rule goes by, how low that is (NaN: does not count), training accuracy."""
+        by = self._by or self._chosen(reading)
+        if by == VALIDATION:
+            if reading.validation_accuracy is None:
+                raise InputError(
+                    "Expected the reading to have a `validation_accuracy`, got none. Pass "
+                    "`given_labels` to rote.track."
+                )
+            return by, -reading.validation_accuracy, reading.metrics.get("train_accuracy")
+        accuracy = self._accuracy(reading)
+        is_high = accuracy >= self.train_accuracy  # never, if it is NaN
+        if by == _NOISE_RATE:
+            return by, -accuracy if is_high else math.nan, accuracy
+        zeta = getattr(reading, by)
+        if zeta is None:
+            raise InputError(
+                f"Expected the reading to have `{by}`, got None. The policy measures no plain "
+                "step; choose another column."
+            )
+        counts = is_high and reading.step >= self.min_epochs
+        return by, zeta if counts else math.nan, accuracy
+
+    def _chosen(self, reading: Reading) -> str:
+        if self.noise_rate is not None:
+            return _NOISE_RATE
+        if self.column is not None:
+            return self.column
+        return "susceptibility" if reading.validation_accuracy is None else VALIDATION
+
+    def _accuracy(self, reading: Reading) -> float:
         accuracy = reading.metrics.get("train_accuracy")
         if accuracy is None:
             raise InputError(
@@ -143,10 +241,4 @@ class StopRule:
                 f"Expected `train_accuracy` to be a share from 0 to 1, got {accuracy:g}. Divide "
                 "per cent by 100."
             )
-        zeta = getattr(reading, self.column)
-        if zeta is None:
-            raise InputError(
-                f"Expected the reading to have `{self.column}`, got None. The policy measures no "
-                "plain step; choose another column."
-            )
-        return accuracy, zeta
+        return accuracy

@@ -22,6 +22,13 @@ NOTABLE = 0.5
 """A drop of fewer times that loss may be most of a mean near zero; that does no harm."""
 
 
+def zetas_of(measurement: Measurement, num_classes: int, policy: ProbePolicy) -> dict[str, float]:
+    """What one measurement alone is as ζ, by column; what is not finite is left out."""
+    reading = Susceptibility(num_classes).read(measurement, 0, policy)
+    values = {column: getattr(reading, column) for column in ZETAS}
+    return {name: v for name, v in values.items() if v is not None and math.isfinite(v)}
+
+
 class Susceptibility:
     """ζ and its variants: the main step or the plain one, absolute or relative to the loss.
 

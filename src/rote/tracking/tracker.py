@@ -2,7 +2,7 @@
 
 import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from copy import deepcopy
 from dataclasses import replace
@@ -10,21 +10,27 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.optim import Optimizer
 
+from rote.arguments import check_number
 from rote.errors import InputError
 from rote.probe import (
     Inputs,
+    OptimizerWatch,
     Probe,
     ProbePolicy,
     agreed,
+    bare_optimizer,
+    check_model_and_optimizer,
     content_hash,
     from_first_rank,
+    members_of,
     num_samples,
     world_size,
 )
 from rote.records import Reading
 from rote.snapshot import delayed_interrupts, restored
-from rote.store import Sinks
+from rote.store import Sinks, Watch, in_perspective, notes_of
 from rote.tracking.metrics import as_numbers, warn_of_per_cent
 from rote.tracking.noisy_validation import as_given_labels, validation_accuracy
 from rote.tracking.random_batch import RandomBatch
@@ -43,6 +49,8 @@ class Tracker:
         signals: what is observed beside ζ.
         policy: how it probes.
         predicts: whether the classes of the pool are predicted and recorded at every probe.
+        start: what the four ζ would be by the network alone that was given to ``rote.track``, by
+            column: what a fresh network shows.
     """
 
     def __init__(
@@ -53,8 +61,12 @@ class Tracker:
         self.signals = signals
         self.policy: ProbePolicy = signals.context.policy
         self.predicts = predicts
+        self.start: Mapping[str, float] = {}
+        self._noise_rate: float | None = None
         self._probe = probe
+        self._trainer = OptimizerWatch(probe.model, probe.optimizer)
         self._means = Susceptibility(probe.num_classes)
+        self._watch = Watch()
         self._step = 0
         self._run: Sinks | None = None
         self._warned: set[str] = set()
@@ -65,6 +77,28 @@ class Tracker:
     def susceptibility(self) -> float:
         """ζ so far; 0 before the first reading, as in Algorithm 1."""
         return self.readings[-1].susceptibility if self.readings else 0.0
+
+    @property
+    def perspective(self) -> str:
+        """How high ζ is now: beside the run's own lowest, and beside the network at the start."""
+        return in_perspective(self.readings, self.start)
+
+    @property
+    def notes(self) -> dict[int, str]:
+        """What happened so far, in sentences, by step; ``reading.note`` has that of a reading."""
+        return notes_of(self.readings, self._noise_rate)
+
+    @property
+    def noise_rate(self) -> float | None:
+        """The share of wrong labels; set it where it is known, for a note when they are learned."""
+        return self._noise_rate
+
+    @noise_rate.setter
+    def noise_rate(self, rate: float | None) -> None:
+        self._noise_rate = (
+            None if rate is None else check_number("noise_rate", rate, least=0, most=1)
+        )
+        self._watch = self._watched(Watch(), self.readings)
 
     def observe(
         self,
@@ -122,6 +156,7 @@ class Tracker:
                 as_numbers(metrics)
             self._step = step
             return None
+        self._follow_training()
         means = deepcopy(self._means)
         with ExitStack() as undoing:
             with agreed() as facts:
@@ -138,10 +173,34 @@ class Tracker:
                 context.inputs, context.labels = inputs, labels
                 context.predictions = reading.predictions
                 reading = self.signals.read(replace(reading, metrics=numbers))
+                watch, note = self._watch.after(reading, self._noise_rate)
+                reading = replace(reading, note=note)
                 self._warn(reading, means)
                 warn_of_per_cent(reading.metrics, self._warned)
-            self._keep(reading, means, undoing)
+            self._keep(reading, means, watch, undoing)
         return reading
+
+    def follow_optimizer(self, optimizer: Optimizer | Sequence[Optimizer]) -> None:
+        """Probe with another optimizer from now on: the loop has built a new one.
+
+        A rebuilt optimizer is mostly found by itself at the next probe, with an
+        ``OptimizerWarning``; this says so beforehand. ζ goes on with the readings so far.
+
+        Args:
+            optimizer: the one that trains now, or a list of those that are stepped together.
+
+        Raises:
+            InputError: if it does not fit the model.
+            InterferenceError: naming what a probe changes and cannot put back.
+        """
+        check_model_and_optimizer(self._probe.model, optimizer)
+        probe = replace(self._probe, optimizer=bare_optimizer(optimizer))
+        trial = probe.check(self.batch.inputs, self.batch.labels, predicts=self.predicts)
+        for warning in trial.warnings:
+            warnings.warn(warning, stacklevel=2)
+        self._probe = probe
+        self.signals.context.optimizer = probe.optimizer
+        self._trainer = OptimizerWatch(probe.model, probe.optimizer)
 
     def accuracy(self, inputs: Inputs, labels: Tensor) -> float:
         """The share of samples whose label the model predicts, in eval mode, leaving no trace.
@@ -199,8 +258,10 @@ class Tracker:
         readings = readings_of(state["readings"], state["predictions"])
         self.signals.load_state_dict(state.get("signals", {}))
         self.batch.load_state_dict(state["batch"])
-        self.readings = readings
+        self.readings, self._watch = readings, self._watched(Watch(), readings)
         self._means, self._step = means, state["step"]
+        if self._run is None or not self._run.found:
+            self.start = {}  # the network that was given may have been trained before
         if self._run is not None:
             self._run.go_on_from(readings)
 
@@ -225,6 +286,7 @@ class Tracker:
             if self.readings:
                 self.batch.draw()
             self.readings.append(reading)
+            self._watch = self._watched(self._watch, [reading])
             self._step = reading.step
 
     def close(self) -> None:
@@ -236,6 +298,15 @@ class Tracker:
             self._run.close()
             self._run, self._is_closed = None, True
 
+    def _follow_training(self) -> None:
+        """Never measure in silence with an optimizer that trains no more."""
+        found = self._trainer.look()
+        if isinstance(found, tuple):
+            self.follow_optimizer(members_of(found[0]))
+        if found is not None:
+            message = found[1] if isinstance(found, tuple) else found
+            warnings.warn(message, stacklevel=3)
+
     def _measure(self, inputs: Inputs, labels: Tensor, means: Susceptibility, step: int) -> Reading:
         started = time.perf_counter()
         pool = self.batch.pool if self.predicts else None
@@ -243,7 +314,9 @@ class Tracker:
         reading = means.read(measurement, step, self.policy)
         return replace(reading, seconds=time.perf_counter() - started)
 
-    def _keep(self, reading: Reading, means: Susceptibility, undoing: ExitStack) -> None:
+    def _keep(
+        self, reading: Reading, means: Susceptibility, watch: Watch, undoing: ExitStack
+    ) -> None:
         """Write and remember a reading, both or neither, and leave nothing to be undone."""
         writing = _Writing(self._run, self.readings)
         with restored(writing):
@@ -252,13 +325,18 @@ class Tracker:
             # Slow loggers can be interrupted; from here on there is only memory.
             with delayed_interrupts() as interrupts:
                 interrupts.act()
-                self._means, self._step = means, reading.step
+                self._means, self._step, self._watch = means, reading.step, watch
                 # What there is per sample of the training set is on disk, and too much to hold.
                 self.readings.append(
                     replace(reading, sample_rows={}) if reading.sample_rows else reading
                 )
                 undoing.close()
                 writing.is_settled = True
+
+    def _watched(self, watch: Watch, readings: Iterable[Reading]) -> Watch:
+        for reading in readings:
+            watch, _ = watch.after(reading, self._noise_rate)
+        return watch
 
     def _check_ranks(self) -> None:
         if world_size() != self._ranks:

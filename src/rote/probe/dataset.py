@@ -1,0 +1,177 @@
+"""Samples drawn from a dataset or a loader, so that training does not notice."""
+
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils.data import DataLoader, Dataset, IterableDataset, default_collate
+
+from rote.errors import InputError, RoteError
+from rote.probe.inputs import Inputs
+from rote.snapshot import RandomState, restored, restorer_of
+
+LABEL_KEYS = ("label", "labels", "label_ids", "target", "targets", "y")
+"""Under which of its keys a batch that is a mapping has its labels."""
+
+_GENERATORS = (torch.Generator, random.Random, np.random.Generator, np.random.RandomState)
+_WITHOUT = (type, ModuleType, str, bytes, torch.Tensor, np.ndarray)
+_MANY = 1000  # a container longer than this holds data, not machinery
+
+
+def is_dataset(source: object) -> bool:
+    """Whether something is a dataset, or a loader of one."""
+    if isinstance(source, Dataset | DataLoader):
+        return True
+    is_loader = hasattr(source, "dataset") and hasattr(source, "collate_fn")
+    return is_loader or type(source).__module__.startswith("datasets.")  # Hugging Face's
+
+
+@dataclass(frozen=True)
+class SampleSource:
+    """Draws unlabelled samples of a dataset by its index, past its loader and workers.
+
+    Neither the loader's sampler and generators nor those of Python, NumPy and torch move.
+
+    Attributes:
+        source: a dataset that can be indexed, or a loader of one.
+        take: picks the inputs out of a batch; by default its first entry, or a mapping without its
+            labels.
+    """
+
+    source: Any
+    take: Callable[[Any], Inputs] | None = None
+
+    def draw(self, samples: int, seed: int) -> Inputs:
+        """As many samples, or all there are, chosen and augmented by the seed.
+
+        Raises:
+            InputError: if the dataset cannot be indexed, is empty, or gives no batch.
+        """
+        dataset, collate = self.source, default_collate
+        if hasattr(dataset, "collate_fn"):
+            collate = dataset.collate_fn
+            if isinstance(dataset, DataLoader) and dataset.batch_sampler is None:
+                raise InputError(
+                    "Expected `inputs` to be a loader that makes batches of samples, got one with "
+                    "batch_size=None. Pass its dataset with `take=`, or a batch of samples."
+                )
+            dataset = dataset.dataset
+        part_of = inputs_in if self.take is None else self.take
+        drawn: Inputs = draw_batch(dataset, collate, samples, seed=seed, part_of=part_of)
+        return drawn
+
+
+def draw_batch(
+    dataset: Any,  # noqa: ANN401  # whatever has a length and can be indexed
+    collate_fn: Callable[[list[Any]], Any],
+    samples: int,
+    *,
+    seed: int,
+    part_of: Callable[[Any], Any] = lambda batch: batch,
+) -> Any:  # noqa: ANN401  # whatever the collator makes
+    """A batch of some samples of a dataset, always the same ones, without a trace.
+
+    The samples are chosen at random, since many datasets are sorted by class, and augmented with
+    random numbers of their own. Global generators, and those that the dataset or its transforms
+    hold as attributes, are put back.
+
+    Args:
+        dataset: the training set.
+        collate_fn: makes a batch of a list of samples, as in a ``DataLoader``.
+        samples: how many to draw, if there are as many.
+        seed: of the choice and of the augmentation.
+        part_of: what to take of the batch; it may draw random numbers, too.
+
+    Raises:
+        InputError: if the dataset cannot be indexed, is empty, or fails to give a batch.
+    """
+    if isinstance(dataset, IterableDataset) or not _is_indexable(dataset):
+        raise InputError(
+            "Expected a training set with a length and an index to draw S̃ from, got "
+            f"{type(dataset).__name__}. Pass `inputs=`, a batch of unlabelled samples."
+        )
+    if len(dataset) == 0:
+        raise InputError("Expected a training set with samples, got an empty one.")
+    with restored(RandomState()), restored(_Generators(dataset)):
+        random.seed(seed)
+        np.random.seed(seed % 2**32)  # augmentations draw from the global one
+        torch.manual_seed(seed)
+        chosen = random.Random(seed).sample(range(len(dataset)), min(samples, len(dataset)))
+        try:
+            batch = collate_fn([dataset[index] for index in chosen])
+        except Exception as error:
+            raise InputError(
+                "Expected a training set whose samples 0, 1, … can be made into a batch, got "
+                f"{type(error).__name__}: {error}. Pass `inputs=`, a batch of unlabelled samples."
+            ) from error
+        try:
+            return part_of(batch)
+        except RoteError:
+            raise
+        except Exception as error:
+            raise InputError(
+                "Expected `take` (`inputs_of` of callbacks) to be a function that picks the inputs "
+                f"out of a batch, got {type(error).__name__}: {error}. A batch is {_brief(batch)}."
+            ) from error
+
+
+def _brief(batch: object) -> str:
+    if isinstance(batch, Mapping):
+        return f"a mapping with {', '.join(map(repr, batch))}"
+    size = f" of {len(batch)}" if isinstance(batch, Sequence) else ""
+    return f"a {type(batch).__name__}{size}"
+
+
+def _is_indexable(dataset: object) -> bool:
+    return hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__")
+
+
+def inputs_in(batch: Any) -> Inputs:  # noqa: ANN401
+    """What a model takes of a batch: its first entry, or the mapping without its labels.
+
+    Raises:
+        InputError: if it is of another kind.
+    """
+    if isinstance(batch, torch.Tensor):
+        return batch
+    if isinstance(batch, Mapping):
+        return {key: value for key, value in batch.items() if key not in LABEL_KEYS}
+    if isinstance(batch, Sequence) and not isinstance(batch, str) and batch:
+        return inputs_in(batch[0]) if isinstance(batch[0], Mapping) else batch[0]
+    raise InputError(
+        "Expected a batch to be a tensor, a tuple that starts with the inputs, or a mapping, got "
+        f"{type(batch).__name__}. Pass `inputs_of=` (`take=` of rote.track), which takes a batch "
+        "and returns the inputs."
+    )
+
+
+class _Generators:
+    """Where the generators stand that an object and its parts hold."""
+
+    def __init__(self, root: object) -> None:
+        self._put_back = [restorer_of(generator) for generator in _generators_in(root)]
+
+    def restore(self) -> None:
+        for put_back in self._put_back:
+            if put_back is not None:
+                put_back()
+
+
+def _generators_in(root: object) -> Iterator[object]:
+    stack, seen = [root], set()
+    while stack:
+        item = stack.pop()
+        if id(item) in seen or isinstance(item, _WITHOUT):
+            continue
+        seen.add(id(item))
+        if isinstance(item, _GENERATORS):
+            yield item
+        elif isinstance(item, Mapping | list | tuple | set):
+            if len(item) <= _MANY:
+                stack.extend(item.values() if isinstance(item, Mapping) else item)
+        elif hasattr(item, "__dict__"):
+            stack.append(vars(item))

@@ -1,0 +1,292 @@
+"""Whether the optimizer that is tracked is still the one that trains the model."""
+
+import gc
+import sys
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+from torch.optim.optimizer import register_optimizer_step_post_hook
+
+from rote.errors import InputError, OptimizerWarning
+from rote.probe.compatibility import bare_optimizer
+from rote.probe.joint_optimizer import JointOptimizer, members_of
+from rote.snapshot import parameters_of, reachable, sharded_parameters
+
+
+class OptimizerWatch:
+    """Notices, from probe to probe, that a loop steps another optimizer or has unfrozen layers.
+
+    After every step of an optimizer of its kind torch calls a hook, which notes who has stepped,
+    and does nothing else. Of other optimizers (and of compiled steps) only torch's counts of writes
+    are known, to the weights and to the optimizer's state: where they do not go together, the
+    memory of the process is searched for the one that trains.
+
+    Args:
+        model: the network in training.
+        optimizer: the one that is tracked.
+    """
+
+    def __init__(self, model: nn.Module, optimizer: Optimizer) -> None:
+        self._model = model
+        self._optimizer = optimizer
+        self._outside = {id(parameter) for parameter in self._not_held()}
+        self._weights = _writes(parameters_of(optimizer))
+        self._state = _state_of(optimizer)
+        self._references = _fewest_references(optimizer)
+        self._log = _StepLog()
+        self._named: set[int] = set()
+
+    def look(self) -> tuple[Optimizer, OptimizerWarning] | OptimizerWarning | None:
+        """Whether something else trains the model since the last look.
+
+        Returns:
+            The optimizer to follow and what to say about it; only the latter, if there is none; or
+            nothing, if all is as it was.
+
+        Raises:
+            InputError: if several optimizers may be the one.
+        """
+        steps = self._log.alive()
+        unheld = self._not_held()
+        is_unfrozen = any(id(parameter) not in self._outside for parameter in unheld)
+        is_idle = self._is_idle() and not any(id(m) in steps for m in members_of(self._optimizer))
+        others = self._strangers(steps)
+        self._outside = {id(parameter) for parameter in unheld}
+        if not others and (is_unfrozen or is_idle):
+            others = self._search_twice()
+            steps = {id(other): _Steps(weakref.ref(other), 0, 0) for other in others}
+        found: tuple[Optimizer, OptimizerWarning] | OptimizerWarning | None = None
+        if others:
+            found = self._settled(others, steps)
+        elif is_unfrozen:
+            found = self._unheld(len(unheld))
+        self._log.clear()
+        return found
+
+    def _not_held(self) -> list[Tensor]:
+        held = {id(parameter) for parameter in parameters_of(self._optimizer)}
+        return [parameter for parameter in self._trained() if id(parameter) not in held]
+
+    def _trained(self) -> list[Tensor]:
+        # A sharded model may hold whole parameters for a while, which no optimizer knows.
+        parameters = sharded_parameters(self._model) or self._model.parameters()
+        return [parameter for parameter in parameters if parameter.requires_grad]
+
+    def _is_idle(self) -> bool:
+        """Whether the optimizer seems not to have done what was done to the weights, if anything.
+
+        To be asked once per look.
+        """
+        weights, state = _writes(parameters_of(self._optimizer)), _state_of(self._optimizer)
+        references = min(sys.getrefcount(member) for member in members_of(self._optimizer))
+        # One without a state leaves no mark; but who builds another lets go of the old one.
+        is_let_go = references < self._references
+        is_written = weights != self._weights
+        is_idle = is_let_go if not is_written else state == self._state and bool(state or is_let_go)
+        self._weights, self._state, self._references = weights, state, references
+        return is_idle
+
+    def _strangers(self, steps: Mapping[int, "_Steps"]) -> list[Optimizer]:
+        """Who has stepped, without being tracked, weights that are tracked or newly unfrozen."""
+        tracked = {id(parameter) for parameter in self._trained()} - self._outside
+        stepped = [optimizer for entry in steps.values() if (optimizer := entry.who()) is not None]
+        return self._unrelated([other for other in stepped if tracked & _held_by(other)])
+
+    def _search_twice(self) -> list[Optimizer]:
+        """Other optimizers in this process that hold weights of the model which are trained."""
+        if not self._search():
+            return []
+        gc.collect()  # what nobody can step any more is none
+        return self._search()
+
+    def _search(self) -> list[Optimizer]:
+        own = {id(parameter) for parameter in self._trained()}
+        kinds: dict[type, bool] = {JointOptimizer: False}
+        found = []
+        for thing in gc.get_objects():
+            kind = type(thing)
+            if kind not in kinds:
+                kinds[kind] = _is_optimizer(kind)
+            if kinds[kind] and own & _held_by(thing):
+                found.append(thing)
+        return self._unrelated(found)
+
+    def _unrelated(self, found: Sequence[Optimizer]) -> list[Optimizer]:
+        """Those that are neither tracked, nor wrapped around what is, nor inside of it."""
+        members = {id(member) for member in members_of(self._optimizer)}
+        bare = {id(other): other for other in map(bare_optimizer, found)}
+        others = [other for other in bare.values() if id(other) not in members]
+        inside = {id(thing) for thing in reachable([self._optimizer])} if others else set()
+        return [
+            other
+            for other in others
+            if id(other) not in inside
+            and not any(id(part) in members for part in reachable([other]))
+        ]
+
+    def _settled(
+        self, others: list[Optimizer], steps: Mapping[int, "_Steps"]
+    ) -> tuple[Optimizer, OptimizerWarning] | OptimizerWarning | None:
+        """Follow those that took over or joined; of one that steps in between, only say so."""
+        members = members_of(self._optimizer)
+        held = {id(one): _held_by(one) for one in (*members, *others)}
+
+        def clash(one: Optimizer, other: Optimizer) -> bool:
+            return one is not other and bool(held[id(one)] & held[id(other)])
+
+        def took_over(new: Optimizer, old: Optimizer) -> bool:
+            if id(old) not in steps:
+                return clash(new, old)
+            is_later = steps[id(old)].last < steps[id(new)].first
+            return clash(new, old) and is_later and held[id(old)] <= held[id(new)]
+
+        rest = [old for old in (*members, *others) if not any(took_over(n, old) for n in others)]
+        new = [other for other in rest if other not in members]
+        if any(clash(one, other) for one in rest if one in members for other in new):
+            return self._also_stepped(new)
+        if any(clash(one, other) for one in new for other in new):
+            raise InputError(
+                f"Expected one optimizer beside the tracked {_kind(self._optimizer)} to train the "
+                f"model, got {', '.join(map(_kind, new))}, which hold the same weights. Say which "
+                "with tracker.follow_optimizer(new), or a list of all that are stepped."
+            )
+        return self._followed(rest, new)
+
+    def _also_stepped(self, others: list[Optimizer]) -> OptimizerWarning | None:
+        unnamed = [_kind(other) for other in others if id(other) not in self._named]
+        self._named |= {id(other) for other in others}
+        if not unnamed:
+            return None
+        return OptimizerWarning(
+            f"Expected the tracked {_kind(self._optimizer)} alone to step its weights, got steps "
+            f"of another {' and '.join(unnamed)} between its own, which the probe leaves out. "
+            "tracker.follow_optimizer([one, other]) steps them together, in that order."
+        )
+
+    def _followed(
+        self, rest: list[Optimizer], new: list[Optimizer]
+    ) -> tuple[Optimizer, OptimizerWarning]:
+        names = " and ".join(map(_kind, new))
+        joint = rest[0] if len(rest) == 1 else JointOptimizer(rest)
+        if len(rest) - len(new) < len(members_of(self._optimizer)):
+            verb, they_are = ("holds", "It is") if len(new) == 1 else ("hold", "They are")
+            return joint, OptimizerWarning(
+                f"Expected the tracked {_kind(self._optimizer)} to go on training the model, got "
+                f"another {names} that {verb} its weights. {they_are} followed from now on; "
+                "tracker.follow_optimizer(new) says so without this warning."
+            )
+        return joint, OptimizerWarning(
+            f"Expected the tracked {_kind(self._optimizer)} to hold all weights that are trained, "
+            f"got some that {names} holds. Both are stepped together from now on; "
+            "tracker.follow_optimizer([old, new]) says so without this warning."
+        )
+
+    def _unheld(self, count: int) -> OptimizerWarning:
+        return OptimizerWarning(
+            f"Expected {_kind(self._optimizer)} to hold all weights that require gradients, got "
+            f"{count} outside, some unfrozen since the last probe: the probe's step leaves them. "
+            "Add them with optimizer.add_param_group, or call tracker.follow_optimizer(new)."
+        )
+
+
+@dataclass
+class _Steps:
+    """When an optimizer has stepped, first and last, in the count of all steps."""
+
+    who: "weakref.ref[Optimizer]"
+    first: int
+    last: int
+
+
+class _StepLog:
+    """Which optimizers have stepped, in this process and of torch's kind; none is kept alive."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._steps: dict[int, _Steps] = {}
+        handle = register_optimizer_step_post_hook(_noting(weakref.ref(self)))
+        weakref.finalize(self, handle.remove)
+
+    def __reduce__(self) -> tuple[type["_StepLog"], tuple[()]]:
+        return type(self), ()  # a copy begins anew
+
+    def note(self, optimizer: Optimizer) -> None:
+        """One step more."""
+        self._count += 1
+        entry = self._steps.get(id(optimizer))
+        if entry is None or entry.who() is not optimizer:
+            entry = _Steps(weakref.ref(optimizer), self._count, self._count)
+            self._steps[id(optimizer)] = entry
+        entry.last = self._count
+
+    def alive(self) -> dict[int, _Steps]:
+        """The steps of those that can step again, by the optimizer's id."""
+        steps = dict(self._steps)
+        return {key: entry for key, entry in steps.items() if entry.who() is not None}
+
+    def clear(self) -> None:
+        """Forget what has been looked at."""
+        self._steps = {}
+
+
+def _noting(log: "weakref.ref[_StepLog]") -> Callable[..., None]:
+    def note(optimizer: Optimizer, *_: object) -> None:
+        # A compiled step is left as it is: what it would note is noted at compilation only.
+        if not torch.compiler.is_compiling() and (found := log()) is not None:
+            found.note(optimizer)
+
+    return note
+
+
+def _fewest_references(optimizer: Optimizer) -> int:
+    """How often an optimizer is referred to if a loop still holds it, at the least.
+
+    By the loop; by probe, signals and watch, or by a joint optimizer; by the count itself, thrice;
+    and by a method of its own, if a schedule has replaced its step.
+    """
+    is_joint = isinstance(optimizer, JointOptimizer)
+    replaced = [hasattr(m, "__dict__") and "step" in vars(m) for m in members_of(optimizer)]
+    return (4 if is_joint else 7) + all(replaced)
+
+
+def _kind(optimizer: Optimizer) -> str:
+    return " and ".join(type(member).__name__ for member in members_of(optimizer))
+
+
+def _is_optimizer(kind: type) -> bool:
+    """Whether objects of a class step parameters, of torch's kind or not."""
+    known = {name for base in kind.__mro__ for name in vars(base)}
+    return issubclass(kind, Optimizer) or {"step", "zero_grad"} <= known
+
+
+def _held_by(optimizer: Any) -> set[int]:  # noqa: ANN401  # what looks like an optimizer
+    groups = getattr(optimizer, "param_groups", ())
+    if not (hasattr(optimizer, "state") and all("params" in group for group in groups)):
+        return set()  # half built, or of another kind
+    return {id(parameter) for parameter in parameters_of(optimizer)}
+
+
+def _writes(tensors: Sequence[Tensor]) -> list[tuple[int, int]]:
+    return [(id(tensor), 0 if tensor.is_inference() else tensor._version) for tensor in tensors]
+
+
+def _state_of(optimizer: Optimizer) -> list[Any]:
+    """What a step leaves behind in the state, as far as it can be told without reading tensors."""
+    found: list[Any] = []
+    for member in members_of(optimizer):
+        for state in member.state.values():
+            entries = state.values() if isinstance(state, dict) else [state]
+            for entry in entries:
+                found += _writes([entry]) if isinstance(entry, Tensor) else [_brief(entry)]
+    return found
+
+
+def _brief(entry: object) -> object:
+    is_plain = isinstance(entry, int | float | str | bool | type(None))
+    # What else an optimizer keeps may have changed unseen: it never counts as idle.
+    return entry if is_plain else object()
