@@ -5,7 +5,6 @@ import operator
 from collections.abc import Iterable
 from numbers import Real
 from pathlib import Path
-from typing import Any
 
 from rote.errors import InputError, did_you_mean, shown
 
@@ -94,14 +93,32 @@ def check_path(name: str, value: Path | str) -> Path:
     raise InputError(f"Expected `{name}` to be a path, got {shown(str(value))}.")
 
 
-def check_instance(name: str, value: Any, kind: type, *, article: str = "a") -> None:  # noqa: ANN401
+def place_in(folder: Path, name: str) -> Path:
+    """The path of a name in a folder; slashes in it lead into folders below.
+
+    Raises:
+        InputError: if it leads out of the folder, or cannot be the name of a file.
+
+    Example:
+        >>> str(place_in(Path("runs"), "a/b"))
+        'runs/a/b'
+    """
+    path = Path(name)
+    if path.is_absolute() or ".." in path.parts or not path.parts or "\0" in name:
+        raise InputError(
+            f"Expected `name` to be a name inside of {folder}, got {shown(name)}. Choose another."
+        )
+    return folder / path
+
+
+def check_instance(name: str, value: object, kind: type) -> None:
     """An object of a class.
 
     Raises:
         InputError: if it is of another.
     """
     if not isinstance(value, kind):
-        raise InputError(f"Expected `{name}` to be {article} {kind.__name__}, got {shown(value)}.")
+        raise InputError(f"Expected `{name}` to be a {kind.__name__}, got {shown(value)}.")
 
 
 def _as_float(value: Real) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -147,6 +147,8 @@ class Reading:
         metrics: whatever else the caller measured; also readable as attributes.
         predictions: the predicted class of each sample of the pool.
         sample_rows: further numbers per sample, by the name of their row file.
+        note: what happened, in a sentence; mostly empty. It follows from this reading and those
+            before it, and is not kept: ``rote.store.notes_of`` says it again.
     """
 
     step: int
@@ -165,6 +167,7 @@ class Reading:
     metrics: Mapping[str, float] = field(default_factory=dict)
     predictions: np.ndarray | None = field(default=None, compare=False, repr=False)
     sample_rows: Mapping[str, np.ndarray] = field(default_factory=dict, compare=False, repr=False)
+    note: str = field(default="", compare=False, repr=False)
 
     def __getattr__(self, name: str) -> float:
         """A metric that was given to the probe, as an attribute."""
@@ -174,9 +177,8 @@ class Reading:
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, without what there is per sample."""
-        per_sample = ("predictions", "sample_rows")
-        names = [entry.name for entry in fields(self) if entry.name not in per_sample]
+        """Plain values, without what there is per sample, and without the note."""
+        names = [entry.name for entry in fields(self) if entry.name not in _NOT_PLAIN]
         values = {name: getattr(self, name) for name in names}
         return values | {"flags": list(self.flags), "metrics": dict(self.metrics)}
 
@@ -188,6 +190,9 @@ class Reading:
         return cls(**(kept | {"flags": tuple(values.get("flags", ()))}))
 
 
+_NOT_PLAIN = ("predictions", "sample_rows", "note")
+
+
 @dataclass(frozen=True)
 class RunRecord:
     """A run as it stands on disk.
@@ -197,9 +202,60 @@ class RunRecord:
         description: what was run: seed, versions, policy, pool, labels (``run.json``).
         readings: every reading that counts, in order.
         rows: which row of the row files belongs to each; None if it is the reading's position.
+        row_checks: the CRC-32 of each one's row, or None, by the name of the row file.
     """
 
     path: Path
     description: Mapping[str, Any]
     readings: tuple[Reading, ...]
     rows: tuple[int, ...] | None = None
+    row_checks: Mapping[str, Sequence[float | None]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class BoundsRow:
+    """Theorem 2 at one noise level and one k̃.
+
+    Attributes:
+        noise: the label noise level LNL.
+        k_tilde: steps on the random labels.
+        lower: ``μ/2 - sqrt(Σ/δ)``, drawn dashed.
+        upper: ``μ/2 + sqrt(Σ/δ)``, drawn solid.
+        mu: μ, twice the part of the mean objective that the noise changes.
+        variance: Σ, the variance of the objective.
+        floor: ``½ Σ_i (1 - ηλ_i)^(2k̃)``, the part of the mean objective that no noise changes.
+    """
+
+    noise: float
+    k_tilde: int
+    lower: float
+    upper: float
+    mu: float
+    variance: float
+    floor: float
+
+
+@dataclass(frozen=True)
+class BoundsTable:
+    """Rows for a figure, and what has to be said on it.
+
+    Attributes:
+        rows: noise levels in the order given, k̃ within each.
+        labels: how labels of ±1 were made from the classes, in words.
+        samples: the number n of samples.
+        eta: the learning rate η.
+        k: steps on the training labels.
+        delta: the probability δ of a value outside the bounds.
+        trace_error: what a low-rank spectrum leaves out, as a share of the trace: 0 when exact.
+        reversed_from: the first of the k̃ given at which noise no longer lowers the mean objective
+            (``rote.theory.alignment``), or None: where Proposition 1 stops to hold.
+    """
+
+    rows: tuple[BoundsRow, ...]
+    labels: str
+    samples: int
+    eta: float
+    k: int
+    delta: float
+    trace_error: float
+    reversed_from: int | None

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from zlib import crc32
 
 import numpy as np
 import pytest
@@ -87,6 +88,25 @@ def test_every_byte_counts(run: Path) -> None:
             read_run(run)
 
 
+def test_lines_that_were_lost_before_a_run_went_on_are_still_told_of(run: Path) -> None:
+    change(run, lambda lines: lines.pop(1))
+    opened = RunDirectory.reopen(run)
+    opened.append(reading(COUNT + 1), COUNT)
+    opened.close()
+    assert_reads(run, [1, *range(3, COUNT + 2)], "has lost 1")
+
+
+def test_lines_with_a_checksum_of_their_own_only_are_read(run: Path) -> None:
+    def shorten(lines: list[bytes]) -> None:
+        for at, line in enumerate(lines):
+            start = line[: line.index(b'"#":"') + len('"#":"00000001')]
+            lines[at] = start + b'.%08x"}\n' % crc32(start)
+
+    change(run, shorten)
+    assert [entry.step for entry in read_run(run).readings] == list(range(1, COUNT + 1))
+    assert read_table(run).frame["step"].to_list() == list(range(1, COUNT + 1))
+
+
 def test_an_old_journal_that_is_gone_on_with_reads_as_one(tmp_path: Path) -> None:
     run = tmp_path / "run"
     opened = RunDirectory.create(run, DESCRIPTION)
@@ -149,6 +169,29 @@ def test_a_file_that_is_replaced_under_the_writer_is_noticed(tmp_path: Path, nam
     with pytest.raises(StoreError, match="got another file: it was removed or replaced"):
         run.append(reading(2), 1)
     run.close()
+
+
+@pytest.mark.parametrize(
+    ("content", "what"),
+    [
+        ("", "what cannot be read: it was changed"),
+        ('{"schema":1,"rows":{"aum":{"dtype":"int8","shape":[3]}}}', "one with other rows"),
+    ],
+)
+def test_a_description_that_nobody_can_read_by_is_noticed(
+    tmp_path: Path, content: str, what: str
+) -> None:
+    run = RunDirectory.create(tmp_path / "run", DESCRIPTION)
+    file = tmp_path / "run" / "run.json"
+    whole = file.read_text()
+    file.write_text(content)
+    for _ in range(2):
+        with pytest.raises(StoreError, match=f"run.json to describe the run .*, got {what}"):
+            run.append(reading(1), 0)
+    file.write_text(whole.replace('"name": "run"', '"name": "better"'))  # as people do
+    run.append(reading(1), 0)
+    run.close()
+    assert len(read_run(tmp_path / "run").readings) == 1
 
 
 def test_a_whole_directory_that_goes_is_missed(tmp_path: Path) -> None:

@@ -12,7 +12,9 @@ import numpy as np
 import pytest
 import torch
 from polars.testing import assert_frame_equal
+from typer.testing import CliRunner
 
+from rote.cli.main import app
 from rote.errors import InputError, LoggerWarning
 from rote.store import open_sinks, read_table, targets_of
 from tests.loggers import log, readings
@@ -59,22 +61,21 @@ def test_from_the_command_line(tmp_path: Path, module: str) -> None:
         "import torch\ndef build(**shape): return torch.nn.Linear(4, 3)\n"
     )
 
-    def run(*command: str) -> str:
-        path = os.pathsep.join([str(tmp_path / "modules"), os.environ.get("PYTHONPATH", "")])
-        return subprocess.run(
-            [sys.executable, "-m", "rote", *command],
-            capture_output=True,
-            text=True,
-            check=True,
-            env={**os.environ, "PYTHONPATH": path},
-        ).stdout
-
     target = f"{module}.lines:Lines:{tmp_path}/run.jsonl"
     files = [str(tmp_path / f"epoch-{epoch}.pt") for epoch in range(1, 4)]
     data = ("--data", str(tmp_path / "pool.npy"), "--classes", "3")
-    shown = run("probe", *files, "--model", "network:build", *data, "--out", target, "--quiet")
+    probed = ["probe", *files, "--model", "network:build", *data, "--out", target, "--quiet"]
+    shown = CliRunner().invoke(app, probed, catch_exceptions=False).stdout
     assert f"rote select {target}" in shown.replace("\n", "")
-    found = json.loads(run("select", target, "--rule", "last", "--json"))
+    path = os.pathsep.join([str(tmp_path / "modules"), os.environ.get("PYTHONPATH", "")])
+    selected = subprocess.run(
+        [sys.executable, "-m", "rote", "select", target, "--rule", "last", "--json"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHONPATH": path},
+    )
+    found = json.loads(selected.stdout)
     assert (found["pick"]["run"], found["pick"]["step"]) == ("run", 3)
 
 

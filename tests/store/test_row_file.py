@@ -4,6 +4,7 @@ import json
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rote.errors import CorruptRunError, InputError
+from rote.errors import CorruptRunError, DamagedRowsWarning, InputError, StoreError
 from rote.records import Reading
 from rote.store import (
     RunDirectory,
@@ -81,8 +82,88 @@ def test_a_resumed_run_overwrites_the_rows_that_it_repeats(tmp_path: Path) -> No
         expected = np.stack([reading(step).sample_rows["aum"] for step in (1, 2, 3)])
         np.testing.assert_array_equal(rows, expected.astype(np.float32))
     (tmp_path / "run" / "aum.bin").write_bytes(b"1234567")
-    with pytest.raises(CorruptRunError, match="to hold aum for 3 readings, got 0. Restore"):
+    with pytest.raises(CorruptRunError, match=r"row 0 of .*aum\.bin to be as it was written, got"):
         open_sinks(targets, DESCRIPTION, resume=True)
+
+
+def damages() -> dict[str, Callable[[Path], object]]:
+    def changed(file: Path) -> None:
+        content = bytearray(file.read_bytes())
+        content[len(content) // 2] ^= 1  # of the second of three rows, and still a class
+        file.write_bytes(content)
+
+    def swapped(file: Path) -> None:
+        content = file.read_bytes()
+        third = len(content) // 3
+        file.write_bytes(content[:third] + content[2 * third :] + content[third : 2 * third])
+
+    return {
+        "changed": changed,
+        "swapped": swapped,
+        "cut": lambda file: file.write_bytes(file.read_bytes()[:-1]),
+        "zeros": lambda file: file.write_bytes(bytes(file.stat().st_size)),
+        "gone": Path.unlink,
+    }
+
+
+@pytest.mark.parametrize("name", ["predictions", "aum", "seen"])
+@pytest.mark.parametrize("damage", damages())
+def test_a_row_that_is_not_as_it_was_written_is_noticed(
+    tmp_path: Path, damage: str, name: str
+) -> None:
+    run = RunDirectory.create(tmp_path / "run", DESCRIPTION)
+    for row, step in enumerate((1, 2, 3)):
+        run.append(reading(step), row)
+    run.close()
+    damages()[damage](tmp_path / "run" / f"{name}.bin")
+    record, table = read_run(tmp_path / "run"), read_table(tmp_path)
+    with pytest.raises(CorruptRunError, match=rf"row \d of .*{name}\.bin to be as it was written"):
+        read_rows_of(record, name)
+    with pytest.warns(DamagedRowsWarning, match=rf"Left out `{name}` of 'run': row \d of .*\.bin"):
+        assert table.rows("run", name) is None
+    assert table.rows("run", name) is None  # said once
+    others = {"predictions", "aum", "seen"} - {name}
+    assert all(read_rows_of(record, other) is not None for other in others)
+    assert not [column for column in table.frame.columns if "#" in column]
+
+
+def test_rows_from_before_they_had_checksums_are_taken_as_they_are(tmp_path: Path) -> None:
+    run = RunDirectory.create(tmp_path / "run", DESCRIPTION)
+    for row, step in enumerate((1, 2)):
+        run.append(replace(reading(step), predictions=None, sample_rows={}), row)
+    run.close()
+    (tmp_path / "run" / "predictions.bin").write_bytes(bytes(range(2)) * 5)
+    for rows in (
+        read_predictions(read_run(tmp_path / "run")),
+        read_table(tmp_path).predictions("run"),
+    ):
+        assert rows is not None
+        assert rows.tolist() == [[0, 1, 0, 1, 0], [1, 0, 1, 0, 1]]
+
+
+def test_a_reading_that_was_filled_in_without_rows_has_no_zeros_for_them(tmp_path: Path) -> None:
+    run = RunDirectory.create(tmp_path / "run", DESCRIPTION)
+    run.append(reading(1), 0)
+    run.append(replace(reading(2), predictions=None, sample_rows={}), 1)
+    run.append(reading(3), 2)
+    run.close()
+    table = read_table(tmp_path)
+    aum = table.rows("run", "aum")
+    assert aum is not None
+    assert np.isnan(aum).all(axis=1).tolist() == [False, True, False]
+    np.testing.assert_array_equal(aum[2], reading(3).sample_rows["aum"].astype(np.float32))
+    with pytest.warns(DamagedRowsWarning, match="class 255 is none of its 3"):
+        assert table.predictions("run") is None
+
+
+def test_a_row_file_that_was_shortened_is_not_filled_with_zeros(tmp_path: Path) -> None:
+    run = RunDirectory.create(tmp_path / "run", DESCRIPTION)
+    run.append(reading(1), 0)
+    (tmp_path / "run" / "aum.bin").write_bytes(b"")
+    with pytest.raises(StoreError, match=r"aum\.bin to only grow, got 0 bytes where there were 16"):
+        run.append(reading(2), 1)
+    run.close()
+    assert len(read_run(tmp_path / "run").readings) == 1
 
 
 WRITER = """

@@ -40,7 +40,7 @@ def test_states_follow_from_files(tmp_path: Path) -> None:
     assert {run.path.name: (run.state, run.path) for run in list_runs(tmp_path)} == runs
     assert status_of(tmp_path / "a") == RunStatus(tmp_path / "a", "finished", "abc", "mine")
     assert status_of(tmp_path / "nothing").state == "new"
-    with pytest.raises(InputError, match="Expected the store to be a directory with runs, got"):
+    with pytest.raises(InputError, match="Expected the store to be an existing directory, got"):
         list_runs(tmp_path / "nothing")
 
 
@@ -70,5 +70,6 @@ def test_a_run_of_ones_own_loop_is_told_apart(tmp_path: Path) -> None:
         model, optimizer, inputs=torch.randn(8, 3), num_classes=2, save_to=tmp_path / "own"
     )
     tracker.probe()
+    assert [run.state for run in list_runs(tmp_path)] == ["running"]
     tracker.close()
     assert [run.state for run in list_runs(tmp_path)] == ["tracked"]

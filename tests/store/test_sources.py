@@ -2,13 +2,15 @@
 
 import math
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import numpy as np
 import pytest
 
 import rote
-from rote.errors import CorruptRunError, InputError, UnreadableRunWarning
+from fuzz.power_cut import Disk
+from rote.errors import CorruptRunError, InputError, OddJournalWarning, UnreadableRunWarning
 from rote.store import read_table
 from rote.store.logger import parse_address
 from rote.store.loggers.mlflow_run import experiment_and_store
@@ -46,7 +48,10 @@ def test_steps_of_a_foreign_experiment_are_joined(foreign: str) -> None:
     assert rows["step"].to_list() == [0, 10, 20, 30, 40, 45]
     assert rows["row"].to_list() == list(range(6))
     expected = [0.1 * 2 * step / 3 for step in range(0, 50, 10)]
-    assert rows["susceptibility"].to_list() == rows["zeta"].to_list() == [*expected, None]
+    assert rows["susceptibility"].to_list() == [*expected, None]
+    assert not {"zeta", "acc"} & set(rows.columns)  # not twice, under two names
+    plain = read_table(foreign).frame.filter(run="trial 1")
+    assert rows["susceptibility"].equals(plain["zeta"])
     assert rows["train_accuracy"].to_list() == [0.0, 0.125, None, 0.6, 0.8, None]
     assert rows["metric:score"].to_list() == [None] * 5 + [0.5]
     selection = rote.select(foreign, "staged", mapping=MAPPING)
@@ -157,7 +162,7 @@ def test_a_csv_file_is_a_table(tmp_path: Path) -> None:
     text = (
         "run,step,susceptibility,acc,optimizer,flags,score\n"
         "b,2,0.1,0.5,adam,,1\n"
-        "b,1,0.30000000000000004,,adam,non_finite;dominated,2\n"
+        "b,1,0.30000000000000004,,adam,non_finite;dominated,\n"
         "a,1,inf,0.25,sgd,,3\n"
         "b,1,, 0.75 ,adam,,4\n"  # the rest of what happened at that step
     )
@@ -255,8 +260,20 @@ def test_directories_of_event_files_may_overlap(tmp_path: Path) -> None:
 
 
 def test_a_csv_file_must_be_there(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="to be csv:FILE, got '.*no.csv'"):
+    with pytest.raises(InputError, match="an existing file, got '.*no.csv', which does not exist"):
         read_table(f"csv:{tmp_path}/no.csv")
+    with pytest.raises(InputError, match="which is none"):
+        read_table(f"csv:{tmp_path}")
+
+
+def test_a_csv_file_without_steps_is_told_which_options_to_add(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("Epoch,acc,val acc,loss\n1,0.1,0.2,2\n")
+    meant = "--map step=Epoch --map 'validation_accuracy=val acc' --map train_accuracy=acc"
+    with pytest.raises(InputError, match=f"What they mean is probably `{meant}`"):
+        read_table(f"csv:{tmp_path}/a.csv")
+    (tmp_path / "a.csv").write_text("when,acc\n1,0.1\n")
+    with pytest.raises(InputError, match=r"`--map step=COLUMN` names another one"):
+        read_table(f"csv:{tmp_path}/a.csv")
 
 
 def test_a_path_that_exists_is_a_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -266,7 +283,7 @@ def test_a_path_that_exists_is_a_path(tmp_path: Path, monkeypatch: pytest.Monkey
     sources = "csv:, mlflow:, tensorboard:, got"
     with pytest.raises(InputError, match=rf"one of {sources} 'run:7'\. A directory .* './run:7'"):
         read_table("run:7")
-    with pytest.raises(InputError, match="a directory with runs, got run:7, which has no"):
+    with pytest.raises(InputError, match="an existing directory, got run:7, which does not exist"):
         read_table("./run:7")
     with pytest.raises(InputError, match=r"got 'tensorbord:x'. Did you mean 'tensorboard'\?"):
         read_table("tensorbord:x")
@@ -342,6 +359,28 @@ def test_csv_columns_of_one_name_are_refused(tmp_path: Path) -> None:
     table.write_text("step,a, a\n1,0.1,0.2\n")
     with pytest.raises(InputError, match=r"to have different names, got 'a' 2 times\. Rename"):
         read_table(f"csv:{table}")
+
+
+def test_several_values_at_one_step_of_a_csv_file_are_said(tmp_path: Path) -> None:
+    text = "step,susceptibility,acc\n1,0.1,0.5\n2,0.2,0.6\n1,0.3,\n2,0.2,0.6\n"
+    with pytest.warns(OddJournalWarning, match="at 1 steps, the first at step 1 of 'table'; the"):
+        frame = read_table(csv(tmp_path, text)).frame
+    assert frame["susceptibility"].to_list() == [0.3, 0.2]
+
+
+def test_event_files_are_on_the_disk_before_a_power_cut(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("tensorboard", reason="needs rote[tensorboard]")
+    monkeypatch.setenv("ROTE_FSYNC", "1")
+    for name in ("before", "after"):
+        (tmp_path / name).mkdir()
+    disk = Disk(tmp_path / "before", cut_at=1000, rng=Random(0))
+    with disk.watched():
+        log(f"tensorboard:{tmp_path / 'before' / 'log'}", readings(0))
+        disk.copy_to(tmp_path / "after")
+    found = read_table(f"tensorboard:{tmp_path / 'after'}").frame
+    assert found["step"].to_list() == [reading.step for reading in readings(0)]
 
 
 def test_one_bad_tensorboard_run_is_named_and_left_out(tmp_path: Path) -> None:

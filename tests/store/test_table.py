@@ -25,7 +25,16 @@ from rote.errors import (
     UnreadableRunWarning,
 )
 from rote.records import Reading
-from rote.store import RunDirectory, RunTable, journal_frame, read_predictions, read_run, read_table
+from rote.store import (
+    RunDirectory,
+    RunTable,
+    journal_frame,
+    journal_pieces,
+    read_predictions,
+    read_run,
+    read_table,
+)
+from rote.store.journal_line import FileSoFar, bytes_of_line
 from rote.store.schema import line_of_reading, line_of_resume
 
 NAMES = ("train_accuracy", "test_accuracy", "clean_accuracy", "noisy_accuracy")
@@ -123,7 +132,7 @@ def journals(draw: st.DrawFn) -> bytes:
     return data + line(draw(readings(step + 1)))[:40] if cut == 2 else data
 
 
-@settings(deadline=None, max_examples=120)
+@settings(deadline=None, max_examples=60)
 @given(st.lists(journals(), min_size=1, max_size=4), st.sampled_from([200, 3_000, 1 << 23]))
 def test_the_table_is_what_read_run_reads(
     tmp_path_factory: pytest.TempPathFactory, data: list[bytes], batch: int
@@ -131,7 +140,7 @@ def test_the_table_is_what_read_run_reads(
     root = tmp_path_factory.mktemp("store")
     paths = [write_run(root / f"run{i}", entry) for i, entry in enumerate(data)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(journal_frame, "_BATCH", batch)
+        patch.setattr(journal_pieces, "_BATCH", batch)
         with warnings.catch_warnings(record=True) as found:
             warnings.simplefilter("always")
             table = read_table(root)
@@ -141,7 +150,67 @@ def test_the_table_is_what_read_run_reads(
     assert {str(w.message) for w in found} == {str(w.message) for w in expected}
 
 
-@settings(deadline=None, max_examples=300)
+@st.composite
+def written_journals(draw: st.DrawFn) -> bytes:
+    """As rote writes them: checked lines, most of one shape, with names that are hard to take."""
+    names = st.sampled_from([*NAMES, "a,b", "a:b", "é", "1e5", 'q"', "x y", "#1", "e", "loss_1"])
+    usual, data, step = draw(st.lists(names, unique=True, max_size=4)), b"", 0
+    so_far = FileSoFar()
+    for row in range(draw(st.integers(0, 7))):
+        step += draw(st.integers(1, 3))
+        metrics = {name: draw(numbers | st.integers(-9, 10**20)) for name in usual}
+        if draw(st.integers(0, 9)) == 0:
+            metrics |= {draw(names): 0.5}
+        entry = Reading(
+            step,
+            *[draw(numbers) for _ in range(5)],
+            flags=("exploding", "dominated") if draw(st.integers(0, 9)) == 0 else (),
+            metrics=metrics,
+        )
+        line = line_of_reading(entry) | {"row": row}
+        if draw(st.integers(0, 9)) == 0:
+            line = line_of_resume(step := draw(st.integers(0, step)))
+        written, so_far = bytes_of_line(line, so_far)
+        data += written
+    return data
+
+
+@settings(deadline=None, max_examples=80)
+@given(st.lists(written_journals(), min_size=1, max_size=6), st.sampled_from([3_000, 1 << 23]))
+def test_lines_of_one_shape_are_read_as_they_were_written(
+    tmp_path_factory: pytest.TempPathFactory, data: list[bytes], batch: int
+) -> None:
+    root = tmp_path_factory.mktemp("store")
+    paths = [write_run(root / f"run{i}", entry) for i, entry in enumerate(data)]
+    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
+        warnings.simplefilter("ignore", OddJournalWarning)
+        patch.setattr(journal_pieces, "_BATCH", batch)
+        table = read_table(root)
+        runs = table.frame["run"].to_list()
+        assert runs == sorted(runs)
+        for path in paths:
+            found = found_rows(table, path.name)
+            rows = read_run(path).rows or ()
+            assert [entry.pop("row") for entry in found] == list(rows)
+            expected = expected_rows(path)
+            for entry in expected:
+                entry.pop("row")
+            assert without_absent(found) == without_absent(expected)
+
+
+def test_a_store_as_rote_writes_it_is_read_as_tables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, metrics in (("a", {"loss": 0.1}), ("b", {"accuracy": 0.5}), ("c", {"loss": 0.2})):
+        run = RunDirectory.create(tmp_path / name, {})
+        for step in (1, 2, 3):
+            run.append(reading(step, **metrics), step - 1)
+        run.close()
+    monkeypatch.setattr(journal_frame, "_read_as_lines", None)
+    assert_same([tmp_path / name for name in "abc"], read_table(tmp_path))
+
+
+@settings(deadline=None, max_examples=200)
 @given(st.data())
 def test_a_damaged_byte_is_seen_where_read_run_sees_it(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
@@ -363,7 +432,7 @@ def test_a_folder_that_may_not_be_read_is_named(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_looked_into_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("a", "b"):
+    for name in ("a", "b/inside"):
         write_run(tmp_path / name, line(reading(1)))
     scan = os.scandir
 
@@ -381,7 +450,7 @@ def test_a_class_that_there_is_not_votes_for_nobody(tmp_path: Path) -> None:
     description = {"name": "run", "num_classes": 3, "pool": {"predictions": [4]}}
     run = RunDirectory.create(tmp_path / "run", description)
     for row in range(3):
-        run.append(Reading(row + 1, 1.0, 1.0, 0, 0, 0, predictions=np.zeros(4)), row)
+        run.append(Reading(row + 1, 1.0, 1.0, 0, 0, 0), row)  # nobody knows the rows' checksums
     run.resume_after(2)
     run.close()
     file = tmp_path / "run" / "predictions.bin"

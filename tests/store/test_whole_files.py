@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from rote.store.run_directory import DRAFT_FILE, FAILURE_DRAFT, FAILURE_FILE, RUN_FILE
+from rote.store.run_directory import DRAFT_FILE, FAILURE_DRAFT, FAILURE_FILE
+from rote.store.run_record import RUN_FILE
 from rote.store.whole_files import whole_file, write_whole
 
 

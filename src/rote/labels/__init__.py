@@ -1,5 +1,6 @@
-"""Which label an input gets: random labels for the probe, label noise for training."""
+"""Which label an input gets: random labels, label noise, the votes of its neighbours."""
 
+from rote.labels.neighbours import neighbour_votes
 from rote.labels.random_labels import (
     IGNORE_INDEX,
     LabelSampler,
@@ -18,4 +19,5 @@ __all__ = [
     "NeverGiven",
     "PerToken",
     "Uniform",
+    "neighbour_votes",
 ]

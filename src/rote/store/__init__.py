@@ -1,27 +1,48 @@
 """Results on disk: an append-only journal in a directory per run, and loggers. Never torch."""
 
+from rote.store.checkpoint_files import (
+    CHECKPOINT_FOLDER,
+    CHECKPOINTS_FILE,
+    checkpoint_path,
+    find_checkpoint,
+)
+from rote.store.checksums import checksums_of
+from rote.store.csv_cells import read_cells
+from rote.store.damaged_arrays import DAMAGED_ARRAYS
 from rote.store.found_runs import FoundRun, SourceRuns, checkpoint, frame_of
+from rote.store.given_labels import text_of_labels
 from rote.store.journal_line import parse_line
 from rote.store.lock import WriterLock, is_locked
 from rote.store.logger import Address, Logger
-from rote.store.mapping import parse_mapping
+from rote.store.mapping import foreign_metrics, likely_mapping
+from rote.store.neighbour_votes import (
+    NEIGHBOURS_FILE,
+    bytes_of_votes,
+    why_no_votes,
+    write_neighbour_votes,
+)
 from rote.store.nested_tables import leaves
-from rote.store.place_in_folder import place_in
+from rote.store.notes import Watch, notes_of
+from rote.store.perspective import in_perspective, readings_up_to, start_of
+from rote.store.plain_file import read_plain
 from rote.store.row_file import smallest_type
 from rote.store.run_directory import (
     CLAIM_FILE,
     FAILURE_FILE,
+    RunDirectory,
+    check_free,
+)
+from rote.store.run_record import (
     JOURNAL_FILE,
     PREDICTIONS_FILE,
     RUN_FILE,
-    RunDirectory,
-    check_free,
     read_description,
     read_predictions,
     read_rows_of,
     read_run,
 )
 from rote.store.run_status import (
+    LABELS_FILE,
     STATE_FILE,
     STATES,
     WORKLOAD_FILE,
@@ -32,23 +53,29 @@ from rote.store.run_status import (
 )
 from rote.store.save_to import SaveTo, Target, can_be_read, name_of, open_sinks, targets_of
 from rote.store.schema import (
-    RESERVED,
+    GIVEN_LABELS,
     SCHEMA_VERSION,
+    is_reserved,
     line_of_reading,
     line_of_resume,
     lines_that_count,
     reading_of_line,
 )
 from rote.store.sinks import Opened, Sink, Sinks
-from rote.store.table import RunTable, read_table
+from rote.store.table import RunTable, read_table, run_directories
 from rote.store.whole_files import whole_file, write_whole
 
 __all__ = [
+    "CHECKPOINTS_FILE",
+    "CHECKPOINT_FOLDER",
     "CLAIM_FILE",
+    "DAMAGED_ARRAYS",
     "FAILURE_FILE",
+    "GIVEN_LABELS",
     "JOURNAL_FILE",
+    "LABELS_FILE",
+    "NEIGHBOURS_FILE",
     "PREDICTIONS_FILE",
-    "RESERVED",
     "RUN_FILE",
     "SCHEMA_VERSION",
     "STATES",
@@ -67,31 +94,47 @@ __all__ = [
     "SourceRuns",
     "State",
     "Target",
+    "Watch",
     "WriterLock",
+    "bytes_of_votes",
     "can_be_read",
     "check_free",
     "checkpoint",
+    "checkpoint_path",
+    "checksums_of",
+    "find_checkpoint",
+    "foreign_metrics",
     "frame_of",
+    "in_perspective",
     "is_locked",
+    "is_reserved",
     "leaves",
+    "likely_mapping",
     "line_of_reading",
     "line_of_resume",
     "lines_that_count",
     "list_runs",
     "name_of",
+    "notes_of",
     "open_sinks",
     "parse_line",
-    "parse_mapping",
-    "place_in",
+    "read_cells",
     "read_description",
+    "read_plain",
     "read_predictions",
     "read_rows_of",
     "read_run",
     "read_table",
     "reading_of_line",
+    "readings_up_to",
+    "run_directories",
     "smallest_type",
+    "start_of",
     "status_of",
     "targets_of",
+    "text_of_labels",
     "whole_file",
+    "why_no_votes",
+    "write_neighbour_votes",
     "write_whole",
 ]

@@ -1,28 +1,37 @@
 """Run directories as what a tracker writes to, and as what is read: rote's own store."""
 
+from __future__ import annotations
+
 import os
+import stat
 from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from rote.errors import CorruptRunError, InputError
 from rote.records import Reading, RunRecord
 from rote.store.found_runs import FoundRun, SourceRuns, UnreadableRuns, unique_names
 from rote.store.journal_frame import read_journals
 from rote.store.row_file import PREDICTIONS, row_layouts
-from rote.store.run_directory import (
+from rote.store.run_directory import LOCK_FILE, RunDirectory
+from rote.store.run_record import (
     JOURNAL_FILE,
-    LOCK_FILE,
     RUN_FILE,
-    RunDirectory,
     layouts_of_run,
     read_description,
     read_rows_of,
     read_run,
 )
+from rote.store.schema import ROW_CHECK
 from rote.store.sinks import Opened
+
+if TYPE_CHECKING:
+    import polars as pl
 
 
 def open_directory(path: Path, description: Mapping[str, Any], *, resume: bool) -> Opened:
@@ -107,18 +116,40 @@ def read_directories(roots: Iterable[Path]) -> SourceRuns:
         CorruptRunError: if a file is damaged.
     """
     unreadable = UnreadableRuns()
+    paths = _find_runs(roots, unreadable)
     found: dict[Path, dict[str, Any]] = {}
-    for path in _find_runs(roots, unreadable):
-        with unreadable.caught(path):
-            found[path] = read_description(path)
-            layouts_of_run(path, found[path])
-    found = {path: entry for path, entry in found.items() if path not in unreadable.errors}
+    with ThreadPoolExecutor(1) as pool:  # journals are mostly polars' work
+        journals = pool.submit(read_journals, [f"{path}/{JOURNAL_FILE}" for path in paths])
+        for path in paths:
+            with unreadable.caught(path):
+                description = read_description(path)
+                layouts_of_run(path, description)
+                found[path] = description
+        frame, damaged = journals.result()
+    unreadable.errors |= {
+        paths[run]: error for run, error in damaged.items() if paths[run] in found
+    }
     named = {path: _name(path, entry) for path, entry in found.items()}
     order = sorted(found, key=unique_names(named).__getitem__)
-    frame, damaged = read_journals([path / JOURNAL_FILE for path in order])
-    unreadable.errors |= {order[run]: error for run, error in damaged.items()}
     runs = [FoundRun(named[path], path, found[path], path) for path in order]
-    return unreadable.left_out_of(SourceRuns(runs, frame))
+    frame = _ordered(frame, paths, order)
+    checks = [name for name in frame.columns if name.startswith(ROW_CHECK)]
+    source = SourceRuns(
+        runs, frame.drop(checks), row_checks=frame.select("run", "row", *checks) if checks else None
+    )
+    return unreadable.left_out_of(source)
+
+
+def _ordered(frame: pl.DataFrame, paths: list[Path], order: list[Path]) -> pl.DataFrame:
+    """The readings of runs ``paths`` as those of runs ``order``, some of the same."""
+    import polars as pl
+
+    if paths == order:
+        return frame
+    places = {path: at for at, path in enumerate(order)}
+    at = np.array([places.get(path, -1) for path in paths])[frame["run"].to_numpy()]
+    moved = frame.with_columns(pl.Series("run", at, dtype=pl.Int64)).filter(pl.col("run") >= 0)
+    return moved.sort("run", maintain_order=True)
 
 
 def _name(path: Path, description: Mapping[str, Any]) -> str:
@@ -139,21 +170,45 @@ def _find_runs(roots: Iterable[Path], unreadable: UnreadableRuns) -> list[Path]:
                 + (f" Write csv:{root} to read it as a table." if is_table else "")
             )
         if not runs and len(unreadable.errors) == before:
+            if not root.exists():
+                raise InputError(
+                    f"Expected `runs` to be an existing directory, got {root}, which does not "
+                    "exist. Check the path."
+                )
             raise InputError(
                 f"Expected `runs` to be a directory with runs, got {root}, which has no {RUN_FILE} "
                 "in or below it. Check the path."
             )
         found = runs | found
-    return list(found.values())
+    return [found[real] for real in sorted(found)]
+
+
+def directories_below(roots: Iterable[Path]) -> list[Path]:
+    """The run directories that are there now, each once; perhaps none."""
+    found = (path for root in roots for path in _walk(root, UnreadableRuns()))
+    return [Path(path) for path in dict.fromkeys(found)]
 
 
 def _walk(root: Path, unreadable: UnreadableRuns) -> Iterator[str]:
-    def note(error: OSError) -> None:
-        if not isinstance(error, FileNotFoundError | NotADirectoryError):
-            place = Path(str(error.filename))
-            unreadable.add(place, CorruptRunError(f"Expected to look into {place}, got: {error}."))
+    waiting = [str(root)]
+    while waiting:
+        directory = waiting.pop()
+        if _is_run(directory):
+            yield directory  # a run has no runs inside it, but may have many checkpoints
+            continue
+        try:
+            with os.scandir(directory) as found:
+                waiting += [entry.path for entry in found if entry.is_dir(follow_symlinks=False)]
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError as error:
+            why = CorruptRunError(f"Expected to look into {directory}, got: {error}.")
+            unreadable.add(Path(directory), why)
 
-    for directory, below, files in os.walk(root, onerror=note):
-        if RUN_FILE in files or JOURNAL_FILE in files:
-            below.clear()  # a run has no runs inside it, but may have many checkpoints
-            yield directory
+
+def _is_run(directory: str) -> bool:
+    for name in (RUN_FILE, JOURNAL_FILE):
+        with suppress(OSError):
+            if not stat.S_ISDIR(os.lstat(f"{directory}/{name}").st_mode):
+                return True
+    return False

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from rote.errors import CorruptRunError, RoteError, UnreadableRunWarning
 from rote.records import COLUMNS
-from rote.store.schema import READING_COLUMNS, RESERVED
+from rote.store.schema import READING_COLUMNS, is_reserved
 
 if TYPE_CHECKING:
     import polars as pl
@@ -47,20 +47,27 @@ class SourceRuns:
         runs: what was found.
         frame: as that of a ``RunTable``; ``run`` is the position in ``runs``.
         unreadable: why a run is left out, by its place.
+        row_checks: ``run``, ``row``, and the checksums of that row in the run's row files.
     """
 
     runs: Sequence[FoundRun]
     frame: pl.DataFrame
     unreadable: Mapping[Path, str] = field(default_factory=dict)
+    row_checks: pl.DataFrame | None = None
 
     def take(self, kept: Sequence[int]) -> SourceRuns:
         """Some of the runs, by position."""
         import polars as pl
 
-        rows = self.frame.filter(pl.col("run").is_in(kept))
         codes = pl.col("run").replace_strict(kept, range(len(kept)), return_dtype=pl.Int64)
+
+        def taken(frame: pl.DataFrame) -> pl.DataFrame:
+            rows = frame.filter(pl.col("run").is_in(kept))
+            return rows.with_columns(codes) if kept else rows
+
+        checks = None if self.row_checks is None else taken(self.row_checks)
         runs = [self.runs[at] for at in kept]
-        return replace(self, runs=runs, frame=rows.with_columns(codes) if kept else rows)
+        return replace(self, runs=runs, frame=taken(self.frame), row_checks=checks)
 
 
 class UnreadableRuns:
@@ -107,7 +114,7 @@ def column_of(name: str) -> str:
         >>> column_of("accuracy"), column_of("score")
         ('accuracy', 'metric:score')
     """
-    is_taken = name in RESERVED and name not in COLUMNS
+    is_taken = is_reserved(name) and name not in COLUMNS
     return f"metric:{name}" if is_taken else name
 
 

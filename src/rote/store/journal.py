@@ -11,7 +11,15 @@ from typing import Any
 
 from rote.errors import CorruptRunError, OddJournalWarning, StoreError, TornJournalWarning
 from rote.store.held_file import HeldFile
-from rote.store.journal_line import bytes_of_line, number_of, parse_line, parse_object
+from rote.store.journal_line import (
+    FileSoFar,
+    bytes_of_line,
+    file_so_far,
+    number_of,
+    parse_line,
+    parse_object,
+)
+from rote.store.plain_file import read_plain
 from rote.store.schema import KINDS, check_version, values_of_line
 
 
@@ -39,17 +47,17 @@ class Journal:
         """
         self._file.check()
         size = os.fstat(self._file.number).st_size
-        number, end = self._last
+        so_far, end = self._last
         if size < end:
             raise StoreError(
                 f"Expected {self._file.path} to only grow, got {size} bytes where there were "
                 f"{end}: it was changed meanwhile. Restore it from a copy, or start a new run."
             )
         if size > end:  # an interrupt came between the writing of a line and its being noted
-            number, _ = self._look()
-        data = bytes_of_line(line, number + 1)
+            so_far, _ = self._look()
+        data, so_far = bytes_of_line(line, so_far)
         self._write(data, size)
-        self._last = number + 1, size + len(data)
+        self._last = so_far, size + len(data)
 
     def close(self) -> None:
         """Give the file back."""
@@ -64,11 +72,10 @@ class Journal:
             os.ftruncate(self._file.number, size)  # half a line would spoil the next one
             raise
 
-    def _look(self) -> tuple[int, int]:
-        """The number of the last line, whether or not it was cut off, and the size."""
+    def _look(self) -> tuple[FileSoFar, int]:
+        """What is known of the lines, cut off or not, and the size."""
         data = self._file.path.read_bytes()
-        raws = [raw for raw in data.split(b"\n") if raw]
-        return max([len(raws), *map(number_of, raws)]), len(data)
+        return file_so_far(data), len(data)
 
 
 @dataclass(frozen=True)
@@ -91,7 +98,7 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
     Raises:
         CorruptRunError: if a line is damaged in any other way.
     """
-    raws = enumerate(path.read_bytes().split(b"\n"), start=1)
+    raws = enumerate(read_plain(path).split(b"\n"), start=1)
     found = [_Found(at, raw, parse_line(raw), number_of(raw)) for at, raw in raws if raw]
     _check_damage(found, path)
     for entry in found:

@@ -13,18 +13,18 @@ from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from pkgutil import iter_modules
 from typing import Any, Literal, Protocol, TypeAlias
 
 from rote.errors import InputError, did_you_mean
-from rote.extras import import_named
-from rote.store import loggers
+from rote.extras import files_in, import_named
 from rote.store.found_runs import SourceRuns
 from rote.store.sinks import Opened
 
 # Neither the drive of a Windows path nor a time of day; but any `scheme://`.
 _PREFIX = re.compile(r"([A-Za-z][A-Za-z-]{2,}(?=:)|\w{2,}(?=://)):(.*)", re.DOTALL)
 _OWN = re.compile(r"([^\W\d]\w*(?:\.[^\W\d]\w*)*):([^\W\d]\w*):(.*)", re.DOTALL)
+
+_LOGGERS = "rote.store.loggers"
 
 Use: TypeAlias = Literal["open", "read"]
 
@@ -83,8 +83,7 @@ class Logger:
 @cache
 def kinds() -> tuple[str, ...]:
     """What the loggers of rote are called; none of their packages is imported."""
-    names = [module.name for module in iter_modules(loggers.__path__)]
-    return tuple(sorted(name for name in names if "_" not in name))
+    return tuple(name for name in files_in(_LOGGERS) if "_" not in name)
 
 
 def logger_of(kind: str, argument: str = "save_to") -> Logger:
@@ -94,7 +93,7 @@ def logger_of(kind: str, argument: str = "save_to") -> Logger:
         InputError: if a logger of somebody else's cannot be imported, or is none.
     """
     if kind in kinds():
-        logger: Logger = import_module(f"rote.store.loggers.{kind}").LOGGER
+        logger: Logger = import_module(f"{_LOGGERS}.{kind}").LOGGER
         return logger
     found = import_named(kind, argument)
     if not isinstance(found, Logger):

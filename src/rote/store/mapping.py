@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
@@ -17,26 +18,46 @@ _COUNTED = ("run", "step")
 
 _HIDDEN = ("run", "row", "step", "flags")
 
+_HELD_OUT = {"val", "valid", "validation", "eval", "dev"}
+_ACCURACY = {"acc", "accuracy", "acc1", "top1"}
+_ALIKE: dict[str, tuple[set[str], set[str]]] = {
+    "susceptibility": ({"zeta", "ζ", "susceptibility"}, set()),
+    "validation_accuracy": (_ACCURACY, _HELD_OUT),
+    "test_accuracy": (_ACCURACY, {"test"}),
+    "train_accuracy": (_ACCURACY, {"train", "training"}),
+}
+"""By rote's name: one of these words must be in theirs, and one of those."""
 
-def parse_mapping(pairs: Iterable[str]) -> dict[str, str]:
-    """Pairs as they are typed, such as ``susceptibility=my_metric``.
 
-    Raises:
-        InputError: if one is no pair, or maps a name a second time.
+def foreign_metrics(frame: pl.DataFrame) -> tuple[str, ...]:
+    """The metrics of a table that rote has no name for, by their own names."""
+    known = [name for name in frame.columns if name not in (*_HIDDEN, *COLUMNS)]
+    return tuple(sorted(n.removeprefix("metric:") for n in known if frame[n].count()))
+
+
+def likely_mapping(metrics: Iterable[str], missing: Iterable[str]) -> dict[str, str]:
+    """Which metrics are probably what rote calls by another name.
+
+    Args:
+        metrics: their names.
+        missing: rote's names for which there is nothing yet.
 
     Example:
-        >>> parse_mapping(["susceptibility=zeta", "train_accuracy=acc"])
-        {'susceptibility': 'zeta', 'train_accuracy': 'acc'}
+        >>> likely_mapping(["Accuracy/train", "eval_acc", "f1"], COLUMNS)
+        {'validation_accuracy': 'eval_acc', 'train_accuracy': 'Accuracy/train'}
     """
-    mapping: dict[str, str] = {}
-    for pair in pairs:
-        name, separator, metric = pair.partition("=")
-        if not (name and separator and metric):
-            raise InputError(f"Expected `--map` to be NAME=METRIC, got {pair!r}.")
-        if name in mapping:
-            raise InputError(f"Expected `--map` to give {name!r} once, got it twice.")
-        mapping[name] = metric
-    return mapping
+    words = {name: set(re.findall(r"[^\W_]+", name.lower())) for name in metrics}
+    wanted = set(missing)
+    found: dict[str, str] = {}
+    for own, (kinds, parts) in _ALIKE.items():
+        alike = [
+            name for name, said in words.items() if said & kinds and (said & parts or not parts)
+        ]
+        if own == "train_accuracy":  # a plain `acc` is that of training, as a rule
+            alike += [name for name, said in words.items() if said and said <= kinds]
+        if own in wanted and alike:
+            found[own] = alike[0]
+    return found
 
 
 def check_mapping(mapping: Mapping[str, str], recorded: Iterable[str] = ()) -> None:
@@ -58,6 +79,8 @@ def check_mapping(mapping: Mapping[str, str], recorded: Iterable[str] = ()) -> N
 def apply_mapping(frames: list[pl.DataFrame], mapping: Mapping[str, str]) -> list[pl.DataFrame]:
     """Give metrics the names that rote knows, in every source (one frame each) that has them.
 
+    What has a new name is not shown under its old one, too.
+
     Raises:
         InputError: if no source has a metric.
     """
@@ -76,7 +99,8 @@ def apply_mapping(frames: list[pl.DataFrame], mapping: Mapping[str, str]) -> lis
     for frame in frames:
         columns = {name: _column(frame, metric) for name, metric in wanted.items()}
         found = [pl.col(column).alias(name) for name, column in columns.items() if column]
-        mapped.append(frame.with_columns(found) if found else frame)
+        theirs = {column for column in columns.values() if column and column not in COLUMNS}
+        mapped.append(frame.with_columns(found).drop(theirs) if found else frame)
     return mapped
 
 

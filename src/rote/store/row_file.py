@@ -2,14 +2,15 @@
 
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
+from zlib import crc32
 
 import numpy as np
 
-from rote.errors import InputError
+from rote.errors import InputError, StoreError
 from rote.store.held_file import HeldFile
 
 PREDICTIONS = "predictions"
@@ -37,6 +38,14 @@ class RowLayout:
     def size(self) -> int:
         """The bytes of a row."""
         return self.dtype.itemsize * math.prod(self.shape)
+
+    @property
+    def nothing(self) -> bytes:
+        """A row that cannot be taken for one that was measured: NaN, or the largest number."""
+        if self.dtype.kind == "b":
+            return bytes(self.size)  # there is nothing else
+        value = np.nan if self.dtype.kind == "f" else np.iinfo(self.dtype).max
+        return np.full(self.shape, value, self.dtype).tobytes()
 
 
 def row_path(run: Path, name: str) -> Path:
@@ -105,30 +114,52 @@ class RowFile:
         self._file = HeldFile(path)
         self._layout = layout
         self._name = path.stem
+        self._size = self._size_now()
 
-    def write(self, row: int, values: np.ndarray) -> None:
+    def write(self, row: int, values: np.ndarray) -> int:
         """Write one row; it is on the disk when this returns.
+
+        Returns:
+            Its checksum.
 
         Raises:
             InputError: if it has another shape.
-            StoreError: if the file was removed or replaced meanwhile.
+            StoreError: if the file was removed, replaced or shortened meanwhile.
         """
-        self._file.check()
+        self._check()
         if np.shape(values) != self._layout.shape:
             raise InputError(
                 f"Expected a row of {self._name!r} to have shape {self._layout.shape}, got "
                 f"{np.shape(values)}."
             )
         data = np.ascontiguousarray(values, dtype=self._layout.dtype).tobytes()
-        at = row * self._layout.size
+        at, check = row * self._layout.size, crc32(data)
+        whole = self._size - self._size % self._layout.size
+        if whole < at:  # readings that were filled in from a state have no rows
+            data, at = self._layout.nothing * (row - whole // self._layout.size) + data, whole
         while data:
             written = os.pwrite(self._file.number, data, at)
             data, at = data[written:], at + written
         self._file.sync()
+        self._size = self._size_now()
+        return check
 
     def close(self) -> None:
         """Give the file back."""
         self._file.close()
+
+    def _check(self) -> None:
+        self._file.check()
+        size = self._size_now()
+        if size < self._size:  # the rows before this one would be zeros
+            raise StoreError(
+                f"Expected {self._file.path} to only grow, got {size} bytes where there were "
+                f"{self._size}: it was changed meanwhile. Restore it from a copy, or start a new "
+                "run."
+            )
+
+    def _size_now(self) -> int:
+        return os.fstat(self._file.number).st_size
 
 
 def map_rows(path: Path, layout: RowLayout) -> np.ndarray | None:
@@ -139,6 +170,27 @@ def map_rows(path: Path, layout: RowLayout) -> np.ndarray | None:
     count = path.stat().st_size // layout.size if path.is_file() else 0
     # An empty file cannot be mapped.
     return np.memmap(path, layout.dtype, "r", shape=(count, *layout.shape)) if count else None
+
+
+def first_damaged(
+    found: np.ndarray | None, rows: Iterable[int], checks: Iterable[float | None]
+) -> int | None:
+    """The first of some rows that is not as it was written; None if all are.
+
+    Args:
+        found: all rows of a file, or None.
+        rows: those to look at.
+        checks: their checksums; None for one that has none, as nobody wrote them before.
+    """
+    count = 0 if found is None else len(found)
+    flat = np.empty(0, np.uint8) if found is None else np.ascontiguousarray(found).reshape(-1)
+    data = flat.view(np.uint8).data  # a slice of it costs less than a row of an array
+    size = len(data) // max(count, 1)
+    for row, check in zip(rows, checks, strict=False):
+        is_there = check is None or 0 <= row < count
+        if not is_there or check not in (None, crc32(data[row * size : (row + 1) * size])):
+            return row
+    return None
 
 
 def are_classes(predictions: np.ndarray, description: Mapping[str, Any]) -> bool:

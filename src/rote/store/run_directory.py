@@ -1,15 +1,11 @@
-"""A run on disk: ``run.json``, ``journal.jsonl``, and row files such as ``predictions.bin``."""
+"""A run as it is written: ``run.json``, the journal, and row files such as ``predictions.bin``."""
 
 import json
-import math
 import os
-import stat
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from rote.errors import (
     CorruptRunError,
@@ -18,33 +14,21 @@ from rote.errors import (
     RunLockedError,
     StoreError,
 )
-from rote.records import Reading, RunRecord
+from rote.records import Reading
 from rote.store.held_file import make_folders, sync_folder
-from rote.store.journal import Journal, read_lines
+from rote.store.journal import Journal
 from rote.store.lock import WriterLock
-from rote.store.row_file import (
-    PREDICTIONS,
-    RowFile,
-    RowLayout,
-    are_classes,
-    row_layouts,
-    row_path,
+from rote.store.row_file import PREDICTIONS, RowFile, row_layouts, row_path
+from rote.store.run_record import (
+    JOURNAL_FILE,
+    PREDICTIONS_FILE,
+    RUN_FILE,
+    layouts_of_run,
+    read_description,
 )
-from rote.store.schema import (
-    SCHEMA_VERSION,
-    Line,
-    check_version,
-    line_of_reading,
-    line_of_resume,
-    lines_that_count,
-    reading_of_line,
-    rows_of_lines,
-)
+from rote.store.schema import ROW_CHECK, SCHEMA_VERSION, line_of_reading, line_of_resume
 from rote.store.whole_files import write_whole
 
-RUN_FILE = "run.json"
-JOURNAL_FILE = "journal.jsonl"
-PREDICTIONS_FILE = "predictions.bin"
 LOCK_FILE = "writer.lock"
 CLAIM_FILE = "claim.lock"
 FAILURE_FILE = "failure.json"
@@ -64,11 +48,12 @@ class RunDirectory:
         self.path = path
         self._lock = lock
         self._owner = os.getpid()
-        layouts = layouts_of_run(path, read_description(path))
+        self._layouts = layouts = layouts_of_run(path, read_description(path))
         self._journal = Journal(path / JOURNAL_FILE)
         (path / PREDICTIONS_FILE).touch()
         self._rows = {name: RowFile(row_path(path, name), row) for name, row in layouts.items()}
         self._run_file = (path / RUN_FILE).absolute()
+        self._run_file_seen = self._run_file_now()
         sync_folder(path)
 
     @property
@@ -145,22 +130,39 @@ class RunDirectory:
             rows[PREDICTIONS] = reading.predictions
         self._check_place()
         # Rows first: a reading in the journal always has its own.
-        for name, values in rows.items():
-            self._rows[name].write(row, values)
-        self._journal.append(line_of_reading(reading) | {"row": row})
+        checks = {
+            f"{ROW_CHECK}{name}": self._rows[name].write(row, values)
+            for name, values in rows.items()
+        }
+        self._journal.append(line_of_reading(reading) | {"row": row} | checks)
 
     def resume_after(self, step: int) -> None:
         """Declare the readings after ``step`` void: they will be taken again."""
         self._journal.append(line_of_resume(step))
 
     def _check_place(self) -> None:
-        if not self._run_file.is_file():
-            raise StoreError(
-                f"Expected {self._run_file} to describe the run that this process writes, got "
-                "nothing: it was removed meanwhile. What is in memory is whole; write it to "
-                "another directory."
-            )
+        now = self._run_file_now() if self._run_file.is_file() else None
+        if now != self._run_file_seen:
+            wrong = "nothing: it was removed" if now is None else self._why_of_another_run()
+            if wrong:
+                raise StoreError(
+                    f"Expected {self._run_file} to describe the run that this process writes, got "
+                    f"{wrong} meanwhile. What is in memory is whole; write it to another directory."
+                )
+            self._run_file_seen = now
         self._lock.check()
+
+    def _run_file_now(self) -> tuple[int, ...] | None:
+        found = self._run_file.stat()
+        return found.st_ino, found.st_size, found.st_mtime_ns
+
+    def _why_of_another_run(self) -> str | None:
+        """What keeps readers from the rows of this run by the ``run.json`` that is there now."""
+        try:
+            layouts = layouts_of_run(self.path, read_description(self._run_file.parent))
+        except CorruptRunError:
+            return "what cannot be read: it was changed"
+        return None if layouts == self._layouts else "one with other rows: it was changed"
 
     def close(self) -> None:
         """Let others write this run."""
@@ -168,114 +170,6 @@ class RunDirectory:
         for rows in self._rows.values():
             rows.close()
         self._lock.release()
-
-
-def read_run(path: Path | str) -> RunRecord:
-    """Read a run, finished or not; it may be being written.
-
-    Args:
-        path: its directory.
-
-    Returns:
-        The description and every reading that counts; predictions are read by
-        ``read_predictions``.
-
-    Raises:
-        CorruptRunError: if a file is damaged, or there is no run.
-    """
-    path = Path(path)
-    description = read_description(path)
-    layouts_of_run(path, description)
-    journal = path / JOURNAL_FILE
-    counted = read_counted(journal)
-    readings = tuple(reading_of_line(line) for line in counted)
-    return RunRecord(path, description, readings, tuple(rows_of_lines(counted)))
-
-
-def read_counted(journal: Path) -> list[Line]:
-    """The lines of a journal whose readings count; of one that does not exist, none.
-
-    Raises:
-        CorruptRunError: if it is damaged, or cannot be read.
-    """
-    try:
-        lines = read_lines(journal)
-    except FileNotFoundError:
-        return []
-    except OSError as error:
-        raise CorruptRunError(f"Expected {journal} to be a journal, got: {error}.") from error
-    return lines_that_count(lines, str(journal))
-
-
-def read_description(path: Path) -> dict[str, Any]:
-    """The contents of ``run.json``.
-
-    Raises:
-        CorruptRunError: if it is missing or damaged.
-    """
-    file = path / RUN_FILE
-    _check_plain(file, path / JOURNAL_FILE)
-    try:
-        description = json.loads(file.read_bytes())
-    except (OSError, ValueError, RecursionError) as error:
-        raise CorruptRunError(
-            f"Expected {file} to describe a run, got {error}. Check the path."
-        ) from error
-    if not isinstance(description, dict):
-        raise CorruptRunError(f"Expected {file} to hold an object, got {description!r:.80}.")
-    check_version(description.get("schema"), str(file))
-    return description
-
-
-def _check_plain(*files: Path) -> None:
-    """Refuse pipes and devices before they are opened: they may never end."""
-    for file in files:
-        with suppress(OSError):  # of what is not there, opening it tells
-            if not stat.S_ISREG(file.stat().st_mode):
-                raise CorruptRunError(f"Expected {file} to be a file, got something else.")
-
-
-def read_predictions(run: RunRecord) -> np.ndarray | None:
-    """The predicted classes of the pool, one row per reading, or None if none were recorded."""
-    return read_rows_of(run, PREDICTIONS)
-
-
-def read_rows_of(run: RunRecord, name: str) -> np.ndarray | None:
-    """What was recorded per sample, one row per reading.
-
-    Returns:
-        Shape (readings, *row), without rows that were never written; None if there are none of
-        that name.
-
-    Raises:
-        CorruptRunError: if the description of the rows is damaged, or a predicted class is none.
-    """
-    layout = layouts_of_run(run.path, run.description).get(name)
-    file = row_path(run.path, name)
-    if layout is None or not file.is_file():
-        return None
-    rows = range(len(run.readings)) if run.rows is None else run.rows
-    count = min(max(rows, default=-1) + 1, file.stat().st_size // layout.size)
-    flat = np.fromfile(file, dtype=layout.dtype, count=count * math.prod(layout.shape))
-    found = flat.reshape(-1, *layout.shape)[[row for row in rows if row < count]]
-    if name == PREDICTIONS and not are_classes(found, run.description):
-        raise CorruptRunError(
-            f"Expected {file} to hold classes below {run.description['num_classes']}, got "
-            f"{found.max()}. Restore it from a copy."
-        )
-    return found
-
-
-def layouts_of_run(path: Path, description: Mapping[str, Any]) -> dict[str, RowLayout]:
-    """The row files of a run that is on disk.
-
-    Raises:
-        CorruptRunError: if their description is damaged.
-    """
-    try:
-        return row_layouts(description)
-    except InputError as error:
-        raise CorruptRunError(f"Expected {path / RUN_FILE} to be whole, got: {error}") from error
 
 
 def check_free(path: Path) -> None:

@@ -8,9 +8,11 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from rote.errors import InputError, StoreError
 from rote.store.lock import is_locked
-from rote.store.run_directory import CLAIM_FILE, FAILURE_FILE, JOURNAL_FILE, RUN_FILE
+from rote.store.run_directory import CLAIM_FILE, FAILURE_FILE, LOCK_FILE
+from rote.store.run_record import JOURNAL_FILE, RUN_FILE
 
 WORKLOAD_FILE = "workload.json"
+LABELS_FILE = "labels.npz"
 STATE_FILE = "resume.pt"
 
 State: TypeAlias = Literal["finished", "running", "torn", "failed", "new", "tracked"]
@@ -23,10 +25,10 @@ class RunStatus:
 
     Attributes:
         path: its directory.
-        state: ``finished``; ``running`` if a process has claimed it; ``torn`` if it was begun, is
-            not over, and nobody has it; ``failed`` if it ended in an error that is recorded;
-            ``new`` if there is nothing yet; ``tracked`` if it is no run of a spec, so that nobody
-            knows its end.
+        state: ``finished``; ``running`` if a process has claimed it, or a tracker holds it;
+            ``torn`` if it was begun, is not over, and nobody has it; ``failed`` if it ended in an
+            error that is recorded; ``new`` if there is nothing yet; ``tracked`` if it is no run of
+            a spec, so that nobody knows whether its end was meant.
         identity: of its spec, where known.
         name: for people, where known.
     """
@@ -64,6 +66,8 @@ def status_of(path: Path | str) -> RunStatus:
         )
     if WORKLOAD_FILE in names:
         return RunStatus(Path(place), "torn", identity, name)
+    if RUN_FILE in names and LOCK_FILE in names and is_locked(Path(place, LOCK_FILE)):
+        return RunStatus(Path(place), "running")
     if RUN_FILE in names:
         journal = Path(place, JOURNAL_FILE)
         is_tracked = JOURNAL_FILE in names and journal.stat().st_size > 0
@@ -81,6 +85,11 @@ def list_runs(store: Path | str) -> list[RunStatus]:
     try:
         with os.scandir(store) as entries:
             places = sorted(entry.path for entry in entries if entry.is_dir())
+    except FileNotFoundError:
+        raise InputError(
+            f"Expected the store to be an existing directory, got {store}, which does not exist. "
+            "Check the path."
+        ) from None
     except OSError as error:
         raise InputError(
             f"Expected the store to be a directory with runs, got {store}: {error.strerror}."

@@ -2,7 +2,7 @@
 
 import math
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any, TypeAlias
 
@@ -22,18 +22,23 @@ KINDS = ("reading", "resume")
 CHECK = "#"
 """The end of a line in a journal: its number and checksum."""
 
-RESERVED = frozenset(
+ROW_CHECK = "row#"
+"""Before the name of a row file: the CRC-32 of the reading's row in it."""
+
+_RESERVED = frozenset(
     {"schema", "kind", "name", "run", "row", "region", "score", CHECK}
     | {entry.name for entry in fields(Reading)}
 )
-"""Names that a metric cannot have: a line of the journal, or a table of runs, uses them."""
 
 READING_COLUMNS = tuple(
     entry.name
     for entry in fields(Reading)
-    if entry.name not in ("metrics", "predictions", "sample_rows")
+    if entry.name not in ("metrics", "predictions", "sample_rows", "note")
 )
 """What every row of a table has, besides the metrics that the caller measured."""
+
+GIVEN_LABELS = "given_labels"
+"""The key of a description under which the labels of the pool stand as a text."""
 
 _LARGEST = float(np.finfo(np.float64).max)
 
@@ -49,6 +54,11 @@ _ALWAYS_NUMBERS = (
     "susceptibility",
     "susceptibility_relative",
 )
+
+
+def is_reserved(name: str) -> bool:
+    """Whether a metric cannot have a name: a line of the journal, or a table of runs, uses it."""
+    return name in _RESERVED or name.startswith(ROW_CHECK)
 
 
 def line_of_reading(reading: Reading) -> dict[str, Any]:
@@ -75,7 +85,7 @@ def reading_of_line(line: Line) -> Reading:
     for name in _ALWAYS_NUMBERS:
         values[name] = _number(values.get(name))
     values["metrics"] = {
-        name: _number(value) for name, value in line.items() if name not in RESERVED
+        name: _number(value) for name, value in line.items() if not is_reserved(name)
     }
     return Reading.from_dict(values)
 
@@ -149,7 +159,7 @@ def values_of_line(line: Line, where: str) -> dict[str, Any]:
         raise CorruptRunError(f"Expected flags in {where} to be texts, got {flags!r:.80}.")
     values = {"schema": line.get("schema"), "kind": "reading", "step": step, "flags": flags}
     for name, value in line.items():
-        if name not in values and (name in READING_COLUMNS or name not in RESERVED):
+        if name not in values and (name in READING_COLUMNS or name not in _RESERVED):
             values[name] = _checked_number(name, value, where)
     row = line.get("row")
     return values if row is None else values | {"row": row}
@@ -171,6 +181,12 @@ def check_version(found: object, where: str) -> None:
 def rows_of_lines(lines: Iterable[Line]) -> list[int]:
     """Which row of the row files each reading has; a line that does not say has its position."""
     return [int(line.get("row", at)) for at, line in enumerate(lines)]
+
+
+def row_checks_of_lines(lines: Sequence[Line]) -> dict[str, tuple[float | None, ...]]:
+    """The checksums of the readings' rows, or None, by the name of the row file."""
+    keys = {key for line in lines for key in line if key.startswith(ROW_CHECK)}
+    return {key.removeprefix(ROW_CHECK): tuple(line.get(key) for line in lines) for key in keys}
 
 
 def _checked_number(name: str, value: object, where: str) -> float | None:

@@ -14,12 +14,15 @@ import numpy as np
 
 from rote.errors import DamagedRowsWarning, InputError
 from rote.records import Column, column_named
-from rote.store.directories import read_directories
+from rote.store.directories import directories_below, read_directories
 from rote.store.found_runs import SourceRuns, unique_names
+from rote.store.given_labels import read_given_labels
 from rote.store.logger import Address, logger_of, parse_address
 from rote.store.mapping import apply_mapping, check_mapping
-from rote.store.row_file import PREDICTIONS, are_classes, map_rows, row_path
-from rote.store.run_directory import layouts_of_run
+from rote.store.neighbour_votes import read_neighbour_votes
+from rote.store.row_file import PREDICTIONS, are_classes, first_damaged, map_rows, row_path
+from rote.store.run_record import layouts_of_run
+from rote.store.schema import ROW_CHECK
 
 if TYPE_CHECKING:
     import polars as pl
@@ -36,13 +39,17 @@ class RunTable:
         descriptions: what was run (``run.json``, or what a logger knows), by the name of the run.
         paths: its directory, if it has one, by the name of the run.
         unreadable: why a run is left out, by its place.
+        row_checks: of every run in turn, ``run``, ``row``, and the checksums of that row in its row
+            files.
     """
 
     frame: pl.DataFrame
     descriptions: Mapping[str, Mapping[str, Any]]
     paths: Mapping[str, Path] = field(default_factory=dict)
     unreadable: Mapping[str, str] = field(default_factory=dict)
+    row_checks: pl.DataFrame | None = field(default=None, repr=False)
     _are_classes: dict[str, bool] = field(default_factory=dict, repr=False, compare=False)
+    _are_whole: dict[tuple[str, str], bool] = field(default_factory=dict, repr=False, compare=False)
 
     @cached_property
     def columns(self) -> dict[str, Column]:
@@ -58,18 +65,19 @@ class RunTable:
     def given_labels(self, run: str) -> np.ndarray | None:
         """The given labels of the pool, negative where there is none; None if nobody wrote them.
 
-        A run of a spec from before they were recorded has them among the labels of its data.
+        With a ``DamagedRowsWarning`` if what is there are no labels.
         """
-        text = self.descriptions.get(run, {}).get("given_labels")
-        if isinstance(text, str):
-            return np.array(text.split(), dtype=np.int64)
-        file = self.paths.get(run, Path()) / "labels.npz"
-        if run not in self.paths or not file.is_file():
+        return read_given_labels(self.paths.get(run), self.descriptions.get(run, {}))
+
+    def neighbour_votes(self, run: str) -> np.ndarray | None:
+        """The share of each class among the given labels of a pool sample's nearest neighbours.
+
+        Pool samples × classes, as the run recorded them (``rote.neighbour_votes``); None if it did
+        not, and with a ``DamagedRowsWarning`` if what is there cannot be.
+        """
+        if run not in self.paths:
             return None
-        with np.load(file, allow_pickle=False) as arrays:
-            if not {"labels", "pool"} <= set(arrays.files):
-                return None
-            return np.asarray(arrays["labels"][arrays["pool"]], dtype=np.int64)
+        return read_neighbour_votes(self.paths[run], self.descriptions.get(run, {}))
 
     def predictions(self, run: str) -> np.ndarray | None:
         """The predicted classes of the pool, or None if a run has none.
@@ -102,7 +110,8 @@ class RunTable:
     def rows(self, run: str, name: str) -> np.ndarray | None:
         """What was recorded per sample under a name, or None; read when looked at.
 
-        Row i belongs to the reading whose ``row`` is i.
+        Row i belongs to the reading whose ``row`` is i. Where that of a reading is not as it was
+        written, there are none of the run, with a ``DamagedRowsWarning``.
 
         Raises:
             CorruptRunError: if the run's description of its rows is damaged.
@@ -111,7 +120,35 @@ class RunTable:
             return None
         path = self.paths[run]
         layout = layouts_of_run(path, self.descriptions.get(run, {})).get(name)
-        return None if layout is None else map_rows(row_path(path, name), layout)
+        if layout is None:
+            return None
+        found = map_rows(row_path(path, name), layout)
+        if (run, name) not in self._are_whole:
+            self._are_whole[run, name] = self._check_rows(run, name, found)
+        return found if self._are_whole[run, name] else None
+
+    def _check_rows(self, run: str, name: str, found: np.ndarray | None) -> bool:
+        checks, key = self._checks_by_run.get(run), f"{ROW_CHECK}{name}"
+        if checks is None or key not in checks.columns:
+            return True
+        damaged = first_damaged(found, checks["row"].to_list(), checks[key].to_list())
+        if damaged is None:
+            return True
+        message = (
+            f"Left out `{name}` of {run!r}: row {damaged} of {row_path(self.paths[run], name)} is "
+            "not as it was written. Restore the file."
+        )
+        warnings.warn(DamagedRowsWarning(message), stacklevel=4)
+        return False
+
+    @cached_property
+    def _checks_by_run(self) -> dict[str, pl.DataFrame]:
+        if self.row_checks is None:
+            return {}
+        lengths = self.row_checks["run"].rle().struct.unnest()
+        ends = lengths["len"].cum_sum()
+        starts = zip(lengths["value"], ends - lengths["len"], lengths["len"], strict=True)
+        return {run: self.row_checks.slice(start, length) for run, start, length in starts}
 
 
 def read_table(
@@ -139,7 +176,7 @@ def read_table(
     Example:
         >>> read_table("nowhere")
         Traceback (most recent call last):
-        rote.errors.InputError: Expected `runs` to be a directory with runs, got nowhere, ...
+        rote.errors.InputError: Expected `runs` to be an existing directory, got nowhere, ...
     """
     mapping = {} if mapping is None else mapping
     paths, addresses = _places(_entries(runs))
@@ -152,6 +189,16 @@ def read_table(
     check_mapping(mapping, _recorded(parts))
     frames = apply_mapping([part.frame for part in parts], mapping)
     return _joined(_each_once([replace(p, frame=f) for p, f in zip(parts, frames, strict=True)]))
+
+
+def run_directories(runs: Path | str | Sequence[Path | str]) -> list[Path] | None:
+    """The run directories that are there now; None if some runs lie in a logger instead.
+
+    Raises:
+        InputError: if it names no run, or no such logger.
+    """
+    paths, addresses = _places(_entries(runs))
+    return None if addresses else directories_below(paths)
 
 
 def _recorded(parts: Iterable[SourceRuns]) -> Iterator[str]:
@@ -218,6 +265,11 @@ def _joined(parts: Sequence[SourceRuns]) -> RunTable:
         part.frame.with_columns(names.slice(start).gather(part.frame["run"]))
         for part, start in zip(parts, starts, strict=True)
     ]
+    checks = [  # of directories, which are one part
+        part.row_checks.with_columns(names.slice(start).gather(part.row_checks["run"]))
+        for part, start in zip(parts, starts, strict=True)
+        if part.row_checks is not None
+    ]
     frame = frames[0]
     if not names.is_sorted():
         frame = pl.concat(frames, how="diagonal").sort("run", maintain_order=True)
@@ -229,4 +281,5 @@ def _joined(parts: Sequence[SourceRuns]) -> RunTable:
         descriptions={unique[run.place]: run.description for run in in_order},
         paths={unique[run.place]: run.directory for run in in_order if run.directory is not None},
         unreadable={str(at): why for part in parts for at, why in part.unreadable.items()},
+        row_checks=next(iter(checks), None),
     )

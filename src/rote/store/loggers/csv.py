@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-import csv
 import re
-from collections import Counter
+import shlex
+import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from rote.errors import InputError, did_you_mean
-from rote.records import SHARES
+from rote.errors import InputError, OddJournalWarning, did_you_mean
+from rote.records import COLUMNS, SHARES
+from rote.store.csv_cells import read_cells
 from rote.store.found_runs import FoundRun, SourceRuns, column_of
 from rote.store.logger import Logger
+from rote.store.mapping import likely_mapping
 from rote.store.schema import READING_COLUMNS
+
+_STEPS = ("epoch", "epochs", "global_step", "iteration", "iter", "steps", "batch", "t")
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,14 +25,13 @@ if TYPE_CHECKING:
 
     from rote.store.logger import Address
 
-_SEPARATORS = (",", ";", "\t")
-
 
 def read_csv(address: Address, mapping: Mapping[str, str]) -> SourceRuns:
     """Read a file with the columns ``step``, ``run`` (without it, all rows are one run), metrics.
 
     Cells are separated by commas, semicolons or tabs, whichever makes columns of the header. Rows
-    of one run and step are one checkpoint; of several values in one column, the last counts.
+    of one run and step are one checkpoint; of several values in one column, the last counts, with
+    an ``OddJournalWarning``.
     Columns of text that are not needed are passed over; ``flags`` may hold flags with spaces or
     semicolons between them.
 
@@ -42,8 +45,11 @@ def read_csv(address: Address, mapping: Mapping[str, str]) -> SourceRuns:
 
     path = address.path
     if not address.place or not path.is_file():
-        raise InputError(f"Expected `runs` to be csv:FILE, got {address.place!r}. Check the path.")
-    texts = _texts(path, mapping.get("step", "step"))
+        raise InputError(
+            f"Expected `runs` to be csv:FILE with an existing file, got {address.place!r}, which "
+            f"{'is none' if path.exists() else 'does not exist'}. Check the path."
+        )
+    texts = read_cells(path, mapping.get("step", "step"))
     run, step = _check_columns(texts, mapping, path)
     named = pl.lit(path.stem) if run is None else _name(texts, run, path)
     flags = pl.lit("") if "flags" not in texts.columns else texts["flags"].fill_null("")
@@ -63,6 +69,8 @@ def _source(path: Path, rows: pl.DataFrame) -> SourceRuns:
     import polars as pl
 
     merged = rows.group_by("run", "step").agg(pl.all().drop_nulls().last()).sort("run", "step")
+    if merged.height < rows.height:
+        _warn_of_several_values(path, rows)
     runs = merged["run"].unique(maintain_order=True)
     absent = [pl.lit(None, pl.Float64).alias(n) for n in READING_COLUMNS if n not in merged.columns]
     codes = pl.col("run").replace_strict(runs, pl.Series(range(len(runs))), return_dtype=pl.Int64)
@@ -76,53 +84,20 @@ def _source(path: Path, rows: pl.DataFrame) -> SourceRuns:
     return SourceRuns(found, frame.select("run", "row", *READING_COLUMNS, *metrics))
 
 
-def _texts(path: Path, step: str) -> pl.DataFrame:
-    """All cells as texts: what is a number is decided here, and a bad one told with its line."""
+def _warn_of_several_values(path: Path, rows: pl.DataFrame) -> None:
     import polars as pl
 
-    try:
-        separator = _separator(path, step)
-        _check_cells(path, separator, of_header=True)
-        frame = pl.read_csv(path, infer_schema=False, separator=separator).rename(str.strip)
-        if frame.width and frame[:, -1].null_count():
-            _check_cells(path, separator)
-    except (pl.exceptions.PolarsError, OSError, csv.Error) as error:
-        reason = str(error).splitlines()[0]
-        advice = " Write decimal points, not commas." if "more fields" in reason else ""
-        raise InputError(
-            f"Expected {path} to be a CSV file with a header, got: {reason}.{advice}"
-        ) from error
-    stripped = frame.with_columns(pl.all().str.strip_chars())
-    return stripped.with_columns(pl.all().replace("", None))
-
-
-def _separator(path: Path, step: str) -> str:
-    """What stands between the cells: that with which the header has a column of steps."""
-    columns: dict[str, list[str]] = {}
-    for separator in _SEPARATORS:
-        with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
-            header = next((row for row in csv.reader(file, delimiter=separator) if row), [])
-        columns[separator] = [name.strip() for name in header]
-    return max(_SEPARATORS, key=lambda found: (step in columns[found], len(columns[found])))
-
-
-def _check_cells(path: Path, separator: str, *, of_header: bool = False) -> None:
-    """See whether columns have names of their own, and every line a cell for each."""
-    with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
-        rows = csv.reader(file, delimiter=separator)
-        header = [name.strip() for name in next(filter(None, rows), [])]
-        for name, count in Counter(header).items():
-            if count > 1 and name:
-                raise InputError(
-                    f"Expected the columns of {path} to have different names, got {name!r} "
-                    f"{count} times. Rename or remove all but one."
-                )
-        for row in () if of_header else rows:
-            if row and len(row) < len(header):
-                raise InputError(
-                    f"Expected line {rows.line_num} of {path} to have {len(header)} cells, got "
-                    f"{len(row)}. Leave empty what is missing, between two separators."
-                )
+    metrics = pl.exclude("run", "step", "flags")
+    counts = rows.group_by("run", "step").agg(metrics.drop_nulls().n_unique()).sort("run", "step")
+    several = counts.filter(pl.any_horizontal(metrics > 1))
+    if several.height:
+        first = several.row(0, named=True)
+        message = (
+            f"{path} has several values of one metric at {several.height} steps, the first at step "
+            f"{first['step']} of {first['run']!r}; the last counts. Give every run its name in a "
+            "column `run`, or name the column with --map run=COLUMN."
+        )
+        warnings.warn(OddJournalWarning(message), stacklevel=4)
 
 
 def _check_columns(
@@ -135,10 +110,24 @@ def _check_columns(
         if name not in texts.columns:
             raise InputError(
                 f"Expected {path} to have a column {name!r}, got {', '.join(texts.columns)}."
-                f"{did_you_mean(name, texts.columns)} `--map step=COLUMN` names another one; "
-                "commas, semicolons or tabs separate columns."
+                f"{_way_out(name, texts.columns, mapping)}"
             )
     return run if run in texts.columns else None, step
+
+
+def _way_out(missing: str, columns: list[str], mapping: Mapping[str, str]) -> str:
+    """The options to add, where names tell which column is what."""
+    step = next((name for name in columns if name.lower() in _STEPS), None)
+    if step is None or "step" in mapping:
+        return (
+            f"{did_you_mean(missing, columns)} `--map step=COLUMN` names another one; commas, "
+            "semicolons or tabs separate columns."
+        )
+    others = [name for name in columns if name not in COLUMNS]
+    wanted = [name for name in COLUMNS if name not in columns and name not in mapping]
+    meant = {"step": step} | likely_mapping(others, wanted)
+    maps = " ".join(f"--map {shlex.quote(f'{own}={theirs}')}" for own, theirs in meant.items())
+    return f" What they mean is probably `{maps}`."
 
 
 def _name(texts: pl.DataFrame, column: str, path: Path) -> pl.Series:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from rote.errors import CorruptRunError, TornJournalWarning
 from rote.extras import require
-from rote.store.held_file import check_in_place
+from rote.store.held_file import check_in_place, make_folders, sync, sync_folder
 
 if TYPE_CHECKING:
     from tensorboard.compat.proto.event_pb2 import Event
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 JOURNAL_TAG = "rote/journal"
 RUN_TAG = "rote/run"
+NOTE_TAG = "rote/note"
 SUFFIX = ".rote"
 """Ends the names of the files that rote wrote."""
 
@@ -64,7 +65,7 @@ class EventFile:
 
     def __init__(self, directory: Path) -> None:
         writer = require("tensorboard.summary.writer.record_writer", extra="tensorboard")
-        directory.mkdir(parents=True, exist_ok=True)
+        make_folders(directory)
         # The order of names is the order of files: a resumed run comes after what it resumes, even
         # if the clock went back meanwhile, or is another machine's.
         latest = max((_time_in(path.name) for path in event_files(directory)), default=0)
@@ -75,9 +76,10 @@ class EventFile:
         self._place = self.path.absolute()
         self._records = writer.RecordWriter(self._file)
         self.write(file_version="brain.Event:2")
+        sync_folder(directory)
 
     def write(self, **fields: Any) -> None:  # noqa: ANN401
-        """Write one event; it is in the hands of the operating system when this returns.
+        """Write one event; it is on the disk when this returns.
 
         Raises:
             StoreError: if the file was removed or replaced meanwhile.
@@ -87,19 +89,21 @@ class EventFile:
         check_in_place(self._place, self._file.fileno())
         self._records.write(Event(wall_time=time.time(), **fields).SerializeToString())
         self._file.flush()
+        sync(self._file.fileno())
 
     def close(self) -> None:
         """Give the file back."""
         self._file.close()
 
 
-def line_event(line: Line) -> dict[str, Any]:
-    """The fields of an event with a line, and every number of it as a scalar."""
+def line_event(line: Line, note: str = "") -> dict[str, Any]:
+    """The fields of an event with a line, every number of it as a scalar, and a note for people."""
     from tensorboard.compat.proto.summary_pb2 import Summary
 
     numbers = {k: v for k, v in line.items() if isinstance(v, float)}
     scalars = [Summary.Value(tag=name, simple_value=value) for name, value in numbers.items()]
-    return {"step": line["step"], "summary": Summary(value=[*scalars, _text(JOURNAL_TAG, line)])}
+    texts = [_text(JOURNAL_TAG, line), *([_text(NOTE_TAG, note)] if note else [])]
+    return {"step": line["step"], "summary": Summary(value=[*scalars, *texts])}
 
 
 def description_event(description: Mapping[str, Any]) -> dict[str, Any]:
@@ -214,7 +218,9 @@ def _text(tag: str, content: object) -> Any:  # noqa: ANN401
     from tensorboard.compat.proto.types_pb2 import DT_STRING
     from tensorboard.plugins.text.metadata import create_summary_metadata
 
-    text = json.dumps(content, allow_nan=False).encode()
-    tensor = TensorProto(dtype=DT_STRING, tensor_shape=TensorShapeProto(), string_val=[text])
+    text = content if isinstance(content, str) else json.dumps(content, allow_nan=False)
+    tensor = TensorProto(
+        dtype=DT_STRING, tensor_shape=TensorShapeProto(), string_val=[text.encode()]
+    )
     metadata = create_summary_metadata(display_name=tag, description="")
     return Summary.Value(tag=tag, metadata=metadata, tensor=tensor)

@@ -22,6 +22,7 @@ from rote.store.found_runs import (
 from rote.store.logger import Logger
 from rote.store.loggers.mlflow_run import (
     NAME_TAG,
+    NOTE_TAG,
     RESUMED_AFTER,
     SCHEMA_TAG,
     client_of,
@@ -66,7 +67,7 @@ class MlflowSink:
 
     def append(self, reading: Reading, row: int) -> None:
         """Log one reading, in one request."""
-        self._log(points_of_reading(reading, row), reading.step)
+        self._log(points_of_reading(reading, row), reading.step, reading.note)
 
     def resume_after(self, step: int) -> None:
         """Log that points after ``step`` up to now do not count."""
@@ -78,13 +79,14 @@ class MlflowSink:
             with impatience():
                 self._client.set_terminated(self._run_id)
 
-    def _log(self, values: Mapping[str, float], step: int) -> None:
-        from mlflow.entities import Metric
+    def _log(self, values: Mapping[str, float], step: int, note: str = "") -> None:
+        from mlflow.entities import Metric, RunTag
 
         self._time = max(self._time + 1, time.time_ns() // 1_000_000)
         points = [Metric(name, value, self._time, step) for name, value in values.items()]
         with impatience():
-            self._client.log_batch(self._run_id, metrics=points, synchronous=True)
+            tags = [RunTag(f"{NOTE_TAG}{step:06}", note)] if note else []
+            self._client.log_batch(self._run_id, metrics=points, tags=tags, synchronous=True)
 
 
 def open_mlflow(address: Address, description: Mapping[str, Any], *, resume: bool) -> Opened:

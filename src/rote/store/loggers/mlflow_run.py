@@ -21,9 +21,9 @@ from rote.errors import CorruptRunError
 from rote.extras import require
 from rote.store.nested_tables import leaves
 from rote.store.schema import (
-    RESERVED,
     SCHEMA_VERSION,
     Line,
+    is_reserved,
     line_of_resume,
     lines_that_count,
     numbers_of,
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 NAME_TAG = "rote.run"
 SCHEMA_TAG = "rote.schema"
+NOTE_TAG = "rote.note."
 READING = "rote.reading"
 RESUMED_AFTER = "rote.resumed_after"
 _FLAG = "rote.flag."
@@ -184,7 +185,7 @@ def lines_of(client: MlflowClient, run: Run) -> list[Line]:
     for name, points in history.items():
         for point in sorted(points, key=lambda point: point.timestamp):
             line = lines.get((point.timestamp, point.step))
-            if line is None and name not in RESERVED:
+            if line is None and not is_reserved(name):
                 beside[point.step][name] = value_of(point)
             elif line is not None and name.startswith(_FLAG):
                 line["flags"].append((point.value, as_given(name.removeprefix(_FLAG))))

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rote.arguments import place_in
 from rote.errors import CorruptRunError, InputError, RunExistsError
 from rote.store.directories import absent_folders, remove_folders
 from rote.store.found_runs import (
@@ -32,11 +33,10 @@ from rote.store.loggers.event_file import (
     read_values,
     restart_event,
 )
-from rote.store.place_in_folder import place_in
 from rote.store.schema import (
-    RESERVED,
     SCHEMA_VERSION,
     Line,
+    is_reserved,
     line_of_reading,
     line_of_resume,
     lines_that_count,
@@ -64,7 +64,7 @@ class TensorboardSink:
 
     def append(self, reading: Reading, row: int) -> None:  # noqa: ARG002
         """Log one reading."""
-        self._file.write(**line_event(line_of_reading(reading)))
+        self._file.write(**line_event(line_of_reading(reading), reading.note))
 
     def resume_after(self, step: int) -> None:
         """Log that readings after ``step`` do not count, and make TensorBoard drop them."""
@@ -190,7 +190,7 @@ def _read_run(directory: Path) -> _EventRun:
 
 def _beside(line: Line, scalars: Mapping[int, Mapping[str, float]]) -> Line:
     others = scalars.get(line["step"], {})
-    return {name: value for name, value in others.items() if name not in RESERVED} | dict(line)
+    return {name: value for name, value in others.items() if not is_reserved(name)} | dict(line)
 
 
 def _decoded(text: str, path: Path) -> dict[str, Any]:

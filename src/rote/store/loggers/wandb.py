@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 CONFIG_KEY = "rote"
 STEP = "rote/step"
 FLAGS = "rote/flags"
+NOTE = "rote/note"
 SCHEMA = "rote/schema"
 RESUMED_AFTER = "rote/resumed_after"
 
@@ -42,6 +43,7 @@ class WandbSink:
     def append(self, reading: Reading, row: int) -> None:  # noqa: ARG002
         """Log one reading."""
         own = {STEP: reading.step, FLAGS: list(reading.flags)}
+        own |= {NOTE: reading.note} if reading.note else {}
         self._log({**numbers_of(reading), **own})
 
     def resume_after(self, step: int) -> None:

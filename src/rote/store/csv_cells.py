@@ -1,0 +1,87 @@
+"""The cells of a CSV file as texts: what is a number is decided by who asked."""
+
+from __future__ import annotations
+
+import csv
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from rote.errors import InputError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import polars as pl
+
+_SEPARATORS = (",", ";", "\t")
+
+
+def read_cells(path: Path, column: str) -> pl.DataFrame:
+    """All cells of a file with a header, stripped; None where a cell is empty.
+
+    Args:
+        path: the file.
+        column: one that the header has, by which the separator is told: commas, semicolons or tabs.
+
+    Raises:
+        InputError: if it is no CSV file, or its rows do not fit its header.
+    """
+    import polars as pl
+
+    try:
+        _check_encoding(path)
+        separator = _separator(path, column)
+        _check_cells(path, separator, of_header=True)
+        frame = pl.read_csv(path, infer_schema=False, separator=separator).rename(str.strip)
+        if frame.width and frame[:, -1].null_count():
+            _check_cells(path, separator)
+    except (pl.exceptions.PolarsError, OSError, csv.Error) as error:
+        reason = str(error).splitlines()[0].rstrip(".")
+        raise InputError(
+            f"Expected {path} to be a CSV file with a header, got: {reason}.{_advice(reason)}"
+        ) from error
+    stripped = frame.with_columns(pl.all().str.strip_chars())
+    return stripped.with_columns(pl.all().replace("", None))
+
+
+def _check_encoding(path: Path) -> None:
+    with path.open("rb") as file:
+        start = file.read(2)
+    if start in (BOM_UTF16_LE, BOM_UTF16_BE):
+        raise InputError(f"Expected {path} to be text in UTF-8, got UTF-16. Save it as UTF-8.")
+
+
+def _advice(reason: str) -> str:
+    if "more fields" in reason:
+        return " Write decimal points, not commas; put texts with separators into quotes."
+    return " Save it as UTF-8." if "utf-8" in reason else ""
+
+
+def _separator(path: Path, column: str) -> str:
+    """What stands between the cells: that with which the header has the column."""
+    columns: dict[str, list[str]] = {}
+    for separator in _SEPARATORS:
+        with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
+            header = next((row for row in csv.reader(file, delimiter=separator) if row), [])
+        columns[separator] = [name.strip() for name in header]
+    return max(_SEPARATORS, key=lambda found: (column in columns[found], len(columns[found])))
+
+
+def _check_cells(path: Path, separator: str, *, of_header: bool = False) -> None:
+    """See whether columns have names of their own, and every line a cell for each."""
+    with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
+        rows = csv.reader(file, delimiter=separator)
+        header = [name.strip() for name in next(filter(None, rows), [])]
+        for name, count in Counter(header).items():
+            if count > 1 and name:
+                raise InputError(
+                    f"Expected the columns of {path} to have different names, got {name!r} "
+                    f"{count} times. Rename or remove all but one."
+                )
+        for row in () if of_header else rows:
+            if row and len(row) < len(header):
+                raise InputError(
+                    f"Expected line {rows.line_num} of {path} to have {len(header)} cells, got "
+                    f"{len(row)}. Leave empty what is missing, between two separators."
+                )
