@@ -11,7 +11,7 @@ from scipy import stats
 from rote.errors import InputError
 from rote.selection import Draws, Estimate, agreement, regret, select
 from rote.selection import bootstrap as boot
-from rote.selection.bootstrap import bootstrap, kendall, pearson, spearman
+from rote.selection.bootstrap import kendall, pearson, redrawn, spearman
 from tests.selection import naive
 from tests.selection.tables import Row, rows, shuffled, table_of
 
@@ -67,7 +67,7 @@ def test_values_are_those_of_scipy() -> None:
         assert estimate.low < estimate.high
         assert estimate.reason is None
     assert (result.runs, result.checkpoints, result.rule) == (12, 120, "regions")
-    pick = select(table_of(found)).pick
+    pick = select(table_of(found), "regions").pick
     assert result.regret.value == pytest.approx(test.max() - (pick.test_accuracy or 0))
 
 
@@ -103,8 +103,10 @@ def test_intervals_are_those_of_draws_written_out(measure: boot.Measure, filters
             keep = np.repeat(zeta, times) <= np.median(np.repeat(zeta, times))
         again = MEASURES[measure](np.repeat(x, times)[keep], np.repeat(y, times)[keep])
         values.append(again.statistic)
-    expected = np.quantile(values, [0.025, 0.975])
-    assert bootstrap(measure, x, y, run, FEW, zeta if filters else None) == pytest.approx(expected)
+    found_again = redrawn(measure, x, y, run, FEW, zeta if filters else None)
+    assert found_again == pytest.approx(np.array(values))
+    assert not isinstance(found_again, str)
+    assert FEW.interval(found_again) == pytest.approx(np.quantile(values, [0.025, 0.975]))
 
 
 def test_runs_are_drawn_not_checkpoints() -> None:
@@ -131,9 +133,9 @@ def test_many_checkpoints_are_thinned_within_their_runs() -> None:
     x = np.random.default_rng(0).standard_normal(12_000)
     run = np.repeat(np.arange(12), 1_000)
     y = x + np.random.default_rng(1).standard_normal(12_000) + run / 4
-    interval = bootstrap(kendall, x, y, run, FEW)
-    assert not isinstance(interval, str)
-    low, high = interval
+    drawn = redrawn(kendall, x, y, run, FEW)
+    assert not isinstance(drawn, str)
+    low, high = FEW.interval(drawn) or (1, -1)
     assert low < stats.kendalltau(x, y).statistic < high
 
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rote.errors import InputError
-from rote.selection import select, votes
+from rote.selection import candidates_of, choose, find_rule, select, votes
 from rote.store import read_table
 from tests.selection.tables import shuffled, write_voters
 
@@ -115,7 +115,10 @@ def test_the_order_of_rows_does_not_matter(tmp_path: Path) -> None:
 def test_runs_with_another_pool_or_none_are_left_out_and_said(tmp_path: Path) -> None:
     write_voters(tmp_path, noisy_copies(), 10)
     write_voters(tmp_path / "other", noisy_copies(1)[:2], 10, pool="other")
-    selection = select(tmp_path, "consensus")
+    with pytest.raises(InputError, match="2 groups that differ in pool: 6 runs"):
+        select(tmp_path, "consensus")
+    table = read_table(tmp_path)
+    selection = choose(find_rule("consensus"), candidates_of(table, "susceptibility"))
     assert "2 of 8 runs have no predictions on the pool that the other 6 share" in " ".join(
         selection.warnings
     )

@@ -32,7 +32,7 @@ def test_alone_it_takes_the_highest_and_gives_its_interval() -> None:
     selection = select(table_of(validated(), samples=100), "noisy-validation")
     assert selection.pick.step == 3
     assert selection.pick.interval == pytest.approx((0.4038, 0.5962), abs=1e-4)
-    assert "50.00% (40.38% to 59.62% at 95 %, 100 labels)" in selection.reasons[1]
+    assert "50.00% (40.38% to 59.62% at 95%, 100 labels)" in selection.reasons[1]
 
 
 def test_zeta_decides_within_one_standard_error() -> None:

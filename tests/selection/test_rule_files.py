@@ -35,7 +35,7 @@ def test_rules_describe_themselves() -> None:
     ]
     assert found["filter"].divides_by == ("zeta",)
     alone = [name for name, entry in found.items() if entry.not_redrawn]
-    assert alone == ["consensus", "posterior"]
+    assert alone == ["auto", "consensus", "posterior"]
     assert [name for name, entry in found.items() if entry.is_baseline] == ["last", "oracle"]
     assert about(Extremum("max", "gwa")).explanation == about(Extremum).explanation
 

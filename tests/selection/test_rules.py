@@ -12,8 +12,10 @@ from rote.selection import RULES, select
 from tests.selection import naive
 from tests.selection.tables import Row, rows, shuffled, table_of
 
-# These need predictions on disk: test_consensus.py, test_posterior.py.
-ON_TABLES = [name for name in RULES if name not in ("consensus", "posterior")]
+# These need predictions on disk, or an option: test_consensus.py, test_posterior.py, test_auto.py,
+# test_noise_rate.py.
+APART = ("auto", "consensus", "noise-rate", "posterior")
+ON_TABLES = [name for name in RULES if name not in APART]
 
 
 @pytest.mark.parametrize("rule", naive.RULES)
@@ -40,7 +42,7 @@ def test_percentiles_are_those_of_plain_loops(found: list[Row], t1: int, t2: int
 
 
 @pytest.mark.parametrize("rule", ON_TABLES)
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=20)
 @given(found=rows(gaps=True), seed=st.integers(0, 1_000))
 def test_the_order_of_rows_and_runs_does_not_matter(rule: str, found: list[Row], seed: int) -> None:
     assume(rule == "before-rise" or naive.can_judge(rule, found, "susceptibility"))
@@ -62,7 +64,7 @@ def test_the_scale_of_zeta_does_not_matter(rule: str, found: list[Row], power: i
 
 
 @pytest.mark.parametrize("rule", ON_TABLES)
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=15)
 @given(found=rows(gaps=True))
 def test_regions_are_a_partition_with_true_means(rule: str, found: list[Row]) -> None:
     assume(rule == "before-rise" or naive.can_judge(rule, found, "susceptibility"))

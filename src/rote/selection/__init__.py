@@ -1,6 +1,13 @@
 """Choosing a checkpoint: regions, rules, how well they agree with the truth. No torch."""
 
-from rote.selection.agreement import Agreement, agreement, correlation
+from rote.selection.agreement import (
+    Agreement,
+    agreement,
+    correlation,
+    correlation_of,
+    redrawn_correlation,
+)
+from rote.selection.baseline_comparison import Standing
 from rote.selection.bootstrap import Draws, Estimate
 from rote.selection.candidates import (
     Booleans,
@@ -10,13 +17,27 @@ from rote.selection.candidates import (
     candidates_of,
     numbers,
 )
-from rote.selection.formatting import as_percent, as_text, is_share
+from rote.selection.checkpoint_copy import copy_checkpoint
+from rote.selection.formatting import as_percent, as_text, is_share, visible
+from rote.selection.groups import Group, comparable_groups
 from rote.selection.regions import REGIONS, RegionSummary, is_resistant, percentile
-from rote.selection.regret import regret
-from rote.selection.rule import About, Rule, Verdict, about
+from rote.selection.regret import redrawn_regret, regret
+from rote.selection.rule import About, Findings, Rule, Suspect, Verdict, about
 from rote.selection.rules import FAMILIES, RULES, find_rule
-from rote.selection.select_checkpoint import DEFAULT_RULE, choose, select, table_of
+from rote.selection.select_checkpoint import (
+    DEFAULT_RULE,
+    choose,
+    select,
+    select_groups,
+    table_of,
+    tables_of,
+    usable_for,
+)
 from rote.selection.selection import Pick, Selection
+from rote.selection.selection_text import compared
+from rote.selection.settings import plain_text, read_workload, settings_of
+from rote.selection.suspects import SuspectLabel, Suspicion, as_csv, find_suspects
+from rote.selection.warnings import why_no_zeta
 
 __all__ = [
     "DEFAULT_RULE",
@@ -29,26 +50,48 @@ __all__ = [
     "Candidates",
     "Draws",
     "Estimate",
+    "Findings",
     "Floats",
+    "Group",
     "Integers",
     "Pick",
     "RegionSummary",
     "Rule",
     "Selection",
+    "Standing",
+    "Suspect",
+    "SuspectLabel",
+    "Suspicion",
     "Verdict",
     "about",
     "agreement",
+    "as_csv",
     "as_percent",
     "as_text",
     "candidates_of",
     "choose",
+    "comparable_groups",
+    "compared",
+    "copy_checkpoint",
     "correlation",
+    "correlation_of",
     "find_rule",
+    "find_suspects",
     "is_resistant",
     "is_share",
     "numbers",
     "percentile",
+    "plain_text",
+    "read_workload",
+    "redrawn_correlation",
+    "redrawn_regret",
     "regret",
     "select",
+    "select_groups",
+    "settings_of",
     "table_of",
+    "tables_of",
+    "usable_for",
+    "visible",
+    "why_no_zeta",
 ]

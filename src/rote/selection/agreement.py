@@ -14,12 +14,12 @@ from rote.selection.bootstrap import (
     Draws,
     Estimate,
     Measure,
-    bootstrap,
     kendall,
     pearson,
+    redrawn,
     spearman,
 )
-from rote.selection.candidates import Candidates, Floats, candidates_of
+from rote.selection.candidates import Candidates, Floats, Integers, candidates_of
 from rote.selection.regions import percentile
 from rote.selection.regret import estimate_regret
 from rote.selection.rules import find_rule
@@ -124,19 +124,51 @@ def correlation(
         candidates.values(other)[known],
         candidates.run[known],
     )
-    zeta = candidates.zeta[known] if is_filtered else None
+    return correlation_of(x, y, run, kind, draws, candidates.zeta[known] if is_filtered else None)
+
+
+def correlation_of(
+    x: Floats,
+    y: Floats,
+    run: Integers,
+    kind: str,
+    draws: Draws,
+    zeta: Floats | None = None,
+) -> Estimate:
+    """The correlation of two values per checkpoint, with an interval over runs.
+
+    Args:
+        x: one.
+        y: the other.
+        run: the run of each checkpoint.
+        kind: ``pearson``, ``spearman`` or ``kendall``.
+        draws: how runs are drawn for the interval.
+        zeta: if given, only checkpoints with ζ at most its median count.
+    """
+    return redrawn_correlation(x, y, run, kind, draws, zeta)[0]
+
+
+def redrawn_correlation(
+    x: Floats,
+    y: Floats,
+    run: Integers,
+    kind: str,
+    draws: Draws,
+    zeta: Floats | None = None,
+) -> tuple[Estimate, Floats | None]:
+    """The same as ``correlation_of``, and beside it the correlation in every draw of runs."""
     kept = np.ones(len(x), dtype=np.bool_)
     if zeta is not None and len(zeta):
         kept = zeta <= percentile(zeta, 50)
     if kept.sum() < 2:
-        return Estimate(None, reason="Fewer than 2 checkpoints have both values.")
+        return Estimate(None, reason="Fewer than 2 checkpoints have both values."), None
     if np.ptp(x[kept]) == 0 or np.ptp(y[kept]) == 0:
-        return Estimate(None, reason="One of the two values is the same everywhere.")
+        return Estimate(None, reason="One of the two values is the same everywhere."), None
     value = _by_scipy(kind, x[kept], y[kept])
-    interval = bootstrap(_MEASURES[kind], x, y, run, draws, zeta)
-    if isinstance(interval, str):
-        return Estimate(value, reason=interval)
-    return Estimate(value, *interval)
+    drawn = redrawn(_MEASURES[kind], x, y, run, draws, zeta)
+    if isinstance(drawn, str):
+        return Estimate(value, reason=drawn), None
+    return draws.estimate(value, drawn), drawn
 
 
 def _regret_or_reason(rule: Rule, candidates: Candidates, draws: Draws) -> Estimate:

@@ -68,6 +68,13 @@ class Draws:
         low, high = np.quantile(known, [tail, 1 - tail])
         return float(low), float(high)
 
+    def estimate(self, value: float, drawn: Floats) -> Estimate:
+        """A value with the interval of what it is in every draw."""
+        interval = self.interval(drawn)
+        if interval is None:
+            return Estimate(value, reason="In most draws of runs it is not defined.")
+        return Estimate(value, *interval)
+
 
 def too_few(runs: int) -> str | None:
     """Why so many runs have no interval, None if they have."""
@@ -76,10 +83,10 @@ def too_few(runs: int) -> str | None:
     return None
 
 
-def bootstrap(
+def redrawn(
     measure: Measure, x: Floats, y: Floats, run: Integers, draws: Draws, zeta: Floats | None = None
-) -> tuple[float, float] | str:
-    """The interval of a measure under other draws of runs, or why there is none.
+) -> Floats | str:
+    """A measure in every draw of runs, or why it is not drawn.
 
     Beyond 2,000 checkpoints, only as many, evenly spaced within their runs, are looked at: it is
     the runs that vary.
@@ -102,8 +109,7 @@ def bootstrap(
     weights = draws.counts(runs)[:, run[chosen]]
     if zeta is not None:
         weights = weights * _lower_half(zeta[chosen], weights)
-    interval = draws.interval(measure(x[chosen], y[chosen], weights))
-    return interval or "In most draws of runs it is not defined."
+    return measure(x[chosen], y[chosen], weights)
 
 
 def pearson(x: Floats, y: Floats, weights: Floats) -> Floats:

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rote.arguments import check_choice
+from rote.errors import InputError
 from rote.records import ZETAS, Column, column_named
 
 if TYPE_CHECKING:
@@ -24,6 +25,9 @@ Booleans = npt.NDArray[np.bool_]
 
 ZETA = "zeta"
 """What rules call the ζ that is selected by, whichever of the four it is."""
+
+DIP = 0.05
+"""A training accuracy that is so far below an earlier one of its run is on a dip."""
 
 _LARGEST = 1e140
 
@@ -121,6 +125,15 @@ class Candidates:
         ends = np.append(starts[1:], len(self))
         yield from (slice(int(a), int(b)) for a, b in zip(starts, ends, strict=True))
 
+    def steady(self) -> Booleans:
+        """Which of them are on no dip: training accuracy far below what their run had before."""
+        accuracy = self.values("train_accuracy")
+        found = np.ones(len(self), dtype=np.bool_)
+        for part in self.by_run():
+            highest = np.fmax.accumulate(accuracy[part])
+            found[part] = ~(accuracy[part] < highest - DIP)
+        return found
+
     def best(self, score: Floats, among: Booleans | Integers | None = None) -> int:
         """The one with the highest score.
 
@@ -155,6 +168,27 @@ def candidates_of(table: RunTable, column: str) -> Candidates:
     step = frame["step"].to_numpy().astype(np.int64, copy=False)
     row = frame["row"].to_numpy().astype(np.int64, copy=False)
     return _ordered(Candidates(table, column, runs, run, step, row, np.arange(len(frame))))
+
+
+def as_shares(table: RunTable) -> RunTable:
+    """Divide by 100 every column of shares that goes beyond 1, in all runs.
+
+    Raises:
+        InputError: if none does.
+    """
+    import polars as pl
+
+    high = [
+        name
+        for name, column in table.columns.items()
+        if column.unit == "share" and np.fmax.reduce(numbers(table.frame[name]), initial=0) > 1
+    ]
+    if not high:
+        raise InputError(
+            "Expected `per_cent` to concern an accuracy above 1, got none: all are shares from 0 "
+            "to 1. Leave it away."
+        )
+    return replace(table, frame=table.frame.with_columns([pl.col(name) / 100 for name in high]))
 
 
 def numbers(series: pl.Series) -> Floats:

@@ -1,6 +1,12 @@
-"""How people read a number: a share in per cent, anything else with a few digits."""
+"""How people read a number or a name: shares in per cent, nothing that hides or steers."""
+
+import unicodedata
 
 from rote.records import Column
+
+_UNSEEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}
+_JOINERS = {"\u200c", "\u200d"}
+"""Signs that show nothing themselves, but that emoji and several scripts are written with."""
 
 
 def is_share(value: float, digits: int = 1) -> bool:
@@ -31,3 +37,18 @@ def as_text(value: float, column: Column) -> str:
     if column.unit == "share":
         return as_percent(value)
     return f"{value:.4g} s" if column.unit == "seconds" else f"{value:.4g}"
+
+
+def visible(text: object) -> str:
+    r"""A text in which signs that show nothing, or turn the text around them, are named.
+
+    Example:
+        >>> visible("run\u202e1"), visible("a\tb")
+        ('run‹U+202E›1', 'a‹U+0009›b')
+    """
+    return "".join(
+        f"‹U+{ord(sign):04X}›"
+        if unicodedata.category(sign) in _UNSEEN and sign not in _JOINERS
+        else sign
+        for sign in str(text)
+    )

@@ -67,10 +67,7 @@ def estimate_regret(rule: Rule, candidates: Candidates, draws: Draws) -> Estimat
         reason = f"Choosing anew among more than {_MOST_REDONE} checkpoints takes too long."
     if reason is not None:
         return Estimate(value, reason=reason)
-    interval = draws.interval(_redrawn(rule, candidates, draws))
-    if interval is None:
-        return Estimate(value, reason="In most draws of runs it is not defined.")
-    return Estimate(value, *interval)
+    return draws.estimate(value, redrawn_regret(rule, candidates, draws))
 
 
 def _regret(rule: Rule, candidates: Candidates) -> float | None:
@@ -80,7 +77,8 @@ def _regret(rule: Rule, candidates: Candidates) -> float | None:
     return None if np.isnan(accuracy) else float(best - accuracy)
 
 
-def _redrawn(rule: Rule, candidates: Candidates, draws: Draws) -> Floats:
+def redrawn_regret(rule: Rule, candidates: Candidates, draws: Draws) -> Floats:
+    """The regret in every draw of runs, among which the rule chooses anew."""
     parts = list(candidates.by_run())
     rng = np.random.default_rng(draws.seed)
     values = np.full(draws.resamples, np.nan)

@@ -13,6 +13,40 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
+class Suspect:
+    """A sample of the pool whose given label is probably wrong.
+
+    Attributes:
+        sample: its position in the pool.
+        given: the label that it has.
+        believed: the class that it probably is of.
+        probability: that the given label is wrong.
+    """
+
+    sample: int
+    given: int
+    believed: int
+    probability: float
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What a rule has learned about the pool and its labels; None where it has not.
+
+    Attributes:
+        noise_rate: the share of given labels that are taken to be wrong.
+        noise_matrix: true class × given label, where the noise is believed to know classes.
+        sureness: the probability that the pick is within a point of the best.
+        suspects: samples whose label is probably wrong, the surest first.
+    """
+
+    noise_rate: float | None = None
+    noise_matrix: tuple[tuple[float, ...], ...] | None = None
+    sureness: float | None = None
+    suspects: tuple[Suspect, ...] = ()
+
+
+@dataclass(frozen=True)
 class Verdict:
     """What a rule says.
 
@@ -25,6 +59,9 @@ class Verdict:
         score: what the rule went by, one number per candidate, if it is no column of the table.
         interval: in which the pick's score, or validation accuracy, lies with 95 % confidence.
         columns: what else it knows about every candidate, for the table.
+        findings: what it has learned about the pool and its labels.
+        by: the rule that has spoken, where this one has let another speak.
+        column: which ζ that one went by, if it was another than was asked for.
     """
 
     pick: int
@@ -34,6 +71,9 @@ class Verdict:
     score: Floats | None = None
     interval: tuple[float, float] | None = None
     columns: Mapping[str, Floats] = field(default_factory=dict)
+    findings: Findings = Findings()
+    by: Rule | None = None
+    column: str | None = None
 
 
 class Rule(Protocol):

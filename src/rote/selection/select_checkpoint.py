@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,20 +12,22 @@ import numpy as np
 
 from rote.errors import InputError, did_you_mean
 from rote.records import COLUMNS
-from rote.selection.candidates import ZETA, Candidates, candidates_of
+from rote.selection.baseline_comparison import standings_of
+from rote.selection.candidates import ZETA, Candidates, as_shares, candidates_of
+from rote.selection.groups import check_comparable, grouped, runs_where
 from rote.selection.regions import paper_thresholds, regions_of, summarise
 from rote.selection.rules import RULES, find_rule
 from rote.selection.selection import Pick, Selection
 from rote.selection.warnings import warnings_of
-from rote.store import RunTable, read_table
+from rote.store import RunTable, find_checkpoint, read_table, start_of
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from rote.selection.rule import Rule, Verdict
 
-DEFAULT_RULE = "regions"
-"""The paper's."""
+DEFAULT_RULE = "auto"
+"""The strongest that what is recorded allows."""
 
 
 def select(
@@ -33,9 +36,11 @@ def select(
     *,
     column: str = "susceptibility",
     mapping: Mapping[str, str] | None = None,
+    where: Mapping[str, Any] | None = None,
+    per_cent: bool = False,
     **options: Any,  # noqa: ANN401
 ) -> Selection:
-    """Choose the checkpoint to keep.
+    """Choose the checkpoint to keep; ``print`` what comes back.
 
     Args:
         runs: a run directory, a directory of run directories, a source
@@ -47,34 +52,110 @@ def select(
             step), or either with ``_relative`` behind it (relative to the loss before the step).
         mapping: where metrics have other names than rote's: from rote's name to theirs, such as
             ``{"susceptibility": "my_metric"}``.
+        where: only the runs that say this of themselves, by dotted names of ``run.json``, the
+            description of their data and their spec, such as ``{"data.name": "digits"}``.
+        per_cent: accuracies above 1 were recorded in per cent, and are divided by 100.
         options: of the rule, such as ``t1=40`` for ``percentile``.
 
     Returns:
         The pick, with the regions, the thresholds, the reasons, and what makes it doubtful.
 
     Raises:
-        InputError: if there is no such rule, column, option, run, source or metric, or no
-            checkpoint has what the rule needs.
+        InputError: if there is no such rule, column, option, run, source or metric, no checkpoint
+            has what the rule needs, or the runs must not be compared: they are on other data,
+            classes, labels or pools.
         MissingExtraError: if the package of a source is not installed.
         CorruptRunError: if a file is damaged.
     """
     judge = find_rule(rule, options)
-    return choose(judge, candidates_of(table_of(runs, mapping), column))
+    table = table_of(runs, mapping, where=where, per_cent=per_cent)
+    return choose(judge, candidates_of(table, column))
+
+
+def select_groups(
+    runs: Path | str | Sequence[Path | str] | RunTable,
+    by: str,
+    rule: str | Rule = DEFAULT_RULE,
+    *,
+    column: str = "susceptibility",
+    mapping: Mapping[str, str] | None = None,
+    where: Mapping[str, Any] | None = None,
+    per_cent: bool = False,
+    **options: Any,  # noqa: ANN401
+) -> dict[str, Selection]:
+    """Choose a checkpoint of every group of runs: the arguments are those of ``select``.
+
+    Args:
+        runs: as for ``select``.
+        by: what divides them: a dotted name as in ``where``, such as ``data.name``.
+        rule: as for ``select``.
+        column: as for ``select``.
+        mapping: as for ``select``.
+        where: as for ``select``.
+        per_cent: as for ``select``.
+        options: as for ``select``.
+
+    Returns:
+        What to keep, by what the runs of a group say.
+
+    Raises:
+        InputError: as for ``select``, of any group.
+    """
+    judge = find_rule(rule, options)
+    groups = tables_of(runs, by, mapping, where=where, per_cent=per_cent)
+    return {value: choose(judge, candidates_of(part, column)) for value, part in groups.items()}
 
 
 def table_of(
-    runs: Path | str | Sequence[Path | str] | RunTable, mapping: Mapping[str, str] | None = None
+    runs: Path | str | Sequence[Path | str] | RunTable,
+    mapping: Mapping[str, str] | None = None,
+    *,
+    where: Mapping[str, Any] | None = None,
+    per_cent: bool = False,
 ) -> RunTable:
-    """What is given as runs, read unless it is a table already.
+    """What is given as runs, read unless it is a table already; all may be compared.
 
     Raises:
-        InputError: if there is no run, or a table comes with a mapping.
+        InputError: if there is no run, a table comes with a mapping, or runs must not be compared.
     """
+    table = _read(runs, mapping, where, per_cent)
+    check_comparable(table)
+    return table
+
+
+def tables_of(
+    runs: Path | str | Sequence[Path | str] | RunTable,
+    by: str,
+    mapping: Mapping[str, str] | None = None,
+    *,
+    where: Mapping[str, Any] | None = None,
+    per_cent: bool = False,
+) -> dict[str, RunTable]:
+    """The same in groups, by what runs say under a dotted name.
+
+    Raises:
+        InputError: as for ``table_of``, of any group; or if no run says anything under that name.
+    """
+    groups = grouped(_read(runs, mapping, where, per_cent), by)
+    for part in groups.values():
+        check_comparable(part)
+    return groups
+
+
+def _read(
+    runs: Path | str | Sequence[Path | str] | RunTable,
+    mapping: Mapping[str, str] | None,
+    where: Mapping[str, Any] | None,
+    per_cent: bool,
+) -> RunTable:
     if not isinstance(runs, RunTable):
-        return read_table(runs, mapping)
-    if mapping:
+        table = read_table(runs, mapping)
+    elif mapping:
         raise InputError("Expected `mapping` to go with runs to read, got a table. Pass it there.")
-    return runs
+    else:
+        table = runs
+    table = runs_where(table, where) if where else table
+    return as_shares(table) if per_cent else table
 
 
 def choose(rule: Rule, candidates: Candidates) -> Selection:
@@ -85,20 +166,32 @@ def choose(rule: Rule, candidates: Candidates) -> Selection:
     """
     usable = usable_for(rule, candidates)
     verdict = rule.judge(usable)
+    spoken = verdict.by or rule
+    if verdict.column is not None:
+        candidates = replace(candidates, column=verdict.column)
+        usable = replace(usable, column=verdict.column)
     thresholds = dict(verdict.thresholds)
-    if not thresholds.keys() >= {"susceptibility", "train_accuracy"}:
+    has_regions = thresholds.keys() >= {"susceptibility", "train_accuracy"}
+    if not has_regions:
         thresholds = paper_thresholds(candidates) | thresholds
     region = regions_of(candidates, thresholds)
     summary = summarise(candidates, region)
+    pick = _pick(candidates, usable, verdict, region)
     return Selection(
-        rule=rule.name,
+        rule=spoken.name,
         column=candidates.column,
         thresholds=thresholds,
-        pick=_pick(candidates, usable, verdict, region),
+        pick=pick,
         table=_table(candidates, usable, verdict, region),
         regions=summary,
-        reasons=(f"Rule `{rule.name}`, by `{candidates.column}`.", *verdict.reasons),
-        warnings=(*warnings_of(candidates, usable, rule, verdict, summary), *verdict.warnings),
+        reasons=verdict.reasons
+        if verdict.by is not None
+        else (f"Rule `{rule.name}`, by `{candidates.column}`.", *verdict.reasons),
+        warnings=(*warnings_of(candidates, usable, spoken, verdict, summary), *verdict.warnings),
+        has_regions=has_regions,
+        standings=standings_of(usable, verdict),
+        start=start_of(candidates.table.descriptions.get(pick.run, {})),
+        **vars(verdict.findings),
     )
 
 
@@ -130,10 +223,11 @@ def _pick(
 ) -> Pick:
     index = verdict.pick
     name = usable.runs[usable.run[index]]
+    path, step = usable.table.paths.get(name), int(usable.step[index])
     place = int(np.flatnonzero(everything.position == usable.position[index])[0])
     return Pick(
         run=name,
-        step=int(usable.step[index]),
+        step=step,
         susceptibility=_known(usable.zeta[index]),
         train_accuracy=_known(usable.values("train_accuracy")[index]),
         region=int(region[place]) or None,
@@ -141,7 +235,8 @@ def _pick(
         validation_accuracy=_known(usable.values("validation_accuracy")[index]),
         score=None if verdict.score is None else _known(verdict.score[index]),
         interval=verdict.interval,
-        path=usable.table.paths.get(name),
+        path=path,
+        file=None if path is None else find_checkpoint(path, step),
     )
 
 

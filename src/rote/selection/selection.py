@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
+
+from rote.selection.baseline_comparison import ESTIMATE
+from rote.selection.selection_text import as_html, because, headline, paragraph, why
+from rote.store import in_perspective, readings_up_to
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     import polars as pl
 
+    from rote.selection.baseline_comparison import Standing
     from rote.selection.regions import RegionSummary
+    from rote.selection.rule import Suspect
 
 
 @dataclass(frozen=True)
@@ -29,6 +35,7 @@ class Pick:
         score: what the rule went by, if it is none of these.
         interval: in which score or validation accuracy lies with 95 % confidence.
         path: the directory of its run.
+        file: its weights, if they were saved: a file, or the folder of a trainer.
     """
 
     run: str
@@ -41,6 +48,7 @@ class Pick:
     score: float | None = None
     interval: tuple[float, float] | None = None
     path: Path | None = None
+    file: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -56,6 +64,15 @@ class Selection:
         regions: what the four regions hold.
         reasons: sentences.
         warnings: sentences about what makes the pick doubtful.
+        noise_rate: the share of the pool's given labels that are taken to be wrong, if the rule
+            has estimated it.
+        noise_matrix: true class × given label, where the noise is believed to know classes.
+        sureness: the probability that the pick is within a point of the best, if it is known.
+        suspects: samples of the pool whose given label is probably wrong, the surest first.
+        has_regions: whether the regions are the rule's own, and not only the paper's.
+        standings: the pick beside the last and the median checkpoint: by what is estimated, and by
+            the truth where it is known.
+        start: the ζ that the network of the pick showed before it was trained, by column.
     """
 
     rule: str
@@ -66,12 +83,59 @@ class Selection:
     regions: tuple[RegionSummary, ...]
     reasons: tuple[str, ...]
     warnings: tuple[str, ...]
+    noise_rate: float | None = None
+    noise_matrix: tuple[tuple[float, ...], ...] | None = None
+    sureness: float | None = None
+    suspects: tuple[Suspect, ...] = ()
+    has_regions: bool = False
+    standings: tuple[Standing, ...] = ()
+    start: Mapping[str, float] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        """One paragraph: keep this file, how much better it is, because, how sure."""
+        return paragraph(self)
+
+    def _repr_html_(self) -> str:
+        """A small table, for notebooks."""
+        return as_html(self)
+
+    @property
+    def headline(self) -> str:
+        """What to keep, in one sentence."""
+        return headline(self)
+
+    @property
+    def why(self) -> tuple[str, ...]:
+        """The reasons, one by one, without the name of the rule."""
+        return why(self)
+
+    @property
+    def because(self) -> str:
+        """How much better than the last and the median checkpoint; why, how sure, its limits."""
+        return because(self)
+
+    @property
+    def perspective(self) -> str:
+        """How high the pick's ζ is, beside its run's past and a fresh network; may be empty."""
+        found = readings_up_to(self.table, self.pick.run, self.pick.step)
+        return in_perspective(found, self.start)
+
+    @property
+    def estimated_accuracy(self) -> float | None:
+        """Of the pick, if the rule estimates it."""
+        return next((s.pick for s in self.standings if s.column == ESTIMATE), None)
 
     def to_json(self) -> dict[str, Any]:
         """The object that ``rote select --json`` prints; test accuracy only where it is known."""
         pick = self.pick
+        known = {
+            "validation_accuracy": pick.validation_accuracy,
+            "test_accuracy": pick.test_accuracy,
+            "score": pick.score,
+        }
         return {
             "rule": self.rule,
+            "column": self.column,
             "thresholds": dict(self.thresholds),
             "pick": {
                 "run": pick.run,
@@ -79,8 +143,19 @@ class Selection:
                 "susceptibility": pick.susceptibility,
                 "train_accuracy": pick.train_accuracy,
                 "region": pick.region,
-            },
+                "file": None if pick.file is None else str(pick.file),
+                "path": None if pick.path is None else str(pick.path),
+                "estimated_accuracy": self.estimated_accuracy,
+                "interval": None if pick.interval is None else list(pick.interval),
+            }
+            | {name: value for name, value in known.items() if value is not None},
+            "sureness": self.sureness,
+            "noise_rate": self.noise_rate,
+            "noise_matrix": self.noise_matrix,
+            "suspects": [asdict(suspect) for suspect in self.suspects],
+            "standings": [asdict(standing) for standing in self.standings],
             "regions": [self._region(entry) for entry in self.regions],
+            "reasons": list(self.reasons),
             "warnings": list(self.warnings),
         }
 

@@ -70,21 +70,12 @@ class Ballot:
                 break  # nobody is better than chance: no vote counts any more than another
         return share
 
-    def shares(self, weight: Floats) -> Floats:
-        """The share of votes that each class has, samples × classes, of all runs."""
-        total = sum(self._vote(rows, weight[part], weight.max()) for part, rows in self.by_run())
-        return np.asarray(total / np.sum(total, axis=1, keepdims=True))
-
-    def shares_of_others(
-        self, weight: Floats
-    ) -> Iterator[tuple[slice, npt.NDArray[np.unsignedinteger], Floats]]:
-        """For every run its voters, what they predict, and the shares of votes without them."""
-        total = np.zeros((self.samples, self.num_classes))
-        for part, rows in self.by_run():
-            total += self._vote(rows, weight[part], weight.max())
-        for part, rows in self.by_run():
-            others = np.maximum(total - self._vote(rows, weight[part], weight.max()), 0.0)
-            yield part, rows, others / np.maximum(others.sum(axis=1, keepdims=True), _TIE)
+    def votes(self, weight: Floats) -> Votes:
+        """What every run votes, if its checkpoints weigh so much."""
+        each = np.empty((self.num_runs, self.samples, self.num_classes), dtype=np.float32)
+        for number, (part, rows) in enumerate(self.by_run()):
+            each[number] = self._vote(rows, weight[part], weight.max())
+        return Votes(each, each.sum(axis=0, dtype=np.float64))
 
     def weights(self, share: Floats) -> Floats:
         """What the next votes weigh, by the share of the pool on which a voter is right."""
@@ -115,11 +106,43 @@ class Ballot:
         return np.asarray(votes.reshape(self.samples, -1) * (weight.max() / largest))
 
 
-def same_pool(candidates: Candidates) -> tuple[set[str], tuple[str, ...]]:
+@dataclass(frozen=True)
+class Votes:
+    """The votes of runs.
+
+    Attributes:
+        each: runs × samples × classes.
+        total: their sum.
+    """
+
+    each: npt.NDArray[np.float32]
+    total: Floats
+
+    def shares(self, without: int | None = None) -> Floats:
+        """The share of votes that each class has, samples × classes.
+
+        Args:
+            without: a run whose votes do not count.
+        """
+        left = self.total if without is None else np.maximum(self.total - self.each[without], 0.0)
+        return np.asarray(left / np.maximum(left.sum(axis=1, keepdims=True), _TIE))
+
+    def parts(self) -> Floats:
+        """The part of all votes that each run has."""
+        return np.asarray(
+            self.each.sum(axis=(1, 2), dtype=np.float64) / max(self.total.sum(), _TIE)
+        )
+
+
+def same_pool(candidates: Candidates, least: int = 2) -> tuple[set[str], tuple[str, ...]]:
     """The runs with predictions on the pool that most of them share, and who is left out.
 
+    Args:
+        candidates: all checkpoints.
+        least: how many are enough; one is only if no other has predictions.
+
     Raises:
-        InputError: if no two runs share one.
+        InputError: if so many share none.
     """
     pools: dict[str, tuple[object, ...]] = {}
     for part in candidates.by_run():
@@ -128,11 +151,13 @@ def same_pool(candidates: Candidates) -> tuple[set[str], tuple[str, ...]]:
         predictions = candidates.table.predictions(name)
         if predictions is not None and len(predictions) > candidates.row[part].max():
             pool = description["pool"]
-            pools[name] = (pool["hash"], *pool["predictions"], description["num_classes"])
+            # Of what was changed by hand, the hash may be anything, or missing.
+            pool_hash = repr(pool.get("hash", name))
+            pools[name] = (pool_hash, *pool["predictions"], description["num_classes"])
     counts = Counter(pools.values())
     shared = max(counts, key=lambda pool: (counts[pool], str(pool)), default=None)
     voters = {name for name, pool in pools.items() if pool == shared}
-    if len(voters) < 2:
+    if len(voters) < (least if len(pools) == 1 else 2):
         raise InputError(
             "Expected `runs` to hold at least 2 runs with predictions on the same pool, got "
             f"{len(voters)}. Track them with the same `inputs`, more than one probe batch, or use "

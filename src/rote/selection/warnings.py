@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rote.records import COLUMNS, ZETAS
 from rote.selection.candidates import ZETA
-from rote.selection.formatting import as_percent
+from rote.selection.formatting import as_percent, visible
+from rote.store import foreign_metrics, likely_mapping
 
 if TYPE_CHECKING:
     from rote.selection.candidates import Candidates
@@ -16,6 +19,7 @@ if TYPE_CHECKING:
     from rote.selection.rule import Rule, Verdict
 
 _FEW = 10
+_MOST_LISTED = 12
 _NEARLY_EMPTY = 0.02
 _NEARLY_ALL = 0.95
 
@@ -33,9 +37,38 @@ def warnings_of(
         *_left_out(everything, rule),
         *_too_few(usable, rule),
         *_per_cent(usable),
-        *_odd_regions(verdict.thresholds, regions),
+        *(_no_zeta(everything) or _odd_regions(verdict.thresholds, regions)),
         *_odd_mean(usable, verdict.thresholds),
         *_odd_readings(usable, verdict.pick),
+    )
+
+
+def _no_zeta(everything: Candidates) -> tuple[str, ...]:
+    note = why_no_zeta(everything)
+    return () if note is None else (note,)
+
+
+def why_no_zeta(everything: Candidates) -> str | None:
+    """Where runs of others hold no ζ: what they hold, and how to come to it; None if they do."""
+    frame = everything.table.frame
+    if any(everything.known(name).any() for name in ZETAS):
+        return None
+    if "flags" in frame.columns and (frame["flags"].list.len() > 0).any():
+        return None  # a probe was there, and its losses were not finite
+    metrics = foreign_metrics(frame)
+    missing = [name for name in COLUMNS if not everything.known(name).any()]
+    pairs = likely_mapping(metrics, missing).items()
+    maps = " ".join(f"--map {shlex.quote(f'{own}={theirs}')}" for own, theirs in pairs)
+    listed = ", ".join(f"`{visible(name)}`" for name in metrics[:_MOST_LISTED])
+    more = f" and {len(metrics) - _MOST_LISTED} more" if len(metrics) > _MOST_LISTED else ""
+    held = f" These runs hold {listed}{more}." if metrics else ""
+    meant = f" What they mean is probably `{maps}`." if maps else ""
+    if metrics and "susceptibility=" not in maps:
+        meant += " If one of them is ζ: `--map susceptibility=METRIC`."
+    return (
+        f"No checkpoint has ζ: nothing here measures memorization.{held}{meant} Saved checkpoints "
+        "are measured after the fact by `rote probe CHECKPOINTS --model MODULE:NAME --data SAMPLES "
+        "--classes N --out RUN`."
     )
 
 
@@ -53,21 +86,18 @@ def _too_few(usable: Candidates, rule: Rule) -> Iterator[str]:
         yield f"Only {counted}: fewer than {_FEW} are too few to trust any rule."
     if rule.compares_runs and usable.num_runs == 1:
         yield (
-            f"Rule `{rule.name}` compares runs, and only one has what it needs; `before-rise` is "
-            "made for the checkpoints of a single run."
+            f"Rule `{rule.name}` compares runs, and only one has what it needs; `auto` knows what "
+            "to do with a single run."
         )
 
 
 def _odd_regions(
     thresholds: Mapping[str, float], regions: tuple[RegionSummary, ...]
 ) -> Iterator[str]:
-    counts = {entry.region: entry.count for entry in regions}
-    total = sum(counts.values())
-    if not total:
-        yield "There are no regions: no checkpoint has both ζ and training accuracy."
-        return
     if "train_accuracy" not in thresholds:
         return  # the rule does not pick by region
+    counts = {entry.region: entry.count for entry in regions}
+    total = sum(counts.values())
     if counts[1] == 0:
         yield (
             "Region 1 is empty: no resistant checkpoint reaches the training accuracy that divides "
@@ -86,8 +116,8 @@ def _per_cent(usable: Candidates) -> Iterator[str]:
         highest = np.fmax.reduce(usable.values(column.name), initial=0)
         if highest > 1:
             yield (
-                f"`{column.name}` reaches {highest:.4g}: accuracies are shares from 0 to 1. Divide "
-                "per cent by 100."
+                f"`{column.name}` reaches {highest:.4g}: accuracies are shares from 0 to 1. "
+                "Divide per cent by 100: per_cent=True, or --per-cent."
             )
 
 

@@ -2,27 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
-from importlib import import_module
-from pkgutil import iter_modules
 from typing import Any
 
 from rote.errors import InputError, did_you_mean
-from rote.extras import import_named
+from rote.extras import classes_in, import_named
 from rote.selection.rule import Rule, about
 
-
-def _classes() -> Iterator[type[Any]]:
-    """Whatever is written in a file of this folder, and can judge."""
-    for entry in iter_modules(__path__):
-        module = import_module(f"{__name__}.{entry.name}")
-        for found in vars(module).values():
-            if getattr(found, "__module__", None) == module.__name__ and hasattr(found, "judge"):
-                yield found
-
-
-_FOUND = tuple(_classes())
+_FOUND = tuple(classes_in(__name__, "judge"))
 
 FAMILIES: dict[str, type[Any]] = {
     prefix: rule for rule in _FOUND for prefix in getattr(rule, "prefixes", ())

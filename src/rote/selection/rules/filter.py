@@ -19,7 +19,7 @@ class Filter:
 
     name: ClassVar[str] = "filter"
     needs: ClassVar[tuple[str, ...]] = ("zeta", "train_accuracy")
-    compares_runs: ClassVar[bool] = True
+    compares_runs: ClassVar[bool] = False
     divides_by: ClassVar[tuple[str, ...]] = ("zeta",)
     order: ClassVar[int] = 120
 

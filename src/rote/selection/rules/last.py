@@ -29,7 +29,13 @@ class Last:
         pick = candidates.best(candidates.values("train_accuracy"), ends)
         reasons = [f"The pick, {candidates.name(pick)}, is the last checkpoint of its run."]
         if len(ends) > 1:
-            reasons.append(
-                f"Of the last checkpoints of {len(ends)} runs it has the highest training accuracy."
-            )
+            is_trained = np.isfinite(candidates.values("train_accuracy")[pick])
+            which = "highest training accuracy" if is_trained else f"lowest {candidates.label}"
+            if is_trained or np.isfinite(candidates.zeta[pick]):
+                reasons.append(f"Of the last checkpoints of {len(ends)} runs it has the {which}.")
+            else:
+                reasons.append(
+                    f"Of the {len(ends)} runs nothing tells which of them is better: it is the "
+                    "first by name."
+                )
         return Verdict(pick, tuple(reasons))

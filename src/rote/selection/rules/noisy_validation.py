@@ -44,11 +44,11 @@ class NoisyValidation:
         if samples is None:
             unknown = (
                 "The size of the pool is not recorded, so the validation accuracy has no interval. "
-                "Pass samples=...",
+                "Rule `noisy-validation` takes samples=.",
             )
             return Verdict(pick, (reason + ".",), warnings=unknown)
         interval = wilson_interval(accuracy, samples)
-        reason += f" ({interval[0]:.2%} to {interval[1]:.2%} at 95 %, {samples} labels)."
+        reason += f" ({interval[0]:.2%} to {interval[1]:.2%} at 95%, {samples} labels)."
         return Verdict(pick, (reason,), interval=interval)
 
 

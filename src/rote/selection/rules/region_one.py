@@ -49,7 +49,7 @@ def judge_region_one(
         f"Resistant is {candidates.label} of at most {thresholds['susceptibility']:.4g}, "
         f"{words['susceptibility']}; trainable is training accuracy of at least "
         f"{as_percent(thresholds['train_accuracy'])}, {words['train_accuracy']}. Region 1, both, "
-        f"holds {both.sum()} of {len(candidates)} checkpoints."
+        f"holds {both.sum()} of {len(candidates)} checkpoint{'s' * (len(candidates) > 1)}."
     )
     where = "among the resistant" if is_empty else "in Region 1"
     why = f"The pick, {candidates.name(pick)}, has {_SUPERLATIVES[choice]} {where}: " + (

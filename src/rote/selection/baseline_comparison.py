@@ -1,0 +1,61 @@
+"""Where the pick stands: beside the last checkpoint, the median one, and the best."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rote.selection.rules import RULES
+
+if TYPE_CHECKING:
+    from rote.selection.candidates import Candidates, Floats
+    from rote.selection.rule import Verdict
+
+ESTIMATE = "estimated_accuracy"
+
+
+@dataclass(frozen=True)
+class Standing:
+    """One accuracy of the pick, and of what one would keep without a rule.
+
+    Attributes:
+        column: which accuracy.
+        pick: that of the pick.
+        last: of the last checkpoint; of several runs, of the best-trained last one. None if nobody
+            knows it.
+        median: the median of all checkpoints for which it is known.
+        best: the highest.
+    """
+
+    column: str
+    pick: float
+    last: float | None
+    median: float
+    best: float
+
+
+def standings_of(usable: Candidates, verdict: Verdict) -> tuple[Standing, ...]:
+    """By what is estimated, or else by the pool's given labels; and by the truth, where known."""
+    estimated = verdict.columns.get(ESTIMATE)
+    measured = {"validation_accuracy": usable.values("validation_accuracy")}
+    columns = measured if estimated is None else {ESTIMATE: estimated}
+    columns["test_accuracy"] = usable.values("test_accuracy")
+    last = RULES["last"]().judge(usable).pick
+    found = (_standing(name, values, verdict.pick, last) for name, values in columns.items())
+    return tuple(standing for standing in found if standing is not None)
+
+
+def _standing(column: str, values: Floats, pick: int, last: int) -> Standing | None:
+    known = values[np.isfinite(values)]
+    if not np.isfinite(values[pick]):
+        return None
+    end = float(values[last])
+    return Standing(
+        column,
+        float(values[pick]),
+        end if np.isfinite(end) else None,
+        float(np.median(known)),
+        float(known.max()),
+    )

@@ -1,0 +1,241 @@
+"""Which runs may be compared: those on the same data, classes, labels and pool."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from rote.errors import InputError, did_you_mean, shown
+from rote.selection.settings import facts_of, plain_text, read_workload
+
+if TYPE_CHECKING:
+    from rote.store import RunTable
+
+_MOST_LISTED = 8
+_FIRST_KEYS = (
+    "data.name",
+    "data.path",
+    "data.labels",
+    "num_classes",
+    "noise.model",
+    "noise.rate",
+    "data.seed",
+    "noise.seed",
+)
+_LAST_KEYS = ("given_labels", "pool.hash", "name")
+_UNKNOWN = "not recorded"
+
+
+@dataclass(frozen=True)
+class Group:
+    """Runs none of which contradicts another about what it was trained on.
+
+    Attributes:
+        runs: their names, sorted.
+        known: what they say: ``num_classes``, ``pool``, ``given_labels`` and, of runs without
+            these two, ``data`` and ``noise``.
+    """
+
+    runs: tuple[str, ...]
+    known: Mapping[str, str]
+
+
+def comparable_groups(table: RunTable) -> tuple[Group, ...]:
+    """Divide the runs of a table into groups that may be compared; largest first.
+
+    Two runs contradict each other if both say what their classes, their pool, its given labels or
+    their data are, and it is not the same. What says nothing contradicts nothing: it joins the only
+    group that it does not contradict, or one of its own kind. There is one group exactly if no two
+    runs contradict each other.
+    """
+    members: dict[tuple[tuple[str, str], ...], list[str]] = {}
+    for run in _runs(table):
+        members.setdefault(tuple(sorted(_says(table, run).items())), []).append(run)
+    found: list[tuple[dict[str, str], list[str]]] = []
+    # Those that say most come first, so that the order of runs never decides.
+    for said in sorted(members, key=lambda said: (-len(said), said)):
+        fitting = [group for group in found if _agree(group[0], said)]
+        if len(fitting) == 1:
+            fitting[0][0].update(said)
+            fitting[0][1].extend(members[said])
+        else:
+            found.append((dict(said), list(members[said])))
+    groups = [Group(tuple(sorted(runs)), known) for known, runs in found]
+    return tuple(sorted(groups, key=lambda group: (-len(group.runs), group.runs)))
+
+
+def check_comparable(table: RunTable) -> None:
+    """Refuse runs that must not be compared.
+
+    Raises:
+        InputError: if there is more than one group; it lists them, and says how to choose.
+    """
+    groups = comparable_groups(table)
+    if len(groups) < 2:
+        return
+    facts = _facts(table)
+    key, told = _telling(facts, groups), _differences(facts, groups)
+    listed = [
+        f"{_counted(group)} ({' '.join(pairs) or 'such as ' + shown(group.runs[0])})"
+        for group, pairs in zip(groups, told, strict=True)
+    ]
+    more = [f"and {len(groups) - _MOST_LISTED} more"] if len(groups) > _MOST_LISTED else []
+    what = {name for group in groups for name in group.known}
+    differing = [name for name in what if len({group.known.get(name) for group in groups}) > 1]
+    first = next((pairs for pairs in told if pairs), ["KEY=VALUE"])
+    raise InputError(
+        "Expected `runs` to be on the same data, with the same labels and pool, got "
+        f"{len(groups)} groups that differ in {', '.join(sorted(differing))}: "
+        f"{', '.join([*listed[:_MOST_LISTED], *more])}. Choose one with "
+        f"{' '.join(f'--where {shown(pair)}' for pair in first)} (where={{...}}), or have a "
+        f"verdict for each with --group-by {key or 'KEY'} (rote.selection.select_groups)."
+    )
+
+
+def runs_where(table: RunTable, where: Mapping[str, Any]) -> RunTable:
+    """The runs whose ``run.json``, data or spec say what is asked, under dotted names.
+
+    Raises:
+        InputError: if no run says anything under a name, or none says that.
+    """
+    facts = _facts(table)
+    for key, value in where.items():
+        wanted = _canonical(plain_text(value))
+        kept = [run for run in facts if _canonical(facts[run].get(key, "")) == wanted]
+        if not kept or not wanted:
+            raise InputError(_nothing_found(facts, key, plain_text(value)))
+        facts = {run: facts[run] for run in kept}
+    return take_runs(table, facts)
+
+
+def grouped(table: RunTable, key: str) -> dict[str, RunTable]:
+    """The runs by what they say under a dotted name, in order.
+
+    Raises:
+        InputError: if no run says anything under it.
+    """
+    facts = _facts(table)
+    members: dict[str, list[str]] = {}
+    for run, told in facts.items():
+        members.setdefault(told.get(key, _UNKNOWN), []).append(run)
+    if set(members) <= {_UNKNOWN}:
+        raise InputError(_nothing_found(facts, key, None))
+    return {value: take_runs(table, members[value]) for value in sorted(members, key=_order)}
+
+
+def take_runs(table: RunTable, runs: Iterable[str]) -> RunTable:
+    """A table of some of its runs."""
+    import polars as pl
+
+    kept = set(runs)
+    return replace(
+        table,
+        frame=table.frame.filter(pl.col("run").is_in(list(kept))),
+        descriptions={run: told for run, told in table.descriptions.items() if run in kept},
+        paths={run: path for run, path in table.paths.items() if run in kept},
+    )
+
+
+def _runs(table: RunTable) -> list[str]:
+    found: list[str] = table.frame["run"].unique(maintain_order=True).to_list()
+    return found
+
+
+def _says(table: RunTable, run: str) -> dict[str, str]:
+    """What a run says about its data, as far as it must be read."""
+    description = table.descriptions.get(run, {})
+    pool = description.get("pool")
+    # What others wrote into run.json may be anything: only what can be is believed.
+    classes = str(description.get("num_classes"))
+    pool_hash = pool.get("hash") if isinstance(pool, Mapping) else None
+    given = description.get("given_labels")
+    known: dict[str, Any] = {
+        "num_classes": classes if classes.isdecimal() and int(classes) > 1 else None,
+        "pool": pool_hash if isinstance(pool_hash, str) else None,
+        "given_labels": given if isinstance(given, str) else None,
+    }
+    if known["pool"] is None or known["given_labels"] is None:
+        data = read_workload(table.paths.get(run)).get("data")
+        if isinstance(data, Mapping):
+            known |= {"data": data.get("name"), "noise": data.get("noise")}
+    return {name: plain_text(value) for name, value in known.items() if value is not None}
+
+
+def _agree(known: Mapping[str, str], said: Iterable[tuple[str, str]]) -> bool:
+    return all(known.get(name, value) == value for name, value in said)
+
+
+def _facts(table: RunTable) -> dict[str, dict[str, str]]:
+    return {
+        run: facts_of(table.descriptions.get(run, {}), read_workload(table.paths.get(run)))
+        for run in _runs(table)
+    }
+
+
+def _telling(facts: Mapping[str, Mapping[str, str]], groups: tuple[Group, ...]) -> str | None:
+    """The first name under which every group says one thing, and all something else."""
+    names = dict.fromkeys(name for told in facts.values() for name in told)
+    ordered = [*_FIRST_KEYS, *(name for name in names if name not in _LAST_KEYS), *_LAST_KEYS]
+    for key in dict.fromkeys(name for name in ordered if name in names):
+        flat = _said(facts, groups, key)
+        if None not in flat and len(set(flat)) == len(flat):
+            return key
+    return None
+
+
+def _differences(
+    facts: Mapping[str, Mapping[str, str]], groups: tuple[Group, ...]
+) -> list[list[str]]:
+    """As few ``KEY=VALUE`` per group as tell it from the others, those that people know first."""
+    pairs: list[list[str]] = [[] for _ in groups]
+    for key in (*_FIRST_KEYS, _telling(facts, groups)):
+        said = _said(facts, groups, key) if key else []
+        apart = len({tuple(found) for found in pairs})
+        longer = [
+            found if value is None else [*found, f"{key}={value}"]
+            for found, value in zip(pairs, said or [None] * len(groups), strict=True)
+        ]
+        pairs = longer if len({tuple(found) for found in longer}) > apart else pairs
+    return pairs
+
+
+def _said(
+    facts: Mapping[str, Mapping[str, str]], groups: tuple[Group, ...], key: str
+) -> list[str | None]:
+    """What each group says under a name; None if it says nothing, or not one thing."""
+    values = [{facts[run].get(key) for run in group.runs} for group in groups]
+    return [next(iter(found)) if len(found) == 1 else None for found in values]
+
+
+def _counted(group: Group) -> str:
+    return "1 run" if len(group.runs) == 1 else f"{len(group.runs)} runs"
+
+
+def _nothing_found(facts: Mapping[str, Mapping[str, str]], key: str, value: str | None) -> str:
+    names = sorted({name for told in facts.values() for name in told})
+    found = Counter(told[key] for told in facts.values() if key in told)
+    if not found:
+        return (
+            f"Expected runs to be chosen by something that they say of themselves "
+            f"({', '.join(names[:40]) or 'nothing'}), got {shown(key)}.{did_you_mean(key, names)}"
+        )
+    values = ", ".join(shown(entry) for entry, _ in found.most_common(_MOST_LISTED))
+    return f"Expected a run with {key}={value}, got none; there are {values}."
+
+
+def _canonical(text: str) -> str:
+    """The same text for the same number, and for the same answer."""
+    answer = {"true": "yes", "false": "no"}.get(text.lower(), text)
+    try:
+        return repr(float(answer))
+    except ValueError:
+        return answer
+
+
+def _order(text: str) -> tuple[bool, float, str]:
+    try:
+        return False, float(text), text
+    except ValueError:
+        return True, 0.0, text

@@ -1,0 +1,113 @@
+"""A selection as people read it: one paragraph, or a small table in a notebook."""
+
+from __future__ import annotations
+
+import html
+from typing import TYPE_CHECKING
+
+from rote.selection.formatting import as_percent, is_share, visible
+
+if TYPE_CHECKING:
+    from rote.selection.baseline_comparison import Standing
+    from rote.selection.selection import Selection
+
+_MOST_WARNINGS = 3
+_MEASURES = {
+    "estimated_accuracy": "By estimate it is",
+    "validation_accuracy": "On the pool's given labels, some of which may be wrong, it has",
+    "test_accuracy": "On test data it has",
+}
+
+
+def headline(selection: Selection) -> str:
+    """What to keep: one sentence with the file, if there is one."""
+    pick = selection.pick
+    where = "" if pick.file is None else f": {pick.file}"
+    return visible(f"Keep step {pick.step} of run {pick.run}{where}")
+
+
+def because(selection: Selection) -> str:
+    """How much better than what one would keep without a rule; then why, how sure, its limits."""
+    return visible(" ".join([*map(compared, selection.standings), *why(selection)]))
+
+
+def compared(standing: Standing) -> str:
+    """One accuracy of the pick beside that of others.
+
+    Example:
+        >>> from rote.selection.baseline_comparison import Standing
+        >>> compared(Standing("estimated_accuracy", 0.9, None, 0.8, 0.9))
+        'By estimate it is 10.0 points better than the median one.'
+    """
+    others = {"last checkpoint": standing.last, "median one": standing.median}
+    if standing.column == "test_accuracy":  # the best is known, and not only believed
+        others["best"] = standing.best
+    told = [
+        f"{points(standing.pick, value)} the {name}"
+        for name, value in others.items()
+        if value is not None
+    ]
+    is_told = standing.column == "estimated_accuracy"  # as the rule's first reason
+    value = "" if is_told else f" {as_percent(standing.pick, 1)}:"
+    return f"{_MEASURES[standing.column]}{value} {', '.join(told)}."
+
+
+def points(mine: float, theirs: float) -> str:
+    """How much better one accuracy is than another.
+
+    Example:
+        >>> points(0.9, 0.75), points(60.0, 65.0), points(0.5, 0.5)
+        ('15.0 points better than', '5.0 points worse than', 'as good as')
+    """
+    gap = round((mine - theirs) * (100 if is_share(max(mine, theirs)) else 1), 1)
+    side = "better" if gap > 0 else "worse"
+    return f"{abs(gap):.1f} points {side} than" if gap else "as good as"
+
+
+def paragraph(selection: Selection) -> str:
+    """Keep this, how much better it is, because, how sure; and what makes it doubtful."""
+    warnings = selection.warnings[:_MOST_WARNINGS]
+    doubts = [f"Careful: {warning}" for warning in warnings]
+    more = len(selection.warnings) - len(warnings)
+    doubts += [f"({more} more in `.warnings`.)"] if more else []
+    return " ".join([f"{headline(selection)}.", because(selection), *map(visible, doubts)])
+
+
+def as_html(selection: Selection) -> str:
+    """A table for notebooks; every name in it is text."""
+    pick = selection.pick
+    rows = {"keep": f"step {pick.step} of {pick.run}"}
+    if pick.file is not None:
+        rows["file"] = str(pick.file)
+    for standing in selection.standings:
+        interval = pick.interval if standing.column == selection.standings[0].column else None
+        ends = "" if interval is None else f" ({' to '.join(as_percent(e, 1) for e in interval)})"
+        label = standing.column.replace("_", " ")
+        rows[label] = f"{as_percent(standing.pick, 1)}{ends}"
+        last = "–" if standing.last is None else as_percent(standing.last, 1)
+        rows[f"{label}, last · median"] = f"{last} · {as_percent(standing.median, 1)}"
+    if selection.sureness is not None:
+        rows["within 1 point of the best"] = f"{selection.sureness:.0%} probability"
+    if selection.noise_rate is not None:
+        rows["labels taken to be wrong"] = f"{selection.noise_rate:.0%}"
+    rows["rule"] = selection.rule
+    rows["because"] = " ".join(why(selection))
+    if selection.warnings:
+        rows["careful"] = " ".join(selection.warnings)
+    cells = (
+        f'<tr><th scope="row" style="text-align:left">{_text(name)}</th>'
+        f'<td style="text-align:left;white-space:normal"><bdi>{_text(value)}</bdi></td></tr>'
+        for name, value in rows.items()
+    )
+    return f"<table>{''.join(cells)}</table>"
+
+
+def _text(value: str) -> str:
+    return html.escape(visible(value))
+
+
+def why(selection: Selection) -> tuple[str, ...]:
+    """The reasons, without the name of the rule alone, which is told beside them."""
+    first, *others = selection.reasons
+    is_name = first.startswith(f"Rule `{selection.rule}`, by `")
+    return tuple(others) if is_name and others else selection.reasons

@@ -1,0 +1,75 @@
+"""What a run was: its spec if it has one, otherwise what ``run.json`` describes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from rote.store import WORKLOAD_FILE, leaves, read_plain
+
+_NOT_CHOSEN = {"schema", "command", "columns", "rows", "start", "checksums"}
+_TOLD_ELSEWHERE = {"name", "created", "versions", *_NOT_CHOSEN}
+_TOO_LONG = {"labels.values", "pool.hash", "given_labels"}
+_LETTERS = 12  # of a hash: enough to tell two apart
+
+
+def read_workload(path: Path | None) -> Mapping[str, Any]:
+    """What ``workload.json`` says; nothing if the run has none, or it cannot be read."""
+    if path is not None:
+        with suppress(OSError, ValueError):
+            contents = json.loads(read_plain(f"{path}/{WORKLOAD_FILE}"))
+            if isinstance(contents, dict):
+                return contents
+    return {}
+
+
+def settings_of(description: Mapping[str, Any], workload: Mapping[str, Any]) -> dict[str, str]:
+    """The settings of a run as text, by name, with dots between section and field."""
+    spec = workload.get("spec")
+    source = spec if isinstance(spec, dict) else description
+    found = flat({name: value for name, value in source.items() if name not in _TOLD_ELSEWHERE})
+    return {name: value for name, value in found.items() if name not in _TOO_LONG}
+
+
+def facts_of(description: Mapping[str, Any], workload: Mapping[str, Any]) -> dict[str, str]:
+    """Everything that a run says of itself as text: what runs can be chosen by.
+
+    ``run.json``, the description of the data under ``data``, and the spec, which wins. Of labels
+    and pools there are the first letters of a hash.
+    """
+    data, spec = workload.get("data"), workload.get("spec")
+    told = flat({name: value for name, value in description.items() if name not in _NOT_CHOSEN})
+    told |= flat({"data": data} if isinstance(data, dict) else {})
+    told |= flat(spec if isinstance(spec, dict) else {})
+    told.pop("labels.values", None)
+    if "given_labels" in told:
+        told["given_labels"] = hashlib.sha256(told["given_labels"].encode()).hexdigest()
+    for name in {"given_labels", "pool.hash"} & told.keys():
+        told[name] = told[name][:_LETTERS]
+    return told
+
+
+def flat(values: Mapping[str, Any]) -> dict[str, str]:
+    """Nested values as text, under one name each; what is not set is left out.
+
+    Example:
+        >>> flat({"optimizer": {"lr": 0.1, "betas": [0.9, 0.99]}, "seed": 0, "pool": None})
+        {'optimizer.lr': '0.1', 'optimizer.betas': '0.9, 0.99', 'seed': '0'}
+    """
+    known = ((name, value) for name, value in leaves(values) if value is not None)
+    return {name: plain_text(value) for name, value in known if value != {}}
+
+
+def plain_text(value: object) -> str:
+    """One value as people write it."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:g}"
+    if isinstance(value, list | tuple):
+        return ", ".join(plain_text(entry) for entry in value)
+    return str(value)
