@@ -55,6 +55,41 @@ def test_says_what_it_lacks() -> None:
         LabelWave().observe(Batch(labels=torch.zeros(2), logits=torch.zeros(2, 3)))
     with pytest.raises(InputError, match="`k` to be an integer of at least 1, got 0"):
         LabelWave(0)
+    with pytest.raises(InputError, match="`patience` to be an integer of at least 1, got 0"):
+        LabelWave(patience=0)
+
+
+def kept_by_the_paper(waves: list[float], patience: int) -> int:
+    """Which epoch Label Wave's own rule saves."""
+    best, kept, wait = float("inf"), -1, 0
+    for epoch, wave in enumerate(waves):
+        if wave < best:
+            best, kept, wait = wave, epoch, 0
+        else:
+            wait += 1
+        if wait >= patience:
+            break
+    return kept
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data(), samples=st.integers(1, 5), patience=st.integers(1, 4))
+def test_the_lowest_patient_one_is_what_the_paper_keeps(
+    data: st.DataObject, samples: int, patience: int
+) -> None:
+    classes = st.lists(st.integers(0, 1), min_size=samples, max_size=samples)
+    signal, waves, patient = LabelWave(1, patience), [], []
+    for epoch in range(12):
+        logits = torch.eye(2)[torch.tensor(data.draw(classes))]
+        signal.observe(Batch(torch.zeros(samples), logits, indices=torch.arange(samples)))
+        read = signal.read(epoch)
+        if epoch:
+            waves.append(read["label_wave"])
+            patient.append(read.get("label_wave_patient", float("inf")))
+        again = LabelWave(1, patience)
+        again.load_state_dict(signal.state_dict())
+        signal = again
+    assert int(np.argmin(patient)) == kept_by_the_paper(waves, patience)
 
 
 def test_a_spec_switches_it_on_and_selection_reads_it(tmp_path: Path) -> None:
@@ -68,7 +103,7 @@ def test_a_spec_switches_it_on_and_selection_reads_it(tmp_path: Path) -> None:
     assert values[:3] == [None] * 3
     assert all(value is not None and 0 <= value <= 1 for value in values[3:])
     without = [
-        {**entry, "metrics": {k: v for k, v in entry["metrics"].items() if k != "label_wave"}}
+        {**entry, "metrics": {k: v for k, v in entry["metrics"].items() if "wave" not in k}}
         for entry in numbers(run.readings)
     ]
     assert without == numbers(bare.readings)
@@ -81,7 +116,7 @@ def test_a_spec_switches_it_on_and_selection_reads_it(tmp_path: Path) -> None:
 def test_signals_change_the_identity_only_where_there_are_some() -> None:
     assert small_spec().identity == small_spec(signals=[]).identity
     assert small_spec().identity != small_spec(signals=["label_wave"]).identity
-    with pytest.raises(InputError, match="`signals` to be of label_wave.*Did you mean"):
+    with pytest.raises(InputError, match="`signals` to be of .*label_wave.*Did you mean"):
         small_spec(signals=["label_wawe"])
     with pytest.raises(InputError, match="`signals` to be a list"):
         small_spec(signals="label_wave")

@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from rote.arguments import check_integer
-from rote.errors import InputError
 from rote.records import Column
 from rote.tracking import Batch, Signal
 
@@ -23,16 +22,20 @@ class LabelWave(Signal):
 
     Predictions are those of the training's own forward passes. Where PC′ is lowest, the network
     fits the right labels and has not begun with the wrong ones. Nothing is read before k changes
-    are known.
+    are known. ``label_wave_patient`` is the same until Label Wave would have stopped the training:
+    its lowest value is the checkpoint that the paper's rule keeps.
 
     Args:
         k: over how many epochs the changes are averaged.
+        patience: after how many readings without a new lowest one training would stop; the paper
+            gives no number.
 
     Raises:
-        InputError: if k is not positive.
+        InputError: if k or the patience is not positive.
     """
 
     name = "label_wave"
+    draws = False
     columns = (
         Column(
             "label_wave",
@@ -42,10 +45,19 @@ class LabelWave(Signal):
             better="lower",
             rule="min:label_wave",
         ),
+        Column(
+            "label_wave_patient",
+            "share of changed predictions until it rises",
+            unit="share",
+            better="lower",
+            rule="min:label_wave_patient",
+        ),
     )
 
-    def __init__(self, k: int = 3) -> None:
+    def __init__(self, k: int = 3, patience: int = 5) -> None:
         self._changes: deque[float] = deque(maxlen=check_integer("k", k, least=1))
+        self._patience = check_integer("patience", patience, least=1)
+        self._lowest, self._waited = float("inf"), 0
         self._before = self._now = torch.empty(0, dtype=torch.int64)
 
     def observe(self, batch: Batch) -> None:
@@ -54,12 +66,7 @@ class LabelWave(Signal):
         Raises:
             InputError: if the loop does not say which samples they are.
         """
-        if batch.indices is None:
-            raise InputError(
-                "Expected `indices` to be handed to tracker.observe for signal `label_wave`, got "
-                "None: it compares what is predicted for one sample in two epochs."
-            )
-        at = batch.indices.cpu()
+        at = batch.places(self.name).cpu()
         self._now = _padded(self._now, int(at.max()) + 1)
         self._now[at] = batch.logits.argmax(-1).cpu()
 
@@ -74,22 +81,36 @@ class LabelWave(Signal):
         self._now = torch.full_like(self._now, _UNSEEN)
         if len(self._changes) < (self._changes.maxlen or 0):
             return {}
-        return {"label_wave": sum(self._changes) / len(self._changes)}
+        wave = sum(self._changes) / len(self._changes)
+        if self._waited >= self._patience:
+            return {"label_wave": wave}
+        self._waited = 0 if wave < self._lowest else self._waited + 1
+        self._lowest = min(wave, self._lowest)
+        return {"label_wave": wave, "label_wave_patient": wave}
 
     def state_dict(self) -> dict[str, Any]:
-        """The last predictions, and the last changes."""
-        return {"before": self._before, "now": self._now, "changes": list(self._changes)}
+        """The last predictions, the last changes, and how long none was lower."""
+        return {
+            "before": self._before,
+            "now": self._now,
+            "changes": list(self._changes),
+            "lowest": self._lowest,
+            "waited": self._waited,
+        }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from a state."""
         self._before, self._now = state["before"].clone(), state["now"].clone()
+        self._lowest, self._waited = state["lowest"], state["waited"]
         self._changes.clear()
         self._changes.extend(state["changes"])
 
 
 def _padded(predictions: Tensor, size: int) -> Tensor:
-    missing = max(0, size - len(predictions))
-    return torch.cat([predictions, torch.full((missing,), _UNSEEN)])
+    missing = size - len(predictions)
+    return (
+        predictions if missing <= 0 else torch.cat([predictions, torch.full((missing,), _UNSEEN)])
+    )
 
 
 SIGNAL = LabelWave

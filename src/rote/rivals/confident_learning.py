@@ -1,0 +1,111 @@
+"""Confident learning: labels that lose against a class of which the network is confident.
+
+Northcutt, Jiang and Chuang, "Confident Learning: Estimating Uncertainty in Dataset Labels", JAIR
+2021; the same samples as cleanlab's ``find_label_issues(filter_by="confident_learning")``.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from rote.arguments import check_integer
+from rote.records import Column
+from rote.tracking import Batch, Signal, SignalContext
+
+_NEARLY = 1e-6
+
+
+class ConfidentLearning(Signal):
+    """Which training labels are off the diagonal of the confident joint.
+
+    Probabilities are those of the training's own forward passes since the last reading: of a
+    network that has been trained on the same labels before, and confirms them once they are
+    memorized. Early readings tell more.
+
+    Args:
+        samples: how many samples the training set has. Runs of a spec know it; elsewhere the row
+            file ``confident_learning`` is written only if it is given.
+
+    Raises:
+        InputError: if it is not positive.
+    """
+
+    name = "confident_learning"
+    draws = False
+    columns = (Column("confident_learning", "labels off the confident joint", "signal", "share"),)
+
+    def __init__(self, samples: int | None = None) -> None:
+        self._samples = None if samples is None else check_integer("samples", samples, least=1)
+        self._seen: list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]] = []
+        self._row = np.empty(0, np.float32)
+
+    def start(self, context: SignalContext) -> None:
+        """Learn how many samples there are."""
+        if self._samples is None and context.training_set is not None:
+            self._samples = len(context.training_set.labels)
+        if self._samples is not None:
+            self.row_files = {"confident_learning": ("float32", (self._samples,))}
+
+    def observe(self, batch: Batch) -> None:
+        """Note the probabilities of every sample."""
+        at = batch.places(self.name)
+        logits, labels = batch.rows(self.name)
+        if len(labels) < len(at):
+            at = at[batch.labels >= 0]
+        self._seen.append((at.cpu(), labels.cpu(), logits.float().softmax(1).cpu()))
+
+    def read(self, epoch: int) -> Mapping[str, float]:  # noqa: ARG002
+        """The share of labels that lose."""
+        seen, self._seen = self._seen, []
+        self._row = np.full(self._samples or 0, np.nan, np.float32)
+        if not seen:
+            return {}
+        at, labels, shares = (torch.cat(part).numpy() for part in zip(*seen, strict=True))
+        # Of a sample that was seen twice the later one counts.
+        last = len(at) - 1 - np.unique(at[::-1], return_index=True)[1]
+        margins = losing_margins(labels[last], shares[last])
+        if self._samples is not None:
+            self._row[at[last]] = margins
+        return {"confident_learning": float(np.isfinite(margins).mean())}
+
+    def rows(self) -> Mapping[str, np.ndarray]:
+        """By how much a label loses against the confident class; NaN where it does not."""
+        return {"confident_learning": self._row} if self.row_files else {}
+
+    def state_dict(self) -> dict[str, Any]:
+        """What was seen since the last reading."""
+        return {"seen": [list(part) for part in self._seen]}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from a state."""
+        self._seen = [(at, labels, shares) for at, labels, shares in state["seen"]]
+
+
+def losing_margins(labels: np.ndarray, shares: np.ndarray) -> NDArray[np.float32]:
+    """By how much the probability of each label is below that of the class that is confident.
+
+    A class is confident where its probability is at least its mean over the samples that are given
+    it; of several, the most probable one of all counts.
+
+    Args:
+        labels: given, one per sample.
+        shares: probabilities, samples × classes.
+
+    Returns:
+        NaN where no class is confident, or the given one is.
+    """
+    samples = np.arange(len(labels))
+    given = labels[:, None] == np.arange(shares.shape[1])
+    counts = given.sum(0)
+    means = np.where(given, shares, 0).sum(0, dtype=np.float64) / np.maximum(counts, 1)
+    is_confident = (shares >= means - _NEARLY) & (counts > 0)
+    guess = np.where(is_confident.sum(1) > 1, shares.argmax(1), is_confident.argmax(1))
+    loses = is_confident.any(1) & (guess != labels) & (shares.argmax(1) != labels)
+    margins = shares[samples, labels] - shares[samples, guess]
+    return np.where(loses, margins, np.nan).astype(np.float32)
+
+
+SIGNAL = ConfidentLearning

@@ -1,0 +1,194 @@
+"""GWA: how far the gradients of the last layer point along its weights.
+
+Hölzl, Rueckert and Kaissis, "Gradient-Weight Alignment as a Train-Time Proxy for Generalization in
+Classification Tasks", NeurIPS 2025.
+"""
+
+from collections import deque
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.linalg import vector_norm
+
+from rote.errors import InputError, TrialError
+from rote.probe import call, logits_in, placed, unwrapped
+from rote.records import Column
+from rote.snapshot import preserved
+from rote.tracking import Batch, Signal, SignalContext
+
+_SHIFT = 1.2  # the excess kurtosis of a uniform distribution is −1.2
+_TINY = 1e-12
+_PASSES = 4
+_AT_ONCE = 2**16
+"""Logits: few large steps cost less than one for every batch."""
+
+
+class Gwa(Signal):
+    """mean(a) / (excess kurtosis of a + 1.2), over the alignments a of an epoch's samples.
+
+    a = −⟨δzᵀ, W⟩ / (‖δ‖ ‖z‖ ‖W‖) is the cosine between a sample's negative gradient and the
+    weights W of the linear head, where z is the input of the head and δ = softmax(logits) − onehot.
+    All are those of the training's own forward pass; the authors' script takes W after the step.
+    Nothing is read where the alignments are all the same. Where they lie in two heaps, as right and
+    wrong labels may, the denominator can be near zero or negative, and GWA means nothing:
+    ``gwa_alignment`` is their mean alone.
+    """
+
+    name = "gwa"
+    draws = False
+    columns = (
+        Column("gwa", "gradient-weight alignment", "signal", better="higher", rule="max:gwa"),
+        Column("gwa_alignment", "mean gradient-weight alignment", better="higher"),
+    )
+
+    def __init__(self) -> None:
+        self._alignments: list[Tensor] = []
+        self._waiting: list[tuple[Tensor, ...]] = []
+        self._tap = _Tap()
+
+    def start(self, context: SignalContext) -> None:
+        """Find the head, and listen to it.
+
+        Raises:
+            InputError: if the network does not end in a linear layer.
+        """
+        find_head(context).register_forward_hook(self._tap)
+
+    def observe(self, batch: Batch) -> None:
+        """Note the alignment of every sample.
+
+        Raises:
+            InputError: if the logits are not those of the last forward pass.
+        """
+        logits, labels = batch.rows(self.name)
+        weighted, norms = self._tap.take(batch.logits)
+        if len(weighted) != len(labels):
+            counted = (batch.labels >= 0).flatten()
+            weighted, norms = weighted[counted], norms[counted]
+        # Copies: a loop may write into its tensors again.
+        self._waiting.append((logits.float().clone(), labels.clone(), weighted, norms))
+        if sum(part[0].numel() for part in self._waiting) >= _AT_ONCE:
+            self._align()
+
+    def _align(self) -> None:
+        """The alignments of what was noted."""
+        if not self._waiting:
+            return
+        logits, labels, weighted, norms = map(torch.cat, zip(*self._waiting, strict=True))
+        self._waiting = []
+        delta = logits.softmax(-1)
+        delta.scatter_add_(1, labels[:, None], delta.new_full((len(labels), 1), -1))
+        # z · (δ W) = δ · (W z), and W z are the logits without the bias.
+        dots = -(delta * weighted).sum(-1)
+        self._alignments.append(dots / (norms * vector_norm(delta, dim=-1) + _TINY))
+
+    def read(self, epoch: int) -> Mapping[str, float]:  # noqa: ARG002
+        """GWA of the samples since the last reading."""
+        self._align()
+        if not self._alignments:
+            return {}
+        alignments = torch.cat(self._alignments).double()
+        self._alignments = []
+        value = alignment_of(alignments)
+        mean = {"gwa_alignment": float(alignments.mean())}
+        return mean if value is None else {"gwa": value, **mean}
+
+    def state_dict(self) -> dict[str, Any]:
+        """The alignments since the last reading."""
+        self._align()
+        return {"alignments": torch.cat([torch.empty(0), *(a.cpu() for a in self._alignments)])}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from a state."""
+        self._waiting = []
+        found = state["alignments"].clone()
+        self._alignments = [found] if len(found) else []
+
+
+def alignment_of(alignments: Tensor) -> float | None:
+    """GWA of one epoch, if it is defined."""
+    centred = alignments - alignments.mean()
+    variance = float((centred**2).mean())
+    if not variance > 0:
+        return None
+    below = float((centred**4).mean()) / variance**2 - 3 + _SHIFT
+    return float(alignments.mean()) / below if below else None
+
+
+def find_head(context: SignalContext) -> nn.Linear:
+    """The linear layer whose output is the network's, found by a trial pass.
+
+    Raises:
+        InputError: if there is none, or the network does not take the inputs.
+    """
+    network = unwrapped(context.model)
+    linear = [
+        module
+        for module in network.modules()
+        if isinstance(module, nn.Linear) and module.out_features == context.num_classes
+    ]
+    said: dict[nn.Module, Tensor] = {}
+    # Inside the block: what a hook has written down is put back as well.
+    with preserved(network), torch.no_grad():
+        for module in linear:
+            module.register_forward_hook(lambda m, _, output: said.update({m: output}))
+        logits = _logits(network.eval(), context)
+        for module in linear:
+            if module in said and _are_equal(said[module], logits):
+                return module
+    last = type(list(network.modules())[-1]).__name__
+    raise InputError(
+        "Expected a network whose logits come out of a torch.nn.Linear for signal `gwa`, got one "
+        f"whose last layer is {last}. Leave `gwa` out."
+    )
+
+
+def _logits(network: nn.Module, context: SignalContext) -> Tensor:
+    device = next(network.parameters()).device
+    try:
+        output = call(network, placed(context.inputs, device))
+    except Exception as error:
+        raise TrialError(
+            f"Expected `model` to take `inputs`, got {type(error).__name__} in a trial: {error}"
+        ) from error
+    return logits_in(context.loss_fn, output)
+
+
+class _Tap:
+    """Hears what the head says in train mode; a copy or pickle of the network has a fresh one."""
+
+    def __init__(self) -> None:
+        # Several, since a training step may call the network more than once.
+        self._heard: deque[tuple[Tensor, Tensor, Tensor]] = deque(maxlen=_PASSES)
+
+    def __call__(self, head: nn.Linear, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+        if not head.training:
+            return
+        logits, bias = output.detach(), head.bias
+        weighted = logits.float().clone() if bias is None else logits.float() - bias.detach()
+        norms = vector_norm(inputs[0].detach().float(), dim=-1) * vector_norm(head.weight.detach())
+        self._heard.append((logits, weighted, norms))
+
+    def __reduce__(self) -> tuple[type["_Tap"], tuple[()]]:
+        return _Tap, ()
+
+    def take(self, logits: Tensor) -> tuple[Tensor, Tensor]:
+        """W z and ‖z‖ ‖W‖ of every row."""
+        fitting = [heard for heard in self._heard if _are_equal(heard[0], logits)]
+        self._heard.clear()
+        if not fitting:
+            raise InputError(
+                "Expected `logits` of tracker.observe to be those of the last forward pass in "
+                "train mode for signal `gwa`, got others. Call it after every batch."
+            )
+        _, weighted, norms = fitting[-1]
+        return weighted.flatten(0, -2), norms.flatten()
+
+
+def _are_equal(one: Tensor, other: Tensor) -> bool:
+    return one.shape == other.shape and torch.equal(one.float(), other.float())
+
+
+SIGNAL = Gwa
