@@ -123,8 +123,9 @@ def main(folder: Path) -> None:
     resumed = trainer(folder, [again], max_epochs=8, strategy="ddp", devices=2)
     resumed.fit(Uneven(), loader(), ckpt_path=folder / "keep.ckpt")
     seen["resumed"] = [reading.drop for reading in again.tracker.readings]
-    # Now it stops: what one rank decides, all do.
-    stop = rote.StopRule(train_accuracy=0.4, patience=1, min_epochs=1)
+    # Now it stops: what one rank decides, all do. By an accuracy, which no seed moves: Lightning
+    # seeds by a variable that other tests leave behind in the environment.
+    stop = rote.StopRule(noise_rate=0.5, min_epochs=2)
     callback = SusceptibilityCallback(num_classes=CLASSES, train_accuracy="own_accuracy", stop=stop)
     _, made, _ = trained(folder, [callback])
     seen["stopped"] = [made.current_epoch, stop.stopped, stop.keep, stop.reason]

@@ -90,6 +90,28 @@ def test_label_wave_where_the_model_lets_indices_pass(tmp_path: Path) -> None:
     assert len(trainer.batches) == 5 * SAMPLES // 4
 
 
+def test_rivals_by_their_names(tmp_path: Path) -> None:
+    names = ["aum", "confident_learning", "gradient_disparity", "gwa", "pmv", "selc"]
+    callback = SusceptibilityCallback(
+        num_classes=CLASSES, signals=names, policy=rote.ProbePolicy(verify=True)
+    )
+    found = []
+    for callbacks in ((callback,), ()):
+        trainer = build_trainer(
+            tmp_path,
+            *callbacks,
+            num_train_epochs=2,
+            gradient_accumulation_steps=2,
+            remove_unused_columns=False,
+            logging_steps=1,
+        )
+        trainer.train_dataset = Numbered()
+        trainer.train()
+        found.append(left_behind(trainer))
+    assert_identical(*found)
+    assert set(names) <= set(callback.tracker.readings[-1].metrics)
+
+
 def test_a_signal_that_needs_indices_says_where_they_are_looked_for(tmp_path: Path) -> None:
     callback = SusceptibilityCallback(num_classes=CLASSES, signals=["label_wave"])
     with pytest.raises(InputError, match="signal `label_wave`.*`index`, `indices` or `idx`"):

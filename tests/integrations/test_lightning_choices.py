@@ -28,6 +28,7 @@ from tests.integrations.lightning_runs import (
     loader,
     trainer,
 )
+from tests.integrations.small_runs import DeepCopies, assert_as_expected, bits
 
 pytestmark = [pytest.mark.filterwarnings(entry) for entry in QUIET]
 
@@ -125,6 +126,44 @@ def test_a_module_whose_forward_does_not_take_the_batch_is_told_what_helps(tmp_p
     named = SusceptibilityCallback(num_classes=CLASSES, model="net", train_accuracy=None)
     fit(Headless(), tmp_path, [named], max_epochs=1)
     assert len(named.tracker.readings) == 1
+
+
+class Together(Classifier):
+    """Two optimizers that are stepped together, as Muon always is."""
+
+    automatic_optimization = False
+
+    def training_step(self, batch: Any, batch_idx: int) -> Any:
+        both = self.optimizers()
+        for optimizer in both:
+            optimizer.zero_grad()
+        self.manual_backward(self.loss(batch))
+        for optimizer in both:
+            optimizer.step()
+
+    def configure_optimizers(self) -> Any:
+        matrices = [p for p in self.net.parameters() if p.dim() == 2]
+        others = [p for p in self.net.parameters() if p.dim() != 2]
+        return [torch.optim.Muon(matrices, lr=0.05), torch.optim.AdamW(others, lr=0.05)]
+
+
+class Checked(DeepCopies, SusceptibilityCallback):
+    pass
+
+
+@pytest.mark.parametrize("choice", [[0, 1], ["Muon", "AdamW"]])
+def test_several_optimizers_are_stepped_together(choice: Any, tmp_path: Path) -> None:
+    pl.seed_everything(0)
+    bare = Together()
+    fit(bare, tmp_path / "bare", [])
+    callback = Checked(num_classes=CLASSES, optimizer=choice)
+    pl.seed_everything(0)
+    probed = Together()
+    fit(probed, tmp_path / "probed", [callback])
+    assert bits(probed.state_dict()) == bits(bare.state_dict())
+    assert_as_expected(callback, len(callback.tracker.readings))
+    with pytest.raises(InputError, match="fits 2 of them.*or a list of those"):
+        fit(Together(), tmp_path / "one", [SusceptibilityCallback(num_classes=CLASSES)])
 
 
 @pytest.mark.parametrize("every", [0, -1, "step", 1.5, True])

@@ -46,7 +46,7 @@ def test_two_ranks_train_as_without_the_callback_and_agree(tmp_path: Path) -> No
     assert ranks[0]["keep"] == ranks[1]["keep"]
     assert ranks[0]["keep"][1] == str(tmp_path / "keep.ckpt")
     assert ranks[0]["stopped"] == ranks[1]["stopped"]
-    assert ranks[0]["stopped"][1]
+    assert ranks[0]["stopped"][:3] == [2, True, 1]
     for rank, seen in enumerate(ranks):
         alone, watched, accuracies, warnings, is_shown = seen["measured"]
         assert is_shown  # to its signal: every batch of this rank, in order

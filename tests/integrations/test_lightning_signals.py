@@ -126,6 +126,19 @@ def test_label_wave_by_its_name(tmp_path: Path) -> None:
     assert known[3:] == pytest.approx([changed[:3].mean().item(), changed[1:].mean().item()])
 
 
+def test_rivals_by_their_names(tmp_path: Path) -> None:
+    names = ["aum", "confident_learning", "gradient_disparity", "gwa", "pmv", "selc"]
+    expected = traces(*run(Remembering, tmp_path))
+    callback = SusceptibilityCallback(
+        num_classes=CLASSES,
+        signals=names,
+        inputs_of=lambda batch: batch["x"],
+        policy=rote.ProbePolicy(verify=True),
+    )
+    assert traces(*run(Remembering, tmp_path, callback)) == expected
+    assert set(names) <= set(callback.tracker.readings[-1].metrics)
+
+
 def test_a_signal_that_needs_indices_says_where_they_are_looked_for(tmp_path: Path) -> None:
     class Pairs(Remembering):
         def on_before_batch_transfer(self, batch: Any, dataloader_idx: int) -> Any:

@@ -9,7 +9,7 @@ import torch
 from torch.utils.data import IterableDataset, Subset, TensorDataset, default_collate
 
 from rote.errors import InputError
-from rote.integrations.training_batch import draw_batch, inputs_in
+from rote.probe import draw_batch, inputs_in
 
 
 def draw_inputs(

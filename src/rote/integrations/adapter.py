@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from abc import ABC, abstractmethod
+import weakref
+from abc import ABC
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from copy import deepcopy
@@ -11,28 +12,43 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
+import numpy as np
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from rote.arguments import check_instance, check_integer
-from rote.errors import InputError, RunExistsError
-from rote.integrations.adapter_warnings import (
+from rote.errors import InputError, RoteError, RunExistsError
+from rote.integrations.messages import (
     DEFAULT_METRIC,
     listed,
+    verdict_text,
     warn_of_accuracy,
     warn_of_uncounted,
-    warn_of_unseen,
 )
-from rote.integrations.training_batch import LabelledBatch
+from rote.integrations.training_batch import LabelledBatch, labels_in
+from rote.integrations.training_signals import TrainingSignals
 from rote.labels import LabelSampler
-from rote.probe import Inputs, LossFunction, ProbePolicy, mean_over_ranks, take
+from rote.probe import (
+    Inputs,
+    LossFunction,
+    ProbePolicy,
+    draw_batch,
+    inputs_in,
+    is_first_rank,
+    mean_over_ranks,
+    take,
+)
 from rote.records import Reading
+from rote.selection import DEFAULT_RULE, Selection, select
 from rote.store import SaveTo, targets_of
 from rote.tracking import Signal, StopRule, Tracker, track
 
 logger = logging.getLogger(__name__)
 
-_OPTIONS = ("num_classes", "loss_fn", "labels", "given_labels", "policy", "seed", "name", "signals")
+_OPTIONS = (
+    *("num_classes", "loss_fn", "labels", "given_labels", "neighbour_votes"),
+    *("policy", "seed", "name", "signals"),
+)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -40,12 +56,15 @@ class Adapter(ABC):
     """A callback without its trainer: subclasses translate hooks into calls of what is here.
 
     Training is bit-identical with and without it. What it remembers is part of the trainer's
-    checkpoints.
+    checkpoints. At the end of training it says which checkpoint the default rule of
+    ``rote.select`` keeps, if there is a run directory.
 
     Args:
-        num_classes: how many classes the network tells apart.
+        num_classes: how many classes there are; needed unless the trainer knows.
         inputs: unlabelled samples, as the network takes them (``rote.track``). By default
             ``samples`` of the training set, as its loader makes batches, drawn without the loader.
+        inputs_of: takes a batch of the loader and returns what the network takes. By default the
+            first entry of a tuple, or a mapping without its labels.
         every: ``"epoch"``, or n: after every n-th step of the optimizer.
         train_accuracy: the name of a metric that is logged in training; it is recorded as the
             training accuracy. ``None``: none is looked for.
@@ -56,6 +75,7 @@ class Adapter(ABC):
         loss_fn: the training objective, called with the network's output and labels.
         labels: other random labels than uniform ones, per sample or token (``rote.labels``).
         given_labels: the given labels of ``inputs``, for ``validation_accuracy``.
+        neighbour_votes: of the nearest training samples, on ``inputs`` (``rote.track``).
         policy: how to probe; the paper's Algorithm 1 by default.
         seed: of the random labels, and of the choice of samples.
         name: the name of the run.
@@ -70,13 +90,15 @@ class Adapter(ABC):
         tracker: the tracker of the current or last training; its ``readings`` also know ``epoch``
             and ``global_step``.
         stop: the stop rule.
+        verdict: what the default rule says, once training has ended.
 
     Raises:
         InputError: if ``every``, ``samples`` or ``stop`` does not fit; training checks the rest.
     """
 
-    num_classes: int
+    num_classes: int | None = None
     inputs: Inputs | Callable[[], Inputs] | None = None
+    inputs_of: Callable[[Any], Inputs] | None = None
     every: Literal["epoch"] | int = "epoch"
     train_accuracy: str | None = DEFAULT_METRIC
     measure_accuracy: int = 512
@@ -84,6 +106,7 @@ class Adapter(ABC):
     loss_fn: LossFunction | None = None
     labels: Tensor | LabelSampler | None = None
     given_labels: Tensor | None = None
+    neighbour_votes: np.ndarray | None = None
     policy: ProbePolicy | None = None
     seed: int = 0
     name: str | None = None
@@ -91,6 +114,7 @@ class Adapter(ABC):
     samples: int = 128
     signals: Sequence[str | Signal] = ()
     tracker: Tracker | None = field(default=None, init=False)
+    verdict: Selection | None = field(default=None, init=False)
 
     _decides_once: ClassVar[bool] = False
     """Whether the first probe decides for the whole run if the accuracy is logged or measured."""
@@ -109,6 +133,8 @@ class Adapter(ABC):
         # A second training begins with the rule and the signals as they were given.
         self._new_stop = {} if self.stop is None else self.stop.state_dict()
         self._new_signals: dict[str, dict[str, Any]] | None = None
+        self._watching = TrainingSignals()
+        self._network: Callable[[], nn.Module | None] = lambda: None
         self._forget()
 
     @property
@@ -116,9 +142,14 @@ class Adapter(ABC):
         """The ``step`` of the reading whose checkpoint is the one to keep, as ``stop`` says."""
         return None if self.stop is None else self.stop.keep
 
-    @abstractmethod
-    def _draw(self, samples: int) -> LabelledBatch:
-        """Some samples of the training set, as the network gets them; the loader is not touched."""
+    # What trainers differ in.
+
+    def _training_set(self) -> tuple[Any, Callable[[list[Any]], Any]]:
+        """The dataset, and what makes a batch of a list of its samples."""
+        raise InputError(
+            "Expected `inputs` to be a batch of unlabelled samples, got None: this trainer does "
+            "not show its callbacks the training set."
+        )
 
     def _as_in_training(self) -> AbstractContextManager[None]:
         """The precision and whatever else the trainer sets up around a training step."""
@@ -128,21 +159,34 @@ class Adapter(ABC):
         """Say something to whoever watches the training."""
         logger.info(message)
 
+    def _checkpoint_of(self, reading: Reading) -> str | None:
+        """Where the trainer saved the weights of a reading, if it did."""
+        return None
+
+    def _split(self, batch: Any) -> LabelledBatch:
+        return LabelledBatch((self.inputs_of or inputs_in)(batch), labels_in(batch))
+
+    def _sampled(self) -> dict[str, Any]:
+        """S̃ or the pool, and whatever else of ``rote.track`` follows from the training set."""
+        return {"inputs": self._draw(self.samples).inputs if self.inputs is None else self.inputs}
+
+    # What they do alike.
+
     def _forget(self) -> None:
         self._known: LabelledBatch | None = None
         self._is_measured: bool | None = None
-        self._is_accuracy_checked, self._is_lack_told = False, False
-        self._observers: list[str] = []
+        self._is_accuracy_checked = False
+        self.verdict = None
 
     def _begin(
         self,
         model: nn.Module,
-        optimizer: Optimizer,
-        saved: Mapping[str, Any] | None,
-        **options: Any,  # noqa: ANN401
+        optimizer: Optimizer | Sequence[Optimizer],
+        saved: Mapping[str, Any] | None = None,
+        **options: Any,
     ) -> Tracker:
         """Build the tracker of a new training, or go on with the one of a checkpoint."""
-        options = {name: getattr(self, name) for name in _OPTIONS} | options
+        options = {name: getattr(self, name) for name in _OPTIONS} | self._sampled() | options
         resume = saved is not None and _holds_a_run(self.save_to)
         try:
             with self._as_in_training():
@@ -150,8 +194,8 @@ class Adapter(ABC):
         except RunExistsError as error:
             way = f"resume from a checkpoint (`{self._resumed_by}`)"
             raise RunExistsError(str(error).replace("pass resume=True", way)) from error
-        self.tracker = tracker
-        self._observers = [s.name for s in tracker.signals if type(s).observe is not Signal.observe]
+        self.tracker, self._watching = tracker, TrainingSignals(tracker)
+        self._network = weakref.ref(model)
         if self._new_signals is None:
             self._new_signals = deepcopy(tracker.signals.state_dict())
         tracker.signals.load_state_dict(deepcopy(self._new_signals))
@@ -171,24 +215,66 @@ class Adapter(ABC):
             "is_measured": self._is_measured,
         }
 
+    def _state_for(self, model: nn.Module) -> dict[str, Any] | None:
+        """What was so far, if this very network has been tracked: then its training goes on."""
+        self._close()
+        self._forget()
+        return self._state() if self.tracker and self._network() is model else None
+
     def _close(self) -> None:
-        """Let the run's directory go."""
+        """Let the run's directory and the network go."""
+        self._watching.take()
         if self.tracker is not None:
             self.tracker.close()
 
-    def _warn_of_uncounted(self) -> None:
-        warn_of_uncounted(self.stop, [] if self.tracker is None else self.tracker.readings)
+    def _conclude(self) -> None:
+        """Say which checkpoint to keep, or why there is none."""
+        if self.tracker is None or not self.tracker.readings:
+            return
+        warn_of_uncounted(self.stop, self.tracker.readings)
+        folder = next((t for t in targets_of(self.save_to) if isinstance(t, Path)), None)
+        if folder is None or not is_first_rank():
+            return
+        rate = None if self.stop is None else self.stop.noise_rate
+        try:
+            self.verdict = select(folder, DEFAULT_RULE, noise_rate=rate)
+        except RoteError as error:  # a training that has gone well does not fail for its verdict
+            self._tell(f"No verdict on {folder}: {error}")
+            return
+        path = self._checkpoint_at(self.verdict.pick.step)
+        self._tell(verdict_text(self.verdict, path, self.stop))
 
-    def _accuracy(
-        self, logged: float | None, seen: Iterable[str], *, late: bool = False
-    ) -> dict[str, float]:
-        """The training accuracy, the mean over ranks, by its name; nothing if there is none.
+    def _checkpoint_at(self, step: int | None) -> str | None:
+        readings = [] if self.tracker is None else self.tracker.readings
+        found = [reading for reading in readings if reading.step == step]
+        return self._checkpoint_of(found[0]) if found else None
+
+    def _read(
+        self, logged: float | None, seen: Iterable[str], *, late: bool = False, **now: float
+    ) -> Reading | None:
+        """Probe, with the training accuracy, if there is one.
 
         Args:
             logged: the value of the metric since the last probe.
             seen: the names of all metrics that were logged.
             late: whether the epoch has ended long since, so that what it logged is lost.
+            now: ``epoch`` and ``global_step``.
         """
+        if self.tracker is None:
+            return None
+        accuracy = self._accuracy(logged, seen, late=late)
+        if self.stop is not None and self.stop.noise_rate is not None:
+            self.tracker.noise_rate = self.stop.noise_rate
+        with self._as_in_training():
+            reading = self.tracker.probe(**now, **accuracy)
+        if reading is not None and reading.note:
+            self._tell(f"step {reading.step}: {reading.note}")
+        return reading
+
+    def _accuracy(
+        self, logged: float | None, seen: Iterable[str], *, late: bool
+    ) -> dict[str, float]:
+        """The training accuracy, the mean over ranks, by its name; nothing if there is none."""
         found = None if self._is_measured else _mean(logged)
         is_logged = found is not None
         may_measure = self._is_measured or (self._is_measured is None and not late)
@@ -219,12 +305,16 @@ class Adapter(ABC):
         except InputError:  # nothing to draw from, or no labels of one class per sample
             return None
 
-    def _should_stop(self, reading: Reading, seen: Iterable[str]) -> bool:
-        """Whether the rule says so; a reading without an accuracy, as after a resume, is left out.
+    def _draw(self, samples: int) -> LabelledBatch:
+        """Some samples of the training set, as the network gets them; the loader is not touched."""
+        dataset, collate = self._training_set()
+        drawn: LabelledBatch = draw_batch(
+            dataset, collate, samples, seed=self.seed, part_of=self._split
+        )
+        return drawn
 
-        Raises:
-            InputError: if no reading has a training accuracy.
-        """
+    def _should_stop(self, reading: Reading, seen: Iterable[str]) -> bool:
+        """Whether the rule says so; a reading without an accuracy, as of a resume, says nothing."""
         if self.stop is None or self.tracker is None:
             return False
         if "train_accuracy" in reading.metrics:
@@ -240,35 +330,6 @@ class Adapter(ABC):
                 "which entry is the labels."
             )
         return self.stop.stopped
-
-    def _observe(
-        self,
-        labels: Tensor | None,
-        logits: Tensor | None,
-        *,
-        inputs: Inputs | None,
-        indices: Tensor | None,
-        loss: Tensor | None,
-    ) -> None:
-        """Hand a batch of training to the signals; say once what it lacks.
-
-        Raises:
-            InputError: if a signal cannot do with the batch.
-        """
-        if self.tracker is None:
-            return
-        if labels is None or logits is None:
-            if not self._is_lack_told:
-                self._is_lack_told = True
-                warn_of_unseen(self._observers, "labels" if labels is None else "logits")
-            return
-        batch: Any = {"labels": labels, "logits": logits, "inputs": inputs, "loss": loss}
-        try:
-            self.tracker.observe(**batch, indices=indices)
-        except InputError as error:
-            where = " Indices are looked for in batches that are mappings, under `index`, "
-            where += "`indices` or `idx`."
-            raise InputError(f"{error}{where if indices is None else ''}") from error
 
 
 def logged_of(reading: Reading | None) -> dict[str, float]:

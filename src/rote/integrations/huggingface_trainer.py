@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import base64
-import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -14,21 +13,27 @@ from transformers.trainer_pt_utils import LabelSmoother
 from transformers.trainer_utils import has_length
 from transformers.utils.generic import find_labels
 
-from rote.errors import InputError, RoteWarning
-from rote.integrations.adapter import logged_of
+from rote.errors import InputError
+from rote.integrations.messages import warn
 from rote.labels import IGNORE_INDEX
 from rote.probe import LossFunction, world_size
-from rote.records import Reading
 
 _TENSOR = "tensor_base64"
 
 
-def check_trainer(trainer: Trainer | None, state: TrainerState, args: TrainingArguments) -> None:
-    """Refuse another Trainer than the one that calls; say where only the Trainer itself will do.
+def check_caller(
+    trainer: Trainer | None, state: TrainerState, args: TrainingArguments, parts: Mapping[str, Any]
+) -> None:
+    """Refuse another caller than a Trainer; say where only the Trainer itself will do.
 
     Raises:
         InputError: if it is another one, or none and there are several ranks.
     """
+    if any(parts.get(name) is None for name in ("model", "optimizer", "train_dataloader")):
+        raise InputError(
+            "Expected the callback to be called by a transformers.Trainer in training, got "
+            "another caller. In a loop of your own, use rote.track."
+        )
     if trainer is not None:
         if trainer.state is not state:
             raise InputError(
@@ -41,20 +46,15 @@ def check_trainer(trainer: Trainer | None, state: TrainerState, args: TrainingAr
             "one. Set `callback.trainer = trainer` before trainer.train()."
         )
     elif args.report_to:
-        warnings.warn(
+        warn(
             f"ζ is in `state.log_history`, but not in {', '.join(args.report_to)} (`report_to`): "
             "a Trainer hands its callbacks everything but itself. Set `callback.trainer = trainer` "
-            "before trainer.train().",
-            RoteWarning,
-            stacklevel=3,
+            "before trainer.train()."
         )
 
 
 def check_schedule(
-    args: TrainingArguments,
-    loader: Any,  # noqa: ANN401  # what Accelerate makes of a DataLoader
-    every: str | int,
-    train_accuracy: str | None,
+    args: TrainingArguments, loader: Any, every: str | int, train_accuracy: str | None
 ) -> None:
     """Refuse a training that would never come to a probe.
 
@@ -88,25 +88,17 @@ def label_names_of(trainer: Trainer | None, model: nn.Module, args: TrainingArgu
 
 
 def objective_of(trainer: Trainer | None, args: TrainingArguments) -> LossFunction | None:
-    """The Trainer's objective as a function of output and labels.
-
-    Returns:
-        Its ``compute_loss_func``, its label smoothing, or ``None`` for plain cross entropy.
-    """
+    """The Trainer's ``compute_loss_func`` or label smoothing; ``None`` for plain cross entropy."""
     if trainer is not None and type(trainer).compute_loss is not Trainer.compute_loss:
-        warnings.warn(
+        warn(
             f"{type(trainer).__name__} has a compute_loss of its own, which cannot be called with "
-            "random labels: the probe takes the usual objective. Pass `loss_fn=`.",
-            RoteWarning,
-            stacklevel=3,
+            "random labels: the probe takes the usual objective. Pass `loss_fn=`."
         )
     own = None if trainer is None else trainer.compute_loss_func
     if own is not None:
 
-        def objective(output: Any, labels: Tensor) -> Tensor:  # noqa: ANN401
-            counted = (labels != IGNORE_INDEX).sum()
-            loss: Tensor = own(output, labels, num_items_in_batch=counted)
-            return loss
+        def objective(output: Any, labels: Tensor) -> Any:
+            return own(output, labels, num_items_in_batch=(labels != IGNORE_INDEX).sum())
 
         return objective
     if not args.label_smoothing_factor:
@@ -118,55 +110,22 @@ def objective_of(trainer: Trainer | None, args: TrainingArguments) -> LossFuncti
 
 def warn_of_unknown_objective() -> None:
     """Say so if the model computes no loss, so that somebody else does."""
-    warnings.warn(
+    warn(
         "The model gets no labels in training: the objective is a compute_loss or a "
         "compute_loss_func of the Trainer's own, which callbacks are not told. The probe takes "
         "cross entropy. Pass `loss_fn=`, or set `callback.trainer = trainer` (which suffices for a "
-        "compute_loss_func).",
-        RoteWarning,
-        stacklevel=3,
+        "compute_loss_func)."
     )
 
 
 def logged_since_probe(state: TrainerState, step: float, name: str | None) -> float | None:
-    """The newest value of a metric that was logged after the last probe.
-
-    Args:
-        state: the Trainer's state.
-        step: the global step of the last probe, which logged ``probe/drop``.
-        name: of the metric.
-    """
+    """The newest value of a metric after the last probe, which logged ``probe/drop`` at a step."""
     for entry in reversed(state.log_history):
         if entry["step"] <= step and "probe/drop" in entry:
             break
         if name in entry:
             return entry[name]
     return None
-
-
-def offer_as_best_metric(
-    metrics: dict[str, float], args: TrainingArguments, readings: Sequence[Reading]
-) -> None:
-    """Put ζ among the metrics of an evaluation, where it is the metric for the best model.
-
-    Only there: the objective of a hyperparameter search may be the sum of all metrics. They are
-    changed in place, as the Trainer reads them afterwards.
-    """
-    name = (args.metric_for_best_model or "").removeprefix("eval_")
-    newest = logged_of(readings[-1] if readings else None)
-    if name in newest:
-        metrics[f"eval_{name}"] = newest[name]
-
-
-def warn_of_deletion(args: TrainingArguments) -> None:
-    """Say so if the checkpoint that a stop rule would keep may be deleted."""
-    if args.save_total_limit and args.metric_for_best_model:
-        warnings.warn(
-            "`metric_for_best_model` says which checkpoint `save_total_limit` spares: the one "
-            "that `stop` would keep may be deleted. Leave one of them out.",
-            RoteWarning,
-            stacklevel=3,
-        )
 
 
 def warn_of_no_probe(state: TrainerState, every: str | int, awaited: str | None) -> None:
@@ -179,21 +138,16 @@ def warn_of_no_probe(state: TrainerState, every: str | int, awaited: str | None)
             f"train_accuracy={awaited!r}), got no evaluation that brings it, only "
             f"{found or 'none at all'}. Name one of these."
         )
-    warnings.warn(f"Expected training to reach a probe ({why}", RoteWarning, stacklevel=3)
+    warn(f"Expected training to reach a probe ({why}")
 
 
 def join_checkpoints(
     state: TrainerState, name: str | None, read: Callable[[], dict[str, Any]]
 ) -> dict[str, Any] | None:
-    """Join the states that the Trainer writes into its checkpoints.
+    """Join the states that the Trainer writes into its checkpoints, under a name.
 
     Not as an ``ExportableState``: the Trainer would load it by building a new callback from JSON
     alone, and only if it is told to.
-
-    Args:
-        state: the Trainer's state.
-        name: tells several callbacks of one Trainer apart.
-        read: returns the state to write: any nest of tensors and of what JSON knows.
 
     Returns:
         The state that the checkpoint held from which training goes on, if there is one.
@@ -214,20 +168,17 @@ def join_checkpoints(
 
 
 class _Exported:
-    """A state that is read out when the Trainer writes a checkpoint, and not before.
-
-    The Trainer writes a deep copy of its states; the copy of this is the state.
-    """
+    """A state that is read out when the Trainer writes a checkpoint: a deep copy of its states."""
 
     def __init__(self, read: Callable[[], dict[str, Any]]) -> None:
         self._read = read
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Any:  # noqa: ANN401
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         return to_json(self._read())
 
 
-def to_json(state: Any) -> Any:  # noqa: ANN401  # any nest of mappings, lists, tensors and numbers
-    """A nest in which every tensor is a text of its bytes.
+def to_json(state: Any) -> Any:
+    """A nest of mappings, lists, tensors and numbers, in which tensors are texts of their bytes.
 
     Example:
         >>> from_json(to_json({"a": [torch.tensor([1.5, 2.5])], "b": 3}))
@@ -246,7 +197,7 @@ def to_json(state: Any) -> Any:  # noqa: ANN401  # any nest of mappings, lists, 
     return state
 
 
-def from_json(state: Any) -> Any:  # noqa: ANN401
+def from_json(state: Any) -> Any:
     """The inverse of ``to_json``, bit for bit; tuples have become lists."""
     if isinstance(state, Mapping):
         if _TENSOR in state:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from pickle import UnpicklingError
@@ -14,14 +14,26 @@ from torch.optim import Optimizer
 
 from rote.errors import InputError, TrialError
 from rote.integrations.adapter import logged_of
-from rote.integrations.training_batch import LabelledBatch, draw_batch, inputs_in, labels_in
 from rote.snapshot import parameters_of
 
 if TYPE_CHECKING:
     from lightning.pytorch import LightningModule, Trainer
 
-    from rote.probe import Inputs
     from rote.records import Reading
+
+
+def check_strategy(trainer: Trainer) -> None:
+    """Refuse, before anything is built, strategies that keep parameters where nobody can step them.
+
+    Raises:
+        InputError: if it is one of these.
+    """
+    kind = type(trainer.strategy)
+    if {entry.__name__ for entry in kind.__mro__} & {"DeepSpeedStrategy", "FSDPStrategy"}:
+        raise InputError(
+            "Expected a strategy whose modules can be stepped one by one (single device, DDP, "
+            f"ModelParallelStrategy with fully_shard), got {kind.__name__}."
+        )
 
 
 @contextmanager
@@ -37,14 +49,7 @@ def as_in_training(trainer: Trainer, module: LightningModule) -> Iterator[None]:
 
 @contextmanager
 def naming_options(*, inputs_of: bool) -> Iterator[None]:
-    """Say which options help where ``forward`` does not take S̃, which may be out of a batch.
-
-    Yields:
-        Nothing.
-
-    Raises:
-        TrialError: if a first probe failed.
-    """
+    """Say which options help where ``forward`` does not take S̃, which may be out of a batch."""
     try:
         yield
     except TrialError as error:
@@ -54,15 +59,10 @@ def naming_options(*, inputs_of: bool) -> Iterator[None]:
         raise TrialError(f"{told}. The probe calls the module's forward: {ways}.") from error
 
 
-def draw_samples(
-    trainer: Trainer,
-    module: LightningModule,
-    samples: int,
-    inputs_of: Callable[[Any], Inputs] | None,
-    *,
-    seed: int,
-) -> LabelledBatch:
-    """Some samples of the training set, made ready by the module's hooks on batches.
+def training_set_of(
+    trainer: Trainer, module: LightningModule
+) -> tuple[Any, Callable[[list[Any]], Any]]:
+    """The dataset, and what makes a batch of samples, with the module's hooks on batches.
 
     Raises:
         InputError: if there is no dataset to draw from.
@@ -74,39 +74,40 @@ def draw_samples(
             f"dataset, got {type(loader).__name__}. Pass `inputs=`, a batch of unlabelled samples."
         )
 
-    def batch_of(items: list[Any]) -> Any:  # noqa: ANN401
+    def batch_of(items: list[Any]) -> Any:
         batch = trainer.precision_plugin.convert_input(loader.collate_fn(items))
         return trainer.strategy.batch_to_device(module._on_before_batch_transfer(batch))
 
-    def split(batch: Any) -> LabelledBatch:  # noqa: ANN401
-        return LabelledBatch((inputs_of or inputs_in)(batch), labels_in(batch))
-
-    drawn: LabelledBatch = draw_batch(loader.dataset, batch_of, samples, seed=seed, part_of=split)
-    return drawn
+    return loader.dataset, batch_of
 
 
-def choose_optimizer(
+def choose_optimizers(
     optimizers: Sequence[Optimizer],
-    choice: int | str | None,
-    *,
+    choice: int | str | list[int | str] | None,
     model: nn.Module,
     owner: nn.Module,
-) -> Optimizer:
-    """The optimizer that is meant.
+) -> list[Optimizer]:
+    """The optimizers that are stepped together: one, or those that a list names, in its order.
 
-    Args:
-        optimizers: all there are.
-        choice: an index; the name of a class; the name of a submodule of ``owner`` whose parameters
-            the optimizer holds; or ``None`` for the only one that holds parameters of ``model``.
-        model: the network that is probed.
-        owner: the module that named submodules belong to.
+    Raises:
+        InputError: if an entry means none, or more than one.
+    """
+    choices = choice if isinstance(choice, list) else [choice]
+    return [_chosen(optimizers, one, model, owner) for one in choices]
+
+
+def _chosen(
+    optimizers: Sequence[Optimizer], choice: int | str | None, model: nn.Module, owner: nn.Module
+) -> Optimizer:
+    """The optimizer that is meant by an index, the name of a class or of a submodule of ``owner``.
+
+    ``None`` means the only one that holds parameters of ``model``.
 
     Raises:
         InputError: if none is meant, or more than one.
     """
     if isinstance(choice, int):
-        is_one = -len(optimizers) <= choice < len(optimizers)
-        found = [optimizers[choice]] if is_one else []
+        found = list(optimizers)[choice:][:1] if -len(optimizers) <= choice else []
     elif choice is None:
         found = _training(optimizers, model)
     else:
@@ -120,17 +121,13 @@ def choose_optimizer(
     raise InputError(
         f"Expected `optimizer` to choose one of the optimizers ({kinds or 'none'}), got "
         f"{choice!r}, which fits {len(found)} of them. Pass an index, the name of a class, or the "
-        "name of the submodule that it trains."
+        "name of the submodule that it trains; or a list of those that are stepped together."
     )
 
 
 def _training(optimizers: Sequence[Optimizer], model: nn.Module) -> list[Optimizer]:
     own = {id(parameter) for parameter in model.parameters()}
-    return [
-        optimizer
-        for optimizer in optimizers
-        if any(id(parameter) in own for parameter in parameters_of(optimizer))
-    ]
+    return [o for o in optimizers if any(id(parameter) in own for parameter in parameters_of(o))]
 
 
 def has_missed_an_epoch(trainer: Trainer, readings: Sequence[Reading]) -> bool:
@@ -157,38 +154,21 @@ def log_late(trainer: Trainer, reading: Reading | None, epoch: int) -> None:
 
 
 def find_checkpoint(
-    folders: Iterable[str | Path], readings: Sequence[Reading], step: int, *, state_key: str
+    trainer: Trainer, readings: Sequence[Reading], wanted: Reading, state_key: str
 ) -> str | None:
-    """The first checkpoint, by name, that this run saved where one of its readings was taken.
-
-    Args:
-        folders: where to look.
-        readings: all readings of the run, with the ``global_step`` at which they were taken.
-        step: of the reading.
-        state_key: the name of the callback's state in a checkpoint.
-    """
-    wanted = next((reading for reading in readings if reading.step == step), None)
-    if wanted is None:
-        return None
-    for path in sorted(path for folder in folders for path in Path(folder).glob("*.ckpt")):
-        checkpoint = _read(path)
-        state = checkpoint.get("callbacks", {}).get(state_key)
-        if (
-            state is not None
-            and checkpoint.get("global_step") == wanted.global_step
-            and _is_earlier(state["tracker"]["readings"], readings)
-        ):
+    """The first checkpoint, by name, that this run saved where one of its readings was taken."""
+    savers: list[Any] = trainer.checkpoint_callbacks
+    folders = [Path(saver.dirpath) for saver in savers if getattr(saver, "dirpath", None)]
+    for path in sorted(path for folder in folders for path in folder.glob("*.ckpt")):
+        try:
+            # Mapped into memory: the weights of many large files are not read.
+            checkpoint = torch.load(path, map_location="cpu", mmap=True, weights_only=True)
+            saved = checkpoint["callbacks"][state_key]["tracker"]["readings"]
+        except (OSError, RuntimeError, UnpicklingError, LookupError, TypeError):
+            continue  # somebody else's file, or one with objects in it
+        if checkpoint.get("global_step") == wanted.global_step and _is_earlier(saved, readings):
             return str(path)
     return None
-
-
-def _read(path: Path) -> Mapping[str, Any]:
-    try:
-        # Mapped into memory: the weights of many large files are not read.
-        found = torch.load(path, map_location="cpu", mmap=True, weights_only=True)
-    except (OSError, RuntimeError, UnpicklingError):
-        return {}  # somebody else's file, or one with objects in it
-    return found if isinstance(found, Mapping) else {}
 
 
 def _is_earlier(saved: Sequence[Mapping[str, Any]], readings: Sequence[Reading]) -> bool:

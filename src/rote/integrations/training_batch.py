@@ -1,38 +1,25 @@
-"""Batches of a training set: drawn without its loader, and what is inputs and labels in them."""
+"""Batches of a training set: which entries of them are inputs, labels and indices."""
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from types import ModuleType
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.utils.data import IterableDataset
 
-from rote.errors import InputError
 from rote.labels import IGNORE_INDEX, LabelSampler, MultiLabel, PerToken
-from rote.probe import Inputs, take
-from rote.snapshot import RandomState, restored, restorer_of
+from rote.probe import LABEL_KEYS, take
 
-_LABEL_KEYS = ("label", "labels", "label_ids", "target", "targets", "y")
 _INDEX_KEYS = ("index", "indices", "idx")
-
-_GENERATORS = (torch.Generator, random.Random, np.random.Generator, np.random.RandomState)
-_WITHOUT = (type, ModuleType, str, bytes, torch.Tensor, np.ndarray)
-_MANY = 1000  # a container longer than this holds data, not machinery
 
 
 @dataclass(frozen=True)
 class LabelledBatch:
     """Samples, and their given, possibly noisy labels if they came with some.
 
-    Attributes:
-        inputs: keyword arguments of the model, without labels; or whatever else brings samples.
-        given: one label per sample, or per token, or a row of zeros and ones.
+    Labels are one per sample, or per token, or a row of zeros and ones.
     """
 
     inputs: Any
@@ -82,117 +69,26 @@ class LabelledBatch:
         return torch.zeros_like(tokens) if isinstance(tokens, Tensor) else None
 
 
-def draw_batch(
-    dataset: Any,  # noqa: ANN401  # whatever has a length and can be indexed
-    collate_fn: Callable[[list[Any]], Any],
-    samples: int,
-    *,
-    seed: int,
-    part_of: Callable[[Any], Any] = lambda batch: batch,
-) -> Any:  # noqa: ANN401  # whatever the collator makes
-    """A batch of some samples of a dataset, always the same ones, without a trace.
-
-    The samples are chosen at random, since many datasets are sorted by class, and augmented with
-    random numbers of their own. Global generators, and those that the dataset or its transforms
-    hold as attributes, are put back.
-
-    Args:
-        dataset: the training set.
-        collate_fn: makes a batch of a list of samples, as in a ``DataLoader``.
-        samples: how many to draw, if there are as many.
-        seed: of the choice and of the augmentation.
-        part_of: what to take of the batch; it may draw random numbers, too.
-
-    Raises:
-        InputError: if the dataset cannot be indexed, is empty, or fails to give a batch.
-    """
-    if isinstance(dataset, IterableDataset) or not _is_indexable(dataset):
-        raise InputError(
-            "Expected a training set with a length and an index to draw S̃ from, got "
-            f"{type(dataset).__name__}. Pass `inputs=`, a batch of unlabelled samples."
-        )
-    if len(dataset) == 0:
-        raise InputError("Expected a training set with samples, got an empty one.")
-    with restored(RandomState()), restored(_Generators(dataset)):
-        random.seed(seed)
-        np.random.seed(seed % 2**32)  # augmentations draw from the global one
-        torch.manual_seed(seed)
-        chosen = random.Random(seed).sample(range(len(dataset)), min(samples, len(dataset)))
-        try:
-            batch = collate_fn([dataset[index] for index in chosen])
-        except Exception as error:
-            raise InputError(
-                "Expected a training set whose samples 0, 1, … can be made into a batch, got "
-                f"{type(error).__name__}: {error}. Pass `inputs=`, a batch of unlabelled samples."
-            ) from error
-        return part_of(batch)
-
-
-def _is_indexable(dataset: object) -> bool:
-    return hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__")
-
-
-def inputs_in(batch: Any) -> Inputs:  # noqa: ANN401
-    """What a model takes of a batch: its first entry, or the mapping without its labels.
-
-    Raises:
-        InputError: if it is of another kind.
-    """
-    if isinstance(batch, torch.Tensor):
-        return batch
-    if isinstance(batch, Mapping):
-        return {key: value for key, value in batch.items() if key not in _LABEL_KEYS}
-    if isinstance(batch, Sequence) and not isinstance(batch, str) and batch:
-        return inputs_in(batch[0]) if isinstance(batch[0], Mapping) else batch[0]
-    raise InputError(
-        "Expected a batch to be a tensor, a tuple that starts with the inputs, or a mapping, got "
-        f"{type(batch).__name__}. Pass `inputs_of=`, which takes a batch and returns the inputs."
-    )
-
-
 def labels_in(batch: object) -> Tensor | None:
-    """The classes in a batch, where it is clear which entry they are: a pair, or a mapping."""
+    """The classes in a batch, where it is clear which entry they are: a pair, or a mapping.
+
+    Zeros and ones as floating numbers, which a binary cross entropy takes, are classes, too.
+    """
     found = []
     if isinstance(batch, Mapping):
-        found = [value for key, value in batch.items() if key in _LABEL_KEYS]
+        found = [value for key, value in batch.items() if key in LABEL_KEYS]
     elif isinstance(batch, tuple | list) and len(batch) == 2:
         found = [batch[1]]
     labels = found[0] if len(found) == 1 else None
-    is_classes = isinstance(labels, Tensor) and not labels.is_floating_point()
-    return labels if is_classes else None
+    if not isinstance(labels, Tensor) or not labels.is_floating_point():
+        return labels if isinstance(labels, Tensor) else None
+    is_vector = labels.dim() > 0 and labels.numel() == len(labels)
+    is_binary = is_vector and bool(((labels == 0) | (labels == 1)).all())
+    return labels.reshape(-1).long() if is_binary else None
 
 
 def indices_in(batch: object) -> Tensor | None:
     """Which samples of the training set a batch holds, if it is a mapping that says so."""
-    found = (
-        [batch[key] for key in _INDEX_KEYS if key in batch] if isinstance(batch, Mapping) else []
-    )
-    return found[0] if found and isinstance(found[0], Tensor) else None
-
-
-class _Generators:
-    """Where the generators stand that an object and its parts hold."""
-
-    def __init__(self, root: object) -> None:
-        self._put_back = [restorer_of(generator) for generator in _generators_in(root)]
-
-    def restore(self) -> None:
-        for put_back in self._put_back:
-            if put_back is not None:
-                put_back()
-
-
-def _generators_in(root: object) -> Iterator[object]:
-    stack, seen = [root], set()
-    while stack:
-        item = stack.pop()
-        if id(item) in seen or isinstance(item, _WITHOUT):
-            continue
-        seen.add(id(item))
-        if isinstance(item, _GENERATORS):
-            yield item
-        elif isinstance(item, Mapping | list | tuple | set):
-            if len(item) <= _MANY:
-                stack.extend(item.values() if isinstance(item, Mapping) else item)
-        elif hasattr(item, "__dict__"):
-            stack.append(vars(item))
+    named = batch if isinstance(batch, Mapping) else {}
+    found = next((named[key] for key in _INDEX_KEYS if key in named), None)
+    return found if isinstance(found, Tensor) else None

@@ -1,4 +1,4 @@
-"""What callbacks tell people who might otherwise wonder: warnings, on the first rank only."""
+"""What callbacks tell people: warnings, on the first rank only, and the verdict at the end."""
 
 import warnings
 from collections.abc import Iterable, Sequence
@@ -6,12 +6,19 @@ from collections.abc import Iterable, Sequence
 from rote.errors import RoteWarning
 from rote.probe import is_first_rank
 from rote.records import Reading
+from rote.selection import Selection
 from rote.tracking import StopRule
 
 DEFAULT_METRIC = "train_accuracy"
 """The name that is looked for if nobody named one."""
 
 _OWN = ("epoch", "step", "susceptibility", "susceptibility_plain", "probe/drop")
+
+
+def warn(message: str) -> None:
+    """Say something that the user should act upon."""
+    if is_first_rank():
+        warnings.warn(message, RoteWarning, stacklevel=5)
 
 
 def warn_of_accuracy(
@@ -36,7 +43,7 @@ def warn_of_accuracy(
         else "The readings have no training accuracy, which a stop rule and most rules of "
         "`rote select` need"
     )
-    _warn(
+    warn(
         f"Expected the metric `{name}` to be logged before the first probe, got {listed(names)}. "
         f"{outcome}. Log it, name another with `train_accuracy=`, or pass None to look for none."
     )
@@ -49,20 +56,11 @@ def warn_of_uncounted(stop: StopRule | None, readings: Sequence[Reading]) -> Non
     known = [reading.metrics.get("train_accuracy") for reading in readings]
     highest = max((accuracy for accuracy in known if accuracy is not None), default=None)
     told = "none was known" if highest is None else f"the highest was {highest:.3g}"
-    _warn(
+    warn(
         f"`stop` counted none of the {len(readings)} readings, so there is no checkpoint to keep. "
         f"It counts those with a training accuracy of {stop.train_accuracy:g} or more ({told}), "
         f"from step {stop.min_epochs} on (the last was {readings[-1].step}). Train longer, or "
         "lower `train_accuracy` or `min_epochs` of the rule."
-    )
-
-
-def warn_of_unseen(signals: Iterable[str], lacking: str) -> None:
-    """Say which signals see no batches, and what the trainer does not give."""
-    _warn(
-        f"Expected batches of training to show labels and logits to the signals {listed(signals)}, "
-        f"got no {lacking}: such batches are not observed. The callback's docstring says where "
-        "both are looked for."
     )
 
 
@@ -72,6 +70,24 @@ def listed(names: Iterable[str]) -> str:
     return ", ".join(f"`{name}`" for name in shown) or "no metric"
 
 
-def _warn(message: str) -> None:
-    if is_first_rank():
-        warnings.warn(message, RoteWarning, stacklevel=5)
+def verdict_text(selection: Selection, checkpoint: str | None, stop: StopRule | None = None) -> str:
+    """The checkpoint to keep in one sentence, and where to read more.
+
+    Args:
+        selection: the verdict.
+        checkpoint: the file of the pick, if there is one.
+        stop: the rule that has watched the training; where it kept another, that is explained.
+    """
+    pick = selection.pick
+    known = {"ζ": pick.susceptibility, "training accuracy": pick.train_accuracy}
+    values = ", ".join(f"{name} {value:.4g}" for name, value in known.items() if value is not None)
+    place = f", {checkpoint}" if checkpoint else ""
+    rate = None if stop is None else stop.noise_rate
+    told = "" if rate is None else f" --noise-rate {rate:g}"
+    text = (
+        f"Keep step {pick.step}{place} ({values}), says rule `{selection.rule}`. "
+        f"`rote select {pick.path}{told}` says why."
+    )
+    if stop is None or stop.keep in (None, pick.step):
+        return text
+    return f"{text} `stop`, which had to decide on the way and knew less, kept step {stop.keep}."

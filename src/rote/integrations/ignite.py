@@ -1,0 +1,116 @@
+"""ζ in PyTorch-Ignite: handlers that put it among the engine's metrics, and can stop by it."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from torch import nn
+from torch.optim import Optimizer
+
+from rote.errors import InputError
+from rote.extras import require
+from rote.integrations.adapter import Adapter, logged_of
+
+try:
+    from ignite.engine import Engine, Events
+except ImportError:
+    require("ignite", extra="ignite")
+    raise
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class SusceptibilityCallback(Adapter):
+    """Probes the network after every epoch, or every n iterations, of the engine that trains it.
+
+    ``susceptibility`` (ζ), ``susceptibility_plain`` and ``probe/drop`` are put into
+    ``engine.state.metrics``, where loggers and handlers of the same event find them, if they are
+    attached later. The training accuracy is a metric of the engine by the name of
+    ``train_accuracy``, attached before the callback, or else it is measured. Batches are pairs or
+    mappings with labels, or ``inputs_of`` says what the inputs are. An engine does not know the
+    objective: pass ``loss_fn``, unless it is cross entropy. ``every`` counts iterations.
+
+    As an entry of ``Checkpoint(to_save=...)`` it is saved and loaded with the engine.
+
+    Args:
+        others: ``num_classes`` and what else all callbacks take, described in ``Adapter``.
+
+    Example:
+        >>> callback = SusceptibilityCallback(num_classes=10)
+        >>> callback.keep is None
+        True
+    """
+
+    _resumed_by = "Checkpoint.load_objects"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._saved: Mapping[str, Any] | None = None
+        self._earlier_accuracy: object = None
+        self._loader: Any = None
+
+    def attach(self, engine: Engine, *, model: nn.Module, optimizer: Optimizer) -> None:
+        """Watch a training.
+
+        Args:
+            engine: the engine that trains.
+            model: the network that it trains.
+            optimizer: the optimizer that it steps.
+        """
+        engine.add_event_handler(Events.STARTED, self._start, model, optimizer)
+        engine.add_event_handler(Events.EPOCH_STARTED, self._note_accuracy)
+        engine.add_event_handler(Events.ITERATION_STARTED, self._listen, model)
+        engine.add_event_handler(Events.ITERATION_COMPLETED, self._see)
+        due: Any = Events.EPOCH_COMPLETED
+        if self.every != "epoch":
+            due = Events.ITERATION_COMPLETED(every=self.every)
+        engine.add_event_handler(due, self._probe)
+        engine.add_event_handler(Events.COMPLETED, self._finish)
+
+    def state_dict(self) -> dict[str, Any]:
+        return self._state()
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        self._saved = state_dict  # until training starts
+
+    def _start(self, engine: Engine, model: nn.Module, optimizer: Optimizer) -> None:
+        saved = self._state_for(model)
+        self._loader, self._earlier_accuracy = engine.state.dataloader, None
+        self._begin(model, optimizer, self._saved or saved)
+        self._saved = None
+
+    def _note_accuracy(self, engine: Engine) -> None:
+        # That of the epoch before, which is not this epoch's.
+        self._earlier_accuracy = engine.state.metrics.get(self.train_accuracy or "")
+
+    def _listen(self, engine: Engine, model: nn.Module) -> None:
+        if self._watching:
+            self._watching.listen(model)
+
+    def _see(self, engine: Engine) -> None:
+        if self._watching:
+            self._watching.show(engine.state.batch)
+
+    def _probe(self, engine: Engine) -> None:
+        state = engine.state
+        value = state.metrics.get(self.train_accuracy or "")
+        logged = None if value is None or value is self._earlier_accuracy else float(value)
+        metrics = list(state.metrics)
+        reading = self._read(logged, metrics, epoch=state.epoch, global_step=state.iteration)
+        if reading is None:
+            return
+        state.metrics.update(logged_of(reading))
+        if self._should_stop(reading, list(state.metrics)):
+            engine.terminate()
+
+    def _finish(self, engine: Engine) -> None:
+        self._close()
+        self._loader = None
+        self._conclude()
+
+    def _training_set(self) -> tuple[Any, Callable[[list[Any]], Any]]:
+        if getattr(self._loader, "batch_sampler", None) is None:
+            raise InputError(
+                "Expected the engine to run over a DataLoader, to draw S̃ from its dataset, got "
+                f"{type(self._loader).__name__}. Pass `inputs=`, a batch of unlabelled samples."
+            )
+        return self._loader.dataset, self._loader.collate_fn
