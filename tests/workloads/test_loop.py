@@ -108,6 +108,7 @@ def test_a_saved_run_has_the_same_numbers_and_all_its_files(tmp_path: Path) -> N
         "claim.lock",
         "journal.jsonl",
         "labels.npz",
+        "neighbour_votes.npy",
         "predictions.bin",
         "run.json",
         "spec.toml",

@@ -60,19 +60,24 @@ def runs(folder: Path) -> list[RunSpec]:
     instance = {"model": "instance", "rate": 0.1}
     asymmetric = {"model": "asymmetric", "rate": 0.2, "class_map": "mnist"}
     best = {"keep": "best", "metric": "train_accuracy"}
+    cells = [f"{row[0]},{number % 3}" for number, row in enumerate(rows)]
+    (folder / "a.csv").write_text("\n".join(["size,label", *cells]))
+    table = {"path": str(folder / "a.csv")}
     return [
         small_spec(epochs=1),
         small_spec(epochs=1, data=own, noise="none", optimizer="adam", schedule="none"),
         small_spec(epochs=1, data=own, noise=instance, objective="mixup", schedule="exponential"),
         small_spec(epochs=1, noise=asymmetric, objective="cdr", checkpoints=best),
         small_spec(epochs=1, objective="nce-rce"),
+        small_spec(epochs=1, data=table),
     ]
 
 
 def test_every_field_is_read_by_a_run(tmp_path: Path, reads: set[tuple[str, str]]) -> None:
     for number, spec in enumerate(runs(tmp_path)):
         train(spec, tmp_path / str(number))
-    with pytest.raises(InputError, match=r"train\.txt to list images"):
+    train(small_spec(epochs=1, data={"name": "digits"}), data=tmp_path / "a.csv")
+    with pytest.raises(InputError, match=r"to hold image or \.txt files in at least 2 subfolders"):
         load(FolderData(path=str(tmp_path)))
     write_npz(tmp_path / "cifar10n.npz", x_train=np.zeros((4, 32, 32, 3)), y_train=np.arange(4))
     with pytest.raises(InputError, match=r"`data.labels` to name labels"):
@@ -82,7 +87,8 @@ def test_every_field_is_read_by_a_run(tmp_path: Path, reads: set[tuple[str, str]
     # files of one's own have one name each, and are prepared like sets with a name.
     tags = {(section.__name__, str(section.tag)) for section in SECTIONS}
     shared = {("FolderData", name) for name in ("seed", "train_size", "test_size", "crop", "flip")}
-    assert known - reads - tags - shared == set()
+    identity = {("GivenData", "fingerprint")}
+    assert known - reads - tags - shared - identity == set()
 
 
 def test_the_test_can_fail(reads: set[tuple[str, str]]) -> None:

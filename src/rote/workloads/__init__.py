@@ -5,30 +5,35 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rote.workloads.architectures import build_architecture as build_architecture
-    from rote.workloads.checkpoints import CHECKPOINT_FOLDER as CHECKPOINT_FOLDER
     from rote.workloads.checkpoints import load_checkpoint as load_checkpoint
+    from rote.workloads.data import Dataset as Dataset
     from rote.workloads.data import check_file as check_file
+    from rote.workloads.data import data_at as data_at
     from rote.workloads.data import list_datasets as list_datasets
     from rote.workloads.data import load_arrays as load_arrays
+    from rote.workloads.data import read_data as read_data
+    from rote.workloads.data.splits import Splits as Splits
     from rote.workloads.data.splits import prepare as prepare
     from rote.workloads.loop import TrainedRun as TrainedRun
     from rote.workloads.loop import train as train
-    from rote.workloads.run_folder import LABELS_FILE as LABELS_FILE
+    from rote.workloads.network import build_network as build_network
     from rote.workloads.spec import AllowedImports as AllowedImports
     from rote.workloads.spec import BestCheckpoints as BestCheckpoints
     from rote.workloads.spec import FieldError as FieldError
     from rote.workloads.spec import RunSpec as RunSpec
     from rote.workloads.spec import located as located
     from rote.workloads.spec import read_toml as read_toml
+    from rote.workloads.spec_for_data import first_spec as first_spec
 
 _NAMES = {
     "architectures": ["build_architecture"],
-    "checkpoints": ["CHECKPOINT_FOLDER", "load_checkpoint"],
-    "data": ["check_file", "list_datasets", "load_arrays"],
-    "data.splits": ["prepare"],
+    "checkpoints": ["load_checkpoint"],
+    "data": ["Dataset", "check_file", "data_at", "list_datasets", "load_arrays", "read_data"],
+    "data.splits": ["Splits", "prepare"],
     "loop": ["TrainedRun", "train"],
-    "run_folder": ["LABELS_FILE"],
+    "network": ["build_network"],
     "spec": ["AllowedImports", "BestCheckpoints", "FieldError", "RunSpec", "located", "read_toml"],
+    "spec_for_data": ["first_spec"],
 }
 _HOMES = {name: f"{__name__}.{module}" for module, names in _NAMES.items() for name in names}
 

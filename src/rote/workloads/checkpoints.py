@@ -10,15 +10,8 @@ from torch import nn
 
 from rote.errors import CorruptRunError, StoreError, shown
 from rote.records import Reading
-from rote.store import whole_file
+from rote.store import checkpoint_path, whole_file
 from rote.workloads.spec import BestCheckpoints, Checkpoints, FieldError
-
-CHECKPOINT_FOLDER = "checkpoints"
-
-
-def checkpoint_path(run: Path | str, step: int) -> Path:
-    """Where the weights after an epoch are kept."""
-    return Path(run) / CHECKPOINT_FOLDER / f"step-{step:05d}.safetensors"
 
 
 def load_checkpoint(run: Path | str, step: int, model: nn.Module) -> None:

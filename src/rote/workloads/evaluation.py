@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from rote.probe import Probe
 from rote.records import COLUMNS
-from rote.tracking import Signal, SignalContext
+from rote.tracking import Signal, SignalContext, TrainingSet
 from rote.workloads.data.samples import Samples
 from rote.workloads.data.splits import Splits
 
@@ -39,11 +39,18 @@ class Evaluation(Signal):
         self._splits = splits
         self._precision = precision
 
+    def start(self, context: SignalContext) -> None:
+        """Tell the signals after this one what is trained on."""
+        splits, noise = self._splits, self._splits.description["noise"]["model"]
+        context.training_set = TrainingSet(splits.labels, splits.wrong, noise)
+        self._context = context
+
     def read(self, epoch: int) -> Mapping[str, float]:  # noqa: ARG002
         """What is known of them."""
         splits = self._splits
         with self._precision():
             predicted = predict(self._model, splits.train)
+            self._context.train_predictions = predicted
             found = training_accuracies(predicted, splits.labels, splits.wrong)
             if splits.test is not None and splits.test_labels is not None:
                 found["test_accuracy"] = share(

@@ -2,20 +2,24 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from torch import nn
 
 from rote.arguments import check_path
 from rote.errors import RoteError, StoreError
 from rote.records import Reading
 from rote.snapshot import RandomState, restored
-from rote.store import read_run
+from rote.store import NEIGHBOURS_FILE, read_run
 from rote.tracking import Tracker, track
+from rote.workloads.data import Dataset, given_section, read_data
 from rote.workloads.data.splits import prepare
 from rote.workloads.devices import choose_device, repeatable
+from rote.workloads.pool_votes import pool_votes
 from rote.workloads.run_folder import RunFolder
 from rote.workloads.run_state import RunState
 from rote.workloads.spec import RunSpec
@@ -45,6 +49,7 @@ def train(
     spec: RunSpec,
     out: Path | str | None = None,
     *,
+    data: Any = None,  # noqa: ANN401  # told by what it is
     data_dir: Path | str | None = None,
     progress: Callable[[Reading], object] | None = None,
     threads: int = 1,
@@ -61,6 +66,8 @@ def train(
         out: a directory for journal and checkpoints. If it holds this run already, the run goes
             on where it was interrupted, and ends with the same numbers; if it was over, nothing
             is done.
+        data: samples and labels to train on instead of those of the spec, of which seed and sizes
+            still count: whatever ``read_data`` takes.
         data_dir: the folder of local data; ``ROTE_DATA`` by default.
         progress: called with every reading.
         threads: how many on a CPU.
@@ -82,8 +89,12 @@ def train(
         >>> [reading.step for reading in run.readings], run.readings[-1].noisy_accuracy < 0.5
         ([1, 2], True)
     """
+    dataset = None if data is None else read_data(data, data_dir=data_dir)
+    if dataset is not None:
+        spec = replace(spec, data=given_section(spec.data, dataset))
+    start = partial(_train, spec, dataset, data_dir, progress, threads)
     if out is None:
-        return _train(spec, None, data_dir, progress, threads)
+        return start(None)
     folder = RunFolder(check_path("out", out), spec)
     over = _run_that_is_over(folder)
     if over is not None:
@@ -91,7 +102,7 @@ def train(
     with folder.claimed():
         over = _run_that_is_over(folder)  # another process may have ended it since
         with _said_in_a_line(folder.path):
-            return _train(spec, folder, data_dir, progress, threads) if over is None else over
+            return start(folder) if over is None else over
 
 
 @contextmanager
@@ -117,14 +128,16 @@ def _run_that_is_over(folder: RunFolder) -> TrainedRun | None:
 
 def _train(
     spec: RunSpec,
-    folder: RunFolder | None,
+    dataset: Dataset | None,
     data_dir: Path | str | None,
     progress: Callable[[Reading], object] | None,
     threads: int,
+    folder: RunFolder | None,
 ) -> TrainedRun:
     device = choose_device(spec.device)
     with restored(RandomState()), repeatable(device, threads):
-        workload = Workload(spec, prepare(spec, data_dir=data_dir, device=device), device)
+        splits = prepare(spec, data_dir=data_dir, device=device, dataset=dataset)
+        workload = Workload(spec, splits, device)
         with workload.precision():
             tracker = _start_tracking(workload, folder)
         try:
@@ -137,13 +150,14 @@ def _train(
 
 def _start_tracking(workload: Workload, folder: RunFolder | None) -> Tracker:
     spec, splits = workload.spec, workload.splits
-    return track(
+    tracker = track(
         workload.model,
         workload.optimizer,
         inputs=splits.pool,
         num_classes=splits.num_classes,
         loss_fn=workload.objective.loss,
         given_labels=splits.pool_labels,
+        neighbour_votes=_neighbour_votes(workload, folder),
         signals=workload.signals(),
         policy=workload.policy,
         seed=spec.probe.seed,
@@ -151,6 +165,16 @@ def _start_tracking(workload: Workload, folder: RunFolder | None) -> Tracker:
         save_to=None if folder is None else folder.path,
         resume=folder is not None and folder.is_started,
     )
+    tracker.noise_rate = splits.description["noise"]["realised_rate"]
+    return tracker
+
+
+def _neighbour_votes(workload: Workload, folder: RunFolder | None) -> np.ndarray | None:
+    """Votes to be recorded; None where nothing is, or it was before a kill."""
+    is_wanted = workload.spec.probe.neighbours
+    if folder is None or not is_wanted or (folder.path / NEIGHBOURS_FILE).is_file():
+        return None
+    return pool_votes(workload.splits)
 
 
 def _run(

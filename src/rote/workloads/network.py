@@ -20,8 +20,20 @@ def make_network(spec: RunSpec, splits: Splits, device: torch.device) -> nn.Modu
     """
     _check_inputs(spec, splits)
     torch.manual_seed(seed_of(spec.seed, "weights"))
+    model = build_network(spec, splits)
+    if splits.is_images and spec.channels_last:
+        model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    return model.to(device).train()
+
+
+def build_network(spec: RunSpec, splits: Splits) -> nn.Module:
+    """The architecture of a spec, of the shape that its data ask for.
+
+    Raises:
+        FieldError: if its options do not fit it.
+    """
     try:
-        model = build_architecture(
+        return build_architecture(
             spec.architecture.name,
             num_classes=splits.num_classes,
             in_channels=splits.in_channels,
@@ -31,9 +43,6 @@ def make_network(spec: RunSpec, splits: Splits, device: torch.device) -> nn.Modu
         )
     except InputError as error:
         raise FieldError("architecture", f"to fit the data, got: {error}") from error
-    if splits.is_images and spec.channels_last:
-        model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    return model.to(device).train()
 
 
 def _check_inputs(spec: RunSpec, splits: Splits) -> None:

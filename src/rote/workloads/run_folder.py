@@ -12,6 +12,7 @@ import numpy as np
 from rote.errors import CorruptRunError, InputError, RunExistsError, shown
 from rote.store import (
     CLAIM_FILE,
+    LABELS_FILE,
     RUN_FILE,
     WORKLOAD_FILE,
     WriterLock,
@@ -26,7 +27,6 @@ from rote.workloads.saved_states import SavedStates
 from rote.workloads.spec import RunSpec
 
 SPEC_FILE = "spec.toml"
-LABELS_FILE = "labels.npz"
 _SCHEMA = 1
 
 

@@ -1,6 +1,9 @@
 """Every architecture runs at every size, forward and backward, alone and in a batch."""
 
 import copy
+from collections.abc import Iterator
+from itertools import product
+from typing import Any
 
 import pytest
 import torch
@@ -11,10 +14,17 @@ from rote.workloads.architectures import ARCHITECTURES, build_architecture
 
 # Sizes, channels and numbers of classes, paired rather than crossed to stay fast.
 SHAPES = ((8, 1, 10), (16, 3, 2), (28, 1, 7), (32, 3, 100), (64, 3, 5))
+SCALES = ((64, 1.0), (8, 1.5), (8, 1.0), (64, 1.5))
 
 
-@pytest.mark.parametrize("name", ARCHITECTURES)
-@pytest.mark.parametrize(("size", "channels", "classes"), SHAPES)
+def cases(settings: tuple[tuple[Any, ...], ...], *, each: int) -> Iterator[Any]:
+    """Every architecture with so many of the settings, which go round; the rest is ``full``."""
+    for (i, name), (j, setting) in product(enumerate(ARCHITECTURES), enumerate(settings)):
+        is_first = (i + j) % len(settings) < each
+        yield pytest.param(name, *setting, marks=() if is_first else pytest.mark.full)
+
+
+@pytest.mark.parametrize(("name", "size", "channels", "classes"), [*cases(SHAPES, each=2)])
 def test_trains_with_a_batch_of_two_and_predicts_one(
     name: str, size: int, channels: int, classes: int
 ) -> None:
@@ -33,10 +43,8 @@ def test_trains_with_a_batch_of_two_and_predicts_one(
     assert model(x[:1]).shape == (1, classes)
 
 
-@pytest.mark.parametrize("name", ARCHITECTURES)
-@pytest.mark.parametrize("scale", [1.0, 1.5])
-@pytest.mark.parametrize("size", [8, 64])
-def test_runs_at_full_and_larger_scale(name: str, scale: float, size: int) -> None:
+@pytest.mark.parametrize(("name", "size", "scale"), [*cases(SCALES, each=1)])
+def test_runs_at_full_and_larger_scale(name: str, size: int, scale: float) -> None:
     with torch.device("meta"):
         model = build_architecture(
             name, num_classes=10, in_channels=3, image_size=size, scale=scale

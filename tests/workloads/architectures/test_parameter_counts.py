@@ -1,5 +1,6 @@
 """An architecture is the right one when it has the parameters and the last map of the usual one."""
 
+from functools import cache
 from typing import Any
 
 import pytest
@@ -59,6 +60,7 @@ LAST_MAP = {
 }
 
 
+@cache
 def on_meta(name: str, **arguments: Any) -> nn.Module:
     shape: dict[str, Any] = {"num_classes": 10, "in_channels": 3, "image_size": 32}
     with torch.device("meta"):

@@ -1,5 +1,7 @@
 """`scale` widens every layer, the classifier included."""
 
+from functools import cache
+
 import pytest
 import torch
 from hypothesis import given
@@ -10,6 +12,7 @@ from rote.workloads.architectures import ARCHITECTURES, build_architecture
 from rote.workloads.architectures.layers import scaled
 
 
+@cache
 def widths(name: str, scale: float) -> list[int]:
     """Outputs of every convolution and linear layer, in order, without the logits."""
     with torch.device("meta"):
@@ -26,12 +29,13 @@ def widths(name: str, scale: float) -> list[int]:
 
 
 @pytest.mark.parametrize("name", ARCHITECTURES)
-@pytest.mark.parametrize("scale", [0.25, 0.75, 1.25])
+@pytest.mark.parametrize("scale", [0.25, 1.25])
 def test_every_layer_follows_the_scale(name: str, scale: float) -> None:
-    pairs = zip(widths(name, 1.0), widths(name, scale), strict=True)
+    base, found = widths(name, 1.0), widths(name, scale)
+    pairs = zip(base, found, strict=True)
     # Groups of 8 channels, or sums of several rounded widths, may be off by a few channels.
-    assert all(abs(new - scale * base) <= max(4, 0.05 * base) for base, new in pairs)
-    assert widths(name, scale)[-1] == pytest.approx(scale * widths(name, 1.0)[-1], rel=0.05)
+    assert all(abs(new - scale * old) <= max(4, 0.05 * old) for old, new in pairs)
+    assert found[-1] == pytest.approx(scale * base[-1], rel=0.05)
 
 
 @pytest.mark.parametrize("name", ARCHITECTURES)

@@ -88,8 +88,8 @@ def test_without_the_table_it_is_named(tmp_path: Path) -> None:
 
 def test_own_files_are_found_here_or_in_the_data_folder(tmp_path: Path) -> None:
     path = write_npz(tmp_path / "own.npz", x_train=COLOUR, y_train=Y)
-    assert load(NpzData(path=path)).name == "npz"
-    assert load(NpzData(path="own.npz"), tmp_path).name == "npz"
+    assert load(NpzData(path=path)).name == "own.npz"
+    assert load(NpzData(path="own.npz"), tmp_path).name == "own.npz"
     with pytest.raises(InputError, match=r"`data.path` to be an existing .* none at other\.npz"):
         load(NpzData(path="other.npz"), tmp_path)
 
@@ -112,13 +112,18 @@ def test_a_good_file_is_summed_up(tmp_path: Path) -> None:
     write_cifar(tmp_path, y_worse=np.where(np.arange(20) < 5, (Y + 1) % 10, Y))
     found = check_file(tmp_path / "cifar10.npz")
     assert found.problems == ()
-    assert found.arrays["x_train"] == "uint8 (20, 32, 32, 3)"
+    assert found.contents["x_train"] == "uint8 (20, 32, 32, 3)"
     assert found.summary == {
         "inputs": "images",
+        "labels": "y_train",
         "train": 20,
         "test": 5,
         "classes": 10,
         "shape": "32 × 32 × 3",
+        "samples of a class": "2 to 2",
+        "careful": "fewer than 300 samples: a tenth is kept out of training, too few for a sure "
+        "verdict",
+        "wrong labels": "not known which",
         "y_worse differs from y_train": 0.25,
     }
 
@@ -126,7 +131,7 @@ def test_a_good_file_is_summed_up(tmp_path: Path) -> None:
 def test_a_bad_file_says_why(tmp_path: Path) -> None:
     write_npz(tmp_path / "bad.npz", x_train=COLOUR, y_train=Y[:3])
     found = check_file(tmp_path / "bad.npz")
-    assert found.arrays["y_train"] == "int64 (3,)"
+    assert found.contents["y_train"] == "int64 (3,)"
     assert found.problems == ("Expected `y_train` to have one label per sample (20), got 3.",)
     whole = (tmp_path / "bad.npz").read_bytes()
     (tmp_path / "torn.npz").write_bytes(whole[:200] + b"x" * 50 + whole[250:])

@@ -117,7 +117,7 @@ def test_without_noise_no_label_is_wrong() -> None:
     assert found.description["noise"]["model"] == "none"
 
 
-def test_human_labels_are_noise(tmp_path: Path) -> None:
+def test_noisy_labels_of_a_file_are_noise_of_unknown_origin(tmp_path: Path) -> None:
     truth = np.arange(40) % 4
     given = np.where(np.arange(40) < 10, (truth + 1) % 4, truth)
     path = write_npz(
@@ -126,7 +126,7 @@ def test_human_labels_are_noise(tmp_path: Path) -> None:
     found = split(data={"name": "npz", "path": path, "labels": "noisy"}, noise="none")
     assert found.wrong is not None
     np.testing.assert_array_equal(found.wrong, found.record["train"] < 10)
-    assert found.description["noise"]["model"] == "human"
+    assert found.description["noise"]["model"] == "as given"
     assert found.description["noise"]["realised_rate"] == 0.25
 
 

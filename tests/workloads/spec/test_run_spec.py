@@ -261,7 +261,7 @@ def test_a_mistake_in_the_syntax_is_named_with_its_line(tmp_path: Path) -> None:
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"none\.toml to be a readable TOML file, got"):
+    with pytest.raises(InputError, match=r"none\.toml to be an existing file, got none there"):
         RunSpec.from_toml(tmp_path / "none.toml")
 
 

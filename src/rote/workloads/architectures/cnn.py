@@ -1,11 +1,15 @@
 """The five-layer convolutional network of Nakkiran et al. 2020, used throughout the paper."""
 
-from collections import OrderedDict
-
 from torch import Tensor, nn
 
 from rote.arguments import check_instance, check_integer, check_number
-from rote.workloads.architectures.layers import DEEPEST, conv_relu, halving_max_pool, scaled
+from rote.workloads.architectures.layers import (
+    DEEPEST,
+    conv_relu,
+    halving_max_pool,
+    image_classifier,
+    scaled,
+)
 
 
 def cnn(
@@ -45,15 +49,8 @@ def cnn(
         layers += conv_relu(before, channels, batch_norm=batch_norm)
         if index > 0:
             layers.append(halving_max_pool())
-    pool: list[nn.Module] = [_GlobalMaxPool()]
-    if dropout > 0:
-        pool.append(nn.Dropout(dropout))
-    return nn.Sequential(
-        OrderedDict(
-            features=nn.Sequential(*layers),
-            pool=nn.Sequential(*pool),
-            head=nn.Linear(channels, num_classes),
-        )
+    return image_classifier(
+        layers, channels=channels, num_classes=num_classes, dropout=dropout, pool=_GlobalMaxPool()
     )
 
 

@@ -150,16 +150,21 @@ class Branches(nn.Module):
 
 
 def image_classifier(
-    features: list[nn.Module], *, channels: int, num_classes: int, dropout: float = 0.0
+    features: list[nn.Module],
+    *,
+    channels: int,
+    num_classes: int,
+    dropout: float = 0.0,
+    pool: nn.Module | None = None,
 ) -> nn.Sequential:
-    """Put global average pooling and one linear layer, ``head``, behind a feature extractor."""
-    pool: list[nn.Module] = [nn.AdaptiveAvgPool2d(1), nn.Flatten()]
+    """Put global average or other pooling and one linear layer, ``head``, behind features."""
+    pools = [nn.AdaptiveAvgPool2d(1), nn.Flatten()] if pool is None else [pool]
     if dropout > 0:
-        pool.append(nn.Dropout(dropout))
+        pools.append(nn.Dropout(dropout))
     return nn.Sequential(
         OrderedDict(
             features=nn.Sequential(*features),
-            pool=nn.Sequential(*pool),
+            pool=nn.Sequential(*pools),
             head=nn.Linear(channels, num_classes),
         )
     )

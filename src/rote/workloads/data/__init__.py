@@ -1,6 +1,7 @@
-"""Data sets by name or from files, their labels with noise, and batches of them."""
+"""Data sets by name, from files or handed over, their labels with noise, and batches of them."""
 
 from rote.workloads.data.dataset import Dataset
+from rote.workloads.data.given_data import data_at, given_section, read_data
 from rote.workloads.data.listing import CheckedFile, ListedSet, check_file, list_datasets
 from rote.workloads.data.lookup import load, load_arrays
 
@@ -9,7 +10,10 @@ __all__ = [
     "Dataset",
     "ListedSet",
     "check_file",
+    "data_at",
+    "given_section",
     "list_datasets",
     "load",
     "load_arrays",
+    "read_data",
 ]

@@ -18,6 +18,12 @@ from rote.workloads.data.dataset import Array
 IN_MEMORY_BYTES = 4 * 2**30
 """Larger arrays are mapped from disk."""
 
+_NAMED = {
+    "x_train": " Save the inputs under that name, and their labels as `y_train`.",
+    "y_train": " Save the labels under that name.",
+}
+"""What to do where an array that training needs is missing."""
+
 
 def cache_folder() -> Path:
     """Where converted data are kept: ``ROTE_CACHE``, or ``~/.cache/rote``."""
@@ -74,6 +80,7 @@ class ArrayFile:
         if name not in self.names:
             raise InputError(
                 f"Expected {self.path} to hold `{name}`, got {', '.join(self.names) or 'nothing'}."
+                f"{_NAMED.get(name, '')}"
             )
         shape, dtype = self.header(name)
         if dtype.hasobject:

@@ -30,6 +30,7 @@ class NamedSet:
         name: as in a spec.
         classes: how many.
         shape: of one image: height, width, channels.
+        samples: how many are published, for training and for testing.
         files: what it may be called in the data folder, best first.
         obtain: how to get it.
         hub: where it is on the hub.
@@ -40,6 +41,7 @@ class NamedSet:
     name: str
     classes: int
     shape: tuple[int, int, int]
+    samples: tuple[int, int]
     files: tuple[str, ...]
     obtain: str
     hub: HubAddress | None = None
@@ -53,11 +55,14 @@ _FOLDER = "a folder with train.txt and test.txt, lines of `path/of/image.jpg cla
 CATALOGUE: dict[str, NamedSet] = {
     entry.name: entry
     for entry in (
-        NamedSet("digits", 10, (8, 8, 1), (), "nothing to do: it comes with scikit-learn"),
+        NamedSet(
+            "digits", 10, (8, 8, 1), (1442, 355), (), "nothing to do: it comes with scikit-learn"
+        ),
         NamedSet(
             "mnist",
             10,
             (28, 28, 1),
+            (60_000, 10_000),
             ("mnist.npz",),
             f"http://yann.lecun.com/exdb/mnist, as {_ARRAYS}",
             hub=HubAddress("ylecun/mnist"),
@@ -66,6 +71,7 @@ CATALOGUE: dict[str, NamedSet] = {
             "fashion_mnist",
             10,
             (28, 28, 1),
+            (60_000, 10_000),
             ("fashion_mnist.npz",),
             f"https://github.com/zalandoresearch/fashion-mnist, as {_ARRAYS}",
             hub=HubAddress("zalando-datasets/fashion_mnist"),
@@ -74,6 +80,7 @@ CATALOGUE: dict[str, NamedSet] = {
             "cifar10",
             10,
             (32, 32, 3),
+            (50_000, 10_000),
             ("cifar10.npz", "cifar10_20k_5k.npz"),
             f"https://www.cs.toronto.edu/~kriz/cifar.html, as {_ARRAYS}",
             hub=HubAddress("uoft-cs/cifar10", image="img"),
@@ -82,6 +89,7 @@ CATALOGUE: dict[str, NamedSet] = {
             "cifar100",
             100,
             (32, 32, 3),
+            (50_000, 10_000),
             ("cifar100.npz",),
             f"https://www.cs.toronto.edu/~kriz/cifar.html, as {_ARRAYS} (fine labels)",
             hub=HubAddress("uoft-cs/cifar100", image="img", label="fine_label"),
@@ -90,6 +98,7 @@ CATALOGUE: dict[str, NamedSet] = {
             "svhn",
             10,
             (32, 32, 3),
+            (73_257, 26_032),
             ("svhn.npz",),
             f"http://ufldl.stanford.edu/housenumbers (cropped digits), as {_ARRAYS}",
             hub=HubAddress("ufldl-stanford/svhn", configuration="cropped_digits"),
@@ -98,6 +107,7 @@ CATALOGUE: dict[str, NamedSet] = {
             "tiny_imagenet",
             200,
             (64, 64, 3),
+            (100_000, 10_000),
             ("tiny_imagenet.npz",),
             f"http://cs231n.stanford.edu/tiny-imagenet-200.zip, as {_ARRAYS}, or {_FOLDER}",
             hub=HubAddress("zh-plus/tiny-imagenet", test="valid"),
@@ -107,6 +117,7 @@ CATALOGUE: dict[str, NamedSet] = {
             "animal10n",
             10,
             (64, 64, 3),
+            (50_000, 5_000),
             ("animal10n.npz",),
             f"https://dm.kaist.ac.kr/datasets/animal-10n (on request), as {_ARRAYS}, or {_FOLDER}",
             is_truth=False,
@@ -116,6 +127,7 @@ CATALOGUE: dict[str, NamedSet] = {
             "clothing1m",
             14,
             (64, 64, 3),
+            (1_000_000, 10_526),
             ("clothing1m.npz",),
             f"https://github.com/Cysu/noisy_label (on request), as {_ARRAYS}, or {_FOLDER}",
             is_truth=False,
@@ -125,6 +137,7 @@ CATALOGUE: dict[str, NamedSet] = {
             "cifar10n",
             10,
             (32, 32, 3),
+            (50_000, 10_000),
             ("cifar10n.npz", "cifar10_20k_5k.npz"),
             "the images of cifar10, and cifar10n_labels.npz with y_clean, y_aggre, y_random1, "
             "y_random2, y_random3, y_worse from https://github.com/UCSC-REAL/cifar-10-100n",

@@ -1,5 +1,6 @@
 """A data set in memory (or mapped into it): inputs, given labels and, where known, the truth."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -27,6 +28,8 @@ class Dataset:
         x_test: further samples, if there are any.
         y_test: their right labels.
         num_classes: how many classes.
+        class_names: what they are called, where they have names.
+        table_rows: which rows of its table the training samples are, from 0, if it is one.
     """
 
     name: str
@@ -38,11 +41,27 @@ class Dataset:
     x_test: Array | None
     y_test: Labels | None
     num_classes: int
+    class_names: tuple[str, ...] = ()
+    table_rows: Labels | None = None
 
     @property
     def sample_shape(self) -> tuple[int, ...]:
         """The shape of one sample."""
         return tuple(self.x_train.shape[1:])
+
+
+def class_names_of(values: Iterable[str]) -> tuple[str, ...]:
+    """The different ones, in the order in which classes are numbered: numbers by their size.
+
+    Example:
+        >>> class_names_of(["10", "9", "10"]), class_names_of(["spam", "ham"])
+        (('9', '10'), ('ham', 'spam'))
+    """
+    names = set(values)
+    try:
+        return tuple(sorted(names, key=lambda name: (float(name), name)))
+    except ValueError:
+        return tuple(sorted(names))
 
 
 def as_labels(name: str, labels: Array, samples: int) -> Labels:

@@ -19,6 +19,9 @@ from rote.workloads.spec import (
     RunSpec,
 )
 
+AS_GIVEN = "as given"
+"""The noise of a file that holds noisy labels beside the right ones."""
+
 
 @dataclass(frozen=True, eq=False)
 class GivenLabels:
@@ -60,7 +63,10 @@ def _as_given(noisy: NoisyLabels, **more: Any) -> GivenLabels:  # noqa: ANN401
 
 
 def _model_of(dataset: Dataset) -> str:
-    return "none" if dataset.truth is dataset.y_train else "human"
+    """Whether people, rules or a machine labelled a file is not known; it came so."""
+    if dataset.truth is dataset.y_train:
+        return "none"
+    return "human" if dataset.name == "cifar10n" else AS_GIVEN
 
 
 def _human(truth: Labels, labels: Labels, num_classes: int) -> NoisyLabels:

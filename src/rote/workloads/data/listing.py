@@ -1,15 +1,25 @@
 """Which sets there are, where they are, and whether a file is one."""
 
+import shlex
 from dataclasses import dataclass
+from functools import partial
+from operator import lt
 from pathlib import Path
 
 import numpy as np
 
-from rote.errors import InputError
+from rote.arguments import check_path
+from rote.errors import InputError, MissingExtraError
 from rote.workloads.data.arrays import ArrayFile, cache_folder
 from rote.workloads.data.catalogue import CATALOGUE, NamedSet
-from rote.workloads.data.lookup import data_folder, find_local
-from rote.workloads.data.npz_file import FileLayout, read_npz
+from rote.workloads.data.dataset import Dataset
+from rote.workloads.data.given_data import data_at
+from rote.workloads.data.lookup import data_folder, find_local, load, read_table_file
+from rote.workloads.data.table_inputs import counted, listed
+from rote.workloads.spec import Data, NpzData, TableData
+
+_ENOUGH = 300  # a tenth is the pool, of which the posterior wants 30 labels
+_ENOUGH_OF_CLASS = 5
 
 
 @dataclass(frozen=True)
@@ -21,6 +31,7 @@ class ListedSet:
         classes: how many.
         shape: of one image: height, width, channels.
         found: where it is, or ``None``.
+        subset: how much of the published set that holds, if not all.
         obtain: how to get it.
         on_hub: whether it is downloaded by itself when the extra ``datasets`` is installed.
     """
@@ -29,70 +40,154 @@ class ListedSet:
     classes: int
     shape: tuple[int, int, int]
     found: str | None
+    subset: str | None
     obtain: str
     on_hub: bool
 
 
 @dataclass(frozen=True)
 class CheckedFile:
-    """What is in a file of arrays.
+    """What is in a file or folder.
 
     Attributes:
         path: the file.
-        arrays: name → type and shape.
+        contents: by the name of an array or a column: type and shape, or what it was taken for.
         problems: why it cannot be trained on; none if it can.
         summary: samples, classes and noise, if it can.
+        command: what trains on it, if it can be used.
     """
 
     path: Path
-    arrays: dict[str, str]
+    contents: dict[str, str]
     problems: tuple[str, ...]
     summary: dict[str, float | int | str]
+    command: str | None
 
 
 def list_datasets(data_dir: Path | str | None = None) -> tuple[ListedSet, ...]:
     """Every set that rote knows by name."""
-    folder = data_folder(data_dir)
-    return tuple(
-        ListedSet(
-            name=named.name,
-            classes=named.classes,
-            shape=named.shape,
-            found=_place_of(named, folder),
-            obtain=named.obtain,
-            on_hub=named.hub is not None,
-        )
-        for named in CATALOGUE.values()
-    )
+    return tuple(map(partial(_listed, folder=data_folder(data_dir)), CATALOGUE.values()))
 
 
-def check_file(path: Path | str, *, inputs: str = "auto") -> CheckedFile:
-    """What is in an ``.npz`` file, or a folder of ``.npy`` files, and what is wrong with it."""
-    path = Path(path)
-    arrays: dict[str, str] = {}
+def check_file(
+    path: Path | str, *, label: str | None = None, truth: str | None = None
+) -> CheckedFile:
+    """What is in a table, an ``.npz`` or a folder, and what is wrong with it.
+
+    Args:
+        path: the file or folder.
+        label: which labels to train on: a column of a table, or ``y_train_<label>`` of an ``.npz``.
+        truth: the column of right labels.
+    """
+    path = check_path("path", path)
+    contents: dict[str, str] = {}
     summary: dict[str, float | int | str] = {}
     problems: tuple[str, ...] = ()
     try:
-        file = ArrayFile(path)
-        for name in file.names:
-            shape, dtype = file.header(name)
-            arrays[name] = f"{dtype} {shape}"
-        summary = _summary(file, inputs)
-    except InputError as error:
+        _check_there(path)
+        data = data_at(path, label=label, truth=truth)
+        if isinstance(data, TableData):
+            table = read_table_file(data, path)
+            contents, dataset = table.columns, table.dataset
+        else:
+            contents = _arrays_in(path)
+            dataset = load(data)
+        summary = _summary(dataset, _labels_of(data)) | _further_labels(path)
+    except (InputError, MissingExtraError) as error:
         problems = (str(error),)
-    return CheckedFile(path, arrays, problems, summary)
+    told = [("--label", label), ("--truth", truth)]
+    words = ["rote", "train", "--data", str(path), *(w for o, v in told if v for w in (o, v))]
+    return CheckedFile(path, contents, problems, summary, None if problems else shlex.join(words))
 
 
-def _summary(file: ArrayFile, inputs: str) -> dict[str, float | int | str]:
-    dataset = read_npz(file, FileLayout("npz", inputs=inputs))
+def _check_there(path: Path) -> None:
+    if not path.exists():
+        raise InputError(f"Expected {path} to be a file or a folder, got no such file.")
+
+
+def _listed(named: NamedSet, folder: Path | None) -> ListedSet:
+    found = _place_of(named, folder)
+    return ListedSet(
+        name=named.name,
+        classes=named.classes,
+        shape=named.shape,
+        found=found,
+        subset=None if found is None else _subset_of(named, Path(found)),
+        obtain=named.obtain,
+        on_hub=named.hub is not None,
+    )
+
+
+def _subset_of(named: NamedSet, found: Path) -> str | None:
+    """How many of the published samples a file holds; None if all, or it does not tell."""
+    if found.suffix != ".npz":
+        return None
+    try:
+        file = ArrayFile(found)
+        held = [file.header(f"y_{part}")[0][0] for part in ("train", "test")]
+    except (InputError, IndexError):
+        return None
+    parts = [
+        f"{count:,} of {published:,} {part}"
+        for part, count, published in zip(("train", "test"), held, named.samples, strict=True)
+    ]
+    return " and ".join(parts) if any(map(lt, held, named.samples)) else None
+
+
+def _arrays_in(path: Path) -> dict[str, str]:
+    if path.suffix.lower() != ".npz" and not any(path.glob("*.npy")):
+        return {}
+    file = ArrayFile(path)
+    headers = {name: file.header(name) for name in file.names}
+    return {name: f"{dtype} {shape}" for name, (shape, dtype) in headers.items()}
+
+
+def _labels_of(data: Data) -> str:
+    if isinstance(data, TableData):
+        return f"column {data.label}"
+    if isinstance(data, NpzData):
+        return "y_train" if data.labels is None else f"those called {data.labels}"
+    return "subfolders or lists"
+
+
+def _summary(dataset: Dataset, labels: str) -> dict[str, float | int | str]:
     found: dict[str, float | int | str] = {
         "inputs": dataset.inputs,
+        "labels": labels,
         "train": len(dataset.y_train),
         "test": 0 if dataset.y_test is None else len(dataset.y_test),
         "classes": dataset.num_classes,
         "shape": " × ".join(map(str, dataset.sample_shape)),
     }
+    counts = np.bincount(dataset.y_train, minlength=dataset.num_classes)
+    found["samples of a class"] = f"{counts.min():,} to {counts.max():,}"
+    if dataset.class_names:
+        found["class names"] = listed(list(dataset.class_names))
+    if dataset.truth is None:
+        found["wrong labels"] = "not known which"
+    else:
+        found["wrong labels"] = float(np.mean(dataset.truth != dataset.y_train))
+    if len(dataset.y_train) < _ENOUGH:
+        found["careful"] = (
+            f"fewer than {_ENOUGH} samples: a tenth is kept out of training, too few for a sure "
+            "verdict"
+        )
+    elif counts.min() < _ENOUGH_OF_CLASS:
+        few = int(np.sum(counts < _ENOUGH_OF_CLASS))
+        found["careful"] = (
+            f"{counted(few, 'class', 'classes')} of fewer than {_ENOUGH_OF_CLASS} samples: too "
+            "few to learn"
+        )
+    return found
+
+
+def _further_labels(path: Path) -> dict[str, float | int | str]:
+    """Other labels in a file of arrays: how many of them differ from the plain ones."""
+    if path.suffix.lower() != ".npz":
+        return {}
+    file = ArrayFile(path)
     plain = file.read("y_train")
+    found: dict[str, float | int | str] = {}
     for name in file.names:
         is_labels = name.startswith("y_") and name not in ("y_train", "y_test")
         if is_labels and file.header(name)[0] == plain.shape:

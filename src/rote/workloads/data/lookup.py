@@ -7,14 +7,25 @@ from pathlib import Path
 import numpy as np
 
 from rote.arguments import check_path
-from rote.errors import InputError, MissingExtraError
+from rote.errors import InputError, MissingExtraError, did_you_mean
 from rote.workloads.data.arrays import ArrayFile
 from rote.workloads.data.catalogue import CATALOGUE, NamedSet
 from rote.workloads.data.dataset import Array, Dataset
+from rote.workloads.data.folder import read_folder
+from rote.workloads.data.frames import read_frame
 from rote.workloads.data.hub import fetch
-from rote.workloads.data.image_folder import read_folder
 from rote.workloads.data.npz_file import FileLayout, read_npz
-from rote.workloads.spec import Data, FieldError, FolderData, NamedData, NpzData
+from rote.workloads.data.table import ReadTable, TableLayout, read_table
+from rote.workloads.spec import (
+    TABLE_SUFFIXES,
+    Data,
+    FieldError,
+    FolderData,
+    GivenData,
+    NamedData,
+    NpzData,
+    TableData,
+)
 
 VARIABLE = "ROTE_DATA"
 _LABEL_TABLE = "cifar10n_labels.npz"
@@ -37,22 +48,45 @@ def load(data: Data, data_dir: Path | str | None = None) -> Dataset:
         MissingExtraError: if a package is needed that is not installed.
     """
     folder = data_folder(data_dir)
-    if isinstance(data, NpzData):
-        how = FileLayout("npz", data.labels, inputs=data.inputs, vocabulary=data.vocabulary)
-        return read_npz(ArrayFile(find_path(data.path, folder, "data.path")), how)
-    if isinstance(data, FolderData):
-        path = find_path(data.path, folder, "data.path")
-        return read_folder(path, name="folder", image_size=data.image_size)
+    if isinstance(data, GivenData):
+        raise FieldError(
+            "data.name",
+            "to be what can be found, got data that were given in Python. Pass them again, "
+            "train(spec, data=...), or save them and name the file.",
+        )
+    if not isinstance(data, NamedData):
+        return _load_path(data, find_path(data.path, folder, "data.path"))
     if data.name == "digits":
         return load_digits()
     return _load_named(data, CATALOGUE[data.name], folder)
+
+
+def _load_path(data: NpzData | TableData | FolderData, path: Path) -> Dataset:
+    if isinstance(data, TableData):
+        return read_table_file(data, path).dataset
+    if isinstance(data, FolderData):
+        return read_folder(
+            path, name=path.name, image_size=data.image_size, vocabulary=data.vocabulary
+        )
+    how = FileLayout(path.name, data.labels, inputs=data.inputs, vocabulary=data.vocabulary)
+    return read_npz(ArrayFile(path), how)
+
+
+def read_table_file(data: TableData, path: Path) -> ReadTable:
+    """A table on disk, and what its columns were taken for.
+
+    Raises:
+        InputError: if it cannot be read, or a column does not fit.
+    """
+    how = TableLayout(path.name, str(path), data.label, data.truth, data.columns, data.vocabulary)
+    return read_table(read_frame(path, data.label), how)
 
 
 def load_arrays(data: str, data_dir: Path | str | None = None) -> tuple[str, Array, Array]:
     """Inputs and classes of a set, whatever they are.
 
     Args:
-        data: its name, or the path of an ``.npz`` with ``x_train`` and ``y_train``.
+        data: its name, or the path of a table, or of an ``.npz`` with ``x_train`` and ``y_train``.
         data_dir: the folder of local data; ``ROTE_DATA`` by default.
 
     Returns:
@@ -63,7 +97,11 @@ def load_arrays(data: str, data_dir: Path | str | None = None) -> tuple[str, Arr
             fit.
     """
     if not data.endswith(".npz"):
-        found = load(NamedData(name=data), data_dir)  # type: ignore[arg-type]  # checked there
+        is_table = data.lower().endswith(TABLE_SUFFIXES)
+        found = load(
+            TableData(path=data) if is_table else NamedData(name=data),  # type: ignore[arg-type]
+            data_dir,
+        )
         return found.name, found.x_train, found.y_train if found.truth is None else found.truth
     file = ArrayFile(find_path(data, data_folder(data_dir), "data.path"))
     x, classes = file.read("x_train"), file.read("y_train")
@@ -116,7 +154,11 @@ def find_path(path: str, folder: Path | None, field: str) -> Path:
     found = next((place for place in tried if place.exists()), None)
     if found is None:
         places = " and ".join(map(str, tried))
-        raise FieldError(field, f"to be an existing file or folder, got none at {places}.")
+        raise FieldError(
+            field,
+            f"to be an existing file or folder, got none at {places}. Check the path, or take a "
+            f"name of `rote data list`.{did_you_mean(str(path), CATALOGUE)}",
+        )
     return found
 
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 
@@ -11,6 +12,21 @@ from rote.workloads.data.dataset import Array, Dataset, Labels, as_images, as_la
 from rote.workloads.spec import FieldError, InputKind
 
 DEFAULT_VOCABULARY = 2000
+
+
+class Arrays(Protocol):
+    """Named arrays, wherever they are."""
+
+    names: list[str]
+
+    @property
+    def path(self) -> Path | str:
+        """Where they are."""
+
+    def __contains__(self, name: str) -> bool: ...
+
+    def read(self, name: str) -> Array:
+        """One of them."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +48,7 @@ class FileLayout:
     vocabulary: int | None = None
 
 
-def read_npz(file: ArrayFile, how: FileLayout) -> Dataset:
+def read_npz(file: Arrays, how: FileLayout) -> Dataset:
     """Read a set.
 
     Samples are ``x_train`` and ``x_test``, or texts ``text_train`` and ``text_test``. Training
@@ -62,6 +78,7 @@ def read_npz(file: ArrayFile, how: FileLayout) -> Dataset:
         x_test=x_test,
         y_test=y_test,
         num_classes=_count_classes(file, y_train, truth, y_test),
+        class_names=_class_names(file),
     )
 
 
@@ -105,7 +122,7 @@ def count_words(train: Array, test: Array | None, vocabulary: int) -> tuple[Arra
     """
     from sklearn.feature_extraction.text import TfidfVectorizer
 
-    is_text = train.dtype.kind == "U" and train.ndim == 1
+    is_text = train.dtype.kind in "UO" and train.ndim == 1  # objects: texts of any length
     if not is_text and (train.dtype.kind not in "iu" or train.ndim != 2):
         raise InputError(
             "Expected words to be texts, or integer token ids (samples, length), got "
@@ -166,7 +183,7 @@ def _as_tokens(name: str, x: Array) -> Array:
     return x
 
 
-def _labels_of(file: ArrayFile, how: FileLayout, samples: int) -> tuple[Labels, Labels | None]:
+def _labels_of(file: Arrays, how: FileLayout, samples: int) -> tuple[Labels, Labels | None]:
     """The given labels, and the right ones where known."""
     plain = as_labels("y_train", file.read("y_train"), samples)
     if how.labels is None:
@@ -184,10 +201,13 @@ def _labels_of(file: ArrayFile, how: FileLayout, samples: int) -> tuple[Labels, 
     )
 
 
-def _count_classes(file: ArrayFile, *labels: Labels | None) -> int:
+def _count_classes(file: Arrays, *labels: Labels | None) -> int:
     largest = max(int(entries.max(initial=0)) for entries in labels if entries is not None)
-    named = len(file.read("class_names")) if "class_names" in file else 0
-    return max(largest + 1, named, 2)
+    return max(largest + 1, len(_class_names(file)), 2)
+
+
+def _class_names(file: Arrays) -> tuple[str, ...]:
+    return tuple(map(str, file.read("class_names"))) if "class_names" in file else ()
 
 
 def _ids(row: Array) -> list[int]:

@@ -75,7 +75,11 @@ class Division:
 
 
 def prepare(
-    spec: RunSpec, *, data_dir: Path | str | None = None, device: torch.device | None = None
+    spec: RunSpec,
+    *,
+    data_dir: Path | str | None = None,
+    device: torch.device | None = None,
+    dataset: Dataset | None = None,
 ) -> Splits:
     """Load and divide the data of a run; everything is drawn from the seed of the data.
 
@@ -83,11 +87,12 @@ def prepare(
         spec: the run.
         data_dir: the folder of local data.
         device: where batches live; the CPU by default.
+        dataset: the data, if they were handed over; those of the spec by default.
 
     Raises:
         InputError: if the data are missing, or do not fit the spec.
     """
-    dataset = load(spec.data, data_dir)
+    dataset = load(spec.data, data_dir) if dataset is None else dataset
     _check_augmentation(spec, dataset)
     rows = _subset(len(dataset.y_train), spec.data.train_size, spec, "train_size")
     given = give_labels(spec, dataset, rows)
@@ -106,7 +111,7 @@ def prepare(
         is_images=dataset.inputs == "images",
         is_tokens=dataset.inputs == "tokens",
         description=_describe(dataset, given, division),
-        record=_record(rows, given, division),
+        record=_record(rows, given, division, dataset),
         **_test_split(build, spec, dataset),
     )
 
@@ -209,22 +214,28 @@ def _test_split(build: _Builder, spec: RunSpec, dataset: Dataset) -> dict[str, A
 
 
 def _describe(dataset: Dataset, given: GivenLabels, division: Division) -> dict[str, Any]:
+    named = {"class_names": list(dataset.class_names)} if dataset.class_names else {}
     return {
         "name": dataset.name,
         "source": dataset.source,
         "inputs": dataset.inputs,
         "num_classes": dataset.num_classes,
+        **named,
         "train": len(division.train),
         "pool": len(division.pool) if division.held_out else 0,
         "noise": given.description,
     }
 
 
-def _record(rows: Labels, given: GivenLabels, division: Division) -> dict[str, Array]:
+def _record(
+    rows: Labels, given: GivenLabels, division: Division, dataset: Dataset
+) -> dict[str, Array]:
     record: dict[str, Array] = {
         "rows": rows.astype(np.uint32),
         "labels": given.labels.astype(np.uint16),
         "train": division.train.astype(np.uint32),
         "pool": division.pool.astype(np.uint32),
     }
+    if dataset.table_rows is not None:
+        record["table_rows"] = dataset.table_rows[rows].astype(np.uint32)
     return record if given.wrong is None else record | {"wrong": given.wrong}

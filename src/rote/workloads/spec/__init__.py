@@ -2,14 +2,17 @@
 
 from rote.workloads.spec.allowed_imports import AllowedImports
 from rote.workloads.spec.data_section import (
+    TABLE_SUFFIXES,
     AnyData,
     Data,
     FolderData,
+    GivenData,
     InputKind,
     LabelSet,
     NamedData,
     NpzData,
     SetName,
+    TableData,
 )
 from rote.workloads.spec.field_error import FieldError
 from rote.workloads.spec.noise_section import (
@@ -47,6 +50,7 @@ from rote.workloads.spec.training_sections import (
 )
 
 __all__ = [
+    "TABLE_SUFFIXES",
     "ActivePassiveObjective",
     "Adam",
     "AllowedImports",
@@ -63,6 +67,7 @@ __all__ = [
     "Exponential",
     "FieldError",
     "FolderData",
+    "GivenData",
     "InputKind",
     "InstanceNoise",
     "LabelSet",
@@ -83,6 +88,7 @@ __all__ = [
     "Section",
     "SetName",
     "Sgd",
+    "TableData",
     "located",
     "read_toml",
 ]

@@ -1,7 +1,9 @@
-"""What is trained on: a set with a name, a file, or a folder of images."""
+"""What is trained on: a set with a name, a file, or a folder."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal, TypeAlias, get_args
+from pathlib import PurePath
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias, get_args
 
 from rote.errors import shown
 from rote.workloads.spec.constraints import AtLeast, Between
@@ -22,6 +24,8 @@ SetName: TypeAlias = Literal[
 ]
 LabelSet: TypeAlias = Literal["aggre", "random1", "random2", "random3", "worse"]
 InputKind: TypeAlias = Literal["images", "features", "bag-of-words", "tokens"]
+
+TABLE_SUFFIXES = (".csv", ".tsv", ".parquet")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +48,15 @@ class AnyData(Section):
     test_size: Annotated[int, AtLeast(1)] | None = None
     crop: Annotated[int, AtLeast(0)] = 0
     flip: bool = False
+
+    @classmethod
+    def implied_tag(cls, values: Mapping[str, Any]) -> str | None:
+        """What a path is, by its end: arrays, a table, or a folder."""
+        path = values.get("path")
+        if not isinstance(path, str):
+            return None
+        suffix = PurePath(path).suffix.lower()
+        return "npz" if suffix == ".npz" else "table" if suffix in TABLE_SUFFIXES else "folder"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,18 +114,54 @@ class NpzData(AnyData):
 
 
 @dataclass(frozen=True, kw_only=True)
+class TableData(AnyData):
+    """A user's own table, CSV or Parquet: a column of labels, and columns of numbers or texts.
+
+    Attributes:
+        name: ``table``.
+        path: the file; looked up in the data folder if it is not there.
+        label: the column of given labels.
+        truth: the column of right labels; ``label_clean`` by default, if there is one.
+        columns: the columns that are inputs; by default all that are understood.
+        vocabulary: how many words of texts are counted, the most frequent ones.
+    """
+
+    name: Literal["table"] = "table"
+    path: str
+    label: str = "label"
+    truth: str | None = None
+    columns: tuple[str, ...] = ()
+    vocabulary: Annotated[int, AtLeast(2)] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class FolderData(AnyData):
-    """Image files with ``train.txt`` (and ``test.txt``): one path and one class number per line.
+    """A folder of image or text files, one subfolder per class; or one with lists of images.
 
     Attributes:
         name: ``folder``.
         path: the folder; looked up in the data folder if it is not there.
         image_size: height and width to which images are scaled.
+        vocabulary: how many words of texts are counted, the most frequent ones.
     """
 
     name: Literal["folder"] = "folder"
     path: str
     image_size: Annotated[int, Between(8, 4096)] = 64
+    vocabulary: Annotated[int, AtLeast(2)] | None = None
 
 
-Data: TypeAlias = NamedData | NpzData | FolderData
+@dataclass(frozen=True, kw_only=True)
+class GivenData(AnyData):
+    """What was handed over in Python (``train(spec, data=frame)``); no file can repeat it.
+
+    Attributes:
+        name: ``given``.
+        fingerprint: of all samples and labels, so that other data are another run.
+    """
+
+    name: Literal["given"] = "given"
+    fingerprint: str
+
+
+Data: TypeAlias = NamedData | NpzData | TableData | FolderData | GivenData

@@ -1,6 +1,6 @@
 """What is recorded of a run: the probe and the checkpoints."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Literal, TypeAlias
 
 from rote.errors import shown
@@ -26,6 +26,8 @@ class Probing(Section):
         same_masks: the same dropout before and after the step.
         seed: of the random labels of S̃; apart from the seed of the run, so that all runs of a
             sweep are measured alike.
+        neighbours: record how the nearest training samples of each pool sample are labelled
+            (``rote.neighbour_votes``); no part of the identity, for no reading depends on it.
     """
 
     pool: str = "auto"
@@ -38,6 +40,7 @@ class Probing(Section):
     resample: bool = False
     same_masks: bool = True
     seed: Annotated[int, AtLeast(0)] = 0
+    neighbours: bool = field(default=True, metadata={"identity": False})
 
     def check(self) -> None:
         """Only a pool that is set aside has a size to choose."""

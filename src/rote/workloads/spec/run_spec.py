@@ -124,13 +124,15 @@ class RunSpec(Section):
 
 
 def _check_signals(signals: tuple[str, ...]) -> None:
-    from rote.tracking import signal_names  # here, so that a spec can be read without torch
+    # Here, so that a spec can be read without torch.
+    from rote.tracking import name_and_options, signal_names
 
     known = signal_names()
-    for name in signals:
-        if name not in known and ":" not in name:
+    for signal in signals:
+        name, _ = name_and_options(signal)
+        if name not in known and ":" not in signal:
             raise FieldError(
                 "signals",
-                f"to be of {', '.join(known)}, or package.module:Name, got {shown(name)}."
+                f"to be of {', '.join(known)}, or package.module:Name, got {shown(signal)}."
                 f"{did_you_mean(name, known)}",
             )

@@ -50,6 +50,11 @@ class Section:
         """Refuse fields that do not go together."""
 
     @classmethod
+    def implied_tag(cls, values: Mapping[str, Any]) -> str | None:  # noqa: ARG003
+        """Which of several sections is meant where the tag is left out; None if none is."""
+        return None
+
+    @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
         """Make a section from a table.
 
@@ -224,9 +229,10 @@ def _named(arms: tuple[type[Section], ...], values: Mapping[str, Any]) -> type[S
     tag = arms[0].tag
     assert tag is not None
     by_name = {name: arm for arm in arms for name in get_args(_hints_of(arm)[tag])}
-    if tag not in values:
+    named = values.get(tag, arms[0].implied_tag(values))
+    if named is None:
         raise FieldError(tag, f"to be given, one of {', '.join(by_name)}, got nothing.")
-    return by_name[_choice(tuple(by_name), values[tag], tag)]
+    return by_name[_choice(tuple(by_name), named, tag)]
 
 
 def _words(annotation: Any) -> str:  # noqa: ANN401

@@ -83,6 +83,10 @@ def _text_of(file: Path) -> str:
                 f"{facts.st_size:,}."
             )
         return file.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise InputError(
+            f"Expected {file} to be an existing file, got none there. Check the path."
+        ) from None
     except (OSError, ValueError) as error:
         if isinstance(error, InputError):
             raise

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from rote.errors import InputError
-from rote.workloads.data import image_folder
-from rote.workloads.data.image_folder import read_folder
+from rote.workloads.data import folder as folder_module
+from rote.workloads.data.folder import read_folder
 from rote.workloads.data.lookup import load
+from rote.workloads.data.npz_file import count_words
 from rote.workloads.spec import FolderData, NamedData
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (4, 8, 8, 3), dtype=np.uint8)
@@ -44,7 +45,7 @@ def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
         return FakeImage(np.load(path))
 
     pillow = SimpleNamespace(open=open_image)
-    monkeypatch.setattr(image_folder, "require", lambda package, extra: pillow)
+    monkeypatch.setattr(folder_module, "require", lambda package, extra: pillow)
     return paths
 
 
@@ -97,14 +98,61 @@ def test_lists_that_do_not_fit_are_refused(folder: Path) -> None:
     with pytest.raises(InputError, match=r"none\.npy to be a readable image, got: .*No such file"):
         read_folder(folder, name="a", image_size=8)
     lists.unlink()
-    with pytest.raises(InputError, match=r"train\.txt to list images and classes .*no such file"):
+    expected = r"animal10n to hold image or \.txt files in at least 2 subf.* images in train\.txt"
+    with pytest.raises(InputError, match=expected):
         read_folder(folder, name="a", image_size=8)
 
 
 def test_real_images_are_decoded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pillow = pytest.importorskip("PIL.Image", reason="Pillow is not installed")
-    monkeypatch.setattr(image_folder, "require", lambda package, extra: pillow)
+    monkeypatch.setattr(folder_module, "require", lambda package, extra: pillow)
     pillow.fromarray(PIXELS[0]).save(tmp_path / "one.png")
     (tmp_path / "train.txt").write_text("one.png 0")
     found = read_folder(tmp_path, name="a", image_size=8)
     np.testing.assert_array_equal(found.x_train[0], PIXELS[0])
+
+
+def test_a_subfolder_is_a_class(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pillow = pytest.importorskip("PIL.Image", reason="Pillow is not installed")
+    monkeypatch.setattr(folder_module, "require", lambda package, extra: pillow)
+    places = ["train/dog/1.png", "train/cat/2.PNG", "train/cat/more/3.png", "test/dog/4.png"]
+    for place, pixels in zip(places, PIXELS, strict=True):
+        (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
+        pillow.fromarray(pixels).save(tmp_path / place)
+    (tmp_path / "train" / "cat" / "readme.md").write_text("no image")
+    found = load(FolderData(path=str(tmp_path), image_size=8))
+    assert (found.name, found.class_names) == (tmp_path.name, ("cat", "dog"))
+    np.testing.assert_array_equal(found.y_train, [0, 0, 1])
+    np.testing.assert_array_equal(found.x_train, PIXELS[[1, 2, 0]])
+    np.testing.assert_array_equal(found.x_test, PIXELS[3:])
+    np.testing.assert_array_equal(found.y_test, [1])
+    found = load(FolderData(path=str(tmp_path / "train"), image_size=8))
+    assert found.x_test is None
+    assert len(found.x_train) == 3
+    with pytest.raises(InputError, match=r"`data.vocabulary` to be left out for images, got 9"):
+        load(FolderData(path=str(tmp_path), vocabulary=9))
+    (tmp_path / "test" / "cow").mkdir()
+    with pytest.raises(InputError, match=r"classes of the training set \(cat, dog\), got 'cow'"):
+        load(FolderData(path=str(tmp_path)))
+
+
+def test_texts_in_subfolders_are_counted(tmp_path: Path) -> None:
+    texts = {"neg/a.txt": "bad film", "pos/b.txt": "good film", "pos/c.txt": "very good"}
+    for place, text in texts.items():
+        (tmp_path / place).parent.mkdir(exist_ok=True)
+        (tmp_path / place).write_text(text)
+    found = load(FolderData(path=str(tmp_path), vocabulary=3))
+    expected, _ = count_words(np.array(list(texts.values())), None, 3)
+    np.testing.assert_array_equal(found.x_train, expected)
+    np.testing.assert_array_equal(found.y_train, [0, 1, 1])
+    assert found.inputs == "bag-of-words"
+    (tmp_path / "pos" / "c.txt").write_bytes(b"\xff\xfe")
+    with pytest.raises(InputError, match=r"c\.txt to be text in UTF-8, got: "):
+        load(FolderData(path=str(tmp_path)))
+
+
+def test_a_folder_of_arrays_is_one_of_arrays(tmp_path: Path) -> None:
+    np.save(tmp_path / "x_train.npy", np.ones((4, 2)))
+    np.save(tmp_path / "y_train.npy", np.arange(4) % 2)
+    found = load(FolderData(path=str(tmp_path)))
+    np.testing.assert_array_equal(found.x_train, np.ones((4, 2)))

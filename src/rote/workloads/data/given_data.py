@@ -1,0 +1,171 @@
+"""Data that are handed over in Python: frames, datasets, arrays, paths."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rote.errors import InputError
+from rote.workloads.data.catalogue import CATALOGUE
+from rote.workloads.data.dataset import Array, Dataset
+from rote.workloads.data.frames import frame_of, frame_of_splits, images_of, package_of
+from rote.workloads.data.lookup import load
+from rote.workloads.data.npz_file import FileLayout, read_npz
+from rote.workloads.data.table import TableLayout, read_table
+from rote.workloads.spec import AnyData, Data, GivenData, RunSpec
+
+_ARRAYS = ("x_train", "text_train")
+_WHAT = (
+    "a pandas or polars frame, a Hugging Face dataset, a dict of columns or of arrays (x_train, "
+    "y_train, …), or a path"
+)
+
+
+def read_data(
+    source: Any,  # noqa: ANN401  # told by what it is
+    *,
+    label: str = "label",
+    truth: str | None = None,
+    columns: tuple[str, ...] = (),
+    vocabulary: int | None = None,
+    name: str | None = None,
+    data_dir: Path | str | None = None,
+) -> Dataset:
+    """Make a data set of whatever holds samples and labels.
+
+    Args:
+        source: a pandas or polars frame, a Hugging Face ``Dataset`` or ``DatasetDict``, an Arrow
+            table, a dict of columns, a dict of arrays (``x_train``, ``y_train`` and, if known,
+            ``x_test``, ``y_test``), or the path of a table, an ``.npz`` or a folder.
+        label: the column of given labels.
+        truth: the column of right labels; ``label_clean`` by default, if there is one.
+        columns: the columns that are inputs; by default all that are understood.
+        vocabulary: how many words of texts are counted.
+        name: what to call it; a file is called by its name.
+        data_dir: where else to look for a path.
+
+    Returns:
+        Samples and labels as arrays; ``train(spec, data=...)`` takes it, or ``source`` itself.
+
+    Raises:
+        InputError: if it is nothing of that kind, or cannot be understood.
+
+    Example:
+        >>> found = read_data({"size": [1.0, 2.0, 3.0, 4.0], "label": ["cat", "cow"] * 2})
+        >>> found.class_names, found.y_train.tolist(), found.x_train.shape
+        (('cat', 'cow'), [0, 1, 0, 1], (4, 1))
+    """
+    if isinstance(source, Dataset):
+        return source
+    if isinstance(source, str | Path):
+        named = None if label == "label" else label
+        section = data_at(
+            source, label=named, truth=truth, columns=columns or None, vocabulary=vocabulary
+        )
+        return load(section, data_dir)
+    if isinstance(source, Mapping) and any(array in source for array in _ARRAYS):
+        how = FileLayout(name or "arrays", vocabulary=vocabulary)
+        return read_npz(_GivenArrays(source), how)
+    layout = TableLayout(name or "frame", "`data`", label, truth, columns, vocabulary)
+    if package_of(source) == "datasets":
+        return _read_splits(source, layout)
+    frame = frame_of(source)
+    if frame is None:
+        raise InputError(f"Expected `data` to be {_WHAT}, got {type(source).__name__}.")
+    return read_table(frame, layout).dataset
+
+
+def data_at(place: Path | str, *, label: str | None = None, **told: object) -> Data:
+    """The data section of a spec for a set by name, or for a path, by what its end says it is.
+
+    Args:
+        place: the name or the path.
+        label: which labels to train on: a column of a table, or ``y_train_<label>`` of an ``.npz``.
+        **told: further fields of the section; None leaves them as they are by default.
+
+    Raises:
+        FieldError: if such data do not take what was told.
+    """
+    text = str(place)
+    is_array = text in CATALOGUE or text.lower().endswith(".npz")
+    fields_told = {
+        "name" if text in CATALOGUE else "path": text,
+        "labels" if is_array else "label": label,
+        **told,
+    }
+    known = {name: value for name, value in fields_told.items() if value is not None}
+    return RunSpec.from_dict({"data": known}).data
+
+
+def given_section(data: AnyData, dataset: Dataset) -> GivenData:
+    """The data section of a run on data that were handed over: seed and sizes as in the spec."""
+    kept = {entry.name: getattr(data, entry.name) for entry in fields(AnyData)}
+    return GivenData(fingerprint=_fingerprint(dataset), **kept)
+
+
+def _fingerprint(dataset: Dataset) -> str:
+    code = hashlib.sha256()
+    for entry in ("x_train", "y_train", "truth", "x_test", "y_test"):
+        array = getattr(dataset, entry)
+        if array is not None:
+            code.update(f"{entry} {array.dtype} {array.shape}".encode())
+            code.update(np.ascontiguousarray(array).data)
+    return code.hexdigest()[:16]
+
+
+class _GivenArrays:
+    """Arrays by name, as a file of them is read."""
+
+    path = "`data`"
+
+    def __init__(self, arrays: Mapping[str, Any]) -> None:
+        self._arrays = {name: np.asarray(values) for name, values in arrays.items()}
+        self.names = sorted(self._arrays)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._arrays
+
+    def read(self, name: str) -> Array:
+        """One array.
+
+        Raises:
+            InputError: if it is missing, or holds Python objects.
+        """
+        found = self._arrays.get(name)
+        if found is None:
+            raise InputError(f"Expected `data` to hold `{name}`, got {', '.join(self.names)}.")
+        if found.dtype.hasobject:
+            raise InputError(
+                f"Expected `{name}` to hold numbers or texts, got {found.dtype} of shape "
+                f"{found.shape}. Samples must have the same shape."
+            )
+        return found
+
+
+def _read_splits(source: Any, how: TableLayout) -> Dataset:  # noqa: ANN401
+    """A Hugging Face dataset, of one split or several: images, texts or numbers."""
+    splits = dict(source) if isinstance(source, dict) else {"train": source}
+    strange = {type(split).__name__ for split in splits.values()} - {"Dataset"}
+    if strange or not splits:  # a stream has no length
+        raise InputError(
+            "Expected `data` to be a Dataset or a DatasetDict of them, got "
+            f"{', '.join(strange) or 'an empty one'}. Load it without streaming."
+        )
+    features = next(iter(splits.values())).features
+    names = getattr(features.get(how.label), "names", None) or ()
+    how = replace(how, classes=tuple(names))
+    pictures = [name for name, kind in features.items() if type(kind).__name__ == "Image"]
+    if pictures:
+        return _read_images(splits, pictures[0], how)
+    frame = frame_of_splits(splits)
+    return read_table(frame if len(splits) > 1 else frame.drop("split"), how).dataset
+
+
+def _read_images(splits: dict[str, Any], column: str, how: TableLayout) -> Dataset:
+    used = {part: splits[part] for part in ("train", "test") if part in splits} or splits
+    samples = images_of([split[column] for split in used.values()])
+    frame = frame_of_splits({part: split.remove_columns(column) for part, split in used.items()})
+    return read_table(frame if len(splits) > 1 else frame.drop("split"), how, samples).dataset

@@ -1,0 +1,245 @@
+"""A table as a data set: which column is the label, which rows are for testing."""
+
+import re
+from dataclasses import dataclass
+from typing import TypeAlias, TypeVar
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from rote.errors import InputError, did_you_mean
+from rote.workloads.data.dataset import Array, Dataset, Labels, as_images, class_names_of
+from rote.workloads.data.table_inputs import MOST_CATEGORIES, Inputs, counted, listed
+from rote.workloads.spec import FieldError, InputKind
+
+_LABEL_LIKE = ("labels", "target", "class", "category", "y")
+_MOST_NAMED = 5
+_NUMBER = re.compile(r"[+-]?\d+[.,]\d+")
+_PARTS = {"train": "train", "training": "train", "test": "test"}
+Frame: TypeAlias = pl.DataFrame
+_Any = TypeVar("_Any", bound=np.generic)
+
+
+@dataclass(frozen=True)
+class TableLayout:
+    """What the columns of a table mean.
+
+    Attributes:
+        name: of the set.
+        source: where it was found; errors call it so.
+        label: the column of given labels.
+        truth: the column of right labels; ``label_clean`` by default, if there is one.
+        columns: the inputs; by default all that are understood.
+        vocabulary: how many words to count.
+        classes: what the numbers in the column of labels stand for, where that is known.
+    """
+
+    name: str
+    source: str
+    label: str = "label"
+    truth: str | None = None
+    columns: tuple[str, ...] = ()
+    vocabulary: int | None = None
+    classes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ReadTable:
+    """A table that was understood.
+
+    Attributes:
+        dataset: samples and labels.
+        columns: by name, what each column was taken for.
+    """
+
+    dataset: Dataset
+    columns: dict[str, str]
+
+
+def read_table(frame: Frame, how: TableLayout, samples: Array | None = None) -> ReadTable:
+    """Make a data set of a table with one row per sample.
+
+    Rows without a label are left out. A column ``split`` says which rows are ``train`` and
+    ``test``; without it all are for training. Numbers are taken as they are, the mean of the
+    training rows where one is missing; texts of several words become weighted word counts; few
+    different texts one column each; further columns of labels, dates and lists are no inputs.
+
+    Args:
+        frame: the table.
+        how: what its columns mean.
+        samples: images, one per row, instead of columns.
+
+    Raises:
+        InputError: if a column is missing, or holds what it must not.
+    """
+    given, truth = _label_columns(frame, how)
+    if frame.is_empty():
+        raise InputError(f"Expected {how.source} to hold rows, got none.")
+    said: dict[str, str] = {}
+    labelled = _labelled(frame[given], said, is_numbered=bool(how.classes))
+    frame = frame.filter(labelled)
+    rows = _parts(frame, how.source, said)
+    train, test = rows
+    names, labels = _labels(frame, how, given, truth)
+    if samples is None:
+        kind, x_train, x_test = _read_inputs(frame, how, said, rows, {given, truth, "split"})
+    else:
+        images = as_images("image", samples[labelled.to_numpy()])
+        kind, (x_train, x_test) = "images", _divided(images, train, test)
+    said[given] = f"the label: {len(names)} classes{said.get(given, '')}"
+    if truth is not None and truth != given:
+        _check_truth(labels[truth][train], truth, how.source)
+        said[truth] = "the right label, which nothing is trained on"
+    y_train, y_test = _divided(labels[truth or given], train, test)
+    dataset = Dataset(
+        name=how.name,
+        source=how.source,
+        inputs=kind,
+        x_train=x_train,
+        y_train=y_train if truth in (None, given) else labels[given][train],
+        truth=None if truth is None else y_train,
+        x_test=x_test,
+        y_test=y_test,
+        num_classes=len(names),
+        class_names=names,
+        table_rows=np.flatnonzero(labelled.to_numpy())[train],
+    )
+    return ReadTable(dataset, {name: said[name] for name in frame.columns if name in said})
+
+
+def _label_columns(frame: Frame, how: TableLayout) -> tuple[str, str | None]:
+    for column, of in ((how.label, "label"), (how.truth, "truth")):
+        if column is not None and column not in frame.columns:
+            likely = next((name for name in _LABEL_LIKE if name in frame.columns), None)
+            guess = f" Did you mean {likely!r}?" if likely else did_you_mean(column, frame.columns)
+            way = f'{guess} Name it: --{of} COLUMN, or {of}="COLUMN".'
+            if any(map(_NUMBER.fullmatch, frame.columns)):
+                way = " The first line must name the columns; this one looks like a sample."
+            raise InputError(
+                f"Expected {how.source} to have a column {column!r}, got "
+                f"{listed(frame.columns)}.{way}"
+            )
+    clean = "label_clean"
+    found = clean if clean in frame.columns and how.label != clean else None
+    return how.label, how.truth or found
+
+
+def _labelled(values: pl.Series, said: dict[str, str], *, is_numbered: bool) -> pl.Series:
+    """Which rows have a label."""
+    missing = values.is_null()
+    if values.dtype.is_float():
+        missing = missing | values.is_nan().fill_null(value=True)
+    if is_numbered:
+        missing = missing | (values == -1).fill_null(value=True)
+    count = int(missing.sum())
+    if count:
+        said[values.name] = f"; {counted(count, 'row')} without one left out"
+    return ~missing
+
+
+def _parts(frame: Frame, source: str, said: dict[str, str]) -> tuple[Labels, Labels | None]:
+    """Places of the rows for training, and of those for testing, if there are any."""
+    if "split" not in frame.columns:
+        return np.arange(len(frame)), None
+    told = frame["split"].cast(pl.String).str.to_lowercase().fill_null("")
+    named = told.replace_strict(_PARTS, default=None, return_dtype=pl.String).to_numpy()
+    found = {part: np.flatnonzero(named == part) for part in ("train", "test")}
+    if not len(found["train"]):
+        raise InputError(
+            f"Expected column 'split' of {source} to say 'train' and 'test', got "
+            f"{listed(told.unique().sort().to_list())}."
+        )
+    rest = len(frame) - sum(map(len, found.values()))
+    counts = ", ".join(f"{len(places):,} {part}" for part, places in found.items())
+    said["split"] = f"the split: {counts}" + (f", {rest:,} others left out" if rest else "")
+    return found["train"], found["test"] if len(found["test"]) else None
+
+
+def _labels(
+    frame: Frame, how: TableLayout, given: str, truth: str | None
+) -> tuple[tuple[str, ...], dict[str, Labels]]:
+    """What the classes are called, and the columns of labels as their numbers."""
+    found = [frame[name] for name in {given, truth or given}]
+    names = how.classes or class_names_of(
+        name for values in found for name in _as_texts(values).drop_nulls().unique()
+    )
+    many = len(names) > MOST_CATEGORIES and len(names) > len(frame) / 2
+    if (many and not how.classes) or len(names) < 2:
+        raise InputError(
+            f"Expected column {given!r} of {how.source} to hold at least 2 classes with several "
+            f"rows each, got {counted(len(names), 'different value')} in "
+            f"{counted(len(frame), 'row')}. Name the column of labels: --label COLUMN, or "
+            'label="COLUMN".'
+        )
+    return names, {values.name: _numbered(values, names, how) for values in found}
+
+
+def _as_texts(values: pl.Series) -> pl.Series:
+    """Classes as texts; a whole number is the same class in every type."""
+    if values.dtype.is_float() and (values.drop_nulls() == values.drop_nulls().round()).all():
+        values = values.cast(pl.Int64)
+    if values.dtype.is_nested() or values.dtype == pl.Binary:
+        return values.map_elements(str, return_dtype=pl.String)
+    return values.cast(pl.String)
+
+
+def _numbered(values: pl.Series, names: tuple[str, ...], how: TableLayout) -> Labels:
+    if how.classes:
+        codes = values.cast(pl.Int64, strict=False).fill_null(-1)
+        if ((codes < -1) | (codes >= len(names))).any():
+            raise InputError(
+                f"Expected {values.name!r} of {how.source} to lie between 0 and {len(names) - 1}, "
+                f"got {values.max()!r}."
+            )
+        return codes.to_numpy().astype(np.int64)
+    numbers = pl.Series(range(len(names)), dtype=pl.Int64)
+    known = _as_texts(values).replace_strict(pl.Series(names), numbers, default=-1)
+    return known.to_numpy().astype(np.int64)
+
+
+def _check_truth(right: Labels, truth: str, source: str) -> None:
+    unknown = int((right < 0).sum())
+    if unknown:
+        raise InputError(
+            f"Expected column {truth!r} of {source} to know every right label, got "
+            f"{counted(unknown, 'training row')} without one. Fill them in, or rename the column."
+        )
+
+
+def _divided(
+    values: NDArray[_Any], train: Labels, test: Labels | None
+) -> tuple[NDArray[_Any], NDArray[_Any] | None]:
+    return values[train], None if test is None else values[test]
+
+
+def _read_inputs(
+    frame: Frame,
+    how: TableLayout,
+    said: dict[str, str],
+    rows: tuple[Labels, Labels | None],
+    others: set[str | None],
+) -> tuple[InputKind, Array, Array | None]:
+    """The inputs of both parts, from all columns that are not ``others``."""
+    candidates = [name for name in frame.columns if name not in others]
+    for name in how.columns:
+        if name not in candidates:
+            raise FieldError(
+                "data.columns",
+                f"to name inputs of {how.source} ({listed(candidates)}), got {name!r}.",
+            )
+    inputs = Inputs(how.source, rows[0])
+    for name in candidates:
+        if how.columns and name not in how.columns:
+            said[name] = "left out: not among data.columns"
+        elif not how.columns and (name == "label" or name.startswith("label_")):
+            said[name] = "left out: labels are no inputs"
+        else:
+            said[name] = inputs.take(frame[name], is_asked_for=bool(how.columns))
+    if inputs.is_empty:
+        found = "; ".join(f"{name}: {said[name]}" for name in candidates[:_MOST_NAMED])
+        raise InputError(
+            f"Expected {how.source} to have columns of numbers or texts beside the labels, got "
+            f"{found or 'none'}."
+        )
+    return inputs.joined(rows[1], how.vocabulary)

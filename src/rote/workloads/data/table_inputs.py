@@ -1,0 +1,157 @@
+"""The inputs of a table: what each column is taken for, and what becomes of it."""
+
+import numpy as np
+import polars as pl
+
+from rote.errors import InputError
+from rote.workloads.data.arrays import IN_MEMORY_BYTES
+from rote.workloads.data.dataset import Array, Labels
+from rote.workloads.data.npz_file import DEFAULT_VOCABULARY, count_words
+from rote.workloads.data.written_numbers import are_dates, numbers_in
+from rote.workloads.spec import FieldError, InputKind
+
+MOST_CATEGORIES = 20
+"""Columns with at most so many different texts become one column of 0 and 1 for each."""
+
+_ROW_NUMBERS_FROM = 20
+
+
+class Inputs:
+    """Columns that were taken as inputs.
+
+    Args:
+        source: what errors call the table.
+        train: places of the training rows, by which everything is measured.
+    """
+
+    def __init__(self, source: str, train: Labels) -> None:
+        self._source = source
+        self._train = train
+        self._numbers: list[Array] = []
+        self._texts: list[pl.Series] = []
+
+    def take(self, values: pl.Series, *, is_asked_for: bool = False) -> str:
+        """Add a column; one that numbers the rows only if it is asked for.
+
+        Returns:
+            What it was taken for, or that it was left out.
+
+        Raises:
+            InputError: if most of it are numbers, and something is not.
+        """
+        if values.dtype in (pl.Categorical, pl.Enum):
+            values = values.cast(pl.String)
+        known = values[self._train].drop_nulls()
+        if known.is_empty():
+            return "left out: no training row has a value"
+        found = numbers_in(values, self._source)
+        if found is not None:
+            numbers, how = found
+            if not is_asked_for and _counts_rows(numbers):
+                return "left out: it numbers the rows"
+            return self._take_numbers(numbers, how)
+        if are_dates(known):
+            return "left out: dates"
+        if values.dtype != pl.String:
+            return f"left out: {values.dtype} is neither numbers nor text"
+        names, several = known.unique().sort(), known.str.contains(r"\S\s+\S").mean() or 0.0
+        is_text = values.name == "text"
+        if not is_text and len(names) <= min(MOST_CATEGORIES, len(self._train) // 2):
+            rows = values.to_numpy()[:, None] == names.to_numpy()[None, :]
+            self._numbers.append(rows.astype(np.float32))
+            count = counted(len(names), "category", "categories")
+            return f"{count}: {listed(names.to_list())}"
+        if is_text or float(several) >= 0.5:  # type: ignore[arg-type]  # a share
+            self._texts.append(values.fill_null(""))
+            return "text" + _absent(values, "an empty text stands in")
+        return f"left out: {len(names):,} different names or codes, too many for categories"
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no column was taken."""
+        return not self._numbers and not self._texts
+
+    def joined(
+        self, test: Labels | None, vocabulary: int | None
+    ) -> tuple[InputKind, Array, Array | None]:
+        """All columns side by side, of the training rows and of those for testing.
+
+        Numbers alone are left for the normalization of the run; beside words they are normalised
+        here.
+
+        Raises:
+            InputError: if there are too many.
+        """
+        words = (vocabulary or DEFAULT_VOCABULARY) if self._texts else 0
+        self._check(0 if test is None else len(test), words, vocabulary)
+        numbers = np.concatenate(self._numbers, axis=1) if self._numbers else None
+        if not self._texts:
+            assert numbers is not None  # not empty
+            return "features", numbers[self._train], None if test is None else numbers[test]
+        texts = np.array([" ".join(row) for row in zip(*self._texts, strict=True)], dtype=object)
+        x_train, x_test = count_words(
+            texts[self._train], None if test is None else texts[test], words
+        )
+        if numbers is not None:
+            scaled = _standardized(numbers, self._train)
+            x_train = np.concatenate([x_train, scaled[self._train]], axis=1)
+            if x_test is not None:
+                x_test = np.concatenate([x_test, scaled[test]], axis=1)
+        return "bag-of-words", x_train, x_test
+
+    def _check(self, tested: int, words: int, vocabulary: int | None) -> None:
+        if not self._texts and vocabulary is not None:
+            raise FieldError("data.vocabulary", f"to be left out for numbers, got {vocabulary}.")
+        rows = len(self._train) + tested
+        width = words + sum(part.shape[1] for part in self._numbers)
+        if 4 * rows * width > IN_MEMORY_BYTES:
+            raise InputError(
+                f"Expected the inputs of {self._source} to take at most "
+                f"{IN_MEMORY_BYTES / 2**30:g} GiB, got {rows:,} rows of {width:,} numbers. Lower "
+                "data.vocabulary, name fewer data.columns, or save numbers as x_train.npy in a "
+                "folder, which is not read whole."
+            )
+
+    def _take_numbers(self, numbers: pl.Series, how: str) -> str:
+        mean = numbers[self._train].mean()
+        filled = numbers.fill_null(mean or 0.0).to_numpy()  # none: all are NaN
+        with np.errstate(over="ignore"):
+            filled = filled.astype(np.float32)
+        if not np.isfinite(filled).all():
+            raise InputError(
+                f"Expected column {numbers.name!r} of {self._source} to fit 32-bit numbers, got "
+                "larger ones."
+            )
+        self._numbers.append(filled[:, None])
+        return f"numbers{how}" + _absent(numbers, "the training mean stands in")
+
+
+def _counts_rows(numbers: pl.Series) -> bool:
+    if numbers.null_count() or len(numbers) < _ROW_NUMBERS_FROM:
+        return False
+    span = float(numbers.max()) - float(numbers.min())  # type: ignore[arg-type]
+    return span == len(numbers) - 1 and numbers.n_unique() == len(numbers)
+
+
+def _standardized(numbers: Array, train: Labels) -> Array:
+    measured = numbers[train].astype(np.float64)
+    deviation = measured.std(axis=0)
+    deviation[deviation <= 1e-7 * np.abs(measured.mean(axis=0))] = 1.0
+    scaled: Array = ((numbers - measured.mean(axis=0)) / deviation).astype(np.float32)
+    return scaled
+
+
+def _absent(values: pl.Series, what: str) -> str:
+    missing = values.null_count()
+    return f", {missing:,} missing: {what}" if missing else ""
+
+
+def counted(count: int, one: str, many: str | None = None) -> str:
+    """A number with its noun."""
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
+def listed(names: list[str], most: int = 8) -> str:
+    """The first names, and how many more there are."""
+    more = [f"and {len(names) - most} more"] if len(names) > most else []
+    return ", ".join([*names[:most], *more])
