@@ -1,0 +1,155 @@
+"""The leaderboard as Markdown: what a reader wants first, then everything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rote.studies.markdown import NOTHING
+
+if TYPE_CHECKING:
+    from rote.studies.study import Record
+
+TITLES = {
+    "judged": "Pools for judging",
+    "chosen": "Pools for choosing constants",
+}
+_FIRST = (
+    "auto",
+    "auto, one run alone",
+    "noisy validation, n = 256",
+    "consensus",
+    "share of right labels",
+    "last checkpoint",
+    "regions (the paper's rule)",
+    "LabelWave",
+    "GWA",
+    "lowest ζ",
+)
+_COST = ("extra passes per epoch", "held out", "seconds per epoch", "must be known")
+_SUMMARY = ("selector", "regret per run, points", "pick of the pool, points", *_COST[:3])
+_ALL = (
+    *_SUMMARY[:3],
+    *("τ, test accuracy", "Pearson, memorized", "Spearman, memorized"),
+    *_COST,
+)
+_POINTS, _SHARES = ("regret", "pool"), ("kendall", "pearson", "spearman")
+
+_COLUMNS = (
+    "*regret per run*: the test accuracy that the pick within a run lacks to the best checkpoint "
+    "of the run; *pick of the pool*: what the one pick among all runs lacks to the best of all.",
+    "*τ*: Kendall's, of the selector's score with test accuracy; *Pearson* and *Spearman*: with "
+    "the accuracy on wrongly labelled training samples, which is memorization. All checkpoints "
+    "count.",
+    "In brackets: 95 % intervals over runs, which are drawn anew within each pool. They say "
+    "nothing about other data: how far pools differ, their own tables show. A draw holds fewer "
+    "different runs, so that the best of them may be less, and the interval of a pick of the pool "
+    "beside its value.",
+)
+_SECONDS = (
+    "*seconds*: CPU time of one core, mean over the networks of the pools with images (`python "
+    "benchmarks/costs.py`); those with texts were not timed.{epoch} Choosing itself comes once, "
+    "and is not counted."
+)
+_CONSTANTS = (
+    "Constants may be chosen on the pools for choosing only ({chosen}); here that was which way "
+    "AUM and confident learning point. `auto` and the posterior were put together before, on "
+    "smaller pools; two of those were of the same data as two judged here, YouTube and CIFAR-10N "
+    "worse ([selection](../selection.md#what-the-rules-cost))."
+)
+_ABSENT = (
+    "Not in these tables: PMV's accuracy drop, which takes a second training of every run{pmv}; "
+    "how it gauges memorization is in [rivals](rivals.md). Noisy validation of 1,024 and 2,048 "
+    "labels, more than these pools hold out. RATT's bound, which takes uniformly random labels, is "
+    "in the tables of pools with symmetric noise. AUM and confident learning point out samples "
+    "rather than checkpoints (`rote suspects`); here a checkpoint is kept by how few they suspect."
+)
+
+
+def lines(record: Record) -> Iterator[str]:
+    """The page below its figure."""
+    group = "judged" if record["means"]["judged"] else "chosen"
+    data = {key: _data_of(names) for key, names in record["groups"].items()}
+    count = len(record["groups"][group])
+    yield f"## In short\n\nMeans over {count} {TITLES[group].lower()}: {data[group]}.\n"
+    first = {n: row for n, row in record["means"][group].items() if n in _FIRST}
+    yield from _table(_SUMMARY, first)
+    said = _timed(record["epoch"], " An epoch of training takes {:.2f} s.")
+    yield "\n" + "\n".join(f"- {line}" for line in (*_COLUMNS, _SECONDS.format(epoch=said)))
+    yield "\n" + _CONSTANTS.format(chosen=data["chosen"] or "none here")
+    for group, title in TITLES.items():
+        if names := record["groups"][group]:
+            yield f"\n## {title}\n\nMeans over {len(names)} pools: {', '.join(names)}.\n"
+            yield from _table(_ALL, record["means"][group])
+            yield from _fewer(record, group)
+    yield "\n" + _ABSENT.format(pmv=_timed(record["pmv"], " ({:.2f} s per epoch)"))
+    for name, pool in record["pools"].items():
+        yield from _pool(name, pool)
+
+
+def _data_of(names: Sequence[str]) -> str:
+    """What pools are called without the seed of their data, and how many seeds there are."""
+    known = list(dict.fromkeys(name.rpartition("-")[0] for name in names))
+    seeds = len(names) // max(len(known), 1)
+    return ", ".join(known) + (f"; {seeds} seeds of data each" if seeds > 1 else "")
+
+
+def _pool(name: str, pool: Mapping[str, Any]) -> Iterator[str]:
+    wrong = pool["wrong_labels"]
+    rate = "" if wrong is None else f", {wrong:.0%} of the labels are wrong"
+    yield (
+        f"\n## {name}\n\n{pool['runs']} runs, {pool['checkpoints']} checkpoints{rate}; test "
+        f"accuracy of the best {pool['best']:.1%}, of the median {pool['median']:.1%}.\n"
+    )
+    yield from _table(_ALL, pool["rows"])
+
+
+def _fewer(record: Record, group: str) -> Iterator[str]:
+    """Selectors that not all pools allow, beside others in the same pools."""
+    for name, row in record["means"][group].items():
+        if "of" not in row:
+            continue
+        rows = [record["pools"][pool]["rows"] for pool in row["of"]]
+        others = ("noisy validation, n = 256", "auto", "last checkpoint")
+        means = {
+            other: 100 * sum(found[other]["regret"][0] for found in rows) / len(rows)
+            for other in others
+            if all(other in found for found in rows)
+        }
+        said = ", ".join(f"{other} {mean:.1f}" for other, mean in means.items())
+        left = [pool for pool in record["groups"][group] if pool not in row["of"]]
+        yield (
+            f"\nThe row of {name} is the mean over {len(rows)} pools: {', '.join(left)} hold out "
+            f"fewer samples. Over the same pools, regret per run: {said}."
+        )
+
+
+def _timed(seconds: Sequence[float] | None, words: str) -> str:
+    return "" if seconds is None else words.format(seconds[0])
+
+
+def _table(columns: Sequence[str], rows: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    yield f"| {' | '.join(columns)} |"
+    yield f"|{'---|' * len(columns)}"
+    for name, row in sorted(rows.items(), key=lambda entry: entry[1]["regret"][0]):
+        cells = {"selector": f"{name} ({len(row['of'])} pools)" if "of" in row else name}
+        keys = (*_POINTS, *_SHARES)
+        scales = [(100, 1)] * len(_POINTS) + [(1, 2)] * len(_SHARES)
+        for column, key, (scale, digits) in zip(_ALL[1:], keys, scales, strict=False):
+            cells[column] = _cell(row.get(key), scale, digits)
+        cells |= dict(zip(_COST, _cost(row["cost"]), strict=True))
+        yield f"| {' | '.join(cells[column] for column in columns)} |"
+
+
+def _cost(cost: Mapping[str, Any]) -> tuple[str, ...]:
+    size = cost["held_out"]
+    held = "–".join(map(str, size)) if isinstance(size, list) else str(size)
+    seconds = "0" if cost["seconds"] == [0, 0, 0] else _cell(cost["seconds"], 1, 3)
+    return cost["passes"] or "none", held, seconds, cost["needs"] or NOTHING
+
+
+def _cell(estimate: Sequence[float | None] | None, scale: float, digits: int) -> str:
+    known = [f"{scale * value:.{digits}f}" for value in estimate or () if value is not None]
+    if len(known) == 3 and len(set(known)) > 1:
+        return f"{known[0]} ({known[1]} to {known[2]})"
+    return known[0] if known else NOTHING

@@ -1,0 +1,66 @@
+"""What a selector takes besides the training: passes, held-out samples, measured seconds."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rote.selection import Draws
+
+_FILE = Path(__file__).parent / "records" / "costs.json"
+"""Written by ``benchmarks/costs.py``."""
+
+_DRAWS = Draws(resamples=300)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a selector takes, per epoch of one run.
+
+    Attributes:
+        passes: what goes through the network besides the training, in words; empty if nothing.
+        held_out: how many samples are kept out of the training; None if it is the whole pool.
+        timed: what ``benchmarks/costs.py`` measures of it, by name; ``pass_pool`` is a pass of the
+            pool, whatever its size.
+        needs: what must be known besides, in words.
+    """
+
+    passes: str = ""
+    held_out: int | None = 0
+    timed: tuple[str, ...] = ()
+    needs: str = ""
+
+    def described(self, pool: int, *, is_timed: bool) -> dict[str, Any]:
+        """As a record has it, where the pool has so many samples, of networks that were timed."""
+        return {
+            "passes": self.passes,
+            "held_out": pool if self.held_out is None else self.held_out,
+            "seconds": self.seconds(pool) if is_timed else None,
+            "needs": self.needs,
+        }
+
+    def seconds(self, pool: int) -> list[float] | None:
+        """The mean over networks, with an interval over these; None if it was not measured."""
+        if not self.timed:
+            return [0.0, 0.0, 0.0]
+        networks = measured()["networks"].values()
+        names = [f"pass_{pool}" if name == "pass_pool" else name for name in self.timed]
+        if not networks or any(name not in found for found in networks for name in names):
+            return None
+        values = np.array([sum(found[name] for name in names) for found in networks])
+        drawn = _DRAWS.counts(len(values)) @ values / len(values)
+        return [float(f"{end:.4g}") for end in (values.mean(), *np.quantile(drawn, [0.025, 0.975]))]
+
+
+@cache
+def measured() -> dict[str, Any]:
+    """What ``benchmarks/costs.py`` has written: seconds by network and name."""
+    if not _FILE.is_file():
+        return {"networks": {}}
+    found: dict[str, Any] = json.loads(_FILE.read_bytes())
+    return found

@@ -1,0 +1,151 @@
+"""How often a black-box attack succeeds, against ζ and memorization."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rote.selection import correlation_of
+from rote.studies.chart import panels
+from rote.studies.checkpoints import DRAWS, NOISY, ZETA, values_of
+from rote.studies.markdown import interval, percent, table
+from rote.studies.networks import NETWORKS, networks
+from rote.studies.study import Measured, Record, Study, of_group
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rote.store import RunTable
+    from rote.studies.networks import Network
+    from rote.studies.pool import Pool
+
+EPSILON, ITERATIONS, IMAGES = 0.2, 1000, 64
+"""ε as published, of the range of pixels; iterations of the paper; test samples."""
+
+GAUGES = {"ζ": ZETA, "accuracy on noisy labels": NOISY}
+OUTCOMES = {"success": "success rate", "tried": "pixels tried"}
+
+
+def examine(pool: Pool, table: RunTable, data_dir: Path | None) -> Record:
+    """Attack every network that was trained on noisy labels."""
+    found = networks(pool, table, data_dir)
+    return {"networks": [_attacked(network) for network in found if network.is_noisy]}
+
+
+def _attacked(network: Network) -> Record:
+    import torch
+
+    from rote.studies.simba import simba
+
+    images, labels = (part[:IMAGES].contiguous() for part in network.tested())
+    # Black and white as the network sees them, in every place of a channel.
+    low, high = (
+        end[:, None, None].expand(images.shape[1:]).flatten()
+        for end in (images.amin((0, 2, 3)), images.amax((0, 2, 3)))
+    )
+    with torch.no_grad():
+        right = network.model(images).argmax(1) == labels
+    generator = torch.Generator().manual_seed(0)
+    order = torch.rand(len(images), low.numel(), generator=generator).argsort(1)[:, :ITERATIONS]
+    found = simba(
+        network.model,
+        images[right],
+        labels[right],
+        order[right],
+        epsilon=EPSILON * (high - low),
+        low=low,
+        high=high,
+    )
+    return {
+        "run": network.run,
+        **network.numbers,
+        "attacked": int(right.sum()),
+        "success": round(float(found.fooled.float().mean()), 5),
+        "tried": round(float(found.tried.float().mean()), 2),
+    }
+
+
+def measure(found: Measured) -> Record:
+    """The correlation of each outcome with each gauge, with an interval over networks."""
+    return {"pools": {pool.name: _pool_record(record["networks"]) for pool, record in found}}
+
+
+def _pool_record(found: list[Record]) -> Record:
+    known = [network for network in found if network["attacked"]]
+    columns = {name: np.array([n[name] for n in known]) for name in (*GAUGES.values(), *OUTCOMES)}
+    run = np.arange(len(known))
+    return {
+        "pearson": {
+            outcome: {
+                gauge: values_of(
+                    correlation_of(columns[c], columns[outcome], run, "pearson", DRAWS)
+                )
+                for gauge, c in GAUGES.items()
+            }
+            for outcome in OUTCOMES
+        },
+        "success": [float(end(columns["success"])) for end in (np.min, np.mean, np.max)],
+        "points": [
+            {"zeta": n[ZETA], "memorized": n[NOISY], "success": n["success"], "tried": n["tried"]}
+            for n in known
+        ],
+    }
+
+
+def text(record: Record) -> str:
+    """A row for each outcome in each pool."""
+    return table(
+        "pool",
+        ["outcome", *(f"Pearson with {gauge}" for gauge in GAUGES)],
+        {
+            f"{name} | {words}": [interval(pool["pearson"][outcome][gauge]) for gauge in GAUGES]
+            for name, pool in record["pools"].items()
+            for outcome, words in OUTCOMES.items()
+        },
+    )
+
+
+def finding(record: Record) -> str:
+    """Whether 0 lies in the intervals."""
+    said = []
+    for pool in record["pools"].values():
+        low, mean, high = pool["success"]
+        found = pool["pearson"]
+        cells = "; ".join(
+            f"{words} with {gauge} {interval(found[outcome][gauge])}"
+            for outcome, words in OUTCOMES.items()
+            for gauge in GAUGES
+        )
+        known = [e for by in found.values() for e in by.values() if e[1] is not None]
+        sure = sum(e[1] > 0 or e[2] < 0 for e in known)
+        words = f"unlike in the paper, {sure} of {len(known)} differ from 0"
+        if not sure:
+            words = "as in the paper, none differs from 0" if known else "too few networks to tell"
+        said.append(
+            f"SimBA fools {len(pool['points'])} networks on {percent(low)} to {percent(high)} of "
+            f"what they had right (mean {percent(mean)}); Pearson of {cells}: {words}."
+        )
+    return " ".join(said)
+
+
+def draw(record: Record) -> Any:  # noqa: ANN401
+    """A point for each network."""
+    rows = [{"pool": name} | p for name, pool in record["pools"].items() for p in pool["points"]]
+    titles = ("ζ", "pixels tried until fooled")
+    return panels(rows, "circle", "zeta:Q", "tried:Q", titles=titles)
+
+
+STUDY = Study(
+    name="attack",
+    title="success of the SimBA attack against ζ",
+    measure=measure,
+    text=text,
+    finding=finding,
+    wants=of_group(NETWORKS),
+    draw=draw,
+    paper=("fig:advapp",),
+    examine=examine,
+    cause="No correlation can be told from 0 with twelve networks, as in the paper; with so "
+    "few, one of a medium size could not be told either.",
+)

@@ -1,0 +1,166 @@
+"""The accuracy that the posterior estimates without one clean label, against the truth."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rote.errors import InputError
+from rote.selection import find_rule
+from rote.studies.chart import panels
+from rote.studies.checkpoints import MOST_DRAWN, column_of, mean_of
+from rote.studies.markdown import counted, number, percent, table
+from rote.studies.selector import TRUTH
+from rote.studies.study import Record, Study, by_pool, is_common
+
+if TYPE_CHECKING:
+    from rote.selection import Candidates, Floats, Integers, Verdict
+    from rote.studies.pool import Pool
+
+
+_FEW, _SETS, _ALONE = 4, 2, 6
+"""Runs in a small set, how many such sets, and how many runs alone."""
+
+_NEAR = 0.01
+
+
+def pool_record(pool: Pool, candidates: Candidates) -> Record | None:
+    """How far off the estimates are, over all checkpoints and at the pick."""
+    try:
+        verdict = find_rule("posterior").judge(candidates)
+    except InputError:
+        return None
+    assert verdict.score is not None
+    rng = np.random.default_rng(0)
+    small = min(_FEW, candidates.num_runs)
+    few = [rng.choice(candidates.num_runs, small, replace=False) for _ in range(_SETS)]
+    alone = rng.choice(candidates.num_runs, (min(_ALONE, candidates.num_runs), 1), replace=False)
+    truth = candidates.values(TRUTH)
+    known = np.flatnonzero(np.isfinite(verdict.score) & np.isfinite(truth))
+    estimated, true = verdict.score[known], truth[known]
+    chosen = np.linspace(0, len(known) - 1, min(MOST_DRAWN, len(known))).astype(int)
+    return {
+        "judged": pool.is_judged,
+        "bias": float((estimated - true).mean()),
+        "error": float(np.abs(estimated - true).mean()),
+        "pearson": float(np.corrcoef(estimated, true)[0, 1]),
+        "pick": _pick(verdict, truth),
+        "few": _picks(candidates, few),
+        "alone": _picks(candidates, alone),
+        "points": {"estimated": column_of(estimated[chosen]), "true": column_of(true[chosen])},
+    }
+
+
+def _pick(verdict: Verdict, truth: Floats) -> Record:
+    assert verdict.score is not None
+    return {
+        "estimated": float(verdict.score[verdict.pick]),
+        "interval": list(verdict.interval) if verdict.interval else None,
+        "sureness": verdict.findings.sureness,
+        "true": float(truth[verdict.pick]),
+        "best": float(np.fmax.reduce(truth)),
+    }
+
+
+def _picks(candidates: Candidates, sets: Iterable[Integers]) -> list[Record]:
+    """What is picked from some of the runs, where votes say anything."""
+    found = []
+    for runs in sets:
+        part = candidates.take(np.isin(candidates.run, runs))
+        try:
+            verdict = find_rule("posterior").judge(part)
+        except InputError:
+            continue  # one run without votes of neighbours
+        if verdict.findings.sureness is not None:
+            found.append(_pick(verdict, part.values(TRUTH)))
+    return found
+
+
+def text(record: Record) -> str:
+    """A row for each pool."""
+    return table(
+        "pool",
+        [
+            "mean of estimate − truth",
+            "mean distance",
+            "Pearson",
+            "the pick: estimate",
+            "interval",
+            "sureness",
+            "test accuracy",
+            "best of the pool",
+        ],
+        {name: _cells(pool) for name, pool in record["pools"].items()},
+    )
+
+
+def _cells(pool: Record) -> list[str]:
+    pick = pool["pick"]
+    ends = " to ".join(percent(end) for end in pick["interval"] or ())
+    return [
+        percent(pool["bias"]),
+        percent(pool["error"]),
+        number(pool["pearson"]),
+        *(percent(pick["estimated"]), ends or "–", percent(pick["sureness"])),
+        *(percent(pick["true"]), percent(pick["best"])),
+    ]
+
+
+def finding(record: Record) -> str:
+    """Means over pools, how many intervals hold the truth, and how sure the rule may be.
+
+    Two constants of the interval and of sureness were chosen on pools that are not for judging.
+    """
+    pools = list(record["pools"].values())
+    error, bias = (percent(mean_of([p[key] for p in pools])) for key in ("error", "bias"))
+    told = [f"Over {counted(pools)} the estimate is off by {error} on average (bias {bias})."]
+    for purpose, is_judged in (("judging", True), ("choosing constants", False)):
+        part = [pool for pool in pools if pool["judged"] == is_judged]
+        told += [f"On {counted(part)} for {purpose}, {_held(part)}"] if part else []
+    return " ".join(told)
+
+
+def _held(pools: list[Record]) -> str:
+    """How many intervals of some pools hold the truth, and how many picks are near the best."""
+    sets = {
+        "among all runs": [pool["pick"] for pool in pools if pool["pick"]["sureness"] is not None],
+        f"among {_FEW} runs": [pick for pool in pools for pick in pool["few"]],
+        "of one run alone": [pick for pool in pools for pick in pool["alone"]],
+    }
+    held = ", ".join(f"{_count(picks)} {key}" for key, picks in sets.items() if picks)
+    picks = [pick for found in sets.values() for pick in found]
+    sure = mean_of([pick["sureness"] for pick in picks])
+    near = mean_of([float(pick["true"] >= pick["best"] - _NEAR) for pick in picks])
+    return (
+        f"the 95 % interval holds the pick's test accuracy in {held}; sureness is {percent(sure)} "
+        f"on average, and {percent(near)} of the picks are within 1 point of the best on test data."
+    )
+
+
+def _count(picks: list[Record]) -> str:
+    held = sum(pick["interval"][0] <= pick["true"] <= pick["interval"][1] for pick in picks)
+    return f"{held} of {len(picks)}"
+
+
+def draw(record: Record) -> Any:  # noqa: ANN401
+    """A point for each checkpoint."""
+    rows = [
+        {"pool": name, "estimated": estimated, "true": true}
+        for name, pool in record["pools"].items()
+        for estimated, true in zip(*pool["points"].values(), strict=True)
+    ]
+    titles = ("test accuracy", "estimated without clean labels")
+    return panels(rows, "circle", "true:Q", "estimated:Q", titles=titles)
+
+
+STUDY = Study(
+    name="estimated-accuracy",
+    title="the accuracy that the posterior estimates, against the truth",
+    measure=by_pool(pool_record),
+    text=text,
+    finding=finding,
+    wants=is_common,
+    draw=draw,
+)

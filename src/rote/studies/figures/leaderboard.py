@@ -1,0 +1,242 @@
+"""Every way to choose a checkpoint, on the same runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rote.selection import Draws, candidates_of
+from rote.studies.board import TITLES, lines
+from rote.studies.chart import panels
+from rote.studies.cost import Cost
+from rote.studies.markdown import counted
+from rote.studies.selector import TRUTH, Judgement, Selector, judge
+from rote.studies.study import Record, Study, Tables, is_common
+
+if TYPE_CHECKING:
+    from rote.selection import Floats
+    from rote.store import RunTable
+
+_DRAWS = Draws(resamples=300)
+_SYMMETRIC = ("symmetric-inclusive", "symmetric-exclusive")
+_WITH_TRUTH = ("oracle", "label-error detector of 80 %", "label-error detector of 96 %")
+
+_POOL, _TRAIN = ("forward of the pool", None, ("pass_pool",)), "forward of the training set"
+_PROBE, _PROBED = "3 forward, 1 backward of 128", ("probe", "pass_train")
+_TRUTH = Cost(_TRAIN, 0, ("pass_train", "label_error_detector"), "the truth, simulated")
+
+
+def selectors(noise_rate: float | None, noise: str | None) -> list[Selector]:
+    """The rows, where so many labels are wrong (None if nobody knows) by such noise."""
+    validation = [
+        Selector(
+            f"noisy validation, n = {n}",
+            f"max:noisy_validation_{n}",
+            Cost(f"forward of {n}", n, (f"pass_{n}",)),
+        )
+        for n in (10, 128, 256, 512)
+    ]
+    known = {} if noise_rate is None else {"noise_rate": noise_rate}
+    rated = Cost(_TRAIN, 0, ("pass_train",), "the share of wrong labels")
+    random = Cost(_TRAIN, 0, ("pass_train", "ratt"), "which labels are random")
+    return [
+        Selector("auto", "auto", Cost(*_POOL)),
+        Selector("auto, one run alone", "auto", Cost(*_POOL), alone=True),
+        Selector("posterior", "posterior", Cost(*_POOL, "several runs")),
+        Selector("consensus", "consensus", Cost(*_POOL, "several runs; no labels")),
+        *validation,
+        Selector(
+            "noisy validation, then lowest ζ",
+            "noisy-validation+susceptibility",
+            Cost(f"forward of the pool; {_PROBE}", None, ("pass_pool", "probe")),
+        ),
+        *([] if noise_rate is None else [Selector(_RIGHT, "noise-rate", rated, known)]),
+        # (k − 1) × the accuracy on wrong labels is what RATT's bound comes to.
+        *([Selector("RATT's bound", "min:noisy_accuracy", random)] if noise in _SYMMETRIC else []),
+        *_by_zeta(),
+        *_by_signals(),
+        Selector("highest training accuracy", "max:train_accuracy", Cost(_TRAIN, 0, _PROBED[1:])),
+        Selector("last checkpoint", "last"),
+        Selector("label-error detector of 80 %", "max:detector_80", _TRUTH),
+        Selector("label-error detector of 96 %", "max:detector_96", _TRUTH),
+        Selector("oracle", "oracle", Cost(needs="the truth")),
+    ]
+
+
+_RIGHT = "share of right labels"
+
+
+def _by_zeta() -> list[Selector]:
+    probe = Cost(_PROBE, 128, ("probe",))
+    both = Cost(f"{_PROBE}; {_TRAIN}", 128, _PROBED)
+    return [
+        Selector("lowest ζ", "min:susceptibility", probe),
+        Selector("lowest plain relative ζ", "min:susceptibility_plain_relative", probe),
+        Selector("regions (the paper's rule)", "regions", both),
+        Selector("staged", "staged", both),
+        Selector("before-rise", "before-rise", probe, alone=True),
+        Selector("filter, one run alone", "filter", both, alone=True),
+    ]
+
+
+def _by_signals() -> list[Selector]:
+    """Which way AUM and confident learning point was chosen on the pools that are not judged."""
+    disparity = Cost("5 forward and backward of a batch", 0, ("gradient_disparity",))
+    return [
+        Selector("LabelWave", "min:label_wave", Cost(timed=("label_wave",))),
+        Selector("GWA", "max:gwa", Cost(timed=("gwa",))),
+        Selector("gradient disparity", "min:gradient_disparity", disparity),
+        Selector("SELC's loss gap", "max:selc", Cost(timed=("selc",))),
+        Selector("AUM: fewest below zero", "min:aum_negative", Cost(timed=("aum",))),
+        Selector(
+            "confident learning: fewest suspects",
+            "min:confident_learning",
+            Cost(timed=("confident_learning",)),
+        ),
+    ]
+
+
+def measure(pools: Tables) -> Record:
+    """By pool and selector; then the means over pools that are judged, and the others."""
+    judged = {pool.name: _judgements(table) for pool, table in pools}
+    found = {pool.name: _pool_record(table, judged[pool.name]) for pool, table in pools}
+    groups = {
+        "judged": [pool.name for pool, _ in pools if pool.is_judged],
+        "chosen": [pool.name for pool, _ in pools if not pool.is_judged],
+    }
+    means = {
+        group: _means({name: (judged[name], found[name]) for name in names})
+        for group, names in groups.items()
+    }
+    seconds = {name: Cost(timed=(name,)).seconds(0) for name in ("epoch", "pmv")}
+    return {"pools": found, "groups": groups, "means": means, **seconds}
+
+
+def finding(record: Record) -> str:
+    """Which selector loses least."""
+    group = "judged" if record["means"]["judged"] else "chosen"
+    rows = record["means"][group]
+    regrets = {name: row["regret"][0] for name, row in rows.items() if "of" not in row}
+    order = sorted((name for name in regrets if name not in _WITH_TRUTH), key=regrets.__getitem__)
+    shown = dict.fromkeys([*order[:3], "regions (the paper's rule)", "last checkpoint"])
+    named = (f"{name} {100 * regrets[name]:.1f}" for name in shown if name in regrets)
+    return (
+        f"Points of test accuracy lost per run, means over {counted(record['groups'][group])}, "
+        f"without the truth: {', '.join(named)}."
+    )
+
+
+def draw(record: Record) -> Any:  # noqa: ANN401
+    """The regret of every selector."""
+    rows = [
+        {"selector": name, "points": 100 * row["regret"][0], "pools": TITLES[group]}
+        for group, means in record["means"].items()
+        for name, row in sorted(means.items(), key=lambda entry: entry[1]["regret"][0])
+        if "of" not in row
+    ]
+    return panels(
+        rows, "bar", "points:Q", "selector:N", titles=("points lost per run", ""), by="pools"
+    )
+
+
+STUDY = Study(
+    name="leaderboard",
+    title="every selector on the same runs: regret, correlation with the truth, cost",
+    measure=measure,
+    text=lambda record: "\n".join(lines(record)),
+    finding=finding,
+    wants=is_common,
+    draw=draw,
+)
+
+
+def _judgements(table: RunTable) -> dict[str, tuple[Selector, Judgement]]:
+    candidates = candidates_of(table, "susceptibility")
+    asked = selectors(noise_rate_of(table), _data_of(table).get("noise", {}).get("model"))
+    found = {s.name: (s, judge(s, candidates, _DRAWS)) for s in asked}
+    return {name: (s, known) for name, (s, known) in found.items() if known is not None}
+
+
+def _pool_record(
+    table: RunTable, judged: Mapping[str, tuple[Selector, Judgement]]
+) -> dict[str, Any]:
+    truth = candidates_of(table, "susceptibility").values(TRUTH)
+    data = _data_of(table)
+    size, is_timed = data.get("pool", 0), data.get("inputs") == "images"
+    return {
+        "runs": len(table.descriptions),
+        "checkpoints": len(truth),
+        "wrong_labels": noise_rate_of(table),
+        "best": float(np.nanmax(truth)),
+        "median": float(np.nanmedian(truth)),
+        "rows": {
+            name: {
+                "cost": selector.cost.described(size, is_timed=is_timed),
+                "per_run": [round(lost, 6) for lost in found.per_run],
+                **{key: [e.value, e.low, e.high] for key, e in found.measures().items()},
+            }
+            for name, (selector, found) in judged.items()
+        },
+    }
+
+
+def _data_of(table: RunTable) -> Mapping[str, Any]:
+    first: Mapping[str, Any] = next(iter(table.descriptions.values()), {})
+    found: Mapping[str, Any] = first.get("data", {})
+    return found
+
+
+def noise_rate_of(table: RunTable) -> float | None:
+    """The share of labels that are wrong, where it is known."""
+    noise = [entry.get("data", {}).get("noise", {}) for entry in table.descriptions.values()]
+    rates = [entry.get("realised_rate") for entry in noise]
+    known = [float(rate) for rate in rates if rate is not None]
+    return float(np.mean(known)) if known else None
+
+
+_Judged = Mapping[str, tuple[Mapping[str, tuple[Selector, Judgement]], Mapping[str, Any]]]
+
+
+def _means(pools: _Judged) -> dict[str, dict[str, Any]]:
+    """Over pools, of the selectors that work in most of them; every pool counts alike."""
+    names = dict.fromkeys(name for judged, _ in pools.values() for name in judged)
+    means: dict[str, dict[str, Any]] = {}
+    for name in names:
+        having = [pool for pool, (judged, _) in pools.items() if name in judged]
+        if 2 * len(having) < len(pools):
+            continue
+        found = [pools[pool][0][name][1] for pool in having]
+        costs = [pools[pool][1]["rows"][name]["cost"] for pool in having]
+        means[name] = {"cost": _cost(costs)}
+        if len(having) < len(pools):
+            means[name]["of"] = having
+        for key in found[0].measures():
+            if all(key in one.measures() for one in found):
+                means[name][key] = _mean(found, key)
+    return means
+
+
+def _mean(found: Sequence[Judgement], key: str) -> list[float | None]:
+    """The mean of a measure; runs are drawn anew within each pool."""
+    values = [one.measures()[key].value for one in found]
+    known = [value for value in values if value is not None]
+    if len(known) < len(values):
+        return [None, None, None]
+    value = float(np.mean(known))
+    if any(key not in one.drawn for one in found):
+        return [value, None, None]
+    # In every pool the same numbers of runs are drawn: another order makes pools independent.
+    rng = np.random.default_rng(_DRAWS.seed)
+    drawn: Floats = np.mean([rng.permutation(one.drawn[key]) for one in found], axis=0)
+    estimate = _DRAWS.estimate(value, drawn)
+    return [estimate.value, estimate.low, estimate.high]
+
+
+def _cost(costs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Seconds are those of the largest pool that was timed."""
+    sizes = [cost["held_out"] for cost in costs]
+    timed = [cost for cost in costs if cost["seconds"] is not None]
+    largest = max(timed, key=lambda cost: cost["held_out"], default=costs[0])
+    return {**largest, "held_out": [min(sizes), max(sizes)] if len(set(sizes)) > 1 else sizes[0]}

@@ -1,0 +1,133 @@
+"""ζ and memorization over one training, and the checkpoint that ζ would keep."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rote.selection import correlation_of
+from rote.studies.chart import panels
+from rote.studies.checkpoints import DRAWS, NOISY, PLAIN, ZETA, column_of, mean_of
+from rote.studies.markdown import number, percent, table
+from rote.studies.selector import Selector, judge
+from rote.studies.study import Record, Study, by_pool, is_broad
+
+if TYPE_CHECKING:
+    from rote.selection import Candidates
+    from rote.studies.pool import Pool
+
+_KEEPERS = {
+    "before ζ rises": "before-rise",
+    "lowest ζ": f"min:{ZETA}",
+    "last checkpoint": "last",
+}
+
+
+def pool_record(_pool: Pool, candidates: Candidates) -> Record | None:
+    """The correlation within each run, what a run loses by each way, and one run to look at."""
+    if not candidates.known(NOISY).any():
+        return None
+    parts = list(candidates.by_run())
+    within = {name: [_within(candidates, p, name) for p in parts] for name in (ZETA, PLAIN)}
+    known = [value for value in within[ZETA] if value is not None]
+    lost = {
+        name: judge(Selector(name, rule, alone=True), candidates, DRAWS)
+        for name, rule in _KEEPERS.items()
+    }
+    memorized = candidates.values(NOISY)
+    shown = max(parts, key=lambda part: float(np.nan_to_num(memorized[part]).max()))
+    return {
+        "median": float(np.median(known)) if known else None,
+        "plain_median": float(np.median([v for v in within[PLAIN] if v is not None] or [0.0])),
+        "positive": float(np.mean(np.array(known) > 0)) if known else None,
+        "runs": len(known),
+        "regret": {name: mean_of(list(found.per_run)) for name, found in lost.items() if found},
+        "run": candidates.runs[candidates.run[shown.start]],
+        "curves": {
+            "step": candidates.step[shown].tolist(),
+            "ζ": column_of(_scaled(candidates.values(ZETA)[shown])),
+            "plain relative ζ": column_of(_scaled(candidates.values(PLAIN)[shown])),
+            "accuracy on noisy labels": column_of(_scaled(memorized[shown])),
+        },
+    }
+
+
+def _within(candidates: Candidates, part: slice, column: str) -> float | None:
+    x, y = candidates.values(column)[part], candidates.values(NOISY)[part]
+    known = np.isfinite(x) & np.isfinite(y)
+    return correlation_of(x[known], y[known], candidates.run[part][known], "pearson", DRAWS).value
+
+
+def _scaled(values: np.ndarray) -> np.ndarray:
+    """From 0 to 1, so that two curves can be laid over each other; unknown values are 0."""
+    known = np.nan_to_num(values)
+    return np.asarray((known - known.min()) / (np.ptp(known) or 1.0))
+
+
+def text(record: Record) -> str:
+    """A row for each pool."""
+    return table(
+        "pool",
+        [
+            "runs",
+            "median Pearson within a run, ζ",
+            "plain relative ζ",
+            "runs with a positive one",
+            *(f"points lost, {name}" for name in _KEEPERS),
+        ],
+        {
+            name: [
+                str(pool["runs"]),
+                number(pool["median"]),
+                number(pool["plain_median"]),
+                percent(pool["positive"]),
+                *(percent(pool["regret"].get(way)) for way in _KEEPERS),
+            ]
+            for name, pool in record["pools"].items()
+        },
+    )
+
+
+def finding(record: Record) -> str:
+    """The medians, and what each way to keep a checkpoint loses."""
+    pools = list(record["pools"].values())
+    medians = [pool["median"] for pool in pools if pool["median"] is not None]
+    lost = {way: mean_of([pool["regret"].get(way) for pool in pools]) for way in _KEEPERS}
+    said = ", ".join(f"{way} {percent(value)}" for way, value in lost.items())
+    return (
+        f"Within one run, the median correlation of ζ with memorization is {number(min(medians))} "
+        f"to {number(max(medians))}; test accuracy lost by keeping a checkpoint: {said}."
+        if medians
+        else "No run has both curves."
+    )
+
+
+def draw(record: Record) -> Any:  # noqa: ANN401
+    """Curves of the run that memorizes most."""
+    rows = [
+        {"pool": f"{name}: {pool['run']}", "step": step, "curve": curve, "value": value}
+        for name, pool in record["pools"].items()
+        for curve, values in pool["curves"].items()
+        if curve != "step"
+        for step, value in zip(pool["curves"]["step"], values, strict=True)
+    ]
+    titles = ("epoch", "scaled to 0 … 1")
+    return panels(rows, "line", "step:Q", "value:Q", titles=titles, colour="curve:N")
+
+
+STUDY = Study(
+    name="overlay",
+    title="ζ and memorization over one training, and which checkpoint to keep",
+    measure=by_pool(pool_record),
+    text=text,
+    finding=finding,
+    wants=is_broad,
+    draw=draw,
+    paper=("fig:rversusmemtogether",),
+    cause="On the paper’s architectures the match is as strong as there. In other pools ζ, a "
+    "mean since the first epoch, lags where labels are memorized within few epochs, and "
+    "sinks under a cosine schedule, whose last steps change nothing, while what was "
+    "memorized stays. To keep what comes before the rise loses about as much as to keep "
+    "the last checkpoint: with few samples the best one is rarely the first.",
+)

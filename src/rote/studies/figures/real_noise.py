@@ -1,0 +1,17 @@
+"""Test accuracy in the four regions, where people or rules made the noise."""
+
+from dataclasses import replace
+
+from rote.studies.figures import regions
+from rote.studies.study import is_common
+
+STUDY = replace(
+    regions.STUDY,
+    name="real-noise",
+    title="mean test accuracy in Regions 1 to 4, noise of people and rules",
+    wants=lambda pool: is_common(pool) and pool.noise is None,
+    paper=("fig:clothing1m_3",),
+    cause="The order is that of the paper on CIFAR-10N and yoruba. On youtube, Region 2 is a point "
+    "ahead: its wrong labels come from rules on words, which networks of low ζ learn, too. A few "
+    "exploded runs (tracking) lift the mean of ζ on CIFAR-10N, so that Region 2 is nearly empty.",
+)

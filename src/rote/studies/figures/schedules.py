@@ -1,0 +1,15 @@
+"""ζ and memorization under each schedule of the learning rate."""
+
+from rote.studies.settings import study_of
+from rote.studies.study import is_broad
+
+STUDY = study_of(
+    lambda spec: spec.schedule.name,
+    "schedules",
+    "ζ tracks memorization under each schedule",
+    wants=is_broad,
+    paper=("fig:lr",),
+    cause="The order is that of the paper, exponential above cosine. The cosine recipe is "
+    "also the one with the rate of 0.1, at which perceptrons explode on CIFAR, and its "
+    "last steps change little while what was memorized stays.",
+)

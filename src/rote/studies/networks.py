@@ -1,0 +1,144 @@
+"""The trained networks of a pool, and what several studies try on them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rote.errors import InputError
+from rote.studies.checkpoints import DRAWS, values_of
+from rote.studies.selector import mean_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from torch import Tensor, nn
+
+    from rote.store import RunTable
+    from rote.studies.pool import Pool
+    from rote.studies.study import Record
+    from rote.workloads import Splits
+
+NETWORKS = "networks"
+"""The group of pools whose last weights are kept."""
+
+RATE, MOST_STEPS = 1e-3, 1000
+"""The plain step by which one sample is learned, and when to give up."""
+
+ALL = "all"
+_MEMORIZED = 0.9
+_NUMBERS = ("susceptibility", "train_accuracy", "noisy_accuracy", "test_accuracy")
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """One network after its last epoch.
+
+    Attributes:
+        run: its name.
+        twin: what it has in common with the network of the same settings on other labels.
+        model: in eval mode.
+        splits: what it was trained and tested on.
+        is_noisy: whether labels were made wrong.
+        numbers: ζ and accuracies at the end, where they are known.
+    """
+
+    run: str
+    twin: str
+    model: nn.Module
+    splits: Splits
+    is_noisy: bool
+    numbers: Mapping[str, float]
+
+    def tested(self) -> tuple[Tensor, Tensor]:
+        """Unseen samples, and their classes.
+
+        Raises:
+            InputError: if there are none.
+        """
+        if self.splits.test is None or self.splits.test_labels is None:
+            raise InputError(f"Expected {self.run} to have a test set, got data without one.")
+        return self.splits.test.batch(slice(None)), self.splits.test_labels
+
+
+def networks(pool: Pool, table: RunTable, data_dir: Path | None) -> Iterator[Network]:
+    """Load the networks of a pool one by one, in the order of their names.
+
+    Raises:
+        InputError: if the data are not there.
+    """
+    import polars as pl
+
+    from rote.workloads import RunSpec, build_network, load_checkpoint, prepare
+
+    for run in sorted(table.paths):
+        spec = pool.specs[run]
+        splits = prepare(spec, data_dir=data_dir)
+        model = build_network(spec, splits)
+        load_checkpoint(table.paths[run], spec.epochs, model)
+        last = table.frame.filter(pl.col("run") == run).sort("step").to_dicts()[-1]
+        yield Network(
+            run=run,
+            twin=RunSpec.from_dict(spec.to_dict() | {"noise": "none"}).identity,
+            model=model.eval(),
+            splits=splits,
+            is_noisy=spec.noise.model != "none",
+            numbers={name: round(last[name], 5) for name in _NUMBERS if last.get(name) is not None},
+        )
+
+
+def pairs(pool: Pool, table: RunTable, data_dir: Path | None) -> Iterator[tuple[Network, Network]]:
+    """Networks of the same settings, trained on right labels and on noisy ones."""
+    waiting: dict[str, Network] = {}
+    for network in networks(pool, table, data_dir):
+        other = waiting.pop(network.twin, None)
+        if other is None:
+            waiting[network.twin] = network
+        else:
+            yield (other, network) if network.is_noisy else (network, other)
+
+
+def grouped(found: Sequence[Record]) -> dict[str, list[Record]]:
+    """All pairs, those whose noisy-trained network has memorized its labels, and the others."""
+    groups: dict[str, list[Record]] = {ALL: list(found)}
+    for pair in found:
+        share = pair["noisy"]["noisy_accuracy"]
+        name = "wrong labels memorized" if share >= _MEMORIZED else "memorized less than 90 %"
+        groups.setdefault(name, []).append(pair)
+    return groups
+
+
+def wrong_labels(classes: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
+    """Another class than the right one, each with the same probability."""
+    return (classes + rng.integers(1, count, size=len(classes))) % count
+
+
+def steps_on_one(
+    model: nn.Module,
+    image: Tensor,
+    label: int,
+    **how: Any,  # noqa: ANN401
+) -> int:
+    """Plain steps on one sample until its label is predicted; MOST_STEPS if it never is."""
+    from torch.optim import SGD
+
+    from rote.probe import PlainStep, resistance
+
+    found = resistance(
+        model,
+        SGD(model.parameters(), lr=RATE),
+        image[None],
+        label,
+        rule=PlainStep(RATE),
+        max_steps=MOST_STEPS,
+        **how,
+    )
+    return MOST_STEPS if found.steps is None else found.steps
+
+
+def mean_with_interval(values: np.ndarray) -> list[float | None]:
+    """The mean over networks, with an interval over these."""
+    return values_of(mean_of(np.asarray(values, dtype=np.float64), DRAWS))

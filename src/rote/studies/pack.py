@@ -1,0 +1,92 @@
+"""A pool as one small file that is committed: what selection reads, with numbers of six digits."""
+
+import io
+import json
+import math
+import tarfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from rote.errors import InputError
+from rote.store import RunTable, read_table, write_whole
+
+_DIGITS = 6
+_OF_THE_MACHINE = ("created", "versions", "command", "rows")
+_WHOLE_FILES = ("neighbour_votes.npy", "predictions.bin")
+
+
+def pack(store: Path, file: Path) -> int:
+    """Write a pool's runs into one archive: descriptions, readings, votes, predictions.
+
+    Runs are named by their position in the table, and times are left out, so that the same runs
+    give the same bytes.
+
+    Args:
+        store: run directories.
+        file: ``*.tar.xz``; one that is there is replaced.
+
+    Returns:
+        How many runs it holds.
+    """
+    table = read_table(store)
+    entries = sorted(_entries(table), key=lambda entry: (entry[0].rpartition("/")[2], entry[0]))
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:xz", preset=9) as archive:
+        for name, content in entries:
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+    file.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(file, buffer.getvalue())
+    return len(table.paths)
+
+
+def unpack(file: Path, folder: Path) -> RunTable:
+    """Read a pool that was packed.
+
+    Args:
+        file: the archive.
+        folder: an empty folder for its run directories; predictions are read from there when they
+            are looked at.
+
+    Raises:
+        InputError: if there is no such archive.
+    """
+    if not file.is_file():
+        raise InputError(f"Expected a packed pool at {file}, got none. Run the study first.")
+    with tarfile.open(file, mode="r:xz") as archive:
+        archive.extractall(folder, filter="data")
+    return read_table(folder)
+
+
+def _entries(table: RunTable) -> Iterator[tuple[str, bytes]]:
+    import polars as pl
+
+    for number, (run, path) in enumerate(sorted(table.paths.items())):
+        place = f"run-{number:03d}"
+        description = dict(table.descriptions[run])
+        for key in _OF_THE_MACHINE:
+            description.pop(key, None)
+        if (path / "workload.json").is_file():
+            workload = json.loads((path / "workload.json").read_bytes())
+            description["data"] = {k: v for k, v in workload["data"].items() if k != "source"}
+        yield f"{place}/run.json", _line(description)
+        frame = table.frame.filter(pl.col("run") == run).drop("run", "row", "seconds", strict=False)
+        lines = [_line({"schema": 1, "kind": "reading"} | row) for row in frame.to_dicts()]
+        yield f"{place}/journal.jsonl", b"".join(lines)
+        for name in _WHOLE_FILES:
+            if (path / name).is_file():
+                yield f"{place}/{name}", (path / name).read_bytes()
+
+
+def _line(values: Mapping[str, Any]) -> bytes:
+    short = {name: _short(value) for name, value in values.items() if value is not None}
+    return (json.dumps(short, separators=(",", ":")) + "\n").encode()
+
+
+def _short(value: Any) -> Any:  # noqa: ANN401
+    if not isinstance(value, float) or not math.isfinite(value):
+        return value
+    short = float(f"{value:.{_DIGITS}g}")
+    return int(short) if short.is_integer() else short

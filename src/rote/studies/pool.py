@@ -1,0 +1,137 @@
+"""Which runs a study looks at."""
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any
+
+from rote.errors import InputError
+from rote.sweeps import SearchSpace
+from rote.workloads import RunSpec
+
+PRESETS = ("tiny", "small", "paper")
+"""Minutes on a laptop; a night on one; a cluster, as in the paper."""
+
+COMMON = "common"
+"""The pools of many networks and recipes on one set of noisy labels, which most studies share."""
+
+_HERE = Path(__file__).parent
+RECORDS = _HERE / "records"
+"""What is committed of runs and numbers."""
+
+_SEEDS = (0, 1)
+_AXES = ("lists", "grid")
+_OWN = ("judged", "group", "seeds", "like", *_AXES)
+
+
+@dataclass(frozen=True, eq=False)
+class Pool:
+    """Runs that are compared with each other: the same data, labels and held-out samples.
+
+    Attributes:
+        name: of its data and noise, and the seed of its data.
+        group: of pools that show the same thing.
+        is_judged: whether rules are judged on it; on the others, their constants may be chosen.
+        space: the runs.
+    """
+
+    name: str
+    group: str
+    is_judged: bool
+    space: SearchSpace
+
+    @property
+    def record(self) -> Path:
+        """Where it is packed."""
+        return RECORDS / f"{self.name}.tar.xz"
+
+    @property
+    def noise(self) -> str | None:
+        """How its labels were made noisy; None if people or rules did it."""
+        made = self.space.base.get("noise", {})
+        return made.get("model") if isinstance(made, Mapping) else None
+
+    @property
+    def data(self) -> str:
+        """The name of its data."""
+        return str(self.space.base["data"]["name"])
+
+    @property
+    def noise_level(self) -> float | None:
+        """The share of labels that are redrawn, or mistaken; None if people or rules did it."""
+        made = self.space.base.get("noise", {})
+        return made.get("rate") if isinstance(made, Mapping) else None
+
+    @property
+    def is_half_random(self) -> bool:
+        """Whether half of the labels are drawn anew, as in most figures of the paper."""
+        return self.noise == "symmetric-inclusive" and self.noise_level == 0.5
+
+    @cached_property
+    def specs(self) -> dict[str, RunSpec]:
+        """What was run, by the name of the run."""
+        return {spec.name: spec for spec in self.space if spec.name is not None}
+
+
+def has_pools(preset: str) -> bool:
+    """Whether a preset is there."""
+    return preset in PRESETS and _file(preset).is_file()
+
+
+def _file(preset: str) -> Path:
+    return _HERE / "pools" / f"{preset}.toml"
+
+
+@cache
+def read_pools(preset: str) -> tuple[Pool, ...]:
+    """The pools of a preset, each with every seed of data.
+
+    Raises:
+        InputError: if there is no such preset.
+    """
+    if not has_pools(preset):
+        known = ", ".join(filter(has_pools, PRESETS))
+        raise InputError(f"Expected `preset` to be one of {known}, got {preset!r}.")
+    return tuple(_pools(tomllib.loads(_file(preset).read_text(encoding="utf-8"))))
+
+
+def _pools(said: Mapping[str, Any]) -> Iterator[Pool]:
+    every_seed = said.get("seeds", _SEEDS)
+    # All pools once before any again: who runs out of time has seen more data, not more seeds.
+    for seed in every_seed:
+        for name in said["pools"]:
+            fields = _fields(said["pools"], name)
+            if seed not in fields.get("seeds", every_seed):
+                continue
+            own = {key: value for key, value in fields.items() if key not in _OWN}
+            base = _merged(_merged(said["base"], own), {"seed": seed, "data": {"seed": seed}})
+            axes = {key: fields[key] for key in _AXES if key in fields} or {"lists": said["lists"]}
+            if base["data"]["name"] == "npz":
+                base["data"] = {k: v for k, v in base["data"].items() if not k.endswith("_size")}
+                networks = _without_convolutions(axes["lists"]["network"]) | said["text"]["network"]
+                axes = {"lists": {**axes["lists"], "network": networks}}
+            space = SearchSpace.from_dict({"base": base, **axes})
+            group = fields.get("group", COMMON)
+            yield Pool(f"{name}-{seed}", group, fields.get("judged", False), space)
+
+
+def _fields(pools: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """What a pool says itself, laid over what the pool says that it is like."""
+    own = pools[name]
+    return _merged(_fields(pools, own["like"]), own) if "like" in own else dict(own)
+
+
+def _merged(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    merged = dict(one)
+    for key, value in other.items():
+        before = merged.get(key)
+        if isinstance(before, Mapping) and isinstance(value, Mapping):
+            value = _merged(before, value)
+        merged[key] = value
+    return merged
+
+
+def _without_convolutions(networks: Mapping[str, Any]) -> dict[str, Any]:
+    return {k: v for k, v in networks.items() if v["architecture"]["name"] != "cnn"}

@@ -1,0 +1,224 @@
+"""One way to choose a checkpoint, judged by the truth that it does not see."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rote.errors import InputError, RoteWarning
+from rote.selection import (
+    Candidates,
+    Draws,
+    Estimate,
+    about,
+    find_rule,
+    redrawn_correlation,
+    redrawn_regret,
+    usable_for,
+)
+from rote.studies.cost import Cost
+
+if TYPE_CHECKING:
+    from rote.selection import Booleans, Floats, Rule
+
+TRUTH = "test_accuracy"
+_GAUGE = "noisy_accuracy"
+_NOTHING = Cost()
+_MOST_CHOICES = 100
+"""Draws in which a rule chooses anew, which takes long."""
+_PASS_OVER_DIPS = ("auto", "posterior")
+"""Rules that score checkpoints on a dip of training accuracy, and do not pick them."""
+
+
+@dataclass(frozen=True)
+class Selector:
+    """A rule as it stands in the leaderboard.
+
+    Attributes:
+        name: of its row.
+        rule: as ``rote select --rule`` takes it.
+        cost: what it takes besides the training.
+        options: of the rule.
+        alone: whether it sees one run at a time, as someone with one run would.
+    """
+
+    name: str
+    rule: str
+    cost: Cost = _NOTHING
+    options: Mapping[str, Any] = field(default_factory=dict)
+    alone: bool = False
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """How a selector did in one pool; what it cannot do there is None.
+
+    Attributes:
+        per_run: by run, the test accuracy that its pick lacks to the best of the run.
+        regret: the mean of these.
+        pool: what its pick among all runs lacks to the best of all.
+        pearson: of its score with the accuracy on wrongly labelled training samples.
+        spearman: the same by ranks.
+        kendall: τ-b of its score with test accuracy, over all checkpoints.
+        drawn: each of these in every draw of runs, by name, where there are enough of them.
+    """
+
+    per_run: tuple[float, ...]
+    regret: Estimate
+    pool: Estimate | None = None
+    pearson: Estimate | None = None
+    spearman: Estimate | None = None
+    kendall: Estimate | None = None
+    drawn: Mapping[str, Floats] = field(default_factory=dict)
+
+    def measures(self) -> dict[str, Estimate]:
+        """What is known of it, by name."""
+        names = ("regret", "pool", "pearson", "spearman", "kendall")
+        found = {name: getattr(self, name) for name in names}
+        return {name: estimate for name, estimate in found.items() if estimate is not None}
+
+
+def judge(selector: Selector, candidates: Candidates, draws: Draws) -> Judgement | None:
+    """How a selector does, or None where what it needs is not recorded."""
+    rule = find_rule(selector.rule, selector.options)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RoteWarning)
+        try:
+            return _judged(selector, rule, candidates, draws)
+        except InputError:
+            return None
+
+
+def _judged(
+    selector: Selector, rule: Rule, candidates: Candidates, draws: Draws
+) -> Judgement | None:
+    parts = list(candidates.by_run())
+    score = None if selector.alone else _score(rule, candidates)
+    if score is None:
+        picks = [_pick_alone(rule, candidates, part) for part in parts]
+    else:
+        steady = candidates.steady() if rule.name in _PASS_OVER_DIPS else None
+        picks = [_pick_scored(score, candidates, part, steady) for part in parts]
+    lost = [_lost(candidates, part, pick) for part, pick in zip(parts, picks, strict=True)]
+    known = np.array([value for value in lost if value is not None])
+    if not len(known):
+        return None
+    found = {"regret": _redrawn_mean(known, draws)}
+    if not selector.alone and score is None:
+        found["pool"] = _of_the_pool(rule, candidates, draws)
+    elif score is not None:
+        found["pool"] = _of_the_scored(score, picks, candidates, draws)
+        found |= _agreement(score, candidates, draws)
+    return Judgement(
+        per_run=tuple(known.tolist()),
+        drawn={name: drawn for name, (_, drawn) in found.items() if drawn is not None},
+        **{name: estimate for name, (estimate, _) in found.items()},
+    )
+
+
+def _score(rule: Rule, candidates: Candidates) -> Floats | None:
+    """What the rule goes by, higher is better, if it is one number per checkpoint."""
+    column, sign = getattr(rule, "column", None), 1.0
+    if column is not None:
+        if not candidates.known(column).any():
+            raise InputError(f"Expected {column} to be recorded, got none.")
+        sign = -1.0 if rule.name.startswith("min:") else 1.0
+        return np.asarray(sign * candidates.values(column))
+    usable = usable_for(rule, candidates)
+    found = rule.judge(usable).score
+    if found is None:
+        return None
+    score = np.full(len(candidates), np.nan)
+    score[np.isin(candidates.position, usable.position)] = found
+    return score
+
+
+def _pick_alone(rule: Rule, candidates: Candidates, part: slice) -> int | None:
+    try:
+        usable = usable_for(rule, candidates.take(np.arange(part.start, part.stop)))
+        picked = usable.position[rule.judge(usable).pick]
+    except InputError:
+        return None
+    return int(np.flatnonzero(candidates.position == picked)[0])
+
+
+def _pick_scored(
+    score: Floats, candidates: Candidates, part: slice, steady: Booleans | None
+) -> int | None:
+    among = np.arange(part.start, part.stop)
+    among = among[np.isfinite(score[part])]
+    if steady is not None and steady[among].any():
+        among = among[steady[among]]
+    return candidates.best(score, among) if len(among) else None
+
+
+def _lost(candidates: Candidates, part: slice, pick: int | None) -> float | None:
+    truth = candidates.values(TRUTH)
+    best = np.fmax.reduce(truth[part])
+    return None if pick is None or not np.isfinite(truth[pick]) else float(best - truth[pick])
+
+
+_Drawn = tuple[Estimate, "Floats | None"]
+
+
+def mean_of(values: Floats, draws: Draws) -> Estimate:
+    """The mean, with an interval over what it is the mean of."""
+    rng = np.random.default_rng(draws.seed)
+    drawn = values[rng.integers(len(values), size=(draws.resamples, len(values)))].mean(axis=1)
+    interval = draws.interval(drawn) if len(values) > 1 else None
+    return Estimate(float(values.mean()), *(interval or (None, None)))
+
+
+def _redrawn_mean(values: Floats, draws: Draws) -> _Drawn:
+    """The mean over runs, and what it is in every draw of them."""
+    value = float(values.mean())
+    if len(values) < 2:
+        return Estimate(value), None
+    drawn = draws.counts(len(values)) @ values / len(values)
+    return draws.estimate(value, drawn), drawn
+
+
+def _of_the_pool(rule: Rule, candidates: Candidates, draws: Draws) -> _Drawn:
+    """What the pick among all lacks, by a rule that chooses anew in every draw of runs."""
+    usable = usable_for(rule, candidates)
+    picked = float(usable.values(TRUTH)[rule.judge(usable).pick])
+    value = float(np.fmax.reduce(candidates.values(TRUTH))) - picked
+    if about(rule).not_redrawn is not None:
+        return Estimate(value), None
+    drawn = redrawn_regret(
+        rule, candidates, replace(draws, resamples=min(draws.resamples, _MOST_CHOICES))
+    )
+    return draws.estimate(value, drawn), drawn
+
+
+def _of_the_scored(
+    score: Floats, picks: Sequence[int | None], candidates: Candidates, draws: Draws
+) -> _Drawn:
+    """The same, by a score that other runs do not change: the best pick of the runs drawn."""
+    truth = candidates.values(TRUTH)
+    runs = {pick: run for run, pick in enumerate(picks) if pick is not None}
+    order: list[int] = []
+    while left := runs.keys() - order:
+        order.append(candidates.best(score, np.array(sorted(left))))
+    best = np.array([np.fmax.reduce(truth[part]) for part in candidates.by_run()])
+    is_drawn = draws.counts(len(best)) > 0
+    has_pick = is_drawn[:, [runs[pick] for pick in order]]
+    picked = np.where(has_pick.any(axis=1), truth[order][has_pick.argmax(axis=1)], np.nan)
+    drawn = np.fmax.reduce(np.where(is_drawn, best, np.nan), axis=1) - picked
+    return draws.estimate(float(np.fmax.reduce(best) - truth[order[0]]), drawn), drawn
+
+
+def _agreement(score: Floats, candidates: Candidates, draws: Draws) -> dict[str, _Drawn]:
+    kinds = {"pearson": _GAUGE, "spearman": _GAUGE, "kendall": TRUTH}
+    found = {}
+    for kind, truth in kinds.items():
+        values = candidates.values(truth)
+        known = np.isfinite(score) & np.isfinite(values)
+        found[kind] = redrawn_correlation(
+            score[known], values[known], candidates.run[known], kind, draws
+        )
+    return found

@@ -1,0 +1,104 @@
+"""Does ζ track memorization within, and across, values of one setting?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rote.studies.chart import panels
+from rote.studies.checkpoints import NOISY, PLAIN, ZETA, correlation, mean_of, sample
+from rote.studies.markdown import counted, interval, number, table
+from rote.studies.study import Record, Study, by_pool, is_common
+
+if TYPE_CHECKING:
+    from rote.selection import Candidates
+    from rote.studies.pool import Pool
+    from rote.workloads import RunSpec
+
+ALL = "all"
+
+
+def study_of(
+    setting: Callable[[RunSpec], str | None],
+    name: str,
+    title: str,
+    *,
+    wants: Callable[[Pool], bool] = is_common,
+    paper: tuple[str, ...] = (),
+    cause: str = "",
+) -> Study:
+    """A study of one setting: its value in a run, or None if the run does not count."""
+
+    def pool_record(pool: Pool, candidates: Candidates) -> Record | None:
+        values = [
+            setting(pool.specs[run]) if run in pool.specs else None for run in candidates.runs
+        ]
+        known = sorted({value for value in values if value is not None}, key=_order)
+        if len(known) < 2 or not candidates.known(NOISY).any():
+            return None
+        of_checkpoint = np.array([value or "" for value in values])[candidates.run]
+        groups = {value: of_checkpoint == value for value in known} | {ALL: of_checkpoint != ""}
+        return {value: _numbers(candidates, among) for value, among in groups.items()}
+
+    measure = by_pool(pool_record)
+    return Study(name, title, measure, text, finding, wants, draw, paper, cause)
+
+
+def _order(value: str) -> tuple[int, str]:
+    return (int(value), value) if value.isdigit() else (0, value)
+
+
+def _numbers(candidates: Candidates, among: np.ndarray) -> Record:
+    inside = candidates.take(among)
+    return {
+        "runs": inside.num_runs,
+        "ζ": correlation(inside, ZETA, NOISY),
+        "spearman": correlation(inside, ZETA, NOISY, kind="spearman"),
+        "plain relative ζ": correlation(inside, PLAIN, NOISY),
+        "points": sample(inside, {"zeta": ZETA, "memorized": NOISY}, most=30),
+    }
+
+
+def text(record: Record) -> str:
+    """A row for each value of the setting in each pool."""
+    ways = ("ζ", "spearman", "plain relative ζ")
+    return table(
+        "pool",
+        ["setting", "runs", "Pearson, ζ", "Spearman, ζ", "Pearson, plain relative ζ"],
+        {
+            f"{name} | {value}": [str(found["runs"]), *(interval(found[way]) for way in ways)]
+            for name, pool in record["pools"].items()
+            for value, found in pool.items()
+        },
+    )
+
+
+def finding(record: Record) -> str:
+    """The mean correlations over pools, for each value."""
+    if not record["pools"]:
+        return "No pool has runs with several values."
+    values = list(dict.fromkeys(value for pool in record["pools"].values() for value in pool))
+    said = []
+    for value in values:
+        found = [pool[value] for pool in record["pools"].values() if value in pool]
+        linear, ranks = (mean_of([f[key][0] for f in found]) for key in ("ζ", "spearman"))
+        said.append(f"{value} {number(linear)} ({number(ranks)})")
+    return (
+        f"Mean Pearson (in brackets, Spearman) of ζ with memorization over "
+        f"{counted(record['pools'])}: {', '.join(said)}."
+    )
+
+
+def draw(record: Record) -> Any:  # noqa: ANN401
+    """A point for each checkpoint, a colour for each value."""
+    rows = [
+        {"pool": name, "setting": value} | point
+        for name, pool in record["pools"].items()
+        for value, found in pool.items()
+        if value != ALL
+        for point in found["points"]
+    ]
+    titles = ("ζ", "accuracy on noisy labels")
+    return panels(rows, "circle", "zeta:Q", "memorized:Q", titles=titles, colour="setting:N")

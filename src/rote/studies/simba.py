@@ -1,0 +1,80 @@
+"""SimBA, a black-box attack on images (Guo et al. 2019, Simple Black-box Adversarial Attacks)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import torch
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+
+class Attacked(NamedTuple):
+    """What became of every image.
+
+    Attributes:
+        images: as they are in the end.
+        tried: how many pixels were tried until the prediction changed, or in all.
+        fooled: whether the prediction is another than the label.
+    """
+
+    images: Tensor
+    tried: Tensor
+    fooled: Tensor
+
+
+def simba(
+    model: nn.Module,
+    images: Tensor,
+    labels: Tensor,
+    order: Tensor,
+    *,
+    epsilon: Tensor,
+    low: Tensor,
+    high: Tensor,
+) -> Attacked:
+    """Change one pixel after the other, wherever that makes the label less probable.
+
+    Each pixel of each channel is tried once, with +ε, and with −ε if that did not help; a change
+    stays if the probability of the label falls. An image that is not predicted as its label any
+    more is left alone.
+
+    Args:
+        model: in eval mode.
+        images: of shape (n, channels, height, width).
+        labels: their classes.
+        order: the places in a flattened image to try, of shape (n, iterations).
+        epsilon: how far, for every place in a flattened image.
+        low: the least value that a place may have.
+        high: the greatest.
+    """
+    flat = images.flatten(1).clone()
+    tried = torch.zeros(len(flat), dtype=torch.long)
+
+    def judged(rows: Tensor, candidates: Tensor) -> tuple[Tensor, Tensor]:
+        with torch.no_grad():
+            logits = model(candidates.view(-1, *images.shape[1:]))
+        wanted = labels[rows]
+        probability = logits.softmax(1).gather(1, wanted[:, None])[:, 0]
+        return probability, logits.argmax(1) == wanted
+
+    everything = torch.arange(len(flat))
+    probability, stands = judged(everything, flat)
+    for places in order.T:
+        rows = stands.nonzero()[:, 0]
+        tried[rows] += 1
+        for sign in (1, -1):
+            if not len(rows):
+                break
+            at = places[rows]
+            candidates = flat[rows]
+            moved = candidates[torch.arange(len(rows)), at] + sign * epsilon[at]
+            candidates[torch.arange(len(rows)), at] = moved.clamp(low[at], high[at])
+            now, still = judged(rows, candidates)
+            better = now < probability[rows]
+            kept = rows[better]
+            flat[kept], probability[kept] = candidates[better], now[better]
+            stands[kept] = still[better]
+            rows = rows[~better]
+    return Attacked(flat.view_as(images), tried, ~stands)

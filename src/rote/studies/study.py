@@ -1,0 +1,145 @@
+"""A study: a pure function from runs to a few numbers, a text of these, and a figure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from rote.errors import InputError, did_you_mean
+from rote.extras import files_in
+from rote.studies.markdown import begun
+from rote.studies.paper import PAPER
+from rote.studies.pool import COMMON, PRESETS, Pool, has_pools, read_pools
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rote.selection import Candidates
+    from rote.store import RunTable
+
+_STUDIES = "rote.studies.figures"
+
+Record = Mapping[str, Any]
+"""The numbers of a study: plain values, so that they can be written as JSON."""
+
+ARCHITECTURES = "architectures"
+"""The group of pools of the paper's architectures with few channels."""
+
+Tables = Sequence[tuple[Pool, "RunTable"]]
+Measured = Sequence[tuple[Pool, Record]]
+Examine = Callable[[Pool, "RunTable", "Path | None"], Record]
+
+
+@dataclass(frozen=True)
+class Study:
+    """One figure or table. A file in ``rote/studies/figures`` with one as ``STUDY`` is a study.
+
+    Attributes:
+        name: as ``rote study run`` calls it.
+        title: one line: what it shows.
+        measure: the numbers, from the runs of its pools, or of some of them; with ``examine``,
+            from what that found.
+        text: the numbers as Markdown.
+        finding: our number beside the paper's, and whether they agree, in one sentence.
+        wants: which pools it looks at; None if it needs no runs.
+        draw: the figure, a chart of altair.
+        paper: which figures and tables of the paper it shows, by their labels there.
+        cause: why it agrees with the paper, or does not, at preset ``small``, as far as we can
+            tell: a sentence or two.
+        examine: what is measured on the networks of a pool themselves, which are not committed,
+            with data from a folder: plain values, which are. None if the runs' records suffice.
+    """
+
+    name: str
+    title: str
+    measure: Callable[[Any], Record]
+    text: Callable[[Record], str]
+    finding: Callable[[Record], str]
+    wants: Callable[[Pool], bool] | None
+    draw: Callable[[Record], Any] | None = None
+    paper: tuple[str, ...] = ()
+    cause: str = ""
+    examine: Examine | None = None
+
+    def pools(self, preset: str) -> list[Pool]:
+        """Which runs it looks at.
+
+        Raises:
+            InputError: if there is no such preset, or it has no such pools.
+        """
+        if self.wants is None:
+            return []
+        found = [pool for pool in read_pools(preset) if self.wants(pool)]
+        if not found:
+            known = [name for name in PRESETS if has_pools(name) and self.has(name)]
+            raise InputError(
+                f"Expected `preset` of study {self.name!r} to be one of {', '.join(known)}, got "
+                f"{preset!r}."
+            )
+        return found
+
+    def has(self, preset: str) -> bool:
+        """Whether there are runs for it at a preset, or it needs none."""
+        is_wanted = self.wants
+        return is_wanted is None or (has_pools(preset) and any(map(is_wanted, read_pools(preset))))
+
+    @property
+    def reported(self) -> str:
+        """What the paper says about it, a sentence for each figure."""
+        if not self.paper:
+            return "The paper does not show this."
+        return " ".join(f"{begun(PAPER[label].reported)} ({label})." for label in self.paper)
+
+
+def is_common(pool: Pool) -> bool:
+    """Many networks on one set of labels."""
+    return pool.group == COMMON
+
+
+def is_broad(pool: Pool) -> bool:
+    """The same, or the paper's architectures."""
+    return pool.group in (COMMON, ARCHITECTURES)
+
+
+def is_made(pool: Pool) -> bool:
+    """The same, with noise that was made, so that everything is known about it."""
+    return is_broad(pool) and pool.noise is not None
+
+
+def of_group(name: str) -> Callable[[Pool], bool]:
+    """The pools of a group of their own."""
+    return lambda pool: pool.group == name
+
+
+def by_pool(function: Callable[[Pool, Candidates], Record | None]) -> Callable[[Tables], Record]:
+    """The same numbers of every pool that has them."""
+    from rote.selection import candidates_of
+
+    def measure(tables: Tables) -> Record:
+        found = {p.name: function(p, candidates_of(table, "susceptibility")) for p, table in tables}
+        return {"pools": {name: numbers for name, numbers in found.items() if numbers is not None}}
+
+    return measure
+
+
+def studies() -> dict[str, Study]:
+    """Every study, by name."""
+    found = (import_module(f"{_STUDIES}.{name}").STUDY for name in files_in(_STUDIES))
+    return {study.name: study for study in sorted(found, key=lambda study: study.name)}
+
+
+def find_study(name: str) -> Study:
+    """A study by its name.
+
+    Raises:
+        InputError: if there is none.
+    """
+    known = studies()
+    if name not in known:
+        raise InputError(
+            f"Expected a study, got {name!r}: there are {', '.join(known)}."
+            f"{did_you_mean(name, known)}"
+        )
+    return known[name]

@@ -1,0 +1,313 @@
+"""Every study on made-up records, against plain loops."""
+
+import json
+from statistics import fmean, pstdev, stdev
+
+import numpy as np
+import polars as pl
+import pytest
+from scipy import stats
+
+from rote.selection import candidates_of, select
+from rote.studies import find_study, page, studies
+from rote.studies.chart import as_svg, panels
+from rote.studies.checkpoints import region_means, regions
+from rote.studies.figures.widths import width
+from rote.workloads import RunSpec
+from tests.studies.records import LENGTH, RUNS, made_pool, made_table
+
+POOL = made_pool()
+TABLE = made_table(POOL)
+ZETA, PLAIN = "susceptibility", "susceptibility_plain_relative"
+
+
+def column(name: str) -> list[float]:
+    return TABLE.frame[name].to_list()
+
+
+def measured(name: str) -> dict:  # type: ignore[type-arg]
+    record = find_study(name).measure([(POOL, TABLE)])
+    return record["pools"][POOL.name]  # type: ignore[no-any-return]
+
+
+def region_one(low: str, high: str) -> list[float]:
+    """The test accuracies of Region 1."""
+    lows, highs = column(low), column(high)
+    return [
+        truth
+        for x, y, truth in zip(lows, highs, column("test_accuracy"), strict=True)
+        if x <= fmean(lows) and y >= fmean(highs)
+    ]
+
+
+def lower_half(zeta: str) -> list[int]:
+    middle = float(np.median(column(zeta)))
+    return [i for i, value in enumerate(column(zeta)) if value <= middle]
+
+
+def test_regions_are_those_of_the_rule() -> None:
+    found = select(TABLE, rule="regions").regions
+    for mine, theirs in zip(measured("regions")["ζ"], found, strict=True):
+        assert mine["count"] == theirs.count
+        assert mine["mean"] == pytest.approx(theirs.test_accuracy)
+    inside = region_one(PLAIN, "train_accuracy")
+    one = measured("real-noise")["plain relative ζ"][0]
+    assert one["count"] == len(inside)
+    assert (one["mean"], one["spread"]) == pytest.approx((fmean(inside), pstdev(inside)))
+
+
+def test_a_region_without_checkpoints_has_no_mean() -> None:
+    flat = TABLE.frame.with_columns(pl.lit(0.5).alias(ZETA), pl.lit(0.5).alias("train_accuracy"))
+    candidates = candidates_of(type(TABLE)(flat, TABLE.descriptions), ZETA)
+    found = region_means(candidates, regions(candidates, ZETA, "train_accuracy"))
+    assert [region["count"] for region in found] == [RUNS * LENGTH, 0, 0, 0]
+    assert found[1]["mean"] is None
+    unknown = regions(candidates, ZETA, "not recorded")
+    assert unknown.tolist() == [0] * (RUNS * LENGTH)
+
+
+def test_the_oracle_and_detectors_divide_by_what_they_know() -> None:
+    found, detectors = measured("oracle-regions"), measured("detector")
+    oracle = region_one("noisy_accuracy", "clean_accuracy")
+    assert found["oracle"]["mean"] == detectors["detector 100 %"] == pytest.approx(fmean(oracle))
+    assert found["oracle"]["shared"] == 1
+    assert detectors["detector 90 %"] == pytest.approx(
+        fmean(region_one("detector_90_noisy", "detector_90_clean"))
+    )
+    both = set(oracle) & set(region_one(ZETA, "train_accuracy"))
+    assert found["ζ"]["shared"] == pytest.approx(len(both) / found["ζ"]["count"])
+    assert measured("asymmetric") == found
+    assert measured("low-noise")["regions"] == found
+
+
+@pytest.mark.parametrize(
+    ("study", "keys", "columns"),
+    [
+        ("tracking", ("pearson",), (ZETA, "noisy_accuracy")),
+        ("tracking", ("plain",), (PLAIN, "noisy_accuracy")),
+        ("low-noise", ("ζ",), (ZETA, "noisy_accuracy")),
+        ("rivals", ("gradient disparity",), ("gradient_disparity", "noisy_accuracy")),
+        ("rivals", ("loss-mixture gap (SELC)",), ("selc", "noisy_accuracy")),
+        ("rivals", ("accuracy drop (PMV)",), ("pmv", "noisy_accuracy")),
+        ("steps", ("plain step", "pearson"), ("susceptibility_plain", "noisy_accuracy")),
+        ("filter", ("before_pearson",), ("train_accuracy", "test_accuracy")),
+        ("schedules", ("all", "ζ"), (ZETA, "noisy_accuracy")),
+        ("widths", ("all", "plain relative ζ"), (PLAIN, "noisy_accuracy")),
+    ],
+)
+def test_correlations_are_pearsons(
+    study: str, keys: tuple[str, ...], columns: tuple[str, str]
+) -> None:
+    found = measured(study)
+    for key in keys:
+        found = found[key]
+    value, low, high = found
+    assert value == pytest.approx(stats.pearsonr(*map(column, columns)).statistic)
+    assert low < value < high
+
+
+def test_tracking_is_told_within_recipes_and_without_exploded_runs() -> None:
+    first = sorted(POOL.specs)[0]
+    wild = pl.when(pl.col("run") == first).then(1e20).otherwise(pl.col(ZETA)).alias(ZETA)
+    table = type(TABLE)(TABLE.frame.with_columns(wild), TABLE.descriptions)
+    record = find_study("tracking").measure([(POOL, table)])
+    found = record["pools"][POOL.name]
+    assert found["exploded"] == 1
+    others = [run != first for run in TABLE.frame["run"]]
+    kept = [
+        [v for v, o in zip(column(n), others, strict=True) if o] for n in (ZETA, "noisy_accuracy")
+    ]
+    assert found["tame"][0] == pytest.approx(stats.pearsonr(*kept).statistic)
+    recipes = ["none" if "none" in run else "cosine" for run in TABLE.frame["run"]]
+    for name, value in found["recipes"].items():
+        rows = [i for i, r in enumerate(recipes) if name.endswith(r) and others[i]]
+        pair = [[column(n)[i] for i in rows] for n in (ZETA, "noisy_accuracy")]
+        assert value == pytest.approx(stats.pearsonr(*pair).statistic)
+        assert len(found["points"][name]) == min(40, len(rows))
+    assert len(found["recipes"]) == 2
+    assert found["is_half"]
+    said = find_study("tracking").finding(record)
+    assert "made-0" in said
+    assert "refuted as it stands" in said
+
+
+def test_a_page_explains_the_numbers_of_the_small_preset_only() -> None:
+    study = find_study("regions")
+    record = study.measure([(POOL, TABLE)])
+    assert "**Why.** By its own ζ" in page(study, record, "small")
+    assert "**Why.**" not in page(study, record, "tiny")
+
+
+def test_panels_stand_in_the_order_of_their_rows() -> None:
+    rows = [{"pool": name, "x": 1, "y": 2} for name in ("b", "c", "a")]
+    chart = panels(rows, "circle", "x:Q", "y:Q", titles=("x", "y")).to_dict()
+    assert chart["facet"]["sort"] == ["b", "c", "a"]
+
+
+def test_the_filter_keeps_the_lower_half() -> None:
+    for way, zeta in (("after", ZETA), ("plain", PLAIN)):
+        train, test = (
+            [column(name)[i] for i in lower_half(zeta)]
+            for name in ("train_accuracy", "test_accuracy")
+        )
+        found = measured("filter")
+        assert found[f"{way}_pearson"][0] == pytest.approx(stats.pearsonr(train, test).statistic)
+        assert found[f"{way}_kendall"][0] == pytest.approx(stats.kendalltau(train, test).statistic)
+
+
+def test_sizes_of_validation_sets_and_the_noise_map_are_kendalls() -> None:
+    sizes, lead = measured("validation-size"), measured("noise-map")
+    test = column("test_accuracy")
+    kept = lower_half(ZETA)
+    ours = stats.kendalltau(
+        [column("train_accuracy")[i] for i in kept], [test[i] for i in kept]
+    ).statistic
+    assert sizes["ζ filter, n = 128"][0] == pytest.approx(ours)
+    assert lead["rate"] == 0.5
+    for size in (10, 512):
+        theirs = stats.kendalltau(column(f"noisy_validation_{size}"), test).statistic
+        assert sizes[f"validation, n = {size}"][0] == pytest.approx(theirs)
+        assert lead["lead"][str(size)] == pytest.approx(ours - theirs)
+
+
+def test_settings_are_told_apart_by_the_specs() -> None:
+    found = measured("widths")
+    assert list(found) == ["8", "16", "128", "all"]
+    assert [group["runs"] for group in found.values()] == [2, 2, 2, 6]
+    inside = ["cosine" in run for run in column("run")]
+    pairs = [
+        (x, y)
+        for x, y, is_in in zip(column(ZETA), column("noisy_accuracy"), inside, strict=True)
+        if is_in
+    ]
+    value = measured("schedules")["cosine"]["ζ"][0]
+    assert value == pytest.approx(np.corrcoef(np.array(pairs).T)[0, 1])
+
+
+def test_the_paper_scales_two_networks() -> None:
+    scaled = RunSpec.from_dict({"architecture": {"name": "mobilenet", "scale": 0.5}})
+    assert width(scaled) == "mobilenet × 0.5"
+    assert width(RunSpec.from_dict({"architecture": {"name": "resnet18", "scale": 0.5}})) is None
+
+
+def test_curves_are_compared_within_a_run() -> None:
+    found = measured("overlay")
+    zeta, noisy = (np.array(column(n)).reshape(RUNS, LENGTH) for n in (ZETA, "noisy_accuracy"))
+    within = [np.corrcoef(x, y)[0, 1] for x, y in zip(zeta, noisy, strict=True)]
+    assert found["median"] == pytest.approx(np.median(within))
+    assert found["positive"] == pytest.approx(np.mean([value > 0 for value in within]))
+    test = np.array(column("test_accuracy")).reshape(RUNS, LENGTH)
+    assert found["regret"]["last checkpoint"] == pytest.approx((test.max(1) - test[:, -1]).mean())
+    lowest = test[np.arange(RUNS), zeta.argmin(1)]
+    assert found["regret"]["lowest ζ"] == pytest.approx((test.max(1) - lowest).mean())
+    shown = noisy[noisy.max(1).argmax()]
+    scaled = (shown - shown.min()) / (shown.max() - shown.min())
+    assert found["curves"]["accuracy on noisy labels"] == pytest.approx(scaled, abs=1e-3)
+
+
+def test_thresholds_are_those_of_percentiles() -> None:
+    found = measured("thresholds")
+    zeta, train, test = (np.array(column(n)) for n in (ZETA, "train_accuracy", "test_accuracy"))
+    for cell in found["cells"]:
+        high = train >= np.percentile(train, cell["train"])
+        low = zeta <= np.percentile(zeta, cell["zeta"])
+        assert cell["count"] == (high & low).sum()
+        if cell["lead"] is not None:
+            assert cell["lead"] == pytest.approx(test[high & low].mean() - test[high & ~low].mean())
+    filled = [cell["mean"] for cell in found["cells"] if cell["count"] >= 5]
+    assert found["best"]["mean"] == max(filled)
+    assert found["means"] == pytest.approx(fmean(region_one(ZETA, "train_accuracy")))
+
+
+def test_sizes_and_seeds_of_the_random_batch() -> None:
+    probes = {f"b{size}": {"probe": {"batch": size}} for size in (8, 32)}
+    probes |= {f"s{seed}": {"probe": {"batch": 32, "seed": seed}} for seed in (1, 2)}
+    pool = made_pool(probe=probes)
+    table = made_table(pool)
+    found = find_study("probe-set").measure([(pool, table)])["pools"][pool.name]
+    rows = {run: table.frame.filter(pl.col("run") == run) for run in sorted(pool.specs)}
+    b8 = rows["b8"]
+    assert found["sizes"]["8"][0] == pytest.approx(
+        np.corrcoef(b8[ZETA].to_numpy(), b8["noisy_accuracy"].to_numpy())[0, 1]
+    )
+    ends = [rows[run][ZETA][-1] for run in ("b32", "s1", "s2")]
+    assert found["spread"] == pytest.approx(stdev(ends) / fmean(ends))
+
+
+def test_the_stop_rule_loses_what_plain_loops_say() -> None:
+    given = np.random.default_rng(1).random(RUNS * LENGTH)
+    frame = TABLE.frame.with_columns(pl.Series("validation_accuracy", given))
+    noise = {"data": {"noise": {"realised_rate": 0.4}}}
+    table = type(TABLE)(frame, dict.fromkeys(TABLE.descriptions, noise))
+    found = find_study("stopping").measure([(POOL, table)])["pools"][POOL.name]
+    names = ("test_accuracy", "train_accuracy", "validation_accuracy", ZETA)
+    lost: dict[str, list[float]] = {name: [] for name in found}
+    for i in range(RUNS):
+        test, train, valid, zeta = (
+            frame[n].to_list()[i * LENGTH : (i + 1) * LENGTH] for n in names
+        )
+        keeps = {"last checkpoint": LENGTH - 1, "ζ": _lowest_high_enough(zeta, train)}
+        keeps["noisy validation"] = _best_with_patience(valid, train)
+        for off, name in ((0, ""), (0.1, " 0.1 too high"), (-0.1, " 0.1 too low")):
+            reached = (j for j, share in enumerate(train) if share >= 0.6 - off)
+            keeps[f"noise_rate{name}"] = next(reached, LENGTH - 1)
+        for name, keep in keeps.items():
+            lost[name].append(max(test) - test[keep])
+    for name, points in lost.items():
+        assert found[name]["regret"] == pytest.approx(fmean(points)), name
+        assert found[name]["error"] == pytest.approx(stdev(points) / RUNS**0.5), name
+
+
+def _lowest_high_enough(zeta: list[float], train: list[float]) -> int:
+    """The lowest ζ so far of trained readings from the fifth on, until five were above it."""
+    keep, waited = None, 0
+    for i in range(4, LENGTH):
+        if train[i] < 0.5:
+            continue
+        if keep is None or zeta[i] < zeta[keep]:
+            keep, waited = i, 0
+        elif zeta[i] > zeta[keep]:
+            waited += 1
+        if waited == 5:
+            break
+    return LENGTH - 1 if keep is None else keep
+
+
+def _best_with_patience(valid: list[float], train: list[float]) -> int:
+    """The best so far, until five better trained ones were no better."""
+    keep, waited = 0, 0
+    for i in range(1, LENGTH):
+        if valid[i] > valid[keep]:
+            keep, waited = i, 0
+        elif train[i] > train[keep]:
+            waited += 1
+        if waited >= 5 and i >= 4:
+            break
+    return keep
+
+
+def test_what_is_not_recorded_is_left_out() -> None:
+    bare = type(TABLE)(TABLE.frame.drop("noisy_accuracy", "detector_80_noisy"), TABLE.descriptions)
+    for name in ("tracking", "overlay", "rivals", "steps", "detector", "widths"):
+        assert find_study(name).measure([(POOL, bare)])["pools"] == {}
+    assert find_study("estimated-accuracy").measure([(POOL, TABLE)])["pools"] == {}
+
+
+OF_RUNS = {name for name, study in studies().items() if study.wants and not study.examine}
+
+
+@pytest.mark.parametrize("name", sorted(OF_RUNS - {"estimated-accuracy"}))
+def test_every_record_is_plain_told_and_drawn(name: str) -> None:
+    study = find_study(name)
+    probes = {"8": {"probe": {"batch": 8}}, "32": {"probe": {"batch": 32}}}
+    robust = {kind: {"objective": {"name": kind}} for kind in ("mixup", "nce-rce")}
+    lists = {"probe-set": {"probe": probes}, "objectives": {"objective": robust}}.get(name, {})
+    pool = made_pool(**lists)
+    record = study.measure([(pool, made_table(pool))])
+    assert json.loads(json.dumps(record, allow_nan=False)) == record
+    told = page(study, record, "tiny")
+    assert pool.name in told
+    assert study.finding(record) in " ".join(told.split())
+    assert "None" not in told
+    assert study.draw is not None
+    assert as_svg(study.draw(record)).startswith(b"<svg")

@@ -1,0 +1,108 @@
+"""The leaderboard of runs that are made of numbers: means over pools, costs, and the page."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rote.store import RunTable
+from rote.studies import cost as costs
+from rote.studies import find_study, page
+from rote.studies.cost import Cost
+from tests.studies.records import made_pool, made_table
+
+DATA = {"inputs": "images", "pool": 512, "noise": {"model": "pair", "realised_rate": 0.4}}
+SECONDS = {
+    "cnn": {"epoch": 2.0, "probe": 0.2, "pass_train": 0.5, "pass_512": 0.1, "pass_256": 0.05},
+    "mlp": {"epoch": 1.0, "probe": 0.1, "pass_train": 0.3, "pass_512": 0.1, "pass_256": 0.05},
+}
+
+
+def described(table: RunTable, data: dict[str, Any]) -> RunTable:
+    return replace(table, descriptions={run: {"data": data} for run in table.descriptions})
+
+
+@pytest.fixture(scope="module")
+def record() -> Any:
+    """Two pools for judging, of which one holds out fewer samples, and one for choosing."""
+    pool = made_pool()
+    large = described(made_table(pool, 0), DATA)
+    small = described(made_table(pool, 1), {**DATA, "inputs": "bag-of-words", "pool": 256})
+    small = replace(small, frame=small.frame.drop("noisy_validation_512"))
+    other = described(made_table(pool, 2), {**DATA, "noise": {"model": "symmetric-inclusive"}})
+    pools = [
+        (replace(pool, name="large-0"), large),
+        (replace(pool, name="small-0"), small),
+        (replace(pool, name="other-0", is_judged=False), other),
+    ]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(costs, "measured", lambda: {"networks": SECONDS})
+        return json.loads(json.dumps(find_study("leaderboard").measure(pools), allow_nan=False))
+
+
+def test_means_count_every_pool_alike_and_say_which_have_a_row(record: Any) -> None:
+    rows = [record["pools"][name]["rows"] for name in ("large-0", "small-0")]
+    means = record["means"]["judged"]
+    for name, measure in (("GWA", "regret"), ("GWA", "kendall"), ("last checkpoint", "pool")):
+        value, low, high = means[name][measure]
+        assert value == pytest.approx(np.mean([row[name][measure][0] for row in rows]))
+        assert low < high
+        assert all(len(row[name][measure]) == 3 for row in rows)
+    assert means["noisy validation, n = 512"]["of"] == ["large-0"]
+    assert "of" not in means["noisy validation, n = 256"]
+    assert "RATT's bound" in record["pools"]["other-0"]["rows"]
+    assert "RATT's bound" not in means
+    assert {"AUM: fewest below zero", "SELC's loss gap", "oracle"} <= means.keys()
+
+
+def test_costs_are_passes_samples_and_seconds(record: Any) -> None:
+    large, small = (record["pools"][name]["rows"] for name in ("large-0", "small-0"))
+    regions = large["regions (the paper's rule)"]["cost"]
+    assert regions["held_out"] == 128
+    assert regions["seconds"][0] == pytest.approx((0.7 + 0.4) / 2)
+    assert regions["seconds"][1] <= regions["seconds"][0] <= regions["seconds"][2]
+    assert large["last checkpoint"]["cost"]["seconds"] == [0, 0, 0]
+    assert small["last checkpoint"]["cost"]["seconds"] is None  # its networks were not timed
+    mean = record["means"]["judged"]["noisy validation, n = 256"]["cost"]
+    assert (mean["held_out"], mean["seconds"][0]) == (256, 0.05)
+    assert record["epoch"][0] == 1.5
+
+
+def test_the_pass_of_a_pool_goes_by_its_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(costs, "measured", lambda: {"networks": SECONDS})
+    assert Cost(held_out=None, timed=("pass_pool",)).described(512, is_timed=True) == {
+        "passes": "",
+        "held_out": 512,
+        "seconds": [0.1, 0.1, 0.1],
+        "needs": "",
+    }
+    assert Cost(timed=("pass_pool",)).seconds(77) is None
+
+
+def test_the_page_begins_with_what_a_reader_wants(record: Any) -> None:
+    text = page(find_study("leaderboard"), record, "small")
+    order = ["## In short", "## Pools for judging", "## Pools for choosing constants", "## large-0"]
+    places = [text.index(title) for title in order]
+    assert places == sorted(places)
+    short = text[places[0] : places[1]]
+    assert "judging: large, small." in short
+    assert "(other)" in short
+    assert "An epoch of training takes 1.50 s." in short
+    assert "| last checkpoint |" in short
+    assert "| noisy validation, n = 512 (1 pools) |" in text
+    assert "small-0 hold out fewer samples" in " ".join(text.split())
+
+
+def test_what_was_timed_is_what_the_rows_ask_for() -> None:
+    file = Path(costs.__file__).parent / "records" / "costs.json"
+    networks = json.loads(file.read_text())["networks"]
+    assert len(networks) == 10
+    asked = {"epoch", "probe", "pass_train", "pass_10", "pass_128", "pass_256", "pass_512"}
+    asked |= {"label_wave", "gwa", "selc", "gradient_disparity", "aum", "confident_learning"}
+    asked |= {"label_error_detector", "ratt", "pmv"}
+    for seconds in networks.values():
+        assert asked <= seconds.keys()
+        assert all(value > 0 for value in seconds.values())

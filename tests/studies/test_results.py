@@ -1,0 +1,147 @@
+"""The committed pages, and what they leave out."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from rote.errors import InputError
+from rote.studies import (
+    PAPER,
+    PRESETS,
+    Records,
+    figure_table,
+    find_study,
+    read_pools,
+    studies,
+    write_figures,
+)
+from rote.studies.pool import has_pools
+
+DOCS = Path(__file__).parents[2] / "docs"
+COMMITTED = sorted(path.stem for path in (DOCS / "results").glob("*.json") if path.stem != "bounds")
+LONG = ("leaderboard", "estimated-accuracy")
+"""A minute of computing: of these, a few pools here, and all with ``-m full``."""
+
+
+@pytest.fixture(scope="module")
+def records(tmp_path_factory: pytest.TempPathFactory) -> Records:
+    return Records(tmp_path_factory.mktemp("records"))
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[pytest.mark.full] if n in LONG else []) for n in COMMITTED]
+)
+def test_committed_numbers_come_out_again(name: str, records: Records) -> None:
+    _, tables = records.of(find_study(name))
+    record = find_study(name).measure(tables)
+    assert _leaves(record) == pytest.approx(_committed(name), abs=1e-6)
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_numbers_of_some_pools_come_out_again(name: str, records: Records) -> None:
+    _, tables = records.of(find_study(name))
+    pools = find_study(name).measure(tables[::6])["pools"]
+    assert len(pools) >= 3
+    found, committed = _leaves({"pools": pools}), _committed(name)
+    assert found == pytest.approx({leaf: committed[leaf] for leaf in found}, abs=1e-6)
+
+
+def _committed(name: str) -> dict[str, object]:
+    return _leaves(json.loads((DOCS / "results" / f"{name}.json").read_text()))
+
+
+def _leaves(value: object, name: str = "") -> dict[str, object]:
+    if isinstance(value, dict | list):
+        parts = value.items() if isinstance(value, dict) else enumerate(value)
+        return {k: v for key, part in parts for k, v in _leaves(part, f"{name}/{key}").items()}
+    return {name: value}
+
+
+def _recorded() -> dict[str, tuple[str, dict]]:  # type: ignore[type-arg]
+    names = (*COMMITTED, "bounds")
+    texts = {name: (DOCS / "results" / f"{name}.json").read_text() for name in names}
+    return {name: ("small", json.loads(text)) for name, text in texts.items()}
+
+
+def test_every_figure_has_a_study_and_a_number_or_a_reason() -> None:
+    shown = {label for study in studies().values() for label in study.paper}
+    assert shown == PAPER.keys()
+    page = (DOCS / "reproduce.md").read_text()
+    missing = page[page.index("## What is not there") :]
+    rows = figure_table(_recorded()).splitlines()[2:]
+    for label, row in zip(PAPER, rows, strict=True):
+        assert "`rote study" in row
+        assert " runs" in row
+        if "Not trained here" in row:
+            assert "--preset paper --pool " in row
+            assert all(part in missing for part in re.findall(r"fig:\w+", label)), label
+
+
+def test_the_page_has_the_committed_table_of_figures() -> None:
+    """`rote study show --all --out docs/results --index docs/reproduce.md` writes it."""
+    assert figure_table(_recorded()) in (DOCS / "reproduce.md").read_text()
+
+
+@pytest.mark.parametrize("name", [name for name, study in studies().items() if study.paper])
+def test_committed_pages_say_what_the_paper_says_when_how_and_why(name: str) -> None:
+    study, page = find_study(name), (DOCS / "results" / f"{name}.md").read_text()
+    assert re.search(r"Computed on 20\d\d-\d\d-\d\d\.", page)
+    assert f"rote study show {name}" in page
+    said = " ".join(page.split())
+    parts = ("The paper", "Here", "Why") if study.cause else ("The paper", "Here")
+    assert [part for part in parts if f"**{part}.**" in page] == list(parts)
+    assert study.cause in said
+    assert study.finding(_recorded()[name][1]) in said
+
+
+def test_a_table_is_written_between_its_lines_only(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("before\n<!-- figures: begin -->\nstale row\n<!-- figures: end -->\nafter\n")
+    write_figures({}, page)
+    text = page.read_text()
+    assert text.startswith("before\n<!-- figures: begin -->\n| in the paper |")
+    assert text.endswith("|\n<!-- figures: end -->\nafter\n")
+    assert "stale row" not in text
+    assert "Not yet run." in text
+    page.write_text("no lines")
+    with pytest.raises(InputError, match="Expected .* to have the lines"):
+        write_figures({}, page)
+    assert page.read_text() == "no lines"
+
+
+def test_a_figure_is_told_by_pools_of_its_data_only() -> None:
+    found = _recorded()
+    rows = {row.split(" | ")[0]: row for row in figure_table(found).splitlines()}
+    pools = found["regions"][1]["pools"]
+    of_mnist = {"pools": {name: pools[name] for name in ("mnist-symmetric-0", "mnist-symmetric-1")}}
+    assert find_study("regions").finding(of_mnist) in rows["| fig:mainmnist"]
+    assert find_study("regions").finding(of_mnist) not in rows["| fig:main"]
+
+
+def test_pools_of_all_presets_have_names_of_their_own() -> None:
+    names = [pool.name for preset in PRESETS if has_pools(preset) for pool in read_pools(preset)]
+    assert len(names) == len(set(names))
+
+
+def test_every_study_has_pools_at_preset_small_and_is_committed_or_says_so(
+    records: Records,
+) -> None:
+    for study in studies().values():
+        assert study.has("small")
+        if study.name not in (*COMMITTED, "bounds"):
+            with pytest.raises(InputError, match="Expected records"):
+                records.of(study)
+
+
+def test_the_page_says_how_many_runs_each_preset_has() -> None:
+    page = (DOCS / "reproduce.md").read_text()
+    for preset in PRESETS:
+        runs = sum(len(pool.specs) for pool in read_pools(preset))
+        assert re.search(rf"\| `{preset}` \|.*\b{runs:,} runs", page), (preset, runs)
+
+
+def test_the_page_about_the_theory_has_the_committed_steps() -> None:
+    record = json.loads((DOCS / "results" / "one-sample.json").read_text())
+    assert find_study("one-sample").text(record) in (DOCS / "theory.md").read_text()
