@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,7 @@ def write_store(
     decades: float = 0.0,
     scale: float = 1.0,
     with_specs: bool = False,
+    columns: Mapping[str, Mapping[str, str]] | None = None,
 ) -> Path:
     """Runs in which memorization comes with training, faster in later runs.
 
@@ -47,10 +48,12 @@ def write_store(
         decades: over how many powers of ten ζ is spread, besides.
         scale: what accuracies are multiplied by; 100 is a mistake that people make.
         with_specs: whether they have a ``workload.json``.
+        columns: what the runs say about metrics of their own.
     """
     rng = np.random.default_rng(7)
     for run in range(runs):
         description = describe(names[run] if names else f"run-{run}", run)
+        description |= {"columns": columns} if columns else {}
         directory = RunDirectory.create(root / str(run), description)
         for step in range(1, steps + 1):
             values = reading(step, run / runs, metrics, rng, gaps)
@@ -111,6 +114,12 @@ def workload(run: int) -> dict[str, Any]:
 TRUTH = ("train_accuracy", "test_accuracy", "noisy_accuracy")
 TURNED_NAMES = ("run\u202e1", "\u202egnp.exe", "two\u2066\u200b", "ריצה 7")
 MANY_METRICS = tuple(f"group {i}/" + "a_long_name_of_a_metric_" * (1 + i % 5) for i in range(60))
+SIGNALS: dict[str, dict[str, str]] = {
+    "alignment": {"label": "alignment " + SCRIPT, "kind": "signal", "better": "higher"},
+    "flips": {"label": "share of flips", "kind": "signal", "better": "lower", "unit": "share"},
+    "bound": {"label": "a bound", "kind": "truth", "better": "lower"},
+    "neutral": {"label": "neither way", "kind": "signal"},
+}
 STORES: dict[str, dict[str, Any]] = {
     "usual": {"with_specs": True},
     "evil": {"runs": 3, "names": EVIL_NAMES, "metrics": (*TRUTH, EVIL_METRIC, "<b>bold</b>")},
@@ -125,5 +134,6 @@ STORES: dict[str, dict[str, Any]] = {
     "per-cent": {"scale": 100.0},
     "turned": {"runs": 4, "names": TURNED_NAMES},
     "metrics": {"runs": 3, "names": ["a", "b", "c" * 400], "metrics": (*TRUTH, *MANY_METRICS)},
+    "signals": {"metrics": (*TRUTH, *SIGNALS), "columns": SIGNALS},
     "large": {"runs": 13, "steps": 1000},
 }

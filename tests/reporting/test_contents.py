@@ -2,6 +2,7 @@ import json
 import math
 import re
 import shlex
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -10,20 +11,23 @@ import pytest
 from scipy import stats
 from typer.testing import CliRunner
 
+import rote
 from rote.cli.main import app
 from rote.errors import InputError
-from rote.reporting.charts import CHARTS
+from rote.reporting.charts import CHARTS, drawable
 from rote.reporting.charts.sensitivity import PERCENTILES
 from rote.reporting.contents import Contents, contents_of
-from rote.reporting.provenance import select_command
-from rote.selection import RULES, select
+from rote.reporting.figures import save_figures
+from rote.reporting.provenance import provenance_of, select_command, select_words
+from rote.selection import DEFAULT_RULE, RULES, select
 from rote.store import RunTable
 from tests.reporting.stores import describe, write_store
 
 
 @pytest.fixture(scope="module")
 def contents(tmp_path_factory: pytest.TempPathFactory) -> Contents:
-    return contents_of(write_store(tmp_path_factory.mktemp("runs"), with_specs=True))
+    store = write_store(tmp_path_factory.mktemp("runs"), with_specs=True)
+    return contents_of(store, rule="staged")
 
 
 def frame(contents: Contents) -> pl.DataFrame:
@@ -31,7 +35,9 @@ def frame(contents: Contents) -> pl.DataFrame:
 
 
 def test_every_rule_is_asked_and_says_what_select_says(contents: Contents) -> None:
-    assert list(contents.outcomes) == list(RULES)
+    spoken = {} if DEFAULT_RULE not in RULES else {select(contents.candidates.table).rule}
+    assert set(RULES) - {DEFAULT_RULE} <= contents.outcomes.keys() <= set(RULES) | spoken
+    assert next(iter(contents.outcomes)) == "staged"  # which leads
     for rule, outcome in contents.outcomes.items():
         if outcome.reason is None:
             assert outcome.pick == select(contents.candidates.table, rule).pick
@@ -41,7 +47,7 @@ def test_every_rule_is_asked_and_says_what_select_says(contents: Contents) -> No
         select(contents.candidates.table, "consensus")
 
 
-def test_the_verdict_is_staged_and_names_what_does_better(contents: Contents) -> None:
+def test_the_verdict_names_what_does_better(contents: Contents) -> None:
     verdict = contents.verdict
     assert verdict.selection.rule == "staged"
     assert [other.rule for other in verdict.others] == ["regions"]
@@ -58,22 +64,27 @@ def test_the_verdict_is_staged_and_names_what_does_better(contents: Contents) ->
     assert [value for _, value in found] == sorted(better.values(), reverse=True)
 
 
-def test_a_single_run_is_judged_by_the_rule_for_single_runs(tmp_path: Path) -> None:
-    verdict = contents_of(write_store(tmp_path, runs=1)).verdict
-    assert verdict.selection.rule == "before-rise"
-    assert [other.rule for other in verdict.others] == ["staged", "regions"]
+@pytest.mark.parametrize("runs", [1, 6])
+def test_the_verdict_is_that_of_select_everywhere(tmp_path: Path, runs: int) -> None:
+    store = write_store(tmp_path, runs=runs)
+    found, selection = contents_of(store), select(store)
+    assert found.verdict.selection.to_json() == selection.to_json()
+    assert found.same_pick == f"rote select {store}"
+    assert found.shows_regions == selection.has_regions
 
 
-def test_a_run_that_has_nothing_to_compare_does_not_count(tmp_path: Path) -> None:
-    write_store(tmp_path / "good", runs=1)
-    write_store(tmp_path / "bad", runs=1, names=["never-finite"], gaps=1.0)
-    write_store(tmp_path / "untold", runs=1, names=["no-accuracy"], metrics=[])
-    found = contents_of([tmp_path / "good", tmp_path / "bad", tmp_path / "untold"])
-    assert found.candidates.num_runs == 3
-    assert found.verdict.selection.rule == "before-rise"
-    write_store(tmp_path / "second", runs=1, names=["another"])
-    found = contents_of([tmp_path / "good", tmp_path / "bad", tmp_path / "second"])
-    assert found.verdict.selection.rule == "staged"
+@pytest.mark.parametrize("rule", ["before-rise", "filter", "noisy-validation", "last"])
+def test_regions_are_drawn_only_for_rules_that_have_some(tmp_path: Path, rule: str) -> None:
+    store = write_store(tmp_path / "runs")
+    found = contents_of(store, rule=rule)
+    assert not found.shows_regions
+    assert found.verdict.others == ()
+    assert not {"regions", "sensitivity"} & drawable(CHARTS, found).keys()
+    saved = save_figures(found, tmp_path / "figures")
+    assert saved.missing["regions"].startswith(f"Rule `{rule}` has no regions.")
+    drawn = drawable(CHARTS, contents_of(store, rule="staged"))
+    assert CHARTS.keys() - drawn.keys() == {"signals"}  # of which there is only ζ
+    assert rote.plot.regions(store, rule=rule) is not None  # who asks for them gets them
 
 
 def test_without_training_accuracy_another_rule_leads(tmp_path: Path) -> None:
@@ -81,7 +92,7 @@ def test_without_training_accuracy_another_rule_leads(tmp_path: Path) -> None:
     assert found.verdict.selection.rule not in ("staged", "regions", "oracle")
     assert not found.has_regions
     assert found.filter is None
-    assert "train_accuracy" in (found.verdict.others[0].reason or "")
+    assert "train_accuracy" in (found.outcomes["staged"].reason or "")
 
 
 def test_a_rule_can_be_asked_for(contents: Contents) -> None:
@@ -164,7 +175,7 @@ def test_a_damaged_spec_is_no_reason_to_show_nothing(tmp_path: Path) -> None:
 def test_provenance_tells_versions_seeds_noise_dates_and_commands(contents: Contents) -> None:
     facts = {fact.name: fact.values for fact in contents.provenance}
     assert facts["Versions"] == ("rote 0.1.0 · torch 2.13.0",)
-    assert facts["Seeds"] == ("0 (3 runs)", "1 (3 runs)")
+    assert facts["Seed of the random labels"] == ("0 (3 runs)", "1 (3 runs)")
     assert facts["Label noise"] == ("symmetric-inclusive, rate 0.5, 44.7% of the labels are wrong",)
     assert facts["Runs started"] == ("2026-02-03T04:05:00+00:00 to 2026-02-03T04:05:05+00:00",)
     assert facts["Runs started by"] == ("python 'train it.py' --run 7",)
@@ -187,20 +198,27 @@ def test_the_command_that_is_named_gives_the_same_pick(tmp_path: Path, runs: int
 
 
 def test_the_command_names_column_metrics_and_every_source() -> None:
-    command = select_command(
+    words = select_words(
         ["a b", "mlflow:x@http://me:secret@host/db"],
         "staged",
-        "susceptibility_relative",
-        {"train_accuracy": "acc"},
+        column="susceptibility_relative",
+        mapping={"train_accuracy": "acc"},
+        where={"data.name": "a b"},
+        per_cent=True,
+        options={"noise_rate": 0.5, "clean_labels": [1]},
     )
-    assert shlex.split(command) == [
+    assert words is not None
+    assert shlex.split(select_command(words)) == [
         *("rote", "select", "a b", "mlflow:x@http://…@host/db", "--rule", "staged"),
         *("--column", "susceptibility_relative", "--map", "train_accuracy=acc"),
+        *("--where", "data.name=a b", "--noise-rate", "0.5", "--clean-labels", "FILE"),
+        "--per-cent",
     ]
+    assert select_words(["a"], RULES["staged"]()) is None  # nothing that could be typed
 
 
 def test_a_table_has_no_command(contents: Contents) -> None:
-    found = contents_of(contents.candidates.table)
+    found = contents_of(contents.candidates.table, rule="staged")
     assert found.same_pick == "rote.select(table, 'staged', column='susceptibility')"
 
 
@@ -208,7 +226,7 @@ def test_one_run_is_one_run(tmp_path: Path) -> None:
     facts = {
         fact.name: fact.values for fact in contents_of(write_store(tmp_path, runs=3)).provenance
     }
-    assert facts["Seeds"] == ("0 (2 runs)", "1 (1 run)")
+    assert facts["Seed of the random labels"] == ("0 (2 runs)", "1 (1 run)")
 
 
 def test_a_run_without_readings_is_named(tmp_path: Path) -> None:
@@ -229,3 +247,20 @@ def test_a_table_without_files_will_do() -> None:
     found = contents_of(RunTable(pl.DataFrame(rows), descriptions={}))
     assert found.verdict.selection.pick.run == "a"
     assert [row.name for row in found.runs.rows] == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("name", "model", "expected"),
+    [
+        ("npz", "human", "as given, 20.9% of the labels are wrong"),  # as older runs have it
+        ("wrench_youtube.npz", "as given", "as given, 20.9% of the labels are wrong"),
+        ("cifar10n", "human", "human, 20.9% of the labels are wrong"),
+    ],
+)
+def test_labels_from_rules_are_not_called_human(name: str, model: str, expected: str) -> None:
+    noise = {"model": model, "rate": None, "realised_rate": 0.209}
+    workload = {"data": {"name": name, "noise": noise}}
+    found = provenance_of({"a": {}}, {"a": workload}, datetime.now(UTC), None, "")
+    facts = {fact.name: fact.values for fact in found}
+    assert facts["Label noise"] == (expected,)
+    assert facts["Data"] == (name,)

@@ -20,11 +20,13 @@ from tests.reporting.stores import EVIL_METRIC, EVIL_NAMES, TRUTH, write_store
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     metrics = (*TRUTH, EVIL_METRIC)
-    return write_store(tmp_path_factory.mktemp("runs"), runs=3, names=EVIL_NAMES, metrics=metrics)
+    evil = {EVIL_METRIC: {"better": "higher"}}  # with ζ, two signals to compare
+    root = tmp_path_factory.mktemp("runs")
+    return write_store(root, runs=3, names=EVIL_NAMES, metrics=metrics, columns=evil)
 
 
 def test_every_figure_is_written_as_svg_and_png(store: Path, tmp_path: Path) -> None:
-    saved = save_figures(contents_of(store), tmp_path / "figures")
+    saved = save_figures(contents_of(store, rule="staged"), tmp_path / "figures")
     assert saved.missing == {}
     assert {path.name for path in saved.files} == {
         f"{name}.{kind}" for name in CHARTS for kind in ("svg", "png")
@@ -41,7 +43,7 @@ def test_every_figure_is_written_as_svg_and_png(store: Path, tmp_path: Path) -> 
 
 def test_what_cannot_be_drawn_is_named_with_its_reason(tmp_path: Path) -> None:
     store = write_store(tmp_path / "runs", metrics=["train_accuracy"])
-    saved = save_figures(contents_of(store), tmp_path / "figures")
+    saved = save_figures(contents_of(store, rule="staged"), tmp_path / "figures")
     assert list(saved.missing) == ["filter"]
     assert "training and test accuracy, got none" in saved.missing["filter"]
     assert not (tmp_path / "figures" / "filter.svg").exists()
@@ -69,7 +71,7 @@ def marks(spec: Any) -> list[Any]:
 
 def test_the_page_draws_the_same_charts(store: Path) -> None:
     page = page_charts(records_of(contents_of(store), CHARTS)[0], CHARTS)
-    assert set(page) == {"regions", "zeta", "noisy", "before", "after", "sensitivity"}
+    assert set(page) == {"regions", "zeta", "noisy", "before", "after", "sensitivity", "signals"}
     for name, parts in {
         "regions": ["regions"],
         "tracking": ["zeta", "noisy"],
@@ -85,7 +87,7 @@ def test_sliders_in_a_notebook_start_at_the_thresholds(store: Path) -> None:
         p["name"].rsplit("_", 1)[0]: p  # what follows is the chart's own
         for p in rote.plot.regions(store, rule="regions").to_dict()["params"]
     }
-    thresholds = rote.select(store).thresholds
+    thresholds = rote.select(store, "regions").thresholds
     assert parameters["zeta_threshold"]["value"] == thresholds["susceptibility"]
     assert parameters["train_threshold"]["value"] == thresholds["train_accuracy"]
     assert parameters["zeta_threshold"]["bind"]["input"] == "range"

@@ -27,7 +27,7 @@ def table(
 
 
 def contents(**options: object) -> Contents:
-    return contents_of(table(**options))
+    return contents_of(table(**options), rule="staged")
 
 
 @pytest.mark.parametrize("sign", ["\u2028", "\x00", "\u202e", "\x1b[31m"])
@@ -49,7 +49,7 @@ def test_a_backslash_in_the_name_of_a_metric_breaks_no_hint(tmp_path: Path) -> N
     import vl_convert
 
     found = table(metric="a\\b\\")
-    assert not save_figures(contents_of(found), tmp_path).missing
+    assert not save_figures(contents_of(found, rule="staged"), tmp_path).missing
     assert vl_convert.vegalite_to_svg(regions(found).to_json())
 
 
@@ -57,8 +57,8 @@ def test_a_backslash_in_the_name_of_a_metric_breaks_no_hint(tmp_path: Path) -> N
 def test_numbers_too_large_to_add_up_are_not_known(huge: float) -> None:
     found = table(huge=huge)
     assert candidates_of(found, "susceptibility").known("zeta").sum() == 11
-    assert any("no finite `susceptibility`" in text for text in select(found).warnings)
-    page_of(contents_of(found))
+    assert any("no finite `susceptibility`" in text for text in select(found, "regions").warnings)
+    page_of(contents_of(found, rule="staged"))
 
 
 @pytest.mark.parametrize("pool", ["text", 3, {"predictions": "x"}, {"predictions": [-1]}, {}, []])

@@ -1,7 +1,9 @@
 """The page as people meet it, in a real browser: what it shows."""
 
+import json
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +14,7 @@ from rote.reporting.palette import DARK, LIGHT
 from rote.selection import Candidates, agreement, candidates_of, select
 from rote.store import read_table
 from tests.reporting.conftest import Open, Page, Visit
-from tests.reporting.stores import STORES
+from tests.reporting.stores import STORES, write_store
 from tests.reporting.test_palette import contrast
 
 
@@ -36,7 +38,7 @@ def test_every_chart_is_drawn_and_nothing_is_complained_about(
 ) -> None:
     opened = visit(page(name))
     charts = opened.page.query_selector_all(".chart")
-    assert len(charts) == {"untold": 3, "bare": 1}.get(name, 6)
+    assert len(charts) == {"untold": 3, "bare": 1, "signals": 10}.get(name, 6)
     for chart in charts:
         drawn = chart.query_selector_all(
             "svg .mark-symbol path, svg .mark-line path, svg .mark-rect path"
@@ -75,8 +77,7 @@ def test_the_verdict_is_what_select_says(page: Page, visit: Open) -> None:
         assert reason in words
     command = f"rote select {page('usual').with_suffix('')} --rule staged"
     assert command in opened.text("#same-pick")
-    assert "alone goes by regions" in opened.text("#same-pick")
-    better = contents_of(page("usual").with_suffix("")).verdict.better
+    better = contents_of(page("usual").with_suffix(""), rule="staged").verdict.better
     assert better
     for outcome in better:
         assert f"{outcome.rule} ({outcome.test_accuracy:.1%})" in words
@@ -182,12 +183,16 @@ def test_the_text_says_which_correlation_it_means(page: Page, visit: Open) -> No
         assert f"{name} from {before.value:.2f} to {after.value:.2f}" in words
 
 
-def test_a_long_command_stands_at_the_end_only(page: Page, visit: Open, tmp_path: Path) -> None:
-    runs = [f"{page('usual').with_suffix('')}/{run}" for run in range(6)] * 4
+def test_the_command_for_the_same_pick_is_short(page: Page, tmp_path: Path) -> None:
+    store = page("usual").with_suffix("")
+    runs = [store / str(run) for run in range(6)]
+    assert len(" ".join(map(str, runs))) > 160
+    assert contents_of(runs).same_pick == f"rote select {store}"  # all that is there
+    assert contents_of(runs[:2]).same_pick == f"rote select {runs[0]} {runs[1]}"
+    told = contents_of([*runs[:5], *runs[:5]], rule="staged").same_pick
+    assert told == "rote select RUNS --rule staged # RUNS: the directories of these runs"
     report(runs, tmp_path / "page.html")
-    opened = visit(tmp_path / "page.html")
-    assert "needs --rule staged" in opened.text("#same-pick")
-    assert f"rote select {runs[0]} {runs[1]}" in opened.text(".provenance")
+    assert (tmp_path / "page.html").read_text().count(f"rote select {store}</bdi>") == 2
 
 
 def test_what_is_missing_is_said(page: Page, visit: Open) -> None:
@@ -196,7 +201,8 @@ def test_what_is_missing_is_said(page: Page, visit: Open) -> None:
     assert "is not recorded here" in untold.text("section[aria-labelledby=tracking-title]")
     assert "Mean test" not in untold.text("#region-table")
     bare = visit(page("bare"))
-    assert "there are no regions" in bare.text("section[aria-labelledby=regions-title]")
+    assert bare.page.locator("#chart-regions").count() == 0
+    assert "Expected train_accuracy to be recorded" in bare.text("#rules-table")
     assert "compares runs" in visit(page("one-run")).text("body")
 
 
@@ -246,3 +252,75 @@ def test_names_of_rules_stay_on_the_charts_and_apart(page: Page, visit: Open) ->
                 assert frame["y"] <= top
                 assert bottom <= frame["y"] + frame["height"]
             assert len({(left, top) for left, top, _, _ in places}) == len(places)
+
+
+def test_without_javascript_a_sentence_stands_for_every_chart(page: Page, browser: Any) -> None:
+    context = browser.new_context(java_script_enabled=False)
+    opened = context.new_page()
+    opened.goto(page("usual").as_uri())
+    charts = opened.locator(".chart")
+    assert charts.count() == 6
+    for chart in charts.all():
+        said = chart.evaluate("element => getComputedStyle(element, '::before').content")
+        assert "This chart needs JavaScript" in said
+        assert chart.bounding_box()["height"] < 100  # no blank where it would be
+    assert not opened.is_visible("#chosen-run")  # it would do nothing
+    context.close()
+
+
+def test_there_is_no_menu_with_one_choice(page: Page, visit: Open) -> None:
+    assert visit(page("usual")).page.locator("#chosen-run option").count() == 7
+    opened = visit(page("one-run"))
+    assert opened.page.locator("#chosen-run").count() == 0
+    opened.page.click("#runs-table button.run")
+    assert opened.text("tr.chosen th") == "run-0"
+
+
+def test_the_paper_is_linked_and_not_loaded(page: Page, visit: Open) -> None:
+    link = visit(page("usual")).page.locator(".provenance a")
+    assert link.get_attribute("href") == "https://openreview.net/forum?id=ORp91sAbzI"
+    assert "Leveraging Unlabeled Data to Track Memorization" in link.text_content()
+
+
+def test_the_edge_of_a_table_that_goes_on_lies_beside_its_digits(page: Page, visit: Open) -> None:
+    opened = visit(page("usual"), width=390)
+    table = opened.page.locator(".scroll").nth(2)
+    assert "beyond" in table.get_attribute("class")
+    assert table.evaluate("box => getComputedStyle(box).backgroundImage") == "none"
+    inside = "box => box.getBoundingClientRect().right - box.clientLeft - box.clientWidth"
+    assert table.evaluate(inside + " - box.getBoundingClientRect().left") == 3  # its own place
+    table.evaluate("box => box.scrollTo(box.scrollWidth, 0)")
+    opened.page.wait_for_selector(".scroll.before:not(.beyond)")
+
+
+WORDS = r"""() => [...document.querySelectorAll(".scroll td, .scroll thead th")].flatMap(cell => {
+    const broken = [];
+    const walker = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT);
+    while (walker.nextNode()) {
+        const words = cell.tagName === "TD" ? /[\w.%−]+/gu : /\w+/gu; // heads end lines at dots
+        for (const word of walker.currentNode.data.matchAll(words)) {
+            const range = document.createRange();
+            range.setStart(walker.currentNode, word.index);
+            range.setEnd(walker.currentNode, word.index + word[0].length);
+            if (new Set([...range.getClientRects()].map(box => box.top)).size > 1)
+                broken.push(word[0]);
+        }
+    }
+    return broken;
+})"""
+"""The words in tables whose letters stand in two lines."""
+
+
+def test_no_number_or_word_of_a_table_is_broken_on_paper(visit: Open, tmp_path: Path) -> None:
+    store = write_store(tmp_path / "runs", with_specs=True)
+    names = ("name", "options.depth", "options.dropout", "options.width", "schedule", "momentum")
+    for at, file in enumerate(sorted(store.glob("*/workload.json"))):
+        values = ("exponential", "resnet", "densenet")[at % 3]
+        spec = {"architecture": dict.fromkeys(names, f"{values}-{at}")}
+        file.write_text(json.dumps(json.loads(file.read_text()) | {"spec": spec}))
+    report(store, tmp_path / "page.html", rule="staged")
+    opened = visit(tmp_path / "page.html", width=688)  # A4 between its margins
+    opened.page.emulate_media(media="print")
+    assert opened.page.locator("#runs-table thead th").count() == 13
+    assert opened.page.evaluate(WORDS) == []
+    assert opened.page.evaluate("document.documentElement.scrollWidth") <= 688

@@ -1,12 +1,15 @@
 """The runs on the page, in a real browser: chosen, pointed at, sorted, searched, only text."""
 
+import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
-from rote.reporting.page_text import visible
+from rote.reporting import report
 from rote.reporting.palette import LIGHT
+from rote.selection import visible
 from tests.reporting.conftest import Open, Page, Visit
-from tests.reporting.stores import EVIL_METRIC, EVIL_NAMES, SCRIPT, TRUTH
+from tests.reporting.stores import EVIL_METRIC, EVIL_NAMES, SCRIPT, STORES, write_store
 
 
 def chosen_in_charts(visit: Visit) -> dict[str, int]:
@@ -54,10 +57,13 @@ def test_a_click_on_a_point_or_a_name_chooses_its_run(page: Page, visit: Open) -
     assert chosen_in_charts(opened) == {"regions": 12, "before": 12}
 
 
-def test_pointing_at_a_checkpoint_shows_its_run_step_and_every_metric(
-    page: Page, visit: Open
-) -> None:
-    opened = visit(page("evil"))
+def test_hostile_names_are_text_where_they_are_pointed_at(visit: Open, tmp_path: Path) -> None:
+    store = write_store(tmp_path / "runs", **STORES["evil"])
+    columns = {EVIL_METRIC: {"kind": "signal", "label": "<b>bold</b>"}}
+    for file in store.glob("*/run.json"):
+        file.write_text(json.dumps(json.loads(file.read_text()) | {"columns": columns}))
+    report(store, tmp_path / "page.html", rule="staged")
+    opened = visit(tmp_path / "page.html")
     opened.page.locator("#chart-regions .mark-symbol").first.locator("path").first.hover(force=True)
     opened.page.wait_for_selector("#hint:not([hidden])")
     hint = opened.page.eval_on_selector_all(
@@ -65,8 +71,10 @@ def test_pointing_at_a_checkpoint_shows_its_run_step_and_every_metric(
     )
     shown = dict(hint)
     assert opened.text("#hint caption") in map(visible, EVIL_NAMES)
-    assert {"step", "susceptibility", *TRUTH, EVIL_METRIC, "<b>bold</b>"} <= shown.keys()
+    assert {"step", "ζ", "training accuracy", "test accuracy"} <= shown.keys()
     assert opened.page.query_selector("#hint b") is None
+    assert "<b>bold</b>" in opened.text("section[aria-labelledby=tracking-title]")
+    assert opened.page.query_selector("section[aria-labelledby=tracking-title] b") is None
 
 
 def column(visit: Visit, index: int) -> list[str]:

@@ -75,7 +75,7 @@ def test_sliders_count_and_average_as_python_does_to_the_last_digit(
 
 def test_the_other_threshold_stays_that_of_the_rule(page: Page, visit: Open) -> None:
     opened, candidates = visit(page("usual")), checkpoints(page("usual"))
-    contents = contents_of(page("usual").with_suffix(""))
+    contents = contents_of(page("usual").with_suffix(""), rule="staged")
     rules = contents.verdict.selection.thresholds
     assert rules["train_accuracy"] * contents.train_axis.unit % contents.train_axis.step > 0
     at = move(opened, "zeta", 0.3) / contents.zeta_axis.unit
@@ -122,7 +122,7 @@ def test_checkpoints_that_lie_on_a_threshold_are_on_the_side_where_python_puts_t
     page: Page, visit: Open
 ) -> None:
     opened, candidates = visit(page("coarse")), checkpoints(page("coarse"))
-    contents = contents_of(page("coarse").with_suffix(""))
+    contents = contents_of(page("coarse").with_suffix(""), rule="staged")
     ends = contents.zeta_axis, contents.train_axis
     values = candidates.zeta, candidates.values("train_accuracy")
     for index in range(0, len(candidates), 9):
@@ -166,30 +166,26 @@ def test_the_thresholds_of_a_rule_give_exactly_its_regions(page: Page, visit: Op
     assert opened.page.get_attribute("[data-preset=staged]", "aria-pressed") == "false"
 
 
-@pytest.mark.parametrize(
-    ("rule", "lines", "words"),
-    [
-        ("before-rise", "regions", "before-rise sets no thresholds"),
-        ("filter", "filter", "filter sets a threshold of ζ only"),
-        ("staged", "staged", None),
-    ],
-)
-def test_lines_that_are_not_the_rules_own_say_whose_they_are(
-    page: Page, visit: Open, tmp_path: Path, rule: str, lines: str, words: str | None
+def test_the_page_says_that_the_pick_does_not_move(page: Page, visit: Open) -> None:
+    opened = visit(page("usual"))
+    title = opened.text("h1")
+    move(opened, "zeta", 0.01)
+    move(opened, "train", 0.9)
+    assert opened.text("h1") == title
+    words = " ".join(opened.text("#unmoved").split())
+    assert "The pick above does not move: it is that of rule staged" in words
+
+
+def test_without_regions_there_are_no_sliders_and_nothing_is_missed(
+    page: Page, visit: Open, tmp_path: Path
 ) -> None:
-    store = page("one-run").with_suffix("")
-    reporting.report(store, tmp_path / "page.html", rule=rule)
+    store = page("large").with_suffix("")  # so many that only some are drawn
+    reporting.report(store, tmp_path / "page.html", rule="noisy-validation")
     opened = visit(tmp_path / "page.html")
-    pressed = opened.page.eval_on_selector_all(
-        "[data-preset][aria-pressed=true]", "all => all.map(button => button.textContent)"
-    )
-    assert pressed == [lines]
-    assert opened.page.locator("[data-preset=before-rise]").count() == 0
-    assert shown_regions(opened) == as_shown(select(store, rule).regions)
-    if words is None:
-        assert opened.page.locator("#borrowed").count() == 0
-    else:
-        assert words in opened.text("#borrowed")
+    assert opened.page.locator("input[type=range], #region-table, #chart-regions").count() == 0
+    ring = "#chart-zeta canvas, #chart-zeta .mark-symbol path"
+    assert opened.page.locator(ring).count() >= 1
+    assert opened.text("h1").startswith("Keep step ")
 
 
 def test_regions_colour_points_where_there_is_no_truth(page: Page, visit: Open) -> None:
@@ -214,7 +210,7 @@ def test_a_thinned_page_says_so_and_still_counts_everything(page: Page, visit: O
             .getImageData(0, 0, canvas.width, canvas.height).data.buffer)).size""",
     )
     assert pixels > 100  # colours of many points
-    contents = contents_of(page("large").with_suffix(""))
+    contents = contents_of(page("large").with_suffix(""), rule="staged")
     thresholds = {
         "susceptibility": move(opened, "zeta", 0.3) / contents.zeta_axis.unit,
         "train_accuracy": move(opened, "train", 0.6) / contents.train_axis.unit,
@@ -225,9 +221,9 @@ def test_a_thinned_page_says_so_and_still_counts_everything(page: Page, visit: O
 
 def test_sliders_count_all_of_too_many_checkpoints_to_carry(visit: Open, tmp_path: Path) -> None:
     table = crowd()
-    reporting.report(table, tmp_path / "page.html")
+    reporting.report(table, tmp_path / "page.html", rule="staged")
     opened = visit(tmp_path / "page.html")
-    everything, contents = candidates_of(table, "susceptibility"), contents_of(table)
+    everything, contents = candidates_of(table, "susceptibility"), contents_of(table, rule="staged")
     at = dict(contents.verdict.selection.thresholds)
     at["train_accuracy"] = move(opened, "train", 0.6) / contents.train_axis.unit
     expected = summarise(everything, regions_of(everything, at))  # ζ is still that of the rule

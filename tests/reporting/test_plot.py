@@ -73,7 +73,8 @@ def test_a_slider_moves_the_lines_of_its_own_chart(store: Path, other: Path) -> 
     sliders = {
         p["value"] for p in joined.to_dict()["params"] if p["name"].startswith("zeta_threshold")
     }
-    assert sliders == {rote.select(runs).thresholds["susceptibility"] for runs in (store, other)}
+    found = [rote.select(runs, "regions") for runs in (store, other)]
+    assert sliders == {selection.thresholds["susceptibility"] for selection in found}
 
 
 def test_regions_are_named_in_their_corners_also_beside_another_chart(store: Path) -> None:

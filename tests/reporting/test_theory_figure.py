@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from rote.errors import InputError
+from rote.reporting.palette import FONT
 from rote.reporting.theory_figure import COLUMNS, bounds_chart, captions, save_bounds
 from rote.theory import BoundsRow, BoundsTable
 
@@ -67,6 +68,10 @@ def test_the_mean_stands_beside_the_bounds() -> None:
     assert lines["encoding"]["y"]["scale"]["type"] == "log"
     flat = replace(TABLE, rows=tuple(replace(row, mu=0.0) for row in ROWS))
     assert panels(flat)[1]["layer"][0]["encoding"]["y"]["scale"]["type"] == "linear"
+
+
+def test_its_letters_are_those_of_the_page() -> None:
+    assert bounds_chart(TABLE, "mnist").to_dict()["config"]["font"] == FONT
 
 
 def test_colours_go_with_the_noise_and_suit_the_colour_blind() -> None:

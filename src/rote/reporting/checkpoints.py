@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rote.reporting.page_text import visible
-from rote.selection import is_resistant, numbers, percentile
+from rote.selection import is_resistant, numbers, percentile, visible
 
 if TYPE_CHECKING:
     import polars as pl
@@ -25,13 +24,16 @@ _FEWEST_METRICS = 40
 _DIGITS = 4
 _NOT_MEASURED = {"run", "row", "step", "region", "score"}
 _FIRST = (
-    "susceptibility",
+    "estimated_accuracy",
+    "zeta",
     "train_accuracy",
     "test_accuracy",
+    "validation_accuracy",
     "noisy_accuracy",
     "clean_accuracy",
-    "validation_accuracy",
 )
+_HINTED = 4
+"""Metrics that are told of a checkpoint that is pointed at: with its step, five lines."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,7 @@ class Checkpoints:
         columns: by field, one value for each that is drawn: ``run``, ``step``, ``zeta``,
             ``train``, ``test``, ``noisy``, whether the filter ``kept`` it, the metrics, and whether
             ``zeta``, ``noisy`` and signals stand alone (a line has nothing to join them to).
-        metrics: the columns to show when pointed at.
+        metrics: the measured columns, those that tell most first.
         left_out: how many more are recorded.
     """
 
@@ -86,6 +88,16 @@ class Checkpoints:
     def is_thinned(self) -> bool:
         """Whether some are not drawn."""
         return len(self.positions) < self.total
+
+    @property
+    def hinted(self) -> tuple[Metric, ...]:
+        """What is told of a checkpoint that is pointed at."""
+        return self.metrics[:_HINTED]
+
+    @property
+    def signals(self) -> tuple[Metric, ...]:
+        """What has a chart of its own."""
+        return tuple(m for m in self.metrics if f"{m.field}_alone" in self.columns)
 
     def rows(self) -> list[dict[str, Any]]:
         """The same as one record per checkpoint."""
@@ -117,7 +129,8 @@ def checkpoints_of(
     frame = candidates.table.frame[shown.position]
     noisy = shown.values("noisy_accuracy")
     recorded = _metrics(frame, candidates)
-    signals = [m.name for m in recorded if candidates.describe(m.name).kind == "signal"]
+    is_bare = not candidates.known("zeta").any()  # then whatever there is has a chart
+    signals = [m.name for m in recorded if is_bare or candidates.describe(m.name).kind == "signal"]
     metrics = recorded[: max(_MOST_VALUES // max(len(positions), 1), _FEWEST_METRICS)]
     columns: dict[str, list[Any]] = {
         "run": shown_names(candidates, shown.run),
@@ -172,8 +185,9 @@ def _metrics(frame: pl.DataFrame, candidates: Candidates) -> tuple[Metric, ...]:
         for name, kind in frame.schema.items()
         if kind.is_numeric() and name not in _NOT_MEASURED and frame[name].count()
     ]
-    ordered = [name for name in _FIRST if name in names]
-    others = [name for name in names if name not in _FIRST]
+    first = [candidates.column if name == "zeta" else name for name in _FIRST]
+    ordered = [name for name in first if name in names]
+    others = [name for name in names if name not in first]
     # Where not all are shown, those with a chart are.
     ordered += sorted(others, key=lambda name: candidates.describe(name).kind != "signal")
     return tuple(Metric(f"m{number}", name) for number, name in enumerate(ordered))

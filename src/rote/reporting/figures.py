@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rote.errors import InputError, shown
-from rote.reporting.charts import CHARTS
-from rote.reporting.file import write_file
+from rote.errors import InputError
+from rote.errors import shown as as_shown
+from rote.reporting.charts import CHARTS, drawable
 from rote.reporting.frame import own_frame
+from rote.reporting.output_file import write_file
 
 if TYPE_CHECKING:
     from rote.reporting.charts import Chart
@@ -51,7 +52,15 @@ def save_figures(
     frame = own_frame(contents.checkpoints, is_live=False)
     files: list[Path] = []
     missing: dict[str, str] = {}
-    for name, chart in (CHARTS | dict(more or {})).items():
+    everything = CHARTS | dict(more or {})
+    shown = drawable(everything, contents)
+    rule = contents.verdict.selection.rule
+    for name in everything.keys() - shown.keys():
+        if getattr(everything[name], "of_regions", False):
+            missing[name] = (
+                f"Rule `{rule}` has no regions. Ask for one that has, such as --rule staged."
+            )
+    for name, chart in shown.items():
         try:
             record = chart.record(contents)
         except InputError as error:
@@ -75,4 +84,4 @@ def save_figures(
 def _last_line(error: ValueError) -> str:
     """What the converter says, without the places in its own code."""
     said = [line for line in str(error).splitlines() if not line.startswith("    at ")]
-    return shown(said[-1].strip()) if said else "nothing"
+    return as_shown(said[-1].strip()) if said else "nothing"

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from rote.reporting.page_text import visible
 from rote.reporting.palette import coloured, dressed
+from rote.selection import visible
 
 if TYPE_CHECKING:
     import altair as alt
@@ -105,7 +105,7 @@ def chosen_run(frame: Frame) -> alt.Parameter:
 
 
 def hints(checkpoints: Checkpoints, frame: Frame) -> Any:  # noqa: ANN401
-    """What is shown of a checkpoint that is pointed at: run, step and every metric.
+    """What is shown of a checkpoint that is pointed at: its run, and a few lines.
 
     The page does it by itself: twenty words for each of many points are slow to make. Nominal,
     because numbers would show what is missing as 0.
@@ -115,7 +115,7 @@ def hints(checkpoints: Checkpoints, frame: Frame) -> Any:  # noqa: ANN401
     if frame.is_page or not frame.is_live:
         return alt.value(None)
     # Vega-Lite writes names into an expression, and escapes quotes there, but no backslashes.
-    names = {m.field: visible(m.name).replace("\\", "\\\\") for m in checkpoints.metrics}
+    names = {m.field: visible(m.name).replace("\\", "\\\\") for m in checkpoints.hinted}
     metrics = (alt.Tooltip(f"{field}:N", title=name) for field, name in names.items())
     return [alt.Tooltip("run:N"), alt.Tooltip("step:N"), *metrics]
 

@@ -1,22 +1,20 @@
-"""The page: one file of HTML with everything in it."""
+"""The pages as text: each is HTML with everything in it."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from datetime import datetime
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rote.errors import InputError
-from rote.reporting.charts import CHARTS, Chart, find_charts, parts_of
+from rote.reporting.charts import CHARTS, Chart, drawable, parts_of
 from rote.reporting.charts.filter import change, in_words
-from rote.reporting.contents import Contents, Runs, contents_of
-from rote.reporting.figures import SavedFigures, save_figures
-from rote.reporting.file import check_writable, write_file
 from rote.reporting.frame import page_frame
 from rote.reporting.page_text import (
+    breakable,
     coded,
     counted,
     interval,
@@ -24,12 +22,17 @@ from rote.reporting.page_text import (
     number,
     percent,
     points,
-    visible,
 )
 from rote.reporting.palette import DARK, DARK_SHADES, FONT, LIGHT, LIGHT_SHADES
 from rote.reporting.payload import numbers_of, packed, packed_bytes, payload_of
-from rote.selection import DEFAULT_RULE, REGIONS, Rule
+from rote.selection import REGIONS, compared, visible
 from rote.version import __version__
+
+if TYPE_CHECKING:
+    import jinja2
+
+    from rote.reporting.contents import Contents
+    from rote.reporting.under_way import UnderWay
 
 _ASSETS = Path(__file__).parent / "assets"
 _SCRIPTS = (
@@ -44,70 +47,70 @@ _SCRIPTS = (
     "thresholds.js",
     "run_table.js",
     "scrolling.js",
+    "live.js",
     "start.js",
 )
 
 
-@dataclass(frozen=True)
-class Report:
-    """What was written.
-
-    Attributes:
-        path: of the page.
-        figures: beside it, if they were asked for.
-    """
-
-    path: Path
-    figures: SavedFigures
-
-
-def report(
-    runs: Runs,
-    path: Path | str = "report.html",
-    *,
-    rule: str | Rule | None = None,
-    column: str = "susceptibility",
-    mapping: Mapping[str, str] | None = None,
-    figures: Path | str | None = None,
-    charts: Sequence[str | Chart] = (),
-    command: str | None = None,
-) -> Report:
-    """Write the report: one page that needs nothing else, not even a network.
-
-    Args:
-        runs: as for ``rote.select``.
-        path: the file to write; an older one is replaced.
-        rule: which rule leads the verdict; by default ``staged``, or ``before-rise`` for one run.
-        column: which ζ.
-        mapping: as for ``rote.select``: where metrics have other names than rote's.
-        figures: a folder for the same figures as SVG and PNG; none are written without it.
-        charts: of your own, to be put on the page too: each with ``name``, ``title``, ``record``
-            and ``draw`` (``rote.reporting.Chart``), as it is or as ``package.module:Name``.
-        command: what is said to have made the page.
-
-    Returns:
-        Where everything is.
-
-    Raises:
-        InputError: if there is no run, rule, column or checkpoint, or a file cannot be written.
-        MissingExtraError: if the package of a source is not installed.
-        CorruptRunError: if a file of a run is damaged.
-    """
-    path = Path(path)
-    check_writable(path)
-    own = find_charts(charts)
-    contents = contents_of(runs, rule=rule, column=column, mapping=mapping, command=command)
-    drawn = SavedFigures() if figures is None else save_figures(contents, Path(figures), own)
-    write_file(path, page_of(contents, own).encode())
-    return Report(path, drawn)
-
-
-def page_of(contents: Contents, own: Mapping[str, Chart] | None = None) -> str:
+def page_of(
+    contents: Contents,
+    own: Mapping[str, Chart] | None = None,
+    under_way: UnderWay | None = None,
+) -> str:
     """The page as text, with charts besides those of every report, by name."""
+    own = own or {}
+    charts = drawable(CHARTS | dict(own), contents)
+    records, missing = records_of(contents, charts)
+    payload = payload_of(contents) | {
+        "charts": page_charts(records, charts),
+        "themes": {"light": LIGHT | LIGHT_SHADES, "dark": DARK | DARK_SHADES},
+    }
+    return (
+        _environment()
+        .get_template("page.html")
+        .render(
+            contents=contents,
+            verdict=contents.verdict,
+            charts=CHARTS,
+            records=records,
+            own=own,
+            under_way=under_way,
+            missing=missing,
+            regions=REGIONS,
+            codes={
+                contents.candidates.runs[code]: at for at, code in enumerate(contents.sample.runs)
+            },
+            in_words=in_words,
+            change=change,
+            points=points,
+            percent=percent,
+            number=number,
+            payload=packed(payload),
+            numbers=packed_bytes(numbers_of(contents)),
+            vega=_vega(),
+            scripts="\n".join(map(_asset, _SCRIPTS)),
+            **_dress(),
+        )
+    )
+
+
+def groups_page(
+    groups: Mapping[str, Contents], key: str, files: Mapping[str, str], under_way: UnderWay | None
+) -> str:
+    """The page with the verdict of every group of runs, which leads to the pages of each."""
+    page = _environment().get_template("groups.html")
+    return page.render(groups=groups, key=key, files=files, under_way=under_way, **_dress())
+
+
+def waiting_page(under_way: UnderWay, reason: str) -> str:
+    """A page that says how far runs are, and why there is no verdict yet."""
+    page = _environment().get_template("waiting.html")
+    return page.render(under_way=under_way, reason=reason, **_dress())
+
+
+def _environment() -> jinja2.Environment:
     import jinja2
 
-    own = own or {}
-    records, missing = records_of(contents, CHARTS | dict(own))
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_ASSETS),
         autoescape=True,  # everything that a user named is text, whatever it looks like
@@ -115,37 +118,22 @@ def page_of(contents: Contents, own: Mapping[str, Chart] | None = None) -> str:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    words = (percent, number, counted, interval, visible, named, coded)
+    words = (percent, number, counted, interval, visible, named, breakable, coded, compared)
     environment.filters |= {word.__name__: word for word in words}
-    payload = payload_of(contents) | {
-        "charts": page_charts(records, CHARTS | dict(own)),
-        "themes": {"light": LIGHT | LIGHT_SHADES, "dark": DARK | DARK_SHADES},
+    return environment
+
+
+def _dress() -> dict[str, Any]:
+    """What every page of ours looks like."""
+    now = datetime.now().astimezone()
+    return {
+        "style": _asset("style.css"),
+        "light": LIGHT,
+        "dark": DARK,
+        "font": FONT,
+        "version": __version__,
+        "made": f"{now:%Y-%m-%d %H:%M:%S}",
     }
-    return environment.get_template("page.html").render(
-        contents=contents,
-        verdict=contents.verdict,
-        charts=CHARTS,
-        records=records,
-        own=own,
-        missing=missing,
-        regions=REGIONS,
-        default_rule=DEFAULT_RULE,
-        codes={contents.candidates.runs[code]: at for at, code in enumerate(contents.sample.runs)},
-        in_words=in_words,
-        change=change,
-        points=points,
-        percent=percent,
-        number=number,
-        payload=packed(payload),
-        numbers=packed_bytes(numbers_of(contents)),
-        vega=_vega(),
-        style=_asset("style.css"),
-        scripts="\n".join(map(_asset, _SCRIPTS)),
-        light=LIGHT,
-        dark=DARK,
-        font=FONT,
-        version=__version__,
-    )
 
 
 def records_of(

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from typing import TYPE_CHECKING
 
-from rote.selection import as_percent, is_share
+from rote.selection import as_percent, is_share, visible
 
 if TYPE_CHECKING:
     import markupsafe
@@ -14,9 +13,6 @@ if TYPE_CHECKING:
     from rote.selection import Estimate
 
 _DASH = "–"
-_UNSEEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}
-_JOINERS = {"\u200c", "\u200d"}
-"""Signs that show nothing themselves, but that emoji and several scripts are written with."""
 
 
 def percent(value: float | None, digits: int = 1) -> str:
@@ -68,21 +64,6 @@ def interval(estimate: Estimate) -> str:
     return f"{estimate.value:.2f}{ends}".replace("-", "−")
 
 
-def visible(text: object) -> str:
-    r"""A text in which signs that show nothing, or turn the text around them, are named.
-
-    Example:
-        >>> visible("run\u202e1"), visible("a\tb")
-        ('run‹U+202E›1', 'a‹U+0009›b')
-    """
-    return "".join(
-        f"‹U+{ord(sign):04X}›"
-        if unicodedata.category(sign) in _UNSEEN and sign not in _JOINERS
-        else sign
-        for sign in str(text)
-    )
-
-
 def named(name: object) -> markupsafe.Markup:
     r"""A name as HTML that is written in its own direction, and leaves the text around it alone.
 
@@ -93,6 +74,18 @@ def named(name: object) -> markupsafe.Markup:
     import markupsafe
 
     return markupsafe.Markup(f"<bdi>{markupsafe.escape(visible(name))}</bdi>")
+
+
+def breakable(name: object) -> markupsafe.Markup:
+    """A dotted name as HTML that may go on in a new line after each dot.
+
+    Example:
+        >>> str(breakable("noise.rate"))
+        '<bdi>noise.<wbr>rate</bdi>'
+    """
+    import markupsafe
+
+    return named(name).replace(".", markupsafe.Markup(".<wbr>"))
 
 
 def coded(sentence: str) -> markupsafe.Markup:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rote.reporting.checkpoints import rounded, shown_names
-from rote.reporting.page_text import visible
+from rote.reporting.checkpoints import Metric, rounded, shown_names
 from rote.reporting.region_sums import RegionSums, region_sums
+from rote.selection import visible
 
 if TYPE_CHECKING:
     from rote.reporting.contents import Contents
@@ -27,19 +27,14 @@ def payload_of(contents: Contents) -> dict[str, Any]:
     return {
         "runs": shown_names(candidates, contents.sample.runs),
         "columns": _columns(contents),
-        "metrics": [
-            [metric.field, visible(metric.name)] for metric in contents.checkpoints.metrics
-        ],
+        "metrics": [_told(contents, metric) for metric in contents.checkpoints.hinted],
+        "own": {metric.field: _told(contents, metric) for metric in _drawn_metrics(contents)},
         "positions": _positions(contents),
         "cells": None if sums is None else [sums.zeta.tolist(), sums.train.tolist()],
         "units": {"zeta": contents.zeta_axis.unit, "train": contents.train_axis.unit},
         "presets": {rule: _preset(selection) for rule, selection in _dividing(contents).items()},
-        "leading": contents.verdict.dividing,
-        "signals": [
-            metric.field
-            for metric in contents.checkpoints.metrics
-            if f"{metric.field}_alone" in contents.checkpoints.columns
-        ],
+        "leading": contents.verdict.selection.rule,
+        "signals": [metric.field for metric in contents.checkpoints.signals],
     }
 
 
@@ -51,7 +46,8 @@ def numbers_of(contents: Contents) -> bytes:
     between all thresholds that the page can be set to stand behind them.
     """
     candidates, sums = contents.candidates, sums_of(contents)
-    told = candidates if sums is None else candidates.take(contents.checkpoints.positions)
+    drawn = contents.checkpoints.positions
+    told = candidates if sums is None and contents.shows_regions else candidates.take(drawn)
     names = ("zeta", "train_accuracy", "test_accuracy")
     arrays = [told.values(name) for name in names] + ([] if sums is None else [sums.sums.ravel()])
     return np.concatenate(arrays).astype("<f8").tobytes()
@@ -59,7 +55,7 @@ def numbers_of(contents: Contents) -> bytes:
 
 def sums_of(contents: Contents) -> RegionSums | None:
     """The sums between thresholds, those of rules among them; None if each checkpoint counts."""
-    if contents.counts_each:
+    if contents.counts_each or not contents.shows_regions:
         return None
     thresholds = [selection.thresholds for selection in _dividing(contents).values()]
     return region_sums(
@@ -80,14 +76,18 @@ def packed_bytes(content: bytes) -> str:
 
 
 def _dividing(contents: Contents) -> dict[str, Selection]:
-    """What rules chose, by name, if there are regions."""
+    """What rules with regions chose, by name, if regions are shown."""
     found = {outcome.rule: outcome.selection for outcome in contents.outcomes.values()}
-    return {rule: one for rule, one in found.items() if one and contents.has_regions}
+    if not contents.shows_regions:
+        return {}
+    return {rule: one for rule, one in found.items() if one and one.has_regions}
 
 
 def _positions(contents: Contents) -> list[int] | None:
     """Which of those whose numbers are told are drawn; None if all are."""
     if not contents.checkpoints.is_thinned or not contents.counts_each:
+        return None
+    if not contents.shows_regions:
         return None
     return [int(position) for position in contents.checkpoints.positions]
 
@@ -95,7 +95,13 @@ def _positions(contents: Contents) -> list[int] | None:
 def _columns(contents: Contents) -> dict[str, Any]:
     checkpoints = contents.checkpoints
     shown = contents.candidates.take(checkpoints.positions)
-    columns: dict[str, Any] = dict(checkpoints.columns)
+    kept = [metric.field for metric in (*checkpoints.hinted, *checkpoints.signals)]
+    left = {m.field for m in checkpoints.metrics} - set(kept)
+    columns: dict[str, Any] = {
+        name: values
+        for name, values in checkpoints.columns.items()
+        if name.removesuffix("_alone") not in left
+    }
     columns["run"] = np.searchsorted(contents.sample.runs, shown.run).tolist()
     for name in ("kept", *(name for name in columns if name.endswith("_alone"))):
         columns[name] = [None if value is None else int(value) for value in columns[name]]
@@ -107,10 +113,22 @@ def _columns(contents: Contents) -> dict[str, Any]:
         "test": rounded(shown.values("test_accuracy")),
         "noisy": columns["noisy"],
     }
-    for metric in checkpoints.metrics:
-        same = [name for name, values in told.items() if values == columns[metric.field]]
-        columns[metric.field] = same[0] if same else columns[metric.field]
+    for field in kept:
+        same = [name for name, values in told.items() if values == columns[field]]
+        columns[field] = same[0] if same else columns[field]
     return columns
+
+
+def _drawn_metrics(contents: Contents) -> list[Metric]:
+    """What is drawn over training besides ζ: pointing there shows it."""
+    noisy = [Metric("noisy", "noisy_accuracy")] if contents.checkpoints.has("noisy") else []
+    return [*noisy, *contents.checkpoints.signals]
+
+
+def _told(contents: Contents, metric: Metric) -> list[str]:
+    """How the page calls a metric, and its unit."""
+    column = contents.estimated.describe(metric.name)
+    return [metric.field, visible(column.label), column.unit]
 
 
 def _preset(selection: Selection) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from rote.records import ZETAS
 from rote.reporting.page_text import counted
-from rote.reporting.settings import as_text
+from rote.selection import plain_text
 from rote.version import __version__
 
 if TYPE_CHECKING:
@@ -53,34 +53,59 @@ def provenance_of(
         Fact("Runs started by", _tally(map(_command, descriptions.values()))),
         Fact("Data", _tally(map(_data, data))),
         Fact("Label noise", _tally(map(_noise, data))),
-        Fact("Seeds", _tally(as_text(entry.get("seed")) for entry in descriptions.values())),
+        Fact(
+            "Seed of the random labels",
+            _tally(plain_text(entry.get("seed")) for entry in descriptions.values()),
+        ),
         Fact("Unfinished runs", _unfinished(workloads)),
         Fact("Versions", _tally(map(_versions, versions))),
     ]
     return tuple(fact for fact in facts if fact.values)
 
 
-def select_command(
-    runs: Sequence[str] | None, rule: str, column: str, mapping: Mapping[str, str]
-) -> str:
-    """What picks the same checkpoint: ``rote select`` and the page go by different rules.
+def select_words(
+    runs: Sequence[str] | None,
+    rule: object = None,
+    *,
+    column: str = ZETAS[0],
+    mapping: Mapping[str, str] | None = None,
+    where: Mapping[str, Any] | None = None,
+    per_cent: bool = False,
+    options: Mapping[str, Any] | None = None,
+) -> tuple[str, ...] | None:
+    """The words of ``rote select`` that pick the same checkpoint; None if none can.
 
     Args:
         runs: what was read; None for a table, which has no name.
-        rule: that of the verdict.
+        rule: as it was asked for; one that is no text has no name either.
         column: which ζ.
         mapping: names of metrics, by rote's.
+        where: what runs must say of themselves.
+        per_cent: whether accuracies were divided by 100.
+        options: of the rule; what is no text or number must be filled in.
+    """
+    if runs is None or not isinstance(rule, str | None):
+        return None
+    words = [*runs, *([] if rule is None else ["--rule", rule])]
+    words += [] if column == ZETAS[0] else ["--column", column]
+    for option, pairs in (("--map", mapping), ("--where", where)):
+        words += [
+            word for pair in (pairs or {}).items() for word in (option, "=".join(map(str, pair)))
+        ]
+    for name, value in (options or {}).items():
+        is_plain = isinstance(value, int | float | str)
+        words += [f"--{name.replace('_', '-')}", str(value) if is_plain else "FILE"]
+    return (*words, *(["--per-cent"] if per_cent else []))
+
+
+def select_command(words: Sequence[str]) -> str:
+    """The words as they are typed.
 
     Example:
-        >>> select_command(["my runs"], "staged", "susceptibility", {"step": "epoch"})
+        >>> select_command(select_words(["my runs"], "staged", mapping={"step": "epoch"}))
         "rote select 'my runs' --rule staged --map step=epoch"
     """
-    if runs is None:
-        return f"rote.select(table, {rule!r}, column={column!r})"
-    words = ["rote", "select", *runs, "--rule", rule]
-    words += [] if column == ZETAS[0] else ["--column", column]
-    words += [word for name, metric in mapping.items() for word in ("--map", f"{name}={metric}")]
-    return _without_password(shlex.join(words))
+    return _without_password(shlex.join(["rote", "select", *words]))
 
 
 def _without_password(command: str) -> str:
@@ -133,7 +158,10 @@ def _noise(data: Mapping[str, Any]) -> str | None:
     realised = noise.get("realised_rate")
     if not noise:
         return None
-    parts = [str(noise.get("model", "unknown model"))]
+    model = str(noise.get("model", "unknown model"))
+    if model == "human" and data.get("name") == "npz":  # as rote 0.1 called labels of any file
+        model = "as given"
+    parts = [model]
     if isinstance(noise.get("rate"), int | float):
         parts.append(f"rate {noise['rate']:g}")
     if isinstance(realised, int | float):

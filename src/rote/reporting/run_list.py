@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rote.reporting.settings import settings_of
+from rote.selection import settings_of
 
 if TYPE_CHECKING:
     from rote.selection import Candidates, Floats, Integers

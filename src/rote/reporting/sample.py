@@ -44,7 +44,6 @@ def sample_of(
     listed: Integers | None = None,
     *,
     most: int = MOST_DRAWN,
-    most_runs: int = MOST_RUNS,
 ) -> Sample:
     """What is shown of candidates: everything, if it is not too much.
 
@@ -56,13 +55,12 @@ def sample_of(
         always: positions that are drawn in any case, such as picks.
         listed: codes of the runs that the table lists; they are drawn, too. By default, all.
         most: about how many checkpoints are drawn.
-        most_runs: of about how many runs.
     """
     runs = np.unique(candidates.run)
-    if len(runs) > most_runs:
+    if len(runs) > MOST_RUNS:
         ends = np.flatnonzero(np.diff(candidates.run, append=-1))
         order = runs[np.argsort(candidates.zeta[ends], kind="stable")]
-        spaced = order[np.linspace(0, len(order) - 1, most_runs).round().astype(np.int64)]
+        spaced = order[np.linspace(0, len(order) - 1, MOST_RUNS).round().astype(np.int64)]
         more: list[int] = [] if listed is None else listed.tolist()
         runs = np.unique([*spaced, *candidates.run[list(always)], *more])
     is_shown = np.isin(candidates.run, runs)

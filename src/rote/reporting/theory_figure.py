@@ -2,81 +2,23 @@
 
 import csv
 import io
-from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 from rote.errors import InputError
+from rote.records import BoundsRow, BoundsTable
+from rote.reporting.palette import FONT
 from rote.store import write_whole
 
 if TYPE_CHECKING:
     import altair
 
 WIDTH, HEIGHT = 340, 280
-COLUMNS = ("noise", "k_tilde", "lower", "upper", "mu", "variance", "floor")
+COLUMNS = tuple(field.name for field in fields(BoundsRow))
 
 
-class Row(Protocol):
-    """Theorem 2 at one noise level and one k̃: a `rote.theory.BoundsRow`."""
-
-    @property
-    def noise(self) -> float:
-        """The label noise level LNL."""
-
-    @property
-    def k_tilde(self) -> int:
-        """Steps on the random labels."""
-
-    @property
-    def lower(self) -> float:
-        """``μ/2 - sqrt(Σ/δ)``."""
-
-    @property
-    def upper(self) -> float:
-        """``μ/2 + sqrt(Σ/δ)``."""
-
-    @property
-    def mu(self) -> float:
-        """μ."""
-
-
-class Table(Protocol):
-    """Rows and what has to be said about them: a `rote.theory.BoundsTable`."""
-
-    @property
-    def rows(self) -> Sequence[Row]:
-        """Noise levels in order, k̃ within each."""
-
-    @property
-    def labels(self) -> str:
-        """How labels of ±1 were made."""
-
-    @property
-    def samples(self) -> int:
-        """The number n of samples."""
-
-    @property
-    def eta(self) -> float:
-        """The learning rate η."""
-
-    @property
-    def k(self) -> int:
-        """Steps on the training labels."""
-
-    @property
-    def delta(self) -> float:
-        """The probability δ of a value outside the bounds."""
-
-    @property
-    def trace_error(self) -> float:
-        """What a low-rank spectrum leaves out."""
-
-    @property
-    def reversed_from(self) -> int | None:
-        """Where noise no longer lowers the mean objective."""
-
-
-def captions(table: Table, data: str) -> list[str]:
+def captions(table: BoundsTable, data: str) -> list[str]:
     """What has to be said beside the bounds, a sentence each."""
     said = [
         f"{table.samples:,} samples of {data}: {table.labels.replace('-1', '−1')}. "
@@ -97,7 +39,7 @@ def captions(table: Table, data: str) -> list[str]:
     return said
 
 
-def _share_where_lower_rises(table: Table) -> float:
+def _share_where_lower_rises(table: BoundsTable) -> float:
     """At which share of k̃ the lower bound is higher with the most noise than with the least."""
     by_noise: dict[float, list[float]] = {}
     for row in table.rows:
@@ -106,7 +48,7 @@ def _share_where_lower_rises(table: Table) -> float:
     return sum(most > least for least, most in pairs) / len(pairs)
 
 
-def bounds_chart(table: Table, data: str) -> "altair.HConcatChart":
+def bounds_chart(table: BoundsTable, data: str) -> "altair.HConcatChart":
     """Draw the bounds as the paper does (lower dashed, upper solid), and their mean beside them.
 
     Returns:
@@ -132,6 +74,7 @@ def bounds_chart(table: Table, data: str) -> "altair.HConcatChart":
     )
     chart: alt.HConcatChart = (
         alt.hconcat(*panels, spacing=70, bounds="flush", title=title)
+        .configure(font=FONT)
         .configure_view(stroke=None)
         .configure_axis(labelFontSize=11, titleFontSize=12, gridColor="#e8e8e8")
         .configure_legend(labelFontSize=11, titleFontSize=12, symbolStrokeWidth=2, symbolSize=500)
@@ -139,7 +82,7 @@ def bounds_chart(table: Table, data: str) -> "altair.HConcatChart":
     return chart
 
 
-def save_bounds(table: Table, data: str, folder: Path) -> dict[str, Path]:
+def save_bounds(table: BoundsTable, data: str, folder: Path) -> dict[str, Path]:
     """Write the figure and its numbers: ``<data>-bounds.svg``, ``.png`` and ``.csv``.
 
     Each file is there whole or not at all; others in the folder are left alone.
@@ -164,7 +107,7 @@ def save_bounds(table: Table, data: str, folder: Path) -> dict[str, Path]:
 
 
 def _panel(
-    table: Table, series: tuple[str, ...], title: str, scale: Literal["linear", "log"]
+    table: BoundsTable, series: tuple[str, ...], title: str, scale: Literal["linear", "log"]
 ) -> "altair.LayerChart":
     """Lines over k̃ of some of upper, lower and mean, one colour for each noise level."""
     import altair as alt
@@ -199,7 +142,7 @@ def _panel(
     return alt.LayerChart(layer=[lines, rule], width=WIDTH, height=HEIGHT)
 
 
-def _values(table: Table, series: tuple[str, ...]) -> list[dict[str, Any]]:
+def _values(table: BoundsTable, series: tuple[str, ...]) -> list[dict[str, Any]]:
     return [
         {"k_tilde": row.k_tilde, "noise": f"{row.noise:g}", "bound": name, "value": value}
         for row in table.rows
@@ -216,7 +159,7 @@ def _drawn(chart: "altair.HConcatChart") -> dict[str, bytes]:
     return {"svg": svg.getvalue().encode(), "png": png.getvalue()}
 
 
-def _written(table: Table) -> bytes:
+def _written(table: BoundsTable) -> bytes:
     """The rows as CSV, every digit of them."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")

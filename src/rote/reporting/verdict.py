@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from rote.errors import InputError
-from rote.selection import DEFAULT_RULE, RULES, About, about, choose
+from rote.selection import DEFAULT_RULE, RULES, About, about, choose, find_rule
 
 if TYPE_CHECKING:
     from rote.selection import Candidates, Pick, Rule, Selection
 
 PAIR = ("staged", "regions")
-"""The robust rule, and the paper's: both are always shown."""
-
-_FOR_ONE_RUN = "before-rise"
+"""The robust rule, and the paper's: where there are regions, both are shown."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +26,7 @@ class Outcome:
         rule: its name.
         about: what it says about itself.
         needs_truth: whether it goes by what only those know who know which labels are right.
+        needs_zeta: whether it goes by ζ.
         selection: what it chose; None if it cannot.
         reason: why it cannot; None if it can.
     """
@@ -35,6 +34,7 @@ class Outcome:
     rule: str
     about: About
     needs_truth: bool
+    needs_zeta: bool
     selection: Selection | None
     reason: str | None
 
@@ -56,7 +56,8 @@ class Verdict:
     Attributes:
         selection: what to keep, by the leading rule.
         about: what that rule says about itself.
-        others: the rest of the pair of rules, whether they agree or not, or cannot say.
+        others: where the leading rule has regions, the rest of the pair, whether they agree or
+            not, or cannot say.
         best: the best test accuracy of all checkpoints; None without a truth.
         better: rules whose pick does better on the known truth, best first.
     """
@@ -67,81 +68,73 @@ class Verdict:
     best: float | None
     better: tuple[Outcome, ...]
 
-    @property
-    def dividing(self) -> str:
-        """The rule whose thresholds the lines show: the leading one, or the paper's."""
-        return self.selection.rule if self.about.divides_by else DEFAULT_RULE
-
     def agrees(self, other: Outcome) -> bool:
         """Whether another rule keeps the same checkpoint."""
         pick = self.selection.pick
         return other.pick is not None and (other.pick.run, other.pick.step) == (pick.run, pick.step)
 
 
-def outcomes_of(candidates: Candidates, asked: Rule | None = None) -> dict[str, Outcome]:
-    """Every rule, by name.
+def leading_outcome(candidates: Candidates, rule: Rule | None = None) -> Outcome:
+    """What the rule that was asked for says, or the usual one.
 
-    Args:
-        candidates: all checkpoints.
-        asked: one more rule, such as one of the user's own.
+    One that lets another speak, as the usual one does, stands under the other's name.
     """
-    rules: dict[str, Rule] = {name: rule() for name, rule in RULES.items()}
-    rules |= {} if asked is None else {asked.name: asked}
-    return {name: _outcome(rule, candidates) for name, rule in rules.items()}
+    return _outcome(find_rule(DEFAULT_RULE) if rule is None else rule, candidates)
 
 
-def verdict_of(
-    outcomes: Mapping[str, Outcome], candidates: Candidates, rule: str | None
-) -> Verdict:
-    """The verdict, from what every rule says.
+def outcomes_of(
+    candidates: Candidates, leading: Outcome, *, is_asked: bool = True
+) -> dict[str, Outcome]:
+    """Every rule, by name, the one that leads first.
 
     Args:
-        outcomes: by the name of the rule.
         candidates: all checkpoints.
-        rule: which one leads; by default ``staged``, or ``before-rise`` for a single run, or the
-            first that can say anything.
+        leading: what the rule says that leads.
+        is_asked: whether somebody asked for it; otherwise, if it cannot say anything, the first
+            that can leads.
+    """
+    found = {leading.rule: leading}
+    for name, kind in RULES.items():
+        if name not in (leading.rule, DEFAULT_RULE):
+            found[name] = _outcome(kind, candidates)
+    if is_asked or leading.selection is not None:
+        return found
+    able = [one for one in found.values() if one.selection is not None and not one.needs_truth]
+    return {able[0].rule: able[0]} | found if able else found
+
+
+def verdict_of(outcomes: Mapping[str, Outcome], candidates: Candidates) -> Verdict:
+    """The verdict, from what every rule says, the one that leads first.
 
     Raises:
-        InputError: if it cannot say anything about these runs.
+        InputError: if that one cannot say anything about these runs.
     """
-    leading = _leading(outcomes, candidates) if rule is None else outcomes[rule]
+    leading = next(iter(outcomes.values()))
     if leading.selection is None:
         raise InputError(leading.reason or "")
     best = float(np.fmax.reduce(candidates.values("test_accuracy")))
+    pair = PAIR if leading.selection.has_regions else ()
     return Verdict(
         leading.selection,
         leading.about,
-        tuple(outcomes[name] for name in PAIR if name != leading.rule),
+        tuple(outcomes[name] for name in pair if name != leading.rule),
         None if np.isnan(best) else best,
         _better(outcomes, leading),
     )
 
 
-def _outcome(rule: Rule, candidates: Candidates) -> Outcome:
-    needs_truth = any(candidates.describe(need).kind == "truth" for need in rule.needs)
+def _outcome(given: Rule | type[Any], candidates: Candidates) -> Outcome:
     selection, reason = None, None
+    known = about(given)
+    needs_truth = any(candidates.describe(need).kind == "truth" for need in given.needs)
     try:
+        rule: Rule = given() if isinstance(given, type) else given
         selection = choose(rule, candidates)
     except InputError as error:
         reason = str(error)
-    return Outcome(rule.name, about(rule), needs_truth, selection, reason)
-
-
-def _leading(outcomes: Mapping[str, Outcome], candidates: Candidates) -> Outcome:
-    others = (name for name, outcome in outcomes.items() if not outcome.needs_truth)
-    order = [_FOR_ONE_RUN] if _usable_runs(candidates) == 1 else []
-    order += [*PAIR, *others]
-    able = [outcomes[name] for name in order if outcomes[name].selection is not None]
-    return able[0] if able else outcomes[order[0]]
-
-
-def _usable_runs(candidates: Candidates) -> int:
-    """How many runs a rule that compares them can compare: they have ζ and training accuracy.
-
-    Where no run has both, those with ζ.
-    """
-    has_both = candidates.known("zeta", "train_accuracy")
-    return candidates.take(has_both if has_both.any() else candidates.known("zeta")).num_runs
+    name = given.name if selection is None else selection.rule
+    known = about(RULES[name]) if name != given.name and name in RULES else known
+    return Outcome(name, known, needs_truth, "zeta" in given.needs, selection, reason)
 
 
 def _better(outcomes: Mapping[str, Outcome], leading: Outcome) -> tuple[Outcome, ...]:

@@ -14,7 +14,8 @@ function choose(payload, run) {
     view.data("chosen_store", choiceOf(payload, run));
     view.run();
   }
-  document.getElementById("chosen-run").value = run === null ? "" : String(run);
+  const list = document.getElementById("chosen-run");
+  if (list) list.value = run === null ? "" : String(run);
   for (const row of document.querySelectorAll("tr[data-run]")) {
     row.classList.toggle("chosen", row.dataset.run === String(run));
   }
@@ -24,9 +25,8 @@ function choose(payload, run) {
 }
 
 function setUpChoice(payload) {
-  document.getElementById("chosen-run").addEventListener("change", (event) => {
-    choose(payload, event.target.value === "" ? null : Number(event.target.value));
-  });
+  const list = document.getElementById("chosen-run"); // not there if there is one run
+  if (list) list.addEventListener("change", () => choose(payload, list.value === "" ? null : Number(list.value)));
   document.addEventListener("click", (event) => {
     const button = event.target.closest("button.run");
     if (!button) return;

@@ -2,7 +2,7 @@
 
 const EDGE = 8;
 
-// Text only: names are not ours. What does not fit is counted.
+// Text only: names are not ours.
 function showHint(event, entries, title = null) {
   const hint = document.getElementById("hint");
   hint.hidden = entries.length === 0;
@@ -17,7 +17,6 @@ function showHint(event, entries, title = null) {
     row.insertCell().append(wordsOf(text));
   }
   hint.replaceChildren(table);
-  shorten(hint, table);
   place(hint, event);
 }
 
@@ -25,19 +24,6 @@ function wordsOf(text) {
   const words = document.createElement("bdi");
   words.textContent = visible(String(text));
   return words;
-}
-
-// The first ones matter most.
-function shorten(hint, table) {
-  const most = 0.6 * innerHeight;
-  const rest = document.createElement("p");
-  let left = 0;
-  while (hint.offsetHeight > most && table.rows.length > 2) {
-    table.deleteRow(-1);
-    left += 1;
-    rest.textContent = `and ${left.toLocaleString("en")} more`;
-    hint.append(rest);
-  }
 }
 
 function place(hint, event) {

@@ -1,9 +1,10 @@
 // Paper: light colours, every chart, nothing folded, and widths at which letters keep their size.
 
-const PAPER = { whole: 688, half: 328 }; // A4 between its margins, and half of it
+const PAPER = { whole: 688, half: 328, height: 0.6 }; // A4 between its margins, half of it; lower charts leave less of a sheet empty
 
 function setUpPaper(payload) {
   let folded = [];
+  const heights = new Map();
   const begin = async () => {
     folded.push(...document.querySelectorAll("details:not([open])"));
     for (const details of folded) details.open = true;
@@ -12,12 +13,14 @@ function setUpPaper(payload) {
     await drawRest(payload);
     for (const [name, view] of views) {
       const isHalf = document.getElementById("chart-" + name).closest(".pair") !== null;
-      view.width(isHalf ? PAPER.half : PAPER.whole).run();
+      if (!heights.has(view)) heights.set(view, view.height());
+      view.width(isHalf ? PAPER.half : PAPER.whole).height(PAPER.height * heights.get(view)).run();
     }
   };
   const end = () => {
     for (const details of folded) details.open = false;
     folded = [];
+    for (const [view, height] of heights) view.height(height).run();
     showTheme(payload);
     dispatchEvent(new Event("resize")); // charts take the width of the page again
   };

@@ -14,7 +14,7 @@ function setUpPointing(payload, name, view) {
     view.addEventListener("click", (event, item) => showHint(event, item && item.tooltip ? Object.entries(item.tooltip) : []));
     return;
   }
-  const hintAt = (event, record) => (record ? showHint(event, hintOf(payload, record), record.run) : hideHint());
+  const hintAt = (event, record) => (record ? showHint(event, hintOf(payload, record, name), record.run) : hideHint());
   container.addEventListener("pointermove", (event) => {
     if (event.pointerType !== "mouse" || event.buttons) return;
     const record = nearest(container, name, view, event, REACH.mouse);
@@ -35,11 +35,16 @@ function setUpHiding() {
   document.addEventListener("keydown", (event) => event.key === "Escape" && hideHint());
 }
 
-// Of a checkpoint its step and what is known of its metrics.
-function hintOf(payload, record) {
-  const metrics = payload.metrics.map(([field, name]) => [name, valueOf(payload, field, record.row)]);
-  const known = metrics.filter(([, value]) => value !== null).map(([name, value]) => [name, digits(value)]);
-  return [["step", record.step.toLocaleString("en")], ...known];
+// Of a checkpoint its step, what the chart draws, and what tells most: five lines.
+const LINES = 5;
+
+function hintOf(payload, record, chart) {
+  const own = payload.own[FIELDS[chart][1]];
+  const others = payload.metrics.filter(([field]) => !own || field !== own[0]);
+  const metrics = (own ? [own, ...others] : others).map(([field, label, unit]) => [label, valueOf(payload, field, record.row), unit]);
+  const known = metrics.filter(([, value]) => value !== null);
+  const lines = known.map(([label, value, unit]) => [label, unit === "share" ? percents(value) : digits(value)]);
+  return [["step", record.step.toLocaleString("en")], ...lines].slice(0, LINES);
 }
 
 function nearest(container, name, view, event, reach) {

@@ -1,10 +1,17 @@
-// Tables that are wider than their place say so.
+// Tables that are wider than their place say so, and at which edge they go on.
 
 function setUpScrolling() {
   for (const place of document.querySelectorAll(".scroll")) {
     const hint = place.previousElementSibling;
-    const watch = new ResizeObserver(() => (hint.hidden = place.scrollWidth <= place.clientWidth + 1));
+    const show = () => {
+      const more = place.scrollWidth - place.clientWidth;
+      hint.hidden = more <= 1;
+      place.classList.toggle("before", place.scrollLeft > 1);
+      place.classList.toggle("beyond", place.scrollLeft < more - 1);
+    };
+    const watch = new ResizeObserver(show);
     watch.observe(place);
     watch.observe(place.firstElementChild);
+    place.addEventListener("scroll", show, { passive: true });
   }
 }

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
-from importlib import import_module
-from pkgutil import iter_modules
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from rote.errors import InputError
-from rote.extras import import_named
+from rote.extras import classes_in, import_named
 
 if TYPE_CHECKING:
     from rote.reporting.contents import Contents
@@ -48,16 +46,9 @@ class Chart(Protocol):
         ...
 
 
-def _classes() -> Iterator[type[Any]]:
-    for entry in iter_modules(__path__):
-        module = import_module(f"{__name__}.{entry.name}")
-        for found in vars(module).values():
-            if getattr(found, "__module__", None) == module.__name__ and hasattr(found, "draw"):
-                yield found
-
-
 CHARTS: dict[str, Chart] = {
-    kind.name: kind() for kind in sorted(_classes(), key=lambda kind: (kind.order, kind.name))
+    kind.name: kind()
+    for kind in sorted(classes_in(__name__, "draw"), key=lambda kind: (kind.order, kind.name))
 }
 """Those of every report, in its order."""
 
@@ -90,3 +81,17 @@ def parts_of(chart: Chart, record: object, frame: Frame) -> dict[str, Any]:
     """A chart as the page places it: whole, or in parts under names of their own."""
     split: Callable[..., dict[str, Any]] | None = getattr(chart, "parts", None)
     return {chart.name: chart.draw(record, frame)} if split is None else split(record, frame)
+
+
+def drawable(charts: Mapping[str, Chart], contents: Contents) -> dict[str, Chart]:
+    """The charts that say something about these runs.
+
+    Those of regions (``of_regions``) only where a rule has some, and others where ``applies`` says
+    so, if they have it.
+    """
+    return {
+        name: chart
+        for name, chart in charts.items()
+        if contents.shows_regions or not getattr(chart, "of_regions", False)
+        if not hasattr(chart, "applies") or chart.applies(contents)
+    }

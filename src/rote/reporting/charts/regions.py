@@ -11,9 +11,8 @@ import numpy as np
 from rote.records import COLUMNS
 from rote.reporting.axis import Axis, ticks
 from rote.reporting.frame import chosen_run, hints, point_size
-from rote.reporting.page_text import visible
 from rote.reporting.palette import REGION_COLOURS, colour, plain_view, shades
-from rote.selection import REGIONS
+from rote.selection import REGIONS, visible
 
 if TYPE_CHECKING:
     import altair as alt
@@ -74,6 +73,7 @@ class RegionChart:
     name: ClassVar[str] = "regions"
     title: ClassVar[str] = "Four regions"
     order: ClassVar[int] = 10
+    of_regions: ClassVar[bool] = True
 
     def record(self, contents: Contents) -> RegionRecord:
         """What is drawn.

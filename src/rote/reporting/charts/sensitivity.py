@@ -87,6 +87,7 @@ class SensitivityChart:
     name: ClassVar[str] = "sensitivity"
     title: ClassVar[str] = "If the thresholds were others"
     order: ClassVar[int] = 40
+    of_regions: ClassVar[bool] = True
 
     def record(self, contents: Contents) -> SensitivityRecord:
         """What is drawn.

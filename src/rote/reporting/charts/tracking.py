@@ -10,8 +10,8 @@ from rote.errors import InputError, did_you_mean
 from rote.reporting.axis import Axis, accuracy_axis, zeta_axis
 from rote.reporting.checkpoints import MOST_SIGNALS
 from rote.reporting.frame import chosen_run, hints, joined
-from rote.reporting.page_text import visible
 from rote.reporting.palette import colour, plain_view
+from rote.selection import visible
 
 if TYPE_CHECKING:
     import altair as alt
@@ -50,8 +50,8 @@ class TrackingRecord:
 
     Attributes:
         checkpoints: the points of the lines.
-        lines: ζ first; then what is known of the accuracy on noisy labels, signals, and columns
-            that were asked for.
+        lines: ζ first, if it is known; then what is known of the accuracy on noisy labels,
+            signals, and columns that were asked for.
         left_out: how many signals have no chart.
         runs: how many.
         steps: the first and the last.
@@ -66,6 +66,11 @@ class TrackingRecord:
     steps: tuple[int, int]
     run: str
     step: int
+
+    @property
+    def has_zeta(self) -> bool:
+        """Whether ζ is drawn; without any, everything else that is recorded is."""
+        return any(line.field == "zeta" for line in self.lines)
 
     @property
     def has_noisy(self) -> bool:
@@ -97,9 +102,10 @@ class TrackingChart:
         Raises:
             InputError: if a column that was asked for is not recorded.
         """
-        candidates, pick = contents.candidates, contents.verdict.selection.pick
+        candidates, pick = contents.estimated, contents.verdict.selection.pick
         zeta = Line("zeta", f"susceptibility {contents.label}", contents.zeta_axis)
-        lines = (zeta, *_others(contents, self.columns))
+        others = tuple(_others(contents, self.columns))
+        lines = (zeta, *others) if contents.has_zeta or not others else others
         columns = candidates.table.columns.values()
         signals = sum(column.kind == "signal" for column in columns)
         return TrackingRecord(
@@ -126,11 +132,11 @@ class TrackingChart:
 
 
 def _others(contents: Contents, asked: tuple[str, ...]) -> Iterator[Line]:
-    candidates, checkpoints = contents.candidates, contents.checkpoints
+    candidates, checkpoints = contents.estimated, contents.checkpoints
     if checkpoints.has(_NOISY):
         yield _line(_NOISY, candidates.describe("noisy_accuracy"), candidates)
     fields = {metric.name: metric.field for metric in checkpoints.metrics}
-    signals = [name for name, field in fields.items() if f"{field}_alone" in checkpoints.columns]
+    signals = [metric.name for metric in checkpoints.signals]
     for name in dict.fromkeys((*signals, *asked)):
         if name not in fields and name in candidates.table.columns and checkpoints.left_out:
             raise InputError(

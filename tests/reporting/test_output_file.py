@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from rote.errors import InputError
-from rote.reporting.file import check_writable, write_file
+from rote.reporting.output_file import check_writable, write_file
 
 
 def test_a_link_stays_a_link_and_its_target_is_written(tmp_path: Path) -> None:

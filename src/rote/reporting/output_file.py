@@ -1,4 +1,4 @@
-"""A file that is there whole or not at all."""
+"""A file that a user named for output: it is there whole or not at all."""
 
 from __future__ import annotations
 
