@@ -13,7 +13,7 @@ from rote.sweeps.cost_estimate import Estimate, estimate
 from rote.workloads import train
 from tests.workloads.small_runs import small_spec, write_npz
 
-FILES = ("journal.jsonl", "predictions.bin", "labels.npz", "checkpoints/*")
+FILES = ("journal.jsonl", "predictions.bin", "labels.npz", "neighbour_votes.npy", "checkpoints/*")
 
 
 @pytest.mark.parametrize(

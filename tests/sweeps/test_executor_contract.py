@@ -19,9 +19,7 @@ from tests.sweeps.sweeping import contents, in_time, is_alive, job_of, lines, ow
 WORKERS = 2
 
 
-@pytest.fixture(
-    params=["local", pytest.param("ray", marks=pytest.mark.xdist_group("ray"))]  # one cluster
-)
+@pytest.fixture(params=["local", "ray"])
 def executor(request: pytest.FixtureRequest) -> Executor:
     return FACTORIES[request.param](WORKERS, 2)
 

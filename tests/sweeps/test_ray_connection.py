@@ -20,7 +20,6 @@ from tests.sweeps.ray_cluster import TOKEN, end, processes_of
 from tests.sweeps.sweeping import DEADLINE, until
 
 pytestmark = [
-    pytest.mark.xdist_group("ray"),
     pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs /proc"),
     pytest.mark.skipif(find_spec("ray") is None, reason="needs Ray (extra `ray`)"),
 ]

@@ -20,8 +20,6 @@ from tests.sweeps.ray_cluster import HEAD_CPUS, cluster
 from tests.sweeps.sweeping import in_time, job_of, lines, owner, until
 from tests.workloads.small_runs import write_npz
 
-pytestmark = pytest.mark.xdist_group("ray")
-
 
 @pytest.fixture
 def on_ray() -> None:

@@ -100,7 +100,6 @@ class Fate:
             os.kill(process, signal.SIGKILL)
 
 
-@pytest.mark.xdist_group("ray")
 @pytest.mark.slow
 def test_a_sweep_that_loses_a_node_and_workers_ends_bit_for_bit(tmp_path: Path) -> None:
     cluster()

@@ -304,6 +304,7 @@ def test_the_page_about_tuning_runs() -> None:
     assert result.failed == 0
 
 
+@pytest.mark.full
 def test_the_example_finds_a_good_network(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, ROOT / "examples" / "optuna_digits.py", tmp_path],

@@ -8,7 +8,13 @@ from tempfile import TemporaryDirectory
 from typing import ClassVar
 
 from rote.errors import InputError
-from rote.store import JOURNAL_FILE, PREDICTIONS_FILE
+from rote.store import (
+    CHECKPOINT_FOLDER,
+    JOURNAL_FILE,
+    LABELS_FILE,
+    NEIGHBOURS_FILE,
+    PREDICTIONS_FILE,
+)
 from rote.sweeps.executor import run_path
 from rote.sweeps.last_reading import read_last
 from rote.workloads import BestCheckpoints, RunSpec
@@ -121,7 +127,7 @@ def _measured(
 
 
 def _measure(spec: RunSpec, data_dir: Path | None) -> _Cost:
-    from rote.workloads import CHECKPOINT_FOLDER, LABELS_FILE, prepare, train
+    from rote.workloads import prepare, train
 
     prepare(spec, data_dir=data_dir)  # loads what a process loads once, not once per run
     began = time.perf_counter()
@@ -142,7 +148,7 @@ def _measure(spec: RunSpec, data_dir: Path | None) -> _Cost:
             epoch=(ends[1] - ends[0]) * scale,
             checkpoint=_size(path / CHECKPOINT_FOLDER) // 2,
             reading=(_size(path / JOURNAL_FILE) + _size(path / PREDICTIONS_FILE)) // 2,
-            labels=round(_size(path / LABELS_FILE) * scale),
+            labels=round(_size(path / LABELS_FILE) * scale) + _size(path / NEIGHBOURS_FILE),
             is_scaled=scale > 1,
         )
 

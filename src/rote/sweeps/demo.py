@@ -1,11 +1,13 @@
 """The pool of the demo: small networks of many kinds on digits with noisy labels."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from typing import Any
 
+from rote.errors import InputError
 from rote.selection import RULES, Selection, select
 from rote.store import read_table
 from rote.workloads import RunSpec
@@ -64,11 +66,13 @@ class Comparison:
     """What every rule would keep, and what only the truth can tell.
 
     Attributes:
-        selections: by the name of the rule.
+        verdict: what the usual rule keeps, and why.
+        selections: by the name of the rule; one that must be told something first says nothing.
         checkpoints: how many there were to choose from.
         best: the best test accuracy of them all.
     """
 
+    verdict: Selection
     selections: Mapping[str, Selection]
     checkpoints: int
     best: float
@@ -77,8 +81,16 @@ class Comparison:
 def compare_rules(runs: Sequence[Path], *, column: str) -> Comparison:
     """Let every rule choose among runs whose test accuracy is known."""
     table = read_table(runs)
+    verdict = select(table, column=column)
+    selections = {}
+    for rule in RULES:
+        with suppress(InputError):
+            is_told = rule == verdict.rule
+            selections[rule] = verdict if is_told else select(table, rule=rule, column=column)
     return Comparison(
-        selections={rule: select(table, rule=rule, column=column) for rule in RULES},
+        verdict=verdict,
+        # One that let another speak has said the same.
+        selections={rule: one for rule, one in selections.items() if one.rule == rule},
         checkpoints=len(table.frame),
         best=float(table.frame["test_accuracy"].to_numpy().max()),
     )

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from rote.arguments import place_in
 from rote.errors import InputError, shown
-from rote.store import place_in
 from rote.workloads import FieldError, RunSpec
 
 

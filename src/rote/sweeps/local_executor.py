@@ -111,10 +111,11 @@ def _free(team: list[_Worker]) -> _Worker:
     process = _CONTEXT.Process(
         target=_serve, args=(theirs, dict(os.environ)), name="rote worker", daemon=True
     )
-    _prepare()
-    process.start()
-    theirs.close()  # so that its death ends the pipe
-    team.append(_Worker(process, ours))
+    with _interrupts_held():  # a worker that is half begun would end with a traceback of its own
+        _prepare()
+        process.start()
+        theirs.close()  # so that its death ends the pipe
+        team.append(_Worker(process, ours))
     return team[-1]
 
 

@@ -73,7 +73,7 @@ class SusceptibilityObjective:
         out: the store.
         data_dir: where datasets lie; ``ROTE_DATA`` by default.
         checkpoint: the rule that chooses among the checkpoints of one run, such as ``last``,
-            ``before-rise`` or ``noisy-validation`` (see ``rote.select``).
+            ``filter`` or ``noisy-validation`` (see ``rote.select``).
         column: which of the four ζ; ``susceptibility_plain_relative`` compares learning rates.
     """
 
