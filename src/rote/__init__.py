@@ -12,9 +12,12 @@ from rote.version import __version__
 if TYPE_CHECKING:
     from rote import labels as labels
     from rote import theory as theory
+    from rote.labels import neighbour_votes as neighbour_votes
+    from rote.probe import LogitsAt as LogitsAt
     from rote.probe import PlainStep as PlainStep
     from rote.probe import ProbePolicy as ProbePolicy
     from rote.probe import Resistance as Resistance
+    from rote.probe import Samples as Samples
     from rote.probe import resistance as resistance
     from rote.records import Column as Column
     from rote.records import Reading as Reading
@@ -38,10 +41,13 @@ _HOMES = {
     # how the probe steps
     "ProbePolicy": "rote.probe",
     "PlainStep": "rote.probe",
+    "LogitsAt": "rote.probe",
+    "Samples": "rote.probe",
     # one sample at a time
     "resistance": "rote.probe",
     "Resistance": "rote.probe",
     # choosing
+    "neighbour_votes": "rote.labels",
     "select": "rote.selection",
     # looking
     "report": "rote.reporting",
@@ -62,23 +68,27 @@ _ROOMS = (
     "integrations",
     "reporting",
     "sweeps",
+    "studies",
 )
 
 __all__ = [
     "Column",
     "InputError",
     "InterferenceError",
+    "LogitsAt",
     "PlainStep",
     "ProbePolicy",
     "Reading",
     "Resistance",
     "RoteError",
     "RoteWarning",
+    "Samples",
     "Signal",
     "StopRule",
     "Tracker",
     "__version__",
     "labels",
+    "neighbour_votes",
     "plot",
     "preserved",
     "report",

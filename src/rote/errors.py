@@ -29,7 +29,7 @@ class StateError(RoteError, ValueError):
 
 
 class InterferenceError(RoteError, RuntimeError):
-    """Something that had to be put back was found changed (``verify=True``)."""
+    """Something that had to be put back was found changed, at the trial or by ``verify=True``."""
 
 
 class ConcurrentProbeError(InterferenceError):
@@ -80,6 +80,18 @@ class UncopiedStateWarning(RoteWarning):
     """Model or objective hold something that cannot be put back, such as an iterator."""
 
 
+class ProbabilitiesWarning(RoteWarning):
+    """The model returns probabilities where the objective expects logits."""
+
+
+class UnrepeatablePassWarning(RoteWarning):
+    """Two forward passes from the same state differ: drops hold noise of their own."""
+
+
+class OptimizerWarning(RoteWarning):
+    """The optimizer that was tracked is not the one that trains the model any more."""
+
+
 class LoggerWarning(RoteWarning):
     """A logger did not take a reading; training goes on without it."""
 
@@ -93,11 +105,15 @@ class TornJournalWarning(RoteWarning):
 
 
 class OddJournalWarning(RoteWarning):
-    """Lines of a journal are missing, doubled, out of order, or say what no reading can."""
+    """Lines of a journal, or a table, are missing, doubled, out of order, or say what cannot be."""
 
 
 class UnreadableRunWarning(RoteWarning):
     """A run of a store cannot be read; it is left out."""
+
+
+class SmallPoolWarning(RoteWarning):
+    """The pool has fewer samples than what is measured on it needs; that is left out."""
 
 
 class DamagedRowsWarning(RoteWarning):

@@ -1,41 +1,70 @@
-"""A signal and a rule are one file each: those of docs/extending.md, used from the command line."""
+"""What is added is one file each: that of docs/extending.md, used from the command line."""
 
 import json
-import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+from typer.testing import CliRunner
+
+import rote.studies.figures
+from rote.cli.main import app
+
 PAGE = Path(__file__).parents[2] / "docs" / "extending.md"
-SIGNAL, RULE = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+SIGNAL, RULE, NETWORK = re.findall(
+    r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL
+)
 SPEC = """
 epochs = 4
 signals = ["my_signal:Confidence", "label_wave"]
-architecture = "mlp"
+architecture = { name = "my_network:tiny", options = { units = 12 } }
 data = { name = "digits", train_size = 60, test_size = 20 }
+"""
+STUDY = """
+from rote.studies import Study
+
+STUDY = Study(
+    name="answer",
+    title="the answer",
+    measure=lambda _: {"answer": 42},
+    text=lambda record: f"It is {record['answer']}.",
+    finding=lambda record: "As in the book.",
+    wants=None,
+)
 """
 
 
-def test_a_signal_and_a_rule_of_ones_own_are_used_from_the_command_line(tmp_path: Path) -> None:
+def test_a_study_is_a_file_in_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "answer.py").write_text(STUDY)
+    folders = [*rote.studies.figures.__path__, str(tmp_path)]
+    monkeypatch.setattr(rote.studies.figures, "__path__", folders)
+    monkeypatch.setattr(rote.studies.figures.__spec__, "submodule_search_locations", folders)
+    monkeypatch.delitem(sys.modules, "rote.studies.figures.answer", raising=False)
+    listed = CliRunner().invoke(app, ["study", "list", "--plain"]).stdout
+    assert "answer the answer" in listed.splitlines()
+    asked = ["study", "run", "answer", "--store", str(tmp_path / "runs"), "--json"]
+    told = json.loads(CliRunner().invoke(app, asked).stdout)
+    assert "42" in json.dumps(told)
+
+
+def test_what_is_ones_own_is_used_from_the_command_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "my_signal.py").write_text(SIGNAL)
+    (tmp_path / "my_network.py").write_text(NETWORK)
     (tmp_path / "my_rule.py").write_text(RULE)
     (tmp_path / "spec.toml").write_text(SPEC)
-    path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
 
     def run(*command: str) -> str:
-        done = subprocess.run(
-            [sys.executable, "-m", "rote", *command],
-            capture_output=True,
-            text=True,
-            check=False,
-            cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": path},
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+        return CliRunner().invoke(app, command, catch_exceptions=False).stdout
 
-    run("train", "spec.toml", "--out", "runs/a", "--quiet")
+    train = [sys.executable, "-m", "rote", "train", "spec.toml", "--out", "runs/a", "--quiet"]
+    done = subprocess.run(train, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
     journal = (tmp_path / "runs/a/journal.jsonl").read_text()
     lines = [json.loads(line) for line in journal.splitlines()]
     confidence = [line["confidence"] for line in lines]
@@ -45,6 +74,7 @@ def test_a_signal_and_a_rule_of_ones_own_are_used_from_the_command_line(tmp_path
     found = json.loads(run("select", "runs", "--rule", "my_rule:Sure", "--json"))
     first = next(i for i, value in enumerate(confidence) if value >= 0.9 * max(confidence))
     assert found["pick"]["step"] == lines[first]["step"]
-    assert "mean confidence in training" in run("select", "runs", "--rule", "max:confidence")
+    told = run("select", "runs", "--rule", "max:confidence")
+    assert "mean confidence in training" in " ".join(told.split())
     found = json.loads(run("select", "runs", "--rule", "min:label_wave", "--json"))
     assert found["pick"]["step"] == 4  # the first and only one that is known

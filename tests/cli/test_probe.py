@@ -91,16 +91,16 @@ def test_people_see_a_table_and_what_the_step_was(
     assert "step-00003.safetensors" in shown
     assert "in 0 of 3 checkpoints, fresh in the others" in " ".join(shown.split())
     assert "mean over 3 checkpoints" in " ".join(shown.split())
-    assert f"rote select {tmp_path}/after --rule before-rise" in shown.replace("\n", "")
+    assert f"why: rote select {tmp_path}/after)" in shown.replace("\n", "")
 
 
-def test_a_single_run_is_judged_by_its_rise_also_where_accuracies_are_known(
+def test_a_verdict_ends_it_also_where_accuracies_are_known(
     trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(trained)
     measured = ("--train", trained / "train.npz", "--out", tmp_path / "after")
     shown = call(*arguments(trained), *measured)
-    assert f"rote select {tmp_path}/after --rule before-rise" in shown.replace("\n", "")
+    assert f"why: rote select {tmp_path}/after)" in shown.replace("\n", "")
 
 
 def test_mistakes_are_named(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,7 +116,7 @@ def test_mistakes_are_named(trained: Path, tmp_path: Path, monkeypatch: pytest.M
     torch.save({"weights": load_file(checkpoint)}, tmp_path / "weights.pt")
     first, *options = arguments(trained)
     for wrong, complaint in {
-        ("--data", tmp_path / "none.npy"): "`--data` to be a file",
+        ("--data", tmp_path / "none.npy"): "`--data` to be an existing file",
         ("--data", tmp_path / "raw.npy"): r"raw bytes \(uint8\)",
         ("--data", tmp_path / "torn.npz"): "whole file of arrays",
         ("--data", tmp_path / "pickled.npy"): "whole file of arrays",
@@ -138,7 +138,7 @@ def test_mistakes_are_named(trained: Path, tmp_path: Path, monkeypatch: pytest.M
         files = tmp_path / "weights.pt" if "--key" in wrong else first
         with pytest.raises(InputError, match=complaint):
             call(files, *options, *wrong)
-    with pytest.raises(InputError, match="not there"):
+    with pytest.raises(InputError, match="to be existing files or folders, got"):
         call(tmp_path / "nowhere", *options)
     with pytest.raises(InputError, match="to hold checkpoints"):
         (tmp_path / "empty").mkdir()

@@ -1,5 +1,6 @@
 """`rote report` as people call it."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -21,15 +22,30 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_page_and_figures_are_written_and_named(store: Path, tmp_path: Path) -> None:
     page, figures = tmp_path / "my page.html", tmp_path / "figures"
-    command = [ROTE, "report", store, "-o", page, "--figures", figures]
+    command = [ROTE, "report", store, "--rule", "regions", "-o", page, "--figures", figures]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert f"Report: {page}" in done.stdout
     assert f"Figure: {figures / 'regions.svg'}" in done.stdout
     assert "No figure of filter: Expected `runs` to have checkpoints with" in done.stderr
     text = page.read_text(encoding="utf-8")
-    assert f"rote report {store} -o &#39;{page}&#39; --figures" in text  # how it was made
+    assert (
+        f"rote report {store} --rule regions -o &#39;{page}&#39; --figures" in text
+    )  # how it was made
     assert sorted(path.name for path in tmp_path.iterdir()) == ["figures", "my page.html"]
+
+
+def test_what_only_the_truth_tells_is_left_out_where_nobody_knows_it(
+    store: Path, tmp_path: Path
+) -> None:
+    page = tmp_path / "page.html"
+    result = CliRunner().invoke(app, ["report", str(store), "-o", str(page)])
+    assert result.exit_code == 0, result.output
+    text = page.read_text(encoding="utf-8")
+    assert text.count("No test accuracy is recorded") == 1
+    assert "<code>oracle</code>" not in text
+    assert 'id="filter-title"' not in text
+    assert "Its ζ is " in text
 
 
 def test_rule_column_and_names_of_metrics_are_passed_on(store: Path, tmp_path: Path) -> None:
@@ -41,7 +57,6 @@ def test_rule_column_and_names_of_metrics_are_passed_on(store: Path, tmp_path: P
     text = page.read_text(encoding="utf-8")
     assert "rule filter" in text
     assert "ζ (susceptibility_relative)" in text
-    assert "Mean test" in text
     assert f"rote select {store} --rule filter --column susceptibility_relative --map" in text
 
 
@@ -70,5 +85,38 @@ def test_a_mistake_is_one_line_and_no_traceback(tmp_path: Path) -> None:
         [ROTE, "report", tmp_path / "nowhere"], capture_output=True, text=True, check=False
     )
     assert done.returncode == 2
-    assert done.stderr.startswith("Error: Expected `runs` to be a directory with runs")
+    assert done.stderr.startswith("Error: Expected `runs` to be an existing directory, got ")
     assert "Traceback" not in done.stderr
+
+
+def test_groups_have_a_verdict_each_on_one_page_and_a_page_each(tmp_path: Path) -> None:
+    names = ["a", "b", "<script>alert(1)</script>"]
+    store = write_store(tmp_path / "runs", runs=3, names=names, with_specs=True)
+    for at, data in enumerate(("digits", "digits", "<img src=x onerror=alert(2)>/..")):
+        file = store / str(at) / "workload.json"
+        told = json.loads(file.read_text())
+        told["data"]["name"] = data
+        file.write_text(json.dumps(told | {"spec": {}}))
+    page = tmp_path / "pages" / "report.html"
+    arguments = ["report", str(store), "-o", str(page), "--rule", "staged"]
+    with pytest.raises(InputError, match="2 groups that differ in data"):
+        CliRunner().invoke(app, arguments, catch_exceptions=False)
+    assert not page.exists()
+    arguments += ["--group-by", "data.name"]
+    result = CliRunner().invoke(app, arguments, catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    files = sorted(file.name for file in page.parent.iterdir())
+    assert files == ["report-1-img-src=x-onerror=alert-2.html", "report-2-digits.html", page.name]
+    text = page.read_text(encoding="utf-8")
+    assert text.count("Keep step") == 2
+    assert "<script" not in text
+    assert "<img" not in text
+    for name in files[:2]:
+        assert f'href="{name}"' in text
+        assert f"Page of one group: {page.parent / name}" in result.output
+    digits = (page.parent / files[1]).read_text(encoding="utf-8")
+    assert "2 runs · 24 checkpoints" in digits
+    assert "--where data.name=digits" in digits
+    arguments[-2:] = ["--where", "data.name=digits"]
+    assert CliRunner().invoke(app, arguments, catch_exceptions=False).exit_code == 0
+    assert "2 runs · 24 checkpoints" in page.read_text(encoding="utf-8")

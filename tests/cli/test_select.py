@@ -6,15 +6,18 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from rote.cli.label_file import read_labels
 from rote.cli.main import app
 from rote.errors import InputError
 from rote.records import Reading
-from rote.selection import RULES
-from rote.store import RunDirectory
+from rote.selection import RULES, select
+from rote.store import RunDirectory, checkpoint_path
 from tests.loggers import log, readings
+from tests.selection.tables import write_voters
 
 ROTE = Path(sys.executable).parent / "rote"
 CSV = "run,step,zeta,acc\n" + "".join(
@@ -38,7 +41,27 @@ def test_metrics_of_other_names_are_mapped(tmp_path: Path) -> None:
     assert found["pick"]["step"] == 8
     assert sum(region["count"] for region in found["regions"]) == 16
     with pytest.raises(InputError, match="`susceptibility` to be recorded"):
-        invoke(source)
+        invoke(source, "--rule", "staged")
+
+
+def test_how_high_the_zeta_of_the_pick_is_stands_below_it(tmp_path: Path) -> None:
+    rows = [f"{n},{0.1 * n},{z},0.8\n" for n, z in enumerate((0.02, 0.01, 0.03), start=1)]
+    named = "step,susceptibility,susceptibility_plain_relative,train_accuracy\n"
+    (tmp_path / "t.csv").write_text(named + "".join(rows))
+    said = " ".join(invoke(f"csv:{tmp_path}/t.csv", "--rule", "last").split())
+    assert (
+        "Its ζ is 0.3000; a plain step takes on average 3.00% off the loss on random labels: "
+        "3.0 × its lowest (step 2)." in said
+    )
+    assert " test " not in invoke(f"csv:{tmp_path}/t.csv", "--rule", "staged")
+
+
+def test_without_training_accuracy_nothing_is_said_about_the_highest(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("run,step,loss\nb,1,2\na,1,3\n")
+    said = " ".join(invoke(f"csv:{tmp_path}/t.csv", "--rule", "last").split())
+    assert "Keep step 1 of run a" in said
+    assert "nothing tells which of them is better: it is the first by name." in said
+    assert "highest training accuracy" not in said
 
 
 def test_rules_are_listed_without_runs_and_nothing_else_is() -> None:
@@ -63,15 +86,19 @@ def test_the_same_runs_in_tensorboard_print_the_same(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("pairs", "message"),
+    ("option", "pairs", "message"),
     [
-        (["susceptibility"], "Expected `--map` to be NAME=METRIC, got 'susceptibility'"),
-        (["drop=a", "drop=b"], "Expected `--map` to give 'drop' once, got it twice"),
+        ("--map", ["susceptibility"], "`--map` to be NAME=METRIC, got 'susceptibility'"),
+        ("--map", ["drop=a", "drop=b"], "`--map` to give 'drop' once, got it twice"),
+        ("--where", ["data.name"], "`--where` to be KEY=VALUE, got 'data.name'"),
+        ("--where", ["=digits"], "`--where` to be KEY=VALUE, got '=digits'"),
+        ("--where", ["data.name="], "`--where` to be KEY=VALUE, got 'data.name='"),
+        ("--where", ["a=1", "a=2"], "`--where` to give 'a' once, got it twice"),
     ],
 )
-def test_a_bad_pair_is_refused(tmp_path: Path, pairs: list[str], message: str) -> None:
+def test_a_bad_pair_is_refused(tmp_path: Path, option: str, pairs: list[str], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        invoke(str(tmp_path), *(word for pair in pairs for word in ("--map", pair)))
+        invoke(str(tmp_path), *(word for pair in pairs for word in (option, pair)))
 
 
 def journal(path: Path, described: bool) -> None:
@@ -141,3 +168,147 @@ def test_accuracies_in_per_cent_are_printed_as_recorded(tmp_path: Path) -> None:
     shown = invoke(f"csv:{tmp_path}/t.csv")
     assert "0%" not in shown
     assert "Divide per cent by 100" in " ".join(shown.split())
+
+
+def test_per_cent_is_divided(tmp_path: Path) -> None:
+    lines = CSV.replace("zeta,acc", "susceptibility,train_accuracy").splitlines()
+    rows = [line.rsplit(",", 1) for line in lines[1:]]
+    scaled = [f"{start},{100 * float(end)}" for start, end in rows]
+    (tmp_path / "t.csv").write_text("\n".join([lines[0], *scaled]))
+    found = json.loads(invoke(f"csv:{tmp_path}/t.csv", "--rule", "last", "--per-cent", "--json"))
+    assert found["pick"]["train_accuracy"] == pytest.approx(0.8)
+    assert not any("Divide" in warning for warning in found["warnings"])
+
+
+def voters(root: Path, *, given: str | None = None, rates: tuple[float, ...] = ()) -> Path:
+    """Three runs that agree on most of a pool, with weights beside them."""
+    rng = np.random.default_rng(3)
+    truth = rng.integers(4, size=60)
+    wrong = rng.random((3, 4, 60)) < 0.3
+    write_voters(root, np.where(wrong, rng.integers(4, size=60), truth), 4)
+    for number, run in enumerate(sorted(root.iterdir())):
+        told = json.loads((run / "run.json").read_text())
+        labels = given or " ".join(map(str, truth))
+        (run / "run.json").write_text(json.dumps(told | {"given_labels": labels}))
+        if rates:
+            spec = {"spec": {"noise": {"rate": rates[number]}}}
+            (run / "workload.json").write_text(json.dumps(spec))
+        for step in range(1, 5):
+            checkpoint_path(run, step).parent.mkdir(exist_ok=True)
+            checkpoint_path(run, step).write_bytes(b"w%d" % step)
+    return root
+
+
+def test_the_best_few_are_listed_and_the_file_is_named_and_copied(tmp_path: Path) -> None:
+    store = voters(tmp_path / "runs")
+    out = tmp_path / "kept"
+    shown = invoke(str(store), "--rule", "posterior", "--copy-to", str(out))
+    pick = select(store, "posterior").pick
+    assert f"  in {pick.file}" in shown
+    assert "region" not in shown
+    listed = [line for line in shown.splitlines() if line.startswith("  run")]
+    assert len(listed) == 1 + 5  # and the heading
+    (copy,) = out.iterdir()
+    assert f"Copied to {copy}" in shown.replace("\n", "")
+    assert pick.file is not None
+    assert copy.read_bytes() == pick.file.read_bytes()
+    found = invoke(str(store), "--rule", "posterior", "--copy-to", str(out), "--json")
+    assert json.loads(found[: found.rindex("}") + 1])["pick"]["file"] == str(pick.file)
+    copy.write_bytes(b"mine")
+    asked = ["select", str(store), "--rule", "posterior", "--copy-to", str(out)]
+    result = CliRunner().invoke(app, asked)
+    assert "to be free, got another file" in str(result.exception)
+    assert f"  in {pick.file}" in result.output  # the verdict stands
+
+
+def test_options_go_to_rules_that_take_them_only(tmp_path: Path) -> None:
+    store = str(voters(tmp_path / "runs"))
+    assert "Keep" in invoke(store, "--rule", "posterior", "--noise-rate", "0.2")
+    with pytest.raises(InputError, match="option of rule 'last', got `noise_rate`. It has none"):
+        invoke(store, "--rule", "last", "--noise-rate", "0.2")
+    labels = tmp_path / "clean.txt"
+    labels.write_text("1, 2\n-1")
+    with pytest.raises(InputError, match="option of rule 'last', got `clean_labels`"):
+        invoke(store, "--rule", "last", "--clean-labels", str(labels))
+
+
+@pytest.mark.parametrize(
+    ("name", "contents", "message"),
+    [
+        ("a.txt", "1 x", "to be a file of integers"),
+        ("a.txt", "", "to be a file of integers"),
+        ("a.npy", "no array", "to be a file of integers"),
+        ("gone.csv", None, "to be an existing file"),
+    ],
+)
+def test_a_bad_file_of_labels_is_refused(
+    tmp_path: Path, name: str, contents: str | None, message: str
+) -> None:
+    if contents is not None:
+        (tmp_path / name).write_text(contents)
+    with pytest.raises(InputError, match=message):
+        read_labels(tmp_path / name, "--clean-labels")
+
+
+def test_labels_are_read_from_arrays_and_text(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", np.array([1, -1, 3], dtype=np.int8))
+    (tmp_path / "a.csv").write_text("1;-1\n3\n")
+    for name in ("a.npy", "a.csv"):
+        assert read_labels(tmp_path / name, "--clean-labels").tolist() == [1, -1, 3]
+    np.save(tmp_path / "b.npy", np.zeros((2, 2)))
+    with pytest.raises(InputError, match=r"one integer per sample of the pool, got float64 of sha"):
+        read_labels(tmp_path / "b.npy", "--clean-labels")
+
+
+SUSPECTING = '''
+class Suspecting:
+    """It suspects two labels."""
+    name, needs, compares_runs = "suspecting", (), False
+
+    def judge(self, candidates):
+        from rote.selection import Findings, Suspect, Verdict
+        suspects = (Suspect(4, 1, 0, 0.75), Suspect(2, 0, 3, 0.5))
+        return Verdict(0, ("So.",), findings=Findings(noise_rate=0.25, suspects=suspects))
+'''
+
+
+def test_suspects_are_written_whole_by_rules_that_tell(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "their_suspects.py").write_text(SUSPECTING)
+    monkeypatch.syspath_prepend(tmp_path)
+    store, out = str(voters(tmp_path / "runs")), tmp_path / "new" / "suspects.csv"
+    shown = invoke(store, "--rule", "their_suspects:Suspecting", "--suspects", str(out))
+    assert "(2 samples)" in shown
+    lines = ["sample,given,believed,probability", "4,1,0,0.75", "2,0,3,0.5", ""]
+    assert out.read_text().split("\n") == lines
+    assert list(out.parent.iterdir()) == [out]
+    with pytest.raises(InputError, match="Expected rule 'last' to tell which labels are probably"):
+        invoke(store, "--rule", "last", "--suspects", str(tmp_path / "other.csv"))
+    assert not (tmp_path / "other.csv").exists()
+
+
+def test_groups_are_refused_chosen_and_told_one_by_one(tmp_path: Path) -> None:
+    store = voters(tmp_path / "runs", rates=(0.25, 0.25, 0.5))
+    third = sorted(store.iterdir())[2] / "run.json"
+    third.write_text(json.dumps(json.loads(third.read_text()) | {"given_labels": "0"}))
+    with pytest.raises(InputError, match=r"--where 'noise.rate=0.25' .* --group-by noise.rate"):
+        invoke(str(store), "--rule", "last")
+    assert "Keep step 4" in invoke(str(store), "--rule", "last", "--where", "noise.rate=0.5")
+    shown = invoke(str(store), "--rule", "last", "--group-by", "noise.rate").splitlines()
+    assert [line for line in shown if " = " in line] == ["noise.rate = 0.25", "noise.rate = 0.5"]
+    assert sum(line.startswith("Keep step 4 of run ") for line in shown) == 2
+    found = json.loads(invoke(str(store), "--rule", "last", "--group-by", "noise.rate", "--json"))
+    assert list(found["groups"]) == ["0.25", "0.5"]
+    assert found["groups"]["0.5"]["pick"]["run"] == "run2"
+
+
+def test_hostile_names_steer_no_terminal(tmp_path: Path) -> None:
+    name = "\x1b[2J\u202e[bold]x"
+    rows = "".join(f"{name},{step},0.{step},0.{step}\n" for step in range(1, 4))
+    (tmp_path / "t.csv").write_text(f"run,step,susceptibility,train_accuracy\n{rows}")
+    for rule in ("last", "pareto", "staged"):
+        shown = invoke(f"csv:{tmp_path}/t.csv", "--rule", rule)
+        assert "[bold]x" in shown
+        assert "\x1b" not in shown
+        assert "\u202e" not in shown

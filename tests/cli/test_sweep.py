@@ -56,12 +56,17 @@ def test_a_sweep_is_foreseen_run_listed_and_skipped(file: Path, tmp_path: Path) 
     assert out.startswith("4 runs: 4 new.\nLeft: about ")
     assert "Based on one epoch each of 1 of 1 kinds of run" in out
     assert not store.exists()
-    out, err = rote(file, "--out", store, "--workers", "2")
+    page = tmp_path / "page.html"
+    out, err = rote(file, "--out", store, "--workers", "2", "--report", page)
     assert "4 of 4 runs are over, 4 of them now" in out
     assert f"rote select {store}" in out
-    assert len(err.splitlines()) == 4
-    assert all("finished  ζ" in line and "train accuracy" in line for line in err.splitlines())
-    assert {line.split()[0] for line in err.splitlines()} == {"1/4", "2/4", "3/4", "4/4"}
+    *ended, report = err.splitlines()
+    assert report == f"Report: {page}"
+    assert "4 runs · 12 checkpoints" in page.read_text()
+    assert 'id="live"' not in page.read_text()  # it has come to rest
+    assert len(ended) == 4
+    assert all("finished  ζ" in line and "train accuracy" in line for line in ended)
+    assert {line.split()[0] for line in ended} == {"1/4", "2/4", "3/4", "4/4"}
     out, err = rote(file, "--out", store, "--quiet", "--json")
     summary = json.loads(out)
     assert err == ""
@@ -98,7 +103,7 @@ def test_two_sweeps_at_once_share_the_work_and_do_nothing_twice(tmp_path: Path) 
 
 def test_ctrl_c_stops_cleanly_and_the_same_command_goes_on(tmp_path: Path) -> None:
     file, store = tmp_path / "sweep.toml", tmp_path / "store"
-    file.write_text(SWEEP.replace("EPOCHS", "300"))
+    file.write_text(SWEEP.replace("EPOCHS", "120"))
     with start(file, "--out", store, "--quiet", "--workers", "2") as process:
         until(lambda: store.is_dir() and sum(map(lines, store.iterdir())) > 20)
         process.send_signal(signal.SIGINT)
@@ -111,7 +116,7 @@ def test_ctrl_c_stops_cleanly_and_the_same_command_goes_on(tmp_path: Path) -> No
     out, _ = rote(file, "--out", store, "--quiet", "--json")
     assert json.loads(out)["left"] == 0
     for run in list_runs(store):  # no reading is missing, and none came twice
-        assert [reading.step for reading in read_run(run.path).readings] == list(range(1, 301))
+        assert [reading.step for reading in read_run(run.path).readings] == list(range(1, 121))
         assert ('"kind":"resume"' in (run.path / "journal.jsonl").read_text()) == (
             run.path in begun
         )

@@ -1,64 +1,78 @@
 """`rote data`: which datasets are here, and whether a file can be trained on."""
 
-import json
 from dataclasses import asdict
 from pathlib import Path
+from textwrap import wrap
 from typing import Annotated
 
 import typer
 
-from rote.cli.options import AsJson, DataDir
-from rote.cli.output import say
+from rote.cli.command import Command, new_app
+from rote.cli.options import AsJson, DataDir, Label, Truth
+from rote.cli.output import one_line, say, say_json
 
-app = typer.Typer(
-    help="Which datasets are here, and whether a file can be used.", no_args_is_help=True
-)
+_EXTRA = "pip install 'rote[datasets]'"
+app = new_app("data", "Which datasets are here, and whether a file can be used.")
 
 
-@app.command("list")
+@app.command("list", cls=Command)
 def list_sets(data_dir: DataDir = None, as_json: AsJson = False) -> None:
     """Every dataset that rote knows by name, where it is, or how to get it."""
-    from rich.console import Console
-    from rich.table import Table
-
     from rote.workloads import list_datasets
 
     sets = list_datasets(data_dir)
     if as_json:
-        say(json.dumps([asdict(entry) for entry in sets], indent=2))
+        say_json([asdict(entry) for entry in sets])
         return
-    table = Table("name", "classes", "image")
-    for heading in ("found", "or get it"):
-        table.add_column(heading, overflow="fold")  # an address that is cut off is of no use
     for entry in sets:
         shape = "×".join(str(side) for side in entry.shape)
-        table.add_row(
-            entry.name,
-            str(entry.classes),
-            shape,
-            entry.found or "–",
-            "" if entry.found else entry.obtain,
-        )
-    Console().print(table)
+        place = entry.found or ("not here" if entry.on_hub else "not here; get it from")
+        say(f"{entry.name:14} {entry.classes:>3} classes  {shape:8}  {place}")
+        if entry.subset is not None:
+            say(f"{'':14} a subset: {entry.subset} images")
+        by_hand = f"downloaded when used ({_EXTRA}), or get it from " if entry.on_hub else ""
+        for line in () if entry.found else _lines(by_hand + entry.obtain):
+            say(f"{'':14} {line}")
 
 
-@app.command()
+@app.command(cls=Command)
 def check(
-    path: Annotated[Path, typer.Argument(help="An .npz file, or a folder of .npy files.")],
+    path: Annotated[
+        Path,
+        typer.Argument(
+            help="A table (.csv, .tsv, .parquet), an .npz file, or a folder: one subfolder per "
+            "class, lists of images, or .npy files."
+        ),
+    ],
+    label: Label = None,
+    truth: Truth = None,
     as_json: AsJson = False,
 ) -> None:
-    """Whether a file of arrays can be trained on; if not, why."""
+    """Whether a file can be trained on: what was understood of it, or why not."""
     from rote.workloads import check_file
 
-    found = check_file(path)
+    found = check_file(path, label=label, truth=truth)
     if as_json:
-        say(json.dumps(asdict(found), indent=2, default=str))
+        say_json(asdict(found))
     else:
-        for name, what in found.arrays.items():
-            say(f"{name:24} {what}")
+        for name, what in found.contents.items():
+            say(f"{one_line(name):24}  {one_line(what)}")
+        said = f"no. {one_line(' '.join(found.problems))}" if found.problems else "yes"
+        say(f"can be used: {said}")
         for name, value in found.summary.items():
-            say(f"{name:24} {value}")
-        for problem in found.problems:
-            say(f"Problem: {problem}", err=True)
+            say(f"{one_line(name):24}  {_worded(value)}")
+        if found.command is not None:
+            say(f"next: {found.command}")
     if found.problems:
         raise typer.Exit(1)
+
+
+def _lines(text: str) -> list[str]:
+    """Text in the width that is left of 80 columns; an address that is cut is of no use."""
+    return wrap(text, 65, break_long_words=False, break_on_hyphens=False)
+
+
+def _worded(value: float | int | str) -> str:
+    if isinstance(value, float):
+        return f"{value:.1%}"
+    return f"{value:,}" if isinstance(value, int) else one_line(value)

@@ -6,7 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rote.arguments import check_choice
+from rote.cli.command import stoppable
+from rote.cli.options import Quiet
+from rote.cli.output import list_out
 from rote.cli.report import command_line
+from rote.cli.select import show_paragraph
 from rote.errors import RoteError
 from rote.records import ZETAS
 
@@ -25,7 +29,7 @@ def demo(
     seed: Annotated[int, typer.Option(help="Of data, noise and weights.")] = 0,
     workers: Annotated[int | None, typer.Option(help="Runs at a time; one per core.")] = None,
     column: Annotated[str, typer.Option(help="Which ζ the rules go by.")] = "susceptibility",
-    quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Train a pool of small networks on digits with noisy labels, then choose one by each rule."""
     from rich.console import Console
@@ -42,22 +46,22 @@ def demo(
         f"Training {len(specs)} networks on scikit-learn's digits, {noise:.0%} of the labels "
         f"redrawn at random, in {out}."
     )
-    failed = _run(specs, out, executor, quiet=quiet).failed
+    with stoppable(f"What is trained is kept in {out}. The same command goes on from there."):
+        failed = _run(specs, out, executor, quiet=quiet).failed
     if failed:
         raise RoteError(f"{len(failed)} runs failed; the first: {next(iter(failed.values()))}")
     runs = [run_path(out, spec) for spec in specs]
     compared = compare_rules(runs, column=column)
-    console.print(_table(compared))
-    for rule, kind in RULES.items():
-        name = rule.replace("susceptibility", "ζ")
-        console.print(f"  {name:20}{about(kind).explanation}", style="dim", highlight=False)
-    console.print(
-        f"\nThe best of {compared.checkpoints} checkpoints reaches {compared.best:.1%} on clean "
-        "test data (gap: points below it). No rule but the oracle has seen a clean label."
-    )
-    console.print(f"Why a rule chose as it did:  rote select {out} --rule staged", markup=False)
     page = report(runs, out / "report.html", column=column, command=command_line())
-    console.print(f"All of it on one page:       {page.path}", markup=False, highlight=False)
+    names = {rule: rule.replace("susceptibility", "ζ") for rule in compared.selections}
+    list_out({name: about(RULES[rule]).explanation for rule, name in names.items()})
+    console.print(_table(compared))
+    console.print(
+        f"The best of {compared.checkpoints} checkpoints has {compared.best:.1%} on clean test "
+        "data (gap: points below it). No rule but the oracle has seen a clean label."
+    )
+    console.print(f"All of it on one page: {page.path}", markup=False, highlight=False)
+    show_paragraph(compared.verdict, console)
 
 
 def _run(
@@ -90,9 +94,9 @@ def _table(compared: "Comparison") -> "Table":
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
-    from rote.selection import RULES, about, as_percent
+    from rote.selection import as_percent
 
-    table = Table("rule", "run", title="What each rule would keep", box=SIMPLE_HEAD, pad_edge=False)
+    table = Table("rule", "run", box=SIMPLE_HEAD, pad_edge=False)
     for heading in ("epoch", "ζ", "train", "test", "gap"):
         table.add_column(heading, justify="right")
     for rule, selection in compared.selections.items():
@@ -106,6 +110,14 @@ def _table(compared: "Comparison") -> "Table":
             "–" if pick.train_accuracy is None else as_percent(pick.train_accuracy, 1),
             as_percent(test, 1),
             f"{100 * (compared.best - test):.1f}",
-            style="dim" if about(RULES[rule]).is_baseline else None,
+            style=_style(rule, compared),
         )
     return table
+
+
+def _style(rule: str, compared: "Comparison") -> str | None:
+    from rote.selection import RULES, about
+
+    if rule == compared.verdict.rule:
+        return "bold"
+    return "dim" if about(RULES[rule]).is_baseline else None

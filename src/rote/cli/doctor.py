@@ -1,13 +1,15 @@
 """`rote doctor`: is the installation whole, and can this model be probed?"""
 
+import sys
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from rote.cli.optimizer import build_optimizer
-from rote.cli.output import say
+from rote.cli.output import one_line, say
 from rote.errors import InputError, shown
 from rote.version import __version__
 
@@ -37,6 +39,9 @@ EXTRAS = {
 }
 """Which extra brings a package."""
 
+_SAMPLES = 16
+"""Enough to see whether a probe works, which does not depend on how many there are."""
+
 
 def doctor(
     model: Annotated[
@@ -50,29 +55,38 @@ def doctor(
     classes: Annotated[int, typer.Option(help="How many classes.")] = 10,
 ) -> None:
     """Check the installation and, with --model, whether that model can be probed."""
-    whole = _check_installation()
-    if model is not None:
-        whole = _check_model(model, optimizer, shape, classes) and whole
-    if not whole:
+    sys.path.insert(0, str(Path.cwd()))  # a user's module lies where they stand
+    missing = _check_installation()
+    wrong = [f"{', '.join(missing)} missing"] if missing else []
+    if model is not None and not _check_model(model, optimizer, shape, classes):
+        wrong.append(f"{one_line(model)} cannot be probed")
+    if wrong:
+        say(f"Something is wrong: {'; '.join(wrong)}. See above.")
         raise typer.Exit(1)
+    able = "" if model is None else f", and {one_line(model)} can be probed"
+    say(f"All is fine: nothing that rote needs is missing{able}.")
 
 
-def _check_installation() -> bool:
+def _check_installation() -> list[str]:
+    """Say what is installed.
+
+    Returns:
+        What rote needs, and is not.
+    """
     say(f"rote {__version__}")
-    whole = True
-    for name in CORE:
-        found = _version(name)
-        whole = whole and found is not None
+    needed = {name: _version(name) for name in CORE}
+    for name, found in needed.items():
         say(f"  {name:20} {found or 'MISSING: pip install ' + name}")
     for package, extra in EXTRAS.items():
         found = _version(package) if find_spec(package) else None
-        absent = f"not installed (pip install 'rote[{extra}]')"
+        absent = f"not installed; if wanted: pip install 'rote[{extra}]'"
         say(f"  {package:20} {found or absent}")
-    return whole
+    return [name for name, found in needed.items() if found is None]
 
 
 def _check_model(name: str, optimizer_name: str, shape: str, classes: int) -> bool:
     import torch
+    from rich.console import Console
 
     from rote.tracking import examine
     from rote.workloads import build_architecture
@@ -82,13 +96,15 @@ def _check_model(name: str, optimizer_name: str, shape: str, classes: int) -> bo
         name, num_classes=classes, in_channels=sides[0], image_size=sides[-1]
     )
     optimizer = build_optimizer(optimizer_name, model)
-    found = examine(model, optimizer, inputs=torch.randn(128, *sides), num_classes=classes)
+    with Console(stderr=True).status(f"Probing {one_line(name)}"):
+        inputs = torch.randn(_SAMPLES, *sides)
+        found = examine(model, optimizer, inputs=inputs, num_classes=classes)
     if found.reading is None:
         say(f"{name} with {optimizer_name} cannot be probed. {found.obstacle}", err=True)
         return False
     say(
         f"{name} with {optimizer_name} can be probed: loss {found.reading.loss_before:.4f} → "
-        f"{found.reading.loss_after:.4f} in {found.reading.seconds:.2f} s, and nothing changed."
+        f"{found.reading.loss_after:.4f} on {_SAMPLES} random inputs, and nothing changed."
     )
     for remark in found.remarks:
         say(f"  {remark}")

@@ -2,33 +2,34 @@
 
 import sys
 import warnings
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from rote.cli import data, theory
+from rote.cli import data, study, theory
+from rote.cli.command import Command, new_app
 from rote.cli.demo import demo
 from rote.cli.doctor import doctor
 from rote.cli.output import one_line, prepare_streams, printable, say
 from rote.cli.probe import probe
 from rote.cli.report import report
 from rote.cli.select import select
+from rote.cli.suspects import suspects
 from rote.cli.sweep import sweep
 from rote.cli.train import train
 from rote.errors import InputError, RoteError, RoteWarning
 from rote.version import __version__
 
-app = typer.Typer(
-    name="rote",
-    help="Know when a network is memorizing its label noise, without one clean label.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-)
-for command in (demo, train, sweep, select, report, probe, doctor):
-    app.command()(command)
+_ABOUT = "Know when a network is memorizing its label noise, without one clean label."
+_USAGE: type[Any] = typer.BadParameter.__mro__[1]
+"""What typer raises for a command line that it cannot read; it has no public name."""
+
+app = new_app("rote", _ABOUT, completes=True)
+for command in (demo, train, sweep, select, suspects, report, probe, doctor):
+    app.command(cls=Command)(command)
 app.add_typer(data.app, name="data")
 app.add_typer(theory.app, name="theory")
+app.add_typer(study.app, name="study")
 
 
 def _print_version(wanted: bool) -> None:
@@ -37,14 +38,14 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
+@app.callback(help=_ABOUT)
 def rote(
     _version: Annotated[
         bool,
         typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version."),
     ] = False,
 ) -> None:
-    """Know when a network is memorizing its label noise, without one clean label."""
+    """What is said before any command."""
 
 
 def main() -> None:
@@ -52,7 +53,9 @@ def main() -> None:
     prepare_streams()
     _show_warnings_plainly()
     try:
-        app()
+        sys.exit(app(standalone_mode=False, prog_name="rote") or 0)
+    except _USAGE as error:
+        _refuse_usage(error)
     except RoteError as error:
         say(f"Error: {error}", err=True)
         sys.exit(2 if isinstance(error, InputError) else 1)
@@ -66,6 +69,18 @@ def main() -> None:
     except RecursionError:
         say("Error: Expected tables and lists that end, got them nested too deeply.", err=True)
         sys.exit(1)
+
+
+def _refuse_usage(error: Any) -> None:  # noqa: ANN401
+    """Say what is wrong with the command line, as everything else is said; exit 2."""
+    command = "rote" if error.ctx is None else error.ctx.command_path
+    if type(error).__name__ == "NoArgsIsHelpError":
+        error.show()
+    else:
+        why = one_line(error.format_message().rstrip("."))
+        why += "" if why.endswith("?") else "."
+        say(f"Error: Expected what `{command}` takes, got: {why} See `{command} -h`.", err=True)
+    sys.exit(2)
 
 
 def _show_warnings_plainly() -> None:

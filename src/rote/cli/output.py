@@ -1,10 +1,16 @@
 """What reaches the terminal: text that every terminal can take, and nothing that steers one."""
 
 import codecs
+import json
 import re
+import shlex
 import sys
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TextIO
+
+from rote.errors import RoteError
 
 _STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 _PLAIN = {
@@ -44,6 +50,11 @@ def say(text: str, *, err: bool = False) -> None:
     stream.flush()
 
 
+def say_json(contents: object, *, indent: int | None = 2) -> None:
+    """Print one value for machines: JSON without NaN, which JSON does not know."""
+    say(json.dumps(contents, indent=indent, allow_nan=False, default=str))
+
+
 def printable(text: object) -> str:
     r"""Text whose control characters are written out, not obeyed.
 
@@ -64,6 +75,38 @@ def one_line(text: object) -> str:
     return printable(text).replace("\n", "\\n").replace("\t", "\\t")
 
 
+def list_out(rows: Mapping[str, str]) -> None:
+    """Print names with what they are, wrapped beside the names; a line each where a pipe reads."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console()
+    width = max(map(len, rows))
+    if not console.is_terminal:
+        say("\n".join(f"{name:{width}}  {what}" for name, what in rows.items()))
+        return
+    table = Table.grid(padding=(0, 2))
+    for name, what in rows.items():
+        table.add_row(Text(name, no_wrap=True), Text(what))
+    console.print(table)
+
+
+@contextmanager
+def naming_new_folders(*folders: Path | None) -> Iterator[None]:
+    """Say which folders were made for what a command writes: a slip of the pen makes them, too."""
+    absent = [next(iter(_absent(folder)), None) for folder in folders if folder is not None]
+    yield
+    for folder in dict.fromkeys(absent):
+        if folder is not None and folder.is_dir():
+            say(f"Made folder {one_line(folder)}", err=True)
+
+
+def _absent(folder: Path) -> Iterator[Path]:
+    """A folder and those above it that are not there, outermost first."""
+    yield from (one for one in (*reversed(folder.parents), folder) if not one.exists())
+
+
 def prepare_streams() -> None:
     """Let nothing that is printed fail because a terminal, or a pipe, lacks a letter."""
     codecs.register_error(_HANDLER, _in_plain_letters)
@@ -81,3 +124,15 @@ def _in_plain_letters(error: UnicodeError) -> tuple[str, int]:
         raise error
     found = error.object[error.start : error.end]
     return "".join(_PLAIN.get(letter, ascii(letter)[1:-1]) for letter in found), error.end
+
+
+def verdict_line(runs: Path | str) -> str:
+    """Which checkpoint to keep and how to learn why, or why that cannot be said."""
+    from rote.selection import select
+
+    try:
+        selection = select(runs)
+    except RoteError as error:
+        return one_line(f"No verdict yet: {error}")
+    why = f"rule `{selection.rule}`; why: rote select {shlex.quote(str(runs))}"
+    return one_line(f"{selection.headline} ({why})")

@@ -1,6 +1,5 @@
 """`rote probe`: ζ over saved checkpoints, for people who have already trained."""
 
-import json
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -9,8 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rote.cli.command import stoppable
 from rote.cli.optimizer import build_optimizer
-from rote.cli.output import one_line, say
+from rote.cli.options import AsJson, Quiet
+from rote.cli.output import one_line, say, say_json, verdict_line
 from rote.cli.sample_files import load_samples
 from rote.errors import InputError, RunExistsError
 
@@ -64,8 +65,8 @@ def probe(
         ),
     ] = None,
     as_given: Annotated[bool, typer.Option("--as-given", help="Do not sort the files.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.")] = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
     """Probe the saved checkpoints of a run: their mean drop is ζ, after the fact."""
     from rich.progress import Progress
@@ -78,7 +79,8 @@ def probe(
     inputs, given = load_samples(data, "--data")
     training = None if train is None else _with_labels(train)
     network = _build(model, inputs, classes)
-    with Progress(transient=True, disable=quiet or as_json) as bar, _options_named():
+    stopped = stoppable(_kept(out))
+    with stopped, Progress(transient=True, disable=quiet or as_json) as bar, _options_named():
         task = bar.add_task("probing", total=len(files))
         found = probe_checkpoints(
             files if as_given else in_order(files),
@@ -97,9 +99,18 @@ def probe(
             progress=lambda _file, _reading: bar.advance(task),
         )
     if as_json:
-        say(json.dumps(_as_json(found), indent=2, allow_nan=False))
+        say_json(_as_json(found))
     else:
         _show(found, optimizer, out)
+
+
+def _kept(out: str | None) -> str:
+    if out is None:
+        return "Nothing was written. The same command begins again."
+    return (
+        f"The checkpoints that were probed are kept in {one_line(out)}, and `rote select` reads "
+        "them. To probe all, name another --out."
+    )
 
 
 @contextmanager
@@ -121,7 +132,10 @@ def _files(checkpoints: list[Path]) -> list[Path]:
     files: dict[Path, Path] = {}
     for path in checkpoints:
         if not path.is_file() and not path.is_dir():
-            raise InputError(f"Expected checkpoints to be files or folders, got {path}: not there.")
+            raise InputError(
+                f"Expected checkpoints to be existing files or folders, got {path}, which does not "
+                "exist. Check the path."
+            )
         inside: tuple[Path, ...] = (path,)
         if path.is_dir():
             found = look_into(path)
@@ -159,7 +173,7 @@ def _show(found: "Aftermath", optimizer: str, out: str | None) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from rote.store import can_be_read
+    from rote.store import can_be_read, in_perspective
 
     console = Console()
     table = Table("step", "checkpoint", box=SIMPLE_HEAD, pad_edge=False)
@@ -185,10 +199,10 @@ def _show(found: "Aftermath", optimizer: str, out: str | None) -> None:
         f"{finite} checkpoints, not over all epochs.",
         highlight=False,
     )
+    if meaning := in_perspective(found.readings, found.start):
+        console.print(f"At the last checkpoint {meaning}, as it was built.", highlight=False)
     if out is not None and can_be_read(out):
-        # The rules that compare networks have little to say about one run.
-        command = f"rote select {out} --rule before-rise"
-        console.print(f"Which to keep:  {command}", markup=False, highlight=False)
+        console.print(verdict_line(out), markup=False, highlight=False, soft_wrap=True)
 
 
 def _names(files: Sequence[Path]) -> list[str]:

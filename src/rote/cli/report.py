@@ -2,29 +2,31 @@
 
 import shlex
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rote.cli.options import Column, Renamed, Runs
-from rote.cli.output import say
+from rote.cli.command import INTERRUPTED
+from rote.cli.options import Question, asking
+from rote.cli.output import naming_new_folders, one_line, say
+from rote.errors import RoteError
 
 if TYPE_CHECKING:
-    from rote.reporting import Report
+    from rote.reporting import LivePage, Look, Report
 
 
+@asking
 def report(
-    runs: Runs,
+    asked: Question,
     out: Annotated[
-        Path, typer.Option("--out", "-o", help="The page; one that is there is replaced.")
+        Path,
+        typer.Option("--out", "-o", metavar="FILE", help="The page; an older one is replaced."),
     ] = Path("report.html"),
     figures: Annotated[
-        Path | None, typer.Option(help="A folder for the figures as SVG and PNG.")
-    ] = None,
-    rule: Annotated[
-        str | None,
-        typer.Option(help="The rule of the verdict: staged, or before-rise for a single run."),
+        Path | None,
+        typer.Option(metavar="DIR", help="A folder for the figures as SVG and PNG."),
     ] = None,
     charts: Annotated[
         list[str] | None,
@@ -32,24 +34,67 @@ def report(
             "--chart", metavar="MODULE:NAME", help="A chart of your own to add; repeatable."
         ),
     ] = None,
-    column: Column = "susceptibility",
-    renamed: Renamed = None,
+    watch: Annotated[
+        bool,
+        typer.Option(
+            "--watch",
+            help="Write the page again and again while runs go on; it loads itself anew. Runs that "
+            "are not there yet are waited for.",
+        ),
+    ] = False,
 ) -> None:
     """Write one self-contained page: verdict, charts, every rule, every run."""
+    from rote.reporting import LivePage
     from rote.reporting import report as write_report
-    from rote.store import parse_mapping
 
-    written = write_report(
-        runs,
-        out,
-        rule=rule,
-        column=column,
-        mapping=parse_mapping(renamed or ()),
-        figures=figures,
-        charts=charts or (),
-        command=command_line(),
-    )
+    how = {
+        "rule": asked.rule,
+        **asked.reading(),
+        "group_by": asked.group_by,
+        "options": asked.rule_options(),
+        "figures": figures,
+        "charts": charts or (),
+        "command": command_line(),
+    }
+    with naming_new_folders(out.parent, figures):
+        if watch:
+            written = _watch(LivePage(asked.named_runs(), out, **how), out)
+        else:
+            written = write_report(asked.named_runs(), out, **how)
     show(written)
+
+
+def _watch(page: "LivePage", out: Path) -> "Report":
+    """Look at the runs until nobody works on any of them."""
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    try:
+        with console.status("Waiting for runs") as status:
+            while not (found := page.look()).is_over:
+                line = _progress(found, out)
+                status.update(line)
+                if found.is_new and not console.is_terminal:
+                    say(line, err=True)
+                time.sleep(found.wait)
+        return page.leave()
+    except KeyboardInterrupt:
+        try:
+            page.leave()
+        except RoteError as error:
+            say(f"No verdict yet: {error}", err=True)
+        say(
+            f"Stopped watching; the runs go on. {out} is kept as it is now, and does not load "
+            "itself again. The same command goes on.",
+            err=True,
+        )
+        raise typer.Exit(INTERRUPTED) from None
+
+
+def _progress(found: "Look", out: Path) -> str:
+    why = one_line((found.trouble or "").rstrip("."))
+    state = f"no verdict yet: {why}" if found.trouble else f"the page is {out}"
+    return f"{found.under_way.in_words}; {state}. Ctrl-C ends the watch, not the runs."
 
 
 def command_line() -> str:
@@ -64,6 +109,10 @@ def show(written: "Report") -> None:
         written: the report.
     """
     say(f"Report: {written.path} ({written.path.stat().st_size / 1e6:.1f} MB)")
+    if written.note is not None:
+        say(f"Careful: {one_line(written.note)}", err=True)
+    for path in written.pages:
+        say(f"Page of one group: {path}")
     for path in written.figures.files:
         say(f"Figure: {path}")
     for name, reason in written.figures.missing.items():

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
-from zipfile import BadZipFile
 
 from rote.errors import InputError, shown
 from rote.extras import import_named
@@ -36,12 +35,19 @@ def load_samples(address: str, option: str) -> "tuple[Inputs, Tensor | None]":
                 f"{error}."
             ) from error
         return _from_function(address, found)
+    from rote.store import DAMAGED_ARRAYS
+
     reader = _READERS.get(path.suffix)
+    if reader is not None and not path.exists():
+        raise InputError(
+            f"Expected `{option}` to be an existing file, got {shown(address)}, which does not "
+            "exist. Check the path."
+        )
     if reader is None or not path.is_file():
         raise InputError(f"Expected `{option}` to be a file ({FORMS}), got {shown(address)}.")
     try:
         contents = reader(path)
-    except (OSError, ValueError, TypeError, RuntimeError, EOFError, BadZipFile) as error:
+    except (*DAMAGED_ARRAYS, RuntimeError) as error:
         raise InputError(f"Expected {path} to be a whole file of arrays, got: {error}.") from error
     return _divide(contents, path)
 

@@ -1,6 +1,5 @@
 """`rote sweep`: many runs from one file, here or on a Ray cluster."""
 
-import json
 import signal
 from dataclasses import asdict, replace
 from enum import StrEnum
@@ -9,14 +8,24 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rote.cli.options import Allowed, AsJson, DataDir
-from rote.cli.output import one_line, say
+from rote.cli.command import INTERRUPTED
+from rote.cli.options import Allowed, AsJson, DataDir, Quiet
+from rote.cli.output import one_line, say, say_json, verdict_line
+from rote.cli.sweep_page import SweepPage
 from rote.errors import InputError, shown
 
 if TYPE_CHECKING:
     from rote.sweeps import Executor, Progress, SearchSpace
 
 _SHOWN = 10  # failed runs that are named at the end
+
+
+Address = Annotated[
+    str | None, typer.Option(help="Ray: `auto` or host:port; starts a local one by default.")
+]
+GpusPerRun = Annotated[
+    float | None, typer.Option(help="Ray: GPUs, or a part, of one run.", show_default="0")
+]
 
 
 class Place(StrEnum):
@@ -38,18 +47,22 @@ def sweep(
         Path | None, typer.Option("--list", help="Only say where each run of a store stands.")
     ] = None,
     allowed: Allowed = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
+    page: Annotated[
+        Path | None,
+        typer.Option(
+            "--report",
+            metavar="FILE",
+            help="A page as of `rote report`, written again and again while runs go on.",
+        ),
+    ] = None,
+    quiet: Quiet = False,
     as_json: AsJson = False,
     data_dir: DataDir = None,
-    address: Annotated[
-        str | None, typer.Option(help="Ray: `auto` or host:port; starts a local one by default.")
-    ] = None,
+    address: Address = None,
     cpus_per_run: Annotated[
         float | None, typer.Option(help="Ray: cores of one run.", show_default="1")
     ] = None,
-    gpus_per_run: Annotated[
-        float | None, typer.Option(help="Ray: GPUs, or a part, of one run.", show_default="0")
-    ] = None,
+    gpus_per_run: GpusPerRun = None,
 ) -> None:
     """Run every combination that a file describes; running it again goes on where it was."""
     if list_store is not None:
@@ -66,12 +79,27 @@ def sweep(
     # A dry run is for looking: it imports nothing but what is allowed by name.
     imports = AllowedImports(tuple(allowed or ()), None if dry_run else file.absolute().parent)
     space = replace(SearchSpace.from_toml(file), check=imports.check)
-    choose = _ray if executor is Place.ray else _local
-    chosen = choose(workers, address, cpus_per_run, gpus_per_run)
+    chosen = executor_of(executor, workers, address, cpus_per_run, gpus_per_run)
     if dry_run:
         _foresee(space, out, chosen, data_dir, as_json=as_json)
         return
-    _run(space, out, chosen, data_dir, quiet=quiet, as_json=as_json)
+    _run(space, out, chosen, data_dir, page, quiet=quiet, as_json=as_json)
+
+
+def executor_of(
+    place: Place,
+    workers: int | None,
+    address: str | None = None,
+    cpus: float | None = None,
+    gpus: float | None = None,
+) -> "Executor":
+    """Who does the runs.
+
+    Raises:
+        InputError: if an option does not fit the place.
+    """
+    choose = _ray if place is Place.ray else _local
+    return choose(workers, address, cpus, gpus)
 
 
 def _ray(
@@ -104,6 +132,7 @@ def _run(
     out: Path,
     executor: "Executor",
     data_dir: Path | None,
+    page: Path | None,
     *,
     quiet: bool,
     as_json: bool,
@@ -113,8 +142,9 @@ def _run(
 
     is_interrupted = False
     with view(quiet=quiet) as watch:
+        live = None if page is None else SweepPage(out, page, watch)
         try:
-            Sweep(space, out, data_dir=data_dir).run(executor, watch)
+            Sweep(space, out, data_dir=data_dir).run(executor, live or watch)
         except KeyboardInterrupt:
             is_interrupted = True
             # All workers have stopped; impatience must not cut off the report of that.
@@ -122,14 +152,16 @@ def _run(
     progress = watch.progress
     if progress is None:  # interrupted before anything was begun
         say("Stopped before anything was begun.", err=True)
-        raise typer.Exit(130)
+        raise typer.Exit(INTERRUPTED)
+    if live is not None:
+        live.leave(progress)
     if as_json:
         summary = {"store": str(out), "interrupted": is_interrupted} | progress.to_dict()
-        say(json.dumps(summary, indent=2))
+        say_json(summary)
     else:
         _report(progress, out, is_interrupted=is_interrupted)
     if is_interrupted:
-        raise typer.Exit(130)  # as a shell says of a program that Ctrl-C ended
+        raise typer.Exit(INTERRUPTED)
     if progress.failed:
         raise typer.Exit(1)
 
@@ -151,7 +183,7 @@ def _report(progress: "Progress", out: Path, *, is_interrupted: bool) -> None:
     elif progress.failed:
         say("The same command tries the failed runs again.", err=True)
     else:
-        say(f"Choose a checkpoint: rote select {out} --rule staged")
+        say(verdict_line(out))
 
 
 def _foresee(
@@ -167,10 +199,10 @@ def _foresee(
     seconds = guess.seconds_with(_at_once(executor))
     if as_json:
         found = {"runs": counts, "workers": executor.workers, "seconds": seconds}
-        say(json.dumps(found | {"estimate": asdict(guess)}, indent=2))
+        say_json(found | {"estimate": asdict(guess)})
         return
     total = sum(counts.values())
-    say(f"{total} runs: {', '.join(f'{n} {state}' for state, n in counts.items() if n)}.")
+    say(f"{_runs(total)}: {', '.join(f'{n} {state}' for state, n in counts.items() if n)}.")
     if not guess.kinds:
         say("Nothing is left to do.")
         return
@@ -202,14 +234,18 @@ def _list(store: Path, *, as_json: bool) -> None:
     counts = {state: sum(run.state == state for run in runs) for state in STATES}
     if as_json:
         rows: list[dict[str, Any]] = [asdict(run) for run in runs]
-        say(json.dumps({"counts": counts, "runs": rows}, indent=2, default=str))
+        say_json({"counts": counts, "runs": rows})
         return
     lines = [
         f"{run.state:9} {one_line(run.path.name)}  {one_line(run.name or '')}".rstrip()
         for run in runs
     ]
     summary = ", ".join(f"{count} {state}" for state, count in counts.items() if count)
-    say("\n".join([*lines, f"{len(runs)} runs: {summary or 'none'}."]))
+    say("\n".join([*lines, f"{_runs(len(runs))}: {summary or 'none'}."]))
+
+
+def _runs(count: int) -> str:
+    return f"{count} run{'' if count == 1 else 's'}"
 
 
 def _size(number: float) -> str:

@@ -1,6 +1,5 @@
 """`rote theory`: the bounds of the paper on your data, and the simulation that checks them."""
 
-import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -11,8 +10,9 @@ from zlib import error as zlib_error
 
 import typer
 
-from rote.cli.options import AsJson, DataDir
-from rote.cli.output import say
+from rote.cli.command import Command, new_app
+from rote.cli.options import AsJson, DataDir, Quiet
+from rote.cli.output import naming_new_folders, say_json
 from rote.errors import InputError, shown
 
 if TYPE_CHECKING:
@@ -21,13 +21,16 @@ if TYPE_CHECKING:
 
     from rote.theory import BoundsTable, WidthSummary
 
-app = typer.Typer(help="Why good models resist memorization, computed.", no_args_is_help=True)
+app = new_app("theory", "Why good models resist memorization, computed.")
 
 K_TILDE_VALUES = 201
 
 DataName = Annotated[
     str,
-    typer.Option(help="digits, a set of `rote data list`, or an .npz with x_train and y_train."),
+    typer.Option(
+        help="digits, a set of `rote data list`, a table with a column label, or an .npz with "
+        "x_train and y_train."
+    ),
 ]
 Eta = Annotated[float, typer.Option(help="The learning rate η, below 2 / λ_max.")]
 Steps = Annotated[int, typer.Option(help="k, steps on the training labels.")]
@@ -35,11 +38,10 @@ Pair = Annotated[
     str | None, typer.Option(help="Two classes, as 3,8; by default even against odd classes.")
 ]
 Delta = Annotated[float, typer.Option(help="δ, the probability of a value outside the bounds.")]
-Seed = Annotated[int, typer.Option(min=0, help="Where the choice of samples comes from.")]
-Quiet = Annotated[bool, typer.Option("--quiet", help="No progress.")]
+Seed = Annotated[int, typer.Option(min=0, help="Of the choice of samples, labels and weights.")]
 
 
-@app.command()
+@app.command(cls=Command)
 def bounds(
     data: DataName = "digits",
     samples: Annotated[int, typer.Option(help="How many samples to draw.")] = 1000,
@@ -70,7 +72,8 @@ def bounds(
     last = steps if k_tilde_max is None else k_tilde_max
     levels, classes_of_pair = _numbers(noise, "--noise"), _pair(pair)
     name, x, classes = _load(data, data_dir)
-    with Console(stderr=True, quiet=quiet).status(f"Computing the bounds on {samples} samples"):
+    status = Console(stderr=True, quiet=quiet).status(f"Computing the bounds on {samples} samples")
+    with naming_new_folders(out), status:
         table = bounds_table(
             x,
             classes,
@@ -89,14 +92,14 @@ def bounds(
     if as_json:
         written = {kind: str(path) for kind, path in files.items()}
         values = {"data": name, "seed": seed, "notes": notes, "files": written, **asdict(table)}
-        say(json.dumps(values, allow_nan=False))
+        say_json(values, indent=None)
         return
     _show_bounds(table)
     for line in (*notes, *(f"Wrote {path}" for path in files.values())):
         Console().print(line, markup=False, highlight=False, soft_wrap=True)
 
 
-@app.command()
+@app.command(cls=Command)
 def check(
     data: DataName = "digits",
     samples: Annotated[int, typer.Option(help="How many samples to train on.")] = 20,
@@ -118,8 +121,7 @@ def check(
 ) -> None:
     """Train the two-layer network itself and compare with Theorem 1, over widths.
 
-    Exits with 1 when the gap between network and formula is not smaller at the largest width than
-    at the smallest.
+    Exits with 1 when the gap between network and formula does not shrink.
     """
     import numpy as np
 
@@ -148,7 +150,7 @@ def check(
     if as_json:
         about = {"data": name, "labels": rule, "samples": samples, "gap_shrinks": shrinks}
         rows = {"widths": [*map(asdict, summary)], "records": [*map(asdict, records)]}
-        say(json.dumps(about | rows, allow_nan=False))
+        say_json(about | rows, indent=None)
     else:
         _show_check(summary, f"{samples} samples of {name}: {rule}; labels drawn {draws} times.")
     if not shrinks:

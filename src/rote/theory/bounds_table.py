@@ -1,12 +1,12 @@
 """The numbers behind the paper's figure of Theorem 2: one row for each noise level and k̃."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
 from rote.arguments import check_integer
 from rote.errors import InputError
+from rote.records import BoundsRow, BoundsTable
 from rote.theory.arrays import FloatArray, Numbers, take
 from rote.theory.binary_labels import binary_labels
 from rote.theory.bounds import Bounds, alignment, bounds
@@ -14,55 +14,6 @@ from rote.theory.gram import relu_gram
 from rote.theory.spectrum import Spectrum, nystrom_spectrum, spectrum
 
 NOISE = (0.0, 0.25, 0.5, 0.75, 1.0)
-
-
-@dataclass(frozen=True)
-class BoundsRow:
-    """Theorem 2 at one noise level and one k̃.
-
-    Attributes:
-        noise: the label noise level LNL.
-        k_tilde: steps on the random labels.
-        lower: ``μ/2 - sqrt(Σ/δ)``, drawn dashed.
-        upper: ``μ/2 + sqrt(Σ/δ)``, drawn solid.
-        mu: μ, twice the part of the mean objective that the noise changes.
-        variance: Σ, the variance of the objective.
-        floor: ``½ Σ_i (1 - ηλ_i)^(2k̃)``, the part of the mean objective that no noise changes.
-    """
-
-    noise: float
-    k_tilde: int
-    lower: float
-    upper: float
-    mu: float
-    variance: float
-    floor: float
-
-
-@dataclass(frozen=True)
-class BoundsTable:
-    """Rows for a figure, and what has to be said on it.
-
-    Attributes:
-        rows: noise levels in the order given, k̃ within each.
-        labels: how labels of ±1 were made from the classes, in words.
-        samples: the number n of samples.
-        eta: the learning rate η.
-        k: steps on the training labels.
-        delta: the probability δ of a value outside the bounds.
-        trace_error: what a low-rank spectrum leaves out, as a share of the trace: 0 when exact.
-        reversed_from: the first of the k̃ given at which noise no longer lowers the mean objective
-            (see `alignment`), or None: where Proposition 1 stops to hold for these labels.
-    """
-
-    rows: tuple[BoundsRow, ...]
-    labels: str
-    samples: int
-    eta: float
-    k: int
-    delta: float
-    trace_error: float
-    reversed_from: int | None
 
 
 def bounds_table(

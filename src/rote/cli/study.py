@@ -1,0 +1,232 @@
+"""`rote study`: figures and tables that anyone can make again."""
+
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rote.cli.command import Command, Group, new_app, stoppable
+from rote.cli.options import AsJson, DataDir, Quiet
+from rote.cli.output import list_out, naming_new_folders, say, say_json
+from rote.cli.sweep import Address, GpusPerRun, Place, executor_of
+from rote.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from rote.studies import Pool, Study
+    from rote.sweeps import Executor
+
+
+class Studies(Group):
+    """Its commands; the name of a study alone shows it."""
+
+    def resolve_command(self, ctx: "Any", args: list[str]) -> "Any":  # noqa: ANN401, D102
+        if args and self.get_command(ctx, args[0]) is None:
+            from rote.studies import studies
+
+            args = ["show", *args] if args[0] in studies() else args
+        return super().resolve_command(ctx, args)
+
+
+app = new_app(
+    "study", "Figures and tables that anyone can make again; NAME alone shows it.", cls=Studies
+)
+
+Name = Annotated[
+    str | None, typer.Argument(help="The study; `rote study list` names them.", show_default=False)
+]
+Every = Annotated[bool, typer.Option("--all", help="Every study.")]
+Out = Annotated[
+    Path | None,
+    typer.Option(help="A folder for NAME.md, NAME.svg and NAME.json; with --all, README.md too."),
+]
+
+
+@app.command("list", cls=Command)
+def list_studies(
+    plain: Annotated[bool, typer.Option("--plain", help="One name per line first.")] = False,
+) -> None:
+    """Say which studies there are, and which figures of the paper they show."""
+    from rote.studies import studies
+
+    if plain:
+        say("\n".join(f"{name} {study.title}" for name, study in studies().items()))
+        return
+    figures = {name: ", ".join(study.paper) or "ours" for name, study in studies().items()}
+    list_out({name: f"{one.title} [{figures[name]}]" for name, one in studies().items()})
+
+
+@app.command(cls=Command)
+def run(
+    name: Name = None,
+    every: Every = False,
+    preset: Annotated[str, typer.Option(help="tiny, small or paper.")] = "tiny",
+    store: Annotated[Path, typer.Option(help="Where runs go; finished ones are kept.")] = Path(
+        "runs/studies"
+    ),
+    only: Annotated[
+        list[str] | None,
+        typer.Option("--pool", metavar="NAME", help="Only this pool; repeatable."),
+    ] = None,
+    executor: Annotated[Place, typer.Option(help="This machine, or a Ray cluster.")] = Place.local,
+    workers: Annotated[int | None, typer.Option(help="Runs at a time; one per core.")] = None,
+    address: Address = None,
+    gpus_per_run: GpusPerRun = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say how many runs there are, and left.")
+    ] = False,
+    no_train: Annotated[
+        bool, typer.Option("--no-train", help="Only read the pools that are finished.")
+    ] = False,
+    record: Annotated[
+        bool, typer.Option("--record", help="Pack what is finished into the package, for `show`.")
+    ] = False,
+    out: Out = None,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+    data_dir: DataDir = None,
+) -> None:
+    """Train what is not trained yet, and show what it says; running it again goes on."""
+    from rote.studies import (
+        read_pools,
+        ready,
+        record_measured,
+        record_numbers,
+        record_pools,
+        trained,
+    )
+
+    wanted = {
+        study.name: [pool for pool in study.pools(preset) if not only or pool.name in only]
+        for study in _chosen(name, preset, every=every)
+    }
+    names = {pool.name for found in wanted.values() for pool in found}
+    pools = [pool for pool in read_pools(preset) if pool.name in names]
+    if dry_run:
+        _foresee(pools, store)
+        return
+    if not no_train:
+        chosen = executor_of(executor, workers, address, gpus=gpus_per_run)
+        _train(pools, store, chosen, data_dir, quiet=quiet)
+    tables = dict(trained(pools, store)) if pools else {}
+    recorded = record_pools(pools, store) if record else []
+    found = {}
+    for study in _chosen(name, preset, every=every):
+        known = {pool: tables[pool] for pool in wanted[study.name] if pool in tables}
+        looked_at = ready(study, known, store, data_dir)
+        if looked_at or study.wants is None:
+            found[study.name] = (preset, study.measure(looked_at))
+        recorded += record_measured(study, looked_at) if record else []
+        if record and study.wants is None:
+            recorded.append(record_numbers(study, found[study.name][1]))
+    for path in recorded:
+        say(f"Recorded: {path} ({path.stat().st_size / 1e3:.0f} kB)", err=True)
+    _show(found, out, every=every, as_json=as_json)
+
+
+@app.command(cls=Command)
+def show(
+    name: Name = None,
+    every: Every = False,
+    out: Out = None,
+    index: Annotated[
+        Path | None, typer.Option(help="With --all: a page for the table of the paper's figures.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compute a study anew from the runs in the package: seconds, the leaderboard a minute."""
+    from rote.studies import Records, write_figures
+
+    if index is not None and not every:
+        raise InputError("Expected --all with --index, got one study. The table has all of them.")
+    found = {}
+    with tempfile.TemporaryDirectory() as folder:
+        records = Records(Path(folder))
+        for study in _chosen(name, None, every=every):
+            try:
+                preset, tables = records.of(study)
+            except InputError:
+                if not every:
+                    raise
+                say(f"Not recorded yet: {study.name}", err=True)
+                continue
+            found[study.name] = (preset, study.measure(tables))
+        _show(found, out, every=every, as_json=as_json)
+    if index is not None:
+        say(f"Written: {write_figures(found, index)}", err=True)
+
+
+def _chosen(name: str | None, preset: str | None, *, every: bool) -> "list[Study]":
+    """The study of that name, or every one that has pools at a preset."""
+    from rote.studies import find_study, studies
+
+    if every == (name is not None):
+        raise InputError("Expected the name of a study or --all, got neither or both.")
+    if name is not None:
+        return [find_study(name)]
+    return [study for study in studies().values() if preset is None or study.has(preset)]
+
+
+def _foresee(pools: "list[Pool]", store: Path) -> None:
+    from collections import Counter
+
+    from rote.sweeps import Sweep
+
+    total: Counter[str] = Counter()
+    for pool in pools:
+        counts = Sweep(pool.space, store / pool.name).survey()
+        say(f"{pool.name:32} {_counted(counts)}")
+        total.update(counts)
+    say(f"{'in all':32} {_counted(total)}")
+
+
+def _counted(counts: "Mapping[Any, int]") -> str:
+    said = ", ".join(f"{count} {state}" for state, count in counts.items() if count)
+    return f"{sum(counts.values())} runs: {said}"
+
+
+def _train(
+    pools: "list[Pool]",
+    store: Path,
+    executor: "Executor",
+    data_dir: Path | None,
+    *,
+    quiet: bool,
+) -> None:
+    from rote.cli.sweep_view import view
+    from rote.studies import run_pool
+
+    kept = f"What is trained is kept in {store}. The same command goes on from there."
+    for pool in pools:
+        with stoppable(kept), view(quiet=quiet) as watch:
+            progress = run_pool(pool, store, executor, data_dir=data_dir, watch=watch)
+        for run_name, error in progress.failed.items():
+            say(f"Failed: {pool.name} {run_name}: {error}", err=True)
+        if progress.failed:
+            raise typer.Exit(1)
+
+
+def _show(
+    found: "Mapping[str, tuple[str, Any]]", out: Path | None, *, every: bool, as_json: bool
+) -> None:
+    """Print one study, or what every study found; write the files."""
+    from rote.studies import as_json as written
+    from rote.studies import find_study, page, write_list, write_result
+
+    for name, (preset, measured) in found.items():
+        study = find_study(name)
+        if not every:
+            say(written(measured) if as_json else page(study, measured, preset))
+        elif not as_json:
+            say(f"{name}: {study.finding(measured)}")
+        if out is not None:
+            with naming_new_folders(out):
+                files = write_result(study, measured, preset, out)
+            say(f"Written: {', '.join(map(str, files))}", err=True)
+    if every and as_json:
+        say_json({name: record for name, (_, record) in found.items()}, indent=None)
+    if every and out is not None:
+        say(f"Written: {write_list(found, out)}", err=True)

@@ -1,0 +1,78 @@
+"""`rote suspects`: which training labels are probably wrong."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rote.cli.options import AsJson, Runs
+from rote.cli.output import naming_new_folders, one_line, say, say_json
+
+if TYPE_CHECKING:
+    from rote.selection import Suspicion
+
+_SHOWN = 20
+
+
+def suspects(
+    runs: Runs,
+    csv: Annotated[Path | None, typer.Option(help="Write all suspects into this file.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List samples whose label is probably wrong: by AUM, confident learning, the posterior."""
+    from rote.reporting.output_file import write_file
+    from rote.selection import as_csv, find_suspects
+
+    found = find_suspects(runs)
+    if csv is not None:
+        with naming_new_folders(csv.parent):
+            write_file(csv, as_csv(found).encode())
+    if as_json:
+        entries = [suspicion.to_json() for suspicion in found]
+        say_json({"suspicions": entries})
+        return
+    for suspicion in found:
+        _show(suspicion)
+    if csv is None and any(len(one.suspects) > _SHOWN for one in found):
+        say(f"Of each, the first {_SHOWN} are shown; --csv FILE writes all.")
+    if csv is not None:
+        say(f"All are in {one_line(csv)}.")
+
+
+def _show(suspicion: "Suspicion") -> None:
+    """Print how many there are, how good that is, and the first of them."""
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    from rote.selection import as_percent
+
+    count, runs = len(suspicion.suspects), len(suspicion.runs)
+    whose = one_line(suspicion.runs[0]) if runs == 1 else f"{runs} runs"
+    split = {one.split for one in suspicion.suspects}
+    where = " kept out of training" if split == {"pool"} else ""
+    say(
+        f"{suspicion.method}, by {whose}: {count} of {suspicion.samples} labels{where} are suspect."
+    )
+    if suspicion.recall is not None and suspicion.wrong is not None:
+        right = "none" if suspicion.precision is None else as_percent(suspicion.precision, 1)
+        say(
+            f"  Of these {right} are wrong (of all {as_percent(suspicion.wrong, 1)}); "
+            f"{as_percent(suspicion.recall, 1)} of the wrong ones are found."
+        )
+    if not count:
+        return
+    shown = suspicion.suspects[:_SHOWN]
+    columns = {
+        "sample": [str(one.sample) for one in shown],
+        "label": [one_line(suspicion.called(one.given)) for one in shown],
+        "probably": [one_line(suspicion.called(one.believed)) for one in shown],
+        "score": [f"{one.score:.3f}" for one in shown],
+        "wrong": [{None: "", True: "yes", False: "no"}[one.is_wrong] for one in shown],
+    }
+    known = {name: cells for name, cells in columns.items() if any(cells)}
+    table = Table(*known, box=SIMPLE_HEAD)
+    for row in zip(*known.values(), strict=True):
+        table.add_row(*map(Text, row))
+    Console().print(table)

@@ -1,0 +1,64 @@
+"""The page of a sweep, written again and again while its runs go on."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rote.cli.output import say
+from rote.cli.report import command_line
+from rote.errors import RoteError
+
+if TYPE_CHECKING:
+    from rote.sweeps import Event, Progress
+
+_EASE = 20.0
+"""Workers wait while a page is written: at most a twentieth of the time is spent on it."""
+
+
+class SweepPage:
+    """Is told what happens, tells a view, and writes the page when it is time.
+
+    Args:
+        store: of the sweep.
+        path: of the page.
+        view: what else is told.
+        clock: in seconds.
+
+    Raises:
+        InputError: if the page cannot be written.
+    """
+
+    def __init__(
+        self,
+        store: Path,
+        path: Path,
+        view: Callable[["Progress", "Event | None"], object],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        from rote.reporting import LivePage
+        from rote.reporting.output_file import check_writable
+
+        check_writable(path)
+        self._page = LivePage(store, path, ease=_EASE, command=command_line())
+        self._view, self._clock, self._next = view, clock, clock()
+
+    def __call__(self, progress: "Progress", event: "Event | None") -> None:
+        """Something happened, or nothing did for a moment."""
+        self._view(progress, event)
+        if self._clock() < self._next:
+            return
+        try:
+            wait = self._page.look(progress.total, len(progress.failed)).wait
+        except RoteError:  # no reason to end the sweep; `leave` says it
+            wait = 60.0
+        self._next = self._clock() + wait
+
+    def leave(self, progress: "Progress") -> None:
+        """Write the page for the last time, and say where it is."""
+        try:
+            written = self._page.leave(progress.total, len(progress.failed))
+        except RoteError as error:
+            say(f"No report: {error}", err=True)
+        else:
+            say(f"Report: {written.path}", err=True)

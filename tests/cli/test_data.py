@@ -1,0 +1,149 @@
+"""`rote data` and `rote train --data`: from somebody's file to a verdict without a line of code."""
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+from rote.cli.main import app
+from rote.errors import InputError
+from rote.store import read_run
+from tests.workloads.small_runs import write_npz
+
+ROWS = "\n".join(f"{n % 7},{(n * 5) % 11},{'ab'[n % 2]}" for n in range(60))
+
+
+def invoke(*arguments: str, code: int = 0) -> str:
+    result = CliRunner().invoke(app, list(arguments), catch_exceptions=False)
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+@pytest.fixture
+def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.chdir(tmp_path)
+    Path("my table.csv").write_text(f"size,width,kind\n{ROWS}\n")
+    return "my table.csv"
+
+
+def test_a_check_ends_with_the_command_that_trains(table: str) -> None:
+    lines = invoke("data", "check", table, "--label", "kind").splitlines()
+    at = lines.index("can be used: yes")
+    assert [line.split() for line in lines[:at]] == [
+        ["size", "numbers"],
+        ["width", "numbers"],
+        ["kind", "the", "label:", "2", "classes"],
+    ]
+    told = dict(re.split(r"  +", line, maxsplit=1) for line in lines[at + 1 : -1])
+    assert told["train"] == "60"
+    assert told["labels"] == "column kind"
+    assert told["class names"] == "a, b"
+    assert lines[-1] == "next: rote train --data 'my table.csv' --label kind"
+    output = invoke("train", "--data", table, "--label", "kind", "--out", "run", "--quiet")
+    assert "Saved in run. To change it: run/spec.toml." in output
+    assert "rote select run" in output
+    assert json.loads(Path("run/workload.json").read_text())["data"]["name"] == table
+
+
+def test_what_cannot_be_used_says_why_in_the_last_line(table: str) -> None:
+    last = invoke("data", "check", table, code=1).splitlines()[-1]
+    assert last.startswith("can be used: no. Expected my table.csv to have a column 'label', got")
+    found = json.loads(invoke("data", "check", table, "--json", code=1))
+    assert found["command"] is None
+    assert len(found["problems"]) == 1
+
+
+def test_suspects_of_a_table_are_its_rows_and_its_words(tmp_path: Path) -> None:
+    sizes = [n % 40 for n in range(400)]
+    kinds = ["" if n % 9 == 0 else "ab"[size >= 20] for n, size in enumerate(sizes)]
+    wrong = [n for n in range(10, 400, 41) if kinds[n]]
+    for n in wrong:
+        kinds[n] = "ba"["ba".index(kinds[n]) - 1]
+    table, run = tmp_path / "a.csv", tmp_path / "run"
+    rows = "".join(f"{size},{kind}\n" for size, kind in zip(sizes, kinds, strict=True))
+    table.write_text(f"size,label\n{rows}")
+    said = invoke("train", "--data", str(table), "--out", str(run), "--quiet")
+    assert f"rote suspects {run}" in said.splitlines()[-1]
+    invoke("suspects", str(run), "--csv", str(tmp_path / "s.csv"))
+    found = pl.read_csv(tmp_path / "s.csv")
+    assert [kinds[n] for n in found["sample"]] == found["given_name"].to_list()
+    assert set(wrong) <= set(found["sample"])
+
+
+def test_another_seed_is_a_second_opinion_on_the_same_pool(table: str) -> None:
+    Path("spec.toml").write_text("epochs = 2\narchitecture = 'mlp'\n")
+    for seed in ("0", "1"):
+        options = ("--data", table, "--label", "kind", "--seed", seed, "--quiet")
+        invoke("train", "spec.toml", *options)
+    first, second = (read_run(path) for path in sorted(Path("runs").iterdir()))
+    assert first.readings != second.readings
+    assert first.description["pool"] == second.description["pool"]
+    assert "Keep step" in invoke("select", "runs")
+
+
+def test_few_samples_of_a_class_are_warned_of(tmp_path: Path) -> None:
+    rows = "\n".join(f"{n},{'a' if n < 3 else 'bc'[n % 2]}" for n in range(0, 1200, 2))
+    (tmp_path / "a.csv").write_text(f"size,label\n{rows}\n")
+    told = dict(
+        re.split(r"  +", line)
+        for line in invoke("data", "check", str(tmp_path / "a.csv")).splitlines()
+        if "  " in line
+    )
+    assert told["samples of a class"] == "2 to 598"
+    assert told["careful"] == "1 class of fewer than 5 samples: too few to learn"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("0.5,1.5,a\n0.25,2.5,b\n", "The first line must name the columns; this one looks like"),
+        ("label\na\nb\n", "columns of numbers or texts beside the labels, got none."),
+        ("who,label\nAnn,a\nBob,b\nCy,a\n", "got who: left out: 3 different names or codes,"),
+    ],
+)
+def test_why_a_table_cannot_be_used_tells_what_to_change(
+    tmp_path: Path, text: str, said: str
+) -> None:
+    (tmp_path / "a.csv").write_text(text)
+    assert said in invoke("data", "check", str(tmp_path / "a.csv"), code=1)
+
+
+def test_a_slip_in_the_name_of_a_set_is_noticed(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"Check the path, or .* Did you mean 'mnist'\?"):
+        invoke("train", "--data", str(Path("mnistt")), "--out", str(tmp_path / "a"))
+
+
+def test_a_spec_may_be_given_other_data(table: str) -> None:
+    Path("spec.toml").write_text("epochs = 2\narchitecture = 'mlp'\n")
+    invoke("train", "spec.toml", "--data", table, "--label", "kind", "--out", "run", "--quiet")
+    spec = json.loads(Path("run/workload.json").read_text())["spec"]
+    assert (spec["epochs"], spec["data"]["path"]) == (2, table)
+    with pytest.raises(InputError, match=r"a spec .* or data .* got neither"):
+        invoke("train")
+    with pytest.raises(InputError, match=r"--label and --truth with --data only, got no data"):
+        invoke("train", "spec.toml", "--label", "kind")
+
+
+def test_the_list_fits_a_terminal_and_cuts_no_address(tmp_path: Path) -> None:
+    images = np.zeros((3, 32, 32, 3), np.uint8)
+    arrays = {"x_train": images, "y_train": np.arange(3), "x_test": images, "y_test": np.arange(3)}
+    write_npz(tmp_path / "cifar10_20k_5k.npz", **arrays)
+    full = {
+        f"{kind}_{part}": np.zeros((count, 1), np.uint8).squeeze(1 if kind == "y" else ())
+        for part, count in (("train", 60000), ("test", 10000))
+        for kind in "xy"
+    }
+    write_npz(tmp_path / "mnist.npz", **full)
+    output = invoke("data", "list", "--data-dir", str(tmp_path))
+    lines = [line for line in output.splitlines() if str(tmp_path) not in line]
+    assert max(map(len, lines)) <= 80
+    for entry in json.loads(invoke("data", "list", "--json", "--data-dir", str(tmp_path))):
+        address = re.search(r"https?://[^\s,]+", entry["obtain"])
+        assert entry["found"] or address is None or address.group() in output
+        if entry["name"] == "mnist":
+            assert entry["subset"] is None
+    assert output.count("a subset: 3 of 50,000 train and 3 of 10,000 test images") == 2

@@ -1,0 +1,35 @@
+"""`rote train` says what happened, at the epoch at which it happened, unless it is to be quiet."""
+
+from pathlib import Path
+
+from typer.testing import CliRunner
+
+from rote.cli.main import app
+from rote.store import notes_of, read_run
+
+SPEC = """
+epochs = 30
+batch = 16
+data = { name = "digits", train_size = 60, test_size = 20 }
+noise = { model = "symmetric-inclusive", rate = 0.5 }
+architecture = { name = "mlp", options = { width = 256, depth = 1 } }
+optimizer = { name = "adam", lr = 0.01, weight_decay = 0 }
+schedule = "none"
+"""
+
+
+def test_train_prints_the_notes_of_the_run(tmp_path: Path) -> None:
+    (tmp_path / "spec.toml").write_text(SPEC)
+    said = {}
+    for name, options in {"loud": [], "quiet": ["--quiet"]}.items():
+        out = ["--out", str(tmp_path / name)]
+        done = CliRunner().invoke(app, ["train", str(tmp_path / "spec.toml"), *out, *options])
+        assert done.exit_code == 0, done.output
+        said[name] = " ".join(done.output.split())
+    notes = notes_of(read_run(tmp_path / "loud").readings)
+    assert any("whichever labels are wrong" in note for note in notes.values())
+    for step, note in notes.items():
+        assert f"epoch {step}: " in said["loud"]
+        assert note in said["loud"]
+        assert note not in said["quiet"]
+    assert "has passed the share of right labels" in said["loud"]  # the spec's noise is known
