@@ -6,9 +6,13 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint const
 # Small networks are fastest with one thread per process and one process per core.
 export OMP_NUM_THREADS := 1
 WORKERS ?= auto
+# The newest torch with its GPU libraries, gigabytes that no other target needs.
+COMPAT_VENV ?= .venv-compat
+# Clusters, browsers and killed processes are mostly waited for: more workers than cores.
+ALL_WORKERS ?= $(shell expr 2 '*' $$(nproc 2>/dev/null || echo 2))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo quick test test-all fuzz check format bench clean
+.PHONY: help demo quick test test-all fuzz compat check format docs wheel bench clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -21,13 +25,16 @@ quick: $(VENV)/dev.stamp ## for every save: lint and the fast tests, in about 90
 	$(BIN)/python -m pytest -n $(WORKERS) -q -m "not slow and not full" tests
 
 test: check $(VENV)/chromium.stamp ## everything CI runs: set-up, check, all tests
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -q
+	$(BIN)/python -m pytest -n $(ALL_WORKERS) -q
 
 test-all: check $(VENV)/chromium.stamp ## the same with every model × optimizer × mode × moment
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -q -m ""
+	$(BIN)/python -m pytest -n $(ALL_WORKERS) -q -m ""
 
 fuzz: $(VENV)/dev.stamp ## attack it, SECONDS_EACH=60 of each kind, from a new SEED
 	$(BIN)/python -m fuzz --seconds $(or $(SECONDS_EACH),60) $(if $(SEED),--seed $(SEED))
+
+compat: $(COMPAT_VENV)/compat.stamp ## other people's models and optimizers, newest versions; goes on where it was stopped
+	$(COMPAT_VENV)/bin/python -m compat $(COMPAT)
 
 check: $(VENV)/dev.stamp ## format, lint, types, import contracts
 	$(BIN)/ruff format --check .
@@ -39,6 +46,18 @@ format: $(VENV)/dev.stamp ## rewrite files in the house style
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+docs: $(VENV)/docs.stamp ## the documentation as a site that needs no server: site/index.html
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "The documentation: site/index.html"
+
+wheel: $(VENV)/core.stamp ## a wheel in dist/, and the demo from it in a new environment
+	rm -rf dist build
+	$(BIN)/pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
+	folder=$$(mktemp -d) && $(PYTHON) -m venv $$folder/venv && \
+	  $$folder/venv/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt \
+	    torch==2.13.0 dist/*.whl && \
+	  cd $$folder && venv/bin/rote demo --epochs 5 --quiet && rm -r $$folder
+
 bench: $(VENV)/chromium.stamp ## measure the speed goals and rewrite benchmarks/*.json
 	$(BIN)/python benchmarks/probe.py
 	$(BIN)/python benchmarks/theory.py
@@ -46,9 +65,13 @@ bench: $(VENV)/chromium.stamp ## measure the speed goals and rewrite benchmarks/
 	$(BIN)/python benchmarks/select.py
 	$(BIN)/python benchmarks/sweep.py
 	$(BIN)/python benchmarks/report.py
+	$(BIN)/python benchmarks/posterior.py
+	$(BIN)/python benchmarks/signals.py
+	$(BIN)/python benchmarks/costs.py
+	$(BIN)/python benchmarks/performance.py
 
-clean: ## remove the environment and caches
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+clean: ## remove the environment, caches and what was built
+	rm -rf $(VENV) $(COMPAT_VENV) site dist build .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 
 # torch comes first and alone: any other version drags in gigabytes of GPU libraries.
 $(VENV)/core.stamp: pyproject.toml constraints.txt
@@ -59,6 +82,15 @@ $(VENV)/core.stamp: pyproject.toml constraints.txt
 
 $(VENV)/dev.stamp: $(VENV)/core.stamp
 	$(PIP) --editable '.[dev]'
+	touch $@
+
+$(VENV)/docs.stamp: $(VENV)/core.stamp
+	$(PIP) --editable '.[docs]'
+	touch $@
+
+$(COMPAT_VENV)/compat.stamp: compat/requirements.txt
+	test -x $(COMPAT_VENV)/bin/python || $(PYTHON) -m venv $(COMPAT_VENV)
+	$(COMPAT_VENV)/bin/pip install --quiet --requirement compat/requirements.txt --editable .
 	touch $@
 
 # Where Chromium cannot be installed, the tests that drive a page skip and say so.

@@ -35,6 +35,7 @@ import numpy as np
 
 from rote.records import Reading
 from rote.store import line_of_reading
+from rote.store.journal_line import FileSoFar, bytes_of_line
 
 GOAL_BYTES = 1 << 30
 LAYOUTS = {
@@ -55,7 +56,8 @@ def template() -> str:
     }
     marked |= {"schema": 2}
     text = json.dumps(marked, separators=(",", ":")).replace('"%s"', "%s")
-    return f'{text[:-1]},"row":%d,"#":"%08x'
+    shape = bytes_of_line(line | {"row": 0}, FileSoFar())[0].decode().split(".")[-3]
+    return f'{text[:-1]},"row":%d,"#":"%08x.{shape}.'
 
 
 def blocks(rows: int) -> Any:  # noqa: ANN401
@@ -71,7 +73,7 @@ def blocks(rows: int) -> Any:  # noqa: ANN401
 
 def write_store(store: Path, length: int, rows: int) -> None:
     """Write ``rows`` checkpoints in runs of ``length``."""
-    line, written = template(), 0
+    line, written, before = template(), 0, 0
     file = None
     for block in blocks(rows):
         for values in block:
@@ -85,8 +87,12 @@ def write_store(store: Path, length: int, rows: int) -> None:
                     file.close()
                 file = (run / "journal.jsonl").open("wb")
             assert file is not None
+            before = 0 if step == 1 else before
             data = (line % (step, *values, step - 1, step)).encode()
-            file.write(data + b'.%08x"}\n' % crc32(data))
+            data += b"%08x" % crc32(data, before)
+            data += b'.%08x"}\n' % crc32(data)
+            file.write(data)
+            before = crc32(data, before)
             written += 1
     if file is not None:
         file.close()

@@ -46,7 +46,7 @@ def main() -> None:
     study.optimize(SusceptibilityObjective(suggest, store), n_trials=TRIALS)
     chosen = select_trial(study)
     front = {trial.number for trial in study.best_trials}
-    print("trial       ζ   train accuracy   test accuracy (unknown in earnest)")
+    print("trial       ζ   train accuracy   test accuracy (unknown in practice)")
     for trial in sorted(study.trials, key=lambda trial: trial.values[0]):
         test = read_run(trial.user_attrs["run"]).readings[-1].test_accuracy
         mark = "*" if trial.number == chosen.trial.number else "+" * (trial.number in front)

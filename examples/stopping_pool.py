@@ -6,36 +6,39 @@
 Regret: how far the kept checkpoint is below the best one of the same run, in accuracy points.
 """
 
+import json
 import sys
+from pathlib import Path
 from statistics import mean, quantiles
 
 import rote
 from rote.records import Reading
-from rote.selection import select
 from rote.store import read_run, read_table
 
 
-def kept(readings: tuple[Reading, ...], train_accuracy: float) -> tuple[int, int]:
-    """The step to keep, and the one at which training stops."""
-    rule = rote.StopRule(train_accuracy=train_accuracy)
-    for reading in readings:
-        if rule.update(reading):
-            break
-    return rule.keep or readings[-1].step, reading.step
-
-
 def main() -> None:
-    """Compare what is kept with the last checkpoint, and with noisy validation within each run."""
-    runs = [read_run(path).readings for path in read_table(sys.argv[1:]).paths.values()]
+    """Replay the rule on every run, by each thing that it can go by, beside the last checkpoint."""
+    paths = list(read_table(sys.argv[1:]).paths.values())
+    runs = [read_run(path).readings for path in paths]
+    rules = {
+        "noisy validation (given labels)": [rote.StopRule() for _ in runs],
+        "noise_rate": [rote.StopRule(noise_rate=rate) for rate in map(noise_rate, paths)],
+    }
+    for high in (0.4, 0.5, 0.6, 0.7):
+        by_zeta = rote.StopRule(train_accuracy=high, column="susceptibility")
+        rules[f"ζ, train_accuracy={high}"] = [by_zeta for _ in runs]
     print(f"{len(runs)} runs of {len(runs[0])} epochs\nkeeps" + " " * 27 + "mean  90 %  stops at")
-    for threshold in (0.4, 0.5, 0.6, 0.7):
-        found = [kept(readings, threshold) for readings in runs]
-        stops = mean(stop for _, stop in found)
-        show(f"StopRule(train_accuracy={threshold})", runs, [keep for keep, _ in found], stops)
+    for name, chosen in rules.items():
+        found = [rule.replay(readings) for rule, readings in zip(chosen, runs, strict=True)]
+        stops = mean(stop or runs[0][-1].step for _, stop in found)
+        show(name, runs, [keep for keep, _ in found], stops)
     show("last", runs, [readings[-1].step for readings in runs], len(runs[0]))
-    paths = read_table(sys.argv[1:]).paths.values()
-    noisy = [select(path, rule="noisy-validation").pick.step for path in paths]
-    show("noisy validation (needs labels)", runs, noisy, len(runs[0]))
+
+
+def noise_rate(run: Path) -> float:
+    """The share of wrong labels, which a run of a spec knows."""
+    described = json.loads((run / "workload.json").read_text())
+    return float(described["data"]["noise"]["realised_rate"])
 
 
 def show(name: str, runs: list[tuple[Reading, ...]], steps: list[int], stops: float) -> None:

@@ -5,15 +5,15 @@ Whatever they are, a command ends in time with 0, 1 or 2, without a traceback an
 
 import io
 import os
+import resource
 import shutil
 import signal
 import sys
-import tempfile
 import threading
-import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
+from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout, suppress
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from types import FrameType
@@ -21,6 +21,7 @@ from unittest.mock import patch
 
 import numpy as np
 
+from fuzz._trials import new_folder, repeat
 from fuzz.specs import scrambled
 from rote.cli.main import main
 from rote.workloads import RunSpec, train
@@ -58,19 +59,16 @@ _WORDS = ["", "-", "nan", "-1", "0", "9" * 400, "1e400", "a:b", "os:system", "ma
 _WORDS += ["/dev/zero", "pipe", "store", "file.csv", "csv:file.csv", "~nobody/x", "x" * 5000, "{}"]
 _VALUES = ["nan", "-inf", "9" * 400, "1e308", "-1", "0", "10000000", "1e9", "true", "'x'", "''"]
 _VALUES += ['"\\u0000"', '"../x"', "[]", "[1, 'a']", "{}", "{ a = 1 }", "1979-05-27", "'os:system'"]
-_VALUES += [
-    "{ name = 'npz', path = 'pipe' }",
-    "'cnn'",
-    "'resnet18'",
-    "[" * 50 + "]" * 50,
-    '"\\e[2J"',
-]
+_VALUES += ["{ name = 'npz', path = 'pipe' }", "'cnn'", "'resnet18'", "[" * 50 + "]" * 50]
+_VALUES += ['"\\e[2J"']
 _OPTIONS = {
-    "select": ["--rule", "--column", "--map"],
+    "select": ["--rule", "--column", "--map", "--clean-labels", "--noise-rate", "--where"],
+    "suspects": ["--csv"],
+    "report": ["--rule", "--out", "--figures", "--chart", "--clean-labels"],
     "doctor": ["--model", "--optimizer", "--shape", "--classes"],
     "sweep": ["--out", "--list", "--workers", "--cpus-per-run"],
     "probe": ["--model", "--data", "--classes", "--lr", "--samples", "--seed", "--key"],
-    "train": ["--out", "--data-dir", "--allow-import"],
+    "train": ["--out", "--data-dir", "--allow-import", "--data", "--label", "--truth"],
     "data": [],
 }
 
@@ -85,31 +83,26 @@ class Late(BaseException):
 
 def attack(seed: int, seconds: float) -> tuple[int, list[str]]:
     """Call commands until the time is over; tell what went wrong."""
-    chance, trials = Random(seed), 0
-    findings: list[str] = []
-    before = Path.cwd()
-    with tempfile.TemporaryDirectory() as place, _tamed():
-        os.chdir(place)
-        try:
-            _prepare()
-            ends = time.monotonic() + seconds
-            while time.monotonic() < ends:
-                trials += 1
-                arguments = chance.choice(_ATTACKS)(chance)
-                found = _trouble(arguments)
-                if found is not None:
-                    shown = " ".join(ascii(word[:60]) for word in arguments)
-                    findings.append(f"trial {trials} of seed {seed}, rote {shown}: {found}")
-        finally:
-            os.chdir(before)
-    return trials, findings
+    with new_folder() as place, chdir(place), _tamed():
+        _prepare()
+        return repeat(_trial, seed, seconds)
+
+
+def _trial(chance: Random) -> list[str]:
+    arguments = chance.choice(_ATTACKS)(chance)
+    room = chance.randrange(20_000) if chance.random() < 0.15 else None
+    with _room_for(room):
+        found = _trouble(arguments)
+    shown = " ".join(ascii(word[:60]) for word in arguments)
+    full = "" if room is None else f", with room for {room} bytes in a file"
+    return [] if found is None else [f"rote {shown}{full}: {found}"]
 
 
 def _prepare() -> None:
     """What the commands find: a store with two runs, one of them cut off, and a pipe."""
-    spec = RunSpec.from_dict({"architecture": "mlp", "epochs": 2, "data": {"name": "digits"}})
-    train(spec, "whole/one")
     Path("spec.toml").write_text(_SPEC)
+    spec = RunSpec.from_toml("spec.toml")
+    train(replace(spec, name="b", seed=1, signals=("aum", "confident_learning")), "whole/one")
     with suppress(Enough):
         train(RunSpec.from_toml("spec.toml"), "whole/two", progress=_stop)
     os.mkfifo("pipe")
@@ -151,9 +144,38 @@ def _reading(chance: Random) -> list[str]:
     return chance.choice((["select", "store"], ["sweep", "--list", "store"]))
 
 
+def _judging(chance: Random) -> list[str]:
+    """What a verdict is built on, and what is made of it."""
+    beside = ("neighbour_votes.npy", "labels.npz", "predictions.bin", "aum.bin", "run.json")
+    _tampered_store(chance, "one", beside)
+    rules = ("auto", "posterior", "consensus", "noisy-validation", "staged")
+    select = ["select", "store/one", "--rule", chance.choice(rules)]
+    return chance.choice(
+        (
+            [*select, "--clean-labels", _labels(chance), "--suspects", "suspects.csv"],
+            [*select, "--copy-to", "kept", "--json"],
+            ["suspects", "store", "--csv", "suspects.csv"],
+            ["report", "store", "--out", "page.html"],
+        )
+    )
+
+
+def _labels(chance: Random) -> str:
+    name = chance.choice(("labels.txt", "labels.npy"))
+    np.save("whole.npy", np.arange(10))
+    content = Path("whole.npy").read_bytes() if name.endswith("npy") else b"0 1 2 3 4, 5; 6 7 8 9"
+    Path(name).write_bytes(scrambled(content, chance))
+    return name
+
+
 def _table(chance: Random) -> list[str]:
     Path("file.csv").write_bytes(scrambled(_CSV.encode(), chance))
     return ["select", "csv:file.csv", "--rule", chance.choice(("staged", "last", "pareto"))]
+
+
+def _rows(chance: Random) -> list[str]:
+    Path("rows.csv").write_bytes(scrambled(_CSV.encode(), chance))
+    return ["data", "check", "rows.csv", "--label", chance.choice(("run", "step", "label"))]
 
 
 def _arrays(chance: Random) -> list[str]:
@@ -171,13 +193,7 @@ def _options(chance: Random) -> list[str]:
 
 
 _ATTACKS: list[Callable[[Random], list[str]]] = [
-    _training,
-    _sweeping,
-    _resuming,
-    _reading,
-    _table,
-    _arrays,
-    _options,
+    *(_training, _sweeping, _resuming, _reading, _judging, _table, _rows, _arrays, _options)
 ]
 
 
@@ -227,6 +243,17 @@ def _call(arguments: list[str]) -> tuple[object, str]:
             raise
         return error, err.getvalue()
     return 0, err.getvalue()
+
+
+@contextmanager
+def _room_for(size: int | None) -> Iterator[None]:
+    """No file grows beyond a size, as on a full disk; None is as usual."""
+    _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most if size is None else size, most))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
 
 
 @contextmanager

@@ -8,7 +8,6 @@ the end, bit for bit: weights, the optimizer, the hidden state and the random nu
 import random
 import signal
 import threading
-import time
 import types
 import warnings
 from array import array
@@ -25,6 +24,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 import rote
+from fuzz._trials import repeat
 from rote.errors import RoteWarning, TrialError
 
 Tick = Callable[[], float]
@@ -337,19 +337,12 @@ def attack(seed: int, seconds: float) -> tuple[int, list[str]]:
     Returns:
         How many were compared, and what was found.
     """
-    findings: list[str] = []
-    end = time.monotonic() + seconds
-    trial = 0
-    while trial == 0 or time.monotonic() < end:
-        own = seed * 1_000_003 + trial
-        trial += 1
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RoteWarning)
-            try:
-                bare, probed = (Training(own).run(own, probed=is_it) for is_it in (False, True))
-            except Exception as error:  # whatever is raised is a finding
-                findings.append(f"trial {own}: {type(error).__name__}: {error}")
-                continue
-        if bare != probed:
-            findings.append(f"trial {own}: training with a tracker is not the one without")
-    return trial, findings
+    return repeat(_trial, seed, seconds)
+
+
+def _trial(draw: random.Random) -> list[str]:
+    seed = draw.randrange(2**32)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RoteWarning)
+        bare, probed = (Training(seed).run(seed, probed=is_it) for is_it in (False, True))
+    return [] if bare == probed else ["training with a tracker is not the one without"]

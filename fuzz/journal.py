@@ -4,8 +4,6 @@ import json
 import math
 import random
 import shutil
-import tempfile
-import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -13,36 +11,37 @@ from typing import Any
 
 import numpy as np
 
-from rote.errors import RoteError
+from fuzz._trials import new_folder, repeat
+from rote.errors import RoteError, RoteWarning
 from rote.records import Reading
 from rote.store import (
+    NEIGHBOURS_FILE,
     RunDirectory,
+    bytes_of_votes,
+    checksums_of,
     line_of_reading,
     line_of_resume,
     read_predictions,
     read_run,
     read_table,
+    write_neighbour_votes,
 )
 
 _CLASSES, _POOL = 5, 4
+_BESIDE = ("predictions.bin", NEIGHBOURS_FILE)
 
 _Rows = list[dict[str, Any]]
 
 
 def attack(seed: int, seconds: float) -> tuple[int, list[str]]:
     """Damage runs and compare what both readers say with what was written."""
-    rng = random.Random(seed)
-    findings: list[str] = []
-    trials, end = 0, time.monotonic() + seconds
-    while time.monotonic() < end and len(findings) < 10:
-        trials += 1
-        place = Path(tempfile.mkdtemp(prefix="rote-fuzz-"))
-        try:
-            trial = _Trial(random.Random(rng.random()), place)
-            findings += [f"{trial.damage}: {finding}" for finding in trial.findings()]
-        finally:
-            shutil.rmtree(place)
-    return trials, findings
+    return repeat(_trial, seed, seconds)
+
+
+def _trial(rng: random.Random) -> list[str]:
+    with new_folder() as place:
+        trial = _Trial(rng, place)
+        return [f"{trial.damage}: {finding}" for finding in trial.findings()]
 
 
 class _Trial:
@@ -60,7 +59,7 @@ class _Trial:
 
     def findings(self) -> list[str]:
         """What is wrong with how the damaged run is read."""
-        file = self._rng.choice(["journal.jsonl"] * 8 + ["run.json", "predictions.bin"])
+        file = self._rng.choice(["journal.jsonl"] * 8 + ["run.json", *_BESIDE])
         before = (self._run / file).read_bytes()
         change = self._rng.choice([_flip, _cut, _double, _swap, _lose, _insert, _garble])
         after = change(self._rng, before)
@@ -81,15 +80,24 @@ class _Trial:
         found += _differences(one, many, said_by_one, said_by_many)
         # Whole lines that are gone from the end leave no trace; power cuts are another attack.
         is_end = not after or before.startswith(after.rstrip(b"\n") + b"\n")
-        if file == "journal.jsonl" and not self._is_plain and not isinstance(one, str):
-            found += self._silently_wrong(one, is_noted=bool(said_by_one) or is_end)
+        if file != "run.json" and not self._is_plain and not isinstance(one, str):
+            is_noted = bool(said_by_one) or (is_end and file == "journal.jsonl")
+            found += self._silently_wrong(one, is_noted=is_noted)
+        if file == NEIGHBOURS_FILE:
+            found += self._wrong_votes()
         if found:
             self.damage += f" [{after!r} for {before!r}]"
         return found
 
     def _write(self) -> None:
-        description = {"name": "run", "num_classes": _CLASSES, "pool": {"predictions": [_POOL]}}
-        run = RunDirectory.create(self._run, description)
+        pool = {"size": _POOL, "predictions": [_POOL]}
+        self._votes = np.random.default_rng(self._rng.randrange(99)).dirichlet(
+            [1] * _CLASSES, _POOL
+        )
+        sums = checksums_of({NEIGHBOURS_FILE: bytes_of_votes(self._votes)})
+        described = {"name": "run", "num_classes": _CLASSES, "pool": pool}
+        run = RunDirectory.create(self._run, described | ({} if self._is_plain else sums))
+        write_neighbour_votes(self._run, self._votes)
         lines, count, row = [], self._rng.randint(1, 6), 0
         while row < count:
             reading = self._reading(row + 1)
@@ -114,6 +122,15 @@ class _Trial:
         self._written.append((reading, drawn))
         return reading
 
+    def _wrong_votes(self) -> list[str]:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RoteWarning)
+            votes = _attempt(lambda: read_table(self._run).neighbour_votes("run"))
+        if isinstance(votes, str):
+            return [votes]
+        is_right = votes is None or np.array_equal(votes, self._votes.astype(np.float32))
+        return [] if is_right or self._is_plain else ["votes of neighbours were changed unnoticed"]
+
     def _silently_wrong(self, rows: _Rows, *, is_noted: bool) -> list[str]:
         known = [(_values(reading), drawn.tolist()) for reading, drawn in self._written]
         found = []
@@ -122,7 +139,7 @@ class _Trial:
             matching = [drawn for written, drawn in known if written == values]
             if not matching:
                 found.append(f"a reading was changed unnoticed: {values}")
-            elif not is_noted and row["drawn"] not in matching:
+            elif not is_noted and row["drawn"] not in [*matching, None]:
                 found.append(f"step {row['step']} has the predictions of another reading")
         good = [_values(reading) for reading in self._good]
         shown = [{k: v for k, v in row.items() if k not in ("row", "drawn")} for row in rows]

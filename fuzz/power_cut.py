@@ -2,10 +2,7 @@
 
 import os
 import random
-import shutil
 import stat
-import tempfile
-import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -16,6 +13,7 @@ from unittest import mock
 
 import numpy as np
 
+from fuzz._trials import new_folder, repeat
 from rote.errors import RoteError, RoteWarning
 from rote.records import Reading
 from rote.store import RunDirectory, read_predictions, read_run, read_table, write_whole
@@ -26,17 +24,7 @@ _STATE = "state.bin"
 
 def attack(seed: int, seconds: float) -> tuple[int, list[str]]:
     """Cut the power while runs are written, and see what is left."""
-    rng = random.Random(seed)
-    findings: list[str] = []
-    trials, end = 0, time.monotonic() + seconds
-    while time.monotonic() < end and len(findings) < 10:
-        trials += 1
-        place = Path(tempfile.mkdtemp(prefix="rote-power-"))
-        try:
-            findings += _trial(random.Random(rng.random()), place)
-        finally:
-            shutil.rmtree(place)
-    return trials, findings
+    return repeat(_trial, seed, seconds)
 
 
 class PowerCut(BaseException):
@@ -163,7 +151,12 @@ class _Writer:
         self.readings, self.allowed = after, [after]
 
 
-def _trial(rng: random.Random, place: Path) -> list[str]:
+def _trial(rng: random.Random) -> list[str]:
+    with new_folder() as place:
+        return _after_a_cut(rng, place)
+
+
+def _after_a_cut(rng: random.Random, place: Path) -> list[str]:
     (place / "before").mkdir()
     (place / "after").mkdir()
     disk = Disk(place / "before", rng.randint(0, 60), rng)

@@ -1,15 +1,15 @@
 """Random tables as specs and sweeps: an ``InputError`` comes out, or a spec that lasts."""
 
-import tempfile
-import time
 import tomllib
 from collections.abc import Callable
 from datetime import date
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from random import Random
 from typing import Any
 
+from fuzz._trials import new_folder, repeat
 from rote.errors import InputError
 from rote.sweeps import SearchSpace
 from rote.workloads import RunSpec
@@ -47,22 +47,16 @@ _ODD = (float("nan"), float("inf"), True, None, date(2020, 1, 1), "x" * 100_000,
 
 def attack(seed: int, seconds: float) -> tuple[int, list[str]]:
     """Make tables until the time is over; tell what came out that must not."""
-    chance, ends = Random(seed), time.monotonic() + seconds
-    trials, findings = 0, []
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "file.toml"
-        while time.monotonic() < ends:
-            attempt = chance.choice((_as_spec, _as_sweep, _as_text))
-            trials += 1
-            try:
-                attempt(chance, file)
-            except InputError as error:
-                if len(str(error)) > 2000:
-                    findings.append(f"trial {trials} of seed {seed}: {len(str(error))} letters")
-            except Exception as error:  # that is what is looked for
-                what = f"{type(error).__name__}: {str(error)[:200]}"
-                findings.append(f"trial {trials} of seed {seed}, {attempt.__name__}: {what}")
-    return trials, findings
+    with new_folder() as folder:
+        return repeat(partial(_trial, folder / "file.toml"), seed, seconds)
+
+
+def _trial(file: Path, chance: Random) -> list[str]:
+    try:
+        chance.choice((_as_spec, _as_sweep, _as_text))(chance, file)
+    except InputError as error:
+        return [f"a message of {len(str(error))} letters"] if len(str(error)) > 2000 else []
+    return []
 
 
 def _as_spec(chance: Random, _file: Path) -> None:

@@ -1,7 +1,9 @@
+from pathlib import Path
+
 import pytest
 
 from rote.errors import MissingExtraError, RoteError
-from rote.extras import require
+from rote.extras import classes_in, files_in, require
 
 
 def test_a_package_that_is_there_is_imported() -> None:
@@ -14,3 +16,21 @@ def test_a_missing_package_names_its_extra() -> None:
         require("no_such_package", extra="datasets")
     assert isinstance(caught.value, RoteError)
     assert isinstance(caught.value, ImportError)
+
+
+def test_a_folder_tells_its_files_without_importing_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "judges"
+    folder.mkdir()
+    (folder / "__init__.py").touch()
+    (folder / "torn.py").write_text("raise RuntimeError")
+    (folder / "fair.py").write_text(
+        "from decimal import Context\n\nclass Fair:\n    def judge(self): ...\n\nclass Idle: ...\n"
+        "class Borrowed(Context):\n    def judge(self): ...\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    assert files_in("judges") == ["fair", "torn"]
+    assert files_in("judges.nothing") == []
+    (folder / "torn.py").write_text("from judges.fair import Fair  # not written here")
+    assert [found.__name__ for found in classes_in("judges", "judge")] == ["Fair", "Borrowed"]

@@ -7,7 +7,13 @@ import pytest
 import torch
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-NAMES = ("accumulation_digits", "amp_digits", "compile_digits", "accelerate_digits")
+NAMES = (
+    "accumulation_digits",
+    "amp_digits",
+    "compile_digits",
+    "accelerate_digits",
+    "graph_nodes",
+)
 
 
 def graphs_compiled() -> int:

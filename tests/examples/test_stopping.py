@@ -1,5 +1,6 @@
 """The stopping examples run, and say what their docstrings promise."""
 
+import json
 import re
 import subprocess
 import sys
@@ -37,11 +38,14 @@ def test_stopping_pool_measures_regret(tmp_path: Path) -> None:
                               validation_accuracy=test)  # fmt: skip
             directory.append(reading, row=row)
         directory.close()
+        noise = {"data": {"noise": {"realised_rate": 0.45}}}
+        (tmp_path / name / "workload.json").write_text(json.dumps(noise))
     rows = {
         line[:31].strip(): line[31:].split()
         for line in run("stopping_pool.py", tmp_path).splitlines()
     }
-    assert rows["StopRule(train_accuracy=0.5)"] == ["0.0", "0.0", "9.0"]
-    assert rows["StopRule(train_accuracy=0.6)"] == ["30.0", "30.0", "9.0"]
+    assert rows["ζ, train_accuracy=0.5"] == ["0.0", "0.0", "9.0"]
+    assert rows["ζ, train_accuracy=0.6"] == ["30.0", "30.0", "9.0"]
     assert rows["last"] == ["30.0", "30.0", "9.0"]
-    assert rows["noisy validation (needs labels)"] == ["0.0", "0.0", "9.0"]
+    assert rows["noisy validation (given labels)"] == ["0.0", "0.0", "9.0"]
+    assert rows["noise_rate"] == ["80.0", "80.0", "5.0"]  # kept at 1, but never stops before 5

@@ -32,7 +32,9 @@ def test_all_cases_hold_on_both_ranks(modules: str, at_least: int, tmp_path: Pat
 
 
 @pytest.mark.ddp
-@pytest.mark.parametrize("example", ["ddp_digits.py", "fsdp2_digits.py"])
+@pytest.mark.parametrize(
+    "example", ["ddp_digits.py", pytest.param("fsdp2_digits.py", marks=pytest.mark.full)]
+)
 def test_examples_print_a_rising_susceptibility_and_write_once(
     example: str, tmp_path: Path
 ) -> None:

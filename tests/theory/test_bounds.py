@@ -1,6 +1,7 @@
 from collections.abc import Callable
 from importlib import import_module
 from itertools import product
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +13,7 @@ from scipy.stats import ortho_group
 
 from rote.errors import InputError
 from rote.theory import (
+    Bounds,
     Spectrum,
     alignment,
     bounds,
@@ -265,20 +267,21 @@ def labels() -> list[int]:
     return [1, -1, 1, 1, -1, -1, 1, -1, 1, -1, 1, 1]
 
 
+def drawn_bounds(pairs: Spectrum, seed: int, **options: Any) -> Bounds:
+    given_to: dict[str, Any] = {
+        "eta": 0.3,
+        "k": 9,
+        "k_tilde": 4,
+        "noise": 0.4,
+        "delta": 0.05,
+    } | options
+    return monte_carlo_bounds(pairs, labels(), rng=np.random.default_rng(seed), **given_to)
+
+
 def test_many_draws_come_to_the_closed_form_within_their_error(pairs: Spectrum) -> None:
     draws = 20_000
     exact = bounds(pairs, labels(), eta=0.3, k=9, k_tilde=[0, 4], noise=[0, 0.4, 1], delta=0.05)
-    drawn = monte_carlo_bounds(
-        pairs,
-        labels(),
-        eta=0.3,
-        k=9,
-        k_tilde=[0, 4],
-        noise=[0, 0.4, 1],
-        delta=0.05,
-        draws=draws,
-        rng=np.random.default_rng(1),
-    )
+    drawn = drawn_bounds(pairs, 1, k_tilde=[0, 4], noise=[0, 0.4, 1], draws=draws)
     np.testing.assert_allclose(drawn.floor, exact.floor, rtol=1e-14)
     # μ/2 + floor is the mean of Φ̃, and part of Φ̃ has no larger variance than all of it.
     assert (np.abs(drawn.mu - exact.mu) / 2 <= 5 * np.sqrt(exact.variance / draws)).all()
@@ -288,19 +291,7 @@ def test_many_draws_come_to_the_closed_form_within_their_error(pairs: Spectrum) 
 
 
 def test_the_papers_ten_draws_are_the_default_and_come_from_the_generator(pairs: Spectrum) -> None:
-    results = [
-        monte_carlo_bounds(
-            pairs,
-            labels(),
-            eta=0.3,
-            k=9,
-            k_tilde=4,
-            noise=0.4,
-            delta=0.05,
-            rng=np.random.default_rng(seed),
-        )
-        for seed in (1, 1, 2)
-    ]
+    results = [drawn_bounds(pairs, seed) for seed in (1, 1, 2)]
     assert results[0].upper.shape == (1, 1)
     assert results[0].upper == results[1].upper
     assert results[0].upper != results[2].upper
@@ -308,14 +299,4 @@ def test_the_papers_ten_draws_are_the_default_and_come_from_the_generator(pairs:
 
 def test_one_draw_is_refused(pairs: Spectrum) -> None:
     with pytest.raises(InputError, match="Expected `draws` to be an integer of at least 2, got 1"):
-        monte_carlo_bounds(
-            pairs,
-            labels(),
-            eta=0.3,
-            k=9,
-            k_tilde=4,
-            noise=0.4,
-            delta=0.05,
-            draws=1,
-            rng=np.random.default_rng(0),
-        )
+        drawn_bounds(pairs, 0, draws=1)

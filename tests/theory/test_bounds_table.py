@@ -1,10 +1,12 @@
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 import pytest
 import torch
 
 from rote.errors import InputError
-from rote.theory import alignment, bounds, bounds_table, relu_gram, spectrum
+from rote.theory import BoundsTable, alignment, bounds, bounds_table, relu_gram, spectrum
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -14,18 +16,14 @@ def digits(n: int = 30) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
     return rng.integers(0, 256, (n, 4, 4), dtype=np.uint8), np.arange(n) % 3
 
 
+def table_of(x: Any, classes: Any, seed: int = 0, **options: Any) -> BoundsTable:
+    settings: dict[str, Any] = {"samples": 30, "eta": 1e-3, "k": 50, "k_tilde": 10} | options
+    return bounds_table(x, classes, rng=np.random.default_rng(seed), **settings)
+
+
 def test_rows_are_the_bounds_of_all_samples() -> None:
     images, classes = digits()
-    table = bounds_table(
-        images,
-        classes,
-        samples=30,
-        eta=1e-3,
-        k=50,
-        k_tilde=[0, 10],
-        noise=[0, 0.5],
-        rng=np.random.default_rng(0),
-    )
+    table = table_of(images, classes, k_tilde=[0, 10], noise=[0, 0.5])
     pairs, y = spectrum(relu_gram(images, normalize=True)), np.where(classes == 1, -1.0, 1.0)
     expected = bounds(pairs, y, eta=1e-3, k=50, k_tilde=[0, 10], noise=[0, 0.5], delta=0.05)
     assert [(row.noise, row.k_tilde) for row in table.rows] == [
@@ -45,19 +43,8 @@ def test_rows_are_the_bounds_of_all_samples() -> None:
 
 def test_pairs_and_samples_are_chosen_by_the_generator() -> None:
     images, classes = digits()
-    tables = [
-        bounds_table(
-            torch.as_tensor(images),
-            torch.as_tensor(classes),
-            samples=10,
-            eta=1e-3,
-            k=50,
-            k_tilde=10,
-            pair=(0, 2),
-            rng=np.random.default_rng(seed),
-        )
-        for seed in (0, 0, 1)
-    ]
+    x, y = torch.as_tensor(images), torch.as_tensor(classes)
+    tables = [table_of(x, y, seed, samples=10, pair=(0, 2)) for seed in (0, 0, 1)]
     assert tables[0] == tables[1]
     assert tables[0] != tables[2]
     assert tables[0].labels == "class 0 is 1, class 2 is -1"
@@ -65,18 +52,7 @@ def test_pairs_and_samples_are_chosen_by_the_generator() -> None:
 
 
 def test_landmarks_show_their_error() -> None:
-    images, classes = digits()
-    table = bounds_table(
-        images,
-        classes,
-        samples=30,
-        eta=1e-3,
-        k=50,
-        k_tilde=10,
-        landmarks=10,
-        rng=np.random.default_rng(0),
-    )
-    assert 0 < table.trace_error < 1
+    assert 0 < table_of(*digits(), landmarks=10).trace_error < 1
 
 
 def test_the_step_from_which_proposition_1_is_reversed_is_named() -> None:
@@ -102,18 +78,8 @@ def test_the_step_from_which_proposition_1_is_reversed_is_named() -> None:
 
 
 def test_more_samples_than_there_are_is_refused() -> None:
-    images, classes = digits()
     with pytest.raises(InputError, match=r"between 1 and 20 \(class 0 is 1, class 1 is -1\)"):
-        bounds_table(
-            images,
-            classes,
-            samples=25,
-            eta=1e-3,
-            k=50,
-            k_tilde=10,
-            pair=(0, 1),
-            rng=np.random.default_rng(0),
-        )
+        table_of(*digits(), samples=25, pair=(0, 1))
 
 
 def test_paper_settings_on_mnist(

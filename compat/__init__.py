@@ -1,0 +1,1 @@
+"""Other people's architectures and optimizers under the probe; ``python -m compat`` runs them."""

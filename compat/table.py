@@ -1,0 +1,116 @@
+"""The page that says what was tried and how it fared."""
+
+import platform
+import textwrap
+from collections import Counter
+from collections.abc import Sequence
+from functools import cache
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, packages_distributions, version
+from typing import Any
+
+import rote
+
+VERDICTS = {
+    "same": "same",
+    "refused": "refused",
+    "unbuilt": "cannot be built here",
+    "CHANGED": "CHANGED",
+    "TRACEBACK": "TRACEBACK",
+}
+
+_INTRODUCTION = """\
+What `make compat` found. Every item is built small, trained for two steps with and without probes,
+and compared. *Same* means that the drop equals that of a step really taken in a copy of the
+process, and that parameters, buffers, gradients, optimizer state and generators are equal after
+training, all bit for bit. *Refused* means that rote says in a sentence why it cannot probe. What
+*cannot be built here* tells nothing about rote: it does not train without it as our list builds it
+(a GPU or package is missing, it stays too large, or it takes no images as small as ours, as most of
+pytorchcv), or there was no answer in time, where it is not known whether a probe was the cause."""
+
+
+@cache
+def version_of(library: str) -> str:
+    """The version of the package that a library is part of."""
+    top = library.partition(".")[0]
+    if top == "torch":
+        return str(import_module("torch").__version__)
+    try:
+        return version(packages_distributions().get(top, [top])[0])
+    except PackageNotFoundError:
+        return "none"
+
+
+def page(lines: Sequence[dict[str, Any]], wanted: int) -> str:
+    """The results as Markdown.
+
+    Args:
+        lines: one per item.
+        wanted: how many items there are, tried or not.
+    """
+    torch_version = import_module("torch").__version__
+    text = [
+        "# Compatibility",
+        "",
+        *_INTRODUCTION.splitlines(),
+        "",
+        f"rote {rote.__version__}, torch {torch_version}, Python {platform.python_version()}, "
+        f"{platform.system()} {platform.machine()}, CPU. {len(lines)} of {wanted} items tried.",
+        "",
+    ]
+    for kind in ("architecture", "optimizer"):
+        of_kind = [line for line in lines if line["kind"] == kind]
+        if of_kind:
+            text += [f"## {kind.capitalize()}s", "", *_counts(of_kind), ""]
+    for verdict in ("CHANGED", "TRACEBACK", "refused", "unbuilt"):
+        text += _listed(verdict, [line for line in lines if line["verdict"] == verdict])
+    text += _warned([line for line in lines if line["warned"]])
+    return "\n".join(text).rstrip() + "\n"
+
+
+def _counts(lines: Sequence[dict[str, Any]]) -> list[str]:
+    libraries = list(dict.fromkeys((line["library"], line["version"]) for line in lines))
+    rows = {
+        f"{name} {number}": Counter(line["verdict"] for line in lines if line["library"] == name)
+        for name, number in libraries
+    }
+    rows["**all**"] = Counter(line["verdict"] for line in lines)
+    head = f"| library | tried | {' | '.join(VERDICTS.values())} |"
+    return [
+        head,
+        "|---|" + "---:|" * (len(VERDICTS) + 1),
+        *(
+            f"| {name} | {sum(found.values())} | {' | '.join(str(found[v]) for v in VERDICTS)} |"
+            for name, found in rows.items()
+        ),
+    ]
+
+
+def _listed(verdict: str, lines: Sequence[dict[str, Any]]) -> list[str]:
+    if not lines:
+        return []
+    text = [f"## {VERDICTS[verdict]}".replace("## r", "## R").replace("## c", "## C"), ""]
+    for line in lines:
+        text.append(_item(f"{line['library']} `{line['name']}`: {_escaped(line['why'])}"))
+        if verdict == "TRACEBACK":
+            text += ["", "```text", line["trace"].rstrip(), "```", ""]
+    return [*text, ""]
+
+
+def _warned(lines: Sequence[dict[str, Any]]) -> list[str]:
+    if not lines:
+        return []
+    listed = [
+        _item(f"{line['library']} `{line['name']}`: {', '.join(line['warned'])}") for line in lines
+    ]
+    return ["## Warned of", "", *listed, ""]
+
+
+def _item(text: str) -> str:
+    return textwrap.fill(
+        text, 116, initial_indent="- ", subsequent_indent="  ", break_long_words=False
+    )
+
+
+def _escaped(text: str) -> str:
+    return text.replace("<", "&lt;").replace("|", "\\|")[:400]

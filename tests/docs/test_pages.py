@@ -1,0 +1,97 @@
+"""Every page: short lines, words that are explained, commands that there are."""
+
+import html
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.main import get_command
+
+from rote.cli.main import app
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+PAGES = [*sorted(DOCS.rglob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+WORDS = ROOT / "src" / "rote" / "reporting" / "assets" / "words.html"
+LONGEST = 120
+
+
+def by_name(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+@pytest.mark.parametrize("path", PAGES, ids=by_name)
+def test_lines_are_short_but_in_tables_and_links(path: Path) -> None:
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        is_bound = line.startswith(("|", "![")) or "](" in line
+        assert len(line) <= LONGEST or is_bound, f"{path}:{number}"
+
+
+def commands(text: str) -> Iterator[list[str]]:
+    """What begins with ``rote`` in shell blocks and in inline code, as words."""
+    blocks = re.findall(r"```(?:sh|bash)\n(.*?)```", text, flags=re.DOTALL)
+    lines = [line for block in blocks for line in block.replace("\\\n", " ").splitlines()]
+    prose = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
+    lines += [code.replace("\n", " ") for code in re.findall(r"`([^`]+)`", prose)]
+    for line in lines:
+        for part in re.split(r"[;|]|&&", re.sub(r"\s#.*", "", line)):
+            words = shlex.split(part.replace("'", "")) if part.strip().startswith("rote ") else []
+            if len(words) > 1 and re.fullmatch(r"[a-z]+", words[1]):
+                yield words
+
+
+def check(words: list[str]) -> None:
+    command: Any = get_command(app)
+    rest = words[1:]
+    while rest and rest[0] in getattr(command, "commands", {}):
+        command = command.commands[rest.pop(0)]
+    known = {name for parameter in command.params for name in parameter.opts} | {"--help"}
+    used = {word.partition("=")[0] for word in rest if re.match(r"-{1,2}[a-z]", word)}
+    assert len(rest) < len(words) - 1, f"no such command: {words}"
+    assert used <= known, words
+
+
+def test_every_command_that_is_written_down_exists() -> None:
+    found = [words for path in PAGES for words in commands(path.read_text(encoding="utf-8"))]
+    assert len(found) > 100
+    for words in found:
+        check(words)
+
+
+@pytest.mark.parametrize("line", ["rote slect runs", "rote select runs --rulez last"])
+def test_the_test_above_can_fail(line: str) -> None:
+    (words,) = commands(f"`{line}`")
+    with pytest.raises(AssertionError):
+        check(words)
+
+
+def test_every_example_and_target_that_is_written_down_exists() -> None:
+    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE)
+    text = "\n".join(path.read_text(encoding="utf-8") for path in PAGES)
+    named = set(re.findall(r"(?:examples|benchmarks)/[\w/]+\.(?:py|toml|ipynb|json)", text))
+    assert len(named) > 15
+    assert [name for name in named if not (ROOT / name).is_file()] == []
+    assert set(re.findall(r"`make ([a-z-]+)", text)) <= set(targets)
+
+
+def test_the_words_of_the_report_are_those_of_the_glossary() -> None:
+    glossary = dict(
+        re.findall(r"^## (.+)\n\n((?:.+\n)+)", (DOCS / "glossary.md").read_text(), re.M)
+    )
+    words = re.findall(r"<dt>(.+?)</dt><dd><span>(.+?)</span>", WORDS.read_text())
+    assert len(words) > 10
+    for word, meaning in words:
+        written = re.sub(r"\[([^\]]*)\]\([^)]*\)|`", r"\1", " ".join(glossary[word].split()))
+        assert written.startswith(html.unescape(meaning)), word
+
+
+def test_the_shell_completes_commands() -> None:
+    from typer.testing import CliRunner
+
+    asked = {"_ROTE_COMPLETE": "complete_bash", "COMP_WORDS": "rote study sh", "COMP_CWORD": "2"}
+    done = CliRunner().invoke(app, [], prog_name="rote", env=asked)
+    assert done.output.split() == ["show"]
+    assert "rote --install-completion" in (DOCS / "README.md").read_text()

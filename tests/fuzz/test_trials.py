@@ -1,0 +1,24 @@
+from random import Random
+
+from fuzz._trials import MOST_FINDINGS, repeat
+
+
+def test_a_trial_can_be_made_again_from_its_number() -> None:
+    drawn: list[float] = []
+
+    def trial(chance: Random) -> list[str]:
+        drawn.append(chance.random())
+        return ["bad"]
+
+    _, (finding, *_) = repeat(trial, seed=3, seconds=0)
+    number = int(finding.removeprefix("trial ").partition(":")[0])
+    assert Random(number).random() == drawn[0]
+
+
+def test_what_is_raised_is_a_finding_and_there_is_an_end_of_them() -> None:
+    def trial(_chance: Random) -> list[str]:
+        raise ZeroDivisionError("no")
+
+    trials, findings = repeat(trial, seed=0, seconds=60)
+    assert trials == len(findings) == MOST_FINDINGS
+    assert findings[0].endswith(": ZeroDivisionError: no")
