@@ -88,6 +88,8 @@ class SusceptibilityCallback(Adapter, Callback):
         for name, value in {**reading.metrics, **logged_of(reading)}.items():
             if name not in ("epoch", "global_step"):
                 net.history.record(name, value)
+        # The next probe of this epoch must not take what was measured here for the net's own.
+        self._accuracy.leave(net.history[-1])
         if self._should_stop(reading):
             raise KeyboardInterrupt  # so does skorch's own EarlyStopping
 
