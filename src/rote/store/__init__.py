@@ -59,7 +59,7 @@ from rote.store.schema import (
     lines_that_count,
     reading_of_line,
 )
-from rote.store.sinks import Opened, Sink, Sinks
+from rote.store.sinks import Opened, Sink, Sinks, Writing
 from rote.store.table import RunTable, read_table, run_directories
 from rote.store.whole_files import whole_file, write_whole
 
@@ -94,6 +94,7 @@ __all__ = [
     "Target",
     "Watch",
     "WriterLock",
+    "Writing",
     "bytes_of_votes",
     "can_be_read",
     "check_free",
