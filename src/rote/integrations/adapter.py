@@ -26,7 +26,7 @@ from rote.labels import LabelSampler
 from rote.probe import Inputs, LossFunction, ProbePolicy, draw_batch, inputs_in, is_first_rank
 from rote.records import Reading
 from rote.selection import DEFAULT_RULE, Selection, select
-from rote.store import SaveTo, targets_of
+from rote.store import RUN_FILE, SaveTo, targets_of
 from rote.tracking import Signal, StopRule, Tracker, track
 
 logger = logging.getLogger(__name__)
@@ -161,7 +161,6 @@ class Adapter(ABC):
     # What they do alike.
 
     def _forget(self) -> None:
-        """Let go of the training before, if there was one."""
         self._close()
         kind = self.train_accuracy, self.measure_accuracy, self._decides_once
         self._accuracy, self.verdict = TrainingAccuracy(*kind), None
@@ -298,5 +297,4 @@ class Adapter(ABC):
 def _holds_a_run(save_to: SaveTo) -> bool:
     """Whether there is something to go on with; a logger finds the run by its name."""
     targets = targets_of(save_to)
-    paths = [target for target in targets if isinstance(target, Path)]
-    return bool(targets) and all((path / "run.json").is_file() for path in paths)
+    return bool(targets) and all((t / RUN_FILE).is_file() for t in targets if isinstance(t, Path))

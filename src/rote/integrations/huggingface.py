@@ -67,7 +67,7 @@ class SusceptibilityCallback(Adapter, TrainerCallback):
         self._forget()
         training = self._training = Training(self.trainer, args, state, parts)
         training.check_caller()
-        training.check_schedule(self.every, self.train_accuracy)
+        training.check_plan(self.every, self.train_accuracy, stops=self.stop is not None)
         self._loader = parts["train_dataloader"]
         saved = training.join_checkpoints(self.name, self._state)
         self._is_waiting = saved is not None and saved["is_waiting"]
@@ -79,8 +79,6 @@ class SusceptibilityCallback(Adapter, TrainerCallback):
             loss_fn=self.loss_fn or training.objective(),
             name=self.name if targets_of(self.save_to) else None,
         )
-        if self.stop is not None:
-            training.warn_of_deletion()
 
     def on_step_begin(self, *_: Any, **__: Any) -> None:
         if self._watching or not self._is_objective_known:
@@ -94,12 +92,10 @@ class SusceptibilityCallback(Adapter, TrainerCallback):
         self._show()
         # Not at `on_epoch_end`: a checkpoint saved at the last step of an epoch comes before it,
         # and a run that is resumed from there would miss the reading.
-        rest = state.epoch % 1 if self.every == "epoch" else state.global_step % self.every
-        if rest:
-            return
-        if (self.train_accuracy or "").startswith("eval_"):
+        is_due = not (state.epoch % 1 if self.every == "epoch" else state.global_step % self.every)
+        if is_due and (self.train_accuracy or "").startswith("eval_"):
             self._is_waiting = True
-        else:
+        elif is_due:
             self._probe(state, control, {})
 
     def on_evaluate(self, args: Any, state: Any, control: Any, **found: Any) -> None:

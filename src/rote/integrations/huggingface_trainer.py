@@ -67,13 +67,13 @@ class Training:
                 "`callback.trainer = trainer` before trainer.train()."
             )
 
-    def check_schedule(self, every: str | int, train_accuracy: str | None) -> None:
-        """Refuse a training that would never come to a probe.
+    def check_plan(self, every: str | int, metric: str | None, *, stops: bool) -> None:
+        """Refuse a training that would never come to a probe; say what it may delete.
 
         Raises:
             InputError: if epochs have no end, or the metric needs an evaluation and there is none.
         """
-        loader = self.parts["train_dataloader"]
+        args, loader = self.args, self.parts["train_dataloader"]
         if every == "epoch" and not has_length(loader):
             dataset = loader.dataset
             dataset = getattr(dataset, "dataset", dataset)  # inside the shards of Accelerate
@@ -81,15 +81,12 @@ class Training:
                 "Expected a training set with a length to probe after every epoch, got "
                 f"{type(dataset).__name__} without one. Pass `every=n`, in steps."
             )
-        if (train_accuracy or "").startswith("eval_") and self.args.eval_strategy == "no":
+        if (metric or "").startswith("eval_") and args.eval_strategy == "no":
             raise InputError(
-                f"Expected evaluations in training to bring `train_accuracy={train_accuracy!r}`, "
+                f"Expected evaluations in training to bring `train_accuracy={metric!r}`, "
                 "got eval_strategy='no'. Pass another `eval_strategy`, or another metric."
             )
-
-    def warn_of_deletion(self) -> None:
-        """Say so if the Trainer may delete the checkpoint that a stop rule would keep."""
-        if self.args.save_total_limit and self.args.metric_for_best_model:
+        if stops and args.save_total_limit and args.metric_for_best_model:
             warn(
                 "`metric_for_best_model` says which checkpoint `save_total_limit` spares: the one "
                 "that `stop` would keep may be deleted. Leave one of them out."
