@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from rote.cli.label_file import read_labels
 from rote.cli.main import app
+from rote.cli.options import read_labels
 from rote.errors import InputError
 from rote.records import Reading
 from rote.selection import RULES, select

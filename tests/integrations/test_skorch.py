@@ -118,6 +118,16 @@ def test_the_accuracy_is_measured_or_that_of_the_history() -> None:
     assert [r.train_accuracy for r in callback.tracker.readings] == net.history[:, "mine"]
 
 
+def test_the_accuracy_is_measured_anew_at_every_probe_of_an_epoch() -> None:
+    found = []
+    for name in ("train_accuracy", None):  # None: what the history holds is not looked at
+        callback = SusceptibilityCallback(every=2, train_accuracy=name)
+        fitted(callback)
+        found.append([reading.train_accuracy for reading in callback.tracker.readings])
+    assert found[0] == found[1]
+    assert len(set(found[0][:3])) > 1  # of the first epoch
+
+
 def test_the_rule_stops_and_the_verdict_is_told(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -1,15 +1,19 @@
 """Options that several commands have."""
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from rote.cli.output import list_out
 from rote.errors import InputError, shown
+
+if TYPE_CHECKING:
+    import numpy as np
 
 Runs = Annotated[
     list[str],
@@ -157,12 +161,49 @@ class Question:
         Raises:
             InputError: if a file of labels cannot be read.
         """
-        from rote.cli.label_file import read_labels
-
         file = self.clean_labels
         labels = None if file is None else read_labels(file, "--clean-labels")
         given = {"noise_rate": self.noise_rate, "clean_labels": labels}
         return {name: value for name, value in given.items() if value is not None}
+
+
+def read_labels(path: Path, option: str) -> "np.ndarray":
+    """Integers from ``.npy``, or from text with spaces, commas, semicolons or lines between them.
+
+    Raises:
+        InputError: if there is no such file, or anything else is in it.
+    """
+    import numpy as np
+
+    from rote.store import DAMAGED_ARRAYS
+
+    if not path.exists():
+        raise InputError(
+            f"Expected `{option}` to be an existing file, got {path}, which does not exist. Check "
+            "the path."
+        )
+    if not path.is_file():
+        raise InputError(
+            f"Expected `{option}` to be a file of integers (.npy, or text), got "
+            f"{shown(str(path))}, which is no file."
+        )
+    try:
+        if path.suffix == ".npy":
+            found = np.load(path, allow_pickle=False)
+        else:
+            words = re.split(r"[\s,;]+", path.read_text(encoding="utf-8").strip())
+            found = np.array([int(word) for word in words], dtype=np.int64)
+    except DAMAGED_ARRAYS as error:
+        raise InputError(
+            f"Expected `{option}` to be a file of integers (.npy, or text), got "
+            f"{shown(str(path))}: {error}."
+        ) from error
+    if found.ndim != 1 or found.dtype.kind not in "iu":
+        raise InputError(
+            f"Expected `{option}` to hold one integer per sample of the pool, got {found.dtype} of "
+            f"shape {found.shape} in {path}."
+        )
+    return np.asarray(found, dtype=np.int64)
 
 
 def typed_pairs(option: str, form: str, typed: Iterable[str]) -> dict[str, str]:

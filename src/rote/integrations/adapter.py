@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 import weakref
 from abc import ABC
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -18,29 +18,15 @@ from torch.optim import Optimizer
 
 from rote.arguments import check_instance, check_integer
 from rote.errors import InputError, RoteError, RunExistsError
-from rote.integrations.messages import (
-    DEFAULT_METRIC,
-    listed,
-    verdict_text,
-    warn_of_accuracy,
-    warn_of_uncounted,
-)
+from rote.integrations.messages import listed, verdict_text, warn_of_uncounted
+from rote.integrations.training_accuracy import DEFAULT_METRIC, TrainingAccuracy
 from rote.integrations.training_batch import LabelledBatch, labels_in
 from rote.integrations.training_signals import TrainingSignals
 from rote.labels import LabelSampler
-from rote.probe import (
-    Inputs,
-    LossFunction,
-    ProbePolicy,
-    draw_batch,
-    inputs_in,
-    is_first_rank,
-    mean_over_ranks,
-    take,
-)
+from rote.probe import Inputs, LossFunction, ProbePolicy, draw_batch, inputs_in, is_first_rank
 from rote.records import Reading
 from rote.selection import DEFAULT_RULE, Selection, select
-from rote.store import SaveTo, targets_of
+from rote.store import RUN_FILE, SaveTo, targets_of
 from rote.tracking import Signal, StopRule, Tracker, track
 
 logger = logging.getLogger(__name__)
@@ -122,8 +108,7 @@ class Adapter(ABC):
     """The option by which the trainer resumes."""
 
     def __post_init__(self) -> None:
-        is_count = type(self.every) is int and self.every >= 1
-        if self.every != "epoch" and not is_count:
+        if self.every != "epoch" and (type(self.every) is not int or self.every < 1):
             raise InputError(
                 f"Expected `every` to be 'epoch' or a positive integer, got {self.every!r}."
             )
@@ -146,10 +131,12 @@ class Adapter(ABC):
 
     def _training_set(self) -> tuple[Any, Callable[[list[Any]], Any]]:
         """The dataset, and what makes a batch of a list of its samples."""
-        raise InputError(
-            "Expected `inputs` to be a batch of unlabelled samples, got None: this trainer does "
-            "not show its callbacks the training set."
-        )
+        if self._loader is None:
+            raise InputError(
+                "Expected `inputs` to be a batch of unlabelled samples, got None: this trainer "
+                "does not show its callbacks the training set."
+            )
+        return self._loader.dataset, self._loader.collate_fn
 
     def _as_in_training(self) -> AbstractContextManager[None]:
         """The precision and whatever else the trainer sets up around a training step."""
@@ -163,8 +150,9 @@ class Adapter(ABC):
         """Where the trainer saved the weights of a reading, if it did."""
         return None
 
-    def _split(self, batch: Any) -> LabelledBatch:
-        return LabelledBatch((self.inputs_of or inputs_in)(batch), labels_in(batch))
+    def _labelled(self, batch: Any) -> LabelledBatch:
+        """Inputs, which count unless there is an ``inputs_of``, and labels of a batch."""
+        return LabelledBatch(inputs_in(batch) if self.inputs_of is None else None, labels_in(batch))
 
     def _sampled(self) -> dict[str, Any]:
         """S̃ or the pool, and whatever else of ``rote.track`` follows from the training set."""
@@ -173,10 +161,9 @@ class Adapter(ABC):
     # What they do alike.
 
     def _forget(self) -> None:
-        self._known: LabelledBatch | None = None
-        self._is_measured: bool | None = None
-        self._is_accuracy_checked = False
-        self.verdict = None
+        self._close()
+        kind = self.train_accuracy, self.measure_accuracy, self._decides_once
+        self._accuracy, self.verdict = TrainingAccuracy(*kind), None
 
     def _begin(
         self,
@@ -203,8 +190,7 @@ class Adapter(ABC):
             self.stop.load_state_dict((saved or {}).get("stop") or self._new_stop)
         if saved is not None:
             tracker.load_state_dict(saved["tracker"])
-            self._is_measured = saved.get("is_measured")
-            self._is_accuracy_checked = self._is_measured is not None
+            self._accuracy.go_on(saved.get("is_measured"))
         return tracker
 
     def _state(self) -> dict[str, Any]:
@@ -212,26 +198,26 @@ class Adapter(ABC):
         return {
             "tracker": None if self.tracker is None else self.tracker.state_dict(),
             "stop": None if self.stop is None else self.stop.state_dict(),
-            "is_measured": self._is_measured,
+            "is_measured": self._accuracy.is_measured,
         }
 
     def _state_for(self, model: nn.Module) -> dict[str, Any] | None:
         """What was so far, if this very network has been tracked: then its training goes on."""
-        self._close()
         self._forget()
         return self._state() if self.tracker and self._network() is model else None
 
     def _close(self) -> None:
-        """Let the run's directory and the network go."""
+        """Let the run's directory, the network and its data go."""
         self._watching.take()
+        self._loader: Any = None
         if self.tracker is not None:
             self.tracker.close()
 
     def _conclude(self) -> None:
         """Say which checkpoint to keep, or why there is none."""
-        if self.tracker is None or not self.tracker.readings:
+        if not self._readings():
             return
-        warn_of_uncounted(self.stop, self.tracker.readings)
+        warn_of_uncounted(self.stop, self._readings())
         folder = next((t for t in targets_of(self.save_to) if isinstance(t, Path)), None)
         if folder is None or not is_first_rank():
             return
@@ -244,25 +230,20 @@ class Adapter(ABC):
         path = self._checkpoint_at(self.verdict.pick.step)
         self._tell(verdict_text(self.verdict, path, self.stop))
 
+    def _readings(self) -> list[Reading]:
+        return [] if self.tracker is None else self.tracker.readings
+
     def _checkpoint_at(self, step: int | None) -> str | None:
-        readings = [] if self.tracker is None else self.tracker.readings
-        found = [reading for reading in readings if reading.step == step]
+        found = [reading for reading in self._readings() if reading.step == step]
         return self._checkpoint_of(found[0]) if found else None
 
     def _read(
-        self, logged: float | None, seen: Iterable[str], *, late: bool = False, **now: float
+        self, logged: Mapping[str, Any], *, late: bool = False, **now: float
     ) -> Reading | None:
-        """Probe, with the training accuracy, if there is one.
-
-        Args:
-            logged: the value of the metric since the last probe.
-            seen: the names of all metrics that were logged.
-            late: whether the epoch has ended long since, so that what it logged is lost.
-            now: ``epoch`` and ``global_step``.
-        """
+        """Probe, if there is a tracker; ``logged`` and ``late`` are as of ``TrainingAccuracy``."""
         if self.tracker is None:
             return None
-        accuracy = self._accuracy(logged, seen, late=late)
+        accuracy = self._accuracy.find(logged, self._draw, self._measure, late=late)
         if self.stop is not None and self.stop.noise_rate is not None:
             self.tracker.noise_rate = self.stop.noise_rate
         with self._as_in_training():
@@ -271,87 +252,49 @@ class Adapter(ABC):
             self._tell(f"step {reading.step}: {reading.note}")
         return reading
 
-    def _accuracy(
-        self, logged: float | None, seen: Iterable[str], *, late: bool
-    ) -> dict[str, float]:
-        """The training accuracy, the mean over ranks, by its name; nothing if there is none."""
-        found = None if self._is_measured else _mean(logged)
-        is_logged = found is not None
-        may_measure = self._is_measured or (self._is_measured is None and not late)
-        if found is None and self.measure_accuracy and may_measure:
-            found = _mean(self._measured())
-        is_measured = found is not None and not is_logged
-        if not late:
-            if not is_logged and not self._is_accuracy_checked:
-                self._is_accuracy_checked = True
-                name, samples = self.train_accuracy, self.measure_accuracy
-                warn_of_accuracy(name, seen, samples=samples, is_measured=is_measured)
-            if self._decides_once and self._is_measured is None:
-                self._is_measured = is_measured
-        return {} if found is None else {"train_accuracy": found}
-
-    def _measured(self) -> float | None:
-        try:
-            if self._known is None:
-                self._known = self._draw(self.measure_accuracy)
-            inputs, given = self._known.inputs, self._known.given
-            if given is None or self.tracker is None:
-                return None
-            if len(given) > self.measure_accuracy:  # some of S̃, which is larger
-                given = given[: self.measure_accuracy]
-                inputs = take(inputs, slice(self.measure_accuracy))
-            with self._as_in_training():
-                return self.tracker.accuracy(inputs, given)
-        except InputError:  # nothing to draw from, or no labels of one class per sample
-            return None
+    def _measure(self, inputs: Inputs, given: Tensor) -> float:
+        assert self.tracker is not None
+        with self._as_in_training():
+            return self.tracker.accuracy(inputs, given)
 
     def _draw(self, samples: int) -> LabelledBatch:
         """Some samples of the training set, as the network gets them; the loader is not touched."""
         dataset, collate = self._training_set()
-        drawn: LabelledBatch = draw_batch(
-            dataset, collate, samples, seed=self.seed, part_of=self._split
-        )
-        return drawn
+        return draw_batch(dataset, collate, samples, seed=self.seed, part_of=self._split)
 
-    def _should_stop(self, reading: Reading, seen: Iterable[str]) -> bool:
+    def _split(self, batch: Any) -> LabelledBatch:
+        found = self._labelled(batch)
+        return found if self.inputs_of is None else replace(found, inputs=self.inputs_of(batch))
+
+    def _listen(self) -> None:
+        """Note what the network takes and says in this step, if a signal looks at batches."""
+        network = self._network()
+        if self._watching and network is not None:
+            self._watching.listen(network)
+
+    def _is_kept(self, reading: Reading | None) -> bool:
+        return reading is not None and reading.step == self.keep
+
+    def _should_stop(self, reading: Reading | None) -> bool:
         """Whether the rule says so; a reading without an accuracy, as of a resume, says nothing."""
-        if self.stop is None or self.tracker is None:
+        if self.stop is None or reading is None:
             return False
         if "train_accuracy" in reading.metrics:
             was_stopped = self.stop.stopped
             if self.stop.update(reading) and not was_stopped:
                 self._tell(f"Training stops: {self.stop.reason}")
-        elif not any("train_accuracy" in earlier.metrics for earlier in self.tracker.readings):
+        elif not any("train_accuracy" in earlier.metrics for earlier in self._readings()):
             raise InputError(
                 f"Expected a training accuracy at the probe, which `stop` needs, got none: "
-                f"`{self.train_accuracy}` is not among what was logged before it ({listed(seen)}),"
-                " and none was measured. Log it in every epoch, name another metric with "
-                "`train_accuracy=`, or pass `measure_accuracy=512`, for which batches must show "
-                "which entry is the labels."
+                f"`{self.train_accuracy}` is not among what was logged before it "
+                f"({listed(self._accuracy.seen)}), and none was measured. Log it in every "
+                "epoch, name another metric with `train_accuracy=`, or pass "
+                "`measure_accuracy=512`, for which batches must show which entry is the labels."
             )
         return self.stop.stopped
-
-
-def logged_of(reading: Reading | None) -> dict[str, float]:
-    """What a callback hands to the logger of its trainer, if there is a reading."""
-    if reading is None:
-        return {}
-    found = {
-        "susceptibility": reading.susceptibility,
-        "susceptibility_plain": reading.susceptibility_plain,
-        "probe/drop": reading.drop,
-    }
-    return {name: value for name, value in found.items() if value is not None}
 
 
 def _holds_a_run(save_to: SaveTo) -> bool:
     """Whether there is something to go on with; a logger finds the run by its name."""
     targets = targets_of(save_to)
-    paths = [target for target in targets if isinstance(target, Path)]
-    return bool(targets) and all((path / "run.json").is_file() for path in paths)
-
-
-def _mean(value: float | None) -> float | None:
-    """The mean over the ranks that know one; all ranks call this."""
-    total, count = mean_over_ranks([0.0, 0.0] if value is None else [value, 1.0])
-    return total / count if count else None
+    return bool(targets) and all((t / RUN_FILE).is_file() for t in targets if isinstance(t, Path))

@@ -66,7 +66,7 @@ class SusceptibilityCallback(Callback):
 
     def before_batch(self) -> None:
         if self.training:
-            self.rote.listen(self.learn)
+            self.rote._listen()
 
     def after_batch(self) -> None:
         if self.training:
@@ -84,7 +84,6 @@ class _LearnerAdapter(Adapter):
     """Apart from the callback, since fastai has other ideas of ``name`` and of attributes."""
 
     _resumed_by = "a second fit of the same Learner"
-    _loader: Any = None
     _batches, _epochs = 0, 0
 
     def start(self, learn: Any) -> None:
@@ -102,18 +101,12 @@ class _LearnerAdapter(Adapter):
 
     def newest(self, name: str) -> Callable[[], float | None]:
         def value() -> float | None:
-            readings = self.tracker.readings if self.tracker else []
-            return getattr(readings[-1], name) if readings else None
+            return getattr(self._readings()[-1], name) if self._readings() else None
 
         return value
 
-    def listen(self, learn: Any) -> None:
-        if self._watching:
-            self._watching.listen(learn.model)
-
     def see(self, learn: Any) -> None:
-        if self._watching:
-            self._watching.show((*learn.xb, *learn.yb), loss=learn.loss)
+        self._watching.show((*learn.xb, *learn.yb), loss=learn.loss)
         self._batches += 1
         if self.every != "epoch" and self._batches % self.every == 0:
             self._probe()
@@ -125,23 +118,20 @@ class _LearnerAdapter(Adapter):
 
     def finish(self) -> None:
         self._close()
-        self._loader = None
         self._conclude()
 
     def _probe(self) -> None:
-        reading = self._read(None, (), epoch=self._epochs, global_step=self._batches)
-        if reading is not None:
-            self._should_stop(reading, ())
+        self._should_stop(self._read({}, epoch=self._epochs, global_step=self._batches))
 
     def _training_set(self) -> tuple[Any, Callable[[list[Any]], Any]]:
         loader = self._loader
         return _Items(loader), lambda items: loader.after_batch(loader.do_batch(items))
 
-    def _split(self, batch: Any) -> LabelledBatch:
+    def _labelled(self, batch: Any) -> LabelledBatch:
         count = self._loader.n_inp if hasattr(self._loader, "n_inp") else len(batch) - 1
         inputs = batch[0] if count == 1 else tuple(batch[:count])
         given = batch[count] if len(batch) == count + 1 else None
-        return LabelledBatch(inputs if self.inputs_of is None else self.inputs_of(batch), given)
+        return LabelledBatch(inputs, given)
 
 
 class _Items:

@@ -9,7 +9,8 @@ from torch.optim import Optimizer
 
 from rote.errors import InputError
 from rote.extras import require
-from rote.integrations.adapter import Adapter, logged_of
+from rote.integrations.adapter import Adapter
+from rote.integrations.messages import logged_of
 
 try:
     from ignite.engine import Engine, Events
@@ -45,8 +46,6 @@ class SusceptibilityCallback(Adapter):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._saved: Mapping[str, Any] | None = None
-        self._earlier_accuracy: object = None
-        self._loader: Any = None
 
     def attach(self, engine: Engine, *, model: nn.Module, optimizer: Optimizer) -> None:
         """Watch a training.
@@ -57,8 +56,8 @@ class SusceptibilityCallback(Adapter):
             optimizer: the optimizer that it steps.
         """
         engine.add_event_handler(Events.STARTED, self._start, model, optimizer)
-        engine.add_event_handler(Events.EPOCH_STARTED, self._note_accuracy)
-        engine.add_event_handler(Events.ITERATION_STARTED, self._listen, model)
+        engine.add_event_handler(Events.EPOCH_STARTED, self._leave)
+        engine.add_event_handler(Events.ITERATION_STARTED, self._listen)
         engine.add_event_handler(Events.ITERATION_COMPLETED, self._see)
         due: Any = Events.EPOCH_COMPLETED
         if self.every != "epoch":
@@ -74,37 +73,25 @@ class SusceptibilityCallback(Adapter):
 
     def _start(self, engine: Engine, model: nn.Module, optimizer: Optimizer) -> None:
         saved = self._state_for(model)
-        self._loader, self._earlier_accuracy = engine.state.dataloader, None
+        self._loader = engine.state.dataloader
         self._begin(model, optimizer, self._saved or saved)
         self._saved = None
 
-    def _note_accuracy(self, engine: Engine) -> None:
-        # That of the epoch before, which is not this epoch's.
-        self._earlier_accuracy = engine.state.metrics.get(self.train_accuracy or "")
-
-    def _listen(self, engine: Engine, model: nn.Module) -> None:
-        if self._watching:
-            self._watching.listen(model)
+    def _leave(self, engine: Engine) -> None:
+        self._accuracy.leave(engine.state.metrics)
 
     def _see(self, engine: Engine) -> None:
-        if self._watching:
-            self._watching.show(engine.state.batch)
+        self._watching.show(engine.state.batch)
 
     def _probe(self, engine: Engine) -> None:
         state = engine.state
-        value = state.metrics.get(self.train_accuracy or "")
-        logged = None if value is None or value is self._earlier_accuracy else float(value)
-        metrics = list(state.metrics)
-        reading = self._read(logged, metrics, epoch=state.epoch, global_step=state.iteration)
-        if reading is None:
-            return
+        reading = self._read(state.metrics, epoch=state.epoch, global_step=state.iteration)
         state.metrics.update(logged_of(reading))
-        if self._should_stop(reading, list(state.metrics)):
+        if self._should_stop(reading):
             engine.terminate()
 
-    def _finish(self, engine: Engine) -> None:
+    def _finish(self) -> None:
         self._close()
-        self._loader = None
         self._conclude()
 
     def _training_set(self) -> tuple[Any, Callable[[list[Any]], Any]]:
@@ -113,4 +100,4 @@ class SusceptibilityCallback(Adapter):
                 "Expected the engine to run over a DataLoader, to draw S̃ from its dataset, got "
                 f"{type(self._loader).__name__}. Pass `inputs=`, a batch of unlabelled samples."
             )
-        return self._loader.dataset, self._loader.collate_fn
+        return super()._training_set()

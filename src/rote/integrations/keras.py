@@ -9,7 +9,8 @@ from torch import Tensor, nn
 
 from rote.errors import InputError
 from rote.extras import require
-from rote.integrations.adapter import Adapter, logged_of
+from rote.integrations.adapter import Adapter
+from rote.integrations.messages import logged_of
 
 try:
     import keras
@@ -80,13 +81,10 @@ class SusceptibilityCallback(Adapter, keras.callbacks.Callback):
         return int(self.model.optimizer.iterations)
 
     def _probe(self, logs: Mapping[str, Any], epoch: int) -> None:
-        value = logs.get(self.train_accuracy or "")
-        logged = None if value is None else float(value)
-        reading = self._read(logged, list(logs), epoch=epoch, global_step=self._steps())
-        if reading is None:
-            return
-        self._newest = logged_of(reading)
-        if self._should_stop(reading, list(logs)):
+        reading = self._read(logs, epoch=epoch, global_step=self._steps())
+        if reading is not None:
+            self._newest = logged_of(reading)
+        if self._should_stop(reading):
             self.model.stop_training = True
 
 

@@ -1,26 +1,15 @@
 """ζ in a Lightning trainer: one callback that logs it, and can stop by it."""
 
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor, nn
-
 from rote.errors import InputError
 from rote.extras import require
-from rote.integrations.adapter import Adapter, logged_of
-from rote.integrations.lightning_trainer import (
-    as_in_training,
-    check_strategy,
-    choose_optimizers,
-    find_checkpoint,
-    has_missed_an_epoch,
-    log_late,
-    naming_options,
-    training_set_of,
-)
+from rote.integrations.adapter import Adapter
+from rote.integrations.lightning_trainer import Fit, naming_options
+from rote.integrations.messages import logged_of
 from rote.records import Reading
 
 try:
@@ -45,20 +34,16 @@ class SusceptibilityCallback(Adapter, Callback):
     else all callbacks take is described in ``Adapter``.
 
     Args:
-        model: the name of the submodule to probe; by default the module itself, by its
-            ``forward``.
+        model: the name of the submodule to probe; by default the module, by its ``forward``.
         optimizer: which optimizer trains it, where there are several: its index, the name of its
             class, or the name of a submodule whose parameters it holds; or a list of those that
             are stepped together.
-        keep_to: where to save the checkpoint that ``stop`` would keep, whenever it changes.
+        keep_to: where to save the checkpoint that ``stop``, which must be given, would keep,
+            whenever it changes.
 
     Attributes:
         keep_path: the checkpoint to keep, once training has ended: ``keep_to``, or the one that
             a ``ModelCheckpoint`` saved with these weights, if any did.
-
-    Raises:
-        InputError: if ``every``, ``samples`` or ``stop`` does not fit, or ``keep_to`` comes without
-            ``stop``. The rest is checked when training starts.
 
     Example:
         >>> callback = SusceptibilityCallback(num_classes=10, every=100)
@@ -77,15 +62,14 @@ class SusceptibilityCallback(Adapter, Callback):
         if self.keep_to is not None and self.stop is None:
             raise InputError("Expected `stop` to say which checkpoint to keep, got None.")
         self.keep_path: str | None = None
-        self._fit: tuple[Trainer, LightningModule] | None = None
+        self._fit: Any = None
         self._saved: Mapping[str, Any] | None = None
-        self._earlier_accuracy: Tensor | None = None
         self._steps_seen = 0
 
-    def setup(self, trainer: Trainer, _: LightningModule, stage: str) -> None:
+    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         if stage != "fit":
             return
-        check_strategy(trainer)
+        Fit(trainer, pl_module).check_strategy()
         # A second `fit` of the same trainer goes on; a checkpoint, if given, is loaded after this.
         if trainer.global_step == 0:
             self.tracker = None
@@ -95,25 +79,22 @@ class SusceptibilityCallback(Adapter, Callback):
         if trainer.fast_dev_run:  # type: ignore[attr-defined]  # set by Lightning outside of __init__
             return
         self._forget()
-        self._fit, self._earlier_accuracy = (trainer, pl_module), None
+        fit = self._fit = Fit(trainer, pl_module)
         saved, self._saved, self.keep_path = self._saved, None, None
         self._steps_seen = trainer.global_step
-        model = self._probed(pl_module)
-        optimizer = choose_optimizers(trainer.optimizers, self.optimizer, model, owner=pl_module)
+        model = fit.part(self.model)
+        optimizers = fit.optimizers(self.optimizer, model)
         with naming_options(inputs_of=self.inputs is None):
-            tracker = self._begin(model, optimizer, saved)
-        missed = self.every == "epoch" and has_missed_an_epoch(trainer, tracker.readings)
-        if saved is not None and missed:
+            readings = self._begin(model, optimizers, saved).readings
+        if saved is not None and self.every == "epoch" and fit.has_missed_an_epoch(readings):
             # Without its logged accuracy, which Lightning does not save, no stop rule can judge it.
-            log_late(trainer, self._take(trainer, late=True), trainer.current_epoch - 1)
+            fit.log_late(self._take(trainer, late=True))
 
     def on_train_epoch_start(self, trainer: Trainer, *_: object) -> None:
-        # That of the epoch before, which is not this epoch's.
-        self._earlier_accuracy = trainer.callback_metrics.get(self.train_accuracy or "")
+        self._accuracy.leave(trainer.callback_metrics)
 
-    def on_train_batch_start(self, _: Trainer, pl_module: LightningModule, *__: object) -> None:
-        if self._watching:
-            self._watching.listen(self._probed(pl_module))
+    def on_train_batch_start(self, *_: object) -> None:
+        self._listen()
 
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, *_: object
@@ -124,10 +105,8 @@ class SusceptibilityCallback(Adapter, Callback):
             if loss is not None:  # divided by this, unless optimization is manual and this is 1
                 loss = loss * trainer.accumulate_grad_batches
             self._watching.show(batch, said.get("logits"), loss)
-        if self.every == "epoch":
-            return
         seen, self._steps_seen = self._steps_seen, trainer.global_step
-        if self._steps_seen // self.every > seen // self.every:
+        if self.every != "epoch" and self._steps_seen // self.every > seen // self.every:
             self._probe(trainer, pl_module)
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
@@ -136,10 +115,9 @@ class SusceptibilityCallback(Adapter, Callback):
 
     def on_train_end(self, trainer: Trainer, *_: object) -> None:
         self._conclude()
-        if self.tracker is None or self.keep is None:
-            return
-        path = self._checkpoint_at(self.keep) if trainer.is_global_zero else None
-        self.keep_path = trainer.strategy.broadcast(path)
+        if self.keep is not None:
+            path = self._checkpoint_at(self.keep) if trainer.is_global_zero else None
+            self.keep_path = trainer.strategy.broadcast(path)
 
     def on_exception(self, *_: object) -> None:
         self.teardown()
@@ -158,48 +136,31 @@ class SusceptibilityCallback(Adapter, Callback):
         reading = self._take(trainer)
         for name, value in logged_of(reading).items():
             pl_module.log(name, value, batch_size=1, sync_dist=True)
-        if reading is None:
-            return
-        if self._should_stop(reading, sorted(trainer.callback_metrics)):
+        if self._should_stop(reading):
             trainer.should_stop = True
-        if self.keep_to is not None and self.keep == reading.step:
+        if self.keep_to is not None and self._is_kept(reading):
             trainer.save_checkpoint(self.keep_to)
 
     def _take(self, trainer: Trainer, *, late: bool = False) -> Reading | None:
-        value = trainer.callback_metrics.get(self.train_accuracy or "")
-        logged = None if value is None or value is self._earlier_accuracy else float(value)
+        metrics = dict(sorted(trainer.callback_metrics.items()))
         now = {"epoch": trainer.current_epoch - late, "global_step": trainer.global_step}
-        return self._read(logged, sorted(trainer.callback_metrics), late=late, **now)
+        return self._read(metrics, late=late, **now)
 
     def _tell(self, message: str) -> None:
         rank_zero_info(message)
 
-    def _training_set(self) -> tuple[Any, Callable[[list[Any]], Any]]:
-        assert self._fit is not None
-        return training_set_of(*self._fit)
+    def _training_set(self) -> Any:
+        return self._fit.training_set()
 
-    def _as_in_training(self) -> AbstractContextManager[None]:
-        assert self._fit is not None
-        return as_in_training(*self._fit)
+    def _as_in_training(self) -> Any:
+        return self._fit.as_in_training()
 
-    def _checkpoint_of(self, reading: Reading) -> str | None:
-        assert self._fit is not None and self.tracker is not None  # noqa: PT018
-        if self.keep_to is not None and reading.step == self.keep:
+    def _checkpoint_of(self, reading: Reading) -> Any:
+        if self.keep_to is not None and self._is_kept(reading):
             return str(self.keep_to)
-        return find_checkpoint(self._fit[0], self.tracker.readings, reading, self.state_key)
-
-    def _probed(self, pl_module: LightningModule) -> nn.Module:
-        try:
-            return pl_module.get_submodule(self.model or "")
-        except AttributeError as error:
-            raise InputError(
-                f"Expected `model` to name a submodule of {type(pl_module).__name__}, got "
-                f"{self.model!r}: {error}."
-            ) from error
+        return self._fit.find_checkpoint(self.tracker, reading, self.state_key)
 
     def _sampled(self) -> dict[str, Any]:
-        assert self._fit is not None
-        inputs, convert = self.inputs, self._fit[0].precision_plugin.convert_input
-        if inputs is None:
+        if self.inputs is None:
             return super()._sampled()
-        return {"inputs": (lambda: convert(inputs())) if callable(inputs) else convert(inputs)}
+        return {"inputs": self._fit.converted(self.inputs)}

@@ -1,9 +1,10 @@
-"""What the callback needs of a Lightning trainer: precision, samples, optimizer, checkpoints."""
+"""One fit of a Lightning trainer: precision, samples, optimizers, missed epochs, checkpoints."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import TYPE_CHECKING, Any
@@ -13,38 +14,156 @@ from torch import nn
 from torch.optim import Optimizer
 
 from rote.errors import InputError, TrialError
-from rote.integrations.adapter import logged_of
+from rote.integrations.messages import logged_of
 from rote.snapshot import parameters_of
 
 if TYPE_CHECKING:
     from lightning.pytorch import LightningModule, Trainer
 
     from rote.records import Reading
+    from rote.tracking import Tracker
 
 
-def check_strategy(trainer: Trainer) -> None:
-    """Refuse, before anything is built, strategies that keep parameters where nobody can step them.
+@dataclass(frozen=True)
+class Fit:
+    """A trainer, and the module that it trains."""
 
-    Raises:
-        InputError: if it is one of these.
-    """
-    kind = type(trainer.strategy)
-    if {entry.__name__ for entry in kind.__mro__} & {"DeepSpeedStrategy", "FSDPStrategy"}:
+    trainer: Trainer
+    module: LightningModule
+
+    def check_strategy(self) -> None:
+        """Refuse strategies that keep parameters where nobody can step them, before all is built.
+
+        Raises:
+            InputError: if it is one of these.
+        """
+        kind = type(self.trainer.strategy)
+        if {entry.__name__ for entry in kind.__mro__} & {"DeepSpeedStrategy", "FSDPStrategy"}:
+            raise InputError(
+                "Expected a strategy whose modules can be stepped one by one (single device, DDP, "
+                f"ModelParallelStrategy with fully_shard), got {kind.__name__}."
+            )
+
+    @contextmanager
+    def as_in_training(self) -> Iterator[None]:
+        """The precision of training; and ``self.log`` in a forward pass does nothing."""
+        vars(self.module)["log"] = lambda *_, **__: None
+        try:
+            with self.trainer.precision_plugin.train_step_context():
+                yield
+        finally:
+            del vars(self.module)["log"]
+
+    def converted(self, inputs: Any) -> Any:
+        """Inputs, or what makes them, in the precision of training."""
+        convert = self.trainer.precision_plugin.convert_input
+        return (lambda: convert(inputs())) if callable(inputs) else convert(inputs)
+
+    def training_set(self) -> tuple[Any, Callable[[list[Any]], Any]]:
+        """The dataset, and what makes a batch of samples, with the module's hooks on batches.
+
+        Raises:
+            InputError: if there is no dataset to draw from.
+        """
+        loader: Any = self.trainer.train_dataloader
+        if getattr(loader, "batch_sampler", None) is None:
+            raise InputError(
+                "Expected one train dataloader that makes batches of samples, to draw S̃ from its "
+                f"dataset, got {type(loader).__name__}. Pass `inputs=`, a batch of unlabelled "
+                "samples."
+            )
+
+        def batch_of(items: list[Any]) -> Any:
+            batch = self.trainer.precision_plugin.convert_input(loader.collate_fn(items))
+            batch = self.module._on_before_batch_transfer(batch)
+            return self.trainer.strategy.batch_to_device(batch)
+
+        return loader.dataset, batch_of
+
+    def part(self, name: str | None) -> nn.Module:
+        """The submodule of a name, or the module itself.
+
+        Raises:
+            InputError: if there is none of that name.
+        """
+        try:
+            return self.module.get_submodule(name or "")
+        except AttributeError as error:
+            raise InputError(
+                f"Expected `model` to name a submodule of {type(self.module).__name__}, got "
+                f"{name!r}: {error}."
+            ) from error
+
+    def optimizers(
+        self, choice: int | str | list[int | str] | None, model: nn.Module
+    ) -> list[Optimizer]:
+        """The optimizers that are stepped together: one, or those that a list names, in its order.
+
+        An entry is an index, the name of a class or of a submodule; ``None`` means the only one
+        that holds parameters of ``model``.
+
+        Raises:
+            InputError: if an entry means none, or more than one.
+        """
+        choices = choice if isinstance(choice, list) else [choice]
+        return [self._optimizer(one, model) for one in choices]
+
+    def _optimizer(self, choice: int | str | None, model: nn.Module) -> Optimizer:
+        optimizers = self.trainer.optimizers
+        if isinstance(choice, int):
+            found = list(optimizers)[choice:][:1] if -len(optimizers) <= choice else []
+        elif choice is None:
+            found = _training(optimizers, model)
+        else:
+            found = [optimizer for optimizer in optimizers if type(optimizer).__name__ == choice]
+            part = dict(self.module.named_modules()).get(choice)
+            if not found and part is not None:
+                found = _training(optimizers, part)
+        if len(found) == 1:
+            return found[0]
+        kinds = ", ".join(f"{i}: {type(entry).__name__}" for i, entry in enumerate(optimizers))
         raise InputError(
-            "Expected a strategy whose modules can be stepped one by one (single device, DDP, "
-            f"ModelParallelStrategy with fully_shard), got {kind.__name__}."
+            f"Expected `optimizer` to choose one of the optimizers ({kinds or 'none'}), got "
+            f"{choice!r}, which fits {len(found)} of them. Pass an index, the name of a class, or "
+            "the name of the submodule that it trains; or a list of those that are stepped "
+            "together."
         )
 
+    def has_missed_an_epoch(self, readings: Sequence[Reading]) -> bool:
+        """Whether a resumed run goes on after an epoch that ended without a reading.
 
-@contextmanager
-def as_in_training(trainer: Trainer, module: LightningModule) -> Iterator[None]:
-    """The precision of training; and ``self.log`` in a forward pass does nothing."""
-    vars(module)["log"] = lambda *_, **__: None
-    try:
-        with trainer.precision_plugin.train_step_context():
-            yield
-    finally:
-        del vars(module)["log"]
+        Lightning never ends an epoch whose checkpoint was saved after its last batch, but before
+        its end: resumed from there, the next epoch starts.
+        """
+        epoch = self.trainer.current_epoch
+        if epoch == 0 or not self.trainer.fit_loop.epoch_loop.batch_progress.is_last_batch:
+            return False
+        return all(reading.metrics["epoch"] < epoch - 1 for reading in readings)
+
+    def log_late(self, reading: Reading | None) -> None:
+        """Give the loggers the point of the epoch before; the module's ``log`` is too late."""
+        metrics = logged_of(reading)
+        # As in Lightning's own log at the end of an epoch: the batch that ended it does not count.
+        step = self.trainer.fit_loop.epoch_loop._batches_that_stepped
+        for logger in self.trainer.loggers if metrics else ():
+            logger.log_metrics({**metrics, "epoch": self.trainer.current_epoch - 1}, step=step)
+            logger.save()
+
+    def find_checkpoint(self, tracker: Tracker, wanted: Reading, state_key: str) -> str | None:
+        """The first checkpoint, by name, that this run saved where that reading was taken."""
+        savers: list[Any] = self.trainer.checkpoint_callbacks
+        folders = [Path(saver.dirpath) for saver in savers if getattr(saver, "dirpath", None)]
+        for path in sorted(path for folder in folders for path in folder.glob("*.ckpt")):
+            try:
+                # Mapped into memory: the weights of many large files are not read.
+                checkpoint = torch.load(path, map_location="cpu", mmap=True, weights_only=True)
+                saved = checkpoint["callbacks"][state_key]["tracker"]["readings"]
+            except (OSError, RuntimeError, UnpicklingError, LookupError, TypeError):
+                continue  # somebody else's file, or one with objects in it
+            is_there = checkpoint.get("global_step") == wanted.global_step
+            if is_there and _is_earlier(saved, tracker.readings):
+                return str(path)
+        return None
 
 
 @contextmanager
@@ -59,116 +178,9 @@ def naming_options(*, inputs_of: bool) -> Iterator[None]:
         raise TrialError(f"{told}. The probe calls the module's forward: {ways}.") from error
 
 
-def training_set_of(
-    trainer: Trainer, module: LightningModule
-) -> tuple[Any, Callable[[list[Any]], Any]]:
-    """The dataset, and what makes a batch of samples, with the module's hooks on batches.
-
-    Raises:
-        InputError: if there is no dataset to draw from.
-    """
-    loader: Any = trainer.train_dataloader
-    if getattr(loader, "batch_sampler", None) is None:
-        raise InputError(
-            "Expected one train dataloader that makes batches of samples, to draw S̃ from its "
-            f"dataset, got {type(loader).__name__}. Pass `inputs=`, a batch of unlabelled samples."
-        )
-
-    def batch_of(items: list[Any]) -> Any:
-        batch = trainer.precision_plugin.convert_input(loader.collate_fn(items))
-        return trainer.strategy.batch_to_device(module._on_before_batch_transfer(batch))
-
-    return loader.dataset, batch_of
-
-
-def choose_optimizers(
-    optimizers: Sequence[Optimizer],
-    choice: int | str | list[int | str] | None,
-    model: nn.Module,
-    owner: nn.Module,
-) -> list[Optimizer]:
-    """The optimizers that are stepped together: one, or those that a list names, in its order.
-
-    Raises:
-        InputError: if an entry means none, or more than one.
-    """
-    choices = choice if isinstance(choice, list) else [choice]
-    return [_chosen(optimizers, one, model, owner) for one in choices]
-
-
-def _chosen(
-    optimizers: Sequence[Optimizer], choice: int | str | None, model: nn.Module, owner: nn.Module
-) -> Optimizer:
-    """The optimizer that is meant by an index, the name of a class or of a submodule of ``owner``.
-
-    ``None`` means the only one that holds parameters of ``model``.
-
-    Raises:
-        InputError: if none is meant, or more than one.
-    """
-    if isinstance(choice, int):
-        found = list(optimizers)[choice:][:1] if -len(optimizers) <= choice else []
-    elif choice is None:
-        found = _training(optimizers, model)
-    else:
-        found = [optimizer for optimizer in optimizers if type(optimizer).__name__ == choice]
-        part = dict(owner.named_modules()).get(choice)
-        if not found and part is not None:
-            found = _training(optimizers, part)
-    if len(found) == 1:
-        return found[0]
-    kinds = ", ".join(f"{i}: {type(entry).__name__}" for i, entry in enumerate(optimizers))
-    raise InputError(
-        f"Expected `optimizer` to choose one of the optimizers ({kinds or 'none'}), got "
-        f"{choice!r}, which fits {len(found)} of them. Pass an index, the name of a class, or the "
-        "name of the submodule that it trains; or a list of those that are stepped together."
-    )
-
-
 def _training(optimizers: Sequence[Optimizer], model: nn.Module) -> list[Optimizer]:
     own = {id(parameter) for parameter in model.parameters()}
     return [o for o in optimizers if any(id(parameter) in own for parameter in parameters_of(o))]
-
-
-def has_missed_an_epoch(trainer: Trainer, readings: Sequence[Reading]) -> bool:
-    """Whether a resumed run goes on after an epoch that ended without a reading.
-
-    Lightning never ends an epoch whose checkpoint was saved after its last batch, but before its
-    end: resumed from there, the next epoch starts.
-    """
-    if not trainer.fit_loop.epoch_loop.batch_progress.is_last_batch:
-        return False
-    return trainer.current_epoch > 0 and all(
-        reading.metrics["epoch"] < trainer.current_epoch - 1 for reading in readings
-    )
-
-
-def log_late(trainer: Trainer, reading: Reading | None, epoch: int) -> None:
-    """Give the loggers the point of an epoch that has ended; the module's ``log`` is too late."""
-    metrics = logged_of(reading)
-    # As in Lightning's own log at the end of an epoch: the batch that ended it is not yet counted.
-    step = trainer.fit_loop.epoch_loop._batches_that_stepped
-    for logger in trainer.loggers if metrics else ():
-        logger.log_metrics({**metrics, "epoch": epoch}, step=step)
-        logger.save()
-
-
-def find_checkpoint(
-    trainer: Trainer, readings: Sequence[Reading], wanted: Reading, state_key: str
-) -> str | None:
-    """The first checkpoint, by name, that this run saved where one of its readings was taken."""
-    savers: list[Any] = trainer.checkpoint_callbacks
-    folders = [Path(saver.dirpath) for saver in savers if getattr(saver, "dirpath", None)]
-    for path in sorted(path for folder in folders for path in folder.glob("*.ckpt")):
-        try:
-            # Mapped into memory: the weights of many large files are not read.
-            checkpoint = torch.load(path, map_location="cpu", mmap=True, weights_only=True)
-            saved = checkpoint["callbacks"][state_key]["tracker"]["readings"]
-        except (OSError, RuntimeError, UnpicklingError, LookupError, TypeError):
-            continue  # somebody else's file, or one with objects in it
-        if checkpoint.get("global_step") == wanted.global_step and _is_earlier(saved, readings):
-            return str(path)
-    return None
 
 
 def _is_earlier(saved: Sequence[Mapping[str, Any]], readings: Sequence[Reading]) -> bool:

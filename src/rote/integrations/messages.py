@@ -1,4 +1,4 @@
-"""What callbacks tell people: warnings, on the first rank only, and the verdict at the end."""
+"""What callbacks tell: warnings, on the first rank only, what is logged, the verdict at the end."""
 
 import warnings
 from collections.abc import Iterable, Sequence
@@ -9,9 +9,6 @@ from rote.records import Reading
 from rote.selection import Selection
 from rote.tracking import StopRule
 
-DEFAULT_METRIC = "train_accuracy"
-"""The name that is looked for if nobody named one."""
-
 _OWN = ("epoch", "step", "susceptibility", "susceptibility_plain", "probe/drop")
 
 
@@ -19,34 +16,6 @@ def warn(message: str) -> None:
     """Say something that the user should act upon."""
     if is_first_rank():
         warnings.warn(message, RoteWarning, stacklevel=5)
-
-
-def warn_of_accuracy(
-    name: str | None, seen: Iterable[str], *, samples: int, is_measured: bool
-) -> None:
-    """Say so if the training accuracy is not what the user may think.
-
-    Args:
-        name: the metric that was looked for and not found; ``None`` if none was.
-        seen: the metrics that there were; if the one that was looked for is among them, it came
-            at another time, and nothing is said.
-        samples: on how many samples the accuracy was to be measured instead; 0: on none.
-        is_measured: whether it was.
-    """
-    names = list(seen)
-    is_odd = name != DEFAULT_METRIC or (samples > 0 and not is_measured)
-    if name is None or name in names or not is_odd:
-        return
-    outcome = (
-        f"It is measured instead, on {samples} training samples or fewer"
-        if is_measured
-        else "The readings have no training accuracy, which a stop rule and most rules of "
-        "`rote select` need"
-    )
-    warn(
-        f"Expected the metric `{name}` to be logged before the first probe, got {listed(names)}. "
-        f"{outcome}. Log it, name another with `train_accuracy=`, or pass None to look for none."
-    )
 
 
 def warn_of_uncounted(stop: StopRule | None, readings: Sequence[Reading]) -> None:
@@ -62,6 +31,18 @@ def warn_of_uncounted(stop: StopRule | None, readings: Sequence[Reading]) -> Non
         f"from step {stop.min_epochs} on (the last was {readings[-1].step}). Train longer, or "
         "lower `train_accuracy` or `min_epochs` of the rule."
     )
+
+
+def logged_of(reading: Reading | None) -> dict[str, float]:
+    """What a callback hands to the logger of its trainer, if there is a reading."""
+    if reading is None:
+        return {}
+    found = {
+        "susceptibility": reading.susceptibility,
+        "susceptibility_plain": reading.susceptibility_plain,
+        "probe/drop": reading.drop,
+    }
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def listed(names: Iterable[str]) -> str:

@@ -8,7 +8,8 @@ from typing import Any
 from torch import Tensor, nn
 
 from rote.extras import require
-from rote.integrations.adapter import Adapter, logged_of
+from rote.integrations.adapter import Adapter
+from rote.integrations.messages import logged_of
 from rote.integrations.training_signals import TrainingSignals
 
 try:
@@ -42,33 +43,31 @@ class SusceptibilityCallback(Adapter, Callback):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._set: tuple[Any, Callable[[list[Any]], Any]] | None = None
         self._batches = 0
 
     def on_train_begin(self, net: Any, *_: Any, **__: Any) -> None:
-        self._set = None  # it comes with the first epoch
+        self._loader = None  # the training set comes with the first epoch
 
     def on_epoch_begin(self, net: Any, dataset_train: Any = None, *_: Any, **__: Any) -> None:
-        if self._set is not None:
+        if self._loader is not None:
             return
         saved = self._state_for(net.module_)
-        self._set = dataset_train, net.get_iterator(dataset_train, training=True).collate_fn
+        self._loader = net.get_iterator(dataset_train, training=True)
         classes = self.num_classes or len(getattr(net, "classes_", ())) or None
         loss_fn = self.loss_fn or _Objective(net)
         self._begin(net.module_, net.optimizer_, saved, num_classes=classes, loss_fn=loss_fn)
         self._batches = self._batches if saved else 0
 
     def on_batch_begin(self, net: Any, *_: Any, training: bool = False, **__: Any) -> None:
-        if training and self._watching:
-            self._watching.listen(net.module_)
+        if training:
+            self._listen()
 
     def on_batch_end(
         self, net: Any, batch: Any = None, training: bool | None = None, **step: Any
     ) -> None:
         if not training:
             return
-        if self._watching:
-            self._watching.show(batch, loss=step.get("loss"))
+        self._watching.show(batch, loss=step.get("loss"))
         self._batches += 1
         if self.every != "epoch" and self._batches % self.every == 0:
             self._probe(net)
@@ -79,31 +78,27 @@ class SusceptibilityCallback(Adapter, Callback):
 
     def on_train_end(self, net: Any, *_: Any, **__: Any) -> None:
         self._close()
-        self._set = None
         self._conclude()
 
     def _probe(self, net: Any) -> None:
         row = net.history[-1]
-        reading = self._read(
-            row.get(self.train_accuracy), list(row), epoch=row["epoch"], global_step=self._batches
-        )
+        reading = self._read(row, epoch=row["epoch"], global_step=self._batches)
         if reading is None:
             return
         for name, value in {**reading.metrics, **logged_of(reading)}.items():
             if name not in ("epoch", "global_step"):
                 net.history.record(name, value)
-        if self._should_stop(reading, list(row)):
+        # The next probe of this epoch must not take what was measured here for the net's own.
+        self._accuracy.leave(net.history[-1])
+        if self._should_stop(reading):
             raise KeyboardInterrupt  # so does skorch's own EarlyStopping
-
-    def _training_set(self) -> tuple[Any, Callable[[list[Any]], Any]]:
-        return super()._training_set() if self._set is None else self._set
 
     def _get_param_names(self) -> list[str]:
         return [entry.name for entry in fields(self) if entry.init]
 
     def __getstate__(self) -> dict[str, Any]:
         """What a pickled net remembers: not the tracker, which holds the network's insides."""
-        own = {"tracker": None, "_watching": TrainingSignals(), "_set": None, "_known": None}
+        own = {"tracker": None, "_watching": TrainingSignals(), "_loader": None, "_accuracy": None}
         return {**vars(self), **own, "_network": _nothing}
 
 

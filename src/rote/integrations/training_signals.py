@@ -84,6 +84,8 @@ class TrainingSignals:
 
     def show(self, batch: Any, logits: Tensor | None = None, loss: Tensor | None = None) -> None:
         """Show a batch, with the logits of the call on it if it brings none itself."""
+        if not self:
+            return
         labels, calls = labels_in(batch), self.take()
         call = None if labels is None else _call_on(batch, calls, len(labels))
         if logits is None and call is not None:

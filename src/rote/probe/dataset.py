@@ -4,7 +4,7 @@ import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -16,6 +16,8 @@ from rote.snapshot import RandomState, restored, restorer_of
 
 LABEL_KEYS = ("label", "labels", "label_ids", "target", "targets", "y")
 """Under which of its keys a batch that is a mapping has its labels."""
+
+T = TypeVar("T")
 
 _GENERATORS = (torch.Generator, random.Random, np.random.Generator, np.random.RandomState)
 _WITHOUT = (type, ModuleType, str, bytes, torch.Tensor, np.ndarray)
@@ -61,8 +63,7 @@ class SampleSource:
                 )
             dataset = dataset.dataset
         part_of = inputs_in if self.take is None else self.take
-        drawn: Inputs = draw_batch(dataset, collate, samples, seed=seed, part_of=part_of)
-        return drawn
+        return draw_batch(dataset, collate, samples, seed=seed, part_of=part_of)
 
 
 def draw_batch(
@@ -71,8 +72,8 @@ def draw_batch(
     samples: int,
     *,
     seed: int,
-    part_of: Callable[[Any], Any] = lambda batch: batch,
-) -> Any:  # noqa: ANN401  # whatever the collator makes
+    part_of: Callable[[Any], T],
+) -> T:
     """A batch of some samples of a dataset, always the same ones, without a trace.
 
     The samples are chosen at random, since many datasets are sorted by class, and augmented with

@@ -1,11 +1,5 @@
 """Results on disk: an append-only journal in a directory per run, and loggers. Never torch."""
 
-from rote.store.checkpoint_files import (
-    CHECKPOINT_FOLDER,
-    CHECKPOINTS_FILE,
-    checkpoint_path,
-    find_checkpoint,
-)
 from rote.store.checksums import checksums_of
 from rote.store.csv_cells import read_cells
 from rote.store.damaged_arrays import DAMAGED_ARRAYS
@@ -33,9 +27,13 @@ from rote.store.run_directory import (
     check_free,
 )
 from rote.store.run_record import (
+    CHECKPOINT_FOLDER,
+    CHECKPOINTS_FILE,
     JOURNAL_FILE,
     PREDICTIONS_FILE,
     RUN_FILE,
+    checkpoint_path,
+    find_checkpoint,
     read_description,
     read_predictions,
     read_rows_of,
@@ -61,7 +59,7 @@ from rote.store.schema import (
     lines_that_count,
     reading_of_line,
 )
-from rote.store.sinks import Opened, Sink, Sinks
+from rote.store.sinks import Opened, Sink, Sinks, Writing
 from rote.store.table import RunTable, read_table, run_directories
 from rote.store.whole_files import whole_file, write_whole
 
@@ -96,6 +94,7 @@ __all__ = [
     "Target",
     "Watch",
     "WriterLock",
+    "Writing",
     "bytes_of_votes",
     "can_be_read",
     "check_free",

@@ -60,6 +60,13 @@ class Watch:
         said = self.said | news.keys()
         return replace(seen, said=said), " ".join(news.values())
 
+    def after_all(self, readings: Iterable[Reading], noise_rate: float | None) -> "Watch":
+        """Take several readings in, of which everything has been said."""
+        watch = self
+        for reading in readings:
+            watch, _ = watch.after(reading, noise_rate)
+        return watch
+
     def _with_zeta(self, reading: Reading) -> "Watch":
         """Go by the plain ζ where there is one: the live one falls with the learning rate.
 

@@ -34,6 +34,11 @@ from rote.store.schema import (
 RUN_FILE = "run.json"
 JOURNAL_FILE = "journal.jsonl"
 PREDICTIONS_FILE = "predictions.bin"
+CHECKPOINT_FOLDER = "checkpoints"
+CHECKPOINTS_FILE = "checkpoints.json"
+"""From steps to files, of a run whose weights lie elsewhere."""
+
+_SAVED_AS = ("safetensors", "pt", "pth", "ckpt")
 
 
 def read_run(path: Path | str) -> RunRecord:
@@ -148,3 +153,26 @@ def layouts_of_run(path: Path, description: Mapping[str, Any]) -> dict[str, RowL
         return row_layouts(description)
     except InputError as error:
         raise CorruptRunError(f"Expected {path / RUN_FILE} to be whole, got: {error}") from error
+
+
+def checkpoint_path(run: Path | str, step: int) -> Path:
+    """Where a run of a spec keeps the weights after an epoch."""
+    return Path(run) / CHECKPOINT_FOLDER / f"step-{step:05d}.safetensors"
+
+
+def find_checkpoint(run: Path, step: int) -> Path | None:
+    """The weights after a step of a run: a file, or a trainer's folder; None if there are none.
+
+    Of a loop of somebody's own, what is saved as ``step-7.pt`` in the run's folder is found, too.
+    """
+    names = [f"{stem}.{end}" for end in _SAVED_AS for stem in (f"step-{step:05d}", f"step-{step}")]
+    places = [folder / name for folder in (run / CHECKPOINT_FOLDER, run) for name in names]
+    saved = next((place for place in places if place.is_file()), None)
+    if saved is not None:
+        return saved
+    try:
+        named = json.loads((run / CHECKPOINTS_FILE).read_bytes())
+        found = run / named[str(step)]
+        return found if found.exists() else None
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):  # none, or damaged
+        return None

@@ -5,6 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from rote.errors import InputError
 from rote.records import Reading
 
 
@@ -88,7 +89,7 @@ class Sinks:
         readable: in the order of trust: whose readings count when an earlier run is gone on with.
     """
 
-    def __init__(self, opened: Sequence[Opened], readable: Iterable[Opened]) -> None:
+    def __init__(self, opened: Sequence[Opened] = (), readable: Iterable[Opened] = ()) -> None:
         self._members = [_Member(entry) for entry in opened]
         known = [entry.held for entry in readable if entry.held is not None]
         self.earlier: tuple[Reading, ...] = known[0] if known else ()
@@ -97,6 +98,20 @@ class Sinks:
             (entry.place, entry.description) for entry in opened if entry.description is not None
         ]
         """Where earlier runs were found, and what they were."""
+        self._is_closed = False
+
+    def check_open(self) -> None:
+        """Refuse to go on where a reading would be missed.
+
+        Raises:
+            InputError: if there were sinks, and they were closed.
+        """
+        if self._is_closed:
+            raise InputError(
+                "Expected the tracker to be open, got a closed one: its `save_to` would miss this "
+                "reading. Close it after the last probe, or go on with rote.track(..., "
+                "save_to=..., resume=True)."
+            )
 
     def append(self, reading: Reading, row: int) -> None:
         """Write one reading; ``row`` counts the readings that came before it."""
@@ -118,9 +133,34 @@ class Sinks:
             member.go_on_from(readings)
 
     def close(self) -> None:
-        """Nothing more will come."""
+        """Nothing more will come. Closing twice is fine."""
         for member in self._members:
             member.sink.close()
+        self._is_closed |= bool(self._members)
+        self._members, self.found = [], []
+
+
+class Writing:
+    """One reading on its way to sinks: ``restore`` takes it back, unless that is settled."""
+
+    def __init__(self, sinks: Sinks, earlier: Sequence[Reading]) -> None:
+        self._sinks = sinks
+        self._earlier = earlier
+        self.is_settled = False
+
+    def append(self, reading: Reading) -> None:
+        """Write it."""
+        try:
+            self._sinks.append(reading, row=len(self._earlier))
+        except Exception:
+            self.is_settled = True  # the sinks have taken it back themselves
+            raise
+
+    def restore(self) -> None:
+        """Take it back."""
+        if not self.is_settled:
+            with suppress(OSError):
+                self._sinks.go_on_from(self._earlier)
 
 
 def _identity(reading: Reading) -> tuple[int, str]:

@@ -1,6 +1,7 @@
 """From measurements to readings: drops, their running means, and what is odd about them."""
 
 import math
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -80,8 +81,14 @@ class Susceptibility:
             for column, value in zip(ZETAS, values, strict=True)
         }
 
-    def warning(self, flag: str, reading: Reading) -> RoteWarning:
-        """What to tell people about a reading with a flag."""
+    def warn(self, reading: Reading, warned: set[str]) -> None:
+        """Say each kind of trouble once; the flags of the readings say it every time."""
+        for flag in reading.flags:
+            if flag not in warned:
+                warned.add(flag)
+                warnings.warn(self._warning(flag, reading), stacklevel=3)
+
+    def _warning(self, flag: str, reading: Reading) -> RoteWarning:
         is_plain = flag.endswith("_plain")
         zeta = "the plain ζ" if is_plain else "ζ"
         after = reading.loss_after_plain if is_plain else reading.loss_after

@@ -2,8 +2,8 @@
 
 import time
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from copy import deepcopy
 from dataclasses import replace
 from typing import Any
@@ -30,14 +30,14 @@ from rote.probe import (
 )
 from rote.records import Reading
 from rote.snapshot import delayed_interrupts, restored
-from rote.store import Sinks, Watch, in_perspective, notes_of
+from rote.store import Sinks, Watch, Writing, in_perspective, notes_of
 from rote.tracking.metrics import as_numbers, warn_of_per_cent
 from rote.tracking.noisy_validation import as_given_labels, validation_accuracy
 from rote.tracking.random_batch import RandomBatch
 from rote.tracking.signal import Batch
 from rote.tracking.signals import Signals
 from rote.tracking.susceptibility import Susceptibility
-from rote.tracking.tracker_state import STATE_VERSION, check_state, readings_of
+from rote.tracking.tracker_state import STATE_VERSION, check_state, readings_of, state_of
 
 
 class Tracker:
@@ -68,9 +68,8 @@ class Tracker:
         self._means = Susceptibility(probe.num_classes)
         self._watch = Watch()
         self._step = 0
-        self._run: Sinks | None = None
+        self._run = Sinks()
         self._warned: set[str] = set()
-        self._is_closed = False
         self._ranks = world_size()
 
     @property
@@ -98,7 +97,7 @@ class Tracker:
         self._noise_rate = (
             None if rate is None else check_number("noise_rate", rate, least=0, most=1)
         )
-        self._watch = self._watched(Watch(), self.readings)
+        self._watch = Watch().after_all(self.readings, self._noise_rate)
 
     def observe(
         self,
@@ -160,7 +159,7 @@ class Tracker:
         means = deepcopy(self._means)
         with ExitStack() as undoing:
             with agreed() as facts:
-                self._check_open()
+                self._run.check_open()
                 numbers = as_numbers(metrics)
                 self.signals.check_metrics(numbers)
                 drawn = self.batch.drawn(anew=bool(self.readings))
@@ -175,7 +174,7 @@ class Tracker:
                 reading = self.signals.read(replace(reading, metrics=numbers))
                 watch, note = self._watch.after(reading, self._noise_rate)
                 reading = replace(reading, note=note)
-                self._warn(reading, means)
+                means.warn(reading, self._warned)
                 warn_of_per_cent(reading.metrics, self._warned)
             self._keep(reading, means, watch, undoing)
         return reading
@@ -224,7 +223,6 @@ class Tracker:
 
     def state_dict(self) -> dict[str, Any]:
         """Everything that the next readings depend on: numbers, strings and tensors only."""
-        predictions = [reading.predictions for reading in self.readings]
         return {
             "version": STATE_VERSION,
             "step": self._step,
@@ -234,8 +232,7 @@ class Tracker:
             "batch": self.batch.state_dict(),
             "means": self._means.state_dict(),
             "signals": self.signals.state_dict(),
-            "readings": [reading.to_dict() for reading in self.readings],
-            "predictions": [None if p is None else torch.from_numpy(p) for p in predictions],
+            **state_of(self.readings),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -258,12 +255,11 @@ class Tracker:
         readings = readings_of(state["readings"], state["predictions"])
         self.signals.load_state_dict(state.get("signals", {}))
         self.batch.load_state_dict(state["batch"])
-        self.readings, self._watch = readings, self._watched(Watch(), readings)
+        self.readings, self._watch = readings, Watch().after_all(readings, self._noise_rate)
         self._means, self._step = means, state["step"]
-        if self._run is None or not self._run.found:
+        if not self._run.found:
             self.start = {}  # the network that was given may have been trained before
-        if self._run is not None:
-            self._run.go_on_from(readings)
+        self._run.go_on_from(readings)
 
     def write_to(self, run: Sinks, *, resumed: bool) -> None:
         """Write every reading from now on.
@@ -286,7 +282,7 @@ class Tracker:
             if self.readings:
                 self.batch.draw()
             self.readings.append(reading)
-            self._watch = self._watched(self._watch, [reading])
+            self._watch = self._watch.after_all([reading], self._noise_rate)
             self._step = reading.step
 
     def close(self) -> None:
@@ -294,23 +290,22 @@ class Tracker:
 
         Where there was a ``save_to``, there can be no probe after this. Closing twice is fine.
         """
-        if self._run is not None:
-            self._run.close()
-            self._run, self._is_closed = None, True
+        self._run.close()
 
     def _follow_training(self) -> None:
         """Never measure in silence with an optimizer that trains no more."""
         found = self._trainer.look()
         if isinstance(found, tuple):
-            self.follow_optimizer(members_of(found[0]))
+            optimizer, found = found
+            self.follow_optimizer(members_of(optimizer))
         if found is not None:
-            message = found[1] if isinstance(found, tuple) else found
-            warnings.warn(message, stacklevel=3)
+            warnings.warn(found, stacklevel=3)
 
     def _measure(self, inputs: Inputs, labels: Tensor, means: Susceptibility, step: int) -> Reading:
         started = time.perf_counter()
-        pool = self.batch.pool if self.predicts else None
-        measurement = self._probe.measure(inputs, labels, pool)
+        measurement = self._probe.measure(
+            inputs, labels, self.batch.pool if self.predicts else None
+        )
         reading = means.read(measurement, step, self.policy)
         return replace(reading, seconds=time.perf_counter() - started)
 
@@ -318,7 +313,7 @@ class Tracker:
         self, reading: Reading, means: Susceptibility, watch: Watch, undoing: ExitStack
     ) -> None:
         """Write and remember a reading, both or neither, and leave nothing to be undone."""
-        writing = _Writing(self._run, self.readings)
+        writing = Writing(self._run, self.readings)
         with restored(writing):
             with agreed():
                 writing.append(reading)
@@ -333,25 +328,12 @@ class Tracker:
                 undoing.close()
                 writing.is_settled = True
 
-    def _watched(self, watch: Watch, readings: Iterable[Reading]) -> Watch:
-        for reading in readings:
-            watch, _ = watch.after(reading, self._noise_rate)
-        return watch
-
     def _check_ranks(self) -> None:
         if world_size() != self._ranks:
             raise InputError(
                 f"Expected the tracker to be made by {world_size()} ranks together, got one that "
                 f"was made when there were {self._ranks}. Call init_process_group before "
                 "rote.track."
-            )
-
-    def _check_open(self) -> None:
-        if self._is_closed:
-            raise InputError(
-                "Expected the tracker to be open, got a closed one: its `save_to` would miss this "
-                "reading. Close it after the last probe, or go on with rote.track(..., "
-                "save_to=..., resume=True)."
             )
 
     def _is_due(self, step: int) -> bool:
@@ -367,34 +349,3 @@ class Tracker:
         if self.policy.resample:
             facts["S̃"] = content_hash({"inputs": inputs, "labels": labels})
         return facts
-
-    def _warn(self, reading: Reading, means: Susceptibility) -> None:
-        """Say each kind of trouble once; the flags of the readings say it every time."""
-        for flag in reading.flags:
-            if flag not in self._warned:
-                self._warned.add(flag)
-                warnings.warn(means.warning(flag, reading), stacklevel=3)
-
-
-class _Writing:
-    """One reading on its way to disk: ``restore`` takes it back, unless that is settled."""
-
-    def __init__(self, run: Sinks | None, earlier: Sequence[Reading]) -> None:
-        self._run = run
-        self._earlier = earlier
-        self.is_settled = run is None
-
-    def append(self, reading: Reading) -> None:
-        """Write it."""
-        if self._run is None:
-            return
-        try:
-            self._run.append(reading, row=len(self._earlier))
-        except Exception:
-            self.is_settled = True  # the sinks have taken it back themselves
-            raise
-
-    def restore(self) -> None:
-        if self._run is not None and not self.is_settled:
-            with suppress(OSError):
-                self._run.go_on_from(self._earlier)

@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import torch
+
 from rote.errors import StateError
 from rote.probe import ProbePolicy
 from rote.records import Reading
@@ -55,6 +57,15 @@ def check_state(
             "Expected `inputs` to be those that the state was saved with, got others (their "
             "hashes differ). Pass the same samples, or start a new tracker."
         )
+
+
+def state_of(readings: Sequence[Reading]) -> dict[str, list[Any]]:
+    """Readings as a state holds them."""
+    predictions = [reading.predictions for reading in readings]
+    return {
+        "readings": [reading.to_dict() for reading in readings],
+        "predictions": [None if p is None else torch.from_numpy(p) for p in predictions],
+    }
 
 
 def readings_of(readings: Sequence[Mapping[str, Any]], predictions: Sequence[Any]) -> list[Reading]:
