@@ -5,7 +5,7 @@ import pytest
 from sklearn.datasets import load_digits as original
 
 from rote.errors import InputError
-from rote.workloads.data import check_file, list_datasets, load
+from rote.workloads.data import check_file, list_datasets, load, lookup
 from rote.workloads.data.lookup import load_digits
 from rote.workloads.spec import NamedData, NpzData
 from tests.workloads.small_runs import write_npz
@@ -149,6 +149,17 @@ def test_every_digit_is_used_once_and_every_fifth_of_a_class_for_testing() -> No
     for digit in range(10):
         tested, total = (found.y_test == digit).sum(), (original().target == digit).sum()
         assert tested == total // 5
+
+
+def test_digits_are_those_of_the_package_wherever_it_keeps_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    read = load_digits()
+    monkeypatch.setattr(lookup, "find_spec", lambda name: None)
+    imported = load_digits()
+    assert np.array_equal(read.x_train, imported.x_train)
+    assert np.array_equal(read.y_train, imported.y_train)
+    assert read.x_train.dtype == imported.x_train.dtype == np.uint8
 
 
 def test_the_labels_are_the_truth() -> None:

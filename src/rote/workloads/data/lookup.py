@@ -2,6 +2,7 @@
 
 import os
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -118,11 +119,9 @@ def load_digits() -> Dataset:
 
     1,442 images are for training and 355, every fifth of each class, for testing.
     """
-    from sklearn import datasets
-
-    bunch = datasets.load_digits()
-    images = bunch.images.astype(np.uint8)[..., None]
-    labels = bunch.target.astype(np.int64)
+    rows = _digits()
+    images = rows[:, :-1].reshape(-1, 8, 8, 1).astype(np.uint8)
+    labels = rows[:, -1].astype(np.int64)
     place = np.empty(len(labels), dtype=np.int64)
     for digit in range(10):
         members = labels == digit
@@ -140,6 +139,20 @@ def load_digits() -> Dataset:
         y_test=labels[is_test],
         num_classes=10,
     )
+
+
+def _digits() -> np.ndarray:
+    """Every digit as 64 pixels and its class."""
+    # The file of the package is read in no time, while to import it takes as long as torch does.
+    package = find_spec("sklearn")
+    for folder in () if package is None else package.submodule_search_locations or ():
+        file = Path(folder) / "datasets" / "data" / "digits.csv.gz"
+        if file.is_file():
+            return np.loadtxt(file, delimiter=",")
+    from sklearn import datasets
+
+    bunch = datasets.load_digits()
+    return np.column_stack([bunch.data, bunch.target])
 
 
 def find_path(path: str, folder: Path | None, field: str) -> Path:
