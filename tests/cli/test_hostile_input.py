@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from rote.cli.main import main
 from rote.workloads import RunSpec, train
+from tests.cli.conftest import Rote
 
 ROTE = Path(sys.executable).parent / "rote"
 SMALL = """
@@ -17,45 +17,6 @@ epochs = 2
 data = { name = "digits", train_size = 60, test_size = 20 }
 architecture = { name = "mlp", options = { width = 8 } }
 """
-
-
-class Said:
-    """What a command printed, and how it ended."""
-
-    def __init__(self, code: object, out: str, err: str) -> None:
-        self.code, self.out, self.err = code, out, err
-
-
-@pytest.fixture
-def rote(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> "Rote":
-    monkeypatch.chdir(tmp_path)
-    return Rote(capsys, monkeypatch)
-
-
-class Rote:
-    """The command, in this process."""
-
-    def __init__(self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-        self._capsys, self._monkeypatch = capsys, monkeypatch
-
-    def __call__(self, *arguments: object) -> Said:
-        self._monkeypatch.setattr(sys, "argv", ["rote", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        out, err = self._capsys.readouterr()
-        return Said(ended.value.code, out, err)
-
-    def refuses(self, *arguments: object) -> str:
-        """The one line that it says."""
-        said = self(*arguments)
-        assert said.code in (1, 2), said.out
-        lines = [line for line in said.err.splitlines() if line]
-        assert len(lines) == 1, said.err
-        assert lines[0].startswith("Error: ")
-        assert len(lines[0]) < 1000
-        return lines[0]
 
 
 DIGITS = "9" * 400
