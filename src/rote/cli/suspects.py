@@ -33,6 +33,8 @@ def suspects(
         return
     for suspicion in found:
         _show(suspicion)
+    if any(one.suspects for one in found):
+        say("Samples count from 0, in the order of the data: 0 is the first row below a header.")
     if csv is None and any(len(one.suspects) > _SHOWN for one in found):
         say(f"Of each, the first {_SHOWN} are shown; --csv FILE writes all.")
     if csv is not None:
