@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rote.cli.options import AsJson, Runs
+from rote.cli.options import AsJson, Runs, typed_pairs
 from rote.cli.output import naming_new_folders, one_line, say, say_json
 
 if TYPE_CHECKING:
@@ -17,13 +17,20 @@ _SHOWN = 20
 def suspects(
     runs: Runs,
     csv: Annotated[Path | None, typer.Option(help="Write all suspects into this file.")] = None,
+    where: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY=VALUE",
+            help="Only runs that say this of themselves, such as data.path=my.csv; repeatable.",
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """List samples whose label is probably wrong: by AUM, confident learning, the posterior."""
     from rote.reporting.output_file import write_file
-    from rote.selection import as_csv, find_suspects
+    from rote.selection import as_csv, find_suspects, table_of
 
-    found = find_suspects(runs)
+    found = find_suspects(table_of(runs, where=typed_pairs("--where", "KEY=VALUE", where or ())))
     if csv is not None:
         with naming_new_folders(csv.parent):
             write_file(csv, as_csv(found).encode())
