@@ -20,13 +20,17 @@ VERDICTS = {
 }
 
 _INTRODUCTION = """\
-What `make compat` found. Every item is built small, trained for two steps with and without probes,
-and compared. *Same* means that the drop equals that of a step really taken in a copy of the
-process, and that parameters, buffers, gradients, optimizer state and generators are equal after
-training, all bit for bit. *Refused* means that rote says in a sentence why it cannot probe. What
-*cannot be built here* tells nothing about rote: it does not train without it as our list builds it
-(a GPU or package is missing, it stays too large, or it takes no images as small as ours, as most of
-pytorchcv), or there was no answer in time, where it is not known whether a probe was the cause."""
+Can your model or optimizer be probed? This is what `make compat` found. Every item is built small,
+trained for two steps with and without probes, and compared. `rote doctor --model …` tries yours.
+
+- *Same*: the drop equals that of a step really taken in a copy of the process, and parameters,
+  buffers, gradients, optimizer state and generators are equal after training, all bit for bit.
+- *Refused*: rote says in a sentence why it cannot probe.
+- *Cannot be built here*: says nothing about rote. As our list builds it, the item does not train
+  even without rote: a GPU or package is missing, it stays too large, or it does not accept images
+  as small as ours, as most of pytorchcv. Or there was no answer in time; then it is not known
+  whether a probe was the cause.
+- *CHANGED* and *TRACEBACK* would be bugs of rote: training differs, or a probe ends in an error."""
 
 
 @cache

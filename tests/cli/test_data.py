@@ -74,6 +74,22 @@ def test_suspects_of_a_table_are_its_rows_and_its_words(tmp_path: Path) -> None:
     assert set(wrong) <= set(found["sample"])
 
 
+def test_suspects_of_one_group_are_had_as_the_refusal_of_a_mixture_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, least in (("a.csv", 20), ("b.csv", 30)):
+        rows = [f"{n % 40},{'ab'[(n % 40 >= least) ^ (n % 41 == 10)]}" for n in range(400)]
+        Path(name).write_text("\n".join(["size,label", *rows, ""]))
+        invoke("train", "--data", name, "--quiet")
+    with pytest.raises(InputError, match=r"Choose one with .*--where 'data\.path=a\.csv'"):
+        invoke("suspects", "runs")
+    said = invoke("suspects", "runs", "--where", "data.path=a.csv")
+    assert "by a: " in said
+    assert "by b: " not in said
+    assert "0 is the first row below a header." in said
+
+
 def test_another_seed_is_a_second_opinion_on_the_same_pool(table: str) -> None:
     Path("spec.toml").write_text("epochs = 2\narchitecture = 'mlp'\n")
     for seed in ("0", "1"):

@@ -12,12 +12,12 @@ from rote.cli.options import AsJson, DataDir, Label, Truth
 from rote.cli.output import one_line, say, say_json
 
 _EXTRA = "pip install 'rote[datasets]'"
-app = new_app("data", "Which datasets are here, and whether a file can be used.")
+app = new_app("data", "List datasets, and check whether a file of yours can be used.")
 
 
 @app.command("list", cls=Command)
 def list_sets(data_dir: DataDir = None, as_json: AsJson = False) -> None:
-    """Every dataset that rote knows by name, where it is, or how to get it."""
+    """List every dataset that rote knows by name: where it is, or how to get it."""
     from rote.workloads import list_datasets
 
     sets = list_datasets(data_dir)
@@ -48,7 +48,7 @@ def check(
     truth: Truth = None,
     as_json: AsJson = False,
 ) -> None:
-    """Whether a file can be trained on: what was understood of it, or why not."""
+    """Check whether a file can be trained on; say what was understood of it, or why not."""
     from rote.workloads import check_file
 
     found = check_file(path, label=label, truth=truth)

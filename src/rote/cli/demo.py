@@ -26,8 +26,10 @@ def demo(
     out: Annotated[Path, typer.Option(help="Where the runs go.")] = Path("runs/demo"),
     epochs: Annotated[int, typer.Option(help="How long each network is trained.")] = 30,
     noise: Annotated[float, typer.Option(help="The share of labels that are redrawn.")] = 0.5,
-    seed: Annotated[int, typer.Option(help="Of data, noise and weights.")] = 0,
-    workers: Annotated[int | None, typer.Option(help="Runs at a time; one per core.")] = None,
+    seed: Annotated[int, typer.Option(help="The seed of data, noise and weights.")] = 0,
+    workers: Annotated[
+        int | None, typer.Option(help="Runs at a time; one per core by default.")
+    ] = None,
     column: Annotated[str, typer.Option(help="Which ζ the rules go by.")] = "susceptibility",
     quiet: Quiet = False,
 ) -> None:

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 Runs = Annotated[
     list[str],
     typer.Argument(
-        help="Run directories, folders of them, mlflow:EXPERIMENT\\[@uri], tensorboard:LOGDIR, "
-        "csv:FILE, package.module:Name:PLACE."
+        help="Run directories, folders of them (such as runs), mlflow:EXPERIMENT\\[@uri], "
+        "tensorboard:LOGDIR, csv:FILE, package.module:Name:PLACE."
     ),
 ]
-DataDir = Annotated[Path | None, typer.Option(help="Where datasets lie (ROTE_DATA).")]
+DataDir = Annotated[Path | None, typer.Option(help="The folder of datasets; ROTE_DATA by default.")]
 Label = Annotated[
     str | None,
     typer.Option(
@@ -49,7 +49,7 @@ Allowed = Annotated[
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
-Quiet = Annotated[bool, typer.Option("--quiet", help="No progress.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Show no progress.")]
 
 _SHARED = "Which runs, which rule"
 
@@ -120,7 +120,7 @@ class Question:
             "--map",
             rich_help_panel=_SHARED,
             metavar="NAME=METRIC",
-            help="Where a metric has another name; repeatable.",
+            help="Which of your metrics is which, such as train_accuracy=acc; repeatable.",
         ),
     ] = None
     per_cent: Annotated[

@@ -52,7 +52,7 @@ def probe(
         float | None, typer.Option(min=0, help="Its learning rate, unless saved; 0.01 for SGD.")
     ] = None,
     samples: Annotated[int, typer.Option(help="How many samples get random labels.")] = 128,
-    seed: Annotated[int, typer.Option(help="Of the random labels.")] = 0,
+    seed: Annotated[int, typer.Option(help="The seed of the random labels.")] = 0,
     key: Annotated[
         str | None, typer.Option(help="The entry of the files that holds the weights.")
     ] = None,
@@ -68,7 +68,7 @@ def probe(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Probe the saved checkpoints of a run: their mean drop is ζ, after the fact."""
+    """Measure ζ after the fact, on the saved checkpoints of a run."""
     from rich.progress import Progress
 
     from rote.probe import ProbePolicy

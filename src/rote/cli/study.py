@@ -32,7 +32,7 @@ class Studies(Group):
 
 
 app = new_app(
-    "study", "Figures and tables that anyone can make again; NAME alone shows it.", cls=Studies
+    "study", "Make figures and tables of the paper again; `rote study NAME` shows one.", cls=Studies
 )
 
 Name = Annotated[
@@ -49,7 +49,7 @@ Out = Annotated[
 def list_studies(
     plain: Annotated[bool, typer.Option("--plain", help="One name per line first.")] = False,
 ) -> None:
-    """Say which studies there are, and which figures of the paper they show."""
+    """List the studies, and which figures of the paper they show."""
     from rote.studies import studies
 
     if plain:
@@ -72,11 +72,14 @@ def run(
         typer.Option("--pool", metavar="NAME", help="Only this pool; repeatable."),
     ] = None,
     executor: Annotated[Place, typer.Option(help="This machine, or a Ray cluster.")] = Place.local,
-    workers: Annotated[int | None, typer.Option(help="Runs at a time; one per core.")] = None,
+    workers: Annotated[
+        int | None, typer.Option(help="Runs at a time; one per core by default.")
+    ] = None,
     address: Address = None,
     gpus_per_run: GpusPerRun = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only say how many runs there are, and left.")
+        bool,
+        typer.Option("--dry-run", help="Only say how many runs there are, and how many are left."),
     ] = False,
     no_train: Annotated[
         bool, typer.Option("--no-train", help="Only read the pools that are finished.")
@@ -89,7 +92,7 @@ def run(
     as_json: AsJson = False,
     data_dir: DataDir = None,
 ) -> None:
-    """Train what is not trained yet, and show what it says; running it again goes on."""
+    """Train what is not trained yet, and show the result; the same command resumes it."""
     from rote.studies import (
         read_pools,
         ready,

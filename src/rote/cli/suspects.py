@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rote.cli.options import AsJson, Runs
+from rote.cli.options import AsJson, Runs, typed_pairs
 from rote.cli.output import naming_new_folders, one_line, say, say_json
 
 if TYPE_CHECKING:
@@ -17,13 +17,20 @@ _SHOWN = 20
 def suspects(
     runs: Runs,
     csv: Annotated[Path | None, typer.Option(help="Write all suspects into this file.")] = None,
+    where: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY=VALUE",
+            help="Only runs that say this of themselves, such as data.path=my.csv; repeatable.",
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """List samples whose label is probably wrong: by AUM, confident learning, the posterior."""
     from rote.reporting.output_file import write_file
-    from rote.selection import as_csv, find_suspects
+    from rote.selection import as_csv, find_suspects, table_of
 
-    found = find_suspects(runs)
+    found = find_suspects(table_of(runs, where=typed_pairs("--where", "KEY=VALUE", where or ())))
     if csv is not None:
         with naming_new_folders(csv.parent):
             write_file(csv, as_csv(found).encode())
@@ -33,6 +40,8 @@ def suspects(
         return
     for suspicion in found:
         _show(suspicion)
+    if any(one.suspects for one in found):
+        say("Samples count from 0, in the order of the data: 0 is the first row below a header.")
     if csv is None and any(len(one.suspects) > _SHOWN for one in found):
         say(f"Of each, the first {_SHOWN} are shown; --csv FILE writes all.")
     if csv is not None:

@@ -39,7 +39,9 @@ def sweep(
     file: Annotated[Path | None, typer.Argument(help="The sweep, as TOML.")] = None,
     out: Annotated[Path | None, typer.Option(help="The store: a directory for all runs.")] = None,
     executor: Annotated[Place, typer.Option(help="This machine, or a Ray cluster.")] = Place.local,
-    workers: Annotated[int | None, typer.Option(help="Runs at a time; one per core.")] = None,
+    workers: Annotated[
+        int | None, typer.Option(help="Runs at a time; one per core by default.")
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only say how many runs, how long, how much disk.")
     ] = False,
@@ -64,7 +66,7 @@ def sweep(
     ] = None,
     gpus_per_run: GpusPerRun = None,
 ) -> None:
-    """Run every combination that a file describes; running it again goes on where it was."""
+    """Train every combination that a file describes; the same command resumes it."""
     if list_store is not None:
         if file is not None or out is not None:
             raise InputError(f"Expected --list STORE alone, got {file or out} with it.")

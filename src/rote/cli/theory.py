@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from rote.theory import BoundsTable, WidthSummary
 
-app = new_app("theory", "Why good models resist memorization, computed.")
+app = new_app("theory", "Compute why good models resist memorization.")
 
 K_TILDE_VALUES = 201
 
@@ -38,7 +38,7 @@ Pair = Annotated[
     str | None, typer.Option(help="Two classes, as 3,8; by default even against odd classes.")
 ]
 Delta = Annotated[float, typer.Option(help="δ, the probability of a value outside the bounds.")]
-Seed = Annotated[int, typer.Option(min=0, help="Of the choice of samples, labels and weights.")]
+Seed = Annotated[int, typer.Option(min=0, help="The seed of samples, labels and weights.")]
 
 
 @app.command(cls=Command)
@@ -49,7 +49,7 @@ def bounds(
     steps: Steps = 10_000,
     noise: Annotated[str, typer.Option(help="Noise levels LNL.")] = "0,0.25,0.5,0.75,1",
     k_tilde_max: Annotated[
-        int | None, typer.Option(help="Steps on random labels, up to; --steps by default.")
+        int | None, typer.Option(help="The most steps on random labels; as --steps by default.")
     ] = None,
     pair: Pair = None,
     landmarks: Annotated[
@@ -62,7 +62,7 @@ def bounds(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Both bounds of Theorem 2 on your data: a figure (SVG, PNG) and its numbers (CSV)."""
+    """Compute both bounds of Theorem 2 on your data: figure (SVG, PNG), numbers (CSV)."""
     import numpy as np
     from rich.console import Console
 

@@ -35,18 +35,20 @@ def train(
     seed: Annotated[
         int | None,
         typer.Option(
-            help="Of weights and batches, instead of the spec's: another one, on the same data and "
-            "pool, is a second opinion."
+            help="The seed of weights and batches, instead of the spec's. Another one, on the same "
+            "data and pool, is a second opinion."
         ),
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="The run's directory.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="The run's directory; runs/NAME-… by default.")
+    ] = None,
     allowed: Allowed = None,
     data_dir: DataDir = None,
     quiet: Quiet = False,
 ) -> None:
-    """Train, track and save one run; running it again goes on where it was cut off.
+    """Train, track and save one run; the same command resumes it if it was cut off.
 
-    Says so when ζ has doubled, or wrong labels are being learned.
+    It tells you when ζ has doubled, and when wrong labels are being learned.
     """
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
@@ -80,7 +82,8 @@ def train(
         done = train_run(described, path, data_dir=data_dir, progress=progress)
     if done.model is None:
         say(
-            "It was over before: nothing was trained. If the data have changed, name another --out."
+            "The run was finished already: nothing was trained. If the data have changed, name "
+            "another --out."
         )
     say(f"Saved in {path}." + (f" To change it: {path / 'spec.toml'}." if spec is None else ""))
     if (meaning := in_perspective(done.readings, start_of(read_description(path)))) and not quiet:
