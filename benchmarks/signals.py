@@ -61,7 +61,8 @@ class PairedRun(Workload):
 
     def __init__(self, spec: RunSpec, splits: Splits, folder: Path) -> None:
         super().__init__(spec, splits, CPU)
-        self._trackers, self._hooks = [], []
+        self._trackers: list[rote.Tracker] = []
+        self._hooks = []
         for signals in ((), spec.signals):
             self.spec = replace(spec, signals=signals)
             run = RunFolder(folder / str(len(self._trackers)), self.spec)

@@ -55,15 +55,18 @@ class Selc(Signal):
 
     def read(self, epoch: int) -> Mapping[str, float]:  # noqa: ARG002
         """The gap; nothing where all losses are the same."""
-        losses = self.state_dict()["losses"].double().numpy()
+        losses = self._noted().double().numpy()
         self._losses = []
         gap = mixture_gap(losses[np.isfinite(losses)])
         return {} if gap is None else {"selc": gap}
 
     def state_dict(self) -> dict[str, Any]:
         """The losses since the last reading."""
+        return {"losses": self._noted()}
+
+    def _noted(self) -> Tensor:
         self._note()
-        return {"losses": torch.cat([torch.empty(0), *(found.cpu() for found in self._losses)])}
+        return torch.cat([torch.empty(0), *(found.cpu() for found in self._losses)])
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from a state."""

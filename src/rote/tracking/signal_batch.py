@@ -85,8 +85,9 @@ class Batch:
         if not self.labels.numel() or int(self.labels.min()) >= 0:
             return None  # and not itself, which would then live until the garbage is collected
         chosen, at = self.labels >= 0, self.indices
-        fits = at is not None and at.shape == chosen.shape
-        return Batch(self.labels[chosen], self.logits[chosen], indices=at[chosen] if fits else None)
+        if at is not None:
+            at = at[chosen] if at.shape == chosen.shape else None
+        return Batch(self.labels[chosen], self.logits[chosen], indices=at)
 
     @cached_property
     def predicted(self) -> Tensor:
