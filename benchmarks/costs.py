@@ -124,10 +124,11 @@ def _timed(spec: RunSpec) -> dict[str, float]:
         clock.start_epoch()
         tracker = _start_tracking(workload, None)
         for signal in tracker.signals:
-            signal.observe = _alone(signal.observe)  # type: ignore[method-assign]
             # A signal may put off its work until it is asked for its state.
             for method in ("observe", "read", "rows", "state_dict"):
-                setattr(signal, method, clock.timed(signal.name, getattr(signal, method)))
+                own = getattr(signal, method)
+                timed = clock.timed(signal.name, _alone(own) if method == "observe" else own)
+                setattr(signal, method, timed)
         for number in range(EPOCHS):
             clock.start_epoch()
             metrics = clock.timed("epoch", workload.train_epoch)(number + 1, tracker)
