@@ -2,14 +2,18 @@
 
     python benchmarks/signals.py
 
-Writes benchmarks/signals.json; two minutes on an idle core. An epoch is training, evaluation, the
-probe, and the journal; every run trains the same network on the same batches. Figures are ratios
-in one round, in alternating order, to the mean of the bare epochs before and after, and the median
-over rounds (``spread``: the middle half). Time is the CPU time of this process, which has one
-thread.
+Writes benchmarks/signals.json; five minutes on an idle core. An epoch is training, evaluation, the
+probe, and the journal. Two runs of the very same training differ by 1 or 2 per cent, by where their
+tensors lie in memory; and two epochs of one run by more, by what else the machine does. So both
+epochs are one network's, and interleaved: it trains on a few batches without the signal and on the
+same ones with it, then on the next few the other way round, and so on, with a tracker for each of
+the two that reads at the end. Their ratio is ``over_bare``: the median over such pairs of epochs;
+``interval`` is that median's 95 % bootstrap interval. Time is the CPU time of this process, which
+has one thread.
 
 - ``NAME``: with that signal alone.
 - ``cheap``: with all that add no pass through the network.
+- ``nothing``: without any, twice: how far from 1 the measurement is by itself.
 
 An epoch here has 48 steps of 128 samples, and what a signal costs goes by samples; so the ratio is
 that of any length. But ``gradient_disparity`` costs five batches per reading: its
@@ -18,16 +22,21 @@ is a second training: it has none.
 """
 
 import json
+import os
 import platform
 import sys
 import tempfile
 import time
 import warnings
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
-from statistics import mean, median, quantiles
+from statistics import median
+from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 import rote
 from rote.tracking import signal_names
@@ -39,25 +48,59 @@ from rote.workloads.spec import RunSpec
 from rote.workloads.workload import Workload
 
 CPU = torch.device("cpu")
-BATCH, STEPS, SIDE, ROUNDS = 128, 48, 16, 9
+BATCH, STEPS, SIDE, ROUNDS = 128, 48, 16, 13
+BLOCK = 4  # steps in a row: what a signal leaves in the caches slows down the step after it
 FULL_EPOCH = 391
+OF_FULL_EPOCH = f"over_bare_of_{FULL_EPOCH}_steps"
 PER_READING, SECOND_TRAINING = "gradient_disparity", "pmv"
 GOAL, GOAL_TOGETHER = 1.02, 1.05
 
 
-class Loop:
-    """Epochs of a run with some signals."""
+class PairedRun(Workload):
+    """A run that trains every epoch twice, interleaved: without its signals, and with them."""
 
     def __init__(self, spec: RunSpec, splits: Splits, folder: Path) -> None:
-        self._workload = Workload(spec, splits, CPU)
-        self._tracker = _start_tracking(self._workload, RunFolder(folder, spec))
-        self._epoch = 0
+        super().__init__(spec, splits, CPU)
+        self._trackers: list[rote.Tracker] = []
+        self._hooks = []
+        for signals in ((), spec.signals):
+            self.spec = replace(spec, signals=signals)
+            run = RunFolder(folder / str(len(self._trackers)), self.spec)
+            self._trackers.append(_start_tracking(self, run))
+            modules = self.model.modules()
+            self._hooks.append([(module, dict(module._forward_hooks)) for module in modules])
+        self._epoch, self._turns, self._now = 0, 0, 0
 
-    def seconds(self) -> float:
+    def seconds(self) -> tuple[float, float]:
+        """Of the next epoch: without, and with."""
         self._epoch += 1
-        started = time.process_time()
-        self._tracker.probe(**self._workload.train_epoch(self._epoch, self._tracker))
-        return time.process_time() - started
+        self._seconds = [0.0, 0.0]
+        metrics = self.train_epoch(self._epoch, self)  # type: ignore[arg-type]  # it observes
+        for _ in self._both():
+            self._trackers[self._now].probe(**metrics)
+        without, with_signals = self._seconds
+        return without, with_signals
+
+    def observe(self, **batch: Any) -> None:  # noqa: ANN401
+        self._trackers[self._now].observe(**batch)
+
+    def _batches(self, epoch: int) -> Iterator[Tensor]:  # type: ignore[override]
+        batches = super()._batches(epoch)
+        for start in range(0, len(batches), BLOCK):
+            for _ in self._both():
+                yield from batches[start : start + BLOCK]
+
+    def _both(self) -> Iterator[None]:
+        """Two turns, timed, without and with in alternating order; a hook is there in its own."""
+        self._turns += 1
+        for now in (0, 1) if self._turns % 2 else (1, 0):
+            self._now = now
+            for module, hooks in self._hooks[now]:
+                module._forward_hooks.clear()
+                module._forward_hooks.update(hooks)
+            started = time.process_time()
+            yield
+            self._seconds[now] += time.process_time() - started
 
 
 def make_spec(folder: Path, signals: list[str]) -> RunSpec:
@@ -83,35 +126,35 @@ def make_spec(folder: Path, signals: list[str]) -> RunSpec:
     )
 
 
-def measure(rounds: int) -> dict[str, dict[str, float]]:
+def measure(rounds: int) -> dict[str, dict[str, Any]]:
     names = [name for name in signal_names() if name != SECOND_TRAINING]
     chosen = {name: [name] for name in names} | {"cheap": [n for n in names if n != PER_READING]}
-    chosen[SECOND_TRAINING] = [SECOND_TRAINING]
+    chosen |= {"nothing": [], SECOND_TRAINING: [SECOND_TRAINING]}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         splits = prepare(make_spec(folder, []))
-        loops = {
-            key: Loop(make_spec(folder, signals), splits, folder / key)
-            for key, signals in ({"bare": list[str]()} | chosen).items()
+        runs = {
+            key: PairedRun(make_spec(folder, signals), splits, folder / key)
+            for key, signals in chosen.items()
         }
-        ratios: dict[str, list[float]] = {key: [] for key in chosen}
-        bare = [loops["bare"].seconds() for _ in range(2)][1:]
+        pairs: dict[str, list[tuple[float, float]]] = {key: [] for key in chosen}
         for number in range(rounds + 1):
-            # The second training is long, and its ratio is nowhere near a goal.
-            keys = [key for key in chosen if key != SECOND_TRAINING or number < 3]
-            times = {key: loops[key].seconds() for key in keys[:: 1 if number % 2 else -1]}
-            bare.append(loops["bare"].seconds())
-            for key, mine in times.items():
-                ratios[key].append(mine / mean(bare[-2:]))
-    found = {key: summary(values[1:]) for key, values in ratios.items()}  # the first warms up
+            for key, run in runs.items():
+                # The second training is long, and its ratio is nowhere near a goal.
+                if key != SECOND_TRAINING or number < 4:
+                    pairs[key].append(run.seconds())
+    measured = {key: found[1:] for key, found in pairs.items()}  # the first warms up
+    found = {key: summary([b / a for a, b in each]) for key, each in measured.items()}
     extra = (found[PER_READING]["over_bare"] - 1) * STEPS / FULL_EPOCH
-    found[PER_READING][f"over_bare_of_{FULL_EPOCH}_steps"] = 1 + extra
-    return found | {"bare": {"seconds": median(bare), "steps": STEPS}}
+    found[PER_READING][OF_FULL_EPOCH] = 1 + extra
+    bare = median(a for each in measured.values() for a, _ in each)
+    return found | {"bare": {"seconds": bare, "steps": STEPS}}
 
 
-def summary(ratios: list[float]) -> dict[str, float]:
-    quarters = quantiles(ratios, n=4)
-    return {"over_bare": median(ratios), "spread": quarters[2] - quarters[0]}
+def summary(ratios: list[float]) -> dict[str, Any]:
+    drawn = np.random.default_rng(0).choice(ratios, (10_000, len(ratios)))
+    interval = np.quantile(np.median(drawn, axis=1), (0.025, 0.975))
+    return {"over_bare": median(ratios), "interval": interval.tolist(), "pairs": len(ratios)}
 
 
 def main() -> None:
@@ -120,18 +163,20 @@ def main() -> None:
     with repeatable(CPU, 1):
         results = measure(rounds)
     for key, figures in results.items():
-        print(key, json.dumps({k: round(v, 4) for k, v in figures.items()}))
+        print(key, json.dumps({name: np.round(v, 4).tolist() for name, v in figures.items()}))
     each = [name for name in signal_names() if name != SECOND_TRAINING]
     goals = dict.fromkeys(each, GOAL) | {"cheap": GOAL_TOGETHER}
     report = {
         "command": " ".join(["python", *sys.argv]),
         "torch": torch.__version__,
         "machine": platform.platform(),
+        "cores": os.cpu_count(),
+        "load": round(os.getloadavg()[0], 1),
         "goals": goals,
         "results": results,
     }
     Path(__file__).with_suffix(".json").write_text(json.dumps(report, indent=2) + "\n")
-    found = {key: [*results[key].values()][-1 if key == PER_READING else 0] for key in goals}
+    found = {key: results[key].get(OF_FULL_EPOCH, results[key]["over_bare"]) for key in goals}
     missed = [
         f"{key} = {found[key]:.3f}, goal {goals[key]}" for key in goals if found[key] > goals[key]
     ]

@@ -1,6 +1,7 @@
 """Batches and contexts for signals that are tried without a training run."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -24,10 +25,20 @@ def over_a_copy(
     """Readings of one signal that sees all batches, and of one that takes over from its state."""
     whole, first, second = make(), make(), make()
     for batch in batches:
-        whole.observe(batch)
+        _show(whole, batch)
     for batch in batches[:after]:
-        first.observe(batch)
+        _show(first, batch)
     second.load_state_dict(first.state_dict())
     for batch in batches[after:]:
-        second.observe(batch)
+        _show(second, batch)
     return whole.read(1), second.read(1)
+
+
+def _show(signal: Signal, batch: Batch) -> None:
+    """Show a batch as a loop does that uses its tensors again."""
+    at = None if batch.indices is None else batch.indices.clone()
+    shown = replace(batch, labels=batch.labels.clone(), logits=batch.logits.clone(), indices=at)
+    signal.observe(shown)
+    for tensor in (shown.labels, shown.logits, at):
+        if tensor is not None:
+            tensor.zero_()

@@ -13,11 +13,9 @@ from torch import Tensor
 
 from rote.arguments import check_integer
 from rote.records import Column
-from rote.tracking import Batch, Signal, SignalContext
+from rote.tracking import Batch, Signal, SignalContext, WaitingBatches
 
 _UNSEEN = -1
-_AT_ONCE = 2**16
-"""Logits: few large steps cost less than one for every batch."""
 
 
 class Aum(Signal):
@@ -48,7 +46,7 @@ class Aum(Signal):
         self._sums = torch.zeros(0, dtype=torch.float64)
         self._counts, self._changes = (torch.zeros(0, dtype=torch.int64) for _ in range(2))
         self._before = torch.full((0,), _UNSEEN)
-        self._waiting: list[tuple[Tensor, Tensor, Tensor]] = []
+        self._waiting = WaitingBatches()
 
     def start(self, context: SignalContext) -> None:
         """Learn how many samples there are."""
@@ -61,28 +59,24 @@ class Aum(Signal):
 
     def observe(self, batch: Batch) -> None:
         """Note margin and prediction of every sample."""
-        at = batch.places(self.name)
-        logits, labels = batch.rows(self.name)
-        if len(labels) < len(at):
-            at = at[batch.labels >= 0]
-        # Copies: a loop may write into its tensors again.
-        self._waiting.append((at.clone(), labels.clone(), logits.clone()))
-        if sum(logits.numel() for _, _, logits in self._waiting) >= _AT_ONCE:
+        batch.places(self.name)
+        batch.check_rows(self.name)
+        if self._waiting.add(batch):
             self._count()
 
     def _count(self) -> None:
         """Add up what was noted."""
-        if not self._waiting:
+        waiting = self._waiting.take()
+        if waiting is None:
             return
-        at, labels, logits = (torch.cat(part) for part in zip(*self._waiting, strict=True))
-        self._waiting = []
+        batch = waiting.counted
+        at, logits, places = batch.places(self.name), batch.logits, batch.labels[:, None]
         self._grow(int(at.max()) + 1 if len(at) else 0, at.device)
-        places = labels[:, None]
         others = logits.scatter(1, places, -torch.inf).amax(1)
         margins = logits.gather(1, places)[:, 0].double() - others
         self._sums.index_add_(0, at, margins)
         self._counts.index_add_(0, at, torch.ones_like(at))
-        self._note_predictions(at, logits.argmax(1))
+        self._note_predictions(at, batch.predicted)
 
     def _note_predictions(self, at: Tensor, predicted: Tensor) -> None:
         """Compare every prediction with the one before it, which may be among these."""
@@ -131,7 +125,7 @@ class Aum(Signal):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from a state."""
-        self._waiting = []
+        self._waiting.clear()
         self._sums, self._counts = state["sums"].clone(), state["counts"].clone()
         self._changes, self._before = state["changes"].clone(), state["before"].clone()
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from rote.arguments import check_integer
 from rote.records import Column
-from rote.tracking import Batch, Signal, SignalContext
+from rote.tracking import Batch, Signal, SignalContext, WaitingBatches
 
 _NEARLY = 1e-6
 
@@ -39,6 +39,7 @@ class ConfidentLearning(Signal):
 
     def __init__(self, samples: int | None = None) -> None:
         self._samples = None if samples is None else check_integer("samples", samples, least=1)
+        self._waiting = WaitingBatches()
         self._seen: list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]] = []
         self._row = np.empty(0, np.float32)
 
@@ -51,21 +52,30 @@ class ConfidentLearning(Signal):
 
     def observe(self, batch: Batch) -> None:
         """Note the probabilities of every sample."""
-        at = batch.places(self.name)
-        logits, labels = batch.rows(self.name)
-        if len(labels) < len(at):
-            at = at[batch.labels >= 0]
-        self._seen.append((at.cpu(), labels.cpu(), logits.float().softmax(1).cpu()))
+        batch.places(self.name)
+        batch.check_rows(self.name)
+        if self._waiting.add(batch):
+            self._note()
+
+    def _note(self) -> None:
+        waiting = self._waiting.take()
+        if waiting is not None:
+            batch = waiting.counted
+            at = batch.places(self.name)
+            self._seen.append((at.cpu(), batch.labels.cpu(), batch.shares.cpu()))
 
     def read(self, epoch: int) -> Mapping[str, float]:  # noqa: ARG002
         """The share of labels that lose."""
+        self._note()
         seen, self._seen = self._seen, []
         self._row = np.full(self._samples or 0, np.nan, np.float32)
         if not seen:
             return {}
         at, labels, shares = (torch.cat(part).numpy() for part in zip(*seen, strict=True))
         # Of a sample that was seen twice the later one counts.
-        last = len(at) - 1 - np.unique(at[::-1], return_index=True)[1]
+        rows = np.full(at.max(initial=-1) + 1, -1)
+        rows[at] = np.arange(len(at))
+        last = rows[rows >= 0]
         margins = losing_margins(labels[last], shares[last])
         if self._samples is not None:
             self._row[at[last]] = margins
@@ -77,10 +87,12 @@ class ConfidentLearning(Signal):
 
     def state_dict(self) -> dict[str, Any]:
         """What was seen since the last reading."""
+        self._note()
         return {"seen": [list(part) for part in self._seen]}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from a state."""
+        self._waiting.clear()
         self._seen = [(at, labels, shares) for at, labels, shares in state["seen"]]
 
 
@@ -97,14 +109,15 @@ def losing_margins(labels: np.ndarray, shares: np.ndarray) -> NDArray[np.float32
     Returns:
         NaN where no class is confident, or the given one is.
     """
-    samples = np.arange(len(labels))
-    given = labels[:, None] == np.arange(shares.shape[1])
-    counts = given.sum(0)
-    means = np.where(given, shares, 0).sum(0, dtype=np.float64) / np.maximum(counts, 1)
+    samples, classes = np.arange(len(labels)), shares.shape[1]
+    own = shares[samples, labels]
+    counts = np.bincount(labels, minlength=classes)
+    means = np.bincount(labels, own, classes) / np.maximum(counts, 1)
     is_confident = (shares >= means - _NEARLY) & (counts > 0)
-    guess = np.where(is_confident.sum(1) > 1, shares.argmax(1), is_confident.argmax(1))
-    loses = is_confident.any(1) & (guess != labels) & (shares.argmax(1) != labels)
-    margins = shares[samples, labels] - shares[samples, guess]
+    confident, likeliest = is_confident.sum(1), shares.argmax(1)
+    guess = np.where(confident > 1, likeliest, is_confident.argmax(1))
+    loses = (confident > 0) & (guess != labels) & (likeliest != labels)
+    margins = own - shares[samples, guess]
     return np.where(loses, margins, np.nan).astype(np.float32)
 
 

@@ -65,7 +65,7 @@ class GradientDisparity(Signal):
                 "`gradient_disparity`, got None: it runs the network on batches of training."
             )
         if len(self._batches) < self._s:
-            batch.rows(self.name)
+            batch.check_rows(self.name)
             self._batches.append((batch.inputs, batch.labels))
 
     def read(self, epoch: int) -> Mapping[str, float]:

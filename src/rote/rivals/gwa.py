@@ -16,13 +16,11 @@ from rote.errors import InputError, TrialError
 from rote.probe import call, logits_in, placed, unwrapped
 from rote.records import Column
 from rote.snapshot import preserved
-from rote.tracking import Batch, Signal, SignalContext
+from rote.tracking import Batch, Signal, SignalContext, WaitingBatches
 
 _SHIFT = 1.2  # the excess kurtosis of a uniform distribution is −1.2
 _TINY = 1e-12
 _PASSES = 4
-_AT_ONCE = 2**16
-"""Logits: few large steps cost less than one for every batch."""
 
 
 class Gwa(Signal):
@@ -45,7 +43,8 @@ class Gwa(Signal):
 
     def __init__(self) -> None:
         self._alignments: list[Tensor] = []
-        self._waiting: list[tuple[Tensor, ...]] = []
+        self._waiting = WaitingBatches()
+        self._heard: list[tuple[Tensor, Tensor]] = []
         self._tap = _Tap()
 
     def start(self, context: SignalContext) -> None:
@@ -62,24 +61,24 @@ class Gwa(Signal):
         Raises:
             InputError: if the logits are not those of the last forward pass.
         """
-        logits, labels = batch.rows(self.name)
-        weighted, norms = self._tap.take(batch.logits)
-        if len(weighted) != len(labels):
-            counted = (batch.labels >= 0).flatten()
-            weighted, norms = weighted[counted], norms[counted]
-        # Copies: a loop may write into its tensors again.
-        self._waiting.append((logits.float().clone(), labels.clone(), weighted, norms))
-        if sum(part[0].numel() for part in self._waiting) >= _AT_ONCE:
+        batch.check_rows(self.name)
+        self._heard.append(self._tap.take(batch.logits))
+        if self._waiting.add(batch):
             self._align()
 
     def _align(self) -> None:
         """The alignments of what was noted."""
-        if not self._waiting:
+        waiting = self._waiting.take()
+        if waiting is None:
             return
-        logits, labels, weighted, norms = map(torch.cat, zip(*self._waiting, strict=True))
-        self._waiting = []
-        delta = logits.softmax(-1)
-        delta.scatter_add_(1, labels[:, None], delta.new_full((len(labels), 1), -1))
+        weighted, norms = map(torch.cat, zip(*self._heard, strict=True))
+        self._heard = []
+        batch = waiting.counted
+        if batch is not waiting:
+            counted = waiting.labels >= 0
+            weighted, norms = weighted[counted], norms[counted]
+        shares, places = batch.shares, batch.labels[:, None]
+        delta = shares.scatter_add(1, places, shares.new_full(places.shape, -1))
         # z · (δ W) = δ · (W z), and W z are the logits without the bias.
         dots = -(delta * weighted).sum(-1)
         self._alignments.append(dots / (norms * vector_norm(delta, dim=-1) + _TINY))
@@ -102,7 +101,8 @@ class Gwa(Signal):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from a state."""
-        self._waiting = []
+        self._waiting.clear()
+        self._heard = []
         found = state["alignments"].clone()
         self._alignments = [found] if len(found) else []
 

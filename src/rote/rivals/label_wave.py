@@ -12,7 +12,7 @@ from torch import Tensor
 
 from rote.arguments import check_integer
 from rote.records import Column
-from rote.tracking import Batch, Signal
+from rote.tracking import Batch, Signal, WaitingBatches
 
 _UNSEEN = -1
 
@@ -58,6 +58,7 @@ class LabelWave(Signal):
         self._changes: deque[float] = deque(maxlen=check_integer("k", k, least=1))
         self._patience = check_integer("patience", patience, least=1)
         self._lowest, self._waited = float("inf"), 0
+        self._waiting = WaitingBatches()
         self._before = self._now = torch.empty(0, dtype=torch.int64)
 
     def observe(self, batch: Batch) -> None:
@@ -66,12 +67,22 @@ class LabelWave(Signal):
         Raises:
             InputError: if the loop does not say which samples they are.
         """
-        at = batch.places(self.name).cpu()
-        self._now = _padded(self._now, int(at.max()) + 1)
-        self._now[at] = batch.logits.argmax(-1).cpu()
+        batch.places(self.name)
+        if self._waiting.add(batch):
+            self._note()
+
+    def _note(self) -> None:
+        waiting = self._waiting.take()
+        if waiting is None:
+            return
+        at = waiting.places(self.name).cpu()
+        self._now = _padded(self._now, int(at.max()) + 1 if len(at) else 0)
+        # NumPy promises that of a sample that was seen twice the later one counts.
+        self._now.numpy()[at.numpy()] = waiting.predicted.cpu().numpy()
 
     def read(self, epoch: int) -> Mapping[str, float]:  # noqa: ARG002
         """PC′, once it is known."""
+        self._note()
         before = _padded(self._before, len(self._now))
         seen = (before != _UNSEEN) & (self._now != _UNSEEN)
         if bool(seen.any()):
@@ -90,6 +101,7 @@ class LabelWave(Signal):
 
     def state_dict(self) -> dict[str, Any]:
         """The last predictions, the last changes, and how long none was lower."""
+        self._note()
         return {
             "before": self._before,
             "now": self._now,
@@ -100,6 +112,7 @@ class LabelWave(Signal):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from a state."""
+        self._waiting.clear()
         self._before, self._now = state["before"].clone(), state["now"].clone()
         self._lowest, self._waited = state["lowest"], state["waited"]
         self._changes.clear()

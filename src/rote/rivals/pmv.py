@@ -92,7 +92,7 @@ class Pmv(Signal):
                 "Expected `inputs` to be handed to tracker.observe for signal `pmv`, got None: it "
                 "trains a second network on them."
             )
-        batch.rows(self.name)
+        batch.check_rows(self.name)
         labels = self._perturbed(at, batch.labels)
         pairs = zip(self._optimizer.param_groups, self._context.optimizer.param_groups, strict=True)
         for own, theirs in pairs:

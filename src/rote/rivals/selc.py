@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from rote.records import Column
-from rote.tracking import Batch, Signal
+from rote.tracking import Batch, Signal, WaitingBatches
 
 # As DivideMix fits its mixture, on losses scaled to [0, 1].
 _ROUNDS, _TOLERANCE, _LEAST_VARIANCE = 10, 1e-2, 5e-4
@@ -38,26 +38,39 @@ class Selc(Signal):
     )
 
     def __init__(self) -> None:
+        self._waiting = WaitingBatches()
         self._losses: list[Tensor] = []
 
     def observe(self, batch: Batch) -> None:
         """Note the loss of every sample."""
-        logits, labels = batch.rows(self.name)
-        self._losses.append(cross_entropy(logits.float(), labels, reduction="none"))
+        batch.check_rows(self.name)
+        if self._waiting.add(batch):
+            self._note()
+
+    def _note(self) -> None:
+        waiting = self._waiting.take()
+        if waiting is not None:
+            logits, labels = waiting.rows(self.name)
+            self._losses.append(cross_entropy(logits.float(), labels, reduction="none"))
 
     def read(self, epoch: int) -> Mapping[str, float]:  # noqa: ARG002
         """The gap; nothing where all losses are the same."""
-        losses = self.state_dict()["losses"].double().numpy()
+        losses = self._noted().double().numpy()
         self._losses = []
         gap = mixture_gap(losses[np.isfinite(losses)])
         return {} if gap is None else {"selc": gap}
 
     def state_dict(self) -> dict[str, Any]:
         """The losses since the last reading."""
-        return {"losses": torch.cat([torch.empty(0), *(found.cpu() for found in self._losses)])}
+        return {"losses": self._noted()}
+
+    def _noted(self) -> Tensor:
+        self._note()
+        return torch.cat([torch.empty(0), *(found.cpu() for found in self._losses)])
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from a state."""
+        self._waiting.clear()
         self._losses = [state["losses"].clone()]
 
 

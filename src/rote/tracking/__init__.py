@@ -8,7 +8,6 @@ from rote.tracking.past_checkpoints import Aftermath, in_order, probe_checkpoint
 from rote.tracking.running_mean import RunningMean
 from rote.tracking.saved_weights import found_instead
 from rote.tracking.signal import (
-    Batch,
     Signal,
     SignalContext,
     TrainingSet,
@@ -16,6 +15,7 @@ from rote.tracking.signal import (
     name_and_options,
     signal_names,
 )
+from rote.tracking.signal_batch import Batch, WaitingBatches
 from rote.tracking.stop_rule import StopRule
 from rote.tracking.tracker import Tracker
 
@@ -29,6 +29,7 @@ __all__ = [
     "StopRule",
     "Tracker",
     "TrainingSet",
+    "WaitingBatches",
     "examine",
     "find_signal",
     "found_instead",

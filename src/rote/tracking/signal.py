@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from importlib import import_module
 from inspect import signature
 from types import MappingProxyType
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from rote.errors import InputError, did_you_mean
 from rote.extras import files_in, import_named
 from rote.records import Column
+from rote.tracking.signal_batch import Batch
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,65 +23,6 @@ if TYPE_CHECKING:
     from rote.probe import Inputs, LossFunction, ProbePolicy
 
 _RIVALS = "rote.rivals"
-
-
-@dataclass(frozen=True)
-class Batch:
-    """What a loop knows of one batch that it trained on; tensors are detached.
-
-    Attributes:
-        labels: the given labels.
-        logits: what the network said, in train mode, before the step.
-        inputs: the samples.
-        indices: which samples of the training set they are.
-        loss: of the batch, or one per sample.
-    """
-
-    labels: Tensor
-    logits: Tensor
-    inputs: Inputs | None = None
-    indices: Tensor | None = None
-    loss: Tensor | None = None
-
-    def rows(self, signal: str) -> tuple[Tensor, Tensor]:
-        """The logits and their labels, one row per label; ignored labels are left out.
-
-        Raises:
-            InputError: if a label is not one class.
-        """
-        labels, logits = self.labels, self.logits
-        if labels.is_floating_point() or logits.shape[:-1] != labels.shape:
-            raise InputError(
-                f"Expected one class per row of logits for signal `{signal}`, got labels of shape "
-                f"{tuple(labels.shape)} and {labels.dtype}, logits of shape {tuple(logits.shape)}."
-            )
-        return self._rows
-
-    @cached_property
-    def _rows(self) -> tuple[Tensor, Tensor]:
-        labels, logits = self.labels.flatten(), self.logits.flatten(0, -2)
-        if not len(labels) or int(labels.min()) >= 0:
-            return logits, labels
-        counted = labels >= 0
-        return logits[counted], labels[counted]
-
-    def places(self, signal: str) -> Tensor:
-        """Which samples of the training set they are.
-
-        Raises:
-            InputError: if the loop does not say, or a sample has more than one label.
-        """
-        if self.indices is None:
-            raise InputError(
-                f"Expected `indices` to be handed to tracker.observe for signal `{signal}`, got "
-                "None: it compares what is predicted for one sample in two epochs."
-            )
-        if self.logits.dim() != 2:
-            raise InputError(
-                f"Expected one row of logits per sample for signal `{signal}`, got shape "
-                f"{tuple(self.logits.shape)}."
-            )
-        return self.indices.to(self.logits.device)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,8 @@ from rote.errors import InputError, StateError
 from rote.records import Column, Reading, column_named
 from rote.snapshot import RandomState, delayed_interrupts, restored, verified
 from rote.store import is_reserved
-from rote.tracking.signal import Batch, Signal, SignalContext, find_signal
+from rote.tracking.signal import Signal, SignalContext, find_signal
+from rote.tracking.signal_batch import Batch
 
 _NEEDED = ("name", "columns", "observe", "read", "state_dict", "load_state_dict")
 

@@ -34,7 +34,7 @@ from rote.store import Sinks, Watch, Writing, in_perspective, notes_of
 from rote.tracking.metrics import as_numbers, warn_of_per_cent
 from rote.tracking.noisy_validation import as_given_labels, validation_accuracy
 from rote.tracking.random_batch import RandomBatch
-from rote.tracking.signal import Batch
+from rote.tracking.signal_batch import Batch
 from rote.tracking.signals import Signals
 from rote.tracking.susceptibility import Susceptibility
 from rote.tracking.tracker_state import STATE_VERSION, check_state, readings_of, state_of
