@@ -74,6 +74,26 @@ def test_suspects_of_a_table_are_its_rows_and_its_words(tmp_path: Path) -> None:
     assert set(wrong) <= set(found["sample"])
 
 
+def test_suspects_of_a_folder_are_its_files(tmp_path: Path) -> None:
+    image = pytest.importorskip("PIL.Image", reason="reads images")
+    for n in range(48):
+        is_bright = (n % 2 == 1) ^ (n in (7, 20))  # these two are in the wrong folder
+        place = tmp_path / "photos" / ("dark", "light")[n % 2]
+        place.mkdir(parents=True, exist_ok=True)
+        pixels = np.random.default_rng(n).integers(0, 60, (9, 12, 3)) + 180 * is_bright
+        image.fromarray(pixels.astype(np.uint8)).save(place / f"{n}.png")
+    run = tmp_path / "run"
+    invoke("train", "--data", str(tmp_path / "photos"), "--out", str(run), "--quiet")
+    spec = json.loads((run / "workload.json").read_text())["spec"]
+    assert (spec["data"]["image_size"], spec["architecture"]["options"]) == (32, {"width": 16})
+    said = invoke("suspects", str(run), "--csv", str(tmp_path / "s.csv"))
+    assert "Samples count from 0" not in said
+    found = pl.read_csv(tmp_path / "s.csv").filter(pl.col("method") == "aum")
+    assert found["file"].to_list()
+    assert set(found["file"]) <= {"light/7.png", "dark/20.png"}
+    assert "light/7.png" in said or "dark/20.png" in said
+
+
 def test_suspects_of_one_group_are_had_as_the_refusal_of_a_mixture_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

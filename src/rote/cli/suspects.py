@@ -33,14 +33,15 @@ def suspects(
     found = find_suspects(table_of(runs, where=typed_pairs("--where", "KEY=VALUE", where or ())))
     if csv is not None:
         with naming_new_folders(csv.parent):
-            write_file(csv, as_csv(found).encode())
+            write_file(csv, as_csv(found).encode(errors="surrogateescape"))
     if as_json:
         entries = [suspicion.to_json() for suspicion in found]
         say_json({"suspicions": entries})
         return
     for suspicion in found:
         _show(suspicion)
-    if any(one.suspects for one in found):
+    listed = [suspect for one in found for suspect in one.suspects]
+    if any(suspect.file is None for suspect in listed):
         say("Samples count from 0, in the order of the data: 0 is the first row below a header.")
     if csv is None and any(len(one.suspects) > _SHOWN for one in found):
         say(f"Of each, the first {_SHOWN} are shown; --csv FILE writes all.")
@@ -74,7 +75,7 @@ def _show(suspicion: "Suspicion") -> None:
         return
     shown = suspicion.suspects[:_SHOWN]
     columns = {
-        "sample": [str(one.sample) for one in shown],
+        "sample": [one_line(one.file or str(one.sample)) for one in shown],
         "label": [one_line(suspicion.called(one.given)) for one in shown],
         "probably": [one_line(suspicion.called(one.believed)) for one in shown],
         "score": [f"{one.score:.3f}" for one in shown],

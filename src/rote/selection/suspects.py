@@ -50,6 +50,7 @@ class SuspectLabel:
         score: how suspicious it is, from 0 to 1: of the posterior, the probability that the label
             is wrong; otherwise the share of samples whose label does better, mean over runs.
         is_wrong: the truth, where the run knows it.
+        file: where it is, if it is a file of a folder.
     """
 
     method: str
@@ -59,6 +60,7 @@ class SuspectLabel:
     believed: int | None
     score: float
     is_wrong: bool | None
+    file: str | None = None
 
 
 @dataclass(frozen=True)
@@ -168,6 +170,7 @@ class _Data:
         pool: which of them were kept out.
         wrong: whose label is wrong.
         table_rows: which rows of their table the samples are, if it is one.
+        files: which files of their folder they are, if it is one.
     """
 
     rows: Integers
@@ -176,6 +179,7 @@ class _Data:
     pool: Integers
     wrong: Booleans | None
     table_rows: Integers | None = None
+    files: tuple[str, ...] = ()
 
     @classmethod
     def read(cls, file: Path, content: bytes) -> _Data:
@@ -185,8 +189,9 @@ class _Data:
                 rows, labels, train, pool = (np.asarray(arrays[n], np.int64) for n in names)
                 wrong = np.asarray(arrays["wrong"], bool) if "wrong" in arrays.files else None
                 table = arrays.get("table_rows")
+                files = tuple(map(str, arrays.get("files", ())))
             places = None if table is None else np.asarray(table, np.int64)
-            data = cls(rows, labels, train, pool, wrong, places)
+            data = cls(rows, labels, train, pool, wrong, places, files)
             data.key()  # an index beyond the data shows here
         except DAMAGED_ARRAYS as error:
             raise CorruptRunError(
@@ -207,7 +212,8 @@ class _Data:
             wrong = None if self.wrong is None else bool(self.wrong[at])
             places_in_data = self.rows if self.table_rows is None else self.table_rows
             sample, given = int(places_in_data[at]), int(self.labels[at])
-            yield SuspectLabel(method, split, sample, given, one.believed, one.score, wrong)
+            file = self.files[at] if self.files else None
+            yield SuspectLabel(method, split, sample, given, one.believed, one.score, wrong, file)
 
 
 @dataclass(frozen=True)

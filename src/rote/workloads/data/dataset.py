@@ -30,6 +30,7 @@ class Dataset:
         num_classes: how many classes.
         class_names: what they are called, where they have names.
         table_rows: which rows of its table the training samples are, from 0, if it is one.
+        files: the files of the training samples, below the source, if they have one each.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Dataset:
     num_classes: int
     class_names: tuple[str, ...] = ()
     table_rows: Labels | None = None
+    files: tuple[str, ...] = ()
 
     @property
     def sample_shape(self) -> tuple[int, ...]:

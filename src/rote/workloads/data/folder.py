@@ -82,6 +82,7 @@ def read_folder(
         y_test=y_test,
         num_classes=max(largest + 1, len(train.class_names), 2),
         class_names=train.class_names,
+        files=tuple(train.paths),
     )
 
 

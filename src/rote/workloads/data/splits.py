@@ -238,4 +238,6 @@ def _record(
     }
     if dataset.table_rows is not None:
         record["table_rows"] = dataset.table_rows[rows].astype(np.uint32)
+    if dataset.files:
+        record["files"] = np.array(dataset.files)[rows]
     return record if given.wrong is None else record | {"wrong": given.wrong}
