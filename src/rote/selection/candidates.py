@@ -123,7 +123,7 @@ class Candidates:
         """The stretch of every run, in order."""
         starts = np.flatnonzero(np.diff(self.run, prepend=-1))
         ends = np.append(starts[1:], len(self))
-        yield from (slice(int(a), int(b)) for a, b in zip(starts, ends, strict=True))
+        return map(slice, starts.tolist(), ends.tolist())
 
     def steady(self) -> Booleans:
         """Which of them are on no dip: training accuracy far below what their run had before."""
