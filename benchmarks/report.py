@@ -11,7 +11,6 @@ import argparse
 import json
 import os
 import platform
-import re
 import shutil
 import statistics
 import subprocess
@@ -26,6 +25,7 @@ from playwright.sync_api import sync_playwright
 
 from rote.records import Reading
 from rote.store import line_of_reading
+from rote.store.journal_line import FileSoFar, bytes_of_line
 
 LAYOUTS: dict[str, dict[str, Any]] = {
     "50 runs x 200": {"runs": 50, "steps": 200, "most_bytes": 1_500_000},
@@ -44,15 +44,14 @@ METRICS = (
 )
 
 
-def template() -> str:
-    """A line of the journal as rote writes it, with %s where its numbers go."""
+def journal_of(rows: list[dict[str, float]]) -> bytes:
+    """The journal of a run as rote writes it."""
     reading = Reading(1, *[0.0] * 5, *[0.0] * 5, seconds=0.0, metrics=dict.fromkeys(METRICS, 0.0))
-    line = line_of_reading(reading)
-    marked = {
-        name: value if name in ("schema", "kind", "flags") else f"%({name})s"
-        for name, value in line.items()
-    }
-    return re.sub(r'"(%[^"]*s)"', r"\1", json.dumps(marked, separators=(",", ":"))) + "\n"
+    line, so_far, journal = line_of_reading(reading), FileSoFar(), b""
+    for number, row in enumerate(rows):
+        data, so_far = bytes_of_line(line | row | {"row": number}, so_far)
+        journal += data
+    return journal
 
 
 def readings(steps: int, speed: float, rng: np.random.Generator) -> list[dict[str, float]]:
@@ -91,7 +90,7 @@ def readings(steps: int, speed: float, rng: np.random.Generator) -> list[dict[st
 
 def write_store(store: Path, runs: int, steps: int) -> None:
     """Write runs of so many checkpoints."""
-    rng, line = np.random.default_rng(0), template()
+    rng = np.random.default_rng(0)
     for number in range(runs):
         run = store / f"run-{number:05d}"
         run.mkdir(parents=True)
@@ -106,7 +105,7 @@ def write_store(store: Path, runs: int, steps: int) -> None:
         }
         (run / "run.json").write_text(json.dumps(description))
         rows = readings(steps, rng.uniform(0.05, 0.5), rng)
-        (run / "journal.jsonl").write_text("".join(line % row for row in rows))
+        (run / "journal.jsonl").write_bytes(journal_of(rows))
 
 
 def opening_times(page: Path, repeats: int) -> list[tuple[float, float]]:

@@ -30,7 +30,6 @@ from rote.selection import (
     candidates_of,
     correlation,
     find_rule,
-    read_workload,
     table_of,
 )
 from rote.store import RunTable, run_directories
@@ -162,7 +161,7 @@ class Contents:
     def workloads(self) -> dict[str, Mapping[str, Any]]:
         """What ``workload.json`` says, by run."""
         table = self.candidates.table
-        return {name: read_workload(table.paths.get(name)) for name in table.descriptions}
+        return {name: table.workload(name) for name in table.descriptions}
 
     @cached_property
     def runs(self) -> RunList:

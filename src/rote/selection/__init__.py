@@ -35,7 +35,7 @@ from rote.selection.select_checkpoint import (
 )
 from rote.selection.selection import Pick, Selection
 from rote.selection.selection_text import compared
-from rote.selection.settings import plain_text, read_workload, settings_of
+from rote.selection.settings import plain_text, settings_of
 from rote.selection.suspects import SuspectLabel, Suspicion, as_csv, find_suspects
 from rote.selection.warnings import why_no_zeta
 
@@ -82,7 +82,6 @@ __all__ = [
     "numbers",
     "percentile",
     "plain_text",
-    "read_workload",
     "redrawn_correlation",
     "redrawn_regret",
     "regret",

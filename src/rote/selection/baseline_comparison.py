@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rote.selection.candidates import spread_of
 from rote.selection.rules import RULES
 
 if TYPE_CHECKING:
-    from rote.selection.candidates import Candidates, Floats
+    from rote.selection.candidates import Candidates
     from rote.selection.rule import Verdict
 
 ESTIMATE = "estimated_accuracy"
@@ -43,19 +44,13 @@ def standings_of(usable: Candidates, verdict: Verdict) -> tuple[Standing, ...]:
     columns = measured if estimated is None else {ESTIMATE: estimated}
     columns["test_accuracy"] = usable.values("test_accuracy")
     last = RULES["last"]().judge(usable).pick
-    found = (_standing(name, values, verdict.pick, last) for name, values in columns.items())
-    return tuple(standing for standing in found if standing is not None)
-
-
-def _standing(column: str, values: Floats, pick: int, last: int) -> Standing | None:
-    known = values[np.isfinite(values)]
-    if not np.isfinite(values[pick]):
-        return None
-    end = float(values[last])
-    return Standing(
-        column,
-        float(values[pick]),
-        end if np.isfinite(end) else None,
-        float(np.median(known)),
-        float(known.max()),
+    return tuple(
+        Standing(
+            name,
+            float(values[verdict.pick]),
+            float(values[last]) if np.isfinite(values[last]) else None,
+            *(spread_of(values) if values is estimated else usable.spread(name)),
+        )
+        for name, values in columns.items()
+        if np.isfinite(values[verdict.pick])
     )

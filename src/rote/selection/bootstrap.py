@@ -99,12 +99,12 @@ def redrawn(
         draws: how they are drawn.
         zeta: if given, only the half with lower ζ counts, found anew in every draw.
     """
-    _, run = np.unique(run, return_inverse=True)
-    runs = int(run.max()) + 1 if len(run) else 0
+    runs = len(np.unique(run))
     if (reason := too_few(runs)) is not None:
         return reason
     if runs > _MOST_RUNS:
         return f"More than {_MOST_RUNS} runs: no interval is computed."
+    run = np.unique(run, return_inverse=True)[1]
     chosen = _evenly(run)
     weights = draws.counts(runs)[:, run[chosen]]
     if zeta is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +32,13 @@ DIP = 0.05
 _LARGEST = 1e140
 
 
+class Spread(NamedTuple):
+    """Of the known values of a column; there is at least one."""
+
+    median: float
+    best: float
+
+
 @dataclass(frozen=True)
 class Candidates:
     """Checkpoints by run, then step.
@@ -56,6 +63,7 @@ class Candidates:
     # Of the whole table, and so the same for all that are taken from it.
     _columns: dict[str, Floats] = field(default_factory=dict, repr=False, compare=False)
     _values: dict[str, Floats] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _spreads: dict[str, Spread] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __len__(self) -> int:
         return len(self.run)
@@ -76,6 +84,12 @@ class Candidates:
             column = self._columns[name]
             self._values[name] = column if self._is_table else column[self.position]
         return self._values[name]
+
+    def spread(self, name: str) -> Spread:
+        """Where the known values of a column lie; every rule asks, and it is found once."""
+        if name not in self._spreads:
+            self._spreads[name] = spread_of(self.values(name))
+        return self._spreads[name]
 
     @property
     def zeta(self) -> Floats:
@@ -123,7 +137,7 @@ class Candidates:
         """The stretch of every run, in order."""
         starts = np.flatnonzero(np.diff(self.run, prepend=-1))
         ends = np.append(starts[1:], len(self))
-        yield from (slice(int(a), int(b)) for a, b in zip(starts, ends, strict=True))
+        return map(slice, starts.tolist(), ends.tolist())
 
     def steady(self) -> Booleans:
         """Which of them are on no dip: training accuracy far below what their run had before."""
@@ -168,6 +182,12 @@ def candidates_of(table: RunTable, column: str) -> Candidates:
     step = frame["step"].to_numpy().astype(np.int64, copy=False)
     row = frame["row"].to_numpy().astype(np.int64, copy=False)
     return _ordered(Candidates(table, column, runs, run, step, row, np.arange(len(frame))))
+
+
+def spread_of(values: Floats) -> Spread:
+    """Where the known among some values lie."""
+    known = values[np.isfinite(values)]
+    return Spread(float(np.median(known)), float(known.max()))
 
 
 def as_shares(table: RunTable) -> RunTable:

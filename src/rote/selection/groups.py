@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from rote.errors import InputError, did_you_mean, shown
-from rote.selection.settings import facts_of, plain_text, read_workload
+from rote.selection.settings import facts_of, plain_text
 
 if TYPE_CHECKING:
     from rote.store import RunTable
@@ -157,7 +157,7 @@ def _says(table: RunTable, run: str) -> dict[str, str]:
         "given_labels": given if isinstance(given, str) else None,
     }
     if known["pool"] is None or known["given_labels"] is None:
-        data = read_workload(table.paths.get(run)).get("data")
+        data = table.workload(run).get("data")
         if isinstance(data, Mapping):
             known |= {"data": data.get("name"), "noise": data.get("noise")}
     return {name: plain_text(value) for name, value in known.items() if value is not None}
@@ -169,8 +169,7 @@ def _agree(known: Mapping[str, str], said: Iterable[tuple[str, str]]) -> bool:
 
 def _facts(table: RunTable) -> dict[str, dict[str, str]]:
     return {
-        run: facts_of(table.descriptions.get(run, {}), read_workload(table.paths.get(run)))
-        for run in _runs(table)
+        run: facts_of(table.descriptions.get(run, {}), table.workload(run)) for run in _runs(table)
     }
 
 

@@ -3,28 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping
-from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
-from rote.store import WORKLOAD_FILE, leaves, read_plain
+from rote.store import leaves
 
 _NOT_CHOSEN = {"schema", "command", "columns", "rows", "start", "checksums"}
 _TOLD_ELSEWHERE = {"name", "created", "versions", *_NOT_CHOSEN}
 _TOO_LONG = {"labels.values", "pool.hash", "given_labels"}
 _LETTERS = 12  # of a hash: enough to tell two apart
-
-
-def read_workload(path: Path | None) -> Mapping[str, Any]:
-    """What ``workload.json`` says; nothing if the run has none, or it cannot be read."""
-    if path is not None:
-        with suppress(OSError, ValueError):
-            contents = json.loads(read_plain(f"{path}/{WORKLOAD_FILE}"))
-            if isinstance(contents, dict):
-                return contents
-    return {}
 
 
 def settings_of(description: Mapping[str, Any], workload: Mapping[str, Any]) -> dict[str, str]:

@@ -18,7 +18,6 @@ from rote.selection.candidates import candidates_of
 from rote.selection.groups import take_runs
 from rote.selection.rules import find_rule
 from rote.selection.select_checkpoint import choose, table_of
-from rote.selection.settings import read_workload
 from rote.store import DAMAGED_ARRAYS, LABELS_FILE
 
 if TYPE_CHECKING:
@@ -140,7 +139,7 @@ def find_suspects(
 
 
 def _class_names(table: RunTable, run: str) -> tuple[str, ...]:
-    data = read_workload(table.paths.get(run)).get("data")
+    data = table.workload(run).get("data")
     named = data.get("class_names") if isinstance(data, dict) else None
     return tuple(map(str, named)) if isinstance(named, list) else ()
 

@@ -18,7 +18,6 @@ from rote.store.neighbour_votes import (
 from rote.store.nested_tables import leaves
 from rote.store.notes import Watch, notes_of
 from rote.store.perspective import in_perspective, readings_up_to, start_of
-from rote.store.plain_file import read_plain
 from rote.store.row_file import smallest_type
 from rote.store.run_directory import (
     CLAIM_FILE,
@@ -119,7 +118,6 @@ __all__ = [
     "parse_line",
     "read_cells",
     "read_description",
-    "read_plain",
     "read_predictions",
     "read_rows_of",
     "read_run",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -117,22 +116,14 @@ def read_directories(roots: Iterable[Path]) -> SourceRuns:
     """
     unreadable = UnreadableRuns()
     paths = _find_runs(roots, unreadable)
-    found: dict[Path, dict[str, Any]] = {}
-    with ThreadPoolExecutor(1) as pool:  # journals are mostly polars' work
-        journals = pool.submit(read_journals, [f"{path}/{JOURNAL_FILE}" for path in paths])
-        for path in paths:
-            with unreadable.caught(path):
-                description = read_description(path)
-                layouts_of_run(path, description)
-                found[path] = description
-        frame, damaged = journals.result()
-    unreadable.errors |= {
-        paths[run]: error for run, error in damaged.items() if paths[run] in found
-    }
-    named = {path: _name(path, entry) for path, entry in found.items()}
-    order = sorted(found, key=unique_names(named).__getitem__)
-    runs = [FoundRun(named[path], path, found[path], path) for path in order]
-    frame = _ordered(frame, paths, order)
+    found = _described(paths, unreadable)
+    frame, damaged = read_journals([f"{path}/{JOURNAL_FILE}" for path in paths])
+    unreadable.errors |= {paths[run]: error for run, error in damaged.items() if run in found}
+    named = {paths[run]: _name(paths[run], entry) for run, entry in found.items()}
+    unique = unique_names(named)
+    order = sorted(found, key=lambda run: unique[paths[run]])
+    runs = [FoundRun(named[paths[run]], paths[run], found[run], paths[run]) for run in order]
+    frame = _ordered(frame, len(paths), order)
     checks = [name for name in frame.columns if name.startswith(ROW_CHECK)]
     source = SourceRuns(
         runs, frame.drop(checks), row_checks=frame.select("run", "row", *checks) if checks else None
@@ -140,14 +131,29 @@ def read_directories(roots: Iterable[Path]) -> SourceRuns:
     return unreadable.left_out_of(source)
 
 
-def _ordered(frame: pl.DataFrame, paths: list[Path], order: list[Path]) -> pl.DataFrame:
-    """The readings of runs ``paths`` as those of runs ``order``, some of the same."""
+def _described(paths: Iterable[Path], unreadable: UnreadableRuns) -> dict[int, dict[str, Any]]:
+    """What was run, by the position of its path."""
+    found = {}
+    for run, path in enumerate(paths):
+        try:
+            description = read_description(path)
+            layouts_of_run(path, description)
+        except CorruptRunError as error:
+            unreadable.add(path, error)
+        else:
+            found[run] = description
+    return found
+
+
+def _ordered(frame: pl.DataFrame, count: int, order: list[int]) -> pl.DataFrame:
+    """The readings of ``count`` runs as those of runs ``order``, some of them."""
     import polars as pl
 
-    if paths == order:
+    if order == list(range(count)):
         return frame
-    places = {path: at for at, path in enumerate(order)}
-    at = np.array([places.get(path, -1) for path in paths])[frame["run"].to_numpy()]
+    places = np.full(count, -1)
+    places[order] = np.arange(len(order))
+    at = places[frame["run"].to_numpy()]
     moved = frame.with_columns(pl.Series("run", at, dtype=pl.Int64)).filter(pl.col("run") >= 0)
     return moved.sort("run", maintain_order=True)
 

@@ -158,6 +158,8 @@ def unique_names(names: Mapping[Path, str]) -> dict[Path, str]:
     longest = max((len(path.parts) for path in names), default=0)
     for length in range(1, longest + 1):
         counts = Counter(unique.values())
+        if len(counts) == len(unique):
+            break
         for path, name in unique.items():
             if counts[name] > 1:
                 unique[path] = f"{names[path]} ({Path(*path.parts[-length:])})"

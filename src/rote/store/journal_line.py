@@ -88,8 +88,9 @@ def file_so_far(data: bytes) -> FileSoFar:
 
 def _said(raw: bytes, checksum: int) -> FileSoFar:
     end = _END.search(raw)
-    shape = int(end["shape"] or b"0", 16) if end else 0
-    return FileSoFar(number_of(raw), checksum, shape)
+    if end is None:
+        return FileSoFar(0, checksum, 0)
+    return FileSoFar(int(end["number"], 16), checksum, int(end["shape"] or b"0", 16))
 
 
 def parse_line(raw: bytes) -> dict[str, Any] | None:

@@ -1,12 +1,13 @@
 """The bytes of many journals: whole lines of each, checked as they come, in batches of many."""
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from rote.errors import CorruptRunError
 from rote.store.journal_line import FileSoFar, check_all
-from rote.store.plain_file import blocks, opened
+from rote.store.plain_file import blocks, open_plain
 
 _BATCH = 16 << 20
 """Bytes handed to polars at a time: few calls, and blocks that the allocator uses again."""
@@ -56,7 +57,8 @@ def _piece(run: int, data: bytes, before: FileSoFar | None, now: FileSoFar | Non
 
 def _whole_lines(path: Path | str) -> Iterator[bytes]:
     rest = b""
-    with opened(path) as (file, size):
+    file, size = open_plain(path)
+    try:
         # Room for a whole batch in every small file would cost more than reading it.
         for block in blocks(file, min(size + 1, _BATCH)):
             end = block.rfind(b"\n") + 1
@@ -64,6 +66,8 @@ def _whole_lines(path: Path | str) -> Iterator[bytes]:
                 yield rest + block[:end]
                 rest = b""
             rest += block[end:]
+    finally:
+        os.close(file)
     if rest:
         yield rest + b"\n"
 

@@ -3,28 +3,24 @@
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from rote.errors import CorruptRunError
 
 
-@contextmanager
-def opened(path: Path | str) -> Iterator[tuple[int, int]]:
-    """The descriptor and the size of a file.
+def open_plain(path: Path | str) -> tuple[int, int]:
+    """The descriptor of a file, which the caller closes, and its size.
 
     Raises:
         CorruptRunError: if it is something else.
         OSError: if it cannot be opened.
     """
     file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe must not wait
-    try:
-        found = os.fstat(file)
-        if not stat.S_ISREG(found.st_mode):
-            raise CorruptRunError(f"Expected {path} to be a file, got something else.")
-        yield file, found.st_size
-    finally:
-        os.close(file)
+    found = os.fstat(file)
+    if stat.S_ISREG(found.st_mode):
+        return file, found.st_size
+    os.close(file)
+    raise CorruptRunError(f"Expected {path} to be a file, got something else.")
 
 
 def read_plain(path: Path | str) -> bytes:
@@ -34,8 +30,11 @@ def read_plain(path: Path | str) -> bytes:
         CorruptRunError: if it is something else.
         OSError: if it cannot be read.
     """
-    with opened(path) as (file, size):
+    file, size = open_plain(path)
+    try:
         return b"".join(blocks(file, size + 1))
+    finally:
+        os.close(file)
 
 
 def blocks(file: int, size: int) -> Iterator[bytes]:

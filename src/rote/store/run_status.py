@@ -75,6 +75,11 @@ def status_of(path: Path | str) -> RunStatus:
     return RunStatus(Path(place), "new")
 
 
+def read_workload(path: Path | str) -> dict[str, Any]:
+    """What ``workload.json`` says; nothing if the run has none, or it cannot be read."""
+    return _object(f"{path}/{WORKLOAD_FILE}")
+
+
 def list_runs(store: Path | str) -> list[RunStatus]:
     """Every run of a store (a directory of run directories), ordered by directory.
 

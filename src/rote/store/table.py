@@ -22,6 +22,7 @@ from rote.store.mapping import apply_mapping, check_mapping
 from rote.store.neighbour_votes import read_neighbour_votes
 from rote.store.row_file import PREDICTIONS, are_classes, first_damaged, map_rows, row_path
 from rote.store.run_record import layouts_of_run
+from rote.store.run_status import read_workload
 from rote.store.schema import ROW_CHECK
 
 if TYPE_CHECKING:
@@ -48,6 +49,9 @@ class RunTable:
     paths: Mapping[str, Path] = field(default_factory=dict)
     unreadable: Mapping[str, str] = field(default_factory=dict)
     row_checks: pl.DataFrame | None = field(default=None, repr=False)
+    _workloads: dict[str, Mapping[str, Any]] = field(
+        default_factory=dict, repr=False, compare=False
+    )
     _are_classes: dict[str, bool] = field(default_factory=dict, repr=False, compare=False)
     _are_whole: dict[tuple[str, str], bool] = field(default_factory=dict, repr=False, compare=False)
 
@@ -61,6 +65,13 @@ class RunTable:
         others = {"run", "row", "step", "flags"}
         names = [name for name in self.frame.columns if name not in others]
         return {name: column_named(name, described) for name in names}
+
+    def workload(self, run: str) -> Mapping[str, Any]:
+        """What ``workload.json`` says of a run; nothing if it has none, or it cannot be read."""
+        if run not in self._workloads:
+            path = self.paths.get(run)
+            self._workloads[run] = {} if path is None else read_workload(path)
+        return self._workloads[run]
 
     def given_labels(self, run: str) -> np.ndarray | None:
         """The given labels of the pool, negative where there is none; None if nobody wrote them.
