@@ -129,8 +129,8 @@ def pearson(x: Floats, y: Floats, unit: Integers, weights: Floats) -> Floats:
     mean_x, mean_y = (np.bincount(unit, v) / size for v in (x, y))
     dx, dy = x - mean_x[unit], y - mean_y[unit]
     often = weights * size[:, None]
-    total = often.sum(axis=0)
-    ax, ay = (mean[:, None] - mean @ often / total for mean in (mean_x, mean_y))
+    with np.errstate(invalid="ignore"):  # a draw may have nothing of what counts
+        ax, ay = (m[:, None] - m @ often / often.sum(axis=0) for m in (mean_x, mean_y))
     xx = weights * np.bincount(unit, dx * dx)[:, None] + often * ax * ax
     yy = weights * np.bincount(unit, dy * dy)[:, None] + often * ay * ay
     xy = np.bincount(unit, dx * dy) @ weights + np.einsum("ud,ud,ud->d", often, ax, ay)

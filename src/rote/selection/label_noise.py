@@ -185,7 +185,9 @@ class _Samples:
         one_hot = np.eye(classes + 1, classes)[known.given]  # nothing where there is no label
         is_clean = known.clean != UNKNOWN
         log_votes = np.ascontiguousarray(known.log_votes.T)
-        return cls(log_votes - log_votes.max(axis=0), known.given, one_hot, is_clean, known.clean[is_clean])
+        return cls(
+            log_votes - log_votes.max(axis=0), known.given, one_hot, is_clean, known.clean[is_clean]
+        )
 
 
 @dataclass(frozen=True)
