@@ -217,7 +217,7 @@ class _Guess:
     @cached_property
     def marginal(self) -> Floats:
         """p(ỹ), which is never 0."""
-        return self.joint.sum(axis=0)
+        return np.asarray(self.joint.sum(axis=0))
 
     def truth(self) -> Floats:
         """p(y | ỹ), classes × samples."""
@@ -234,9 +234,8 @@ class _Guess:
             share, matrix = _fitted_matrix(truth @ self.samples.one_hot, noise.kind, rate)
         prior = self.prior.fitted(truth)
         at = prior.at
-        return replace(
-            self, prior=prior, noise=Noise(noise.kind, float(np.exp(at[0])), at[1:], share, matrix)
-        )
+        found = Noise(noise.kind, float(np.exp(at[0])), at[1:], share, matrix)
+        return _Guess(self.samples, found, prior)
 
     def value(self, rate: float | None) -> float:
         """The logarithm of the likelihood with what is believed beforehand."""
