@@ -79,8 +79,12 @@ def test_a_weight_is_a_repetition(measure: boot.Measure, data: st.DataObject) ->
     values = st.lists(st.integers(-3, 3), min_size=length, max_size=length)
     x, y = (np.array(data.draw(values), dtype=float) for _ in range(2))
     times = np.array(data.draw(st.lists(st.integers(0, 3), min_size=length, max_size=length)))
+    is_by_run = data.draw(st.booleans())
+    unit = np.sort(np.arange(length) % 3) if is_by_run else np.arange(length)
+    weights = times[: unit.max() + 1].astype(float)
+    times = times[unit] if is_by_run else times
     repeated_x, repeated_y = np.repeat(x, times), np.repeat(y, times)
-    found = measure(x, y, times[None].astype(float))[0]
+    found = measure(x, y, unit, weights[:, None])[0]
     if len(repeated_x) < 2 or np.ptp(repeated_x) == 0 or np.ptp(repeated_y) == 0:
         assert np.isnan(found)
         return

@@ -10,8 +10,9 @@ import pytest
 from rote.errors import InputError
 from rote.selection import candidates_of, label_noise, posterior, select
 from rote.selection.clean_accuracy import Labels, estimate
-from rote.selection.label_noise import Evidence, Noise, fit_noise
+from rote.selection.label_noise import Evidence, fit_noise
 from rote.selection.posterior import fit_belief
+from rote.selection.vote_prior import VotePrior
 from rote.selection.votes import Ballot
 from rote.store import read_table
 from rote.workloads import train
@@ -70,16 +71,33 @@ def test_a_sample_without_a_label_keeps_its_prior_and_a_clean_one_is_certain() -
 
 def test_the_gradient_is_that_of_differences() -> None:
     rng = np.random.default_rng(1)
-    votes = np.log(rng.dirichlet(np.ones(4), size=30) + 0.001)
-    truth = rng.dirichlet(np.ones(4), size=30)
+    votes = np.log(rng.dirichlet(np.ones(4), size=30) + 0.001).T
+    votes -= votes.max(axis=0)
+    truth = rng.dirichlet(np.ones(4), size=30).T
     at = rng.normal(size=5) / 3
-    _, gradient, curvature = label_noise._objective(votes, truth, at)
+    prior = VotePrior.of(votes, at)
+    wanted = prior.statistics(truth)
+    loss = -(truth * np.log(prior.p)).sum() + (at @ at) / 2
+    assert prior.value(wanted) == pytest.approx(-loss)
     for i in range(5):
         step = np.eye(5)[i] * 1e-5
-        above = label_noise._objective(votes, truth, at + step)[0]
-        below = label_noise._objective(votes, truth, at - step)[0]
-        assert gradient[i] == pytest.approx((above - below) / 2e-5, rel=1e-4, abs=1e-6)
-    assert (np.linalg.eigvalsh(curvature) > 0).all()
+        above, below = (VotePrior.of(votes, at + way * step) for way in (1, -1))
+        slope = (above.value(wanted) - below.value(wanted)) / 2e-5
+        assert prior.gradient(wanted)[i] == pytest.approx(slope, rel=1e-4, abs=1e-6)
+        bend = (below.gradient(wanted) - above.gradient(wanted)) / 2e-5
+        expected = prior.curvature[i].copy()
+        expected[0] -= (prior.gradient(wanted)[0] + at[0]) * (i == 0)  # Fisher's leaves it out
+        assert bend == pytest.approx(expected, rel=1e-4, abs=1e-4)
+    assert (np.linalg.eigvalsh(prior.curvature) > 0).all()
+
+
+def test_no_sharpness_is_too_large() -> None:
+    votes = np.array([[0.0, -1.0, 0.0], [-7.0, 0.0, -7.0]])
+    truth = np.array([[1.0, 0.0, 0.5], [0.0, 1.0, 0.5]])
+    wild = VotePrior.of(votes, np.array([300.0, 0.0, 0.0]))
+    assert wild.p.tolist() == [[1, 0, 1], [0, 1, 0]]
+    assert -np.inf < wild.value(wild.statistics(truth)) < -1e40
+    assert np.isfinite(wild.fitted(truth).at).all()
 
 
 @pytest.mark.parametrize("noise", ["symmetric", "pair"])
@@ -168,9 +186,12 @@ def test_where_votes_are_of_dice_the_labels_speak(tmp_path: Path) -> None:
 def test_the_fit_is_where_plain_rounds_end(kind: str) -> None:
     _, known = evidence("pair")
     found = fit_noise(known, kind, 0.3)
-    plain = Noise(kind, 1.0, np.zeros(CLASSES), 0.3, label_noise._symmetric(0.3, CLASSES))
+    guess = label_noise._Guess.of(
+        label_noise._Samples.of(known), label_noise._first_guess(kind, CLASSES, 0.3)
+    )
     for _ in range(600):
-        plain = label_noise._round(plain, known, 0.3)
+        guess = guess.improved(0.3)
+    plain = guess.noise
     assert found.sharpness == pytest.approx(plain.sharpness, rel=0.01)
     assert found.rate == pytest.approx(plain.rate, abs=0.002)
     assert found.bias == pytest.approx(plain.bias, abs=0.02)

@@ -17,7 +17,15 @@ from rote.studies.figures import calibration, one_sample
 from rote.studies.figures.attack import _pool_record as of_attacks
 from rote.studies.figures.calibration import HALF, PREDICTED, SCALED, equalized
 from rote.studies.figures.one_sample import KINDS, RIGHT, WRONG, WRONG_SEEN
-from rote.studies.networks import MOST_STEPS, RATE, networks, pairs, steps_on_one, wrong_labels
+from rote.studies.networks import (
+    MOST_STEPS,
+    RATE,
+    grouped,
+    networks,
+    pairs,
+    steps_on_one,
+    wrong_labels,
+)
 from rote.sweeps import SearchSpace, run_path
 from rote.workloads import train
 
@@ -181,7 +189,7 @@ def test_the_order_of_the_paper_needs_an_interval_without_0(resisting: int, word
         longer = [[3] * 5, [0] * 5] if resists else [[0] * 5, [3 + number] * 5]
         pair["noisy"] = {"test_accuracy": 0.5, "noisy_accuracy": 0.95 if resists else 0.3}
         pair["steps"] = {WRONG_SEEN: longer, WRONG: longer, RIGHT: longer[::-1]}
-    groups = one_sample._pool_record(made)
+    groups = {name: one_sample._group(pairs) for name, pairs in grouped(made).items()}
     assert [group["pairs"] for group in groups.values()] == (
         [8, 8] if resisting in (0, 8) else [8, 4, 4]
     )

@@ -21,8 +21,6 @@ from rote.studies.pool import has_pools
 
 DOCS = Path(__file__).parents[2] / "docs"
 COMMITTED = sorted(path.stem for path in (DOCS / "results").glob("*.json") if path.stem != "bounds")
-LONG = ("leaderboard", "estimated-accuracy")
-"""A minute of computing: of these, a few pools here, and all with ``-m full``."""
 
 
 @pytest.fixture(scope="module")
@@ -30,22 +28,11 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> Records:
     return Records(tmp_path_factory.mktemp("records"))
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=[pytest.mark.full] if n in LONG else []) for n in COMMITTED]
-)
+@pytest.mark.parametrize("name", COMMITTED)
 def test_committed_numbers_come_out_again(name: str, records: Records) -> None:
     _, tables = records.of(find_study(name))
     record = find_study(name).measure(tables)
     assert _leaves(record) == pytest.approx(_committed(name), abs=1e-6)
-
-
-@pytest.mark.parametrize("name", LONG)
-def test_numbers_of_some_pools_come_out_again(name: str, records: Records) -> None:
-    _, tables = records.of(find_study(name))
-    pools = find_study(name).measure(tables[::6])["pools"]
-    assert len(pools) >= 3
-    found, committed = _leaves({"pools": pools}), _committed(name)
-    assert found == pytest.approx({leaf: committed[leaf] for leaf in found}, abs=1e-6)
 
 
 def _committed(name: str) -> dict[str, object]:

@@ -140,7 +140,7 @@ def show(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compute a study anew from the runs in the package: seconds, the leaderboard a minute."""
+    """Compute a study anew from the runs in the package: seconds, of the leaderboard 25."""
     from rote.studies import Records, write_figures
 
     if index is not None and not every:

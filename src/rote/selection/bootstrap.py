@@ -1,16 +1,17 @@
 """Correlations, and how much they would change with other runs: the bootstrap over runs.
 
 Checkpoints of one run are not independent; so whole runs are drawn, with replacement. A draw is a
-row of weights, one per checkpoint: how often its run was drawn. Every measure takes all draws at
-once.
+row of weights, one per run: how often it was drawn. Every measure takes all draws at once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
+import numpy.typing as npt
 
 from rote.selection.candidates import Booleans, Floats, Integers
 
@@ -19,8 +20,9 @@ _MOST_ROWS = 2_000
 _MOST_RUNS = 4_000
 _ROUNDING = 1e-12
 
-Measure = Callable[[Floats, Floats, Floats], Floats]
-"""From two values per checkpoint and weights (draws × checkpoints) to one number per draw."""
+Measure = Callable[[Floats, Floats, Integers, Floats], Floats]
+"""From two values per checkpoint, the unit of each, and how often every unit counts (units × draws)
+to one number per draw. Units are runs, or checkpoints where not all of a run count."""
 
 
 @dataclass(frozen=True)
@@ -56,8 +58,7 @@ class Draws:
 
     def counts(self, runs: int) -> Floats:
         """How often each run is drawn, draws × runs."""
-        rng = np.random.default_rng(self.seed)
-        return rng.multinomial(runs, np.full(runs, 1 / runs), size=self.resamples).astype(float)
+        return _counts(self.seed, self.resamples, runs)
 
     def interval(self, values: Floats) -> tuple[float, float] | None:
         """The middle of the draws, None if most of them have no value."""
@@ -74,6 +75,15 @@ class Draws:
         if interval is None:
             return Estimate(value, reason="In most draws of runs it is not defined.")
         return Estimate(value, *interval)
+
+
+@lru_cache(maxsize=2)
+def _counts(seed: int, resamples: int, runs: int) -> Floats:
+    """Of many measures of the same runs, which are all drawn alike."""
+    even = np.full(runs, 1 / runs)
+    found = np.random.default_rng(seed).multinomial(runs, even, size=resamples).astype(float)
+    found.flags.writeable = False
+    return found
 
 
 def too_few(runs: int) -> str | None:
@@ -106,60 +116,87 @@ def redrawn(
         return f"More than {_MOST_RUNS} runs: no interval is computed."
     run = np.unique(run, return_inverse=True)[1]
     chosen = _evenly(run)
-    weights = draws.counts(runs)[:, run[chosen]]
+    unit, weights = run[chosen], np.ascontiguousarray(draws.counts(runs).T)
     if zeta is not None:
-        weights = weights * _lower_half(zeta[chosen], weights)
-    return measure(x[chosen], y[chosen], weights)
+        weights = weights[unit] * _lower_half(zeta[chosen], unit, weights)
+        unit = np.arange(len(unit))
+    return measure(x[chosen], y[chosen], unit, weights)
 
 
-def pearson(x: Floats, y: Floats, weights: Floats) -> Floats:
-    """Weighted Pearson correlation; x and y may differ from draw to draw."""
-    x, y = np.atleast_2d(x), np.atleast_2d(y)
-    total = weights.sum(axis=1, keepdims=True)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        x = x - (weights * x).sum(axis=1, keepdims=True) / total
-        y = y - (weights * y).sum(axis=1, keepdims=True) / total
-        xx, yy = (weights * x * x).sum(axis=1), (weights * y * y).sum(axis=1)
-        value = (weights * x * y).sum(axis=1) / np.sqrt(xx * yy)
-    floor = _ROUNDING * np.array([np.abs(weights * v * v).max(initial=0.0) for v in (x, y)])
-    return np.where((xx > floor[0]) & (yy > floor[1]), value, np.nan)
+def pearson(x: Floats, y: Floats, unit: Integers, weights: Floats) -> Floats:
+    """Weighted Pearson correlation, of what varies within units and between their means."""
+    size = np.bincount(unit)
+    mean_x, mean_y = (np.bincount(unit, v) / size for v in (x, y))
+    dx, dy = x - mean_x[unit], y - mean_y[unit]
+    often = weights * size[:, None]
+    with np.errstate(invalid="ignore"):  # a draw may have nothing of what counts
+        ax, ay = (m[:, None] - m @ often / often.sum(axis=0) for m in (mean_x, mean_y))
+    xx = weights * np.bincount(unit, dx * dx)[:, None] + often * ax * ax
+    yy = weights * np.bincount(unit, dy * dy)[:, None] + often * ay * ay
+    xy = np.bincount(unit, dx * dy) @ weights + np.einsum("ud,ud,ud->d", often, ax, ay)
+    least = [_ROUNDING * parts.max(initial=0.0) for parts in (xx, yy)]
+    return _correlated(xx.sum(axis=0), yy.sum(axis=0), xy, *least)
 
 
-def spearman(x: Floats, y: Floats, weights: Floats) -> Floats:
+def spearman(x: Floats, y: Floats, unit: Integers, weights: Floats) -> Floats:
     """Weighted Spearman correlation: Pearson of the ranks within each draw."""
-    return pearson(_ranks(x, weights), _ranks(y, weights), weights)
+    x, y, often = _ranks(x, unit, weights), _ranks(y, unit, weights), weights[unit]
+    pairs = ((x, x), (y, y), (x, y))
+    return _correlated(*(np.einsum("cd,cd,cd->d", often, one, other) for one, other in pairs))
 
 
-def kendall(x: Floats, y: Floats, weights: Floats) -> Floats:
-    """Weighted Kendall τ-b: concordant minus discordant pairs, by the pairs that are not tied."""
-    signs = np.sign(x[:, None] - x) * np.sign(y[:, None] - y)
-    pairs = ((weights.astype(np.float32) @ signs.astype(np.float32)) * weights).sum(axis=1)
-    free = weights.sum(axis=1) ** 2
-    untied_x = free - (_by_value(x, weights)[0] ** 2).sum(axis=1)
-    untied_y = free - (_by_value(y, weights)[0] ** 2).sum(axis=1)
+def _correlated(
+    xx: Floats, yy: Floats, xy: Floats, least_xx: float = 0.0, least_yy: float = 0.0
+) -> Floats:
+    """The covariance by both variances; NaN where one of these is rounding."""
     with np.errstate(invalid="ignore", divide="ignore"):
-        return np.asarray(pairs / np.sqrt(untied_x * untied_y))
+        return np.where((xx > least_xx) & (yy > least_yy), xy / np.sqrt(xx * yy), np.nan)
 
 
-def _by_value(values: Floats, weights: Floats) -> tuple[Floats, Integers]:
-    """The weight of every distinct value, and which one each checkpoint has."""
+def kendall(x: Floats, y: Floats, unit: Integers, weights: Floats) -> Floats:
+    """Weighted Kendall τ-b: concordant minus discordant pairs, by the pairs that are not tied."""
+    order = np.argsort(unit, kind="stable")
+    x, y, unit = x[order], y[order], unit[order]
+    starts = np.flatnonzero(np.diff(unit, prepend=-1))
+    signs = _signs(x) * _signs(y)
+    # Sums of whole numbers, far below the 2²⁴ to which 32 bits hold them all.
+    between = np.add.reduceat(signs, starts, axis=0, dtype=np.float32)
+    between = np.add.reduceat(between, starts, axis=1)
+    pairs = ((between @ weights.astype(np.float32)) * weights).sum(axis=0)
+    free = (np.bincount(unit) @ weights) ** 2
+    untied = [free - (_by_value(v, unit, weights)[0] ** 2).sum(axis=0) for v in (x, y)]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray(pairs / np.sqrt(untied[0] * untied[1]))
+
+
+def _signs(values: Floats) -> npt.NDArray[np.int8]:
+    """Which of every two values is the larger: 1, −1, or 0 if none is."""
+    each = values[:, None]
+    return np.asarray((each > values).view(np.int8) - (each < values).view(np.int8))
+
+
+def _by_value(values: Floats, unit: Integers, weights: Floats) -> tuple[Floats, Integers]:
+    """The weight of every distinct value in each draw, and which one each checkpoint has."""
+    from scipy.sparse import csr_array
+
     distinct, which = np.unique(values, return_inverse=True)
-    order = np.argsort(which, kind="stable")
-    starts = np.searchsorted(which[order], np.arange(len(distinct)))
-    return np.add.reduceat(weights[:, order], starts, axis=1), which
+    shape = (len(distinct), len(weights))
+    return csr_array((np.ones(len(values)), (which, unit)), shape=shape) @ weights, which
 
 
-def _ranks(values: Floats, weights: Floats) -> Floats:
-    weight, which = _by_value(values, weights)
-    return np.asarray((weight.cumsum(axis=1) - (weight - 1) / 2)[:, which])
+def _ranks(values: Floats, unit: Integers, weights: Floats) -> Floats:
+    """The rank of every checkpoint in each draw, less the mean rank: sums of those among units."""
+    among, which = _by_value(values, unit, np.eye(len(weights)))
+    among = among.cumsum(axis=0) - (among + among.sum(axis=0)) / 2
+    return np.asarray(among[which] @ weights)
 
 
-def _lower_half(zeta: Floats, weights: Floats) -> Booleans:
+def _lower_half(zeta: Floats, unit: Integers, weights: Floats) -> Booleans:
     """Whether ζ is at most its median in a draw."""
-    weight, which = _by_value(zeta, weights)
-    middle = (weights.sum(axis=1, keepdims=True) - 1) // 2
-    median = (weight.cumsum(axis=1) <= middle).sum(axis=1, keepdims=True)
-    return np.asarray(which[None, :] <= median)
+    weight, which = _by_value(zeta, unit, weights)
+    middle = (weight.sum(axis=0) - 1) // 2
+    median = (weight.cumsum(axis=0) <= middle).sum(axis=0)
+    return np.asarray(which[:, None] <= median)
 
 
 def _evenly(run: Integers) -> Integers:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -150,17 +151,17 @@ class Estimate:
         best = np.argsort(-self.accuracy, kind="stable")[:_RIVALS]
         best = np.append(best[best != pick], pick)
         predicted, expected = self._of(best)
-        rng = np.random.default_rng(0)
         samples = self.ballot.samples
-        edges = self.truth.cumsum(axis=1)[:, :-1].T.copy()
+        counts, uniform = _resampled(samples)
+        drawn = np.zeros(counts.shape, dtype=predicted.dtype)
+        for edge in self.truth.cumsum(axis=1)[:, :-1].T:
+            drawn += uniform > edge
+        hits = [
+            (predicted == truth).astype(np.float32) @ count
+            for truth, count in zip(drawn, counts, strict=True)
+        ]
         unexplained = expected - self.truth[np.arange(samples), predicted]
-        counts = np.empty((_DRAWS, samples), dtype=np.float32)
-        hits = np.empty((_DRAWS, len(best)))
-        for draw in range(_DRAWS):
-            counts[draw] = np.bincount(rng.integers(samples, size=samples), minlength=samples)
-            drawn = (rng.random(samples) > edges).sum(axis=0)
-            hits[draw] = (predicted == drawn).astype(np.float32) @ counts[draw]
-        right = (hits + counts @ unexplained.T) / samples
+        right = (np.array(hits) + counts @ unexplained.T) / samples
         guessed = float((self.labels.clean == UNKNOWN).mean())
         accuracy = self.accuracy[pick]
         ends = np.quantile(right[:, -1], [0.025, 0.975]) - accuracy
@@ -169,9 +170,10 @@ class Estimate:
         near = wide[:, -1] >= wide.max(axis=1) - _NEAR
         return (max(0.0, float(low)), min(1.0, float(high))), float(near.mean())
 
-    def _of(self, chosen: Integers) -> tuple[Integers, Floats]:
+    def _of(self, chosen: Integers) -> tuple[Classes, Floats]:
         """What some voters predict, and how probably each of it is right."""
-        predicted = np.empty((len(chosen), self.ballot.samples), dtype=np.int64)
+        kind = np.min_scalar_type(self.ballot.num_classes)
+        predicted = np.empty((len(chosen), self.ballot.samples), dtype=kind)
         expected = np.empty(predicted.shape)
         for part, rows, truth in self.by_run():
             inside = (chosen >= part.start) & (chosen < part.stop)
@@ -179,6 +181,22 @@ class Estimate:
                 predicted[inside] = rows[chosen[inside] - part.start]
                 expected[inside] = truth[np.arange(len(truth)), predicted[inside]]
         return predicted, expected
+
+
+@lru_cache(maxsize=1)
+def _resampled(samples: int) -> tuple[npt.NDArray[np.float32], Floats]:
+    """Draws × samples: how often each sample is drawn, and a number that draws its label.
+
+    The same for all runs of a pool that are judged one by one, so that the last is remembered.
+    """
+    rng = np.random.default_rng(0)
+    counts = np.empty((_DRAWS, samples), dtype=np.float32)
+    uniform = np.empty(counts.shape)
+    for draw in range(_DRAWS):
+        counts[draw] = np.bincount(rng.integers(samples, size=samples), minlength=samples)
+        rng.random(out=uniform[draw])
+    counts.flags.writeable = uniform.flags.writeable = False
+    return counts, uniform
 
 
 def estimate(ballot: Ballot, labels: Labels, neighbours: Floats | None = None) -> Estimate:

@@ -8,12 +8,14 @@ given labels. Kin: Dawid and Skene 1979.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from hashlib import blake2b
 
 import numpy as np
 import numpy.typing as npt
 
 from rote.selection.candidates import Floats, Integers
+from rote.selection.vote_prior import VotePrior
 
 KINDS = ("symmetric", "one-rate", "free")
 """Noise that knows no classes; one rate, but wrong labels as it likes; a rate for every class."""
@@ -25,12 +27,8 @@ RATE = 0.3
 _RATE_WORTH = 100.0
 _ROUNDS = 60
 _CONVERGED = 1e-4
-_NEWTON_STEPS = 3
-_RIDGE = 1.0
 TINY = 1e-12
 _WIDEST = 5.0
-_FARTHEST = 100.0
-"""A step of log b goes no further: it is halved until it helps, but not a number helps nobody."""
 
 
 @dataclass(frozen=True)
@@ -138,30 +136,23 @@ def fit_noise(
     """
     known = evidence.take(evidence.label != UNKNOWN)
     noise = start or _first_guess(kind, known.log_votes.shape[1], RATE if rate is None else rate)
+    samples = _Samples.of(known)
+    guess = _Guess.of(samples, noise)
     for _ in range(_ROUNDS):
-        first = _round(noise, known, rate)
-        second = _round(first, known, rate)
-        step, turn = _steps(noise, first, second)
+        first = guess.improved(rate)
+        second = first.improved(rate)
+        step, turn = _steps(guess.noise, first.noise, second.noise)
         if np.abs(step).max() < _CONVERGED:
-            return second
+            return second.noise
         length = max(1.0, float(np.linalg.norm(step)) / max(float(np.linalg.norm(turn)), TINY))
-        far = noise.unpacked(noise.packed() + 2 * length * step + length**2 * turn)
-        far = _round(far, known, rate)
-        noise = far if _value(far, known, rate) >= _value(second, known, rate) else second
-    return noise
+        way = 2 * length * step + length**2 * turn
+        far = _Guess.of(samples, guess.noise.unpacked(guess.noise.packed() + way)).improved(rate)
+        guess = far if far.value(rate) >= second.value(rate) else second
+    return guess.noise
 
 
 def _first_guess(kind: str, classes: int, rate: float) -> Noise:
     return Noise(kind, 1.0, np.zeros(classes), rate, _symmetric(rate, classes))
-
-
-def _round(noise: Noise, known: Evidence, rate: float | None) -> Noise:
-    truth = noise.posterior(known)
-    share, matrix = noise.rate, noise.matrix
-    if rate is not None:
-        share, matrix = _fitted_matrix(known.given, truth, noise.kind, rate)
-    sharpness, bias = _fitted_prior(known.log_votes, truth, noise)
-    return Noise(noise.kind, sharpness, bias, share, matrix)
 
 
 def _steps(noise: Noise, first: Noise, second: Noise) -> tuple[Floats, Floats]:
@@ -170,33 +161,100 @@ def _steps(noise: Noise, first: Noise, second: Noise) -> tuple[Floats, Floats]:
     return between - before, after - 2 * between + before
 
 
-def _value(noise: Noise, known: Evidence, rate: float | None) -> float:
-    """The logarithm of the likelihood with what is believed beforehand."""
-    believed = 0.0
-    if rate is not None and noise.kind != "free":
-        wrong, right = max(noise.rate, TINY), max(1 - noise.rate, TINY)
-        believed = _RATE_WORTH * (rate * np.log(wrong) + (1 - rate) * np.log(right))
-    likelihood = np.where(
-        known.clean == UNKNOWN, noise.likelihood(known), _joint_of_clean(noise, known)
-    )
-    penalty = _RIDGE * (noise.bias @ noise.bias) + np.log(noise.sharpness) ** 2
-    return float(np.log(np.maximum(likelihood, TINY)).sum() + believed - penalty / 2)
+@dataclass(frozen=True)
+class _Samples:
+    """Samples with labels, as a fit goes over them again and again.
+
+    Attributes:
+        log_votes: log(V + c) less its highest of every sample, classes × samples.
+        given: the given labels, −1 where there is none.
+        one_hot: the same, samples × classes.
+        is_clean: which of them have a label that is known to be right.
+        clean: these labels.
+    """
+
+    log_votes: Floats
+    given: Integers
+    one_hot: Floats
+    is_clean: npt.NDArray[np.bool_]
+    clean: Integers
+
+    @classmethod
+    def of(cls, known: Evidence) -> _Samples:
+        classes = known.log_votes.shape[1]
+        one_hot = np.eye(classes + 1, classes)[known.given]  # nothing where there is no label
+        is_clean = known.clean != UNKNOWN
+        log_votes = np.ascontiguousarray(known.log_votes.T)
+        return cls(
+            log_votes - log_votes.max(axis=0), known.given, one_hot, is_clean, known.clean[is_clean]
+        )
 
 
-def _joint_of_clean(noise: Noise, known: Evidence) -> Floats:
-    """p(y, ỹ) where y is known."""
-    clean = np.maximum(known.clean, 0)
-    of_given = np.where(known.given == UNKNOWN, 1.0, noise.matrix[clean, known.given])
-    return np.asarray(noise.prior(known.log_votes)[np.arange(len(clean)), clean] * of_given)
+@dataclass(frozen=True)
+class _Guess:
+    """A noise on the way to the fit, and what it says about the samples.
+
+    Attributes:
+        samples: these.
+        noise: with the sharpness and bias of ``prior``.
+        prior: p(y).
+    """
+
+    samples: _Samples
+    noise: Noise
+    prior: VotePrior
+
+    @classmethod
+    def of(cls, samples: _Samples, noise: Noise) -> _Guess:
+        at = np.append(np.log(noise.sharpness), noise.bias)
+        return cls(samples, noise, VotePrior.of(samples.log_votes, at))
+
+    @cached_property
+    def joint(self) -> Floats:
+        """p(y, ỹ), classes × samples; of a sample without a given label p(y)."""
+        return np.asarray(self.prior.p * _columns(self.noise.matrix, self.samples.given))
+
+    @cached_property
+    def marginal(self) -> Floats:
+        """p(ỹ), which is never 0."""
+        return np.asarray(self.joint.sum(axis=0))
+
+    def truth(self) -> Floats:
+        """p(y | ỹ), classes × samples."""
+        found = self.joint / self.marginal
+        if len(self.samples.clean):
+            found[:, self.samples.is_clean] = np.eye(len(found))[:, self.samples.clean]
+        return np.asarray(found)
+
+    def improved(self, rate: float | None) -> _Guess:
+        """A round of expectation maximization."""
+        truth, noise = self.truth(), self.noise
+        share, matrix = noise.rate, noise.matrix
+        if rate is not None:
+            share, matrix = _fitted_matrix(truth @ self.samples.one_hot, noise.kind, rate)
+        prior = self.prior.fitted(truth)
+        at = prior.at
+        found = Noise(noise.kind, float(np.exp(at[0])), at[1:], share, matrix)
+        return _Guess(self.samples, found, prior)
+
+    def value(self, rate: float | None) -> float:
+        """The logarithm of the likelihood with what is believed beforehand."""
+        believed = 0.0
+        if rate is not None and self.noise.kind != "free":
+            wrong, right = max(self.noise.rate, TINY), max(1 - self.noise.rate, TINY)
+            believed = _RATE_WORTH * (rate * np.log(wrong) + (1 - rate) * np.log(right))
+        likelihood = self.marginal
+        if len(self.samples.clean):
+            likelihood = likelihood.copy()
+            of_clean = self.joint[:, self.samples.is_clean]
+            which = (self.samples.clean, np.arange(len(self.samples.clean)))
+            likelihood[self.samples.is_clean] = of_clean[which]
+        return float(np.log(np.maximum(likelihood, TINY)).sum() + believed - self.prior.penalty)
 
 
-def _fitted_matrix(
-    given: Integers, truth: Floats, kind: str, believed: float
-) -> tuple[float, Floats]:
-    classes = truth.shape[1]
-    labelled = given != UNKNOWN
-    counts = np.zeros((classes, classes))
-    np.add.at(counts.T, given[labelled], truth[labelled])
+def _fitted_matrix(counts: Floats, kind: str, believed: float) -> tuple[float, Floats]:
+    """The rate of wrong labels and the matrix, from how often which class has which label."""
+    classes = len(counts)
     wrong = counts.sum() - np.trace(counts)
     rate = float((wrong + _RATE_WORTH * believed) / (counts.sum() + _RATE_WORTH))
     even = _symmetric(rate, classes)
@@ -214,44 +272,12 @@ def _fitted_matrix(
     return rate, matrix
 
 
-def _fitted_prior(log_votes: Floats, truth: Floats, start: Noise) -> tuple[float, Floats]:
-    """A few Newton steps on log b and a, each halved until it helps."""
-    at = np.append(np.log(start.sharpness), start.bias)
-    value, gradient, curvature = _objective(log_votes, truth, at)
-    for _ in range(_NEWTON_STEPS):
-        step = np.linalg.solve(curvature, gradient)
-        if np.abs(step).max() < _CONVERGED / 10:
-            break
-        for _ in range(8):
-            found = _objective(log_votes, truth, at + step)
-            if found[0] >= value:
-                at, (value, gradient, curvature) = at + step, found
-                break
-            step /= 2
-        else:
-            break
-    return float(np.exp(at[0])), at[1:]
-
-
-def _objective(log_votes: Floats, truth: Floats, at: Floats) -> tuple[float, Floats, Floats]:
-    """Σ q log p less the penalties, its gradient, and its negated curvature (Fisher's)."""
-    b, bias = np.exp(min(at[0], _FARTHEST)), at[1:]
-    logits = b * log_votes + bias
-    logits -= logits.max(axis=1, keepdims=True)
-    p = np.exp(logits)
-    total = p.sum(axis=1, keepdims=True)
-    p /= total
-    logs = logits - np.log(total)
-    value = float((truth * logs).sum() - _RIDGE * (bias @ bias) / 2 - at[0] ** 2 / 2)
-    rest = truth - p
-    gradient = np.append(b * (rest * log_votes).sum() - at[0], rest.sum(axis=0) - _RIDGE * bias)
-    centred = log_votes - (p * log_votes).sum(axis=1, keepdims=True)
-    cross = b * (p * centred).sum(axis=0)
-    curvature = np.empty((len(at), len(at)))
-    curvature[0, 0] = b * b * (p * centred * centred).sum() + 1
-    curvature[0, 1:] = curvature[1:, 0] = cross
-    curvature[1:, 1:] = np.diag(p.sum(axis=0)) - p.T @ p + _RIDGE * np.eye(len(bias))
-    return value, gradient, curvature
+def _columns(matrix: Floats, given: Integers) -> Floats:
+    """P(ỹ | y), classes × samples; 1 for a sample without a given label."""
+    # Not quite 0: a rate of 0 and sharp votes that contradict a label would be 0 / 0.
+    of_given = np.ones((len(matrix), len(matrix) + 1))
+    np.maximum(matrix, TINY, out=of_given[:, :-1])
+    return of_given.take(given, axis=1)
 
 
 def _symmetric(rate: float, classes: int) -> Floats:

@@ -24,7 +24,10 @@ _LITTLE = 0.01
 _SURE = 2.0
 """By how many standard errors votes must predict better than the classes' frequencies."""
 
-_MOST_REMEMBERED = 4
+_FEWEST_REMEMBERED, _MOST_REMEMBERED = 4, 256
+_MOST_CELLS = 1 << 18
+"""Of the noise matrices that are remembered, two megabytes for each kind of noise."""
+
 _remembered: dict[tuple[bytes, float], Belief] = {}
 
 
@@ -88,7 +91,7 @@ def fit_belief(evidence: Evidence, noise_rate: float | None = None) -> Belief:
     """Fit every kind of noise and weigh them by cross-validation over samples.
 
     The last fits are remembered: the neighbours' votes are the same for all runs of a pool, and
-    several rules ask for the same belief.
+    several rules and studies ask for the same belief.
 
     Args:
         evidence: votes of all runs, and the given labels.
@@ -98,7 +101,9 @@ def fit_belief(evidence: Evidence, noise_rate: float | None = None) -> Belief:
     asked = (evidence.digest(), rate)
     found = _remembered.pop(asked, None) or _fit_belief(evidence, rate)
     _remembered[asked] = found  # the last one asked for is the last one forgotten
-    while len(_remembered) > _MOST_REMEMBERED:
+    affordable = _MOST_CELLS // evidence.log_votes.shape[1] ** 2
+    most = min(max(affordable, _FEWEST_REMEMBERED), _MOST_REMEMBERED)
+    while len(_remembered) > most:
         _remembered.pop(next(iter(_remembered)), None)
     return found
 

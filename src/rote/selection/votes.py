@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,11 +19,13 @@ if TYPE_CHECKING:
 
 _TIE = 1e-9
 _BLOCK = 1 << 20
+_MOST_KEPT = 1 << 24
+"""Predictions of a ballot that are kept in memory; of more, those of one run at a time."""
 
 
 @dataclass(frozen=True)
 class Ballot:
-    """Who votes on what. Predictions are read run by run: one run's are in memory at a time.
+    """Who votes on what. Where predictions are many, one run's are in memory at a time.
 
     Attributes:
         candidates: all checkpoints.
@@ -83,6 +86,14 @@ class Ballot:
 
     def by_run(self) -> Iterator[tuple[slice, npt.NDArray[np.unsignedinteger]]]:
         """For every run its voters, and what they predict, voters × samples."""
+        yield from self._kept or self._read()
+
+    @cached_property
+    def _kept(self) -> tuple[tuple[slice, npt.NDArray[np.unsignedinteger]], ...]:
+        """The same in memory, where that is little: every rule goes over it several times."""
+        return tuple(self._read()) if len(self.voters) * self.samples <= _MOST_KEPT else ()
+
+    def _read(self) -> Iterator[tuple[slice, npt.NDArray[np.unsignedinteger]]]:
         chosen = self.candidates.take(self.voters)
         for part in chosen.by_run():
             recorded = chosen.table.predictions(chosen.runs[chosen.run[part.start]])

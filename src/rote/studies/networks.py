@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from rote.store import RunTable
     from rote.studies.pool import Pool
-    from rote.studies.study import Record
+    from rote.studies.study import Measured, Record
     from rote.workloads import Splits
 
 NETWORKS = "networks"
@@ -109,6 +109,21 @@ def grouped(found: Sequence[Record]) -> dict[str, list[Record]]:
         name = "wrong labels memorized" if share >= _MEMORIZED else "memorized less than 90 %"
         groups.setdefault(name, []).append(pair)
     return groups
+
+
+def by_group(function: Callable[[list[Record]], Record]) -> Callable[[Measured], Record]:
+    """The same numbers of every such group of pairs, by pool."""
+
+    def measure(found: Measured) -> Record:
+        groups = {pool.name: grouped(record["pairs"]) for pool, record in found}
+        return {
+            "pools": {
+                pool: {name: function(members) for name, members in of_pool.items()}
+                for pool, of_pool in groups.items()
+            }
+        }
+
+    return measure
 
 
 def wrong_labels(classes: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from rote.errors import InputError
-from rote.studies.chart import panels
-from rote.studies.figures.one_sample import SAMPLES, count, said
+from rote.studies.figures.one_sample import SAMPLES, bars_of, count, said
 from rote.studies.markdown import number, table
 from rote.studies.networks import (
     ALL,
     NETWORKS,
-    grouped,
+    by_group,
     mean_with_interval,
     pairs,
     steps_on_one,
     wrong_labels,
 )
-from rote.studies.study import Measured, Record, Study, of_group
+from rote.studies.study import Record, Study, of_group
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -110,16 +109,8 @@ def logits_of(model: nn.Module, images: Tensor) -> Tensor:
         return torch.cat([model(part) for part in torch.split(images, 256)])
 
 
-def measure(found: Measured) -> Record:
-    """Means over pairs, with intervals over these."""
-    return {"pools": {pool.name: _pool_record(record["pairs"]) for pool, record in found}}
-
-
-def _pool_record(found: list[Record]) -> Record:
-    return {name: _group(members) for name, members in grouped(found).items()}
-
-
 def _group(found: list[Record]) -> Record:
+    """Means over pairs, with intervals over these."""
     steps = {way: np.array([pair["steps"][way] for pair in found]).mean(axis=2) for way in WAYS}
     return {
         "pairs": len(found),
@@ -186,26 +177,14 @@ def _verdict(groups: Record) -> str:
     return f"As in the paper, right-trained networks resist longer{only}."
 
 
-def draw(record: Record) -> Any:  # noqa: ANN401
-    """A bar for each way and kind of training."""
-    rows = [
-        {"pool": said(group, numbers), "way": f"{way}: {side}", "steps": found[key][0]}
-        for pool in record["pools"].values()
-        for group, numbers in pool.items()
-        for way, found in numbers["ways"].items()
-        for key, side in (("clean", "right-trained"), ("noisy", "noisy-trained"))
-    ]
-    return panels(rows, "bar", "steps:Q", "way:N", titles=("mean steps", ""))
-
-
 STUDY = Study(
     name="calibration",
     title="steps to memorize one wrong label, at equal calibration",
-    measure=measure,
+    measure=by_group(_group),
     text=text,
     finding=finding,
     wants=of_group(NETWORKS),
-    draw=draw,
+    draw=bars_of("ways"),
     paper=("fig:calibration",),
     examine=examine,
     cause="The same groups of pairs as for one sample: the order is that of the paper against "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,13 +14,13 @@ from rote.studies.networks import (
     MOST_STEPS,
     NETWORKS,
     RATE,
-    grouped,
+    by_group,
     mean_with_interval,
     pairs,
     steps_on_one,
     wrong_labels,
 )
-from rote.studies.study import Measured, Record, Study, of_group
+from rote.studies.study import Record, Study, of_group
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -77,16 +78,8 @@ def _cases(noisy: Network, rng: np.random.Generator) -> dict[str, list[tuple[Any
     }
 
 
-def measure(found: Measured) -> Record:
-    """Means over pairs, with intervals over these, and how often which network takes longer."""
-    return {"pools": {pool.name: _pool_record(record["pairs"]) for pool, record in found}}
-
-
-def _pool_record(found: list[Record]) -> Record:
-    return {name: _group(members) for name, members in grouped(found).items()}
-
-
 def _group(found: list[Record]) -> Record:
+    """Means over pairs, with intervals over these, and how often which network takes longer."""
     return {
         "pairs": len(found),
         "test_accuracy": [
@@ -193,26 +186,30 @@ def _resists(kinds: Record) -> bool:
     return all(low is not None and low > 0 for low in lows)
 
 
-def draw(record: Record) -> Any:  # noqa: ANN401
-    """A bar for each kind of sample and of training, a panel for each group of pairs."""
-    rows = [
-        {"pool": said(group, numbers), "sample": f"{kind}: {side}", "steps": found[key][0]}
-        for pool in record["pools"].values()
-        for group, numbers in pool.items()
-        for kind, found in numbers["kinds"].items()
-        for key, side in (("clean", "right-trained"), ("noisy", "noisy-trained"))
-    ]
-    return panels(rows, "bar", "steps:Q", "sample:N", titles=("mean steps", ""))
+def bars_of(kinds: str) -> Callable[[Record], Any]:
+    """What draws a bar for each of these kinds and each training, a panel per group of pairs."""
+
+    def draw(record: Record) -> Any:  # noqa: ANN401
+        rows = [
+            {"pool": said(group, numbers), "bar": f"{kind}: {side}", "steps": found[key][0]}
+            for pool in record["pools"].values()
+            for group, numbers in pool.items()
+            for kind, found in numbers[kinds].items()
+            for key, side in (("clean", "right-trained"), ("noisy", "noisy-trained"))
+        ]
+        return panels(rows, "bar", "steps:Q", "bar:N", titles=("mean steps", ""))
+
+    return draw
 
 
 STUDY = Study(
     name="one-sample",
     title="steps to memorize one sample, after training on right and on noisy labels",
-    measure=measure,
+    measure=by_group(_group),
     text=text,
     finding=finding,
     wants=of_group(NETWORKS),
-    draw=draw,
+    draw=bars_of("kinds"),
     paper=("fig:motiv, fig:motiv2", "fig:motivclean"),
     examine=examine,
     cause="Expected were many times more steps for clean-trained networks: refuted over all pairs. "
