@@ -134,7 +134,7 @@ def test_what_passes_over_dips_when_it_picks_is_judged_so() -> None:
     train = np.array([[0.9, 0.2, 0.9]] * 2)
     truth = np.array([[0.5, 0.4, 0.3]] * 2)
     candidates = candidates_of(table_of(train, truth), "susceptibility")
-    steady = candidates.steady()
+    steady = candidates.steady
     assert steady.tolist() == [True, False, True] * 2
     score = np.array([0.1, 0.9, 0.2, np.nan, np.nan, np.nan])
     parts = list(candidates.by_run())

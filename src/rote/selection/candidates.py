@@ -139,6 +139,11 @@ class Candidates:
         ends = np.append(starts[1:], len(self))
         return map(slice, starts.tolist(), ends.tolist())
 
+    def last(self) -> Integers:
+        """The last checkpoint of every run, in order."""
+        return np.flatnonzero(np.diff(self.run, append=-1))
+
+    @cached_property
     def steady(self) -> Booleans:
         """Which of them are on no dip: training accuracy far below what their run had before."""
         accuracy = self.values("train_accuracy")

@@ -101,7 +101,7 @@ def _judged(
     if score is None:
         picks = [_pick_alone(rule, candidates, part) for part in parts]
     else:
-        steady = candidates.steady() if rule.name in _PASS_OVER_DIPS else None
+        steady = candidates.steady if rule.name in _PASS_OVER_DIPS else None
         picks = [_pick_scored(score, candidates, part, steady) for part in parts]
     lost = [_lost(candidates, part, pick) for part, pick in zip(parts, picks, strict=True)]
     known = np.array([value for value in lost if value is not None])

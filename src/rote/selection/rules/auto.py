@@ -228,7 +228,7 @@ def _gauge(candidates: Candidates) -> str | None:
 
 def _usable(candidates: Candidates, *needs: str) -> Booleans:
     """Those that have what is needed and are on no dip."""
-    return candidates.known(*needs) & candidates.steady()
+    return candidates.known(*needs) & candidates.steady
 
 
 def _judged(rule: Rule, candidates: Candidates) -> Verdict:

@@ -25,7 +25,7 @@ class Last:
 
     def judge(self, candidates: Candidates) -> Verdict:
         """The last checkpoint."""
-        ends = np.array([part.stop - 1 for part in candidates.by_run()])
+        ends = candidates.last()
         pick = candidates.best(candidates.values("train_accuracy"), ends)
         reasons = [f"The pick, {candidates.name(pick)}, is the last checkpoint of its run."]
         if len(ends) > 1:

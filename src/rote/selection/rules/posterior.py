@@ -192,7 +192,7 @@ def _by_estimate(candidates: Candidates, found: Estimate, warnings: tuple[str, .
 
 def _steady(candidates: Candidates, ballot: Ballot) -> Integers:
     """The voters that are on no dip of training accuracy; all of them, if each is."""
-    found = ballot.voters[candidates.steady()[ballot.voters]]
+    found = ballot.voters[candidates.steady[ballot.voters]]
     return found if len(found) else ballot.voters
 
 

@@ -26,7 +26,7 @@ def pool_record(pool: Pool, candidates: Candidates) -> Record:
         )
         for size in np.unique(sizes)
     }
-    last = [part.stop - 1 for part in candidates.by_run()]
+    last = candidates.last()
     ends: dict[tuple[str, int], list[float]] = {}
     for spec, at in zip(specs, last, strict=True):
         key = (f"{spec.architecture} {spec.optimizer}", spec.probe.batch)
