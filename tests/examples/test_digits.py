@@ -1,22 +1,13 @@
-import subprocess
-import sys
-from pathlib import Path
-
-ROOT = Path(__file__).parents[2]
+from collections.abc import Callable
 
 
-def test_the_demo_prints_the_figures_of_the_readme() -> None:
-    done = subprocess.run(
-        [sys.executable, ROOT / "examples" / "digits.py"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    rows = [line for line in done.stdout.splitlines() if line.strip()[:1].isdigit()]
+def test_the_demo_prints_the_figures_of_the_readme(script: Callable[..., str]) -> None:
+    printed = script("digits.py")
+    rows = [line for line in printed.splitlines() if line.strip()[:1].isdigit()]
     assert len(rows) == 1 + 5 + 11
     epochs = {row.split()[0]: row for row in rows[1:]}
     memorized = [float(epochs[epoch].split()[-1].rstrip("%")) for epoch in ("5", "20", "60")]
     zeta = [float(epochs[epoch].split()[1]) for epoch in ("5", "20", "60")]
     assert memorized == sorted(memorized)
     assert zeta == sorted(zeta)
-    assert "45.2% of the labels are wrong" in done.stdout
+    assert "45.2% of the labels are wrong" in printed

@@ -2,31 +2,23 @@
 
 import json
 import re
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from rote.records import Reading
 from rote.store import RunDirectory
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
 
-
-def run(name: str, *arguments: object) -> str:
-    command = [sys.executable, str(EXAMPLES / name), *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-def test_stopping_digits_stops_and_keeps_a_better_checkpoint_than_the_last() -> None:
-    shown = run("stopping_digits.py")
+def test_stopping_digits_stops_and_keeps_a_better_checkpoint_than_the_last(
+    script: Callable[..., str],
+) -> None:
+    shown = script("stopping_digits.py")
     assert "Stop after epoch" in shown
     kept, last, best = (float(share) for share in re.findall(r": (\d+\.\d)%", shown))
     assert last < kept <= best
 
 
-def test_stopping_pool_measures_regret(tmp_path: Path) -> None:
+def test_stopping_pool_measures_regret(tmp_path: Path, script: Callable[..., str]) -> None:
     # ζ falls until step 6 and rises afterwards; test accuracy is best there.
     zetas = [0.5, 0.4, 0.3, 0.2, 0.1, 0.05, 0.1, 0.2, 0.3]
     tests = [0.1, 0.2, 0.3, 0.4, 0.5, 0.9, 0.8, 0.7, 0.6]
@@ -42,7 +34,7 @@ def test_stopping_pool_measures_regret(tmp_path: Path) -> None:
         (tmp_path / name / "workload.json").write_text(json.dumps(noise))
     rows = {
         line[:31].strip(): line[31:].split()
-        for line in run("stopping_pool.py", tmp_path).splitlines()
+        for line in script("stopping_pool.py", tmp_path).splitlines()
     }
     assert rows["ζ, train_accuracy=0.5"] == ["0.0", "0.0", "9.0"]
     assert rows["ζ, train_accuracy=0.6"] == ["30.0", "30.0", "9.0"]

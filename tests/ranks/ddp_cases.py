@@ -22,6 +22,7 @@ from tests.ranks.training import (
     Training,
     check_without_a_trace,
     gathered,
+    in_turn,
     mlp,
 )
 
@@ -156,12 +157,14 @@ def _reentrant_checkpoints(folder: Path) -> None:
         training.run(probed=True)
 
 
+PAIRS: dict[str, Callable[[Path], None]] = {
+    f"{name}-{optimizer}": partial(_untouched, optimizer_name=optimizer, **options)
+    for name, options in WRAPPED.items()
+    for optimizer in OPTIMIZERS
+}
+
 CASES: dict[str, Callable[[Path], None]] = {
-    **{
-        f"{name}-{optimizer}": partial(_untouched, optimizer_name=optimizer, **options)
-        for name, options in WRAPPED.items()
-        for optimizer in OPTIMIZERS
-    },
+    **in_turn(PAIRS),
     **{
         f"{moment}-{name}": partial(_untouched, optimizer_name="sgd", **WRAPPED[name], **options)
         for moment, options in MOMENTS.items()

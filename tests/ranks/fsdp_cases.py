@@ -32,6 +32,7 @@ from tests.ranks.training import (
     cnn,
     gathered,
     images,
+    in_turn,
     mlp,
     reading_numbers,
 )
@@ -226,12 +227,14 @@ def _parameters_in(state: dict[str, Any]) -> list[Any]:
     return [value for name, value in state.items() if name.endswith((".weight", ".bias"))]
 
 
+PAIRS: dict[str, Callable[[Path], None]] = {
+    f"{name}-{optimizer}": partial(_untouched, optimizer_name=optimizer, **options)
+    for name, options in WRAPPED.items()
+    for optimizer in OPTIMIZERS
+}
+
 CASES: dict[str, Callable[[Path], None]] = {
-    **{
-        f"{name}-{optimizer}": partial(_untouched, optimizer_name=optimizer, **options)
-        for name, options in WRAPPED.items()
-        for optimizer in OPTIMIZERS
-    },
+    **in_turn(PAIRS),
     **{
         f"{moment}-{name}": partial(
             _untouched, kind=Accumulating, optimizer_name="adamw", **WRAPPED[name], **options

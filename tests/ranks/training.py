@@ -4,7 +4,8 @@ import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -15,12 +16,19 @@ from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
 import rote
 
+Case: TypeAlias = Callable[[Path], None]
+
 CLASSES, SAMPLES, BATCH, STEPS = 4, 48, 6, 5
 
 OPTIMIZERS: dict[str, Callable[[Any], Optimizer]] = {
     "sgd": lambda p: SGD(p, lr=0.2, momentum=0.9, weight_decay=0.01, nesterov=True),
     "adamw": lambda p: AdamW(p, lr=0.02),
 }
+
+
+def in_turn(pairs: dict[str, Case]) -> dict[str, Case]:
+    """Of pairs that are listed wrapper by wrapper one of each, with either optimizer in turn."""
+    return {name: case for at, (name, case) in enumerate(pairs.items()) if at % 2 == at // 2 % 2}
 
 
 def images(count: int, seed: int) -> Tensor:
