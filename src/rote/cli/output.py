@@ -136,3 +136,17 @@ def verdict_line(runs: Path | str) -> str:
         return one_line(f"No verdict yet: {error}")
     why = f"rule `{selection.rule}`; why: rote select {shlex.quote(str(runs))}"
     return one_line(f"{selection.headline} ({why})")
+
+
+def in_bytes(number: float) -> str:
+    """A size as people read it.
+
+    Example:
+        >>> in_bytes(950), in_bytes(23_456), in_bytes(1_234_567)
+        ('950 B', '23.5 kB', '1.23 MB')
+    """
+    for unit in ("B", "kB", "MB", "GB"):
+        if number < 1000:
+            return f"{number:.3g} {unit}"
+        number /= 1000
+    return f"{number:.3g} TB"

@@ -10,7 +10,7 @@ import typer
 
 from rote.cli.command import INTERRUPTED
 from rote.cli.options import Question, asking
-from rote.cli.output import naming_new_folders, one_line, say
+from rote.cli.output import in_bytes, naming_new_folders, one_line, say
 from rote.errors import RoteError
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def show(written: "Report") -> None:
     Args:
         written: the report.
     """
-    say(f"Report: {written.path} ({written.path.stat().st_size / 1e6:.1f} MB)")
+    say(f"Report: {written.path} ({in_bytes(written.path.stat().st_size)})")
     if written.note is not None:
         say(f"Careful: {one_line(written.note)}", err=True)
     for path in written.pages:

@@ -10,7 +10,7 @@ import typer
 
 from rote.cli.command import INTERRUPTED
 from rote.cli.options import Allowed, AsJson, DataDir, Quiet
-from rote.cli.output import one_line, say, say_json, verdict_line
+from rote.cli.output import in_bytes, one_line, say, say_json, verdict_line
 from rote.cli.sweep_page import SweepPage
 from rote.errors import InputError, shown
 
@@ -210,7 +210,7 @@ def _foresee(
         return
     say(
         f"Left: about {duration(seconds)} with {executor.workers} at a time, "
-        f"{_size(guess.bytes)} of disk."
+        f"{in_bytes(guess.bytes)} of disk."
     )
     scaled = f", on {guess.samples} samples and scaled up" if guess.is_scaled else ""
     say(
@@ -248,11 +248,3 @@ def _list(store: Path, *, as_json: bool) -> None:
 
 def _runs(count: int) -> str:
     return f"{count} run{'' if count == 1 else 's'}"
-
-
-def _size(number: float) -> str:
-    for unit in ("B", "kB", "MB", "GB"):
-        if number < 1000:
-            return f"{number:.3g} {unit}"
-        number /= 1000
-    return f"{number:.3g} TB"
