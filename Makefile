@@ -8,8 +8,8 @@ export OMP_NUM_THREADS := 1
 WORKERS ?= auto
 # The newest torch with its GPU libraries, gigabytes that no other target needs.
 COMPAT_VENV ?= .venv-compat
-# Clusters, browsers and killed processes are mostly waited for: more workers than cores.
-ALL_WORKERS ?= $(shell expr 2 '*' $$(nproc 2>/dev/null || echo 2))
+# Clusters, browsers and killed processes are mostly waited for: one worker more than cores.
+ALL_WORKERS ?= $(shell expr 1 + $$(nproc 2>/dev/null || echo 2))
 
 .DEFAULT_GOAL := help
 .PHONY: help demo quick test test-all fuzz compat check format docs wheel bench clean
