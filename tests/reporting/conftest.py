@@ -40,6 +40,19 @@ class Visit:
     def text(self, selector: str) -> str:
         return str(self.page.text_content(selector)).strip()
 
+    def middle(self, mark: Any) -> tuple[float, float]:
+        """Where a mark is, in the window."""
+        mark.scroll_into_view_if_needed()
+        # Scrolling hides a hint: wait until it is over. ``hover`` does not.
+        self.page.evaluate("() => new Promise(r => requestAnimationFrame(() => setTimeout(r)))")
+        box = mark.bounding_box()
+        return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+
+    def point_at(self, mark: Any) -> None:
+        """Have the hint of a mark."""
+        self.page.mouse.move(*self.middle(mark))
+        self.page.wait_for_selector("#hint:not([hidden])")
+
 
 Open = Callable[..., Visit]
 

@@ -129,7 +129,7 @@ def test_signals_that_runs_describe_are_drawn_over_training(tmp_path: Path, visi
         assert len(lines) == 6 + 1  # the run of the pick again, in blue
     assert sum("%" in opened.text(f"#{place} svg") for place in drawn) == 1
     ring = opened.page.locator(f"#{drawn[0]} .mark-symbol path").first
-    ring.hover(force=True)
+    opened.point_at(ring)
     assert opened.text("#hint caption") in opened.text("h1")  # the pick
     settings = opened.text("section[aria-labelledby=runs-title]")
     assert "columns.gwa" not in settings

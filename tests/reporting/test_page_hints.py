@@ -21,13 +21,7 @@ def title(visit: Visit) -> str:
 
 
 def middle(visit: Visit, selector: str, index: int = 0) -> tuple[float, float]:
-    """Where a mark is, in the window."""
-    mark = visit.page.locator(selector).nth(index)
-    mark.scroll_into_view_if_needed()
-    # Scrolling hides a hint: wait until it is over.
-    visit.page.evaluate("() => new Promise(r => requestAnimationFrame(() => setTimeout(r)))")
-    box = mark.bounding_box()
-    return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    return visit.middle(visit.page.locator(selector).nth(index))
 
 
 @pytest.mark.parametrize("width", [320, 1280])

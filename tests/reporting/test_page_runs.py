@@ -64,8 +64,7 @@ def test_hostile_names_are_text_where_they_are_pointed_at(visit: Open, tmp_path:
         file.write_text(json.dumps(json.loads(file.read_text()) | {"columns": columns}))
     report(store, tmp_path / "page.html", rule="staged")
     opened = visit(tmp_path / "page.html")
-    opened.page.locator("#chart-regions .mark-symbol").first.locator("path").first.hover(force=True)
-    opened.page.wait_for_selector("#hint:not([hidden])")
+    opened.point_at(opened.page.locator("#chart-regions .mark-symbol").first.locator("path").first)
     hint = opened.page.eval_on_selector_all(
         "#hint tr", "rows => rows.map(r => [r.cells[0].textContent, r.cells[1].textContent])"
     )

@@ -58,7 +58,7 @@ def test_the_hint_names_what_cannot_be_seen(page: Page, visit: Open) -> None:
     point = opened.page.locator("#chart-regions .mark-symbol").first.locator("path")
     shown = set()
     for index in range(0, point.count(), 6):
-        point.nth(index).hover(force=True)
+        opened.point_at(point.nth(index))
         shown.add(opened.text("#hint caption"))
     assert shown <= set(map(visible, TURNED_NAMES))
     assert any("‹U+202E›" in name for name in shown)
