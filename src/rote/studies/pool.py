@@ -21,6 +21,9 @@ _HERE = Path(__file__).parent
 RECORDS = _HERE / "records"
 """What is committed of runs and numbers."""
 
+FRESH = "fresh"
+"""The same on other data, first trained on when every rule and constant was settled."""
+
 _SEEDS = (0, 1)
 _AXES = ("lists", "grid")
 _OWN = ("judged", "group", "seeds", "like", *_AXES)
@@ -99,10 +102,11 @@ def read_pools(preset: str) -> tuple[Pool, ...]:
 
 def _pools(said: Mapping[str, Any]) -> Iterator[Pool]:
     every_seed = said.get("seeds", _SEEDS)
+    pools = {name: _fields(said, name) for name in said["pools"]}
+    known = {seed for fields in pools.values() for seed in fields.get("seeds", every_seed)}
     # All pools once before any again: who runs out of time has seen more data, not more seeds.
-    for seed in every_seed:
-        for name in said["pools"]:
-            fields = _fields(said["pools"], name)
+    for seed in sorted(known):
+        for name, fields in pools.items():
             if seed not in fields.get("seeds", every_seed):
                 continue
             own = {key: value for key, value in fields.items() if key not in _OWN}
@@ -117,10 +121,12 @@ def _pools(said: Mapping[str, Any]) -> Iterator[Pool]:
             yield Pool(f"{name}-{seed}", group, fields.get("judged", False), space)
 
 
-def _fields(pools: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """What a pool says itself, laid over what the pool says that it is like."""
-    own = pools[name]
-    return _merged(_fields(pools, own["like"]), own) if "like" in own else dict(own)
+def _fields(said: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """What a pool says itself, laid over what its group says, or the pool that it is like."""
+    own = said["pools"][name]
+    if "like" in own:
+        return _merged(_fields(said, own["like"]), own)
+    return _merged(said.get("groups", {}).get(own.get("group"), {}), own)
 
 
 def _merged(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from rote.studies.board import TITLES, lines
 from rote.studies.chart import panels
 from rote.studies.cost import Cost
 from rote.studies.markdown import counted
+from rote.studies.pool import FRESH
 from rote.studies.selector import TRUTH, Judgement, Selector, judge
 from rote.studies.study import Record, Study, Tables, is_common
 
@@ -90,6 +91,7 @@ def _by_signals() -> list[Selector]:
         Selector("gradient disparity", "min:gradient_disparity", disparity),
         Selector("SELC's loss gap", "max:selc", Cost(timed=("selc",))),
         Selector("AUM: fewest below zero", "min:aum_negative", Cost(timed=("aum",))),
+        Selector("PMV's accuracy drop", "max:pmv", Cost("a second training", 0, ("pmv",))),
         Selector(
             "confident learning: fewest suspects",
             "min:confident_learning",
@@ -147,7 +149,7 @@ STUDY = Study(
     measure=measure,
     text=lambda record: "\n".join(lines(record)),
     finding=finding,
-    wants=is_common,
+    wants=lambda pool: is_common(pool) or pool.group == FRESH,
     draw=draw,
 )
 
