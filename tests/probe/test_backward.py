@@ -1,4 +1,4 @@
-"""Loops that differentiate in their own way: Fabric, AdaHessian; and Opacus, which is refused."""
+"""Loops that differentiate in their own way: Fabric, AdaHessian."""
 
 import copy
 from typing import Any
@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 import rote
-from rote.errors import InputError, TrialError
+from rote.errors import TrialError
 
 CLASSES = 3
 X = torch.randn(9, 4, generator=torch.Generator().manual_seed(0))
@@ -152,19 +152,3 @@ def test_fabric_in_mixed_precision_says_what_it_needs() -> None:
     model, optimizer = _set_up(fabric("bf16-mixed"))
     with pytest.raises(TrialError, match=r"Pass `backward=fabric.backward` to rote.track"):
         rote.track(model, optimizer, inputs=X, num_classes=CLASSES)
-
-
-@pytest.mark.parametrize("wrapped", ["model", "optimizer"])
-def test_opacus_is_refused_with_the_reason(wrapped: str) -> None:
-    class GradSampleModule(nn.Sequential):
-        __module__ = "opacus.grad_sample.grad_sample_module"
-
-    class DPOptimizer(torch.optim.SGD):
-        __module__ = "opacus.optimizers.optimizer"
-
-    bare = network()
-    model = GradSampleModule(bare) if wrapped == "model" else bare
-    kind = DPOptimizer if wrapped == "optimizer" else torch.optim.SGD
-    name = "GradSampleModule" if wrapped == "model" else "DPOptimizer"
-    with pytest.raises(InputError, match=f"got a {name} of Opacus.*spend privacy.*bare network"):
-        rote.track(model, kind(bare.parameters(), lr=0.1), inputs=X, num_classes=CLASSES)

@@ -11,7 +11,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset, default_collate
 
 from rote.errors import InputError, RoteError
-from rote.probe.inputs import Inputs
+from rote.probe.inputs import Inputs, is_bundle
 from rote.snapshot import RandomState, restored, restorer_of
 
 LABEL_KEYS = ("label", "labels", "label_ids", "target", "targets", "y")
@@ -143,10 +143,11 @@ def inputs_in(batch: Any) -> Inputs:  # noqa: ANN401
         return {key: value for key, value in batch.items() if key not in LABEL_KEYS}
     if isinstance(batch, Sequence) and not isinstance(batch, str) and batch:
         return inputs_in(batch[0]) if isinstance(batch[0], Mapping) else batch[0]
+    rows = ", for graphs rote.Samples(batch, axis=None, rows=batch.num_graphs)"
     raise InputError(
         "Expected a batch to be a tensor, a tuple that starts with the inputs, or a mapping, got "
         f"{type(batch).__name__}. Pass `inputs_of=` (`take=` of rote.track), which takes a batch "
-        "and returns the inputs."
+        f"and returns the inputs{rows if is_bundle(batch) else ''}."
     )
 
 

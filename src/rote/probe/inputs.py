@@ -273,11 +273,11 @@ def _tensors(item: object, name: str = "inputs") -> Iterator[tuple[str, Tensor]]
     elif isinstance(item, tuple | list):
         for index, entry in enumerate(item):
             yield from _tensors(entry, f"{name}[{index}]")
-    elif _is_bundle(item):
+    elif is_bundle(item):
         yield from _tensors(item.to_dict(), name)  # type: ignore[attr-defined]
 
 
-def _is_bundle(item: object) -> bool:
+def is_bundle(item: object) -> bool:
     """Whether an object carries tensors as PyG's ``Data`` does."""
     return all(hasattr(item, name) for name in ("to_dict", "clone", "apply"))
 
@@ -293,4 +293,4 @@ def _map(item: Any, change: Callable[[Tensor], Tensor]) -> Any:  # noqa: ANN401
         return type(item)(_map(entry, change) for entry in item)
     if isinstance(item, Samples):
         return replace(item, inputs=_map(item.inputs, change))
-    return item.clone().apply(change) if _is_bundle(item) else item
+    return item.clone().apply(change) if is_bundle(item) else item

@@ -27,6 +27,7 @@ from rote.probe import (
     content_hash,
     cross_entropy,
     from_first_rank,
+    is_bundle,
     is_dataset,
     is_first_rank,
     num_samples,
@@ -213,6 +214,12 @@ def _try_out(tracker: Tracker, probe: Probe) -> None:
 def _source(inputs: Any, take: Callable[[Any], Inputs] | None) -> Any:  # noqa: ANN401
     if is_dataset(inputs):
         return SampleSource(inputs, take)
+    if is_bundle(inputs):
+        raise InputError(
+            "Expected `inputs` to say which rows of the model's output are samples, got a "
+            f"{type(inputs).__name__}. Wrap it: rote.Samples(data, axis=None, rows=…), with a mask "
+            "or indices of nodes, or how many of the first."
+        )
     if take is not None:
         raise InputError(
             "Expected `take` to come with a dataset or loader as `inputs`, got "
