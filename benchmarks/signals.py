@@ -16,9 +16,9 @@ has one thread.
 - ``nothing``: without any, twice: how far from 1 the measurement is by itself.
 
 An epoch here has 48 steps of 128 samples, and what a signal costs goes by samples; so the ratio is
-that of any length. But ``gradient_disparity`` costs five batches per reading: its
-``over_bare_of_391_steps`` is that of an epoch of 391, as CIFAR has, and that has the goal. ``pmv``
-is a second training: it has none.
+that of any length. But ``gradient_disparity`` costs five batches per reading, however long an epoch
+is: it is measured in epochs of 391 steps, as CIFAR has, and that has the goal; ``over_bare_of_48``
+is beside it. ``pmv`` is a second training: it has none.
 """
 
 import json
@@ -50,8 +50,7 @@ from rote.workloads.workload import Workload
 CPU = torch.device("cpu")
 BATCH, STEPS, SIDE, ROUNDS = 128, 48, 16, 13
 BLOCK = 4  # steps in a row: what a signal leaves in the caches slows down the step after it
-FULL_EPOCH = 391
-OF_FULL_EPOCH = f"over_bare_of_{FULL_EPOCH}_steps"
+FULL_EPOCH, FULL_ROUNDS = 391, 5
 PER_READING, SECOND_TRAINING = "gradient_disparity", "pmv"
 GOAL, GOAL_TOGETHER = 1.02, 1.05
 
@@ -103,10 +102,10 @@ class PairedRun(Workload):
             self._seconds[now] += time.process_time() - started
 
 
-def make_spec(folder: Path, signals: list[str]) -> RunSpec:
-    path = folder / "data.npz"
+def make_spec(folder: Path, signals: list[str], steps: int = STEPS) -> RunSpec:
+    path = folder / f"{steps}.npz"
     if not path.is_file():
-        rng, count = np.random.default_rng(0), STEPS * BATCH + 512
+        rng, count = np.random.default_rng(0), steps * BATCH + 512
         x = {
             f"x_{split}": rng.integers(0, 256, (size, SIDE, SIDE, 3), dtype=np.uint8)
             for split, size in (("train", count), ("test", count // 5))
@@ -143,15 +142,18 @@ def measure(rounds: int) -> dict[str, dict[str, Any]]:
                 # The second training is long, and its ratio is nowhere near a goal.
                 if key != SECOND_TRAINING or number < 4:
                     pairs[key].append(run.seconds())
-    measured = {key: found[1:] for key, found in pairs.items()}  # the first warms up
-    found = {key: summary([b / a for a, b in each]) for key, each in measured.items()}
-    extra = (found[PER_READING]["over_bare"] - 1) * STEPS / FULL_EPOCH
-    found[PER_READING][OF_FULL_EPOCH] = 1 + extra
-    bare = median(a for each in measured.values() for a, _ in each)
+        full = make_spec(folder, [PER_READING], FULL_EPOCH)
+        run = PairedRun(full, prepare(full), folder / "full")
+        of_full = summary([run.seconds() for _ in range(FULL_ROUNDS + 1)])
+    found = {key: summary(each) for key, each in pairs.items()}
+    short = {f"over_bare_of_{STEPS}": found[PER_READING]["over_bare"]}
+    found[PER_READING] = of_full | {"steps": FULL_EPOCH} | short
+    bare = median(a for each in pairs.values() for a, _ in each)
     return found | {"bare": {"seconds": bare, "steps": STEPS}}
 
 
-def summary(ratios: list[float]) -> dict[str, Any]:
+def summary(pairs: list[tuple[float, float]]) -> dict[str, Any]:
+    ratios = [with_it / without for without, with_it in pairs[1:]]  # the first warms up
     drawn = np.random.default_rng(0).choice(ratios, (10_000, len(ratios)))
     interval = np.quantile(np.median(drawn, axis=1), (0.025, 0.975))
     return {"over_bare": median(ratios), "interval": interval.tolist(), "pairs": len(ratios)}
@@ -176,7 +178,7 @@ def main() -> None:
         "results": results,
     }
     Path(__file__).with_suffix(".json").write_text(json.dumps(report, indent=2) + "\n")
-    found = {key: results[key].get(OF_FULL_EPOCH, results[key]["over_bare"]) for key in goals}
+    found = {key: results[key]["over_bare"] for key in goals}
     missed = [
         f"{key} = {found[key]:.3f}, goal {goals[key]}" for key in goals if found[key] > goals[key]
     ]

@@ -221,6 +221,20 @@ def test_the_best_few_are_listed_and_the_file_is_named_and_copied(tmp_path: Path
     assert f"  in {pick.file}" in result.output  # the verdict stands
 
 
+def test_a_reader_that_closes_early_keeps_nothing_from_being_copied(tmp_path: Path) -> None:
+    store, out = voters(tmp_path / "runs"), tmp_path / "kept"
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "wb") as closed:
+        subprocess.run(
+            [ROTE, "select", store, "--copy-to", out],
+            stdout=closed,
+            stderr=subprocess.PIPE,
+            check=False,
+        )
+    assert len(list(out.iterdir())) == 1
+
+
 def test_options_go_to_rules_that_take_them_only(tmp_path: Path) -> None:
     store = str(voters(tmp_path / "runs"))
     assert "Keep" in invoke(store, "--rule", "posterior", "--noise-rate", "0.2")

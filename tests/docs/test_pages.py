@@ -81,9 +81,17 @@ def test_the_words_of_the_report_are_those_of_the_glossary() -> None:
     glossary = dict(
         re.findall(r"^## (.+)\n\n((?:.+\n)+)", (DOCS / "glossary.md").read_text(), re.M)
     )
-    words = re.findall(r"<dt>(.+?)</dt><dd><span>(.+?)</span>", WORDS.read_text())
-    assert len(words) > 10
-    for word, meaning in words:
+    found = re.findall(
+        r'<div id="word-(.+?)"><dt>(.+?)</dt><dd><span>(.+?)</span>', WORDS.read_text()
+    )
+    assert {"Probe batch", "Pool", "Live step", "Plain step", "Relative", "Staged", "Region",
+            "Torn"} <= {word for _, word, _ in found}  # fmt: skip
+    page = WORDS.with_name("page.html").read_text()
+    linked = re.findall(r'href="#word-(.+?)"', page)
+    assert linked
+    assert set(linked) <= {name for name, _, _ in found}
+    for name, word, meaning in found:
+        assert name == word.lower().replace(" ", "-")
         written = re.sub(r"\[([^\]]*)\]\([^)]*\)|`", r"\1", " ".join(glossary[word].split()))
         assert written.startswith(html.unescape(meaning)), word
 

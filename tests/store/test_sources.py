@@ -345,6 +345,12 @@ def test_where_the_store_begins(text: str, place: str, uri: str | None) -> None:
     assert experiment_and_store(address.place) == (place, uri)
 
 
+@pytest.mark.parametrize("place", ["sqlite:///m.db", "http://127.0.0.1:5000"])
+def test_a_store_is_not_taken_for_an_experiment(place: str) -> None:
+    with pytest.raises(InputError, match=f"store without an experiment. Write mlflow:NAME@{place}"):
+        experiment_and_store(place)
+
+
 def test_a_csv_row_with_too_few_cells_is_refused_with_its_line(tmp_path: Path) -> None:
     table = tmp_path / "runs.csv"
     table.write_text("step,susceptibility,train_accuracy\n1,0.1,0.2\n\n2,0.3\n")

@@ -12,6 +12,7 @@ from rote.store import RunTable
 from rote.studies import cost as costs
 from rote.studies import find_study, page
 from rote.studies.cost import Cost
+from rote.studies.pool import FRESH
 from tests.studies.records import made_pool, made_table
 
 DATA = {"inputs": "images", "pool": 512, "noise": {"model": "pair", "realised_rate": 0.4}}
@@ -27,16 +28,18 @@ def described(table: RunTable, data: dict[str, Any]) -> RunTable:
 
 @pytest.fixture(scope="module")
 def record() -> Any:
-    """Two pools for judging, of which one holds out fewer samples, and one for choosing."""
+    """Two pools for judging, of which one holds out fewer samples, one for choosing, one fresh."""
     pool = made_pool()
     large = described(made_table(pool, 0), DATA)
     small = described(made_table(pool, 1), {**DATA, "inputs": "bag-of-words", "pool": 256})
     small = replace(small, frame=small.frame.drop("noisy_validation_512"))
     other = described(made_table(pool, 2), {**DATA, "noise": {"model": "symmetric-inclusive"}})
+    late = made_table(pool, 3)
     pools = [
         (replace(pool, name="large-0"), large),
         (replace(pool, name="small-0"), small),
         (replace(pool, name="other-0", is_judged=False), other),
+        (replace(pool, name="late-2", group=FRESH, is_judged=False), described(late, DATA)),
     ]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(costs, "measured", lambda: {"networks": SECONDS})
@@ -56,6 +59,17 @@ def test_means_count_every_pool_alike_and_say_which_have_a_row(record: Any) -> N
     assert "RATT's bound" in record["pools"]["other-0"]["rows"]
     assert "RATT's bound" not in means
     assert {"AUM: fewest below zero", "SELC's loss gap", "oracle"} <= means.keys()
+
+
+def test_fresh_pools_are_neither_for_choosing_nor_for_judging(record: Any) -> None:
+    groups = {"judged": ["large-0", "small-0"], "chosen": ["other-0"], FRESH: ["late-2"]}
+    assert record["groups"] == groups
+    late = record["pools"]["late-2"]["rows"]["last checkpoint"]["regret"][0]
+    assert record["means"][FRESH]["last checkpoint"]["regret"][0] == late
+    finding = find_study("leaderboard").finding(record)
+    assert "means over 2 pools, without the truth" in finding
+    assert finding.endswith(f"last checkpoint {100 * late:.1f}.")
+    assert "On 1 pool that came later: " in finding
 
 
 def test_costs_are_passes_samples_and_seconds(record: Any) -> None:
@@ -84,7 +98,8 @@ def test_the_pass_of_a_pool_goes_by_its_size(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_the_page_begins_with_what_a_reader_wants(record: Any) -> None:
     text = page(find_study("leaderboard"), record, "small")
-    order = ["## In short", "## Pools for judging", "## Pools for choosing constants", "## large-0"]
+    order = ["## In short", "## Pools for judging", "## Pools for choosing constants"]
+    order += ["## Fresh pools", "## large-0"]
     places = [text.index(title) for title in order]
     assert places == sorted(places)
     short = text[places[0] : places[1]]

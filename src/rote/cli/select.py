@@ -44,9 +44,11 @@ def select(
     chosen = {"rule": asked.rule or DEFAULT_RULE, **asked.reading(), **asked.rule_options()}
     if group_by is None:
         selection = select_from(runs, **chosen)
-        _tell(selection, as_json=as_json)  # first: it stands, whatever cannot be written
-        with naming_new_folders(suspects and suspects.parent, copy_to):
-            notes = _write(selection, suspects, copy_to)
+        try:  # a reader that closes early, as `head` does, keeps nothing from being written
+            with naming_new_folders(suspects and suspects.parent, copy_to):
+                notes = _write(selection, suspects, copy_to)
+        finally:  # it stands, whatever cannot be written
+            _tell(selection, as_json=as_json)
         for note in notes:  # beside an object for machines they go where errors go
             say(one_line(note), err=as_json)
         return
@@ -57,11 +59,13 @@ def select(
         groups = {value: entry.to_json() for value, entry in found.items()}
         say_json({"group_by": group_by, "groups": groups})
     for value, entry in found.items():
-        if not as_json:
-            say(f"{group_by} = {one_line(value)}")
-            show(entry)
-        with naming_new_folders(copy_to):
-            notes = _write(entry, None, copy_to)
+        try:
+            with naming_new_folders(copy_to):
+                notes = _write(entry, None, copy_to)
+        finally:
+            if not as_json:
+                say(f"{group_by} = {one_line(value)}")
+                show(entry)
         for note in notes:
             say(one_line(note), err=as_json)
 

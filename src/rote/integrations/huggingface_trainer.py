@@ -100,7 +100,7 @@ class Training:
             names = self.args.label_names
         else:
             base = getattr(self.model, "get_base_model", lambda: self.model)  # of PEFT
-            names = find_labels(type(base()))  # type: ignore[no-untyped-call]
+            names = find_labels(type(base()))
         return LabelledBatch.split(batch, [*names, "labels"])  # also where it takes any keyword
 
     def objective(self) -> LossFunction | None:

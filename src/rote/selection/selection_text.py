@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from rote.selection.selection import Selection
 
 _MOST_WARNINGS = 3
+_HEAD = "text-align:left;vertical-align:top;white-space:nowrap"
+_CELL = "text-align:left;white-space:normal"
 _MEASURES = {
     "estimated_accuracy": "By estimate it is",
     "validation_accuracy": "On the pool's given labels, some of which may be wrong, it has",
@@ -95,8 +97,8 @@ def as_html(selection: Selection) -> str:
     if selection.warnings:
         rows["careful"] = " ".join(selection.warnings)
     cells = (
-        f'<tr><th scope="row" style="text-align:left">{_text(name)}</th>'
-        f'<td style="text-align:left;white-space:normal"><bdi>{_text(value)}</bdi></td></tr>'
+        f'<tr><th scope="row" style="{_HEAD}">{_text(name)}</th>'
+        f'<td style="{_CELL}"><bdi>{_text(value)}</bdi></td></tr>'
         for name, value in rows.items()
     )
     return f"<table>{''.join(cells)}</table>"

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rote.studies.markdown import NOTHING
+from rote.studies.pool import FRESH
 
 if TYPE_CHECKING:
     from rote.studies.study import Record
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 TITLES = {
     "judged": "Pools for judging",
     "chosen": "Pools for choosing constants",
+    FRESH: "Fresh pools",
 }
 _FIRST = (
     "auto",
@@ -57,18 +59,24 @@ _CONSTANTS = (
     "smaller pools; two of those were of the same data as two judged here, YouTube and CIFAR-10N "
     "worse ([selection](../selection.md#what-the-rules-cost))."
 )
+_FRESH = (
+    "These pools ({fresh}) were written down, committed and then trained when everything else was "
+    "settled, the choices of `auto` included: nothing was chosen on them, and nothing changed "
+    "after they were seen."
+)
 _ABSENT = (
-    "Not in these tables: PMV's accuracy drop, which takes a second training of every run{pmv}; "
-    "how it gauges memorization is in [rivals](rivals.md). Noisy validation of 1,024 and 2,048 "
-    "labels, more than these pools hold out. RATT's bound, which takes uniformly random labels, is "
-    "in the tables of pools with symmetric noise. AUM and confident learning point out samples "
-    "rather than checkpoints (`rote suspects`); here a checkpoint is kept by how few they suspect."
+    "PMV's accuracy drop takes a second training of every run{pmv} and is in the fresh pools only; "
+    "how it gauges memorization is in [rivals](rivals.md). Not in these tables: noisy validation "
+    "of 1,024 and 2,048 labels, more than these pools hold out. RATT's bound, which takes "
+    "uniformly random labels, is in the tables of pools with symmetric noise. AUM and confident "
+    "learning point out samples rather than checkpoints (`rote suspects`); here a checkpoint is "
+    "kept by how few they suspect."
 )
 
 
 def lines(record: Record) -> Iterator[str]:
     """The page below its figure."""
-    group = "judged" if record["means"]["judged"] else "chosen"
+    group = next(group for group, rows in record["means"].items() if rows)
     data = {key: _data_of(names) for key, names in record["groups"].items()}
     count = len(record["groups"][group])
     yield f"## In short\n\nMeans over {count} {TITLES[group].lower()}: {data[group]}.\n"
@@ -80,6 +88,8 @@ def lines(record: Record) -> Iterator[str]:
     for group, title in TITLES.items():
         if names := record["groups"][group]:
             yield f"\n## {title}\n\nMeans over {len(names)} pools: {', '.join(names)}.\n"
+            if group == FRESH:
+                yield _FRESH.format(fresh=data[FRESH]) + "\n"
             yield from _table(_ALL, record["means"][group])
             yield from _fewer(record, group)
     yield "\n" + _ABSENT.format(pmv=_timed(record["pmv"], " ({:.2f} s per epoch)"))

@@ -46,6 +46,13 @@ class Pool:
     space: SearchSpace
 
     @property
+    def purpose(self) -> str:
+        """``chosen``, ``judged`` or ``fresh``: what it tells about rules and their constants."""
+        if self.group == FRESH:
+            return FRESH
+        return "judged" if self.is_judged else "chosen"
+
+    @property
     def record(self) -> Path:
         """Where it is packed."""
         return RECORDS / f"{self.name}.tar.xz"

@@ -11,7 +11,7 @@ from rote.errors import InputError, did_you_mean
 from rote.extras import files_in
 from rote.studies.markdown import begun
 from rote.studies.paper import PAPER
-from rote.studies.pool import COMMON, PRESETS, Pool, has_pools, read_pools
+from rote.studies.pool import COMMON, FRESH, PRESETS, Pool, has_pools, read_pools
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -96,6 +96,11 @@ class Study:
 def is_common(pool: Pool) -> bool:
     """Many networks on one set of labels."""
     return pool.group == COMMON
+
+
+def is_for_rules(pool: Pool) -> bool:
+    """The same, and those that came when rules were settled."""
+    return pool.group in (COMMON, FRESH)
 
 
 def is_broad(pool: Pool) -> bool:

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rote.errors import CorruptRunError
+from rote.errors import CorruptRunError, InputError
 from rote.extras import require
 from rote.store.nested_tables import leaves
 from rote.store.schema import (
@@ -69,8 +69,16 @@ def experiment_and_store(place: str) -> tuple[str, str | None]:
     Example:
         >>> experiment_and_store("digits@sqlite:///mlflow.db")
         ('digits', 'sqlite:///mlflow.db')
+
+    Raises:
+        InputError: if it is a store without an experiment, which would become one of that name.
     """
     name, *uri = _STORE.split(place, maxsplit=1)
+    if not uri and "://" in name:
+        raise InputError(
+            f"Expected mlflow:EXPERIMENT[@uri], got {place!r}, a store without an experiment. "
+            f"Write mlflow:NAME@{place}."
+        )
     return name, uri[0] if uri else None
 
 

@@ -12,8 +12,9 @@ from rote.selection import find_rule
 from rote.studies.chart import panels
 from rote.studies.checkpoints import MOST_DRAWN, column_of, mean_of
 from rote.studies.markdown import counted, number, percent, table
+from rote.studies.pool import FRESH
 from rote.studies.selector import TRUTH
-from rote.studies.study import Record, Study, by_pool, is_common
+from rote.studies.study import Record, Study, by_pool, is_for_rules
 
 if TYPE_CHECKING:
     from rote.selection import Candidates, Floats, Integers, Verdict
@@ -24,6 +25,8 @@ _FEW, _SETS, _ALONE = 4, 2, 6
 """Runs in a small set, how many such sets, and how many runs alone."""
 
 _NEAR = 0.01
+
+_PURPOSES = {"judged": "for judging", "chosen": "for choosing constants", FRESH: "that came later"}
 
 
 def pool_record(pool: Pool, candidates: Candidates) -> Record | None:
@@ -42,7 +45,7 @@ def pool_record(pool: Pool, candidates: Candidates) -> Record | None:
     estimated, true = verdict.score[known], truth[known]
     chosen = np.linspace(0, len(known) - 1, min(MOST_DRAWN, len(known))).astype(int)
     return {
-        "judged": pool.is_judged,
+        "purpose": pool.purpose,
         "bias": float((estimated - true).mean()),
         "error": float(np.abs(estimated - true).mean()),
         "pearson": float(np.corrcoef(estimated, true)[0, 1]),
@@ -116,9 +119,9 @@ def finding(record: Record) -> str:
     pools = list(record["pools"].values())
     error, bias = (percent(mean_of([p[key] for p in pools])) for key in ("error", "bias"))
     told = [f"Over {counted(pools)} the estimate is off by {error} on average (bias {bias})."]
-    for purpose, is_judged in (("judging", True), ("choosing constants", False)):
-        part = [pool for pool in pools if pool["judged"] == is_judged]
-        told += [f"On {counted(part)} for {purpose}, {_held(part)}"] if part else []
+    for purpose, words in _PURPOSES.items():
+        part = [pool for pool in pools if pool["purpose"] == purpose]
+        told += [f"On {counted(part)} {words}, {_held(part)}"] if part else []
     return " ".join(told)
 
 
@@ -161,6 +164,6 @@ STUDY = Study(
     measure=by_pool(pool_record),
     text=text,
     finding=finding,
-    wants=is_common,
+    wants=is_for_rules,
     draw=draw,
 )

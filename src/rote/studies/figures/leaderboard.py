@@ -14,7 +14,7 @@ from rote.studies.cost import Cost
 from rote.studies.markdown import counted
 from rote.studies.pool import FRESH
 from rote.studies.selector import TRUTH, Judgement, Selector, judge
-from rote.studies.study import Record, Study, Tables, is_common
+from rote.studies.study import Record, Study, Tables, is_for_rules
 
 if TYPE_CHECKING:
     from rote.selection import Floats
@@ -101,12 +101,11 @@ def _by_signals() -> list[Selector]:
 
 
 def measure(pools: Tables) -> Record:
-    """By pool and selector; then the means over pools that are judged, and the others."""
+    """By pool and selector; then the means over pools for judging, for choosing, and fresh ones."""
     judged = {pool.name: _judgements(table) for pool, table in pools}
     found = {pool.name: _pool_record(table, judged[pool.name]) for pool, table in pools}
     groups = {
-        "judged": [pool.name for pool, _ in pools if pool.is_judged],
-        "chosen": [pool.name for pool, _ in pools if not pool.is_judged],
+        purpose: [pool.name for pool, _ in pools if pool.purpose == purpose] for purpose in TITLES
     }
     means = {
         group: _means({name: (judged[name], found[name]) for name in names})
@@ -117,17 +116,27 @@ def measure(pools: Tables) -> Record:
 
 
 def finding(record: Record) -> str:
-    """Which selector loses least."""
-    group = "judged" if record["means"]["judged"] else "chosen"
-    rows = record["means"][group]
-    regrets = {name: row["regret"][0] for name, row in rows.items() if "of" not in row}
-    order = sorted((name for name in regrets if name not in _WITH_TRUTH), key=regrets.__getitem__)
+    """Which selector loses least, and what the same ones lose on fresh pools."""
+    group = next(group for group, rows in record["means"].items() if rows)
+    lost = _lost(record, group)
+    order = sorted((name for name in lost if name not in _WITH_TRUTH), key=lost.__getitem__)
     shown = dict.fromkeys([*order[:3], "regions (the paper's rule)", "last checkpoint"])
-    named = (f"{name} {100 * regrets[name]:.1f}" for name in shown if name in regrets)
-    return (
+
+    def named(lost: Mapping[str, float]) -> str:
+        return ", ".join(f"{name} {100 * lost[name]:.1f}" for name in shown if name in lost)
+
+    told = (
         f"Points of test accuracy lost per run, means over {counted(record['groups'][group])}, "
-        f"without the truth: {', '.join(named)}."
+        f"without the truth: {named(lost)}."
     )
+    if group != FRESH and (fresh := record["groups"][FRESH]):
+        told += f" On {counted(fresh)} that came later: {named(_lost(record, FRESH))}."
+    return told
+
+
+def _lost(record: Record, group: str) -> dict[str, float]:
+    rows = record["means"][group]
+    return {name: row["regret"][0] for name, row in rows.items() if "of" not in row}
 
 
 def draw(record: Record) -> Any:  # noqa: ANN401
@@ -149,7 +158,7 @@ STUDY = Study(
     measure=measure,
     text=lambda record: "\n".join(lines(record)),
     finding=finding,
-    wants=lambda pool: is_common(pool) or pool.group == FRESH,
+    wants=is_for_rules,
     draw=draw,
 )
 

@@ -14,7 +14,7 @@ from rote.studies.checkpoints import ZETA
 from rote.studies.figures.leaderboard import noise_rate_of
 from rote.studies.markdown import NOTHING, counted, table
 from rote.studies.selector import TRUTH
-from rote.studies.study import Record, Study, Tables, is_common
+from rote.studies.study import Record, Study, Tables, is_for_rules
 
 if TYPE_CHECKING:
     from rote.selection import Candidates
@@ -121,6 +121,6 @@ STUDY = Study(
     measure=measure,
     text=text,
     finding=finding,
-    wants=is_common,
+    wants=is_for_rules,
     draw=draw,
 )
