@@ -9,10 +9,10 @@ WORKERS ?= auto
 # The newest torch with its GPU libraries, gigabytes that no other target needs.
 COMPAT_VENV ?= .venv-compat
 # Clusters, browsers and killed processes are mostly waited for: one worker more than cores.
-ALL_WORKERS ?= $(shell expr 1 + $$(nproc 2>/dev/null || echo 2))
+ALL_WORKERS ?= $(shell expr 1 + $$(env -u OMP_NUM_THREADS nproc 2>/dev/null || echo 2))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo quick test test-all fuzz compat check format docs wheel bench clean
+.PHONY: help demo quick test test-all run-tests fuzz compat check format docs wheel bench clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -24,11 +24,15 @@ quick: $(VENV)/dev.stamp ## for every save: lint and the fast tests, in about 90
 	$(BIN)/ruff check .
 	$(BIN)/python -m pytest -n $(WORKERS) -q -m "not slow and not full" tests
 
-test: check $(VENV)/chromium.stamp ## everything CI runs: set-up, check, all tests
-	$(BIN)/python -m pytest -n $(ALL_WORKERS) -q
+# Side by side: while types are checked by one core, the tests are collected by the other.
+test: $(VENV)/chromium.stamp ## everything CI runs: set-up, check, all tests
+	@$(MAKE) --no-print-directory --jobs=2 check run-tests
 
-test-all: check $(VENV)/chromium.stamp ## the same with every model × optimizer × mode × moment
-	$(BIN)/python -m pytest -n $(ALL_WORKERS) -q -m ""
+test-all: $(VENV)/chromium.stamp ## the same with every model × optimizer × mode × moment
+	@$(MAKE) --no-print-directory --jobs=2 check run-tests MARKED='-m ""'
+
+run-tests: $(VENV)/chromium.stamp
+	$(BIN)/python -m pytest -n $(ALL_WORKERS) -q $(MARKED)
 
 fuzz: $(VENV)/dev.stamp ## attack it, SECONDS_EACH=60 of each kind, from a new SEED
 	$(BIN)/python -m fuzz --seconds $(or $(SECONDS_EACH),60) $(if $(SEED),--seed $(SEED))
