@@ -18,8 +18,6 @@ Page = Callable[[str], Path]
 CHROMIUM = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
 )
-
-
 REPORTING = Path(__file__).parent
 
 
@@ -36,7 +34,8 @@ class Tabs:
     idle: dict[str, list[Any]] = field(default_factory=dict)
 
     def start(self) -> None:
-        playwright = pytest.importorskip("playwright.sync_api", reason="playwright is missing")
+        missing = "playwright is not installed"
+        playwright = pytest.importorskip("playwright.sync_api", reason=missing)
         if CHROMIUM is None:
             pytest.skip("Chromium is not installed (apt-get install chromium)")
         started = self.running.enter_context(playwright.sync_playwright())
@@ -49,23 +48,24 @@ class Tabs:
         self.browser = None
         self.idle.clear()
 
-    def take(self, script: str, options: dict[str, object]) -> Any:
+    def take(self, kind: str, script: str, options: dict[str, object]) -> Any:
         """A tab that shows nothing, and knows nothing of those who used it before."""
-        if idle := self.idle.get(repr((script, options))):
+        if idle := self.idle.get(kind):
             return idle.pop()
         context = self.browser.new_context(**options)
         context.add_init_script(script)
         return context.new_page()
 
-    def give_back(self, tab: Any, script: str, options: dict[str, object]) -> None:
+    def give_back(self, tab: Any, kind: str) -> None:
         tab.goto("about:blank")  # nothing loads itself again
         tab.mouse.move(0, 0)  # nothing is pointed at
-        self.idle.setdefault(repr((script, options)), []).append(tab)
+        self.idle.setdefault(kind, []).append(tab)
 
 
 TABS = Tabs()
 
 
+@pytest.hookimpl(trylast=True)  # after the fixtures, which leave their pages
 def pytest_runtest_teardown(nextitem: pytest.Item | None) -> None:
     """An open browser has an event loop that runs: tests elsewhere may want their own."""
     if nextitem is None or REPORTING not in nextitem.path.parents:
@@ -84,7 +84,9 @@ class Visit:
     """A page that is open, and what went wrong on it."""
 
     page: Any
+    kind: str
     complaints: list[str] = field(default_factory=list)
+    is_over: bool = False
 
     @cached_property
     def listeners(self) -> dict[str, Callable[[Any], None]]:
@@ -94,6 +96,21 @@ class Visit:
             "dialog": lambda dialog: self.complaints.append(dialog.message),
             "request": lambda request: self.complaints.append(request.url),
         }
+
+    def end(self) -> None:
+        """Leave the tab to the next page, if nothing went wrong on this one."""
+        if self.is_over:
+            return
+        self.is_over = True
+        if not self.complaints:
+            self.page.evaluate("sessionStorage.clear()")
+        for event, listener in self.listeners.items():
+            self.page.remove_listener(event, listener)
+        if self.complaints:
+            self.page.context.close()
+        else:
+            TABS.give_back(self.page, self.kind)
+        assert self.complaints == []
 
     def text(self, selector: str) -> str:
         return str(self.page.text_content(selector)).strip()
@@ -118,7 +135,7 @@ Open = Callable[..., Visit]
 @pytest.fixture
 def visit(browser: Any) -> Iterator[Open]:
     """Opens pages; what they print, ask of a network, or pop up fails the test."""
-    visits: list[tuple[Visit, str, dict[str, object]]] = []
+    visits: list[Visit] = []
 
     def open_page(
         path: Path,
@@ -128,8 +145,9 @@ def visit(browser: Any) -> Iterator[Open]:
         script: str = "",
         **options: object,
     ) -> Visit:
-        opened = Visit(TABS.take(script, options))
-        visits.append((opened, script, options))
+        kind = repr((script, options))
+        opened = Visit(TABS.take(kind, script, options), kind)
+        visits.append(opened)
         opened.page.set_viewport_size({"width": width, "height": 900})
         opened.page.emulate_media(media="null", color_scheme=colours)
         for event, listener in opened.listeners.items():
@@ -140,15 +158,8 @@ def visit(browser: Any) -> Iterator[Open]:
         return opened
 
     yield open_page
-    for opened, script, options in visits:
-        if opened.complaints:
-            opened.page.context.close()
-        assert opened.complaints == []
-        opened.page.evaluate("sessionStorage.clear()")
-        for event, listener in opened.listeners.items():
-            opened.page.remove_listener(event, listener)
-        assert opened.complaints == []
-        TABS.give_back(opened.page, script, options)
+    for opened in visits:
+        opened.end()
 
 
 @pytest.fixture(scope="session")
