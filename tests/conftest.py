@@ -61,16 +61,18 @@ TOGETHER = {
     "tests/studies/test_results.py*": "studies",
     "tests/cli/test_commands.py*": "commands",
     "tests/cli/test_probe.py*": "probe",
-    "tests/cli/test_report.py*": "report",
+    "tests/cli/test_report.py*": "figures",
     "tests/cli/test_study.py*": "study",
-    "tests/reporting/test_figures.py*": "figures",
-    "tests/reporting/test_plot.py*": "plot",
-    "tests/reporting/test_page.py*": "page",
-    "tests/reporting/test_page_*": "pages",
+    "tests/reporting/test_page*": "pages",  # one browser, and every page is made once
+    "tests/reporting/test_live.py*": "pages",
+    "tests/reporting/test_own_charts.py*": "pages",
+    "tests/reporting/test_signals.py*": "pages",
+    "tests/reporting/*": "figures",  # a worker's first chart takes seconds
     "tests/store/test_round_trip.py*": "loggers",  # MLflow takes seconds to import
     "tests/store/test_sources.py*": "loggers",
     "tests/tracking/test_save_to*": "loggers",
     "tests/selection/test_no_zeta.py*": "loggers",
+    "tests/examples/test_loggers.py*mlflow*": "loggers",
     "tests/tracking/test_notes.py*mlflow*": "loggers",
     "tests/workloads/test_resume.py*": "resume",
     "tests/workloads/architectures/*": "architectures",

@@ -2,16 +2,14 @@
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from rote.workloads import RunSpec, train
-from tests.cli.conftest import Rote
+from tests.cli.conftest import Rote, in_one_process
 
-ROTE = Path(sys.executable).parent / "rote"
 SMALL = """
 epochs = 2
 data = { name = "digits", train_size = 60, test_size = 20 }
@@ -205,29 +203,30 @@ def test_a_terminal_may_know_ascii_only(variables: dict[str, str], tmp_path: Pat
     (tmp_path / "spec.toml").write_text(SMALL)
     plain = {"PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", **variables}
 
-    def run(*command: str) -> str:
-        done = subprocess.run(
-            [ROTE, *command], capture_output=True, check=False, cwd=tmp_path, env=os.environ | plain
-        )
-        assert done.returncode == 0, done.stderr
-        return (done.stdout + done.stderr).decode("ascii")
-
-    run("train", "spec.toml", "--out", "store/one")
-    assert "zeta" in run("select", "store", "--rule", "regions")
-    run("doctor", "--model", "mlp", "--shape", "1,8,8")
-    run("data", "list")
+    printed, errors = in_one_process(
+        ["train", "spec.toml", "--out", "store/one"],
+        ["select", "store", "--rule", "regions"],
+        ["doctor", "--model", "mlp", "--shape", "1,8,8"],
+        ["data", "list"],
+        folder=tmp_path,
+        **plain,
+    )
+    _, selected, doctor, data = (text.decode("ascii") for text in printed)
+    errors.decode("ascii")
+    assert "zeta" in selected
+    assert "can be probed" in doctor
+    assert "digits" in data
 
 
 def test_names_that_are_not_utf_8_are_taken(tmp_path: Path) -> None:
     (tmp_path / "spec.toml").write_text(SMALL)
     odd = os.fsencode(tmp_path / "store") + b"/r\xff"
-    for command in (
+    in_one_process(
         [b"train", b"spec.toml", b"--out", odd, b"--quiet"],
         [b"select", odd],
         [b"sweep", b"--list", os.fsencode(tmp_path / "store")],
-    ):
-        done = subprocess.run([ROTE, *command], capture_output=True, check=False, cwd=tmp_path)
-        assert done.returncode == 0, done.stderr.decode()
+        folder=tmp_path,
+    )
 
 
 def code_beside(tmp_path: Path) -> None:

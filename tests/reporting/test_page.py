@@ -200,9 +200,11 @@ def test_what_is_missing_is_said(page: Page, visit: Open) -> None:
     assert "No test accuracy is recorded" in untold.text("#verdict")
     assert "is not recorded here" in untold.text("section[aria-labelledby=tracking-title]")
     assert "Mean test" not in untold.text("#region-table")
+    untold.end()
     bare = visit(page("bare"))
     assert bare.page.locator("#chart-regions").count() == 0
     assert "Expected train_accuracy to be recorded" in bare.text("#rules-table")
+    bare.end()
     assert "compares runs" in visit(page("one-run")).text("body")
 
 
@@ -252,6 +254,7 @@ def test_names_of_rules_stay_on_the_charts_and_apart(page: Page, visit: Open) ->
                 assert frame["y"] <= top
                 assert bottom <= frame["y"] + frame["height"]
             assert len({(left, top) for left, top, _, _ in places}) == len(places)
+        opened.end()
 
 
 def test_without_javascript_a_sentence_stands_for_every_chart(page: Page, browser: Any) -> None:
@@ -269,7 +272,9 @@ def test_without_javascript_a_sentence_stands_for_every_chart(page: Page, browse
 
 
 def test_there_is_no_menu_with_one_choice(page: Page, visit: Open) -> None:
-    assert visit(page("usual")).page.locator("#chosen-run option").count() == 7
+    several = visit(page("usual"))
+    assert several.page.locator("#chosen-run option").count() == 7
+    several.end()
     opened = visit(page("one-run"))
     assert opened.page.locator("#chosen-run").count() == 0
     opened.page.click("#runs-table button.run")

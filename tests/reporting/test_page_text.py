@@ -70,6 +70,7 @@ def test_one_is_never_many(page: Page, visit: Open) -> None:
         text = opened.page.evaluate("document.body.textContent")
         wrong = re.findall(r"(?<![\d,.])1 (?:more )?(?:run|checkpoint|setting|rule)s\b", text)
         assert not wrong, name
+        opened.end()
     single = visit(page("single"))
     assert single.text("#found") == "1 of 1 run"
     assert "The only checkpoint" in single.text("section[aria-labelledby=filter-title]")

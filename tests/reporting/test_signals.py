@@ -165,3 +165,4 @@ def test_the_page_has_a_row_per_signal_and_fits_a_phone(page: Page, visit: Open)
             "#chart-signals", "chart => chart.firstElementChild.scrollWidth - chart.clientWidth"
         )
         assert widest <= 0
+        opened.end()

@@ -66,7 +66,7 @@ def save_figures(
         except InputError as error:
             missing[name] = str(error)
             continue
-        spec = json.dumps(frame.finished(chart.draw(record, frame)).to_dict())
+        spec = json.dumps(frame.spec(chart.draw(record, frame)))
         try:
             drawn = {
                 "svg": vl_convert.vegalite_to_svg(spec).encode(),

@@ -56,20 +56,26 @@ class Frame:
         return f"{parameter}_{self.tag}" if self.tag else parameter
 
     def finished(self, chart: Any) -> Any:  # noqa: ANN401
-        """A whole chart; the page and pictures dress it in the house style.
+        """A whole chart for a notebook, with its data in it.
 
-        A live chart of its own goes without: altair joins no charts that are configured, and in a
+        It goes without the house style: altair joins no charts that are configured, and in a
         notebook the theme is the reader's.
         """
         import altair as alt
 
-        # Charts that are joined have no width of one name that an expression could ask for.
-        ticks = alt.ExprRef("ceil(width / 70)") if self.width == "container" else _TICKS
-        is_plain = self.is_live and not self.is_page
-        whole = coloured(chart) if is_plain else dressed(chart, ticks)
+        whole = coloured(chart)
         if self.rows is not None:
             _fill(whole, alt.InlineData(values=self.rows))
         return whole
+
+    def spec(self, chart: Any) -> dict[str, Any]:  # noqa: ANN401
+        """A whole chart for the page or a picture, in the house style, as Vega-Lite."""
+        # Charts that are joined have no width of one name that an expression could ask for.
+        ticks = {"expr": "ceil(width / 70)"} if self.width == "container" else _TICKS
+        spec = dressed(chart, ticks)
+        if self.rows is not None:
+            spec["datasets"] = {**spec.get("datasets", {}), DATASET: self.rows}
+        return spec
 
 
 def _fill(chart: Any, data: alt.InlineData) -> None:  # noqa: ANN401
@@ -113,11 +119,19 @@ def hints(checkpoints: Checkpoints, frame: Frame) -> Any:  # noqa: ANN401
     import altair as alt
 
     if frame.is_page or not frame.is_live:
-        return alt.value(None)
+        return alt.TooltipValue(None)
     # Vega-Lite writes names into an expression, and escapes quotes there, but no backslashes.
     names = {m.field: visible(m.name).replace("\\", "\\\\") for m in checkpoints.hinted}
     metrics = (alt.Tooltip(f"{field}:N", title=name) for field, name in names.items())
     return [alt.Tooltip("run:N"), alt.Tooltip("step:N"), *metrics]
+
+
+def valued(channel: Callable[..., Any], told: Any) -> Any:  # noqa: ANN401
+    """What ``alt.condition`` and ``alt.when`` tell, as the channel that it is for.
+
+    Where altair has to find that channel, it goes through its whole schema each time.
+    """
+    return channel(**told)
 
 
 def point_size(checkpoints: Checkpoints) -> int:

@@ -108,6 +108,7 @@ def waiting_page(under_way: UnderWay, reason: str) -> str:
     return page.render(under_way=under_way, reason=reason, **_dress())
 
 
+@cache
 def _environment() -> jinja2.Environment:
     import jinja2
 
@@ -154,16 +155,14 @@ def page_charts(records: Mapping[str, Any], charts: Mapping[str, Chart]) -> dict
     """The charts as Vega, by the place on the page where they are drawn."""
     frame = page_frame()
     parts = [parts_of(charts[name], record, frame) for name, record in records.items()]
-    return {
-        place: _compiled(frame.finished(chart)) for part in parts for place, chart in part.items()
-    }
+    return {place: _compiled(frame.spec(chart)) for part in parts for place, chart in part.items()}
 
 
-def _compiled(chart: Any) -> Any:  # noqa: ANN401
-    """A chart of altair as Vega, compiled once and not in every browser."""
+def _compiled(spec: Mapping[str, Any]) -> Any:  # noqa: ANN401
+    """Vega-Lite as Vega, compiled once and not in every browser."""
     import vl_convert
 
-    return vl_convert.vegalite_to_vega(json.dumps(chart.to_dict()))
+    return vl_convert.vegalite_to_vega(json.dumps(spec))
 
 
 @cache

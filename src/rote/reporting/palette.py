@@ -96,40 +96,50 @@ def coloured(chart: Any) -> Any:  # noqa: ANN401
     return chart.add_params(*colour_parameters())
 
 
-def dressed(chart: Any, ticks: Any) -> Any:  # noqa: ANN401
-    """A finished chart in the house style; axes of x have about so many ticks."""
-    axis = {
-        "domainColor": colour("line"),
-        "tickColor": colour("line"),
-        "gridColor": colour("grid"),
-        "labelColor": colour("quiet"),
-        "titleColor": colour("ink"),
+def dressed(chart: Any, ticks: Any) -> dict[str, Any]:  # noqa: ANN401
+    """A finished chart in the house style; axes of x have about so many ticks.
+
+    As plain values: for every setting of a chart altair copies and checks all of it.
+    """
+    spec: dict[str, Any] = chart.to_dict()
+    light = LIGHT | LIGHT_SHADES
+    colours = [{"name": name, "value": value} for name, value in light.items()]
+    config = spec.get("config", {})
+    style = {part: config.get(part, {}) | told for part, told in _style(ticks).items()}
+    return spec | {
+        "params": [*spec.get("params", ()), *colours],
+        "background": _named("paper"),
+        "config": config | style,
+    }
+
+
+def _style(ticks: Any) -> dict[str, dict[str, Any]]:  # noqa: ANN401
+    words = {
+        "labelColor": _named("quiet"),
+        "titleColor": _named("ink"),
         "labelFontSize": 11,
         "titleFontSize": 12,
         "titleFontWeight": 500,
-        "titlePadding": 8,
         "labelFont": FONT,
         "titleFont": FONT,
     }
-    legend = {
-        "labelColor": colour("quiet"),
-        "titleColor": colour("ink"),
-        "labelFontSize": 11,
-        "titleFontSize": 12,
-        "titleFontWeight": 500,
-        "titleLimit": 320,
-        "labelFont": FONT,
-        "titleFont": FONT,
+    lines = {
+        "domainColor": _named("line"),
+        "tickColor": _named("line"),
+        "gridColor": _named("grid"),
     }
-    title = {"color": colour("ink"), "subtitleColor": colour("quiet"), "font": FONT}
-    return (
-        coloured(chart)
-        .properties(background=colour("paper"))
-        .configure_view(stroke=None)
-        .configure_axis(**axis)
-        .configure_axisX(tickCount=ticks)
-        .configure_axisY(minExtent=36)
-        .configure_legend(**legend)
-        .configure_title(anchor="start", fontSize=14, subtitleFont=FONT, **title)
-        .configure_text(font=FONT)
-    )
+    title = {"color": _named("ink"), "subtitleColor": _named("quiet"), "font": FONT}
+    return {
+        "view": {"stroke": None},
+        "axis": {**lines, **words, "titlePadding": 8},
+        "axisX": {"tickCount": ticks},
+        "axisY": {"minExtent": 36},
+        "legend": {**words, "titleLimit": 320},
+        "title": {"anchor": "start", "fontSize": 14, "subtitleFont": FONT, **title},
+        "text": {"font": FONT},
+    }
+
+
+def _named(name: str) -> dict[str, Any]:
+    described: dict[str, Any] = colour(name).to_dict()
+    return described

@@ -18,7 +18,7 @@ def as_svg(chart: Any) -> bytes:  # noqa: ANN401
 
     from rote.reporting.palette import dressed
 
-    return vl_convert.vegalite_to_svg(json.dumps(dressed(chart, 5).to_dict())).encode()
+    return vl_convert.vegalite_to_svg(json.dumps(dressed(chart, 5))).encode()
 
 
 def panels(

@@ -10,7 +10,7 @@ import numpy as np
 from rote.errors import InputError
 from rote.records import COLUMNS
 from rote.reporting.axis import Axis, accuracy_axis
-from rote.reporting.frame import chosen_run, hints, joined, point_size
+from rote.reporting.frame import chosen_run, hints, joined, point_size, valued
 from rote.reporting.palette import colour, plain_view
 from rote.selection import correlation
 
@@ -179,12 +179,17 @@ def _points(record: FilterRecord, frame: Frame, which: str) -> alt.Chart:
                 scale=alt.Scale(domain=[test.low, test.high], nice=False, zero=False),
                 axis=alt.Axis(format=test.ticks),
             ),
-            color=alt.when(chosen, empty=False)
-            .then(alt.value(colour("highlight")))
-            .when("datum.kept")
-            .then(alt.value(colour("accent")))
-            .otherwise(alt.value(colour("line"))),
-            opacity=alt.condition(chosen, alt.value(0.85), alt.value(0.12)),
+            color=valued(
+                alt.ColorValue,
+                alt.when(chosen, empty=False)
+                .then(alt.value(colour("highlight")))
+                .when("datum.kept")
+                .then(alt.value(colour("accent")))
+                .otherwise(alt.value(colour("line"))),
+            ),
+            opacity=valued(
+                alt.OpacityValue, alt.condition(chosen, alt.value(0.85), alt.value(0.12))
+            ),
             tooltip=hints(record.checkpoints, frame),
         )
         .add_params(chosen)

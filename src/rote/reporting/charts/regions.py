@@ -10,7 +10,7 @@ import numpy as np
 
 from rote.records import COLUMNS
 from rote.reporting.axis import Axis, ticks
-from rote.reporting.frame import chosen_run, hints, point_size
+from rote.reporting.frame import chosen_run, hints, point_size, valued
 from rote.reporting.palette import REGION_COLOURS, colour, plain_view, shades
 from rote.selection import REGIONS, visible
 
@@ -180,7 +180,9 @@ def _points(record: RegionRecord, frame: Frame, chosen: alt.Parameter) -> alt.Ch
             x=_x(record),
             y=_y(record),
             color=paint,
-            opacity=alt.condition(chosen, alt.value(0.85), alt.value(0.12)),
+            opacity=valued(
+                alt.OpacityValue, alt.condition(chosen, alt.value(0.85), alt.value(0.12))
+            ),
             tooltip=hints(record.checkpoints, frame),
         )
         .add_params(chosen)
@@ -211,7 +213,12 @@ def _path(frame: Frame, chosen: alt.Parameter) -> alt.Chart:
         alt.Chart(frame.data)
         .transform_filter(alt.ParameterPredicate(param=chosen.name, empty=False))
         .mark_line(aria=False, color=colour("highlight"), strokeWidth=1.5, interpolate="linear")
-        .encode(x="zeta:Q", y="train:Q", order="step:Q", detail="run:N")
+        .encode(
+            x=alt.X("zeta:Q"),
+            y=alt.Y("train:Q"),
+            order=alt.Order("step:Q"),
+            detail=alt.Detail("run:N"),
+        )
     )
     return chart
 
@@ -229,7 +236,9 @@ def _region_one(record: RegionRecord, frame: Frame) -> alt.Chart:
         alt.Chart(alt.InlineData(values=[{}]))
         .transform_calculate(**ends)
         .mark_rect(aria=False, color=colour("accent"), opacity=0.09)
-        .encode(x=_x(record, "left"), x2="right:Q", y=_y(record, "bottom"), y2="top:Q")
+        .encode(
+            x=_x(record, "left"), x2=alt.X2("right:Q"), y=_y(record, "bottom"), y2=alt.Y2("top:Q")
+        )
     )
     return chart
 
@@ -246,7 +255,10 @@ def _threshold_lines(frame: Frame) -> list[alt.Chart]:
         "strokeWidth": 1.5,
         "clip": True,
     }
-    return [base.mark_rule(**mark).encode(x="zeta:Q"), base.mark_rule(**mark).encode(y="train:Q")]
+    return [
+        base.mark_rule(**mark).encode(x=alt.X("zeta:Q")),
+        base.mark_rule(**mark).encode(y=alt.Y("train:Q")),
+    ]
 
 
 def _region_names(record: RegionRecord) -> list[alt.Chart]:
@@ -265,7 +277,7 @@ def _region_names(record: RegionRecord) -> list[alt.Chart]:
         for region, (x, y, place) in corners.items()
         for layer in _rimmed(
             alt.Chart(alt.InlineData(values=[{"zeta": x, "train": y}])).encode(
-                x="zeta:Q", y="train:Q"
+                x=alt.X("zeta:Q"), y=alt.Y("train:Q")
             ),
             colour("accent" if region == 1 else "quiet"),
             text=f"Region {region}",
@@ -319,7 +331,7 @@ def _rings(record: RegionRecord) -> list[alt.Chart]:
         aria=False, size=190, filled=False, strokeWidth=2.5, color=colour("ink"), opacity=1
     )
     label = _rimmed(
-        base.encode(text="label:N"),
+        base.encode(text=alt.Text("label:N")),
         colour("ink"),
         align=alt.ExprRef(f"{is_right} ? 'right' : 'left'"),
         dx=alt.ExprRef(f"{is_right} ? -13 : 13"),
@@ -327,4 +339,4 @@ def _rings(record: RegionRecord) -> list[alt.Chart]:
         fontSize=13,
         fontWeight=700,
     )
-    return [layer.encode(x="zeta:Q", y="train:Q") for layer in (ring, *label)]
+    return [layer.encode(x=alt.X("zeta:Q"), y=alt.Y("train:Q")) for layer in (ring, *label)]

@@ -168,9 +168,9 @@ def _cells(record: SensitivityRecord) -> list[alt.Chart]:
         .mark_rect(aria=False, stroke=colour("paper"), strokeWidth=0.5)
         .encode(
             x=_position(alt.X, "x_start", "percentile of ζ that is the threshold"),
-            x2="x_end:Q",
+            x2=alt.X2("x_end:Q"),
             y=_position(alt.Y, "y_start", "percentile of training accuracy"),
-            y2="y_end:Q",
+            y2=alt.Y2("y_end:Q"),
             color=alt.Color(f"{field}:Q", title=title, scale=shades(), legend=_legend(record)),
             tooltip=[alt.Tooltip(f"{name}:N", title=words) for name, words in _HINTS.items()],
         )
@@ -211,7 +211,7 @@ def _marks(record: SensitivityRecord) -> list[alt.Chart]:
         place = (_within(mark.zeta_percentile), _within(mark.train_percentile))
         places.setdefault(place, []).append(mark.rule)
     values = [{"x": x, "y": y, "rule": ", ".join(rules)} for (x, y), rules in places.items()]
-    base = alt.Chart(alt.InlineData(values=values)).encode(x="x:Q", y="y:Q")
+    base = alt.Chart(alt.InlineData(values=values)).encode(x=alt.X("x:Q"), y=alt.Y("y:Q"))
     side: dict[str, Any] = {
         "align": alt.ExprRef(f"datum.x > {_RIGHT} ? 'right' : 'left'"),
         "dx": alt.ExprRef(f"datum.x > {_RIGHT} ? -11 : 11"),
@@ -231,7 +231,7 @@ def _marks(record: SensitivityRecord) -> list[alt.Chart]:
         aria=False, fontSize=13, fontWeight=700, stroke="#1d2430", strokeWidth=3, **side
     )
     label = base.mark_text(aria=False, fontSize=13, fontWeight=700, color="#ffffff", **side)
-    return [ring, rim.encode(text="rule:N"), label.encode(text="rule:N")]
+    return [ring, rim.encode(text=alt.Text("rule:N")), label.encode(text=alt.Text("rule:N"))]
 
 
 def _within(percentile: float) -> float:

@@ -102,7 +102,7 @@ class SignalsChart:
             aria=False,
             fontSize=alt.ExprRef(f"clamp(width / {2.7 * len(record.names)}, 7.5, 13)"),
             color=alt.ExprRef(_READABLE),
-        ).encode(text="text:N")
+        ).encode(text=alt.Text("text:N"))
         height = _CELL * len(record.names)
         layers = [cells, numbers]
         return alt.LayerChart(layer=layers, width=frame.width, height=height, view=plain_view())

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from rote.errors import InputError, did_you_mean
 from rote.reporting.axis import Axis, accuracy_axis, zeta_axis
 from rote.reporting.checkpoints import MOST_SIGNALS
-from rote.reporting.frame import chosen_run, hints, joined
+from rote.reporting.frame import chosen_run, hints, joined, valued
 from rote.reporting.palette import colour, plain_view
 from rote.selection import visible
 
@@ -177,12 +177,14 @@ def _lines(record: TrackingRecord, frame: Frame, field: str, y: alt.Y) -> alt.La
 
     chosen = chosen_run(frame)
     is_chosen = alt.ParameterPredicate(param=chosen.name, empty=False)
-    base = alt.Chart(frame.data).encode(x=_x(record), y=y, detail="run:N")
+    base = alt.Chart(frame.data).encode(x=_x(record), y=y, detail=alt.Detail("run:N"))
     is_pointed_at = frame.is_live and not frame.is_page
     is_many = record.runs > _MANY
     everything = base.mark_line(
         aria=False, color=colour("line"), strokeWidth=0.8 if is_many else 1.3
-    ).encode(opacity=alt.condition(chosen, alt.value(0.85), alt.value(0.2)))
+    ).encode(
+        opacity=valued(alt.OpacityValue, alt.condition(chosen, alt.value(0.85), alt.value(0.2)))
+    )
     one = base.transform_filter(is_chosen).mark_line(
         aria=False, color=colour("highlight"), strokeWidth=2.5
     )
@@ -193,7 +195,10 @@ def _lines(record: TrackingRecord, frame: Frame, field: str, y: alt.Y) -> alt.La
         )
         .mark_circle(aria=False, size=50, color=colour("line"))
         .encode(
-            opacity=alt.condition(f"datum.{field}_alone", alt.value(0.9), alt.value(0)),
+            opacity=valued(
+                alt.OpacityValue,
+                alt.condition(f"datum.{field}_alone", alt.value(0.9), alt.value(0)),
+            ),
             tooltip=hints(record.checkpoints, frame),
         )
         .add_params(chosen)
@@ -230,6 +235,6 @@ def _kept(record: TrackingRecord, base: alt.Chart) -> list[alt.Chart]:
         .mark_point(
             aria=False, size=130, filled=True, fill=colour("paper"), stroke=colour("accent")
         )
-        .encode(strokeWidth=alt.value(2.5), opacity=alt.value(1))
+        .encode(strokeWidth=alt.StrokeWidthValue(2.5), opacity=alt.OpacityValue(1))
     )
     return [line, ring]
