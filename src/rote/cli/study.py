@@ -146,7 +146,7 @@ def show(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compute a study anew from the runs in the package: seconds; the leaderboard, half a minute."""
+    """Compute a study anew from the packed runs: seconds; for the leaderboard, half a minute."""
     from rote.studies import Records, write_figures
 
     if index is not None and not every:
