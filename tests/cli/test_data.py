@@ -49,6 +49,19 @@ def test_a_check_ends_with_the_command_that_trains(table: str) -> None:
     assert json.loads(Path("run/workload.json").read_text())["data"]["name"] == table
 
 
+def test_many_columns_that_are_alike_are_one_line_of_a_check(tmp_path: Path) -> None:
+    names = [f"p{n}" for n in range(1200)]
+    numbers = [[str(n * (m + 3) % 19) for m in range(1200)] for n in range(40)]
+    rows = [",".join([*row, "xy"[n % 2], "ab"[n // 3 % 2]]) for n, row in enumerate(numbers)]
+    file = tmp_path / "wide.csv"
+    file.write_text("\n".join([",".join([*names, "kind", "label"]), *rows, ""]))
+    lines = invoke("data", "check", str(file)).splitlines()
+    assert lines[0] == "p0 to p1199 (1,200 columns)  numbers"
+    assert lines[1].split() == ["kind", "2", "categories:", "x,", "y"]
+    assert lines[3] == "can be used: yes"
+    assert len(json.loads(invoke("data", "check", str(file), "--json"))["contents"]) == 1202
+
+
 def test_what_cannot_be_used_says_why_in_the_last_line(table: str) -> None:
     last = invoke("data", "check", table, code=1).splitlines()[-1]
     assert last.startswith("can be used: no. Expected my table.csv to have a column 'label', got")

@@ -78,3 +78,20 @@ def test_what_is_ones_own_is_used_from_the_command_line(
     assert "mean confidence in training" in " ".join(told.split())
     found = json.loads(run("select", "runs", "--rule", "min:label_wave", "--json"))
     assert found["pick"]["step"] == 4  # the first and only one that is known
+
+
+def test_what_is_ones_own_is_found_beside_the_spec_and_where_one_stands(tmp_path: Path) -> None:
+    (tmp_path / "my_signal.py").write_text(SIGNAL)
+    (tmp_path / "my_network.py").write_text(NETWORK)
+    (tmp_path / "my_rule.py").write_text(RULE)
+    (tmp_path / "spec.toml").write_text(SPEC.replace("epochs = 4", "epochs = 2"))
+    # The installed command, unlike `python -m`, does not look where it is called.
+    rote_command = Path(sys.executable).with_name("rote")
+
+    def run(*command: str, at: Path) -> None:
+        words = [rote_command, *command]
+        done = subprocess.run(words, cwd=at, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+
+    run("train", f"{tmp_path.name}/spec.toml", "--out", str(tmp_path / "a"), at=tmp_path.parent)
+    run("select", "a", "--rule", "my_rule:Sure", at=tmp_path)

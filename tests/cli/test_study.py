@@ -43,6 +43,14 @@ def shown(study: str, store: Path, out: Path) -> dict:  # type: ignore[type-arg]
     return json.loads(written)  # type: ignore[no-any-return]
 
 
+def test_a_word_that_is_no_study_gets_the_list_of_them_and_a_slip_the_command() -> None:
+    with pytest.raises(InputError, match="Expected a study, got 'nope': there are asymmetric, att"):
+        runner.invoke(app, ["study", "nope"], catch_exceptions=False)
+    assert (
+        "No such command 'lst'. Did you mean 'list'?" in runner.invoke(app, ["study", "lst"]).output
+    )
+
+
 def test_studies_are_listed_by_their_first_word_with_their_figures() -> None:
     plain = runner.invoke(app, ["study", "list", "--plain"]).stdout.splitlines()
     assert [line.split()[0] for line in plain] == list(studies())

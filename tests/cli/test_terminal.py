@@ -183,6 +183,17 @@ def test_the_page_of_a_sweep_is_written_when_it_is_time(tmp_path: Path) -> None:
     assert 'id="live"' not in path.read_text()
 
 
+def test_the_page_of_a_sweep_that_has_not_begun_is_named_all_the_same(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "page.html"
+    page = SweepPage(tmp_path / "runs", path, lambda *_: None)
+    page(Progress(2), None)
+    page.leave(Progress(2))
+    assert "No verdict yet" in path.read_text()
+    assert capsys.readouterr().err == f"Report: {path}, without a verdict: no run has begun.\n"
+
+
 def test_a_shell_can_complete_commands() -> None:
     asked = {"_ROTE_COMPLETE": "complete_bash", "COMP_WORDS": "rote s", "COMP_CWORD": "1"}
     done = subprocess.run(

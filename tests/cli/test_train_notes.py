@@ -1,4 +1,4 @@
-"""`rote train` says what happened, at the epoch at which it happened, unless it is to be quiet."""
+"""`rote train` says what happened, at the step at which it happened, unless it is to be quiet."""
 
 from pathlib import Path
 
@@ -29,7 +29,7 @@ def test_train_prints_the_notes_of_the_run(tmp_path: Path) -> None:
     notes = notes_of(read_run(tmp_path / "loud").readings)
     assert any("whichever labels are wrong" in note for note in notes.values())
     for step, note in notes.items():
-        assert f"epoch {step}: " in said["loud"]
+        assert f"step {step}: " in said["loud"]
         assert note in said["loud"]
         assert note not in said["quiet"]
     assert "has passed the share of right labels" in said["loud"]  # the spec's noise is known

@@ -129,6 +129,20 @@ def test_other_data_of_specs_are_refused_and_chosen_by_name(tmp_path: Path) -> N
     assert groups["digits"].to_json() == picked.to_json()
 
 
+def test_files_are_told_apart_by_their_paths_and_not_by_their_kind(tmp_path: Path) -> None:
+    write_specs(tmp_path, ["table", "folder"])
+    for folder, path in zip(sorted(tmp_path.iterdir()), ("my.csv", "photos"), strict=True):
+        file = folder / "workload.json"
+        told = json.loads(file.read_text())
+        told["spec"]["data"]["path"] = path
+        file.write_text(json.dumps(told))
+    with pytest.raises(InputError) as said:
+        select(tmp_path, "staged")
+    assert "1 run (data.path=photos), 1 run (data.path=my.csv)" in str(said.value)
+    assert "--where 'data.path=photos'" in str(said.value)
+    assert "--group-by data.path" in str(said.value)
+
+
 def test_runs_are_chosen_by_numbers_answers_and_several_conditions(tmp_path: Path) -> None:
     write_specs(tmp_path, ["a", "b"], rate=0.25, bf16=False)
     chosen = select(tmp_path, "last", where={"noise.rate": "0.250", "data.name": "b", "bf16": "no"})

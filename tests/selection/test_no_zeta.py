@@ -63,6 +63,20 @@ def test_the_page_shows_what_there_is_and_says_the_rest_once(theirs: str, tmp_pa
         assert f'aria-label="{label} over training steps, one line per run."' in text
 
 
+def test_a_page_without_training_accuracy_has_no_place_for_it(theirs: str, tmp_path: Path) -> None:
+    text = rote.report(theirs, tmp_path / "page.html").path.read_text()
+    assert "<dt>training accuracy</dt>" not in text
+    assert '<th scope="col" class="figure">Train</th>' not in text
+    assert 'colspan="2" class="quiet"' in text  # run and step
+
+
+def test_three_steps_have_three_ticks(tmp_path: Path) -> None:
+    file = tmp_path / "log.csv"
+    file.write_text("run,step,loss\na,1,2.0\na,2,1.5\na,3,1.0\n")
+    drawn = rote.plot.tracking(f"csv:{file}").to_json()
+    assert '"values": [1, 2, 3]' in " ".join(drawn.split()).replace("[ ", "[").replace(" ]", "]")
+
+
 @pytest.mark.parametrize(
     ("metrics", "expected"),
     [

@@ -67,9 +67,9 @@ def test_a_selection_prints_as_one_paragraph() -> None:
     text = str(estimated(test_accuracy=0.25))
     # Half of 0.8 beside half of the last, 0.7, and of the median of 0.5, 0.6, 0.7, 0.8.
     assert text.startswith(
-        "Keep step 2 of run a. By estimate it is 5.0 points better than the last checkpoint, "
+        "Keep step 2 of run a. By estimate it is 5.0 points better than the last checkpoint and "
         "7.5 points better than the median one. On test data it has 25.0%: as good as the last "
-        "checkpoint, as good as the median one, as good as the best. It estimates. "
+        "checkpoint, as good as the median one and as good as the best. It estimates. "
     )
     assert "Careful: Only 4 checkpoints" in text
     assert "\n" not in text
@@ -82,7 +82,7 @@ def test_a_rule_without_an_estimate_is_compared_on_the_given_labels() -> None:
     text = str(select(table_of(told), "max:train_accuracy"))
     assert (
         "On the pool's given labels, some of which may be wrong, it has 20.0%: 5.0 points worse "
-        "than the last checkpoint, 7.5 points worse than the median one." in text
+        "than the last checkpoint and 7.5 points worse than the median one." in text
     )
     assert "By estimate" not in text
 

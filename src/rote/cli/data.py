@@ -1,6 +1,8 @@
 """`rote data`: which datasets are here, and whether a file can be trained on."""
 
+from collections.abc import Mapping
 from dataclasses import asdict
+from itertools import groupby
 from pathlib import Path
 from textwrap import wrap
 from typing import Annotated
@@ -10,6 +12,9 @@ import typer
 from rote.cli.command import Command, new_app
 from rote.cli.options import AsJson, DataDir, Label, Truth
 from rote.cli.output import one_line, say, say_json
+
+_MOST_ALIKE = 3
+"""Columns in a row that are taken for the same and still have a line each."""
 
 _EXTRA = "pip install 'rote[datasets]'"
 app = new_app("data", "List datasets, and check whether a file of yours can be used.")
@@ -55,8 +60,8 @@ def check(
     if as_json:
         say_json(asdict(found))
     else:
-        for name, what in found.contents.items():
-            say(f"{one_line(name):24}  {one_line(what)}")
+        for name, what in _gathered(found.contents).items():
+            say(f"{name:24}  {what}")
         said = f"no. {one_line(' '.join(found.problems))}" if found.problems else "yes"
         say(f"can be used: {said}")
         for name, value in found.summary.items():
@@ -65,6 +70,22 @@ def check(
             say(f"next: {found.command}")
     if found.problems:
         raise typer.Exit(1)
+
+
+def _gathered(contents: Mapping[str, str]) -> dict[str, str]:
+    """Columns on one line where many in a row are alike: a table may have thousands.
+
+    Example:
+        >>> _gathered({"p0": "numbers", "p1": "numbers", "p2": "numbers", "p3": "numbers"})
+        {'p0 to p3 (4 columns)': 'numbers'}
+    """
+    found = {}
+    for what, alike in groupby(contents, key=contents.__getitem__):
+        names = [one_line(name) for name in alike]
+        if len(names) > _MOST_ALIKE:
+            names = [f"{names[0]} to {names[-1]} ({len(names):,} columns)"]
+        found |= dict.fromkeys(names, one_line(what))
+    return found
 
 
 def _lines(text: str) -> list[str]:

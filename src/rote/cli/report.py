@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rote.cli.command import INTERRUPTED
+from rote.cli.module_path import find_named
 from rote.cli.options import Question, asking
 from rote.cli.output import in_bytes, naming_new_folders, one_line, say
 from rote.errors import RoteError
@@ -47,6 +48,7 @@ def report(
     from rote.reporting import LivePage
     from rote.reporting import report as write_report
 
+    find_named(asked.rule, *(charts or ()))
     how = {
         "rule": asked.rule,
         **asked.reading(),

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rote.cli.module_path import find_named
 from rote.cli.options import AsJson, Question, asking
 from rote.cli.output import naming_new_folders, one_line, say, say_json
 from rote.errors import InputError
@@ -40,6 +41,7 @@ def select(
     from rote.selection import DEFAULT_RULE, select_groups
     from rote.selection import select as select_from
 
+    find_named(asked.rule)
     runs, group_by = asked.named_runs(), asked.group_by
     chosen = {"rule": asked.rule or DEFAULT_RULE, **asked.reading(), **asked.rule_options()}
     if group_by is None:

@@ -1,6 +1,7 @@
 """`rote study`: figures and tables that anyone can make again."""
 
 import tempfile
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -27,8 +28,13 @@ class Studies(Group):
         if args and self.get_command(ctx, args[0]) is None:
             from rote.studies import studies
 
-            args = ["show", *args] if args[0] in studies() else args
+            known = args[0] in studies() or not self._is_slip(ctx, args[0])
+            args = ["show", *args] if known else args
         return super().resolve_command(ctx, args)
+
+    def _is_slip(self, ctx: "Any", word: str) -> bool:  # noqa: ANN401
+        """Whether a word is nearly one of the commands; any other is meant to be a study."""
+        return word.startswith("-") or bool(get_close_matches(word, self.list_commands(ctx)))
 
 
 app = new_app(
@@ -140,7 +146,7 @@ def show(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compute a study anew from the runs in the package: seconds, of the leaderboard 25."""
+    """Compute a study anew from the packed runs: seconds; for the leaderboard, half a minute."""
     from rote.studies import Records, write_figures
 
     if index is not None and not every:

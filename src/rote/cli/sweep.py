@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rote.cli.command import INTERRUPTED
+from rote.cli.module_path import find_modules_in
 from rote.cli.options import Allowed, AsJson, DataDir, Quiet
 from rote.cli.output import in_bytes, one_line, say, say_json, verdict_line
 from rote.cli.sweep_page import SweepPage
@@ -80,6 +81,7 @@ def sweep(
 
     # A dry run is for looking: it imports nothing but what is allowed by name.
     imports = AllowedImports(tuple(allowed or ()), None if dry_run else file.absolute().parent)
+    find_modules_in(file.absolute().parent)
     space = replace(SearchSpace.from_toml(file), check=imports.check)
     chosen = executor_of(executor, workers, address, cpus_per_run, gpus_per_run)
     if dry_run:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rote.cli.output import say
+from rote.cli.output import one_line, say
 from rote.cli.report import command_line
 from rote.errors import RoteError
 
@@ -40,6 +40,7 @@ class SweepPage:
         from rote.reporting.output_file import check_writable
 
         check_writable(path)
+        self._store, self._path = store, path
         self._page = LivePage(store, path, ease=_EASE, command=command_line())
         self._view, self._clock, self._next = view, clock, clock()
 
@@ -56,9 +57,12 @@ class SweepPage:
 
     def leave(self, progress: "Progress") -> None:
         """Write the page for the last time, and say where it is."""
+        from rote.store import run_directories
+
         try:
             written = self._page.leave(progress.total, len(progress.failed))
         except RoteError as error:
-            say(f"No report: {error}", err=True)
+            why = one_line(error) if run_directories(self._store) else "no run has begun."
+            say(f"Report: {self._path}, without a verdict: {why}", err=True)
         else:
             say(f"Report: {written.path}", err=True)

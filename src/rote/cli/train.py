@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rote.cli.command import stoppable
+from rote.cli.module_path import find_modules_in
 from rote.cli.options import Allowed, DataDir, Label, Quiet, Truth
 from rote.cli.output import say, verdict_line
 from rote.errors import InputError
@@ -63,6 +64,7 @@ def train(
     where = nullcontext if spec is None else partial(located, spec)
     with where():
         base = Path.cwd() if spec is None else spec.absolute().parent
+        find_modules_in(base)
         AllowedImports(tuple(allowed or ()), base).check(described)
         path = out or path_by_name(Path("runs"), described)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
@@ -77,7 +79,7 @@ def train(
                 text += f"  train accuracy {accuracy:.1%}"
             bar.update(task, completed=reading.step, description=text)
             if reading.note and not quiet:
-                bar.console.print(f"epoch {reading.step}: {reading.note}", highlight=False)
+                bar.console.print(f"step {reading.step}: {reading.note}", highlight=False)
 
         done = train_run(described, path, data_dir=data_dir, progress=progress)
     if done.model is None:

@@ -199,6 +199,11 @@ class Contents:
         return bool(self.candidates.known("zeta").any())
 
     @property
+    def has_train(self) -> bool:
+        """Whether any training accuracy is known."""
+        return bool(self.candidates.known("train_accuracy").any())
+
+    @property
     def has_regions(self) -> bool:
         """Whether any checkpoint has both ζ and training accuracy."""
         return bool(self.candidates.known("zeta", "train_accuracy").any())

@@ -177,7 +177,11 @@ def _facts(table: RunTable) -> dict[str, dict[str, str]]:
 def _telling(facts: Mapping[str, Mapping[str, str]], groups: tuple[Group, ...]) -> str | None:
     """The first name under which every group says one thing, and all something else."""
     names = dict.fromkeys(name for told in facts.values() for name in told)
-    ordered = [*_FIRST_KEYS, *(name for name in names if name not in _LAST_KEYS), *_LAST_KEYS]
+    ordered = [
+        *_known_keys(facts),
+        *(name for name in names if name not in _LAST_KEYS),
+        *_LAST_KEYS,
+    ]
     for key in dict.fromkeys(name for name in ordered if name in names):
         flat = _said(facts, groups, key)
         if None not in flat and len(set(flat)) == len(flat):
@@ -190,7 +194,7 @@ def _differences(
 ) -> list[list[str]]:
     """As few ``KEY=VALUE`` per group as tell it from the others, those that people know first."""
     pairs: list[list[str]] = [[] for _ in groups]
-    for key in (*_FIRST_KEYS, _telling(facts, groups)):
+    for key in (*_known_keys(facts), _telling(facts, groups)):
         said = _said(facts, groups, key) if key else []
         apart = len({tuple(found) for found in pairs})
         longer = [
@@ -199,6 +203,12 @@ def _differences(
         ]
         pairs = longer if len({tuple(found) for found in longer}) > apart else pairs
     return pairs
+
+
+def _known_keys(facts: Mapping[str, Mapping[str, str]]) -> tuple[str, ...]:
+    """What people know their data by: its file where all have one, as its name is only a kind."""
+    by_file = all("data.path" in told for told in facts.values())
+    return tuple(dict.fromkeys(("data.path", *_FIRST_KEYS))) if by_file else _FIRST_KEYS
 
 
 def _said(

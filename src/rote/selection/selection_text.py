@@ -51,7 +51,18 @@ def compared(standing: Standing) -> str:
     ]
     is_told = standing.column == "estimated_accuracy"  # as the rule's first reason
     value = "" if is_told else f" {as_percent(standing.pick, 1)}:"
-    return f"{_MEASURES[standing.column]}{value} {', '.join(told)}."
+    return f"{_MEASURES[standing.column]}{value} {_joined(told)}."
+
+
+def _joined(parts: list[str]) -> str:
+    """A list as one says it.
+
+    Example:
+        >>> _joined(["a"]), _joined(["a", "b"]), _joined(["a", "b", "c"])
+        ('a', 'a and b', 'a, b and c')
+    """
+    *first, last = parts
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def points(mine: float, theirs: float) -> str:

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 HEIGHT = 230
 _MANY = 60
+_FEW = 3
+"""Steps between which Vega would put ticks at halves, whatever ``tickMinStep`` says."""
+
 _NOISY = "noisy"
 
 
@@ -211,7 +214,8 @@ def _x(record: TrackingRecord) -> alt.X:
     import altair as alt
 
     first, last = record.steps
-    ticks = {"values": [first]} if first == last else {"tickMinStep": 1}
+    few = list(range(first, last + 1)) if last - first < _FEW else None
+    ticks = {"tickMinStep": 1} if few is None else {"values": few}
     domain = [first - 1, last + 1] if first == last else [first, last]
     return alt.X(
         "step:Q",
