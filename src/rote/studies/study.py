@@ -99,12 +99,12 @@ def is_common(pool: Pool) -> bool:
 
 
 def is_for_rules(pool: Pool) -> bool:
-    """The same, and those that came when rules were settled."""
+    """Many networks on one set of labels, also those trained when rules were settled."""
     return pool.group in (COMMON, FRESH)
 
 
 def is_broad(pool: Pool) -> bool:
-    """The same, or the paper's architectures."""
+    """Many networks on one set of labels, or the paper's architectures."""
     return pool.group in (COMMON, ARCHITECTURES)
 
 

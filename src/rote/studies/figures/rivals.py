@@ -8,7 +8,7 @@ from rote.studies.chart import panels
 from rote.studies.checkpoints import NOISY, PLAIN, ZETA, correlation, mean_of
 from rote.studies.markdown import counted, interval, number, table
 from rote.studies.networks import NETWORKS
-from rote.studies.study import Record, Study, by_pool, is_common
+from rote.studies.study import Record, Study, by_pool, is_for_rules
 
 if TYPE_CHECKING:
     from rote.selection import Candidates
@@ -82,7 +82,7 @@ STUDY = Study(
     measure=by_pool(pool_record),
     text=text,
     finding=finding,
-    wants=lambda pool: is_common(pool) or pool.group == NETWORKS,
+    wants=lambda pool: is_for_rules(pool) or pool.group == NETWORKS,
     draw=draw,
     paper=("fig:mv",),
 )
