@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 
 from rote.store import list_runs
+from rote.sweeps import SearchSpace
+from rote.workloads import train
 from tests.sweeps.sweeping import DEADLINE, contents, is_alive, lines, until
 
 ROTE = Path(sys.executable).parent / "rote"
@@ -123,11 +125,12 @@ def test_a_sweep_survives_its_murderers_bit_for_bit(
     file, calm, stormy = tmp_path / "sweep.toml", tmp_path / "calm", tmp_path / "stormy"
     file.write_text(SWEEP.replace("SEEDS", str(seeds)))
     number = 4 * len(seeds)
-    with sweeping(file, calm) as sweep:
-        assert sweep.wait(DEADLINE) == 0, sweep.stdout.read().decode()
+    for spec in SearchSpace.from_toml(file):
+        train(spec, calm / spec.identity)
     expected = {run.path.name: contents(run.path) for run in list_runs(calm)}
     assert len(expected) == number
-    chance, kills, starts = random.Random(7), 0, 0
+    # The first eight blows of this seed hit the sweep three times, and a worker five times.
+    chance, kills, starts = random.Random(0), 0, 0
     started: set[int] = set()
     while True:
         starts += 1
