@@ -79,6 +79,12 @@ TOGETHER = {
     "tests/sweeps/test_ray_connection.py*": "clusters",  # one after the other
     "tests/sweeps/test_ray*": "ray",
     "tests/sweeps/test_executor_contract.py*ray*": "ray",
+    # One process from which all their workers are forked.
+    "tests/sweeps/test_executor_contract.py*local*": "sweeps",
+    "tests/sweeps/test_sweep.py*": "sweeps",
+    "tests/sweeps/test_cost_estimate.py*": "sweeps",
+    "tests/sweeps/test_tuning.py*executor1*": "sweeps",
+    "tests/cli/test_sweep.py*": "sweeps",
 }
 """Tests that share what is slow to make, an import, a fixture, a cluster: one worker has it."""
 

@@ -5,11 +5,13 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from rote.store import list_runs, read_run
+from tests.cli.conftest import Rote
 from tests.sweeps.sweeping import DEADLINE, lines, until
 
 ROTE = Path(sys.executable).parent / "rote"
@@ -42,22 +44,38 @@ def start(*arguments: object) -> "subprocess.Popen[str]":
     )
 
 
-def rote(*arguments: object, code: int = 0) -> tuple[str, str]:
-    with start(*arguments) as process:
-        out, err = process.communicate(timeout=DEADLINE)
-    assert process.returncode == code, err
+def check(code: object, expected: int, err: str) -> None:
+    assert code == expected, err
     assert "Traceback" not in err
-    return out, err
 
 
-def test_a_sweep_is_foreseen_run_listed_and_skipped(file: Path, tmp_path: Path) -> None:
+@dataclass(frozen=True)
+class Sweeping:
+    """`rote sweep` in this process, whose workers have loaded torch once for all tests here."""
+
+    rote: Rote
+
+    def __call__(self, *arguments: object, code: int = 0) -> tuple[str, str]:
+        said = self.rote("sweep", *arguments)
+        check(said.code, code, said.err)
+        return said.out, said.err
+
+
+@pytest.fixture
+def sweep(rote: Rote) -> Sweeping:
+    return Sweeping(rote)
+
+
+def test_a_sweep_is_foreseen_run_listed_and_skipped(
+    sweep: Sweeping, file: Path, tmp_path: Path
+) -> None:
     store = tmp_path / "store"
-    out, _ = rote(file, "--out", store, "--dry-run")
+    out, _ = sweep(file, "--out", store, "--dry-run")
     assert out.startswith("4 runs: 4 new.\nLeft: about ")
     assert "Based on one epoch each of 1 of 1 kinds of run" in out
     assert not store.exists()
     page = tmp_path / "page.html"
-    out, err = rote(file, "--out", store, "--workers", "2", "--report", page)
+    out, err = sweep(file, "--out", store, "--workers", "2", "--report", page)
     assert "4 of 4 runs are over, 4 of them now" in out
     assert f"rote select {store}" in out
     *ended, report = err.splitlines()
@@ -67,43 +85,44 @@ def test_a_sweep_is_foreseen_run_listed_and_skipped(file: Path, tmp_path: Path) 
     assert len(ended) == 4
     assert all("finished  ζ" in line and "train accuracy" in line for line in ended)
     assert {line.split()[0] for line in ended} == {"1/4", "2/4", "3/4", "4/4"}
-    out, err = rote(file, "--out", store, "--quiet", "--json")
+    out, err = sweep(file, "--out", store, "--quiet", "--json")
     summary = json.loads(out)
     assert err == ""
     assert (summary["total"], summary["finished"], summary["skipped"]) == (4, 0, 4)
     assert (summary["failed"], summary["left"], summary["interrupted"]) == ([], 0, False)
-    out, _ = rote("--list", store)
+    out, _ = sweep("--list", store)
     assert out.count("finished  ") == 4
     assert "  seed3\n" in out
     assert out.endswith("4 runs: 4 finished.\n")
-    listed = json.loads(rote("--list", store, "--json")[0])
+    listed = json.loads(sweep("--list", store, "--json")[0])
     assert listed["counts"]["finished"] == len(listed["runs"]) == 4
-    found = json.loads(rote(file, "--out", store, "--dry-run", "--json")[0])
+    found = json.loads(sweep(file, "--out", store, "--dry-run", "--json")[0])
     assert found["runs"]["finished"] == 4
     assert found["seconds"] == 0
 
 
 def test_two_sweeps_at_once_share_the_work_and_do_nothing_twice(tmp_path: Path) -> None:
     file, store = tmp_path / "sweep.toml", tmp_path / "store"
-    seeds = list(range(12))
-    text = SWEEP.replace("EPOCHS", "40").replace("[0, 1, 2, 3]", str(seeds))
+    seeds = list(range(8))
+    text = SWEEP.replace("EPOCHS", "20").replace("[0, 1, 2, 3]", str(seeds))
     file.write_text(text)
     arguments = (file, "--out", store, "--quiet", "--json", "--workers", "1")
     with start(*arguments) as first, start(*arguments) as second:
         reports = [process.communicate(timeout=DEADLINE) for process in (first, second)]
     assert (first.returncode, second.returncode) == (0, 0), reports
     summaries = [json.loads(out) for out, _ in reports]
-    assert sum(summary["finished"] for summary in summaries) == 12
-    assert [summary["finished"] + summary["skipped"] for summary in summaries] == [12, 12]
+    assert sum(summary["finished"] for summary in summaries) == 8
+    assert [summary["finished"] + summary["skipped"] for summary in summaries] == [8, 8]
+    assert [err for _, err in reports] == ["", ""]  # nor do their workers say anything
     for run in list_runs(store):
         assert run.state == "finished"
-        assert [reading.step for reading in read_run(run.path).readings] == list(range(1, 41))
-        assert lines(run.path) == 40  # not one line more: it was never opened again
+        assert [reading.step for reading in read_run(run.path).readings] == list(range(1, 21))
+        assert lines(run.path) == 20  # not one line more: it was never opened again
 
 
-def test_ctrl_c_stops_cleanly_and_the_same_command_goes_on(tmp_path: Path) -> None:
+def test_ctrl_c_stops_cleanly_and_the_same_command_goes_on(sweep: Sweeping, tmp_path: Path) -> None:
     file, store = tmp_path / "sweep.toml", tmp_path / "store"
-    file.write_text(SWEEP.replace("EPOCHS", "120"))
+    file.write_text(SWEEP.replace("EPOCHS", "80"))
     with start(file, "--out", store, "--quiet", "--workers", "2") as process:
         until(lambda: store.is_dir() and sum(map(lines, store.iterdir())) > 20)
         process.send_signal(signal.SIGINT)
@@ -113,10 +132,10 @@ def test_ctrl_c_stops_cleanly_and_the_same_command_goes_on(tmp_path: Path) -> No
     assert err == "Stopped; nothing is lost. The same command goes on from here.\n"
     assert {run.state for run in list_runs(store)} & {"torn"}
     begun = [run.path for run in list_runs(store) if run.state == "torn"]
-    out, _ = rote(file, "--out", store, "--quiet", "--json")
+    out, _ = sweep(file, "--out", store, "--quiet", "--json")
     assert json.loads(out)["left"] == 0
     for run in list_runs(store):  # no reading is missing, and none came twice
-        assert [reading.step for reading in read_run(run.path).readings] == list(range(1, 121))
+        assert [reading.step for reading in read_run(run.path).readings] == list(range(1, 81))
         assert ('"kind":"resume"' in (run.path / "journal.jsonl").read_text()) == (
             run.path in begun
         )
@@ -138,36 +157,38 @@ def test_impatient_ctrl_c_while_torch_is_loaded_is_as_clean(file: Path, tmp_path
     assert err == "Stopped; nothing is lost. The same command goes on from here.\n"
 
 
-def test_failed_runs_are_named_and_make_exit_code_1(tmp_path: Path) -> None:
+def test_failed_runs_are_named_and_make_exit_code_1(sweep: Sweeping, tmp_path: Path) -> None:
     file, store = tmp_path / "sweep.toml", tmp_path / "store"
     text = SWEEP.replace("EPOCHS", "1").replace("[0, 1, 2, 3]", "[0, 1]")
     file.write_text(text + 'architecture.options.width = [8, "wide"]\n')
-    out, err = rote(file, "--out", store, "--quiet", code=1)
+    with start(file, "--out", store, "--quiet") as process:  # also what workers say is seen
+        out, err = process.communicate(timeout=DEADLINE)
+    check(process.returncode, 1, err)
     assert "2 of 4 runs are over, 2 of them now" in out
     assert err.count("Failed: ") == 2
     assert "failure.json): " in err
     assert "The same command tries the failed runs again." in err
-    assert rote("--list", store)[0].endswith("4 runs: 2 finished, 2 failed.\n")
-    _, err = rote(file, "--out", store, "--dry-run", "--json", code=2)
+    assert sweep("--list", store)[0].endswith("4 runs: 2 finished, 2 failed.\n")
+    _, err = sweep(file, "--out", store, "--dry-run", "--json", code=2)
     assert "wide" in err  # what cannot be trained cannot be measured
 
 
-def test_mistakes_are_one_line(file: Path, tmp_path: Path) -> None:
+def test_mistakes_are_one_line(sweep: Sweeping, file: Path, tmp_path: Path) -> None:
     bad = tmp_path / "bad.toml"
     bad.write_text(file.read_text() + "batch = [16, -1]\n")
-    _, err = rote(bad, "--out", tmp_path / "store", code=2)
+    _, err = sweep(bad, "--out", tmp_path / "store", code=2)
     assert err.startswith(f"Error: {bad}, line 11: Expected `grid.batch` to be an integer of at")
     assert not (tmp_path / "store").exists()
-    _, err = rote(file, "--out", file / "store", code=1)
+    _, err = sweep(file, "--out", file / "store", code=1)
     assert "to be a writable directory, got: Not a directory." in err
     assert len(err.splitlines()) == 1
-    _, err = rote(file, code=2)
+    _, err = sweep(file, code=2)
     assert "Expected a file and --out STORE" in err
-    _, err = rote(file, "--out", tmp_path / "store", "--address", "auto", code=2)
+    _, err = sweep(file, "--out", tmp_path / "store", "--address", "auto", code=2)
     assert "--executor ray only" in err
-    _, err = rote(file, "--out", tmp_path / "store", "--gpus-per-run", "1", code=2)
+    _, err = sweep(file, "--out", tmp_path / "store", "--gpus-per-run", "1", code=2)
     assert "Expected --gpus-per-run with --executor ray only, got 1.0." in err
-    _, err = rote(file, "--list", tmp_path, code=2)
+    _, err = sweep(file, "--list", tmp_path, code=2)
     assert f"Expected --list STORE alone, got {file} with it." in err
-    _, err = rote(file, "--out", tmp_path / "store", "--workers", "0", code=2)
+    _, err = sweep(file, "--out", tmp_path / "store", "--workers", "0", code=2)
     assert "Expected `workers` to be an integer of at least 1, got 0." in err

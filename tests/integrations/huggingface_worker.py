@@ -2,7 +2,6 @@
 
 import json
 import os
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,6 @@ from tests.integrations.huggingface_runs import (
     build_trainer,
     left_behind,
 )
-from tests.ranks.launch import leave
 
 
 def readings_of(callback: SusceptibilityCallback) -> list[dict[str, Any]]:
@@ -29,7 +27,8 @@ def readings_of(callback: SusceptibilityCallback) -> list[dict[str, Any]]:
     return found
 
 
-def main(folder: Path, kind: str) -> None:
+def main(place: str, kind: str) -> None:
+    folder = Path(place)
     torch.set_num_threads(1)
     arguments = {"save_strategy": "epoch", "ddp_backend": "gloo", "kind": kind}
 
@@ -62,7 +61,3 @@ def main(folder: Path, kind: str) -> None:
     }
     (folder / f"rank{os.environ['RANK']}.json").write_text(json.dumps(found))
     torch.distributed.barrier()
-
-
-if __name__ == "__main__":
-    leave(lambda: main(Path(sys.argv[1]), sys.argv[2]))

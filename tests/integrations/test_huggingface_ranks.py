@@ -4,14 +4,14 @@ from pathlib import Path
 import pytest
 
 from rote.store import read_run
-from tests.ranks.launch import ROOT, torchrun
+from tests.ranks.launch import forked
 
 pytest.importorskip("transformers", reason="needs rote[huggingface]")
 
 
 @pytest.mark.ddp
 def test_two_ranks_agree_and_train_as_without_the_callback(tmp_path: Path) -> None:
-    torchrun(ROOT / "tests" / "integrations" / "huggingface_worker.py", tmp_path, "token")
+    forked("tests.integrations.huggingface_worker", tmp_path, "token")
     ranks = [json.loads((tmp_path / f"rank{rank}.json").read_text()) for rank in range(2)]
     assert ranks[0] == ranks[1]
     assert (ranks[0]["world"], ranks[0]["wrapped"]) == (2, "DistributedDataParallel")

@@ -1,4 +1,4 @@
-"""Start several ranks with torchrun, and end them all if they do not end by themselves."""
+"""Start several ranks, and end them all if they do not end by themselves."""
 
 import os
 import signal
@@ -8,6 +8,8 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
+
+from torch.distributed import TCPStore
 
 ROOT = Path(__file__).parents[2]
 DEADLINE = 300.0
@@ -25,11 +27,38 @@ def torchrun(
     printed and written by then is judged by the caller.
     """
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    printed, code = _run([*launcher, f"--nproc-per-node={ranks}", *map(str, command)], {}, deadline)
+    is_abort = may_abort and ABORTED_AT_EXIT in printed
+    assert code == 0 or is_abort, printed
+    return printed
+
+
+def forked(module: str, *arguments: str | Path, ranks: int = 2) -> None:
+    """Run ``main`` of a module on several ranks that have loaded torch together.
+
+    Here is what is else the agent of torchrun: the store by which the ranks find each other.
+    """
+    store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    variables = {
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(store.port),
+        "TORCHELASTIC_USE_AGENT_STORE": "True",
+        "TORCHELASTIC_RESTART_COUNT": "0",
+        "WORLD_SIZE": str(ranks),
+        "LOCAL_WORLD_SIZE": str(ranks),
+    }
+    command = [sys.executable, "-m", "tests.ranks.forked", module, *map(str, arguments)]
+    printed, code = _run(command, variables, DEADLINE)
+    assert code == 0, printed
+
+
+def _run(command: list[str], variables: dict[str, str], deadline: float) -> tuple[str, int]:
+    """What all ranks print, and the exit code."""
+    own = {"OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(map(str, (ROOT, ROOT / "src")))}
     process = subprocess.Popen(
-        [*launcher, f"--nproc-per-node={ranks}", *map(str, command)],
+        command,
         cwd=ROOT,
-        env=os.environ
-        | {"OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(map(str, (ROOT, ROOT / "src")))},
+        env=os.environ | own | variables,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -38,13 +67,11 @@ def torchrun(
     try:
         printed, _ = process.communicate(timeout=deadline)
     except subprocess.TimeoutExpired:
-        # Workers stay in the launcher's session: a hang is ended as a whole.
+        # Ranks stay in the session of what started them: a hang is ended as a whole.
         os.killpg(process.pid, signal.SIGKILL)
         printed, _ = process.communicate()
         raise AssertionError(f"the ranks hung; they printed:\n{printed}") from None
-    is_abort = may_abort and ABORTED_AT_EXIT in printed
-    assert process.returncode == 0 or is_abort, printed
-    return printed
+    return printed, process.returncode
 
 
 def leave(main: Callable[[], object]) -> NoReturn:
@@ -62,7 +89,7 @@ def leave(main: Callable[[], object]) -> NoReturn:
 
 def run_cases(names: str, folder: Path, ranks: int = 2) -> dict[str, str]:
     """Run all cases of some modules (a,b) in one set of processes: from name to what went wrong."""
-    torchrun("-m", "tests.ranks.worker", names, folder, ranks=ranks)
+    forked("tests.ranks.worker", names, folder, ranks=ranks)
     found: dict[str, str] = {}
     for rank in range(ranks):
         for line in (folder / f"rank{rank}.txt").read_text().split("\x1e"):

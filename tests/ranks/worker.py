@@ -1,25 +1,32 @@
 """One rank: runs the cases of some modules one after the other, and notes how each went."""
 
-import sys
 import tempfile
 import traceback
 import warnings
 from datetime import timedelta
-from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import distributed
 
-from tests.ranks.launch import leave
+from tests.ranks import agreement_cases, ddp_cases, fsdp_cases, other_pairs, refusal_cases
+
+MODULES: dict[str, Any] = {
+    module.__name__.rpartition(".")[2]: module
+    for module in (agreement_cases, ddp_cases, fsdp_cases, other_pairs, refusal_cases)
+}
 
 
-def main() -> None:
+def main(names: str, place: str) -> None:
     """Run every case; one case's failure does not keep the next from running."""
-    names, folder = sys.argv[1].split(","), Path(sys.argv[2])
+    folder = Path(place)
     torch.set_num_threads(1)
-    modules = [import_module(f"tests.ranks.{name}") for name in names]
-    cases = {case: run for module in modules for case, run in module.CASES.items()}
+    cases = {
+        f"{name}: {case}": run
+        for name in names.split(",")
+        for case, run in MODULES[name].CASES.items()
+    }
     warnings.simplefilter("error")  # after torch's own imports, which may warn
     distributed.init_process_group("gloo", timeout=timedelta(seconds=240))
     rank = distributed.get_rank()
@@ -37,7 +44,3 @@ def main() -> None:
             report.flush()
             distributed.barrier()
     distributed.destroy_process_group()
-
-
-if __name__ == "__main__":
-    leave(main)

@@ -14,6 +14,18 @@ import pytest
 
 TOKEN = "0123456789abcdef" * 4
 HEAD_CPUS = 2
+DATA = "/tmp/rote-ray-data"  # ROTE_DATA of every test: Ray has processes per environment
+SETTINGS = {
+    "RAY_AUTH_TOKEN": TOKEN,  # or Ray writes one to the home directory
+    # Runs that give way to everybody else would be starved on a busy machine.
+    "RAY_worker_niceness": "0",
+    # Processes without the environment of runs: no run is ever given to them.
+    "RAY_prestart_worker_first_driver": "0",
+    # One that has loaded torch is worth keeping for the next test.
+    "RAY_idle_worker_killing_time_threshold_ms": "600000",
+    # A dead node refuses to answer, five times, and not one that is slow.
+    "RAY_health_check_period_ms": "500",
+}
 
 
 @cache
@@ -23,9 +35,7 @@ def cluster() -> Any:
         pytest.skip("needs Ray (extra `ray`)")
     # Ray keeps sockets here: a long path does not fit, and others' clusters must not be met.
     os.environ["RAY_TMPDIR"] = tempfile.mkdtemp(prefix="rote-ray-", dir="/tmp")
-    os.environ["RAY_AUTH_TOKEN"] = TOKEN  # or Ray writes one to the home directory
-    # Runs that give way to everybody else would be starved on a busy machine.
-    os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112  # Ray writes it so
+    os.environ.update(SETTINGS)
     from rote.sweeps.ray_connection import RayConnection
 
     ray = RayConnection().ray  # as quiet as in earnest
@@ -45,7 +55,8 @@ def add_node(cpus: int) -> Any:
 
 
 def _node(cpus: int) -> dict[str, Any]:
-    return {"num_cpus": cpus, "include_dashboard": False}
+    needless = {"include_dashboard": False, "include_log_monitor": False, "no_monitor": True}
+    return {"num_cpus": cpus, "object_store_memory": 80 * 2**20, **needless}
 
 
 def processes_of(folder: Path) -> list[int]:

@@ -14,13 +14,15 @@ from rote.sweeps.local_executor import LocalExecutor, cores
 from rote.workloads import train
 from tests.sweeps import full_disk
 from tests.sweeps.executors import FACTORIES
+from tests.sweeps.ray_cluster import DATA
 from tests.sweeps.sweeping import contents, in_time, is_alive, job_of, lines, owner, until
 
 WORKERS = 2
 
 
 @pytest.fixture(params=["local", "ray"])
-def executor(request: pytest.FixtureRequest) -> Executor:
+def executor(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Executor:
+    monkeypatch.setenv("ROTE_DATA", DATA)
     return FACTORIES[request.param](WORKERS, 2)
 
 

@@ -59,6 +59,8 @@ class RayConnection:
         quiet = {"log_to_driver": False, "logging_level": logging.ERROR}
         if address is None:
             os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+            # One process per core, without the environment of our tasks, that would never get one.
+            os.environ.setdefault("RAY_prestart_worker_first_driver", "0")
             self.ray.init("local", num_cpus=cpus, include_dashboard=False, **quiet)
         else:
             self._join(address, quiet)
