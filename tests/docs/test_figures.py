@@ -36,25 +36,37 @@ def test_what_a_probe_costs_is_what_make_bench_has_measured() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "selector"),
+    ("words", "selectors"),
     [
-        ("rote's verdict", "auto"),
-        ("256 noisy validation labels", "noisy validation, n = 256"),
-        ("consensus", "consensus"),
-        ("the last checkpoint", "last checkpoint"),
-        ("the paper's regions", "regions (the paper's rule)"),
-        ("LabelWave", "LabelWave"),
-        ("GWA", "GWA"),
+        ("rote's verdict; of one run alone", ("auto", "auto, one run alone")),
+        (
+            "256 noisy validation labels; consensus, no labels",
+            ("noisy validation, n = 256", "consensus"),
+        ),
+        (
+            "the last checkpoint; the paper's regions",
+            ("last checkpoint", "regions (the paper's rule)"),
+        ),
+        (
+            "LabelWave; GWA; lowest ζ: it gauges, it does not select",
+            ("LabelWave", "GWA", "lowest ζ"),
+        ),
     ],
 )
-def test_regrets_are_those_of_the_leaderboard(words: str, selector: str) -> None:
-    row = MEANS[selector]
-    assert numbers(rf"{words} ([\d.]+) \(([\d.]+)\)") == (points(row), points(row, "pool"))
+def test_regrets_are_those_of_the_leaderboard(words: str, selectors: tuple[str, ...]) -> None:
+    def cell(row: dict[str, Any]) -> str:
+        return points(row) + (f" ({points(row, 'pool')})" if "pool" in row else "")
+
+    cells = [
+        "; ".join(cell(BOARD["means"][group][selector]) for selector in selectors)
+        for group in ("fresh", "judged")
+    ]
+    assert f"| {words} | {' | '.join(cells)} |" in README.replace("**", "")
+    groups = BOARD["groups"]
+    assert f"{len(groups['fresh'])} fresh sets | {len(groups['judged'])} earlier sets" in README
 
 
-def test_regrets_of_one_run_and_of_zeta_are_those_of_the_leaderboard() -> None:
-    assert numbers(r"of one run alone ([\d.]+)") == (points(MEANS["auto, one run alone"]),)
-    assert numbers(r"lowest ζ ([\d.]+)") == (points(MEANS["lowest ζ"]),)
+def test_regrets_with_nothing_held_out_are_those_of_the_leaderboard() -> None:
     by_zeta = points(MEANS["filter, one run alone"])
     assert numbers(r"one run alone ([\d.]+) points, hardly better") == (by_zeta,)
     assert float(by_zeta) < float(points(MEANS["last checkpoint"])) < float(by_zeta) + 0.5
@@ -105,32 +117,42 @@ def test_how_good_estimates_are_is_what_their_study_says() -> None:
     found = find_study("estimated-accuracy").finding(
         json.loads((ROOT / "docs" / "results" / "estimated-accuracy.json").read_text())
     )
-    told = re.search(
-        r"Over (\d+) pools .* by ([\d.]+) % .*bias ([\d.]+) %.*On (\d+) pools for judging, .*?"
-        r"in (\d+) of (\d+) among all runs, (\d+ of \d+) among 4 runs, (\d+ of \d+) of one run "
-        r"alone; sureness is ([\d.]+ %) on average, and ([\d.]+ %) of the picks .*for choosing",
-        found,
-    )
-    assert told, found
-    pools, error, bias, _, held, judged, few, alone, sure, near = told.groups()
+    over_all = re.search(r"Over (\d+) pools .* by ([\d.]+) % .*bias ([\d.]+) %", found)
+    assert over_all, found
+    pools, error, bias = over_all.groups()
     page = " ".join((ROOT / "docs" / "selection.md").read_text(encoding="utf-8").split())
     assert f"off by {error} points on average over {pools} pools, with a bias of {bias} " in page
-    assert f"pick's test accuracy in {held} of {judged} among all runs, {few} among 4 runs" in page
-    assert f"and {alone} of one run alone; sureness is {sure} on average, and {near} of" in page
+    held = {}
+    for purpose in ("for judging", "that came later"):
+        told = re.search(
+            rf"On \d+ pools {purpose}, [^.]*?in (\d+) of (\d+) among all runs, (\d+ of \d+) among "
+            r"4 runs, (\d+ of \d+) of one run alone; sureness is ([\d.]+ %) on average, and "
+            r"([\d.]+ %) of the picks",
+            found,
+        )
+        assert told, found
+        *held[purpose], few, alone, sure, near = told.groups()
+        among = " of ".join(held[purpose])
+        assert f"in {among} among all runs, {few} among 4 runs and {alone} of one run alone" in page
+        assert f"sureness is {sure} on average, and {near} of" in page
     assert numbers(r"off by ([\d.]+) points on average, and the 95 % interval") == (error,)
-    assert numbers(r"holds the truth in (\d+) of (\d+) pools") == (held, judged)
+    both = tuple(str(sum(map(int, part))) for part in zip(*held.values(), strict=True))
+    assert numbers(r"holds the truth in (\d+) of (\d+) pools") == both
+    assert numbers(r"of one fresh run alone only in (\d+ of \d+)") == (alone,)
 
 
 def test_what_one_run_costs_with_nothing_held_out_is_what_the_leaderboard_says() -> None:
     page = " ".join((ROOT / "docs" / "selection.md").read_text(encoding="utf-8").split())
     rows = ("filter, one run alone", "highest training accuracy", "last checkpoint", "before-rise")
-    chosen, judged = (
-        [points(BOARD["means"][group][row]) for row in rows] for group in ("chosen", "judged")
+    chosen, judged, fresh = (
+        [points(BOARD["means"][group][row]) for row in rows]
+        for group in ("chosen", "judged", "fresh")
     )
     assert (
         f"`filter` cost {chosen[0]} points per run, the highest training accuracy {chosen[1]}, the "
         f"last checkpoint {chosen[2]}, `before-rise` {chosen[3]}; on those for judging "
-        f"{judged[0]}, {judged[1]}, {judged[2]} and {judged[3]}."
+        f"{judged[0]}, {judged[1]}, {judged[2]} and {judged[3]}; on fresh ones {fresh[0]}, "
+        f"{fresh[1]}, {fresh[2]} and {fresh[3]}."
     ) in page
 
 
@@ -147,6 +169,7 @@ RULES = {
     "`regions`": "regions (the paper's rule)",
     "`staged` (= `auto`, several runs, nothing held out)": "staged",
 }
+COLUMNS = ("fresh", "judged", "chosen")
 STOPS = {
     "`StopRule()`, by validation": "noisy validation",
     "`StopRule(noise_rate=…)`": "noise_rate",
@@ -164,15 +187,17 @@ def test_what_rules_cost_is_what_leaderboard_and_stopping_say() -> None:
         return " / ".join([points(row), *picks])
 
     for rule, selector in RULES.items():
-        cells = [cell(BOARD["means"][group][selector]) for group in ("judged", "chosen")]
+        cells = [cell(BOARD["means"][group][selector]) for group in COLUMNS]
         assert f"| {rule} | {' | '.join(cells)} |" in page
     for rule, way in STOPS.items():
         means = [
             f"{100 * fmean(stopping[pool][way]['regret'] for pool in groups[group]):.1f}"
-            for group in ("judged", "chosen")
+            for group in COLUMNS
         ]
         assert f"| {rule} | {' | '.join(means)} |" in page
-    assert f"{len(groups['judged'])} pools for judging | {len(groups['chosen'])} pools for" in page
+    counts = [len(groups[group]) for group in COLUMNS]
+    heading = "| {} fresh pools | {} pools for judging | {} pools for choosing |"
+    assert heading.format(*counts) in page
 
 
 def test_the_citation_credits_the_paper_and_the_kin_of_the_posterior() -> None:
