@@ -16,7 +16,9 @@ from typer.testing import CliRunner
 from rote.cli.command import Command, new_app
 from rote.cli.main import app, main
 from rote.cli.output import naming_new_folders
+from rote.cli.report import progress_line
 from rote.cli.sweep_page import SweepPage
+from rote.reporting import LivePage
 from rote.sweeps import Progress
 from tests.reporting.stores import write_store
 from tests.sweeps.sweeping import DEADLINE, lines, until
@@ -153,6 +155,17 @@ def test_ctrl_c_in_a_watch_keeps_the_page(tmp_path: Path) -> None:
     assert "0 of 1 run is over, 1 is not begun or cut off" in text
     assert "nobody writes this page any more" in text
     assert list(page.parent.iterdir()) == [page]
+
+
+def test_a_watch_waits_for_runs_and_blames_no_path(tmp_path: Path) -> None:
+    store, page = tmp_path / "runs", tmp_path / "page.html"
+    found = LivePage(store, page).look()
+    assert progress_line(found, page, [str(store)]) == (
+        f"No run has begun yet; waiting for runs in {store}. Ctrl-C ends the watch, not the runs."
+    )
+    write_store(store, runs=1, metrics=())
+    found = LivePage(store, page).look()
+    assert f"1 of 1 run is over; the page is {page}." in progress_line(found, page, [str(store)])
 
 
 def test_a_folder_that_had_to_be_made_is_named(

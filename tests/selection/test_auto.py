@@ -37,6 +37,7 @@ def test_several_runs_and_labels_are_for_the_posterior(tmp_path: Path) -> None:
     found = select(tmp_path)
     assert took(found) == "posterior"
     assert "6 runs predict one pool, and 400 of its labels are given" in found.reasons[0]
+    assert "right labels for some of it (clean_labels=, --clean-labels)" in found.reasons[-1]
     asked = select(tmp_path, rule="posterior")
     assert found.pick == asked.pick
     assert found.suspects == asked.suspects

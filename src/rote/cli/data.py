@@ -79,7 +79,7 @@ def _gathered(contents: Mapping[str, str]) -> dict[str, str]:
         >>> _gathered({"p0": "numbers", "p1": "numbers", "p2": "numbers", "p3": "numbers"})
         {'p0 to p3 (4 columns)': 'numbers'}
     """
-    found = {}
+    found: dict[str, str] = {}
     for what, alike in groupby(contents, key=contents.__getitem__):
         names = [one_line(name) for name in alike]
         if len(names) > _MOST_ALIKE:

@@ -60,13 +60,14 @@ def report(
     }
     with naming_new_folders(out.parent, figures):
         if watch:
-            written = _watch(LivePage(asked.named_runs(), out, **how), out)
+            runs = asked.named_runs()
+            written = _watch(LivePage(runs, out, **how), out, runs)
         else:
             written = write_report(asked.named_runs(), out, **how)
     show(written)
 
 
-def _watch(page: "LivePage", out: Path) -> "Report":
+def _watch(page: "LivePage", out: Path, runs: list[str]) -> "Report":
     """Look at the runs until nobody works on any of them."""
     from rich.console import Console
 
@@ -74,7 +75,7 @@ def _watch(page: "LivePage", out: Path) -> "Report":
     try:
         with console.status("Waiting for runs") as status:
             while not (found := page.look()).is_over:
-                line = _progress(found, out)
+                line = progress_line(found, out, runs)
                 status.update(line)
                 if found.is_new and not console.is_terminal:
                     say(line, err=True)
@@ -93,9 +94,12 @@ def _watch(page: "LivePage", out: Path) -> "Report":
         raise typer.Exit(INTERRUPTED) from None
 
 
-def _progress(found: "Look", out: Path) -> str:
+def progress_line(found: "Look", out: Path, runs: list[str]) -> str:
+    """How far the runs are, and where the page is, or why it has no verdict."""
     why = one_line((found.trouble or "").rstrip("."))
     state = f"no verdict yet: {why}" if found.trouble else f"the page is {out}"
+    if found.under_way.total == 0:  # they are waited for, so nothing is wrong with the path
+        state = f"waiting for runs in {one_line(', '.join(runs))}"
     return f"{found.under_way.in_words}; {state}. Ctrl-C ends the watch, not the runs."
 
 

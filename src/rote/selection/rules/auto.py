@@ -149,7 +149,8 @@ class Auto:
         self, posterior: Posterior, voters: int, are_known: str, has_neighbours: bool
     ) -> _Choice | None:
         """What a pool with labels allows; None if they are all there is, and may be wrong."""
-        clean = "clean_labels=" if self.clean_labels is None else "more clean_labels="
+        known = "right labels" if self.clean_labels is None else "more right labels"
+        clean = f"{known} for some of it (clean_labels=, --clean-labels)"
         if voters > 1:
             because = f"{voters} runs predict one pool, and {are_known}"
             more = f"More runs, a larger pool, or {clean} would make it stronger."
