@@ -110,7 +110,6 @@ def test_the_name_of_a_study_alone_shows_it() -> None:
     said = [runner.invoke(app, ["study", *args, "--help"]).stdout for args in asked]
     assert said[0] == said[1]
     assert "study show" in said[0]
-    assert runner.invoke(app, ["study", "none"]).exit_code == 2
 
 
 def test_an_unknown_study_or_preset_is_named(tmp_path: Path) -> None:
