@@ -16,6 +16,7 @@ import rote
 from rote.errors import InputError, RoteWarning
 from rote.integrations.huggingface import SusceptibilityCallback as ForTrainer
 from rote.integrations.lightning import SusceptibilityCallback as ForLightning
+from rote.store import find_checkpoint
 from tests.integrations.huggingface_runs import CLASSES, Texts, build_trainer
 from tests.integrations.lightning_runs import QUIET, Classifier, fit
 
@@ -34,6 +35,12 @@ def test_lightning_names_the_checkpoint_of_the_verdict(
     assert callback.verdict.pick.step == step
     assert f"Keep step {step}, {tmp_path / 'kept' / f'epoch={step - 1}.ckpt'} (ζ " in caplog.text
     assert f"`rote select {tmp_path / 'run'}` says why." in caplog.text
+    for step in range(1, 6):
+        found = find_checkpoint(tmp_path / "run", step)
+        assert found == (tmp_path / "kept" / f"epoch={step - 1}.ckpt").resolve()
+    assert callback.verdict.pick.file == find_checkpoint(
+        tmp_path / "run", callback.verdict.pick.step
+    )
 
 
 def test_the_verdict_knows_the_noise_rate_that_the_stop_rule_was_told(tmp_path: Path) -> None:
@@ -55,6 +62,7 @@ def test_hugging_face_names_the_checkpoint_of_the_verdict_on_the_screen(
     folder = tmp_path / "out" / f"checkpoint-{5 * step}"
     assert folder.is_dir()
     assert f"Keep step {step}, {folder} (" in capsys.readouterr().out
+    assert rote.select(tmp_path / "run").pick.file == folder.resolve()
 
 
 def test_what_happens_is_said_when_it_happens(

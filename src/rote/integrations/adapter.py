@@ -26,7 +26,7 @@ from rote.labels import LabelSampler
 from rote.probe import Inputs, LossFunction, ProbePolicy, draw_batch, inputs_in, is_first_rank
 from rote.records import Reading
 from rote.selection import DEFAULT_RULE, Selection, select
-from rote.store import RUN_FILE, SaveTo, targets_of
+from rote.store import RUN_FILE, SaveTo, name_checkpoints, targets_of
 from rote.tracking import Signal, StopRule, Tracker, track
 
 logger = logging.getLogger(__name__)
@@ -146,9 +146,9 @@ class Adapter(ABC):
         """Say something to whoever watches the training."""
         logger.info(message)
 
-    def _checkpoint_of(self, reading: Reading) -> str | None:
-        """Where the trainer saved the weights of a reading, if it did."""
-        return None
+    def _checkpoints(self) -> dict[int, str]:
+        """Where the trainer saved the weights of readings, by step, if it did."""
+        return {}
 
     def _labelled(self, batch: Any) -> LabelledBatch:
         """Inputs, which count unless there is an ``inputs_of``, and labels of a batch."""
@@ -222,20 +222,19 @@ class Adapter(ABC):
         if folder is None or not is_first_rank():
             return
         rate = None if self.stop is None else self.stop.noise_rate
+        saved = self._checkpoints()
         try:
+            if saved:
+                name_checkpoints(folder, {step: Path(path) for step, path in saved.items()})
             self.verdict = select(folder, DEFAULT_RULE, noise_rate=rate)
-        except RoteError as error:  # a training that has gone well does not fail for its verdict
+        # A training that has gone well does not fail for its verdict.
+        except (RoteError, OSError) as error:
             self._tell(f"No verdict on {folder}: {error}")
             return
-        path = self._checkpoint_at(self.verdict.pick.step)
-        self._tell(verdict_text(self.verdict, path, self.stop))
+        self._tell(verdict_text(self.verdict, saved.get(self.verdict.pick.step), self.stop))
 
     def _readings(self) -> list[Reading]:
         return [] if self.tracker is None else self.tracker.readings
-
-    def _checkpoint_at(self, step: int | None) -> str | None:
-        found = [reading for reading in self._readings() if reading.step == step]
-        return self._checkpoint_of(found[0]) if found else None
 
     def _read(
         self, logged: Mapping[str, Any], *, late: bool = False, **now: float

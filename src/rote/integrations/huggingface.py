@@ -10,7 +10,6 @@ from rote.integrations.adapter import Adapter
 from rote.integrations.messages import logged_of
 from rote.integrations.training_batch import indices_in
 from rote.probe import unwrapped
-from rote.records import Reading
 from rote.store import targets_of
 
 try:
@@ -61,7 +60,7 @@ class SusceptibilityCallback(Adapter, TrainerCallback):
     @property
     def keep_path(self) -> str | None:
         """The checkpoint to keep, if the Trainer has saved it."""
-        return self._checkpoint_at(self.keep)
+        return None if self.keep is None else self._checkpoints().get(self.keep)
 
     def on_train_begin(self, args: Any, state: Any, *_: Any, **parts: Any) -> None:
         self._forget()
@@ -139,10 +138,10 @@ class SusceptibilityCallback(Adapter, TrainerCallback):
         if not self._training.args.disable_tqdm and self._training.args.process_index == 0:
             tqdm.write(message)
 
-    def _checkpoint_of(self, reading: Reading) -> str | None:
+    def _checkpoints(self) -> dict[int, str]:
         folder = Path(self._training.args.output_dir or "")
-        path = folder / f"checkpoint-{reading.global_step:.0f}"
-        return str(path) if path.is_dir() else None
+        paths = {r.step: folder / f"checkpoint-{r.global_step:.0f}" for r in self._readings()}
+        return {step: str(path) for step, path in paths.items() if path.is_dir()}
 
     def _show(self) -> None:
         for call in self._watching.take()[:1]:

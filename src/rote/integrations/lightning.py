@@ -116,7 +116,7 @@ class SusceptibilityCallback(Adapter, Callback):
     def on_train_end(self, trainer: Trainer, *_: object) -> None:
         self._conclude()
         if self.keep is not None:
-            path = self._checkpoint_at(self.keep) if trainer.is_global_zero else None
+            path = self._checkpoints().get(self.keep) if trainer.is_global_zero else None
             self.keep_path = trainer.strategy.broadcast(path)
 
     def on_exception(self, *_: object) -> None:
@@ -155,10 +155,10 @@ class SusceptibilityCallback(Adapter, Callback):
     def _as_in_training(self) -> Any:
         return self._fit.as_in_training()
 
-    def _checkpoint_of(self, reading: Reading) -> Any:
-        if self.keep_to is not None and self._is_kept(reading):
-            return str(self.keep_to)
-        return self._fit.find_checkpoint(self.tracker, reading, self.state_key)
+    def _checkpoints(self) -> dict[int, str]:
+        saved: dict[int, str] = self._fit.checkpoints(self._readings(), self.state_key)
+        kept = {} if self.keep_to is None or self.keep is None else {self.keep: str(self.keep_to)}
+        return saved | kept
 
     def _sampled(self) -> dict[str, Any]:
         if self.inputs is None:

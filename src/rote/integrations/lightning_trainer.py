@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from lightning.pytorch import LightningModule, Trainer
 
     from rote.records import Reading
-    from rote.tracking import Tracker
 
 
 @dataclass(frozen=True)
@@ -149,8 +148,10 @@ class Fit:
             logger.log_metrics({**metrics, "epoch": self.trainer.current_epoch - 1}, step=step)
             logger.save()
 
-    def find_checkpoint(self, tracker: Tracker, wanted: Reading, state_key: str) -> str | None:
-        """The first checkpoint, by name, that this run saved where that reading was taken."""
+    def checkpoints(self, readings: Sequence[Reading], state_key: str) -> dict[int, str]:
+        """By step, the first checkpoint, by name, that this run saved where it was read."""
+        steps = {reading.global_step: reading.step for reading in readings}
+        found: dict[int, str] = {}
         savers: list[Any] = self.trainer.checkpoint_callbacks
         folders = [Path(saver.dirpath) for saver in savers if getattr(saver, "dirpath", None)]
         for path in sorted(path for folder in folders for path in folder.glob("*.ckpt")):
@@ -160,10 +161,10 @@ class Fit:
                 saved = checkpoint["callbacks"][state_key]["tracker"]["readings"]
             except (OSError, RuntimeError, UnpicklingError, LookupError, TypeError):
                 continue  # somebody else's file, or one with objects in it
-            is_there = checkpoint.get("global_step") == wanted.global_step
-            if is_there and _is_earlier(saved, tracker.readings):
-                return str(path)
-        return None
+            step = steps.get(checkpoint.get("global_step"))
+            if step is not None and _is_earlier(saved, readings):
+                found.setdefault(step, str(path))
+        return found
 
 
 @contextmanager

@@ -30,6 +30,7 @@ from rote.store.schema import (
     row_checks_of_lines,
     rows_of_lines,
 )
+from rote.store.whole_files import write_whole
 
 RUN_FILE = "run.json"
 JOURNAL_FILE = "journal.jsonl"
@@ -158,6 +159,16 @@ def layouts_of_run(path: Path, description: Mapping[str, Any]) -> dict[str, RowL
 def checkpoint_path(run: Path | str, step: int) -> Path:
     """Where a run of a spec keeps the weights after an epoch."""
     return Path(run) / CHECKPOINT_FOLDER / f"step-{step:05d}.safetensors"
+
+
+def name_checkpoints(run: Path, files: Mapping[int, Path]) -> None:
+    """Write down where the weights of a run lie, by step, for ``find_checkpoint``.
+
+    Raises:
+        OSError: if it cannot be written.
+    """
+    steps = {str(step): str(file.resolve()) for step, file in files.items()}
+    write_whole(run / CHECKPOINTS_FILE, (json.dumps(steps, indent=2) + "\n").encode())
 
 
 def find_checkpoint(run: Path, step: int) -> Path | None:

@@ -1,6 +1,5 @@
 """After the fact: ζ over the checkpoints of a run that was trained without us."""
 
-import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,7 +15,7 @@ from rote.labels import LabelSampler
 from rote.probe import Inputs, LossFunction, ProbePolicy
 from rote.records import Reading
 from rote.snapshot import preserved
-from rote.store import CHECKPOINTS_FILE, SaveTo, targets_of, write_whole
+from rote.store import SaveTo, name_checkpoints, targets_of
 from rote.tracking.make_tracker import track
 from rote.tracking.saved_weights import read_weights
 
@@ -126,7 +125,7 @@ def probe_checkpoints(
         finally:
             tracker.close()
     for folder in folders:
-        _record(folder, files)
+        name_checkpoints(folder, dict(enumerate(files, start=1)))
     return Aftermath(files, tuple(tracker.readings), states, tracker.start)
 
 
@@ -178,9 +177,3 @@ def _load(
             f"given, got: {problem}. Give the optimizer that trained the model."
         )
     return True
-
-
-def _record(run: Path, files: Sequence[Path]) -> None:
-    steps = {str(step): str(file.resolve()) for step, file in enumerate(files, start=1)}
-    text = json.dumps(steps, indent=2) + "\n"
-    write_whole(run / CHECKPOINTS_FILE, text.encode())
