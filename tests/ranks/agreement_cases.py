@@ -118,7 +118,7 @@ def _failing_rank(folder: Path) -> None:
     expected = "ArithmeticError", "unlucky"
     with raises(rote.InputError, *expected, on=1), raises(RankError, "rank 1", *expected, on=0):
         track(loss_fn=loss_fn)
-    plain = Training(DDP, "sgd", build=mlp).run(probed=False, steps=5)
+    plain = Training(DDP, "sgd", build=mlp).run(probed=False)
     fails[0] = False
     training = Training(DDP, "sgd", build=mlp, moment="never").run(
         probed=True, steps=0, loss_fn=loss_fn
@@ -272,7 +272,7 @@ def _stop(folder: Path) -> None:
 def _resistance(folder: Path) -> None:
     """One sample is memorized on each rank for itself; DDP notices nothing."""
     build = partial(DDP, static_graph=True)
-    plain = Training(build, "sgd", build=mlp).run(probed=False, steps=5)
+    plain = Training(build, "sgd", build=mlp).run(probed=False)
     training = Training(build, "sgd", build=mlp)
     steps = []
     for step, (x, y) in enumerate(training._batches(5)):

@@ -18,8 +18,7 @@ import rote
 
 Case: TypeAlias = Callable[[Path], None]
 
-CLASSES, SAMPLES, BATCH = 4, 48, 6
-STEPS = 3  # DDP rebuilds its buckets in the second: probes before and after it, then a step
+CLASSES, SAMPLES, BATCH, STEPS = 4, 48, 6, 5
 
 OPTIMIZERS: dict[str, Callable[[Any], Optimizer]] = {
     "sgd": lambda p: SGD(p, lr=0.2, momentum=0.9, weight_decay=0.01, nesterov=True),

@@ -135,8 +135,8 @@ def test_a_sweep_survives_its_murderers_bit_for_bit(
         train(spec, calm / spec.identity)
     expected = {run.path.name: contents(run.path) for run in list_runs(calm)}
     assert len(expected) == number
-    # The first eight blows of this seed hit the sweep three times, and a worker five times.
-    chance, kills, starts = random.Random(1), 0, 0
+    # The first eight blows of this seed hit the sweep five times, and a worker three times.
+    chance, kills, starts = random.Random(14), 0, 0
     started: set[int] = set()
     while True:
         starts += 1

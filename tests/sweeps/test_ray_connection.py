@@ -90,8 +90,7 @@ def head(place: Place) -> str:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    # One CPU: both runs are done by one process, which loads torch once.
-    command: list[str | Path] = [BIN / "ray", "start", "--head", f"--port={port}", "--num-cpus=1"]
+    command: list[str | Path] = [BIN / "ray", "start", "--head", f"--port={port}", "--num-cpus=2"]
     needless = ["--include-dashboard=false", "--include-log-monitor=false", "--no-monitor"]
     subprocess.run(
         [*command, *needless, "--disable-usage-stats"],
@@ -135,7 +134,7 @@ def test_a_cluster_lets_in_who_has_its_token(place: Place, head: str, tmp_path: 
 
 
 def test_a_cluster_of_our_own_ends_with_the_sweep(place: Place, tmp_path: Path) -> None:
-    done = place.sweep(tmp_path / "runs", "--workers", "1", RAY_AUTH_TOKEN=TOKEN)
+    done = place.sweep(tmp_path / "runs", "--workers", "2", RAY_AUTH_TOKEN=TOKEN)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["finished"] == 2
     assert done.stderr == ""
