@@ -100,6 +100,7 @@ CUTS = {
     "after the first state": Cut(SavedStates, "save", 1, after=True),
     "before a state": Cut(SavedStates, "save", 2, after=False),
     "after a state": Cut(SavedStates, "save", 2, after=True),
+    "while a state takes another's name": Cut(SavedStates, "_keep_newest", 1, after=True),
     "before a checkpoint": Cut(CheckpointKeeper, "keep", 2, after=False),
     "after a checkpoint": Cut(CheckpointKeeper, "keep", 2, after=True),
     "in the first epoch": Cut(Workload, "_step", 2, after=True),
@@ -339,7 +340,7 @@ def test_from_the_state_before_every_run_ends_like_a_whole_one(
         Cut(SavedStates, "save", 2, after=True).apply(patch)
         with pytest.raises(PowerCut):
             train(SPECS[name], path)
-    (path / "resume.pt").unlink()  # as after a kill between two renamings
+    (path / "resume.pt").unlink()
     with pytest.warns(DamagedStateWarning, match=r"is damaged or missing"):
         train(SPECS[name], path)
     assert contents(path) == whole[name]
@@ -353,5 +354,19 @@ def test_a_state_of_an_earlier_version_has_no_checksum_and_is_used(
     state = SavedStates(path).load()
     torch.save(state, path / "resume.pt")
     (path / "resume-before.pt").unlink()
+    train(SPECS["plain"], path)
+    assert contents(path) == whole["plain"]
+
+
+def test_states_are_kept_where_files_cannot_have_two_names(
+    tmp_path: Path, whole: dict[str, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(self: Path, target: Path) -> None:
+        raise OSError(f"Expected {self} to be linked to {target}, got a file system without links")
+
+    monkeypatch.setattr(Path, "hardlink_to", refuse)
+    path = tmp_path / "run"
+    cut_after(3, "plain", path)
+    assert (path / "resume-before.pt").is_file()
     train(SPECS["plain"], path)
     assert contents(path) == whole["plain"]

@@ -37,7 +37,15 @@ class SavedStates:
                 file.seek(0)
                 file.write(_header(summed.digest.hexdigest()))
             if self._newest.is_file():
-                self._newest.replace(self._previous)
+                self._keep_newest()
+
+    def _keep_newest(self) -> None:
+        """Give it the other name too: who is stopped now must not find the newest missing."""
+        self._previous.unlink(missing_ok=True)
+        try:
+            self._previous.hardlink_to(self._newest)
+        except OSError:  # a file system without links
+            self._newest.replace(self._previous)
 
     def load(self) -> dict[str, Any] | None:
         """The newest state that is whole; nothing but numbers, text and tensors is loaded.
