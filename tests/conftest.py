@@ -88,6 +88,8 @@ TOGETHER = {
 }
 """Tests that share what is slow to make, an import, a fixture, a cluster: one worker has it."""
 
+gc.disable()  # while tests are collected: imports make a million objects, and no garbage
+
 # Thousands of runs are written, and no power is cut but in the tests of that.
 os.environ.setdefault("ROTE_FSYNC", "0")
 os.environ.setdefault("KERAS_BACKEND", "torch")  # before anything imports keras
@@ -105,6 +107,10 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 @pytest.fixture(autouse=True, scope="session")
 def _one_thread() -> None:
     torch.set_num_threads(1)
+
+
+def pytest_collection_finish() -> None:
+    gc.enable()
 
 
 LOADED = {"modules": 0}

@@ -45,6 +45,12 @@ def new_study(**options: Any) -> Any:
     return create_study(sampler=optuna.samplers.RandomSampler(seed=0), **options)
 
 
+@pytest.fixture(scope="session")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store that tests of the same trials share: what was run before costs nothing."""
+    return tmp_path_factory.mktemp("store")
+
+
 class InThisProcess:
     """An executor that does one job after the other, unless it is told to fail."""
 
@@ -82,9 +88,9 @@ def test_a_trial_is_worth_what_its_last_reading_says(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("rule", ["before-rise", "noisy-validation"])
 @pytest.mark.parametrize("column", ["susceptibility", "susceptibility_plain_relative"])
-def test_another_checkpoint_may_count(rule: str, column: str, tmp_path: Path) -> None:
+def test_another_checkpoint_may_count(rule: str, column: str, store: Path) -> None:
     study = new_study()
-    objective = SusceptibilityObjective(suggest, tmp_path, checkpoint=rule, column=column)
+    objective = SusceptibilityObjective(suggest, store, checkpoint=rule, column=column)
     study.optimize(objective, n_trials=2)
     for trial in study.trials:
         path = trial.user_attrs["run"]
@@ -166,10 +172,12 @@ def test_a_store_that_cannot_be_written_ends_the_study(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("executor", [InThisProcess(), LocalExecutor(1)])
-def test_an_executor_does_what_one_process_does(executor: Executor, tmp_path: Path) -> None:
+def test_an_executor_does_what_one_process_does(
+    executor: Executor, store: Path, tmp_path: Path
+) -> None:
     alone, together = new_study(), new_study()
-    alone.optimize(SusceptibilityObjective(suggest, tmp_path / "alone"), n_trials=5)
-    SusceptibilityObjective(suggest, tmp_path / "together").optimize(together, executor, trials=5)
+    alone.optimize(SusceptibilityObjective(suggest, store), n_trials=5)
+    SusceptibilityObjective(suggest, tmp_path).optimize(together, executor, trials=5)
     for one, other in zip(alone.trials, together.trials, strict=True):
         assert (one.params, one.values) == (other.params, other.values)
 
@@ -255,10 +263,10 @@ def test_the_knee_of_the_front_is_chosen_from_values_alone() -> None:
 @pytest.mark.parametrize("rule", ["pareto", "staged", "consensus", "noisy-validation"])
 @pytest.mark.parametrize("column", ["susceptibility", "susceptibility_plain"])
 def test_a_trial_is_chosen_by_the_checkpoint_that_counted(
-    rule: str, column: str, tmp_path: Path
+    rule: str, column: str, store: Path
 ) -> None:
     study = new_study()
-    objective = SusceptibilityObjective(suggest, tmp_path, checkpoint="before-rise", column=column)
+    objective = SusceptibilityObjective(suggest, store, checkpoint="before-rise", column=column)
     study.enqueue_trial({"lr": 0.1})
     study.enqueue_trial({"lr": 0.1})  # the same run twice is one candidate
     study.optimize(objective, n_trials=5)

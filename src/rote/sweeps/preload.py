@@ -1,11 +1,17 @@
-"""Everything a worker needs, loaded once in the process that workers are forked off."""
+"""Everything a worker needs, loaded at once and, where workers are forked, once for all of them."""
 
+import gc
 import os
 
 from rote.sweeps.worker import ONE_THREAD
 
 # Before torch and numpy are loaded: they start threads for more, and a fork loses threads.
 os.environ.update(ONE_THREAD)
-import torch._dynamo  # noqa: F401  # the first step of an optimizer loads it, for a second or two
+gc.disable()  # a quarter of the time would go into looking for garbage, of which there is none
+# The first step of an optimizer would load it, for a second or two.
+import torch._dynamo  # noqa: E402, F401
 
-from rote.workloads import train  # noqa: F401
+from rote.workloads import train  # noqa: E402, F401
+
+gc.freeze()  # nor is any looked for there later: looking makes a fork copy what it looks at
+gc.enable()

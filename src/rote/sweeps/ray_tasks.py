@@ -128,6 +128,8 @@ def _do(job: Job, mark: Path, directory: str, patience: float) -> Iterator[_Begu
     yield begun
     if not begun.sees_store:
         return
+    import rote.sweeps.preload  # noqa: F401  # faster than one after the other when needed
+
     # Files that a spec names are found from here as they are without a cluster.
     with chdir(directory) if Path(directory).is_dir() else nullcontext():
         deadline = time.monotonic() + patience

@@ -2,6 +2,7 @@
 
 import os
 from dataclasses import replace
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -141,8 +142,9 @@ def load_digits() -> Dataset:
     )
 
 
+@cache
 def _digits() -> np.ndarray:
-    """Every digit as 64 pixels and its class."""
+    """Every digit as 64 pixels and its class; who asks takes parts of it, which are copies."""
     # The file of the package is read in no time, while to import it takes as long as torch does.
     package = find_spec("sklearn")
     for folder in () if package is None else package.submodule_search_locations or ():
