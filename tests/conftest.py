@@ -109,6 +109,11 @@ def _one_thread() -> None:
     torch.set_num_threads(1)
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _cache_of_its_own(tmp_path_factory: pytest.TempPathFactory) -> None:
+    os.environ["ROTE_CACHE"] = str(tmp_path_factory.mktemp("cache"))
+
+
 def pytest_collection_finish() -> None:
     gc.enable()
 

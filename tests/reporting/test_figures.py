@@ -9,9 +9,10 @@ import pytest
 
 import rote
 from rote.errors import InputError
-from rote.reporting.charts import CHARTS
+from rote.reporting.charts import CHARTS, parts_of
 from rote.reporting.contents import contents_of
 from rote.reporting.figures import save_figures
+from rote.reporting.frame import own_frame, page_frame
 from rote.reporting.page import page_charts, records_of
 from rote.reporting.page_text import visible
 from tests.reporting.stores import EVIL_METRIC, EVIL_NAMES, TRUTH, write_store
@@ -80,6 +81,16 @@ def test_the_page_draws_the_same_charts(store: Path) -> None:
     }.items():
         drawn = sum(len(page[part]["marks"]) for part in parts)
         assert drawn >= len(marks(getattr(rote.plot, name)(store).to_dict())) - 2 * len(parts)
+
+
+def test_every_chart_passes_the_schema_of_altair(store: Path, tmp_path: Path) -> None:
+    for runs in (store, write_store(tmp_path, metrics=["train_accuracy"])):
+        contents = contents_of(runs, rule="staged")
+        records, _ = records_of(contents, CHARTS)
+        for frame in (page_frame(), own_frame(contents.checkpoints, is_live=False)):
+            for name, record in records.items():
+                for chart in parts_of(CHARTS[name], record, frame).values():
+                    assert frame.spec(chart, check=True) == frame.spec(chart, check=False)
 
 
 def test_sliders_in_a_notebook_start_at_the_thresholds(store: Path) -> None:

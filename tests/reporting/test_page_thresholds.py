@@ -2,7 +2,6 @@
 
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -104,14 +103,13 @@ NUMBERS += [
 ]
 
 
-def test_numbers_are_written_as_python_writes_them(browser: Any) -> None:
+def test_numbers_are_written_as_python_writes_them(page: Page, visit: Open) -> None:
     """Halves too: Python goes to the even digit, a browser up."""
-    tab = browser.new_page()
+    tab = visit(page("usual")).page
     script = (Path(reporting.__file__).parent / "assets" / "numbers.js").read_text("utf-8")
     found = tab.evaluate(
         f"numbers => {{ {script}; return numbers.map(n => [percents(n), digits(n)]) }}", NUMBERS
     )
-    tab.close()
     assert found == [[percent(n), number(n)] for n in NUMBERS]
     shares = [n for n in NUMBERS if n <= 1]
     assert [percent(n) for n in shares] == [f"{n:.1%}".replace("-", "−") for n in shares]

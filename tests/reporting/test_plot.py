@@ -38,8 +38,8 @@ def foreign(store: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
     return f"csv:{path}"
 
 
-def drawn(chart: Any) -> str:
-    return str(vl_convert.vegalite_to_svg(json.dumps(chart.to_dict())))
+def drawn(spec: Any) -> str:
+    return str(vl_convert.vegalite_to_svg(json.dumps(spec)))
 
 
 JOINS: dict[str, Callable[[Path, Path], Any]] = {
@@ -59,13 +59,14 @@ JOINS: dict[str, Callable[[Path, Path], Any]] = {
 
 @pytest.mark.parametrize("join", JOINS)
 def test_plots_are_joined_as_any_chart(store: Path, other: Path, join: str) -> None:
-    chart = JOINS[join](store, other)  # a warning would be an error
-    parameters = chart.to_dict()["params"]
+    spec = JOINS[join](store, other).to_dict()  # a warning would be an error
+    parameters = spec["params"]
     assert len({parameter["name"] for parameter in parameters}) == len(parameters)
     views = [view for parameter in parameters for view in parameter.get("views", ())]
     assert len(set(views)) == len(views)  # a click chooses a run in the charts that were one
-    assert drawn(chart).count("mark-group role-frame root") == 1
-    assert drawn(chart).count("role-axis-title") >= 4  # of two charts or more
+    svg = drawn(spec)
+    assert svg.count("mark-group role-frame root") == 1
+    assert svg.count("role-axis-title") >= 4  # of two charts or more
 
 
 def test_a_slider_moves_the_lines_of_its_own_chart(store: Path, other: Path) -> None:
@@ -78,7 +79,8 @@ def test_a_slider_moves_the_lines_of_its_own_chart(store: Path, other: Path) -> 
 
 
 def test_regions_are_named_in_their_corners_also_beside_another_chart(store: Path) -> None:
-    root = ElementTree.fromstring(drawn(rote.plot.filter(store) | rote.plot.regions(store)))
+    joined = rote.plot.filter(store) | rote.plot.regions(store)
+    root = ElementTree.fromstring(drawn(joined.to_dict()))
     places = {
         text.text: [float(n) for n in re.findall(r"[-\d.]+", text.get("transform", ""))[:2]]
         for text in root.iter("{http://www.w3.org/2000/svg}text")
@@ -93,7 +95,7 @@ def test_regions_are_named_in_their_corners_also_beside_another_chart(store: Pat
 def test_a_chart_of_ones_own_is_laid_over_a_plot(store: Path) -> None:
     line = alt.Chart(alt.InlineData(values=[{"zeta": 0.1}])).mark_rule(color="#ab12cd")
     chart = rote.plot.regions(store) + line.encode(x="zeta:Q")
-    assert "#ab12cd" in drawn(chart)
+    assert "#ab12cd" in drawn(chart.to_dict())
 
 
 @pytest.mark.parametrize("name", rote.plot.__all__)
@@ -106,13 +108,13 @@ def test_the_same_chart_is_the_same_text(store: Path, name: str) -> None:
 @pytest.mark.parametrize("name", rote.plot.__all__)
 def test_metrics_may_have_other_names(store: Path, foreign: str, name: str) -> None:
     draw = getattr(rote.plot, name)
-    svg = drawn(draw(foreign, mapping=NAMES))
+    svg = drawn(draw(foreign, mapping=NAMES).to_dict())
     assert svg.count("<path") > 20
     if name != "tracking":
         with pytest.raises(InputError, match="to have checkpoints with ζ.* got none"):
             draw(foreign)
     if name in ("regions", "filter"):  # the same points; tracking has no noisy labels to draw here
-        assert svg.count("<path") == drawn(draw(store)).count("<path")
+        assert svg.count("<path") == drawn(draw(store).to_dict()).count("<path")
 
 
 def test_a_mapping_beside_a_table_is_refused_as_by_select(store: Path, tmp_path: Path) -> None:

@@ -66,7 +66,8 @@ def save_figures(
         except InputError as error:
             missing[name] = str(error)
             continue
-        spec = json.dumps(frame.spec(chart.draw(record, frame)))
+        drawing = frame.spec(chart.draw(record, frame), check=name not in CHARTS)
+        spec = json.dumps(drawing)
         try:
             drawn = {
                 "svg": vl_convert.vegalite_to_svg(spec).encode(),

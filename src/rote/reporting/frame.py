@@ -68,11 +68,14 @@ class Frame:
             _fill(whole, alt.InlineData(values=self.rows))
         return whole
 
-    def spec(self, chart: Any) -> dict[str, Any]:  # noqa: ANN401
-        """A whole chart for the page or a picture, in the house style, as Vega-Lite."""
+    def spec(self, chart: Any, *, check: bool = True) -> dict[str, Any]:  # noqa: ANN401
+        """A whole chart for the page or a picture, in the house style, as Vega-Lite.
+
+        Charts of one's own are checked; those of every report are by the tests.
+        """
         # Charts that are joined have no width of one name that an expression could ask for.
         ticks = {"expr": "ceil(width / 70)"} if self.width == "container" else _TICKS
-        spec = dressed(chart, ticks)
+        spec = dressed(chart, ticks, check=check)
         if self.rows is not None:
             spec["datasets"] = {**spec.get("datasets", {}), DATASET: self.rows}
         return spec

@@ -154,8 +154,11 @@ def records_of(
 def page_charts(records: Mapping[str, Any], charts: Mapping[str, Chart]) -> dict[str, Any]:
     """The charts as Vega, by the place on the page where they are drawn."""
     frame = page_frame()
-    parts = [parts_of(charts[name], record, frame) for name, record in records.items()]
-    return {place: _compiled(frame.spec(chart)) for part in parts for place, chart in part.items()}
+    return {
+        place: _compiled(frame.spec(chart, check=name not in CHARTS))
+        for name, record in records.items()
+        for place, chart in parts_of(charts[name], record, frame).items()
+    }
 
 
 def _compiled(spec: Mapping[str, Any]) -> Any:  # noqa: ANN401

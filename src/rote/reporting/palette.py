@@ -96,12 +96,13 @@ def coloured(chart: Any) -> Any:  # noqa: ANN401
     return chart.add_params(*colour_parameters())
 
 
-def dressed(chart: Any, ticks: Any) -> dict[str, Any]:  # noqa: ANN401
+def dressed(chart: Any, ticks: Any, *, check: bool = True) -> dict[str, Any]:  # noqa: ANN401
     """A finished chart in the house style; axes of x have about so many ticks.
 
-    As plain values: for every setting of a chart altair copies and checks all of it.
+    As plain values: for every setting of a chart altair copies and checks all of it. To ``check``
+    the whole once more, against altair's schema, takes most of the time of making a page.
     """
-    spec: dict[str, Any] = chart.to_dict()
+    spec: dict[str, Any] = chart.to_dict(validate=check)
     light = LIGHT | LIGHT_SHADES
     colours = [{"name": name, "value": value} for name, value in light.items()]
     config = spec.get("config", {})
