@@ -50,6 +50,8 @@ def examine_objective(
             "function of the model's logits and labels (rote.LogitsAt takes them out of a tuple or "
             "an object), or as a function of three arguments (model, inputs, labels)."
         )
+    if again != first and world_size() == 1:  # other ranks may have nothing to repeat
+        again = _farthest_of_more(session, inputs, labels, first, again)
     found = [*_unrepeatable(first, again)]
     if not takes_model(loss_fn):
         logits = logits_of(session.output(inputs))
@@ -81,6 +83,15 @@ def _differ(one: Tensor, other: Tensor | None) -> bool:
     assert other is not None
     one, other = (t.detach().to_dense() if t.is_sparse else t.detach() for t in (one, other))
     return not torch.equal(one, other)
+
+
+def _farthest_of_more(
+    session: Session, inputs: Inputs, labels: Tensor, first: float, again: float
+) -> float:
+    """Of a few losses from one state the one farthest from the first: two may be near by chance."""
+    with torch.no_grad():
+        more = [session.loss(inputs, labels).item() for _ in range(3)]
+    return max([again, *more], key=lambda loss: abs(loss - first))
 
 
 def _unrepeatable(first: float, again: float) -> Iterator[RoteWarning]:
