@@ -78,7 +78,9 @@ def _items(options: argparse.Namespace) -> Iterator[Item]:
 
 def _import(libraries: set[str]) -> None:
     """Import once, here, what every fork would import for itself."""
-    late = ("rote.tracking", "torch._dynamo", "transformers.modeling_utils")
+    late = ["rote.tracking", "torch._dynamo"]
+    if "transformers" in libraries:
+        late.append("transformers.modeling_utils")
     for name in (*late, *sorted(libraries)):
         with suppress(ImportError):  # then nothing of it is in the list, or it says so itself
             import_module(name)

@@ -53,6 +53,7 @@ def test_h_is_help_which_fits_80_columns_and_types_no_flag(path: tuple[str, ...]
     assert said.exit_code == 0, said.output
     assert f"Usage: rote {' '.join(path)}".strip() in said.output.replace("root", "rote")
     assert "bool" not in said.output.lower()
+    assert "list[" not in said.output
     assert max(map(cell_len, said.output.splitlines())) <= 80
 
 

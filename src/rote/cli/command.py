@@ -1,4 +1,4 @@
-"""How every command behaves: `-h`, flags without a type behind them, and what Ctrl-C says."""
+"""How every command behaves: `-h`, flags and arguments without a type, and what Ctrl-C says."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,7 +17,7 @@ INTERRUPTED = 130
 
 
 class Command(TyperCommand):
-    """A command whose help writes nothing behind flags, which take no value."""
+    """A command whose help writes no type behind flags, which take no value, and arguments."""
 
     def get_params(self, ctx: Any) -> Any:  # noqa: ANN401, D102
         return _untyped(super().get_params(ctx))
@@ -78,4 +78,10 @@ def _untyped(parameters: Any) -> Any:  # noqa: ANN401
     for one in parameters:
         if getattr(one, "is_flag", False):
             one.metavar = ""
+        elif one.param_type_name == "argument":
+            one.display_type_rich = _no_type  # typer would write <list[str]>
     return parameters
+
+
+def _no_type(ctx: Any) -> None:  # noqa: ANN401, ARG001
+    """Arguments are told by their help."""
