@@ -7,11 +7,9 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile --con
 unexport PYTHONDONTWRITEBYTECODE
 # Small networks are fastest with one thread per process and one process per core.
 export OMP_NUM_THREADS := 1
-WORKERS ?= auto
+WORKERS ?= $(shell env -u OMP_NUM_THREADS nproc 2>/dev/null || echo 2)
 # The newest torch with its GPU libraries, gigabytes that no other target needs.
 COMPAT_VENV ?= .venv-compat
-# Clusters, browsers and killed processes are mostly waited for: one worker more than cores.
-ALL_WORKERS ?= $(shell expr 1 + $$(env -u OMP_NUM_THREADS nproc 2>/dev/null || echo 2))
 
 .DEFAULT_GOAL := help
 .PHONY: help demo quick test test-all run-tests fuzz compat check format docs wheel bench clean
@@ -34,7 +32,7 @@ test-all: $(VENV)/chromium.stamp ## the same with every model × optimizer × mo
 	@$(MAKE) --no-print-directory --jobs=2 check run-tests MARKED='-m ""'
 
 run-tests: $(VENV)/chromium.stamp
-	$(BIN)/python -m pytest -n $(ALL_WORKERS) -q $(MARKED)
+	$(BIN)/python -m pytest -n $(WORKERS) -q $(MARKED)
 
 fuzz: $(VENV)/dev.stamp ## attack it, SECONDS_EACH=60 of each kind, from a new SEED
 	$(BIN)/python -m fuzz --seconds $(or $(SECONDS_EACH),60) $(if $(SEED),--seed $(SEED))

@@ -83,5 +83,5 @@ def _untyped(parameters: Any) -> Any:  # noqa: ANN401
     return parameters
 
 
-def _no_type(ctx: Any) -> None:  # noqa: ANN401, ARG001
+def _no_type(ctx: Any) -> None:  # noqa: ANN401
     """Arguments are told by their help."""
