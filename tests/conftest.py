@@ -116,6 +116,7 @@ def _cache_of_its_own(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 def pytest_collection_finish() -> None:
     gc.enable()
+    gc.set_threshold(50_000, 20, 50)  # tests that mean garbage collect it themselves
 
 
 LOADED = {"modules": 0}
