@@ -66,8 +66,7 @@ def save_figures(
         except InputError as error:
             missing[name] = str(error)
             continue
-        drawing = frame.spec(chart.draw(record, frame), check=name not in CHARTS)
-        spec = json.dumps(drawing)
+        spec = json.dumps(frame.spec(chart.draw(record, frame), check=name not in CHARTS))
         try:
             drawn = {
                 "svg": vl_convert.vegalite_to_svg(spec).encode(),
