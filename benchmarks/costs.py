@@ -98,7 +98,7 @@ def _time_passes(clock: Clock, workload: Workload, tracker: rote.Tracker) -> Non
     probe, batch, splits = tracker._probe, tracker.batch, workload.splits
     clock.timed("probe", probe.measure)(batch.inputs, batch.labels)
     for size in SIZES:
-        clock.timed(f"pass_{size}", probe.predict)(splits.pool[:size], batch.labels.shape)
+        clock.timed(f"pass_{size}", probe.predict)(splits.holdout[:size], batch.labels.shape)
     clock.timed("pass_train", predict)(workload.model, splits.train)
 
 

@@ -2,7 +2,7 @@
 
     python benchmarks/loop.py [CASE ...]
 
-Writes benchmarks/loop.json, if no case is named. The bare loop is written by hand below: normalised
+Writes benchmarks/loop.json, if no case is named. The bare loop is written by hand below: normalized
 floats in memory, a shuffled index, forward, backward, step; then accuracy on the training and the
 test set in eval mode. Figures are ratios within one round, in alternating order, and the median
 over rounds; where rounds differ much (``spread``, the middle half), the machine was busy. Time is
@@ -10,7 +10,7 @@ the CPU time of this process, which has one thread.
 
 - ``epoch_over_bare``: training and evaluation, the same work as the bare loop in the same layout.
 - ``tracked_epoch_over_bare``: the same with everything that rote adds: the probe, predictions on
-  the pool, journal, checkpoint and the state to resume from.
+  the holdout, journal, checkpoint and the state to resume from.
 - ``epoch_over_bare_nchw``: against the bare loop with images in torch's plain layout.
 """
 
@@ -161,7 +161,7 @@ def make_spec(case: dict[str, Any], folder: Path) -> RunSpec:
             "data": data,
             "noise": NOISE,
             "architecture": case["architecture"],
-            "probe": {} if case["steps"] is None else {"pool_size": 512},
+            "probe": {} if case["steps"] is None else {"holdout_size": 512},
         }
     )
 

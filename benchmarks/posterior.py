@@ -1,6 +1,6 @@
 """The posterior rule on many runs: seconds, peak memory, and no torch.
 
-Writes a store of 1,000 runs with 100 checkpoints and a pool of 512 samples in 10 classes into a
+Writes a store of 1,000 runs with 100 checkpoints and a holdout of 512 samples in 10 classes into a
 temporary directory, measures ``rote.selection.select`` on it in a process of its own, prints the
 figures and writes them to ``benchmarks/posterior.json``::
 
@@ -42,7 +42,7 @@ def write_store(store: Path, runs: int, length: int) -> None:
             "name": f"run-{number:04d}",
             "num_classes": CLASSES,
             "given_labels": " ".join(map(str, given)),
-            "pool": {"size": SAMPLES, "hash": "h", "predictions": [SAMPLES]},
+            "holdout": {"size": SAMPLES, "hash": "h", "predictions": [SAMPLES]},
         }
         run = RunDirectory.create(store / f"run-{number:04d}", description)
         is_right = rng.random((length, SAMPLES)) < skill

@@ -100,7 +100,7 @@ def write_store(store: Path, runs: int, steps: int) -> None:
             "name": run.name,
             "num_classes": 10,
             "seed": number,
-            "pool": None,
+            "holdout": None,
             "optimizer": {"class": "torch.optim.sgd.SGD", "settings": settings},
         }
         (run / "run.json").write_text(json.dumps(description))

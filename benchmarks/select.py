@@ -81,7 +81,7 @@ def write_store(store: Path, length: int, rows: int) -> None:
             if step == 1:
                 run = store / f"run-{written // length:05d}"
                 run.mkdir(parents=True)
-                description = {"schema": 1, "name": run.name, "num_classes": 10, "pool": None}
+                description = {"schema": 1, "name": run.name, "num_classes": 10, "holdout": None}
                 (run / "run.json").write_text(json.dumps(description))
                 if file is not None:
                     file.close()

@@ -119,7 +119,7 @@ def make_spec(folder: Path, signals: list[str], steps: int = STEPS) -> RunSpec:
             "data": {"name": "npz", "path": str(path)},
             "noise": {"model": "symmetric-inclusive", "rate": 0.5},
             "architecture": {"name": "cnn", "scale": 0.125},
-            "probe": {"pool_size": 512},
+            "probe": {"holdout_size": 512},
             "signals": signals,
         }
     )

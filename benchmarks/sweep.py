@@ -63,7 +63,7 @@ def measure_sharing(repeats: int) -> dict[str, Any]:
 
 
 def make_store(store: Path, runs: int) -> None:
-    """Many copies of one real run; two in ten are torn, one has failed."""
+    """Many copies of one real run; two in ten are interrupted, one has failed."""
     spec = {"epochs": 2, "data": {"name": "digits", "train_size": 100}, "architecture": "mlp"}
     model = SearchSpace.from_dict({"base": spec, "grid": {"seed": [0]}})
     Sweep(model, store).run(LocalExecutor(1))
@@ -74,8 +74,8 @@ def make_store(store: Path, runs: int) -> None:
         shutil.copytree(first, copy, ignore=shutil.ignore_patterns("checkpoints"))
         (copy / "checkpoints").mkdir()
         if number % 10 < 2:
-            torn = workload.replace('"finished": true', '"finished": false')
-            (copy / "workload.json").write_text(torn)
+            interrupted = workload.replace('"finished": true', '"finished": false')
+            (copy / "workload.json").write_text(interrupted)
             (copy / "resume.pt").write_bytes(b"")
         elif number % 10 == 2:
             (copy / "workload.json").unlink()

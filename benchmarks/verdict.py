@@ -27,7 +27,7 @@ WITHIN = {
     "last": "last",
     "noisy-validation": "noisy-validation",
     "noisy-validation+susceptibility": "noisy-validation+susceptibility",
-    "posterior, neighbours": "posterior",
+    "posterior, neighbors": "posterior",
     "noise-rate": "noise-rate",
     "before-rise": "before-rise",
     "staged": "staged",
@@ -75,7 +75,7 @@ def read_pool(folder: Path) -> Pool:
     """One store."""
     table = read_table(folder)
     wrong = [
-        json.loads((path / "workload.json").read_text())["data"]["noise"]["realised_rate"]
+        json.loads((path / "workload.json").read_text())["data"]["noise"]["realized_rate"]
         for path in table.paths.values()
     ]
     return Pool(folder.name, table, float(np.mean(wrong)))
@@ -148,7 +148,7 @@ def regrets(pool: Pool, draws: int, size: int) -> dict[str, dict[str, Any]]:
     rng = np.random.default_rng(0)
     drawn = [list(rng.choice(pool.runs, min(size, len(best)), replace=False)) for _ in range(draws)]
     for label in (*WITHIN, "posterior", "consensus", "auto"):
-        if label in ("posterior, neighbours", "auto, one run"):
+        if label in ("posterior, neighbors", "auto, one run"):
             continue
         costs = np.array(
             [100 * (max(best[r] for r in runs) - picked(label, pool, runs)) for runs in drawn]
@@ -178,7 +178,7 @@ def estimates(pool: Pool) -> dict[str, float]:
         "bias": 100 * float(error.mean()),
         "noise_rate": pool.noise_rate,
         "estimated_noise_rate": found.noise_rate or 0.0,
-        "sureness": found.sureness or 0.0,
+        "confidence": found.confidence or 0.0,
         "low": found.pick.interval[0],
         "high": found.pick.interval[1],
         "test_accuracy_of_pick": found.pick.test_accuracy or 0.0,

@@ -33,7 +33,7 @@ _RECIPES: dict[str, dict[str, Any]] = {
 
 def _images(name: str, noise: dict[str, Any] | None, **more: Any) -> dict[str, Any]:  # noqa: ANN401
     size = {} if name == "digits" else {"train_size": 1500, "test_size": 2000}
-    pool = {"pool_size": 437 if name == "digits" else 500}
+    pool = {"holdout_size": 437 if name == "digits" else 500}
     data = {"name": name, **size, **more}
     return {"data": data, "noise": noise or {"model": "none"}, "probe": pool}
 
@@ -42,7 +42,7 @@ def _texts(path: str, labels: str | None, pool: int, **more: Any) -> dict[str, A
     data = {"name": "npz", "path": path, "vocabulary": 2000} | (
         {"labels": labels} if labels else {}
     )
-    return {"data": data, "probe": {"pool_size": pool}, **more}
+    return {"data": data, "probe": {"holdout_size": pool}, **more}
 
 
 POOLS: dict[str, dict[str, Any]] = {

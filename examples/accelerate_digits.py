@@ -16,11 +16,11 @@ from torch.utils.data import DataLoader, TensorDataset
 import rote
 from rote.labels.noise import add_noise
 
-EPOCHS, BATCH, POOL = 20, 32, 256
+EPOCHS, BATCH, HOLDOUT = 20, 32, 256
 
 
 def train(*, probes: bool = True) -> nn.Module:
-    """Train on digits of which half were labelled at random; probe after every epoch."""
+    """Train on digits of which half were labeled at random; probe after every epoch."""
     accelerator = Accelerator(mixed_precision="bf16", gradient_accumulation_steps=2)
     torch.manual_seed(0)
     digits = load_digits()
@@ -29,12 +29,12 @@ def train(*, probes: bool = True) -> nn.Module:
         digits.target, model="symmetric-inclusive", rate=0.5, num_classes=10, generator=generator
     )
     x, y = torch.tensor(digits.data / 16.0).float(), torch.tensor(noisy.labels)
-    loader = DataLoader(TensorDataset(x[POOL:], y[POOL:]), BATCH, shuffle=True)
+    loader = DataLoader(TensorDataset(x[HOLDOUT:], y[HOLDOUT:]), BATCH, shuffle=True)
     model = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 10))
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.003)
     model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
     if probes:
-        tracker = rote.track(model, optimizer, inputs=x[:POOL], num_classes=10)
+        tracker = rote.track(model, optimizer, inputs=x[:HOLDOUT], num_classes=10)
         accelerator.register_for_checkpointing(tracker)  # save_state and load_state include it
 
     for epoch in range(1, EPOCHS + 1):
@@ -48,7 +48,7 @@ def train(*, probes: bool = True) -> nn.Module:
                 optimizer.zero_grad()
             hits += (logits.argmax(1) == labels).sum()
         if probes:
-            accuracy = accelerator.reduce(hits) / (len(x) - POOL)
+            accuracy = accelerator.reduce(hits) / (len(x) - HOLDOUT)
             reading = tracker.probe(train_accuracy=accuracy)
             if epoch % 5 == 0:
                 accelerator.print(f"epoch {epoch:2}  ζ {reading.susceptibility:.4f}")

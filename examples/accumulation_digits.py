@@ -14,11 +14,11 @@ from torch.nn.functional import cross_entropy
 import rote
 from rote.labels.noise import add_noise
 
-EPOCHS, BATCH, PARTS, POOL = 20, 16, 4, 256
+EPOCHS, BATCH, PARTS, HOLDOUT = 20, 16, 4, 256
 
 
 def train(*, probes: bool = True) -> nn.Module:
-    """Train on digits of which half were labelled at random; probe after every epoch."""
+    """Train on digits of which half were labeled at random; probe after every epoch."""
     torch.manual_seed(0)
     digits = load_digits()
     generator = np.random.default_rng(0)
@@ -26,12 +26,12 @@ def train(*, probes: bool = True) -> nn.Module:
         digits.target, model="symmetric-inclusive", rate=0.5, num_classes=10, generator=generator
     )
     x, y = torch.tensor(digits.data / 16.0).float(), torch.tensor(noisy.labels)
-    pool, x, y = x[:POOL], x[POOL:], y[POOL:]
+    holdout, x, y = x[:HOLDOUT], x[HOLDOUT:], y[HOLDOUT:]
     model = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Dropout(0.1), nn.Linear(128, 10))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.2, momentum=0.9)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, EPOCHS)
     if probes:
-        tracker = rote.track(model, optimizer, inputs=pool, num_classes=10)
+        tracker = rote.track(model, optimizer, inputs=holdout, num_classes=10)
 
     for epoch in range(1, EPOCHS + 1):
         hits = 0

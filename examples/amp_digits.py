@@ -14,13 +14,13 @@ from torch.nn.functional import cross_entropy
 import rote
 from rote.labels.noise import add_noise
 
-EPOCHS, BATCH, POOL = 20, 64, 256
+EPOCHS, BATCH, HOLDOUT = 20, 64, 256
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 DTYPE = torch.float16 if DEVICE == "cuda" else torch.bfloat16
 
 
 def train(*, probes: bool = True) -> nn.Module:
-    """Train on digits of which half were labelled at random; probe after every epoch."""
+    """Train on digits of which half were labeled at random; probe after every epoch."""
     torch.manual_seed(0)
     digits = load_digits()
     generator = np.random.default_rng(0)
@@ -29,12 +29,12 @@ def train(*, probes: bool = True) -> nn.Module:
     )
     x = torch.tensor(digits.data / 16.0, dtype=torch.float32, device=DEVICE)
     y = torch.tensor(noisy.labels, device=DEVICE)
-    pool, x, y = x[:POOL], x[POOL:], y[POOL:]
+    holdout, x, y = x[:HOLDOUT], x[HOLDOUT:], y[HOLDOUT:]
     model = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 10)).to(DEVICE)
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.003)
     scaler = torch.amp.GradScaler(DEVICE)
     if probes:
-        tracker = rote.track(model, optimizer, inputs=pool, num_classes=10)
+        tracker = rote.track(model, optimizer, inputs=holdout, num_classes=10)
 
     for epoch in range(1, EPOCHS + 1):
         hits = 0

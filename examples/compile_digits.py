@@ -18,11 +18,11 @@ from torch.nn.functional import cross_entropy
 import rote
 from rote.labels.noise import add_noise
 
-EPOCHS, BATCH, POOL = 20, 64, 256
+EPOCHS, BATCH, HOLDOUT = 20, 64, 256
 
 
 def train(*, probes: bool = True, backend: str = "aot_eager") -> nn.Module:
-    """Train on digits of which half were labelled at random; probe after every epoch."""
+    """Train on digits of which half were labeled at random; probe after every epoch."""
     torch.manual_seed(0)
     digits = load_digits()
     generator = np.random.default_rng(0)
@@ -30,12 +30,12 @@ def train(*, probes: bool = True, backend: str = "aot_eager") -> nn.Module:
         digits.target, model="symmetric-inclusive", rate=0.5, num_classes=10, generator=generator
     )
     x, y = torch.tensor(digits.data / 16.0).float(), torch.tensor(noisy.labels)
-    pool, x, y = x[:POOL], x[POOL:], y[POOL:]
+    holdout, x, y = x[:HOLDOUT], x[HOLDOUT:], y[HOLDOUT:]
     model = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 10))
     compiled = torch.compile(model, backend=backend)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     if probes:
-        tracker = rote.track(compiled, optimizer, inputs=pool, num_classes=10)
+        tracker = rote.track(compiled, optimizer, inputs=holdout, num_classes=10)
 
     for epoch in range(1, EPOCHS + 1):
         hits = 0

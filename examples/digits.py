@@ -1,4 +1,4 @@
-"""Train one small network on digits with half of the labels redrawn, and watch ζ.
+"""Train one small network on digits with half of the labels resampled, and watch ζ.
 
     python examples/digits.py [FIGURE.svg]
 
@@ -18,18 +18,18 @@ from torch.nn.functional import cross_entropy
 
 import rote
 
-NOISE, EPOCHS, BATCH, POOL = 0.5, 60, 32, 256
+NOISE, EPOCHS, BATCH, HOLDOUT = 0.5, 60, 32, 256
 
 
 def noisy_digits() -> tuple[Tensor, Tensor, Tensor]:
-    """Digits, their labels, and labels of which half were redrawn uniformly over all classes."""
+    """Digits, their labels, and labels of which half were resampled uniformly over all classes."""
     generator = np.random.default_rng(0)
     digits = load_digits()
     x = torch.tensor(digits.data / 16.0, dtype=torch.float32)
     truth = digits.target.copy()
     given = truth.copy()
-    redrawn = generator.permutation(len(given))[: round(NOISE * len(given))]
-    given[redrawn] = generator.integers(0, 10, len(redrawn))
+    resampled = generator.permutation(len(given))[: round(NOISE * len(given))]
+    given[resampled] = generator.integers(0, 10, len(resampled))
     return x, torch.tensor(truth), torch.tensor(given)
 
 
@@ -45,12 +45,12 @@ def main() -> None:
     torch.set_num_threads(1)
     torch.manual_seed(0)
     x, truth, given = noisy_digits()
-    pool, x = x[:POOL], x[POOL:]  # unlabelled, kept out of training
-    truth, given = truth[POOL:], given[POOL:]
+    holdout, x = x[:HOLDOUT], x[HOLDOUT:]  # unlabeled, kept out of training
+    truth, given = truth[HOLDOUT:], given[HOLDOUT:]
     noisy = given != truth
     model = nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 10))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
-    tracker = rote.track(model, optimizer, inputs=pool, num_classes=10)
+    tracker = rote.track(model, optimizer, inputs=holdout, num_classes=10)
 
     print(f"{len(x)} digits, {noisy.float().mean():.1%} of the labels are wrong\n")
     print("epoch       ζ   train accuracy   on clean labels   on noisy labels (memorized)")
@@ -85,11 +85,11 @@ def draw(readings: list[rote.Reading], path: str) -> None:
     zeta = base.mark_line(color="#0072B2", strokeWidth=2.5).encode(
         x=alt.X("epoch", title=None), y=alt.Y("ζ", title="susceptibility ζ")
     )
-    colours = alt.Scale(domain=["clean", "noisy"], range=["#009E73", "#D55E00"])
+    colors = alt.Scale(domain=["clean", "noisy"], range=["#009E73", "#D55E00"])
     truth = base.mark_line(strokeWidth=2.5).encode(
         x="epoch",
         y=alt.Y("accuracy", title="accuracy on", axis=alt.Axis(format="%")),
-        color=alt.Color("labels", scale=colours, title="training labels"),
+        color=alt.Color("labels", scale=colors, title="training labels"),
     )
     title = "Without one clean label, ζ rises as the noisy labels are memorized"
     alt.vconcat(zeta, truth).properties(title=title).configure(background="white").save(path)

@@ -14,15 +14,17 @@ from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
 import rote
 
-EPOCHS, POOL, NOISE = 10, 256, 0.5
+EPOCHS, HOLDOUT, NOISE = 10, 256, 0.5
 
 
 def noisy_digits() -> tuple[Tensor, Tensor]:
-    """Digits, and labels of which half were redrawn uniformly; the same on every rank."""
+    """Digits, and labels of which half were resampled uniformly; the same on every rank."""
     x, y = map(torch.tensor, load_digits(return_X_y=True))
     generator = torch.Generator().manual_seed(0)
-    redrawn = torch.rand(len(y), generator=generator) < NOISE
-    return x.float() / 16, torch.where(redrawn, torch.randint(10, y.shape, generator=generator), y)
+    resampled = torch.rand(len(y), generator=generator) < NOISE
+    return x.float() / 16, torch.where(
+        resampled, torch.randint(10, y.shape, generator=generator), y
+    )
 
 
 def main() -> None:
@@ -37,9 +39,9 @@ def main() -> None:
         fully_shard(layer)
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)  # after fully_shard
     save_to = sys.argv[1] if len(sys.argv) > 1 else None
-    tracker = rote.track(model, optimizer, inputs=x[:POOL], num_classes=10, save_to=save_to)
+    tracker = rote.track(model, optimizer, inputs=x[:HOLDOUT], num_classes=10, save_to=save_to)
 
-    data = TensorDataset(x[POOL:], y[POOL:])
+    data = TensorDataset(x[HOLDOUT:], y[HOLDOUT:])
     sampler = DistributedSampler(data)  # type: DistributedSampler[tuple[Tensor, ...]]
     for epoch in range(EPOCHS):
         sampler.set_epoch(epoch)
@@ -47,7 +49,7 @@ def main() -> None:
             optimizer.zero_grad()
             cross_entropy(model(inputs), labels).backward()
             optimizer.step()
-        reading = tracker.probe(train_accuracy=tracker.accuracy(x[POOL:], y[POOL:]))
+        reading = tracker.probe(train_accuracy=tracker.accuracy(x[HOLDOUT:], y[HOLDOUT:]))
         if reading is not None and epoch % 5 == 4 and distributed.get_rank() == 0:
             zeta, accuracy = reading.susceptibility, reading.train_accuracy
             print(f"epoch {epoch + 1:3}   ζ {zeta:.4f}   train accuracy {accuracy:.1%}")

@@ -9,7 +9,7 @@ from torch.nn.functional import cross_entropy
 
 import rote
 
-EPOCHS, STEPS, NODES, POOL, CLASSES = 20, 10, 768, 256, 4
+EPOCHS, STEPS, NODES, HOLDOUT, CLASSES = 20, 10, 768, 256, 4
 
 
 class GraphNetwork(nn.Module):
@@ -26,7 +26,7 @@ class GraphNetwork(nn.Module):
 
 
 def graph() -> tuple[Tensor, Tensor, Tensor]:
-    """Four communities: features, normalised adjacency, classes of which half were redrawn."""
+    """Four communities: features, normalized adjacency, classes of which half were resampled."""
     classes = torch.randint(CLASSES, (NODES,))
     likely = torch.where(classes[:, None] == classes, 0.015, 0.004)
     edges = (torch.rand(NODES, NODES) < likely).float().triu(1)
@@ -44,12 +44,12 @@ def train(*, probes: bool = True) -> nn.Module:
     model = GraphNetwork()
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
     if probes:
-        nodes = rote.Samples((x, edges), axis=None, rows=torch.arange(POOL))
+        nodes = rote.Samples((x, edges), axis=None, rows=torch.arange(HOLDOUT))
         tracker = rote.track(model, optimizer, inputs=nodes, num_classes=CLASSES)
     for epoch in range(1, EPOCHS + 1):
         for _ in range(STEPS):
             optimizer.zero_grad()
-            cross_entropy(model(x, edges)[POOL:], y[POOL:]).backward()
+            cross_entropy(model(x, edges)[HOLDOUT:], y[HOLDOUT:]).backward()
             optimizer.step()
         if probes and (reading := tracker.probe()) and epoch % 5 == 0:
             print(f"epoch {epoch:2}  ζ {reading.susceptibility:.4f}")

@@ -1,4 +1,4 @@
-"""A Hugging Face Trainer on short texts of which half were labelled at random.
+"""A Hugging Face Trainer on short texts of which half were labeled at random.
 
     python examples/huggingface_text.py
 

@@ -1,4 +1,4 @@
-"""Lightning on digits with half of the labels redrawn: one callback shows ζ and stops in time.
+"""Lightning on digits with half of the labels resampled: one callback shows ζ and stops in time.
 
 python examples/lightning_digits.py        (needs rote[lightning])
 """

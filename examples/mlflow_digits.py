@@ -3,7 +3,7 @@
     python examples/mlflow_digits.py [STORE.db]
     mlflow ui --backend-store-uri sqlite:///STORE.db
 
-Three small networks are trained on digits with half of the labels redrawn.
+Three small networks are trained on digits with half of the labels resampled.
 """
 
 import sys
@@ -16,7 +16,7 @@ from torch.nn.functional import cross_entropy
 
 import rote
 
-EPOCHS, POOL = 8, 256
+EPOCHS, HOLDOUT = 8, 256
 
 
 def main(store: str = "mlflow.db") -> None:
@@ -28,16 +28,22 @@ def main(store: str = "mlflow.db") -> None:
     digits = load_digits()
     x = torch.tensor(digits.data / 16.0, dtype=torch.float32)
     y = torch.tensor(digits.target)
-    is_redrawn = torch.rand(len(y)) < 0.5
-    y[is_redrawn] = torch.randint(10, (int(is_redrawn.sum()),))
-    pool, x, y = x[:POOL], x[POOL:], y[POOL:]  # the pool is unlabelled, kept out of training
+    is_resampled = torch.rand(len(y)) < 0.5
+    y[is_resampled] = torch.randint(10, (int(is_resampled.sum()),))
+    holdout, x, y = (
+        x[:HOLDOUT],
+        x[HOLDOUT:],
+        y[HOLDOUT:],
+    )  # the holdout is unlabeled, kept out of training
 
     for lr in (0.02, 0.1, 0.5):
         model = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 10))
         optimizer = torch.optim.SGD(model.parameters(), lr=lr, momentum=0.9)
         with mlflow.start_run(run_name=f"lr {lr}"):
             # "mlflow:" is the run that is open; "mlflow:EXPERIMENT" would start one.
-            tracker = rote.track(model, optimizer, inputs=pool, num_classes=10, save_to="mlflow:")
+            tracker = rote.track(
+                model, optimizer, inputs=holdout, num_classes=10, save_to="mlflow:"
+            )
             for epoch in range(1, EPOCHS + 1):
                 for index in torch.randperm(len(x)).split(32):
                     optimizer.zero_grad()

@@ -1,4 +1,4 @@
-"""Tune a network on digits with half of the labels redrawn, without one clean label.
+"""Tune a network on digits with half of the labels resampled, without one clean label.
 
     python examples/optuna_digits.py [STORE]
 

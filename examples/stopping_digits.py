@@ -2,7 +2,7 @@
 
     python examples/stopping_digits.py
 
-Half of the labels are redrawn. The last line needs the truth, and shows what stopping was worth.
+Half of the labels are resampled. The last line needs the truth, and shows what stopping was worth.
 """
 
 import numpy as np
@@ -14,7 +14,7 @@ from torch.nn.functional import cross_entropy
 import rote
 from rote.labels.noise import add_noise
 
-EPOCHS, POOL, TEST = 60, 256, 400
+EPOCHS, HOLDOUT, TEST = 60, 256, 400
 
 
 def main() -> None:
@@ -25,12 +25,16 @@ def main() -> None:
     x, truth = torch.tensor(digits.data / 16, dtype=torch.float32), torch.tensor(digits.target)
     noise = {"model": "symmetric-inclusive", "rate": 0.5, "num_classes": 10}
     given = add_noise(digits.target, generator=np.random.default_rng(0), **noise).labels
-    pool, test, train = slice(0, POOL), slice(POOL, POOL + TEST), slice(POOL + TEST, None)
+    holdout, test, train = (
+        slice(0, HOLDOUT),
+        slice(HOLDOUT, HOLDOUT + TEST),
+        slice(HOLDOUT + TEST, None),
+    )
     inputs, labels = x[train], torch.from_numpy(given)[train]
 
     model = nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 10))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
-    tracker = rote.track(model, optimizer, inputs=x[pool], num_classes=10)
+    tracker = rote.track(model, optimizer, inputs=x[holdout], num_classes=10)
     rule = rote.StopRule(train_accuracy=0.5, patience=3, min_epochs=5)
     correct = {}
     for epoch in range(1, EPOCHS + 1):

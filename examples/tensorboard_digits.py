@@ -3,7 +3,7 @@
     python examples/tensorboard_digits.py [LOGDIR]
     tensorboard --logdir LOGDIR
 
-Three small networks are trained on digits with half of the labels redrawn.
+Three small networks are trained on digits with half of the labels resampled.
 """
 
 import sys
@@ -15,7 +15,7 @@ from torch.nn.functional import cross_entropy
 
 import rote
 
-EPOCHS, POOL = 8, 256
+EPOCHS, HOLDOUT = 8, 256
 
 
 def main(logdir: str = "tensorboard-runs") -> None:
@@ -25,15 +25,19 @@ def main(logdir: str = "tensorboard-runs") -> None:
     digits = load_digits()
     x = torch.tensor(digits.data / 16.0, dtype=torch.float32)
     y = torch.tensor(digits.target)
-    is_redrawn = torch.rand(len(y)) < 0.5
-    y[is_redrawn] = torch.randint(10, (int(is_redrawn.sum()),))
-    pool, x, y = x[:POOL], x[POOL:], y[POOL:]  # the pool is unlabelled, kept out of training
+    is_resampled = torch.rand(len(y)) < 0.5
+    y[is_resampled] = torch.randint(10, (int(is_resampled.sum()),))
+    holdout, x, y = (
+        x[:HOLDOUT],
+        x[HOLDOUT:],
+        y[HOLDOUT:],
+    )  # the holdout is unlabeled, kept out of training
 
     for width in (16, 64, 256):
         model = nn.Sequential(nn.Linear(64, width), nn.ReLU(), nn.Linear(width, 10))
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
         place = {"save_to": f"tensorboard:{logdir}", "name": f"width {width}"}
-        tracker = rote.track(model, optimizer, inputs=pool, num_classes=10, **place)
+        tracker = rote.track(model, optimizer, inputs=holdout, num_classes=10, **place)
         for _ in range(EPOCHS):
             total = torch.zeros(())
             for index in torch.randperm(len(x)).split(32):

@@ -42,7 +42,7 @@ name = "mlp"
 width = 4
 depth = 1
 [probe]
-pool_size = 10
+holdout_size = 10
 batch = 8
 """
 _SWEEP = f"""name = "{{architecture.name}}-{{seed}}"
@@ -146,7 +146,7 @@ def _reading(chance: Random) -> list[str]:
 
 def _judging(chance: Random) -> list[str]:
     """What a verdict is built on, and what is made of it."""
-    beside = ("neighbour_votes.npy", "labels.npz", "predictions.bin", "aum.bin", "run.json")
+    beside = ("neighbor_votes.npy", "labels.npz", "predictions.bin", "aum.bin", "run.json")
     _tampered_store(chance, "one", beside)
     rules = ("auto", "posterior", "consensus", "noisy-validation", "staged")
     select = ["select", "store/one", "--rule", chance.choice(rules)]

@@ -15,7 +15,7 @@ from fuzz._trials import new_folder, repeat
 from rote.errors import RoteError, RoteWarning
 from rote.records import Reading
 from rote.store import (
-    NEIGHBOURS_FILE,
+    NEIGHBORS_FILE,
     RunDirectory,
     bytes_of_votes,
     checksums_of,
@@ -24,11 +24,11 @@ from rote.store import (
     read_predictions,
     read_run,
     read_table,
-    write_neighbour_votes,
+    write_neighbor_votes,
 )
 
-_CLASSES, _POOL = 5, 4
-_BESIDE = ("predictions.bin", NEIGHBOURS_FILE)
+_CLASSES, _HOLDOUT = 5, 4
+_BESIDE = ("predictions.bin", NEIGHBORS_FILE)
 
 _Rows = list[dict[str, Any]]
 
@@ -83,21 +83,21 @@ class _Trial:
         if file != "run.json" and not self._is_plain and not isinstance(one, str):
             is_noted = bool(said_by_one) or (is_end and file == "journal.jsonl")
             found += self._silently_wrong(one, is_noted=is_noted)
-        if file == NEIGHBOURS_FILE:
+        if file == NEIGHBORS_FILE:
             found += self._wrong_votes()
         if found:
             self.damage += f" [{after!r} for {before!r}]"
         return found
 
     def _write(self) -> None:
-        pool = {"size": _POOL, "predictions": [_POOL]}
+        holdout = {"size": _HOLDOUT, "predictions": [_HOLDOUT]}
         self._votes = np.random.default_rng(self._rng.randrange(99)).dirichlet(
-            [1] * _CLASSES, _POOL
+            [1] * _CLASSES, _HOLDOUT
         )
-        sums = checksums_of({NEIGHBOURS_FILE: bytes_of_votes(self._votes)})
-        described = {"name": "run", "num_classes": _CLASSES, "pool": pool}
+        sums = checksums_of({NEIGHBORS_FILE: bytes_of_votes(self._votes)})
+        described = {"name": "run", "num_classes": _CLASSES, "holdout": holdout}
         run = RunDirectory.create(self._run, described | ({} if self._is_plain else sums))
-        write_neighbour_votes(self._run, self._votes)
+        write_neighbor_votes(self._run, self._votes)
         lines, count, row = [], self._rng.randint(1, 6), 0
         while row < count:
             reading = self._reading(row + 1)
@@ -116,8 +116,8 @@ class _Trial:
     def _reading(self, step: int) -> Reading:
         a, b = (self._rng.choice([0.0, 2.5, math.nan, self._rng.gauss(0, 1e3)]) for _ in "ab")
         metrics = {n: self._rng.random() for n in ("a", "bé", "c d") if self._rng.random() < 0.5}
-        drawn = np.array([self._rng.randrange(_CLASSES) for _ in range(_POOL)], dtype=np.uint8)
-        flags = ("exploding",) if self._rng.random() < 0.3 else ()
+        drawn = np.array([self._rng.randrange(_CLASSES) for _ in range(_HOLDOUT)], dtype=np.uint8)
+        flags = ("diverging",) if self._rng.random() < 0.3 else ()
         reading = Reading(step, a, b, a - b, b, a, flags=flags, metrics=metrics, predictions=drawn)
         self._written.append((reading, drawn))
         return reading
@@ -125,11 +125,11 @@ class _Trial:
     def _wrong_votes(self) -> list[str]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RoteWarning)
-            votes = _attempt(lambda: read_table(self._run).neighbour_votes("run"))
+            votes = _attempt(lambda: read_table(self._run).neighbor_votes("run"))
         if isinstance(votes, str):
             return [votes]
         is_right = votes is None or np.array_equal(votes, self._votes.astype(np.float32))
-        return [] if is_right or self._is_plain else ["votes of neighbours were changed unnoticed"]
+        return [] if is_right or self._is_plain else ["votes of neighbors were changed unnoticed"]
 
     def _silently_wrong(self, rows: _Rows, *, is_noted: bool) -> list[str]:
         known = [(_values(reading), drawn.tolist()) for reading, drawn in self._written]

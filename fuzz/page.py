@@ -115,7 +115,7 @@ def _description(rng: random.Random, metrics: list[str]) -> dict[str, Any]:
         "versions": {text(): text()},
         "created": rng.choice((text(), 7, None, [])),
         "num_classes": rng.choice((10, 0, text(), None)),
-        "pool": rng.choice(
+        "holdout": rng.choice(
             (None, {}, text(), {"size": 100}, {"predictions": [rng.choice((3, -1))]})
         ),
         text(): {text(): rng.choice((text(), 1, 1.5e300, None, True))},

@@ -18,7 +18,7 @@ from rote.errors import RoteError, RoteWarning
 from rote.records import Reading
 from rote.store import RunDirectory, read_predictions, read_run, read_table, write_whole
 
-_DESCRIPTION = {"name": "run", "num_classes": 7, "pool": {"predictions": [3]}}
+_DESCRIPTION = {"name": "run", "num_classes": 7, "holdout": {"predictions": [3]}}
 _STATE = "state.bin"
 
 

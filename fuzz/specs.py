@@ -27,7 +27,7 @@ _SPEC: dict[str, Any] = {
     "objective": {"name": "cdr", "noise_rate": 0.1, "schedule": "constant"},
     "optimizer": {"name": "sgd", "lr": 0.1, "momentum": 0.9, "nesterov": True},
     "schedule": {"name": "cosine", "t_max": 3},
-    "probe": {"pool": "auto", "pool_size": 5, "every": 2, "mode": "eval"},
+    "probe": {"holdout": "auto", "holdout_size": 5, "every": 2, "mode": "eval"},
     "checkpoints": {"keep": "best", "k": 2, "metric": "susceptibility"},
     "signals": ["label_wave", "os:system"],
 }

@@ -21,7 +21,7 @@ DESCRIPTION = {
     "num_classes": 10,
     "policy": {"batch": 8, "optimizer": "live", "verify": False},
     "labels": {"kind": "uniform", "hash": "abc"},
-    "pool": {"size": 64, "hash": "def", "predictions": None},
+    "holdout": {"size": 64, "hash": "def", "predictions": None},
     "model": {"class": "torch.nn.Linear", "parameters": 12},
     "optimizer": {"class": "torch.optim.SGD", "settings": {"lr": 0.1, "betas": [0.9, 0.99]}},
 }
@@ -34,7 +34,7 @@ def readings(seed: int, steps: int = 12) -> list[Reading]:
     for step in range(1, steps + 1):
         values = rng.random(9) * (1 + seed)
         odd = step == 4 and seed == 1
-        flags = ("non_finite", "exploding_plain") if odd else ("dominated",) * (step == 7)
+        flags = ("non_finite", "diverging_plain") if odd else ("dominated",) * (step == 7)
         metrics = {"train_accuracy": step / 13, "lr": 0.1 / 3, "top-5 é": 1e-300 * step}
         if step % 3 == 0:
             metrics["test_accuracy"] = float(rng.random())

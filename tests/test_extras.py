@@ -24,13 +24,13 @@ def test_a_folder_tells_its_files_without_importing_them(
     folder = tmp_path / "judges"
     folder.mkdir()
     (folder / "__init__.py").touch()
-    (folder / "torn.py").write_text("raise RuntimeError")
+    (folder / "truncated.py").write_text("raise RuntimeError")
     (folder / "fair.py").write_text(
         "from decimal import Context\n\nclass Fair:\n    def judge(self): ...\n\nclass Idle: ...\n"
         "class Borrowed(Context):\n    def judge(self): ...\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
-    assert files_in("judges") == ["fair", "torn"]
+    assert files_in("judges") == ["fair", "truncated"]
     assert files_in("judges.nothing") == []
-    (folder / "torn.py").write_text("from judges.fair import Fair  # not written here")
+    (folder / "truncated.py").write_text("from judges.fair import Fair  # not written here")
     assert [found.__name__ for found in classes_in("judges", "judge")] == ["Fair", "Borrowed"]

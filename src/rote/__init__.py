@@ -12,7 +12,7 @@ from rote.version import __version__
 if TYPE_CHECKING:
     from rote import labels as labels
     from rote import theory as theory
-    from rote.labels import neighbour_votes as neighbour_votes
+    from rote.labels import neighbor_votes as neighbor_votes
     from rote.probe import LogitsAt as LogitsAt
     from rote.probe import PlainStep as PlainStep
     from rote.probe import ProbePolicy as ProbePolicy
@@ -47,7 +47,7 @@ _HOMES = {
     "resistance": "rote.probe",
     "Resistance": "rote.probe",
     # choosing
-    "neighbour_votes": "rote.labels",
+    "neighbor_votes": "rote.labels",
     "select": "rote.selection",
     # looking
     "report": "rote.reporting",
@@ -88,7 +88,7 @@ __all__ = [
     "Tracker",
     "__version__",
     "labels",
-    "neighbour_votes",
+    "neighbor_votes",
     "plot",
     "preserved",
     "report",

@@ -68,7 +68,7 @@ class NonFiniteReadingWarning(RoteWarning):
     """A reading is NaN or infinite; it is kept, and left out of the mean."""
 
 
-class ExplodingReadingWarning(RoteWarning):
+class DivergingReadingWarning(RoteWarning):
     """A reading is far larger than a classifier's loss; the run may be diverging."""
 
 
@@ -112,8 +112,8 @@ class UnreadableRunWarning(RoteWarning):
     """A run of a store cannot be read; it is left out."""
 
 
-class SmallPoolWarning(RoteWarning):
-    """The pool has fewer samples than what is measured on it needs; that is left out."""
+class SmallHoldoutWarning(RoteWarning):
+    """The holdout has fewer samples than what is measured on it needs; that is left out."""
 
 
 class DamagedRowsWarning(RoteWarning):

@@ -73,7 +73,7 @@ COLUMNS: dict[str, Column] = {
         Column("susceptibility_plain_relative", "plain relative ζ", "zeta", better="lower"),
         Column(
             "validation_accuracy",
-            "accuracy on the pool's given labels",
+            "accuracy on the holdout's given labels",
             "accuracy",
             "share",
             "higher",
@@ -138,14 +138,15 @@ class Reading:
         drop_plain: loss_before − loss_after_plain.
         susceptibility_plain: the mean of drop_plain so far.
         susceptibility_plain_relative: the mean of drop_plain / loss_before so far.
-        validation_accuracy: the share of the pool whose given, possibly noisy label is predicted.
+        validation_accuracy: the share of the holdout whose given, possibly noisy label is
+            predicted.
         seconds: how long the probe took.
-        flags: what is odd about it: ``non_finite`` (left out of the mean), ``exploding`` (a drop
+        flags: what is odd about it: ``non_finite`` (left out of the mean), ``diverging`` (a drop
             of more than ten times the loss of a uniform guess), ``dominated`` (of three readings
             or more, a large one makes up more than half of the mean); with ``_plain`` behind it,
             of the plain step.
         metrics: whatever else the caller measured; also readable as attributes.
-        predictions: the predicted class of each sample of the pool.
+        predictions: the predicted class of each sample of the holdout.
         sample_rows: further numbers per sample, by the name of their row file.
         note: what happened, in a sentence; mostly empty. It follows from this reading and those
             before it, and is not kept: ``rote.store.notes_of`` says it again.
@@ -199,7 +200,7 @@ class RunRecord:
 
     Attributes:
         path: its directory.
-        description: what was run: seed, versions, policy, pool, labels (``run.json``).
+        description: what was run: seed, versions, policy, holdout, labels (``run.json``).
         readings: every reading that counts, in order.
         rows: which row of the row files belongs to each; None if it is the reading's position.
         row_checks: the CRC-32 of each one's row, or None, by the name of the row file.

@@ -168,7 +168,7 @@ def demo(out: Path) -> list[str]:
         assert beside in words or "as good as" in words
     for rule in ("regions", "posterior", "oracle"):
         assert about(RULES[rule]).explanation[:20] in done.stdout
-    return [line for line in done.stdout.splitlines() if "%" in line and "redrawn" not in line]
+    return [line for line in done.stdout.splitlines() if "%" in line and "resampled" not in line]
 
 
 def test_the_demo_compares_every_rule(tmp_path: Path) -> None:

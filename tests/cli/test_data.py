@@ -123,14 +123,14 @@ def test_suspects_of_one_group_are_had_as_the_refusal_of_a_mixture_says(
     assert "0 is the first row below a header." in said
 
 
-def test_another_seed_is_a_second_opinion_on_the_same_pool(table: str) -> None:
+def test_another_seed_is_a_second_opinion_on_the_same_holdout(table: str) -> None:
     Path("spec.toml").write_text("epochs = 2\narchitecture = 'mlp'\n")
     for seed in ("0", "1"):
         options = ("--data", table, "--label", "kind", "--seed", seed, "--quiet")
         invoke("train", "spec.toml", *options)
     first, second = (read_run(path) for path in sorted(Path("runs").iterdir()))
     assert first.readings != second.readings
-    assert first.description["pool"] == second.description["pool"]
+    assert first.description["holdout"] == second.description["holdout"]
     assert "Keep step" in invoke("select", "runs")
 
 

@@ -34,10 +34,10 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("trained")
     train(SPEC, folder / "run")
     splits = prepare(SPEC)
-    labels = splits.pool_labels
+    labels = splits.holdout_labels
     assert labels is not None
-    np.savez(folder / "pool.npz", inputs=splits.pool.numpy(), labels=labels.numpy())
-    np.save(folder / "pool.npy", splits.pool.numpy())
+    np.savez(folder / "holdout.npz", inputs=splits.holdout.numpy(), labels=labels.numpy())
+    np.save(folder / "holdout.npy", splits.holdout.numpy())
     x = splits.train.batch(slice(None)).numpy()
     np.savez(folder / "train.npz", x=x, y=splits.labels.numpy())
     (folder / "own.py").write_text(
@@ -60,7 +60,7 @@ def call(*arguments: object) -> str:
     return invoke(*arguments).output
 
 
-def arguments(folder: Path, data: str = "pool.npz") -> list[object]:
+def arguments(folder: Path, data: str = "holdout.npz") -> list[object]:
     checkpoints = folder / "run" / "checkpoints"
     return [checkpoints, "--model", "own:build", "--data", folder / data, "--classes", 10,
             "--lr", 0.05, "--seed", SPEC.probe.seed]  # fmt: skip
@@ -87,7 +87,7 @@ def test_people_see_a_table_and_what_the_step_was(
     trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(trained)
-    shown = call(*arguments(trained, "pool.npy"), "--out", tmp_path / "after")
+    shown = call(*arguments(trained, "holdout.npy"), "--out", tmp_path / "after")
     assert "step-00003.safetensors" in shown
     assert "in 0 of 3 checkpoints, fresh in the others" in " ".join(shown.split())
     assert "mean over 3 checkpoints" in " ".join(shown.split())
@@ -106,29 +106,29 @@ def test_a_verdict_ends_it_also_where_accuracies_are_known(
 def test_mistakes_are_named(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(trained)
     np.save(tmp_path / "raw.npy", np.zeros((4, 1, 8, 8), dtype=np.uint8))
-    (tmp_path / "torn.npz").write_bytes(b"PK\x03\x04 torn")
+    (tmp_path / "truncated.npz").write_bytes(b"PK\x03\x04 truncated")
     np.save(tmp_path / "pickled.npy", np.array([{}]), allow_pickle=True)
     np.savez(tmp_path / "texts.npz", inputs=np.array(["a", "b"]))
     np.savez(tmp_path / "shares.npz", inputs=np.ones((4, 1, 8, 8)), labels=np.ones(4))
     torch.save(torch.nn.Linear(2, 2), tmp_path / "pickled.pt")
-    (trained / "torn.py").write_text("build = undefined\n")
+    (trained / "truncated.py").write_text("build = undefined\n")
     checkpoint = next((trained / "run" / "checkpoints").iterdir())
     torch.save({"weights": load_file(checkpoint)}, tmp_path / "weights.pt")
     first, *options = arguments(trained)
     for wrong, complaint in {
         ("--data", tmp_path / "none.npy"): "`--data` to be an existing file",
         ("--data", tmp_path / "raw.npy"): r"raw bytes \(uint8\)",
-        ("--data", tmp_path / "torn.npz"): "whole file of arrays",
+        ("--data", tmp_path / "truncated.npz"): "whole file of arrays",
         ("--data", tmp_path / "pickled.npy"): "whole file of arrays",
         ("--data", tmp_path / "texts.npz"): "whole file of arrays",
         ("--data", tmp_path / "shares.npz"): "labels .* to be integers",
         ("--data", "own:nothing"): "nothing of that name",
-        ("--train", trained / "pool.npy"): "to come with `labels`",
+        ("--train", trained / "holdout.npy"): "to come with `labels`",
         ("--model", "own:other"): "nothing of that name",
         ("--optimizer", "Nope"): "`--optimizer` to be a class of torch.optim",
         ("--model", "own:boom"): "'own:boom' to make a network, got RuntimeError: no weights here",
         ("--data", "own:boom"): r"own:boom \(`--data`\) to return samples, got RuntimeError: no w",
-        ("--model", "torn:build"): "'torn:build' to be importable, got NameError",
+        ("--model", "truncated:build"): "'truncated:build' to be importable, got NameError",
         ("--data", tmp_path / "pickled.pt"): "got: a pickled .*Linear, which is not loaded",
         ("--key", "nothing"): "under 'nothing'.* Name the entry with `--key`",
         ("--out", tmp_path): "`--out` to be a new directory, got .* Name another",
@@ -202,7 +202,7 @@ def test_readings_can_go_to_a_logger(
     place = {"mlflow": f"mlflow:x@{tmp_path}/mlflow.db", "tensorboard": f"tensorboard:{tmp_path}/t"}
     if logger == "mlflow":
         new_mlflow_store(tmp_path)
-    shown = call(*arguments(trained, "pool.npy"), "--out", place[logger])
+    shown = call(*arguments(trained, "holdout.npy"), "--out", place[logger])
     assert f"rote select {place[logger]}" in shown.replace("\n", "")
     live = read_run(trained / "run").readings
     assert read_table(place[logger]).frame["drop"].to_list() == [reading.drop for reading in live]

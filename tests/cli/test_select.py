@@ -181,7 +181,7 @@ def test_per_cent_is_divided(tmp_path: Path) -> None:
 
 
 def voters(root: Path, *, given: str | None = None, rates: tuple[float, ...] = ()) -> Path:
-    """Three runs that agree on most of a pool, with weights beside them."""
+    """Three runs that agree on most of a holdout, with weights beside them."""
     rng = np.random.default_rng(3)
     truth = rng.integers(4, size=60)
     wrong = rng.random((3, 4, 60)) < 0.3
@@ -270,7 +270,9 @@ def test_labels_are_read_from_arrays_and_text(tmp_path: Path) -> None:
     for name in ("a.npy", "a.csv"):
         assert read_labels(tmp_path / name, "--clean-labels").tolist() == [1, -1, 3]
     np.save(tmp_path / "b.npy", np.zeros((2, 2)))
-    with pytest.raises(InputError, match=r"one integer per sample of the pool, got float64 of sha"):
+    with pytest.raises(
+        InputError, match=r"one integer per sample of the holdout, got float64 of sha"
+    ):
         read_labels(tmp_path / "b.npy", "--clean-labels")
 
 

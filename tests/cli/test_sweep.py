@@ -21,7 +21,7 @@ epochs = EPOCHS
 batch = 16
 data = { name = "digits", train_size = 60, test_size = 20 }
 architecture = { name = "mlp", options = { width = 8, depth = 1 } }
-probe = { pool_size = 12, batch = 8 }
+probe = { holdout_size = 12, batch = 8 }
 
 [grid]
 seed = [0, 1, 2, 3]
@@ -130,8 +130,8 @@ def test_ctrl_c_stops_cleanly_and_the_same_command_goes_on(sweep: Sweeping, tmp_
     assert process.returncode == 130, err
     assert "of 4 runs are over" in out
     assert err == "Stopped; nothing is lost. The same command goes on from here.\n"
-    assert {run.state for run in list_runs(store)} & {"torn"}
-    begun = [run.path for run in list_runs(store) if run.state == "torn"]
+    assert {run.state for run in list_runs(store)} & {"interrupted"}
+    begun = [run.path for run in list_runs(store) if run.state == "interrupted"]
     out, _ = sweep(file, "--out", store, "--quiet", "--json")
     assert json.loads(out)["left"] == 0
     for run in list_runs(store):  # no reading is missing, and none came twice

@@ -28,7 +28,7 @@ SPEC = """
 epochs = 100000
 data = { name = "digits", train_size = 60, test_size = 20 }
 architecture = { name = "mlp", options = { width = 8 } }
-probe = { pool_size = 12, batch = 8 }
+probe = { holdout_size = 12, batch = 8 }
 """
 
 

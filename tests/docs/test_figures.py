@@ -126,7 +126,7 @@ def test_how_good_estimates_are_is_what_their_study_says() -> None:
     for purpose in ("for judging", "that came later"):
         told = re.search(
             rf"On \d+ pools {purpose}, [^.]*?in (\d+) of (\d+) among all runs, (\d+ of \d+) among "
-            r"4 runs, (\d+ of \d+) of one run alone; sureness is ([\d.]+ %) on average, and "
+            r"4 runs, (\d+ of \d+) of one run alone; confidence is ([\d.]+ %) on average, and "
             r"([\d.]+ %) of the picks",
             found,
         )
@@ -134,7 +134,7 @@ def test_how_good_estimates_are_is_what_their_study_says() -> None:
         *held[purpose], few, alone, sure, near = told.groups()
         among = " of ".join(held[purpose])
         assert f"in {among} among all runs, {few} among 4 runs and {alone} of one run alone" in page
-        assert f"sureness is {sure} on average, and {near} of" in page
+        assert f"confidence is {sure} on average, and {near} of" in page
     assert numbers(r"off by ([\d.]+) points on average, and the 95 % interval") == (error,)
     both = tuple(str(sum(map(int, part))) for part in zip(*held.values(), strict=True))
     assert numbers(r"holds the truth in (\d+) of (\d+) pools") == both
@@ -158,7 +158,7 @@ def test_what_one_run_costs_with_nothing_held_out_is_what_the_leaderboard_says()
 
 RULES = {
     "`auto` = `posterior`: several runs, given labels": "auto",
-    "`auto`, one run alone: `posterior` by its neighbours": "auto, one run alone",
+    "`auto`, one run alone: `posterior` by its neighbors": "auto, one run alone",
     "`noisy-validation`, 256 labels": "noisy validation, n = 256",
     "`noisy-validation+susceptibility`": "noisy validation, then lowest ζ",
     "`consensus`": "consensus",

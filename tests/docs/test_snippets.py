@@ -137,7 +137,7 @@ def test_the_lines_of_many_ranks_run_on_one(tmp_path: Path) -> None:
     script = (
         "import torch, rote\nfrom torch import distributed\n"
         "from torch.nn.parallel import DistributedDataParallel\n"
-        "network, unlabelled, accuracy = torch.nn.Linear(20, 10), torch.randn(128, 20), 0.1\n"
+        "network, unlabeled, accuracy = torch.nn.Linear(20, 10), torch.randn(128, 20), 0.1\n"
         f"{block}\nprint(reading.susceptibility == reading.drop)\n"
         "distributed.destroy_process_group()\n"
     )

@@ -30,7 +30,7 @@ def test_stopping_pool_measures_regret(tmp_path: Path, script: Callable[..., str
                               validation_accuracy=test)  # fmt: skip
             directory.append(reading, row=row)
         directory.close()
-        noise = {"data": {"noise": {"realised_rate": 0.45}}}
+        noise = {"data": {"noise": {"realized_rate": 0.45}}}
         (tmp_path / name / "workload.json").write_text(json.dumps(noise))
     rows = {
         line[:31].strip(): line[31:].split()

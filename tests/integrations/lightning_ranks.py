@@ -59,7 +59,7 @@ def measured(folder: Path) -> list[Any]:
     found, signal = [], Watching()
     callback = SusceptibilityCallback(
         num_classes=CLASSES,
-        train_accuracy="misspelt",
+        train_accuracy="misspelled",
         inputs_of=lambda batch: batch["x"],
         signals=[signal],
     )

@@ -90,7 +90,7 @@ def test_a_model_with_an_autocast_of_its_own_leaves_nothing_in_the_callers_cache
         assert torch.equal(model(X), before)
 
 
-def test_the_step_is_taken_also_between_synchronisations() -> None:
+def test_the_step_is_taken_also_between_synchronizations() -> None:
     accelerator, model, optimizer, bare = prepared(parts=4)
     tracker = rote.track(model, optimizer, inputs=X, num_classes=3)
     step(accelerator, model, optimizer)

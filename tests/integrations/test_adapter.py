@@ -118,16 +118,16 @@ def test_inputs_may_be_taken_out_of_a_batch_in_both(tmp_path: Path) -> None:
     assert torch.equal(halved.tracker.batch.inputs * 2, whole.tracker.batch.inputs)
 
 
-def test_votes_of_neighbours_are_recorded(tmp_path: Path) -> None:
+def test_votes_of_neighbors_are_recorded(tmp_path: Path) -> None:
     texts = Texts()
     votes = np.random.default_rng(0).dirichlet(np.ones(CLASSES), len(texts)).astype(np.float32)
     inputs: Any = {"input_ids": texts.tokens, "attention_mask": texts.mask}
     callback = ForTrainer(
         inputs=inputs,
         given_labels=texts.labels,
-        neighbour_votes=votes,
+        neighbor_votes=votes,
         save_to=tmp_path / "run",
     )
     build_trainer(tmp_path / "out", callback, max_steps=5).train()
-    found = np.load(tmp_path / "run" / "neighbour_votes.npy", allow_pickle=False)
+    found = np.load(tmp_path / "run" / "neighbor_votes.npy", allow_pickle=False)
     assert np.array_equal(found, votes)

@@ -53,7 +53,7 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "end_of_epoch": ({}, {"save_strategy": "epoch"}),
     "last_step_of_epoch": ({}, {"save_strategy": "steps", "save_steps": 5}),
     "within_an_epoch": ({"every": 3}, {"save_strategy": "steps", "save_steps": 7}),
-    "resampled_pool": (
+    "resampled_holdout": (
         {
             "policy": rote.ProbePolicy(batch=6, resample=True),
             "inputs": {"input_ids": Texts().tokens, "attention_mask": Texts().mask},

@@ -34,15 +34,15 @@ pytestmark = [pytest.mark.filterwarnings(entry) for entry in QUIET]
 
 
 def test_own_inputs_are_taken_as_they_are(tmp_path: Path) -> None:
-    pool = torch.randn(20, FEATURES)
+    holdout = torch.randn(20, FEATURES)
     callback = SusceptibilityCallback(
         num_classes=CLASSES,
-        inputs=pool,
+        inputs=holdout,
         given_labels=torch.arange(20) % CLASSES,
         policy=rote.ProbePolicy(batch=8),
     )
     fit(Classifier(), tmp_path, [callback])
-    assert torch.equal(callback.tracker.batch.inputs, pool[:8])
+    assert torch.equal(callback.tracker.batch.inputs, holdout[:8])
     assert callback.tracker.readings[-1].validation_accuracy is not None
     assert callback.tracker.readings[-1].predictions.shape == (20,)
 

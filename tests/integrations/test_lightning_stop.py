@@ -103,7 +103,7 @@ def test_a_checkpoint_of_another_run_or_step_is_not_taken_for_the_one_to_keep(
 
     first = run(save_top_k=-1)
     assert first.keep_path is not None
-    (tmp_path / "torn.ckpt").write_bytes(b"PK")
+    (tmp_path / "truncated.ckpt").write_bytes(b"PK")
     for path in tmp_path.glob("step=*.ckpt"):
         path.rename(path.with_name(f"other-{path.name}"))
     # The same numbers, but files of another run; its own are deleted until the last.

@@ -53,7 +53,7 @@ def test_scripted_modules_are_put_back() -> None:
     model = torch.jit.script(net)
     optimizer = SGD(model.parameters(), lr=0.1)
     before = {name: value.clone() for name, value in model.state_dict().items()}
-    Probe(model, optimizer, CLASSES).measure(X, Y, pool=X)
+    Probe(model, optimizer, CLASSES).measure(X, Y, holdout=X)
     assert model.training
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
 

@@ -221,7 +221,7 @@ def test_parameters_that_a_forward_pass_changes_are_put_back() -> None:
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     tokens = torch.tensor([[0, 1], [2, 3], [4, 0]])
     with verified(model, optimizer):
-        Probe(model, optimizer, CLASSES).measure(tokens, Y[:3], pool=tokens)
+        Probe(model, optimizer, CLASSES).measure(tokens, Y[:3], holdout=tokens)
 
 
 def test_wrappers_are_looked_through() -> None:

@@ -207,7 +207,7 @@ def test_the_old_spelling_still_works_and_says_so() -> None:
     model, optimizer = build_case("mlp", "sgd")
     found = resistance(model, optimizer, SAMPLE, 0)
     with pytest.warns(DeprecationWarning, match="Use `is_memorized`"):
-        assert found.is_memorised == found.is_memorized
+        assert found.is_memorized == found.is_memorized
 
 
 def test_the_result_cannot_be_changed() -> None:
@@ -409,7 +409,7 @@ def test_wrappers_are_looked_through() -> None:
 def test_errors_anywhere_leave_no_trace(place: str, error: type[BaseException]) -> None:
     count = 0
 
-    def explode(where: str) -> None:
+    def diverge(where: str) -> None:
         nonlocal count
         count += where == place
         if count == 3:
@@ -421,16 +421,16 @@ def test_errors_anywhere_leave_no_trace(place: str, error: type[BaseException]) 
             self.inner = MODELS["cnn_batch_norm"]()
 
         def forward(self, x: Tensor) -> Tensor:
-            explode("forward")
+            diverge("forward")
             return self.inner(x)  # type: ignore[no-any-return]
 
     class Adam(torch.optim.Adam):
         def step(self, closure: Any = None) -> None:  # type: ignore[override]
             super().step()
-            explode("step")
+            diverge("step")
 
     def loss_fn(output: Tensor, labels: Tensor) -> Tensor:
-        explode("loss")
+        diverge("loss")
         return cross_entropy(output, labels)
 
     model = Model()
@@ -455,13 +455,13 @@ def train_on_digits(images: Tensor, labels: Tensor) -> tuple[nn.Module, Optimize
 
 
 def test_a_good_network_resists_wrong_labels_and_learns_right_ones() -> None:
-    """The paper's figures of Section 2, small: clean labels against half of them redrawn."""
+    """The paper's figures of Section 2, small: clean labels against half of them resampled."""
     pixels, classes = load_digits(return_X_y=True)
     generator = torch.Generator().manual_seed(0)
     order = torch.randperm(len(classes), generator=generator)
     x, y = torch.tensor(pixels / 16, dtype=torch.float32)[order], torch.tensor(classes)[order]
-    redrawn = torch.randint(10, y.shape, generator=generator)
-    noisy = torch.where(torch.rand(y.shape, generator=generator) < 0.5, redrawn, y)
+    resampled = torch.randint(10, y.shape, generator=generator)
+    noisy = torch.where(torch.rand(y.shape, generator=generator) < 0.5, resampled, y)
     networks = [train_on_digits(x[:600], labels[:600]) for labels in (y, noisy)]
     errors = [expected_calibration_error(model(x[600:]), y[600:]) for model, _ in networks]
     target = sum(errors) / 2

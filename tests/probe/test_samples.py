@@ -159,7 +159,7 @@ def test_a_reading_is_that_of_deep_copies(name: str) -> None:
     assert all(torch.equal(before[key], value) for key, value in model.state_dict().items())
 
 
-def test_a_pool_of_nodes_is_predicted_in_one_pass() -> None:
+def test_a_holdout_of_nodes_is_predicted_in_one_pass() -> None:
     model = Graph()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     inputs = rote.Samples((FEATURES, EDGES), axis=None, rows=NODES)

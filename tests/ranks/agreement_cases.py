@@ -24,7 +24,7 @@ from rote.store import read_run
 from tests.ranks.expectations import on_rank, raises
 from tests.ranks.training import (
     CLASSES,
-    POOL,
+    HOLDOUT,
     Training,
     check_same_on_ranks,
     gathered,
@@ -41,7 +41,7 @@ def pair(build: Callable[[], nn.Module] = mlp) -> tuple[nn.Module, SGD]:
 
 
 def track(**options: Any) -> rote.Tracker:
-    given = {"inputs": POOL, "num_classes": CLASSES} | options
+    given = {"inputs": HOLDOUT, "num_classes": CLASSES} | options
     return rote.track(*pair(), **given)
 
 
@@ -82,14 +82,14 @@ def _different_arguments(folder: Path) -> None:
         track(seed=number)
     with raises(rote.InputError, "`policy` to be the same"):
         track(policy=rote.ProbePolicy(plain=None if number else rote.PlainStep()))
-    given = torch.full((len(POOL),), number)
+    given = torch.full((len(HOLDOUT),), number)
     for labels in (given, given if number else None):
         with raises(rote.InputError, "`given_labels` to be the same"):
             track(given_labels=labels)
     stage = nn.Sequential(nn.Flatten(), nn.Linear(36, 4 + number), nn.Linear(4 + number, CLASSES))
     with raises(rote.InputError, "shapes of `model`'s parameters to be the same"):
         optimizer = SGD(stage.parameters(), lr=0.1)
-        rote.track(stage, optimizer, inputs=POOL, num_classes=CLASSES)
+        rote.track(stage, optimizer, inputs=HOLDOUT, num_classes=CLASSES)
     with raises(rote.InputError, "`num_classes` to be an integer"):
         track(num_classes=CLASSES if number else "four")
     track()
@@ -198,7 +198,7 @@ def _resumed(folder: Path) -> None:
     first = Training(**options).run(probed=True, steps=2, save_to=folder / "run")
     first.tracker.close()
     distributed.barrier()
-    given = {"inputs": POOL, "num_classes": CLASSES, "policy": policy}
+    given = {"inputs": HOLDOUT, "num_classes": CLASSES, "policy": policy}
     # Where the others are told to write does not matter.
     save_to = folder / ("run" if on_rank(0) else "nowhere")
     tracker = rote.track(first.model, first.optimizer, **given, save_to=save_to, resume=True)

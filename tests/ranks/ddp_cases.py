@@ -76,7 +76,7 @@ class MeanOverRanks(torch.autograd.Function):
 
 
 class Synced(nn.Module):
-    """Centres its hidden layer by a mean over all ranks."""
+    """Centers its hidden layer by a mean over all ranks."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -25,8 +25,8 @@ from tests.ranks.sharded import (
 )
 from tests.ranks.training import (
     CLASSES,
+    HOLDOUT,
     OPTIMIZERS,
-    POOL,
     Training,
     check_without_a_trace,
     cnn,
@@ -111,7 +111,7 @@ def _against_one_piece(folder: Path, optimizer_name: str, wrap: Any, build: Any)
         assert abs(getattr(reading, name) - (before - after)) < 1e-6, (reading, before - after)
     assert reading.drop > 1e-4
     twin.eval()
-    assert reading.predictions.tolist() == twin(POOL).argmax(1).tolist()
+    assert reading.predictions.tolist() == twin(HOLDOUT).argmax(1).tolist()
 
 
 def _while_accumulating(folder: Path, wrap: Any, accumulating: Any = unsynced) -> None:
@@ -143,7 +143,7 @@ def _preserved(folder: Path) -> None:
 def _no_resistance(folder: Path) -> None:
     training = Training(shard, "sgd", build=mlp)
     with pytest.raises(rote.InputError, match="waits for other ranks"):
-        rote.resistance(training.model, training.optimizer, POOL[0], 1)
+        rote.resistance(training.model, training.optimizer, HOLDOUT[0], 1)
 
 
 def _against_averaged_gradients(folder: Path, optimizer_name: str) -> None:
@@ -178,7 +178,7 @@ def _after_an_error(folder: Path, moment: str) -> None:
     def build(*, probed: bool) -> Training:
         training = Training(shard, "sgd", build=mlp, moment="never")
         training.tracker = rote.track(
-            training.model, training.optimizer, inputs=POOL, num_classes=CLASSES, loss_fn=loss_fn
+            training.model, training.optimizer, inputs=HOLDOUT, num_classes=CLASSES, loss_fn=loss_fn
         )
         calls.clear()
         for step, (x, y) in enumerate(training._batches(4)):
@@ -217,7 +217,7 @@ def _state_dict_while_whole(folder: Path) -> None:
     """Hooks that FSDP2 adds in its first pass stay: a state dict always holds shards."""
     model: Any = shard(cnn())
     optimizer = OPTIMIZERS["sgd"](model.parameters())
-    rote.track(model, optimizer, inputs=POOL, num_classes=CLASSES)
+    rote.track(model, optimizer, inputs=HOLDOUT, num_classes=CLASSES)
     with torch.no_grad():
         model(images(4, seed=1))
     assert all(hasattr(value, "full_tensor") for value in _parameters_in(model.state_dict()))

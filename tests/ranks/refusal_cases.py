@@ -15,7 +15,7 @@ from torch.optim import SGD
 
 import rote
 from tests.ranks.expectations import raises
-from tests.ranks.training import CLASSES, POOL, mlp
+from tests.ranks.training import CLASSES, HOLDOUT, mlp
 
 
 class DeepSpeedEngine(nn.Module):
@@ -38,7 +38,7 @@ def _refusals(folder: Path) -> None:
     def refused(word: str, model: nn.Module, optimizer: Any = None) -> None:
         optimizer = optimizer or SGD(model.parameters(), lr=0.1)
         with raises(rote.InputError, "Expected a way to train that can be probed", word):
-            rote.track(model, optimizer, inputs=POOL, num_classes=CLASSES)
+            rote.track(model, optimizer, inputs=HOLDOUT, num_classes=CLASSES)
 
     refused("DeepSpeed", DeepSpeedEngine(mlp()))
     refused("pipeline parallelism", Pipe(mlp()))
@@ -67,7 +67,7 @@ def _refusals(folder: Path) -> None:
         nn.Flatten(), nn.Linear(36, 8), nn.SyncBatchNorm(8), nn.Linear(8, CLASSES)
     )
     with raises(rote.InputError, "SyncBatchNorm expected input tensor to be on GPU"):
-        rote.track(synced, SGD(synced.parameters(), lr=0.1), inputs=POOL, num_classes=CLASSES)
+        rote.track(synced, SGD(synced.parameters(), lr=0.1), inputs=HOLDOUT, num_classes=CLASSES)
 
 
 CASES: dict[str, Callable[[Path], None]] = {"refusals": _refusals}

@@ -16,7 +16,7 @@ from rote.probe import agreed, from_first_rank, is_first_rank, mean_over_ranks, 
 from rote.store import read_run
 from tests.oracle import oracle_losses
 from tests.ranks.launch import ROOT, run_cases, torchrun
-from tests.ranks.training import CLASSES, POOL, Training, check_without_a_trace, mlp
+from tests.ranks.training import CLASSES, HOLDOUT, Training, check_without_a_trace, mlp
 
 
 @pytest.mark.ddp
@@ -78,7 +78,7 @@ def test_without_ranks_nothing_is_communicated() -> None:
         _ = 1 // 0
     model = mlp()
     tracker = rote.track(
-        model, torch.optim.SGD(model.parameters(), lr=0.1), inputs=POOL, num_classes=CLASSES
+        model, torch.optim.SGD(model.parameters(), lr=0.1), inputs=HOLDOUT, num_classes=CLASSES
     )
     assert tracker.probe() is not None
 

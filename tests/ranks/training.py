@@ -35,7 +35,7 @@ def images(count: int, seed: int) -> Tensor:
     return torch.randn(count, 1, 6, 6, generator=torch.Generator().manual_seed(seed))
 
 
-POOL = images(9, seed=7)
+HOLDOUT = images(9, seed=7)
 
 
 class Branching(nn.Module):
@@ -110,7 +110,7 @@ class Training:
             self.tracker = rote.track(
                 self.model,
                 self.optimizer,
-                inputs=POOL,
+                inputs=HOLDOUT,
                 num_classes=CLASSES,
                 policy=self.policy,
                 **options,

@@ -140,7 +140,7 @@ def visit(browser: Any) -> Iterator[Open]:
     def open_page(
         path: Path,
         width: int = 1280,
-        colours: str = "light",
+        colors: str = "light",
         until: str = "complete",
         script: str = "",
         **options: object,
@@ -149,7 +149,7 @@ def visit(browser: Any) -> Iterator[Open]:
         opened = Visit(TABS.take(kind, script, options), kind)
         visits.append(opened)
         opened.page.set_viewport_size({"width": width, "height": 900})
-        opened.page.emulate_media(media="null", color_scheme=colours)
+        opened.page.emulate_media(media="null", color_scheme=colors)
         for event, listener in opened.listeners.items():
             opened.page.on(event, listener)
         opened.page.goto(path.as_uri())

@@ -97,16 +97,16 @@ def describe(name: str, run: int) -> dict[str, Any]:
         "versions": {"rote": "0.1.0", "torch": "2.13.0"},
         "seed": run % 2,
         "num_classes": 10,
-        "pool": None,
+        "holdout": None,
         "optimizer": {"class": "torch.optim.sgd.SGD", "settings": {"lr": 0.1 / (1 + run)}},
     }
 
 
 def workload(run: int) -> dict[str, Any]:
-    noise = {"model": "symmetric-inclusive", "rate": 0.5, "realised_rate": 0.4472954}
+    noise = {"model": "symmetric-inclusive", "rate": 0.5, "realized_rate": 0.4472954}
     return {
         "finished": run != 1,
-        "data": {"name": "digits", "train": 1298, "pool": 144, "noise": noise},
+        "data": {"name": "digits", "train": 1298, "holdout": 144, "noise": noise},
         "spec": {"name": "x", "epochs": 12, "optimizer": {"name": "sgd", "lr": 0.1 / (1 + run)}},
     }
 

@@ -41,9 +41,9 @@ def test_every_rule_is_asked_and_says_what_select_says(contents: Contents) -> No
     for rule, outcome in contents.outcomes.items():
         if outcome.reason is None:
             assert outcome.pick == select(contents.candidates.table, rule).pick
-    without_a_pool = contents.outcomes["consensus"]
-    assert without_a_pool.pick is None
-    with pytest.raises(InputError, match=re.escape(without_a_pool.reason or "-")):
+    without_a_holdout = contents.outcomes["consensus"]
+    assert without_a_holdout.pick is None
+    with pytest.raises(InputError, match=re.escape(without_a_holdout.reason or "-")):
         select(contents.candidates.table, "consensus")
 
 
@@ -100,7 +100,7 @@ def test_a_rule_can_be_asked_for(contents: Contents) -> None:
     assert contents_of(table, rule="filter").verdict.selection.rule == "filter"
     with pytest.raises(InputError, match="Expected `rule` to be one of .* Did you mean 'filter'"):
         contents_of(table, rule="filtre")
-    with pytest.raises(InputError, match="at least 2 runs with predictions on the same pool"):
+    with pytest.raises(InputError, match="at least 2 runs with predictions on the same holdout"):
         contents_of(table, rule="consensus")
 
 
@@ -258,7 +258,7 @@ def test_a_table_without_files_will_do() -> None:
     ],
 )
 def test_labels_from_rules_are_not_called_human(name: str, model: str, expected: str) -> None:
-    noise = {"model": model, "rate": None, "realised_rate": 0.209}
+    noise = {"model": model, "rate": None, "realized_rate": 0.209}
     workload = {"data": {"name": name, "noise": noise}}
     found = provenance_of({"a": {}}, {"a": workload}, datetime.now(UTC), None, "")
     facts = {fact.name: fact.values for fact in found}

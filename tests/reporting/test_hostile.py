@@ -62,14 +62,16 @@ def test_numbers_too_large_to_add_up_are_not_known(huge: float) -> None:
     page_of(contents_of(found, rule="staged"))
 
 
-@pytest.mark.parametrize("pool", ["text", 3, {"predictions": "x"}, {"predictions": [-1]}, {}, []])
-def test_a_pool_that_somebody_else_described_has_no_size(pool: object) -> None:
-    selection = select(table(description={"pool": pool}), "noisy-validation")
+@pytest.mark.parametrize(
+    "holdout", ["text", 3, {"predictions": "x"}, {"predictions": [-1]}, {}, []]
+)
+def test_a_holdout_that_somebody_else_described_has_no_size(holdout: object) -> None:
+    selection = select(table(description={"holdout": holdout}), "noisy-validation")
     assert selection.pick.interval is None
 
 
 def test_a_validation_accuracy_below_zero_has_an_interval() -> None:
-    found = table(description={"pool": {"size": 100}})
+    found = table(description={"holdout": {"size": 100}})
     below = found.frame.with_columns(validation_accuracy=pl.lit(-0.5))
     selection = select(RunTable(below, found.descriptions), "noisy-validation")
     assert selection.pick.interval is not None

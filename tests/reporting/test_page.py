@@ -22,7 +22,7 @@ def checkpoints(path: Path) -> Candidates:
     return candidates_of(read_table(path.with_suffix("")), "susceptibility")
 
 
-def colour(visit: Visit, selector: str, what: str) -> str:
+def color(visit: Visit, selector: str, what: str) -> str:
     found = visit.page.eval_on_selector(selector, f"element => getComputedStyle(element)['{what}']")
     red, green, blue = map(int, re.findall(r"\d+", found)[:3])
     return f"#{red:02x}{green:02x}{blue:02x}"
@@ -149,15 +149,15 @@ def test_accuracies_in_per_cent_are_shown_as_they_are(page: Page, visit: Open) -
     assert 0 < max(gaps) < 100
 
 
-@pytest.mark.parametrize(("colours", "palette"), [("light", LIGHT), ("dark", DARK)])
-def test_colours_follow_the_system_the_button_and_paper(
-    page: Page, visit: Open, colours: str, palette: dict[str, str]
+@pytest.mark.parametrize(("colors", "palette"), [("light", LIGHT), ("dark", DARK)])
+def test_colors_follow_the_system_the_button_and_paper(
+    page: Page, visit: Open, colors: str, palette: dict[str, str]
 ) -> None:
-    opened = visit(page("usual"), colours=colours)
+    opened = visit(page("usual"), colors=colors)
     label = "#chart-regions .role-axis-title text"
 
     def look() -> tuple[str, str]:
-        return colour(opened, "body", "backgroundColor"), colour(opened, label, "fill")
+        return color(opened, "body", "backgroundColor"), color(opened, label, "fill")
 
     assert look() == (palette["paper"], palette["ink"])
     opened.page.click("#theme")

@@ -68,10 +68,10 @@ def test_sliders_work_before_the_region_chart_is_there(page: Page, visit: Open) 
     assert float(left[1]) < 5
 
 
-def test_a_page_that_is_printed_at_once_has_every_chart_in_light_colours(
+def test_a_page_that_is_printed_at_once_has_every_chart_in_light_colors(
     page: Page, visit: Open
 ) -> None:
-    opened = visit(page("usual"), until="ready", script=HOLD, colours="dark")
+    opened = visit(page("usual"), until="ready", script=HOLD, colors="dark")
     assert drawn(opened) == ALL[:1]
     opened.page.evaluate(
         """() => addEventListener("beforeprint", () => {

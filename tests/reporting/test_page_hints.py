@@ -5,7 +5,13 @@ import pytest
 from tests.reporting.conftest import Open, Page, Visit
 
 PHONE = {"has_touch": True, "is_mobile": True}
-FIRST = ["step", "ζ", "training accuracy", "test accuracy", "accuracy on the pool's given labels"]
+FIRST = [
+    "step",
+    "ζ",
+    "training accuracy",
+    "test accuracy",
+    "accuracy on the holdout's given labels",
+]
 
 
 def hint(visit: Visit) -> list[list[str]]:

@@ -30,10 +30,10 @@ def test_a_run_that_is_chosen_is_seen_in_every_chart(page: Page, visit: Open) ->
     opened.page.select_option("#chosen-run", label="run-3")
     assert chosen_in_charts(opened) == {"regions": 12, "before": 12}
     for name in ("zeta", "noisy"):
-        colours = opened.page.eval_on_selector_all(
+        colors = opened.page.eval_on_selector_all(
             f"#chart-{name} .mark-line path", "paths => paths.map(p => p.getAttribute('stroke'))"
         )
-        assert colours.count(LIGHT["highlight"]) == 1
+        assert colors.count(LIGHT["highlight"]) == 1
     assert opened.page.eval_on_selector_all(
         "tr.chosen th", "cells => cells.map(c => c.textContent)"
     ) == ["run-3"]

@@ -1,4 +1,4 @@
-"""Names and counts on the page, in a real browser: none turns its neighbours, one is singular."""
+"""Names and counts on the page, in a real browser: none turns its neighbors, one is singular."""
 
 import re
 

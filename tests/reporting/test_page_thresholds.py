@@ -9,7 +9,7 @@ from rote import reporting
 from rote.reporting.contents import contents_of
 from rote.reporting.page_text import number, percent
 from rote.selection import Candidates, RegionSummary, candidates_of, select
-from rote.selection.regions import regions_of, summarise
+from rote.selection.regions import regions_of, summarize
 from rote.store import read_table
 from tests.reporting.conftest import Open, Page, Visit
 from tests.reporting.crowd import crowd
@@ -67,7 +67,7 @@ def test_sliders_count_and_average_as_python_does_to_the_last_digit(
             "susceptibility": move(opened, "zeta", shares[0]) / contents.zeta_axis.unit,
             "train_accuracy": move(opened, "train", shares[1]) / contents.train_axis.unit,
         }
-        expected = summarise(candidates, regions_of(candidates, thresholds))
+        expected = summarize(candidates, regions_of(candidates, thresholds))
         assert shown_regions(opened) == as_shown(expected)
         assert opened.text("#zeta-value") == f"{thresholds['susceptibility']:.4g}".replace("-", "−")
 
@@ -79,7 +79,7 @@ def test_the_other_threshold_stays_that_of_the_rule(page: Page, visit: Open) -> 
     assert rules["train_accuracy"] * contents.train_axis.unit % contents.train_axis.step > 0
     at = move(opened, "zeta", 0.3) / contents.zeta_axis.unit
     thresholds = {"susceptibility": at, "train_accuracy": rules["train_accuracy"]}
-    expected = summarise(candidates, regions_of(candidates, thresholds))
+    expected = summarize(candidates, regions_of(candidates, thresholds))
     assert shown_regions(opened) == as_shown(expected)
 
 
@@ -135,7 +135,7 @@ def test_checkpoints_that_lie_on_a_threshold_are_on_the_side_where_python_puts_t
         }
         assert thresholds["susceptibility"] == candidates.zeta[index]
         assert thresholds["train_accuracy"] == candidates.values("train_accuracy")[index]
-        expected = summarise(candidates, regions_of(candidates, thresholds))
+        expected = summarize(candidates, regions_of(candidates, thresholds))
         assert shown_regions(opened) == as_shown(expected)
 
 
@@ -186,16 +186,16 @@ def test_without_regions_there_are_no_sliders_and_nothing_is_missed(
     assert opened.text("h1").startswith("Keep step ")
 
 
-def test_regions_colour_points_where_there_is_no_truth(page: Page, visit: Open) -> None:
+def test_regions_color_points_where_there_is_no_truth(page: Page, visit: Open) -> None:
     opened = visit(page("untold"))
-    colours = (
+    colors = (
         "marks => [...new Set([...marks[0].children].map(point => point.getAttribute('fill')))]"
     )
-    found = opened.page.eval_on_selector_all("#chart-regions .mark-symbol", colours)
+    found = opened.page.eval_on_selector_all("#chart-regions .mark-symbol", colors)
     assert len(found) > 1
     move(opened, "zeta", 1.0)
     move(opened, "train", 0.0)  # everything is in Region 1
-    assert len(opened.page.eval_on_selector_all("#chart-regions .mark-symbol", colours)) == 1
+    assert len(opened.page.eval_on_selector_all("#chart-regions .mark-symbol", colors)) == 1
 
 
 def test_a_thinned_page_says_so_and_still_counts_everything(page: Page, visit: Open) -> None:
@@ -207,13 +207,13 @@ def test_a_thinned_page_says_so_and_still_counts_everything(page: Page, visit: O
         """canvas => new Set(new Uint32Array(canvas.getContext("2d")
             .getImageData(0, 0, canvas.width, canvas.height).data.buffer)).size""",
     )
-    assert pixels > 100  # colours of many points
+    assert pixels > 100  # colors of many points
     contents = contents_of(page("large").with_suffix(""), rule="staged")
     thresholds = {
         "susceptibility": move(opened, "zeta", 0.3) / contents.zeta_axis.unit,
         "train_accuracy": move(opened, "train", 0.6) / contents.train_axis.unit,
     }
-    expected = summarise(candidates, regions_of(candidates, thresholds))
+    expected = summarize(candidates, regions_of(candidates, thresholds))
     assert shown_regions(opened) == as_shown(expected)
 
 
@@ -224,10 +224,10 @@ def test_sliders_count_all_of_too_many_checkpoints_to_carry(visit: Open, tmp_pat
     everything, contents = candidates_of(table, "susceptibility"), contents_of(table, rule="staged")
     at = dict(contents.verdict.selection.thresholds)
     at["train_accuracy"] = move(opened, "train", 0.6) / contents.train_axis.unit
-    expected = summarise(everything, regions_of(everything, at))  # ζ is still that of the rule
+    expected = summarize(everything, regions_of(everything, at))  # ζ is still that of the rule
     assert shown_regions(opened) == as_shown(expected)
     at["susceptibility"] = move(opened, "zeta", 0.3) / contents.zeta_axis.unit
-    expected = summarise(everything, regions_of(everything, at))
+    expected = summarize(everything, regions_of(everything, at))
     assert shown_regions(opened) == as_shown(expected)
     opened.page.click("[data-preset=regions]")
     assert shown_regions(opened) == as_shown(select(table, "regions").regions)
@@ -263,8 +263,8 @@ def test_everything_can_be_reached_and_used_from_the_keyboard(page: Page, visit:
         opened.page.keyboard.press("ArrowRight")
     assert shown_regions(opened) != before
     assert opened.page.get_attribute("#zeta-slider", "aria-valuetext") == opened.text("#zeta-value")
-    unlabelled = opened.page.eval_on_selector_all(
+    unlabeled = opened.page.eval_on_selector_all(
         "input, select, button",
         "all => all.filter(e => !(e.labels?.length || e.textContent.trim() || e.ariaLabel)).length",
     )
-    assert unlabelled == 0
+    assert unlabeled == 0

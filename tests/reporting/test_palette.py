@@ -1,11 +1,11 @@
 import pytest
 
-from rote.reporting.palette import DARK, DARK_SHADES, LIGHT, LIGHT_SHADES, REGION_COLOURS
+from rote.reporting.palette import DARK, DARK_SHADES, LIGHT, LIGHT_SHADES, REGION_COLORS
 
 
-def luminance(colour: str) -> float:
+def luminance(color: str) -> float:
     """As WCAG 2 defines it."""
-    shares = (int(colour[start : start + 2], 16) / 255 for start in (1, 3, 5))
+    shares = (int(color[start : start + 2], 16) / 255 for start in (1, 3, 5))
     linear = [s / 12.92 if s <= 0.04045 else ((s + 0.055) / 1.055) ** 2.4 for s in shares]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
@@ -24,14 +24,14 @@ def test_contrast_is_that_of_the_standard() -> None:
 def test_text_and_marks_stand_out(palette: dict[str, str]) -> None:
     for name in ("ink", "quiet", "accent", "highlight"):
         assert contrast(palette[name], palette["paper"]) >= 4.5, name
-    for mark in (palette["line"], *REGION_COLOURS):
+    for mark in (palette["line"], *REGION_COLORS):
         assert contrast(mark, palette["paper"]) >= 3, mark
     assert palette.keys() == LIGHT.keys()
 
 
-def over(colour: str, paper: str, opacity: float) -> str:
-    """What is seen of a colour that lets paper through."""
-    pairs = [(int(colour[i : i + 2], 16), int(paper[i : i + 2], 16)) for i in (1, 3, 5)]
+def over(color: str, paper: str, opacity: float) -> str:
+    """What is seen of a color that lets paper through."""
+    pairs = [(int(color[i : i + 2], 16), int(paper[i : i + 2], 16)) for i in (1, 3, 5)]
     return "#" + "".join(f"{round(opacity * c + (1 - opacity) * p):02x}" for c, p in pairs)
 
 

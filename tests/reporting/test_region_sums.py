@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from rote.reporting.region_sums import region_sums
 from rote.selection import Candidates, candidates_of
-from rote.selection.regions import regions_of, summarise
+from rote.selection.regions import regions_of, summarize
 from rote.store import RunTable
 
 coarse = st.sampled_from([0.0, 0.1, 0.25, 0.5, 1.0, None])
@@ -30,7 +30,7 @@ def test_region_one_is_what_a_selection_counts(
     for i, zeta_at in enumerate(found.zeta):
         for j, train_at in enumerate(found.train):
             at = {"susceptibility": float(zeta_at), "train_accuracy": float(train_at)}
-            expected = summarise(everything, regions_of(everything, at))[0]
+            expected = summarize(everything, regions_of(everything, at))[0]
             assert count[i, j] == expected.count
             for total, number, mean in (
                 (zeta, count, expected.susceptibility),

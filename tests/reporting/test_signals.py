@@ -20,7 +20,7 @@ from rote.store import RunTable
 from tests.reporting.conftest import Open, Page
 from tests.reporting.crowd import crowd
 from tests.reporting.stores import SCRIPT, STORES, write_store
-from tests.selection.test_posterior import pool, write_pool
+from tests.selection.test_posterior import holdout, write_holdout
 
 BETTER = {"susceptibility": -1, "alignment": 1, "flips": -1, "bound": -1, "test_accuracy": 1}
 
@@ -92,8 +92,8 @@ def test_ties_gaps_and_signs(rows: list[tuple[float | None, ...]]) -> None:
 
 
 def test_the_estimate_of_the_posterior_is_told_whatever_leads(tmp_path: Path) -> None:
-    _, given_labels, predicted = pool("symmetric")
-    write_pool(tmp_path, predicted, given_labels)
+    _, given_labels, predicted = holdout("symmetric")
+    write_holdout(tmp_path, predicted, given_labels)
     estimate = select(tmp_path, rule="posterior").table
     for rule in (None, "staged"):
         picks = contents_of(tmp_path, rule=rule).signal_picks

@@ -82,7 +82,7 @@ def test_samples_of_a_file_as_they_are_numbered_without_those_that_have_no_label
         write_npz(place, **arrays)
     run = write_labels(tmp_path / "run", rows=np.array([1, 3]), labels=np.array([2, 0]))
     found = pictures_of(described(place), run, suspects(3, 1))
-    for sample, row in ((1, 2), (3, 5)):  # the labelled ones are 0, 2, 3 and 5
+    for sample, row in ((1, 2), (3, 5)):  # the labeled ones are 0, 2, 3 and 5
         stride = max(side // MOST_PIXELS, 1)
         assert np.array_equal(decoded(found[sample]), x[row, ::stride, ::stride])
 
@@ -138,7 +138,7 @@ SPEC: dict[str, Any] = {
     "noise": {"model": "symmetric-inclusive", "rate": 0.4},
     "optimizer": {"name": "sgd", "lr": 0.1},
     "architecture": {"name": "mlp", "options": {"width": 32, "depth": 1}},
-    "probe": {"pool_size": 60, "batch": 16},
+    "probe": {"holdout_size": 60, "batch": 16},
     "signals": ["aum", "confident_learning"],
     "epochs": 6,
 }

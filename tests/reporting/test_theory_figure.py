@@ -74,10 +74,10 @@ def test_its_letters_are_those_of_the_page() -> None:
     assert bounds_chart(TABLE, "mnist").to_dict()["config"]["font"] == FONT
 
 
-def test_colours_go_with_the_noise_and_suit_the_colour_blind() -> None:
-    colour = panels(TABLE)[0]["layer"][0]["encoding"]["color"]
-    assert colour["sort"] == ["0", "0.25", "1"]
-    assert colour["scale"]["scheme"]["name"] == "viridis"
+def test_colors_go_with_the_noise_and_suit_the_color_blind() -> None:
+    color = panels(TABLE)[0]["layer"][0]["encoding"]["color"]
+    assert color["sort"] == ["0", "0.25", "1"]
+    assert color["scale"]["scheme"]["name"] == "viridis"
 
 
 def test_the_rule_of_the_labels_and_the_settings_are_stated() -> None:

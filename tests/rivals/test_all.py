@@ -17,7 +17,7 @@ from rote.tracking import find_signal, signal_names
 from rote.workloads import RunSpec, train
 from tests.workloads.small_runs import numbers, small_spec
 
-pytestmark = pytest.mark.filterwarnings("ignore::rote.errors.SmallPoolWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::rote.errors.SmallHoldoutWarning")
 
 ALL = signal_names()
 NETWORKS: dict[str, dict[str, Any]] = {

@@ -1,4 +1,4 @@
-"""Noisy validation of several sizes: nested, from one pool, and only as large as it is."""
+"""Noisy validation of several sizes: nested, from one holdout, and only as large as it is."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 import rote
-from rote.errors import InputError, SmallPoolWarning
+from rote.errors import InputError, SmallHoldoutWarning
 from rote.rivals.noisy_validation import NestedValidation
 from rote.store import read_table
 from rote.workloads import train
@@ -47,19 +47,21 @@ def test_equals_counting() -> None:
 
 def test_says_what_it_leaves_out_and_what_it_lacks() -> None:
     with pytest.warns(
-        SmallPoolWarning, match=r"Left out noisy_validation_31, _64: the pool has 30"
+        SmallHoldoutWarning, match=r"Left out noisy_validation_31, _64: the holdout has 30"
     ):
         reading = tracker_of(torch.zeros(30, dtype=torch.int64), 10, 31, 64).probe()
     assert reading is not None
     assert set(reading.metrics) == {"noisy_validation_10"}
-    with pytest.raises(InputError, match="a pool with given labels for signal `noisy_validation`"):
+    with pytest.raises(
+        InputError, match="a holdout with given labels for signal `noisy_validation`"
+    ):
         tracker_of(None)
     with pytest.raises(InputError, match="`sizes` to be an integer of at least 1, got 0"):
         NestedValidation([0])
 
 
-def test_a_run_of_a_spec_has_the_sizes_of_its_pool(tmp_path: Path) -> None:
-    with pytest.warns(SmallPoolWarning, match="_128, _256, _512, _1024, _2048"):
+def test_a_run_of_a_spec_has_the_sizes_of_its_holdout(tmp_path: Path) -> None:
+    with pytest.warns(SmallHoldoutWarning, match="_128, _256, _512, _1024, _2048"):
         train(small_spec(signals=["noisy_validation"]), tmp_path / "run")
     table = read_table(tmp_path / "run")
     given, predicted = table.given_labels("run"), table.predictions("run")

@@ -28,14 +28,14 @@ def test_the_error_on_right_labels_cancels(right: float, wrong: float, k: int) -
 def test_the_error_on_random_labels_is_put_together_from_both_kinds() -> None:
     rng = np.random.default_rng(0)
     truth = rng.integers(5, size=200_000)
-    redrawn = rng.random(len(truth)) < 0.4
-    given = np.where(redrawn, rng.integers(5, size=len(truth)), truth)
+    resampled = rng.random(len(truth)) < 0.4
+    given = np.where(resampled, rng.integers(5, size=len(truth)), truth)
     wrong = given != truth
     # A network that has learned nine tenths of the right labels and a third of the wrong ones.
     fits = rng.random(len(truth)) < np.where(wrong, 1 / 3, 0.9)
     right_error, wrong_error = 1 - fits[~wrong].mean(), 1 - fits[wrong].mean()
     assert 4 / 5 * wrong_error + right_error / 5 == pytest.approx(
-        1 - fits[redrawn].mean(), abs=0.01
+        1 - fits[resampled].mean(), abs=0.01
     )
 
 

@@ -45,8 +45,8 @@ def table_of(
     ).with_columns(
         pl.col("flags").fill_null([]), row=(pl.col("step").rank("ordinal").over("run") - 1)
     )
-    pool = None if samples is None else {"size": samples, "hash": "h", "predictions": None}
-    description = {"num_classes": 10, "pool": pool, "columns": columns or {}}
+    holdout = None if samples is None else {"size": samples, "hash": "h", "predictions": None}
+    description = {"num_classes": 10, "holdout": holdout, "columns": columns or {}}
     descriptions = {row["run"]: description for row in rows}
     return RunTable(frame, descriptions)
 
@@ -78,15 +78,15 @@ def shuffled(table: RunTable, seed: int) -> RunTable:
     return replace(table, frame=table.frame[order])
 
 
-def write_voters(root: Path, predictions: np.ndarray, num_classes: int, pool: str = "h") -> None:
+def write_voters(root: Path, predictions: np.ndarray, num_classes: int, holdout: str = "h") -> None:
     """Runs on disk with predictions, shape (runs, checkpoints, samples)."""
     for number, run in enumerate(predictions):
         description = {
             "name": f"run{number}",
             "num_classes": num_classes,
-            "pool": {"size": run.shape[1], "hash": pool, "predictions": [run.shape[1]]},
+            "holdout": {"size": run.shape[1], "hash": holdout, "predictions": [run.shape[1]]},
         }
-        directory = RunDirectory.create(root / f"{pool}-{number}", description)
+        directory = RunDirectory.create(root / f"{holdout}-{number}", description)
         for row, predicted in enumerate(run):
             metrics = {"train_accuracy": 0.5 + row / 100, "test_accuracy": 0.25}
             zeta = 0.5 + row / 8

@@ -11,7 +11,7 @@ from scipy import stats
 from rote.errors import InputError
 from rote.selection import Draws, Estimate, agreement, regret, select
 from rote.selection import bootstrap as boot
-from rote.selection.bootstrap import kendall, pearson, redrawn, spearman
+from rote.selection.bootstrap import kendall, pearson, resampled, spearman
 from tests.selection import naive
 from tests.selection.tables import Row, rows, shuffled, table_of
 
@@ -23,7 +23,7 @@ MEASURES = {
 FEW = Draws(resamples=40)
 
 
-def pool(runs: int = 12, length: int = 10, seed: int = 0) -> list[Row]:
+def holdout(runs: int = 12, length: int = 10, seed: int = 0) -> list[Row]:
     """Runs that memorize at their own pace: test accuracy falls as ζ and training rise."""
     rng = np.random.default_rng(seed)
     found: list[Row] = []
@@ -48,7 +48,7 @@ def column(found: list[Row], name: str) -> np.ndarray:
 
 
 def test_values_are_those_of_scipy() -> None:
-    found = pool()
+    found = holdout()
     result = agreement(table_of(found), draws=FEW)
     zeta, noisy = column(found, "susceptibility"), column(found, "noisy_accuracy")
     train, test = column(found, "train_accuracy"), column(found, "test_accuracy")
@@ -95,7 +95,7 @@ def test_a_weight_is_a_repetition(measure: boot.Measure, data: st.DataObject) ->
 @pytest.mark.parametrize("measure", MEASURES)
 @pytest.mark.parametrize("filters", [False, True])
 def test_intervals_are_those_of_draws_written_out(measure: boot.Measure, filters: bool) -> None:
-    found = pool(runs=7, length=6)
+    found = holdout(runs=7, length=6)
     x, y = column(found, "train_accuracy"), column(found, "test_accuracy")
     zeta = column(found, "susceptibility")
     run = np.array([int(row["run"][3:]) for row in found])
@@ -107,7 +107,7 @@ def test_intervals_are_those_of_draws_written_out(measure: boot.Measure, filters
             keep = np.repeat(zeta, times) <= np.median(np.repeat(zeta, times))
         again = MEASURES[measure](np.repeat(x, times)[keep], np.repeat(y, times)[keep])
         values.append(again.statistic)
-    found_again = redrawn(measure, x, y, run, FEW, zeta if filters else None)
+    found_again = resampled(measure, x, y, run, FEW, zeta if filters else None)
     assert found_again == pytest.approx(np.array(values))
     assert not isinstance(found_again, str)
     assert FEW.interval(found_again) == pytest.approx(np.quantile(values, [0.025, 0.975]))
@@ -115,7 +115,7 @@ def test_intervals_are_those_of_draws_written_out(measure: boot.Measure, filters
 
 def test_runs_are_drawn_not_checkpoints() -> None:
     # Every run repeats one checkpoint: more of the same must not narrow the interval.
-    once = pool(runs=30, length=1)
+    once = holdout(runs=30, length=1)
     often = [row | {"step": step} for row in once for step in range(1, 21)]
     narrow, wide = (
         agreement(table_of(found), draws=FEW).memorization_pearson for found in (often, once)
@@ -126,7 +126,7 @@ def test_runs_are_drawn_not_checkpoints() -> None:
 
 
 def test_the_same_seed_gives_the_same_and_order_does_not_matter() -> None:
-    table = table_of(pool())
+    table = table_of(holdout())
     first = agreement(table, draws=FEW)
     assert agreement(table, draws=FEW) == first
     assert agreement(shuffled(table, 3), draws=FEW) == first
@@ -137,7 +137,7 @@ def test_many_checkpoints_are_thinned_within_their_runs() -> None:
     x = np.random.default_rng(0).standard_normal(12_000)
     run = np.repeat(np.arange(12), 1_000)
     y = x + np.random.default_rng(1).standard_normal(12_000) + run / 4
-    drawn = redrawn(kendall, x, y, run, FEW)
+    drawn = resampled(kendall, x, y, run, FEW)
     assert not isinstance(drawn, str)
     low, high = FEW.interval(drawn) or (1, -1)
     assert low < stats.kendalltau(x, y).statistic < high
@@ -173,7 +173,7 @@ def test_what_is_not_recorded_has_no_value() -> None:
 
 @pytest.mark.parametrize("rule", ["regions", "before-rise", "last", "oracle", "pareto"])
 def test_regret_is_what_the_pick_lacks(rule: str) -> None:
-    found = pool()
+    found = holdout()
     estimate = regret(table_of(found), rule, draws=FEW)
     best = column(found, "test_accuracy").max()
     assert estimate.value == pytest.approx(
@@ -187,7 +187,7 @@ def test_regret_is_what_the_pick_lacks(rule: str) -> None:
 
 
 def test_regret_takes_options_and_refuses_what_select_refuses() -> None:
-    table = table_of(pool())
+    table = table_of(holdout())
     assert regret(table, "percentile", t1=0, t2=0, draws=FEW) != regret(
         table, "percentile", t1=100, draws=FEW
     )
@@ -213,9 +213,9 @@ def test_a_run_drawn_twice_is_two_runs() -> None:
 
 
 def test_regret_without_truth_or_without_runs_says_why() -> None:
-    found = [{k: v for k, v in row.items() if k != "test_accuracy"} for row in pool()]
+    found = [{k: v for k, v in row.items() if k != "test_accuracy"} for row in holdout()]
     assert regret(table_of(found)).reason == "The test accuracy of the pick is not known."
-    few = regret(table_of(pool(runs=2)))
+    few = regret(table_of(holdout(runs=2)))
     assert few.value is not None
     assert few.reason == "2 runs are too few for an interval; it takes 5."
 

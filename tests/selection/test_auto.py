@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from rote.selection import DEFAULT_RULE, Selection, select
 from rote.store import read_table
 from tests.selection.tables import Row, rows, shuffled, table_of, write_voters
-from tests.selection.test_posterior import CLASSES, pool, write_pool
+from tests.selection.test_posterior import CLASSES, holdout, write_holdout
 
 GAUGE = "susceptibility_plain_relative"
 
@@ -32,11 +32,11 @@ def test_it_is_the_default() -> None:
 
 
 def test_several_runs_and_labels_are_for_the_posterior(tmp_path: Path) -> None:
-    truth, given_labels, predicted = pool("pair")
-    write_pool(tmp_path, predicted, given_labels)
+    truth, given_labels, predicted = holdout("pair")
+    write_holdout(tmp_path, predicted, given_labels)
     found = select(tmp_path)
     assert took(found) == "posterior"
-    assert "6 runs predict one pool, and 400 of its labels are given" in found.reasons[0]
+    assert "6 runs predict one holdout, and 400 of its labels are given" in found.reasons[0]
     assert "right labels for some of it (clean_labels=, --clean-labels)" in found.reasons[-1]
     asked = select(tmp_path, rule="posterior")
     assert found.pick == asked.pick
@@ -48,9 +48,9 @@ def test_several_runs_and_labels_are_for_the_posterior(tmp_path: Path) -> None:
     )
 
 
-def test_one_run_has_its_neighbours_or_its_labels(tmp_path: Path) -> None:
-    truth, given_labels, predicted = pool("symmetric")
-    write_pool(tmp_path, predicted[:1], given_labels)
+def test_one_run_has_its_neighbors_or_its_labels(tmp_path: Path) -> None:
+    truth, given_labels, predicted = holdout("symmetric")
+    write_holdout(tmp_path, predicted[:1], given_labels)
     table = read_table(tmp_path)
     validated = table.frame.with_columns(
         pl.Series("validation_accuracy", (predicted[0] == given_labels).mean(axis=1))
@@ -58,16 +58,16 @@ def test_one_run_has_its_neighbours_or_its_labels(tmp_path: Path) -> None:
     assert took(select(replace(table, frame=validated))) == "noisy-validation"
     assert took(select(table)) == "last"  # four checkpoints, and nobody voted or validated
     votes = np.eye(CLASSES)[truth] * 0.5 + 0.1
-    np.save(tmp_path / "h-0" / "neighbour_votes.npy", votes)
+    np.save(tmp_path / "h-0" / "neighbor_votes.npy", votes)
     assert took(select(replace(table, frame=validated))) == "posterior"
 
 
 def test_clean_labels_are_used_or_it_is_said_that_they_are_not(tmp_path: Path) -> None:
-    truth, given_labels, predicted = pool("symmetric")
-    write_pool(tmp_path / "one", predicted[:1], given_labels)
+    truth, given_labels, predicted = holdout("symmetric")
+    write_holdout(tmp_path / "one", predicted[:1], given_labels)
     alone = select(tmp_path / "one", clean_labels=truth)
     assert took(alone) == "posterior"
-    assert "one run predicts a pool, and 400 of its labels are known" in alone.reasons[0]
+    assert "one run predicts a holdout, and 400 of its labels are known" in alone.reasons[0]
     assert alone.pick.score == pytest.approx((predicted[0] == truth).mean(axis=1).max())
     few = np.where(np.arange(len(truth)) < 5, truth, -1)
     write_voters(tmp_path / "bare", predicted, CLASSES)
@@ -84,7 +84,7 @@ def test_clean_labels_are_used_or_it_is_said_that_they_are_not(tmp_path: Path) -
 
 
 def test_runs_without_labels_vote_if_they_are_competent(tmp_path: Path) -> None:
-    _, _, predicted = pool("symmetric")
+    _, _, predicted = holdout("symmetric")
     write_voters(tmp_path / "able", predicted, CLASSES)
     found = select(tmp_path / "able")
     assert took(found) == "consensus"
@@ -130,7 +130,7 @@ def test_with_nothing_held_out_zeta_and_training_accuracy_are_left() -> None:
     assert "of 3 runs it has the lowest ζ" in without.reasons[2]
     one = select(table_of([row for row in found if row["run"] == "a"]))
     assert took(one) == "filter"
-    assert "no predictions on a pool are recorded: ζ and training accuracy" in one.reasons[0]
+    assert "no predictions on a holdout are recorded: ζ and training accuracy" in one.reasons[0]
     assert one.pick.step == 10  # ζ falls: the half with lower ζ is the later one
     assert one.warnings == ()
     short = select(table_of([row for row in found if row["run"] == "b"][:4]))
@@ -157,8 +157,8 @@ def test_it_always_says_what_it_took_and_picks_no_dip(found: list[Row]) -> None:
 
 
 def test_the_posterior_names_what_it_leaves_out_on_a_dip(tmp_path: Path) -> None:
-    _, given_labels, predicted = pool("symmetric")
-    write_pool(tmp_path, predicted, given_labels)
+    _, given_labels, predicted = holdout("symmetric")
+    write_holdout(tmp_path, predicted, given_labels)
     table = read_table(tmp_path)
     best = select(table).pick
     is_best = (pl.col("run") == best.run) & (pl.col("step") == best.step)
@@ -167,7 +167,7 @@ def test_the_posterior_names_what_it_leaves_out_on_a_dip(tmp_path: Path) -> None
     )
     found = select(replace(table, frame=dipped))
     assert (found.pick.run, found.pick.step) != (best.run, best.step)
-    assert any("its training accuracy is on a dip" in reason for reason in found.reasons)
+    assert any("its training accuracy dropped at this step" in reason for reason in found.reasons)
     assert np.isfinite(found.table["estimated_accuracy"].to_numpy()).all()
     assert json.dumps([vars(suspect) for suspect in found.suspects])
 
@@ -184,6 +184,6 @@ def test_what_another_rule_leaves_out_on_a_dip_is_named() -> None:
     ]
     found = select(table_of(rows))
     assert (took(found), found.pick.step) == ("noisy-validation", 5)
-    assert "Left out is step 7 of Run: its training accuracy is on a dip." in found.reasons
+    assert "Left out is step 7 of Run: its training accuracy dropped at this step." in found.reasons
     rows[6]["validation_accuracy"] = 0.1
     assert not any("dip" in reason for reason in select(table_of(rows)).reasons)

@@ -77,7 +77,7 @@ def test_scores_are_those_of_the_definition(
     block: int,
 ) -> None:
     predictions, num_classes = poll
-    root = tmp_path_factory.mktemp("pool")
+    root = tmp_path_factory.mktemp("holdout")
     write_voters(root, predictions, num_classes)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(votes, "_BLOCK", block)
@@ -112,14 +112,14 @@ def test_the_order_of_rows_does_not_matter(tmp_path: Path) -> None:
     assert one.table.sort("run", "step").equals(other.table.sort("run", "step"))
 
 
-def test_runs_with_another_pool_or_none_are_left_out_and_said(tmp_path: Path) -> None:
+def test_runs_with_another_holdout_or_none_are_left_out_and_said(tmp_path: Path) -> None:
     write_voters(tmp_path, noisy_copies(), 10)
-    write_voters(tmp_path / "other", noisy_copies(1)[:2], 10, pool="other")
-    with pytest.raises(InputError, match="2 groups that differ in pool: 6 runs"):
+    write_voters(tmp_path / "other", noisy_copies(1)[:2], 10, holdout="other")
+    with pytest.raises(InputError, match="2 groups that differ in holdout: 6 runs"):
         select(tmp_path, "consensus")
     table = read_table(tmp_path)
     selection = choose(find_rule("consensus"), candidates_of(table, "susceptibility"))
-    assert "2 of 8 runs have no predictions on the pool that the other 6 share" in " ".join(
+    assert "2 of 8 runs have no predictions on the holdout that the other 6 share" in " ".join(
         selection.warnings
     )
     assert selection.table["score"].null_count() == 2 * 8
@@ -133,7 +133,7 @@ def test_two_runs_are_doubted(tmp_path: Path) -> None:
 def test_weak_agreement_is_doubted(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     write_voters(tmp_path, rng.integers(10, size=(5, 4, 300)), 10)
-    assert "Even the pick agrees with the others on less than half of the pool" in " ".join(
+    assert "Even the pick agrees with the others on less than half of the holdout" in " ".join(
         select(tmp_path, "consensus").warnings
     )
 
@@ -141,7 +141,7 @@ def test_weak_agreement_is_doubted(tmp_path: Path) -> None:
 def test_one_run_cannot_agree_with_others(tmp_path: Path) -> None:
     write_voters(tmp_path, noisy_copies()[:1], 10)
     with pytest.raises(
-        InputError, match="at least 2 runs with predictions on the same pool, got 1"
+        InputError, match="at least 2 runs with predictions on the same holdout, got 1"
     ):
         select(tmp_path, "consensus")
 

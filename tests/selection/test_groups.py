@@ -16,7 +16,7 @@ from rote.selection import comparable_groups, select, select_groups
 from rote.store import RunTable, read_table
 from tests.selection.tables import table_of, write_voters
 
-FACTS = ("num_classes", "pool", "given_labels")
+FACTS = ("num_classes", "holdout", "given_labels")
 
 
 def described(descriptions: list[dict[str, Any]]) -> RunTable:
@@ -30,8 +30,8 @@ def described(descriptions: list[dict[str, Any]]) -> RunTable:
     return replace(table_of(rows), descriptions=dict(zip(names, descriptions, strict=True)))
 
 
-def description(classes: int | None, pool: str | None, given: str | None) -> dict[str, Any]:
-    told = {"num_classes": classes, "given_labels": given, "pool": pool and {"hash": pool}}
+def description(classes: int | None, holdout: str | None, given: str | None) -> dict[str, Any]:
+    told = {"num_classes": classes, "given_labels": given, "holdout": holdout and {"hash": holdout}}
     return {name: value for name, value in told.items() if value is not None}
 
 
@@ -85,7 +85,7 @@ def test_what_says_nothing_of_its_data_can_be_compared() -> None:
     ("one", "other", "key"),
     [
         (description(10, "h", None), description(5, "h", None), "num_classes"),
-        (description(10, "h", None), description(10, "i", None), "pool.hash"),
+        (description(10, "h", None), description(10, "i", None), "holdout.hash"),
         (description(10, "h", "0 1"), description(10, "h", "1 1"), "given_labels"),
     ],
 )
@@ -93,7 +93,9 @@ def test_other_classes_pools_and_labels_are_refused_with_the_way_to_choose(
     one: dict[str, Any], other: dict[str, Any], key: str
 ) -> None:
     table = described([one, one, other])
-    with pytest.raises(InputError, match="on the same data, with the same labels and pool") as said:
+    with pytest.raises(
+        InputError, match="on the same data, with the same labels and holdout"
+    ) as said:
         select(table, "last")
     text = str(said.value)
     assert f"2 runs ({key}=" in text
@@ -110,7 +112,7 @@ def write_specs(root: Path, names: list[str], rate: float = 0.5, **section: Any)
     write_voters(root, np.zeros((len(names), 2, 3), dtype=np.int64), 4)
     for folder, name in zip(sorted(root.iterdir()), names, strict=True):
         file = folder / "run.json"
-        told = json.loads(file.read_text()) | {"name": f"{name}-{folder.name}", "pool": None}
+        told = json.loads(file.read_text()) | {"name": f"{name}-{folder.name}", "holdout": None}
         file.write_text(json.dumps(told))
         (folder / "predictions.bin").unlink()
         data = {"name": name, "train": 10, "noise": {"rate": rate}}

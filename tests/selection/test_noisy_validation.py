@@ -49,10 +49,10 @@ def test_more_labels_leave_zeta_less_to_decide() -> None:
     assert selection.pick.step == 3
 
 
-def test_a_pool_of_unknown_size_has_no_interval() -> None:
+def test_a_holdout_of_unknown_size_has_no_interval() -> None:
     table = table_of(validated(), samples=None)
     selection = select(table, "noisy-validation")
     assert selection.pick.interval is None
-    assert "The size of the pool is not recorded" in " ".join(selection.warnings)
+    assert "The size of the holdout is not recorded" in " ".join(selection.warnings)
     with pytest.raises(InputError, match="Expected `samples` to be the number of labels behind"):
         select(table, "noisy-validation+susceptibility")

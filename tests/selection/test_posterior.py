@@ -22,7 +22,7 @@ from tests.workloads.small_runs import small_spec
 CLASSES, SAMPLES = 5, 400
 
 
-def pool(noise: str, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def holdout(noise: str, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The truth, given labels of which two in five are touched, and what six runs predict."""
     rng = np.random.default_rng(seed)
     truth = rng.integers(CLASSES, size=SAMPLES)
@@ -35,12 +35,12 @@ def pool(noise: str, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 def evidence(noise: str, seed: int = 0) -> tuple[np.ndarray, Evidence]:
-    truth, given, predicted = pool(noise, seed)
+    truth, given, predicted = holdout(noise, seed)
     votes = np.stack([(predicted == k).mean(axis=(0, 1)) for k in range(CLASSES)], axis=1)
     return truth, Evidence(np.log(votes + 0.001), given, np.full(SAMPLES, -1))
 
 
-def write_pool(root: Path, predicted: np.ndarray, given: np.ndarray) -> None:
+def write_holdout(root: Path, predicted: np.ndarray, given: np.ndarray) -> None:
     write_voters(root, predicted, CLASSES)
     for file in root.glob("*/run.json"):
         description = json.loads(file.read_text())
@@ -132,7 +132,7 @@ def test_a_remembered_fit_is_the_fit_and_nothing_else_is_taken_for_it() -> None:
 
 def test_votes_of_dice_carry_nothing() -> None:
     rng = np.random.default_rng(3)
-    _, given, _ = pool("symmetric")
+    _, given, _ = holdout("symmetric")
     votes = np.log(rng.dirichlet(np.ones(CLASSES), size=SAMPLES) + 0.001)
     assert not fit_belief(Evidence(votes, given, np.full(SAMPLES, -1))).votes_carry
 
@@ -141,8 +141,8 @@ def test_votes_of_dice_carry_nothing() -> None:
 def test_the_pick_is_near_the_best_and_the_estimate_near_the_truth(
     noise: str, tmp_path: Path
 ) -> None:
-    truth, given, predicted = pool(noise)
-    write_pool(tmp_path, predicted, given)
+    truth, given, predicted = holdout(noise)
+    write_holdout(tmp_path, predicted, given)
     table = read_table(tmp_path)
     found = select(table, rule="posterior")
     accuracy = (predicted == truth).mean(axis=2)
@@ -153,8 +153,8 @@ def test_the_pick_is_near_the_best_and_the_estimate_near_the_truth(
     assert found.pick.interval is not None
     assert found.pick.score is not None
     assert found.pick.interval[0] < found.pick.score < found.pick.interval[1]
-    assert found.sureness is not None
-    assert f"with {found.sureness:.0%} probability the" in found.reasons[2]
+    assert found.confidence is not None
+    assert f"with {found.confidence:.0%} probability the" in found.reasons[2]
     assert "cannot see errors that can be predicted from the inputs" in found.reasons[-1]
     again = select(shuffled(table, 1), rule="posterior")
     assert (again.pick.run, again.pick.step) == (found.pick.run, found.pick.step)
@@ -170,10 +170,10 @@ def test_the_pick_is_near_the_best_and_the_estimate_near_the_truth(
 
 
 def test_where_votes_are_of_dice_the_labels_speak(tmp_path: Path) -> None:
-    _, given, predicted = pool("symmetric")
+    _, given, predicted = holdout("symmetric")
     rng = np.random.default_rng(0)
     dice = rng.integers(CLASSES, size=predicted.shape).astype(np.uint8)
-    write_pool(tmp_path, dice, given)
+    write_holdout(tmp_path, dice, given)
     found = select(tmp_path, rule="posterior")
     assert "say nothing about the given labels" in found.reasons[1]
     assert found.noise_rate is None
@@ -199,12 +199,12 @@ def test_the_fit_is_where_plain_rounds_end(kind: str) -> None:
 
 
 def test_redrawing_is_a_loop_over_samples_and_labels(tmp_path: Path) -> None:
-    _, given, predicted = pool("symmetric")
-    write_pool(tmp_path, predicted, given)
+    _, given, predicted = holdout("symmetric")
+    write_holdout(tmp_path, predicted, given)
     candidates = candidates_of(read_table(tmp_path), "susceptibility")
     runs = set(candidates.runs)
     found = estimate(Ballot.of(candidates, runs), Labels(given, np.full(SAMPLES, -1)))
-    (low, high), sureness = found.redrawn(20)
+    (low, high), confidence = found.resampled(20)
     rng = random.Random(0)
     held = {at: truth for part, _, truth in found.by_run() for at in range(part.start, part.stop)}
     flat = predicted.reshape(-1, SAMPLES)
@@ -225,7 +225,7 @@ def test_redrawing_is_a_loop_over_samples_and_labels(tmp_path: Path) -> None:
     pick = found.accuracy[20]
     ends = np.hypot(np.quantile(drawn, [0.025, 0.975]) - pick, 1.96 * 0.07)
     assert [low, high] == pytest.approx([pick - ends[0], min(1.0, pick + ends[1])], abs=0.015)
-    assert sureness == pytest.approx(near / 400, abs=0.1)
+    assert confidence == pytest.approx(near / 400, abs=0.1)
 
 
 def test_the_fit_is_the_highest_likelihood() -> None:
@@ -258,7 +258,7 @@ def test_one_able_run_is_not_judged_by_votes_that_say_nothing(tmp_path: Path) ->
     predicted = np.zeros((4, 4, SAMPLES), dtype=np.uint8)  # the most frequent class
     is_right = rng.random((3, SAMPLES)) < 0.8
     predicted[0, 1:] = np.where(is_right, truth, rng.integers(CLASSES, size=(3, SAMPLES)))
-    write_pool(tmp_path, predicted, given)
+    write_holdout(tmp_path, predicted, given)
     found = select(tmp_path, rule="posterior")
     assert (found.pick.run, found.pick.step > 1) == ("run0", True)
     estimated = found.table.sort("run", "step")["estimated_accuracy"].to_numpy()
@@ -266,27 +266,27 @@ def test_one_able_run_is_not_judged_by_votes_that_say_nothing(tmp_path: Path) ->
 
 
 def test_a_rate_of_nothing_is_no_division_by_nothing(tmp_path: Path) -> None:
-    _, given, predicted = pool("symmetric")
-    write_pool(tmp_path, predicted, given)
+    _, given, predicted = holdout("symmetric")
+    write_holdout(tmp_path, predicted, given)
     found = select(tmp_path, rule="posterior", noise_rate=0.0)
     assert np.isfinite(found.table["estimated_accuracy"].to_numpy()).all()
     assert found.noise_rate is not None
 
 
 def test_classes_and_runs_have_no_order_and_a_double_is_judged_alike(tmp_path: Path) -> None:
-    _, given, predicted = pool("pair")
+    _, given, predicted = holdout("pair")
     predicted = np.concatenate([predicted, predicted[:1]])
-    write_pool(tmp_path / "a", predicted, given)
+    write_holdout(tmp_path / "a", predicted, given)
     found = estimates(tmp_path / "a", predicted)
     assert found[0] == pytest.approx(found[-1])
     order = np.array([3, 1, 0, 6, 2, 5, 4])
-    write_pool(tmp_path / "runs", predicted[order], given)
+    write_holdout(tmp_path / "runs", predicted[order], given)
     assert estimates(tmp_path / "runs", predicted) == pytest.approx(found[order], abs=1e-3)
     other = np.array([2, 4, 0, 3, 1])
-    write_pool(tmp_path / "classes", other[predicted].astype(np.uint8), other[given])
+    write_holdout(tmp_path / "classes", other[predicted].astype(np.uint8), other[given])
     assert estimates(tmp_path / "classes", predicted) == pytest.approx(found, abs=1e-3)
     places = np.random.default_rng(0).permutation(SAMPLES)
-    write_pool(tmp_path / "samples", predicted[..., places], given[places])
+    write_holdout(tmp_path / "samples", predicted[..., places], given[places])
     # Other folds: the kinds of noise are weighed a little differently.
     assert estimates(tmp_path / "samples", predicted) == pytest.approx(found, abs=0.02)
 
@@ -296,11 +296,11 @@ def estimates(root: Path, predicted: np.ndarray) -> np.ndarray:
     return table["estimated_accuracy"].to_numpy().reshape(predicted.shape[:2])
 
 
-def test_unlabelled_samples_count_as_votes_only(tmp_path: Path) -> None:
-    truth, given, predicted = pool("symmetric")
+def test_unlabeled_samples_count_as_votes_only(tmp_path: Path) -> None:
+    truth, given, predicted = holdout("symmetric")
     hidden = given.copy()
     hidden[::2] = -1
-    write_pool(tmp_path, predicted, hidden)
+    write_holdout(tmp_path, predicted, hidden)
     found = estimates(tmp_path, predicted)
     assert np.abs(found - (predicted == truth).mean(axis=2)).mean() < 0.05
     suspects = select(tmp_path, rule="posterior").suspects
@@ -309,8 +309,8 @@ def test_unlabelled_samples_count_as_votes_only(tmp_path: Path) -> None:
 
 
 def test_clean_labels_are_certain(tmp_path: Path) -> None:
-    truth, given, predicted = pool("pair")
-    write_pool(tmp_path, predicted, given)
+    truth, given, predicted = holdout("pair")
+    write_holdout(tmp_path, predicted, given)
     found = select(tmp_path, rule="posterior", clean_labels=truth)
     right = (predicted == truth).mean(axis=2)
     table = found.table.sort("run", "step")["estimated_accuracy"].to_numpy()
@@ -329,7 +329,7 @@ def test_clean_labels_are_certain(tmp_path: Path) -> None:
 
 
 def test_clean_labels_do_without_given_ones(tmp_path: Path) -> None:
-    truth, _, predicted = pool("symmetric")
+    truth, _, predicted = holdout("symmetric")
     write_voters(tmp_path, predicted, CLASSES)
     some = np.where(np.arange(SAMPLES) < 100, truth, -1)
     found = select(tmp_path, rule="posterior", clean_labels=some)
@@ -339,30 +339,30 @@ def test_clean_labels_do_without_given_ones(tmp_path: Path) -> None:
     assert found.suspects == ()
 
 
-def test_one_run_is_judged_by_votes_of_neighbours(tmp_path: Path) -> None:
-    truth, given, predicted = pool("symmetric")
-    write_pool(tmp_path, predicted[:1], given)
-    with pytest.raises(InputError, match="or one with votes of neighbours, got one without"):
+def test_one_run_is_judged_by_votes_of_neighbors(tmp_path: Path) -> None:
+    truth, given, predicted = holdout("symmetric")
+    write_holdout(tmp_path, predicted[:1], given)
+    with pytest.raises(InputError, match="or one with votes of neighbors, got one without"):
         select(tmp_path, rule="posterior")
     rng = np.random.default_rng(5)
     guess = rng.integers(CLASSES, size=(SAMPLES, 10))
     near = np.where(rng.random((SAMPLES, 10)) < 0.5, truth[:, None], guess)
     votes = np.stack([(near == k).mean(axis=1) for k in range(CLASSES)], axis=1)
-    np.save(tmp_path / "h-0" / "neighbour_votes.npy", votes.astype(np.float32))
+    np.save(tmp_path / "h-0" / "neighbor_votes.npy", votes.astype(np.float32))
     found = select(tmp_path, rule="posterior")
     assert "the votes of the nearest training samples" in found.reasons[2]
     estimated = found.table.sort("step")["estimated_accuracy"].to_numpy()
     assert estimated == pytest.approx((predicted[0] == truth).mean(axis=1), abs=0.1)
-    np.save(tmp_path / "h-0" / "neighbour_votes.npy", rng.dirichlet(np.ones(CLASSES), SAMPLES))
+    np.save(tmp_path / "h-0" / "neighbor_votes.npy", rng.dirichlet(np.ones(CLASSES), SAMPLES))
     other = select(tmp_path, rule="posterior")
     assert "nearest training samples say nothing about the given labels" in other.reasons[1]
 
 
 def test_errors_that_can_be_predicted_are_hinted_at(tmp_path: Path) -> None:
-    truth, _, predicted = pool("symmetric")
+    truth, _, predicted = holdout("symmetric")
     rule = np.where(truth == 2, 3, truth)  # a systematic annotator, and networks that learned it
     seen = np.where(predicted == 2, 3, predicted).astype(np.uint8)
-    write_pool(tmp_path, seen, rule)
+    write_holdout(tmp_path, seen, rule)
     silent = select(tmp_path, rule="posterior")
     assert any("errors can be predicted from the inputs" in text for text in silent.warnings)
     told = select(tmp_path, rule="posterior", noise_rate=float((rule != truth).mean()))
@@ -370,22 +370,22 @@ def test_errors_that_can_be_predicted_are_hinted_at(tmp_path: Path) -> None:
     clean = np.where(np.arange(SAMPLES) < 60, truth, -1)
     sure = select(tmp_path, rule="posterior", clean_labels=clean)
     assert any("miss more of the clean labels" in text for text in sure.warnings)
-    _, given, predicted = pool("symmetric")
-    write_pool(tmp_path / "plain", predicted, given)
+    _, given, predicted = holdout("symmetric")
+    write_holdout(tmp_path / "plain", predicted, given)
     plain = select(tmp_path / "plain", rule="posterior", noise_rate=0.4, clean_labels=clean)
     assert not any("predicted from the inputs" in text for text in plain.warnings)
 
 
 def test_what_it_lacks_is_said(tmp_path: Path) -> None:
-    _, given, predicted = pool("symmetric")
+    _, given, predicted = holdout("symmetric")
     write_voters(tmp_path / "a", predicted, CLASSES)
-    with pytest.raises(InputError, match="the given labels of their pool .* got none"):
+    with pytest.raises(InputError, match="the given labels of their holdout .* got none"):
         select(tmp_path / "a", rule="posterior")
-    write_pool(tmp_path / "b", predicted, given)
+    write_holdout(tmp_path / "b", predicted, given)
     file = next((tmp_path / "b").glob("*/run.json"))
     other = {**json.loads(file.read_text()), "given_labels": " ".join(map(str, given[::-1]))}
     file.write_text(json.dumps(other))
-    with pytest.raises(InputError, match="the same labels and pool, got 2 groups"):
+    with pytest.raises(InputError, match="the same labels and holdout, got 2 groups"):
         select(tmp_path / "b", rule="posterior")
     with pytest.raises(InputError, match="`noise_rate` to be a number from 0 to 1, got 2"):
         select(tmp_path / "b", rule="posterior", noise_rate=2)

@@ -34,7 +34,7 @@ def test_rules_describe_themselves() -> None:
         "percentile",
     ]
     assert found["filter"].divides_by == ("zeta",)
-    alone = [name for name, entry in found.items() if entry.not_redrawn]
+    alone = [name for name, entry in found.items() if entry.not_resampled]
     assert alone == ["auto", "consensus", "posterior"]
     assert [name for name, entry in found.items() if entry.is_baseline] == ["last", "oracle"]
     assert about(Extremum("max", "gwa")).explanation == about(Extremum).explanation

@@ -67,7 +67,7 @@ def test_json_is_the_object_of_the_contract() -> None:
         "interval": None,
         "test_accuracy": 0.5,
     }
-    assert (found["sureness"], found["noise_rate"], found["suspects"]) == (None, None, [])
+    assert (found["confidence"], found["noise_rate"], found["suspects"]) == (None, None, [])
     keys = ["region", "count", "train_accuracy", "susceptibility", "test_accuracy"]
     assert [list(entry) for entry in found["regions"]] == [keys] * 4
     assert [entry["region"] for entry in found["regions"]] == [1, 2, 3, 4]
@@ -218,9 +218,9 @@ def test_a_mean_made_by_one_outlier_is_said() -> None:
         ("dominated", "susceptibility_plain", False),
         ("dominated_plain", "susceptibility_plain", True),
         ("dominated", "susceptibility_relative", False),
-        ("exploding", "susceptibility_relative", True),
-        ("exploding", "susceptibility_plain_relative", False),
-        ("exploding_plain", "susceptibility_plain_relative", True),
+        ("diverging", "susceptibility_relative", True),
+        ("diverging", "susceptibility_plain_relative", False),
+        ("diverging_plain", "susceptibility_plain_relative", True),
         ("non_finite_plain", "susceptibility_plain", True),
         ("non_finite", "susceptibility", True),
     ],

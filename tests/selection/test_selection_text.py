@@ -39,7 +39,7 @@ class Estimating:
         findings = Findings(
             noise_rate=0.4,
             noise_matrix=((0.6, 0.4), (0.25, 0.75)),
-            sureness=0.83,
+            confidence=0.83,
             suspects=(Suspect(3, 1, 0, 0.9),),
         )
         return Verdict(
@@ -81,7 +81,7 @@ def test_a_rule_without_an_estimate_is_compared_on_the_given_labels() -> None:
         row["validation_accuracy"] = accuracy
     text = str(select(table_of(told), "max:train_accuracy"))
     assert (
-        "On the pool's given labels, some of which may be wrong, it has 20.0%: 5.0 points worse "
+        "On the holdout's given labels, some of which may be wrong, it has 20.0%: 5.0 points worse "
         "than the last checkpoint and 7.5 points worse than the median one." in text
     )
     assert "By estimate" not in text
@@ -89,16 +89,16 @@ def test_a_rule_without_an_estimate_is_compared_on_the_given_labels() -> None:
 
 def test_the_last_checkpoint_of_several_runs_is_the_best_trained_one() -> None:
     table = table_of([*rows("a"), *rows("b", train_accuracy=0.9)])
-    (standing,) = select(table, Estimating()).standings
-    assert standing.last == pytest.approx(0.45)
-    assert standing.best == pytest.approx(0.45)
-    assert standing.median == pytest.approx(0.425)  # of .25 .3 .35 .4 and four times .45
+    (baseline,) = select(table, Estimating()).baselines
+    assert baseline.last == pytest.approx(0.45)
+    assert baseline.best == pytest.approx(0.45)
+    assert baseline.median == pytest.approx(0.425)  # of .25 .3 .35 .4 and four times .45
 
 
 def test_more_than_three_doubts_are_counted() -> None:
     told = rows()
     for row in told:
-        row |= {"flags": ["dominated", "exploding", "non_finite"], "loss_before": 1.0}
+        row |= {"flags": ["dominated", "diverging", "non_finite"], "loss_before": 1.0}
     found = select(table_of(told), Estimating())
     assert len(found.warnings) > 3
     assert f"({len(found.warnings) - 3} more in `.warnings`.)" in str(found)
@@ -148,11 +148,11 @@ def test_json_has_all_that_is_known() -> None:
     found = json.loads(json.dumps(estimated().to_json(), allow_nan=False))
     assert found["pick"]["estimated_accuracy"] == pytest.approx(0.4)
     assert found["pick"]["interval"] == [0.25, 0.5]
-    assert (found["sureness"], found["noise_rate"]) == (0.83, 0.4)
+    assert (found["confidence"], found["noise_rate"]) == (0.83, 0.4)
     assert found["noise_matrix"] == [[0.6, 0.4], [0.25, 0.75]]
     assert found["suspects"] == [{"sample": 3, "given": 1, "believed": 0, "probability": 0.9}]
-    (standing,) = found["standings"]
-    assert standing["column"] == "estimated_accuracy"
+    (baseline,) = found["baselines"]
+    assert baseline["column"] == "estimated_accuracy"
     assert found["reasons"][-1] == "It estimates."
 
 

@@ -15,15 +15,15 @@ from rote.records import Reading
 from rote.selection import as_csv, find_suspects, select
 from rote.store import RunDirectory, read_table
 from rote.workloads import train
-from tests.selection.test_posterior import SAMPLES, pool, write_pool
+from tests.selection.test_posterior import SAMPLES, holdout, write_holdout
 from tests.workloads.small_runs import small_spec
 
-# Samples 5, 6, 7 and 9 of the data; 5, 7 and 9 are trained on, 6 is the pool.
+# Samples 5, 6, 7 and 9 of the data; 5, 7 and 9 are trained on, 6 is the holdout.
 DATA = {
     "rows": np.array([5, 6, 7, 9]),
     "labels": np.array([0, 1, 2, 3]),
     "train": np.array([0, 2, 3]),
-    "pool": np.array([1]),
+    "holdout": np.array([1]),
     "wrong": np.array([False, True, True, True]),
 }
 
@@ -84,7 +84,7 @@ def test_real_runs_find_wrong_labels_better_than_chance(tmp_path: Path) -> None:
         "noise": {"model": "symmetric-inclusive", "rate": 0.3},
         "optimizer": {"name": "sgd", "lr": 0.1},
         "architecture": {"name": "mlp", "options": {"width": 32, "depth": 1}},
-        "probe": {"pool_size": 60, "batch": 16},
+        "probe": {"holdout_size": 60, "batch": 16},
         "signals": ["aum", "confident_learning"],
         "epochs": 8,
     }
@@ -104,42 +104,42 @@ def test_real_runs_find_wrong_labels_better_than_chance(tmp_path: Path) -> None:
 
 
 def write_pools(root: Path, seed: int) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """Six runs that vote on a pool whose given labels are partly wrong; the data, and the truth."""
-    truth, given, predicted = pool("symmetric", seed)
-    write_pool(root, predicted, given)
+    """Write six runs on a holdout with label errors; return the data and the truth."""
+    truth, given, predicted = holdout("symmetric", seed)
+    write_holdout(root, predicted, given)
     rng = np.random.default_rng(seed)
     data = {
         "rows": np.sort(rng.choice(5000, SAMPLES + 50, replace=False)),
         "train": np.arange(50),
-        "pool": 50 + rng.permutation(SAMPLES),
+        "holdout": 50 + rng.permutation(SAMPLES),
         "labels": np.zeros(SAMPLES + 50, np.int64),
         "wrong": np.zeros(SAMPLES + 50, bool),
     }
-    data["labels"][data["pool"]] = given
-    data["wrong"][data["pool"]] = given != truth
+    data["labels"][data["holdout"]] = given
+    data["wrong"][data["holdout"]] = given != truth
     for path in root.iterdir():
         np.savez(path / "labels.npz", **data)
     return data, truth
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-def test_posterior_suspects_labels_of_the_pool(tmp_path: Path, seed: int) -> None:
+def test_posterior_suspects_labels_of_the_holdout(tmp_path: Path, seed: int) -> None:
     data, truth = write_pools(tmp_path, seed)
     (found,) = find_suspects(tmp_path)
     assert (found.method, found.samples, len(found.runs)) == ("posterior", SAMPLES, 6)
     said = select(tmp_path, rule="posterior").suspects
     assert len(said) > 50
     hits, right_class, listed = 0, 0, []
-    for suspect in said:  # counted one by one, from the pool's own numbering
-        place = int(data["pool"][suspect.sample])
+    for suspect in said:  # counted one by one, from the holdout's own numbering
+        place = int(data["holdout"][suspect.sample])
         given = int(data["labels"][place])
         hits += given != int(truth[suspect.sample])
         right_class += suspect.believed == int(truth[suspect.sample])
         listed.append((int(data["rows"][place]), given, suspect.believed, suspect.probability))
-    wrong = sum(int(data["labels"][data["pool"][i]]) != int(truth[i]) for i in range(SAMPLES))
+    wrong = sum(int(data["labels"][data["holdout"][i]]) != int(truth[i]) for i in range(SAMPLES))
     found_now = [(s.sample, s.given, s.believed, s.score) for s in found.suspects]
     assert found_now == listed
-    assert all(s.split == "pool" for s in found.suspects)
+    assert all(s.split == "holdout" for s in found.suspects)
     assert found.precision == hits / len(said)
     assert found.recall == hits / wrong
     assert found.wrong == wrong / SAMPLES

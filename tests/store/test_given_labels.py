@@ -9,26 +9,26 @@ import pytest
 
 from rote.errors import CorruptRunError, DamagedRowsWarning
 from rote.store import (
-    NEIGHBOURS_FILE,
+    NEIGHBORS_FILE,
     RunDirectory,
     bytes_of_votes,
     checksums_of,
     read_run,
     read_table,
-    write_neighbour_votes,
+    write_neighbor_votes,
 )
 
 VOTES = np.array([[0.25, 0.75], [1.0, 0.0]], np.float32)
 
 
 def make_run(path: Path, labels: str | None = "1 -1", **more: Any) -> Path:
-    contents = {NEIGHBOURS_FILE: bytes_of_votes(VOTES)}
+    contents = {NEIGHBORS_FILE: bytes_of_votes(VOTES)}
     if labels is not None:
         contents["given_labels"] = labels.encode()
-    description = {"num_classes": 2, "pool": {"size": 2, "predictions": [2]}}
+    description = {"num_classes": 2, "holdout": {"size": 2, "predictions": [2]}}
     sums = checksums_of(contents)
     RunDirectory.create(path, {**description, "given_labels": labels, **sums, **more}).close()
-    write_neighbour_votes(path, VOTES)
+    write_neighbor_votes(path, VOTES)
     return path
 
 
@@ -41,7 +41,7 @@ def test_labels_and_votes_are_read_as_they_were_written(tmp_path: Path) -> None:
     make_run(tmp_path / "run")
     table = read_table(tmp_path)
     np.testing.assert_array_equal(table.given_labels("run"), [1, -1])
-    np.testing.assert_array_equal(table.neighbour_votes("run"), VOTES)
+    np.testing.assert_array_equal(table.neighbor_votes("run"), VOTES)
 
 
 def test_a_label_that_was_changed_is_noticed(tmp_path: Path) -> None:
@@ -55,13 +55,13 @@ def test_a_label_that_was_changed_is_noticed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("change", ["votes", "gone"])
 def test_votes_that_were_changed_are_noticed(tmp_path: Path, change: str) -> None:
-    file = make_run(tmp_path / "run") / NEIGHBOURS_FILE
+    file = make_run(tmp_path / "run") / NEIGHBORS_FILE
     if change == "votes":
         file.write_bytes(bytes_of_votes(VOTES[::-1]))  # they could be the votes of a run
     else:
         file.unlink()
     with pytest.warns(DamagedRowsWarning, match=r"votes.npy: it is gone, or not as it was written"):
-        assert read_table(tmp_path).neighbour_votes("run") is None
+        assert read_table(tmp_path).neighbor_votes("run") is None
 
 
 @pytest.mark.parametrize("labels", ["1 x", "9" * 400, "1.5"])
@@ -72,7 +72,8 @@ def test_what_are_no_labels_is_left_out(tmp_path: Path, labels: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "content", [b"PK junk", b"", {"labels": [1, 2], "pool": [7]}, {"labels": ["a"], "pool": [0]}]
+    "content",
+    [b"PK junk", b"", {"labels": [1, 2], "holdout": [7]}, {"labels": ["a"], "holdout": [0]}],
 )
 def test_labels_of_data_that_are_damaged_are_left_out(
     tmp_path: Path, content: bytes | dict[str, Any]

@@ -11,7 +11,7 @@ from rote.errors import CorruptRunError, OddJournalWarning, StoreError
 from rote.records import Reading
 from rote.store import RunDirectory, open_sinks, read_predictions, read_run, read_table, targets_of
 
-DESCRIPTION = {"name": "run", "num_classes": 9, "pool": {"predictions": [2]}}
+DESCRIPTION = {"name": "run", "num_classes": 9, "holdout": {"predictions": [2]}}
 COUNT = 5
 
 

@@ -56,14 +56,14 @@ def test_from_the_command_line(tmp_path: Path, module: str) -> None:
     for epoch in range(1, 4):
         torch.nn.init.normal_(model.weight)
         torch.save(model.state_dict(), tmp_path / f"epoch-{epoch}.pt")
-    np.save(tmp_path / "pool.npy", np.ones((8, 4), dtype=np.float32))
+    np.save(tmp_path / "holdout.npy", np.ones((8, 4), dtype=np.float32))
     (tmp_path / "modules" / "network.py").write_text(
         "import torch\ndef build(**shape): return torch.nn.Linear(4, 3)\n"
     )
 
     target = f"{module}.lines:Lines:{tmp_path}/run.jsonl"
     files = [str(tmp_path / f"epoch-{epoch}.pt") for epoch in range(1, 4)]
-    data = ("--data", str(tmp_path / "pool.npy"), "--classes", "3")
+    data = ("--data", str(tmp_path / "holdout.npy"), "--classes", "3")
     probed = ["probe", *files, "--model", "network:build", *data, "--out", target, "--quiet"]
     shown = CliRunner().invoke(app, probed, catch_exceptions=False).stdout
     assert f"rote select {target}" in shown.replace("\n", "")

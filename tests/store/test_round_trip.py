@@ -92,7 +92,9 @@ def test_all_sources_in_one_call_have_runs_of_different_names(sweep: Sweep) -> N
 
 
 def test_consensus_needs_predictions_which_loggers_do_not_keep(sweep: Sweep) -> None:
-    with pytest.raises(rote.InputError, match="at least 2 runs with predictions on the same pool"):
+    with pytest.raises(
+        rote.InputError, match="at least 2 runs with predictions on the same holdout"
+    ):
         rote.select(sweep.sources["mlflow"], rule="consensus")
 
 
@@ -138,7 +140,7 @@ def test_what_a_logger_missed_is_filled_in_when_the_run_goes_on(tmp_path: Path) 
     assert_frame_equal(read_table(target).frame, read_table(tmp_path / "own").frame)
 
 
-def test_a_torn_event_file_ends_where_it_was_cut(tmp_path: Path) -> None:
+def test_a_truncated_event_file_ends_where_it_was_cut(tmp_path: Path) -> None:
     log(f"tensorboard:{tmp_path}", readings(0))
     (file,) = tmp_path.iterdir()
     data = file.read_bytes()

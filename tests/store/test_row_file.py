@@ -25,7 +25,7 @@ from rote.store import (
 )
 
 ROWS = {"aum": {"dtype": "float32", "shape": [4]}, "seen": {"dtype": "bool", "shape": [2, 3]}}
-DESCRIPTION: dict[str, Any] = {"num_classes": 3, "pool": {"predictions": [5]}, "rows": ROWS}
+DESCRIPTION: dict[str, Any] = {"num_classes": 3, "holdout": {"predictions": [5]}, "rows": ROWS}
 
 
 def reading(step: int, seed: int = 0) -> Reading:

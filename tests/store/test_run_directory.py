@@ -25,7 +25,7 @@ from rote.errors import (
 from rote.records import Reading
 from rote.store import RunDirectory, read_predictions, read_run
 from rote.store.schema import line_of_reading, reading_of_line
-from tests.tracking.test_tracker import POOL, Run, without_seconds
+from tests.tracking.test_tracker import HOLDOUT, Run, without_seconds
 
 ASSETS = Path(__file__).parent / "assets"
 
@@ -52,7 +52,7 @@ def test_a_saved_run_reads_back_as_it_was(tmp_path: Path) -> None:
     assert record.description["name"] == "first"
     assert record.description["seed"] == 0
     assert record.description["versions"]["torch"] == torch.__version__
-    assert record.description["pool"]["hash"] == run.tracker.batch.pool_hash
+    assert record.description["holdout"]["hash"] == run.tracker.batch.holdout_hash
     labels = [int(label) for label in record.description["labels"]["values"].split()]
     assert labels == run.tracker.batch.labels.tolist()
     rows = read_predictions(record)
@@ -63,7 +63,7 @@ def test_a_saved_run_reads_back_as_it_was(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("lost_bytes", range(0, 400, 37))
-def test_a_torn_last_line_is_skipped_with_a_warning(tmp_path: Path, lost_bytes: int) -> None:
+def test_a_truncated_last_line_is_skipped_with_a_warning(tmp_path: Path, lost_bytes: int) -> None:
     run = Run(save_to=tmp_path / "run")
     run.epochs(1, 3)
     journal = tmp_path / "run" / "journal.jsonl"
@@ -223,12 +223,12 @@ def test_two_trackers_of_one_process_cannot_write_one_run(tmp_path: Path) -> Non
     Run(save_to=tmp_path / "run", resume=True).tracker.close()
 
 
-@pytest.mark.parametrize("torn", [False, True])
+@pytest.mark.parametrize("truncated", [False, True])
 @pytest.mark.parametrize(
     "policy", [rote.ProbePolicy(batch=8), rote.ProbePolicy(batch=8, resample=True)]
 )
 def test_a_run_resumed_from_its_journal_goes_on(
-    tmp_path: Path, policy: rote.ProbePolicy, torn: bool
+    tmp_path: Path, policy: rote.ProbePolicy, truncated: bool
 ) -> None:
     whole = Run(policy)
     whole.epochs(1, 7)
@@ -236,7 +236,7 @@ def test_a_run_resumed_from_its_journal_goes_on(
     first.epochs(1, 4)
     file = first.checkpoint()
     first.tracker.close()
-    if torn:
+    if truncated:
         with (tmp_path / "run" / "journal.jsonl").open("ab") as journal:
             journal.write(b'{"schema":1,"kind":"rea')
         with pytest.warns(TornJournalWarning):
@@ -249,7 +249,7 @@ def test_a_run_resumed_from_its_journal_goes_on(
     second.epochs(5, 7)
     second.tracker.close()
     assert without_seconds(second.tracker.readings) == without_seconds(whole.tracker.readings)
-    if torn:
+    if truncated:
         with pytest.warns(TornJournalWarning):
             record = read_run(tmp_path / "run")
     else:
@@ -313,15 +313,17 @@ def test_a_state_that_knows_more_than_the_journal_completes_it(tmp_path: Path) -
 
 def test_another_run_cannot_be_resumed(tmp_path: Path) -> None:
     Run(save_to=tmp_path / "run").tracker.close()
-    with pytest.raises(StateError, match="Expected the pool .* to be as in the run to resume"):
-        Run(save_to=tmp_path / "run", resume=True, inputs=POOL + 1)
+    with pytest.raises(StateError, match="Expected the holdout .* to be as in the run to resume"):
+        Run(save_to=tmp_path / "run", resume=True, inputs=HOLDOUT + 1)
     with pytest.raises(StateError, match="the random labels .* to be as in the run to resume"):
         Run(save_to=tmp_path / "run", resume=True, seed=1)
     Run(save_to=tmp_path / "run", resume=True).tracker.close()
 
 
 def test_many_classes_get_wider_integers(tmp_path: Path) -> None:
-    run = RunDirectory.create(tmp_path / "run", {"num_classes": 1000, "pool": {"predictions": [3]}})
+    run = RunDirectory.create(
+        tmp_path / "run", {"num_classes": 1000, "holdout": {"predictions": [3]}}
+    )
     run.append(replace(READING, predictions=np.array([0, 256, 999])), row=0)
     run.close()
     rows = read_predictions(read_run(tmp_path / "run"))

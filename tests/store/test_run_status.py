@@ -24,15 +24,18 @@ def write(run: Path, finished: bool | None, *names: str) -> Path:
 def test_states_follow_from_files(tmp_path: Path) -> None:
     runs = {
         "a": ("finished", write(tmp_path / "a", True, "run.json", "journal.jsonl")),
-        "b": ("torn", write(tmp_path / "b", False, "run.json", "journal.jsonl", "resume.pt")),
+        "b": (
+            "interrupted",
+            write(tmp_path / "b", False, "run.json", "journal.jsonl", "resume.pt"),
+        ),
         "c": ("failed", write(tmp_path / "c", None, "claim.lock", "failure.json")),
         "d": ("failed", write(tmp_path / "d", False, "run.json", "failure.json")),
         "e": ("finished", write(tmp_path / "e", True, "run.json", "failure.json", "resume.pt")),
-        "f": ("torn", write(tmp_path / "f", None, "claim.lock", "run.json")),
+        "f": ("interrupted", write(tmp_path / "f", None, "claim.lock", "run.json")),
         "g": ("new", write(tmp_path / "g", None, "claim.lock")),
         "h": ("tracked", write(tmp_path / "h", None, "run.json", "journal.jsonl")),
-        "i": ("torn", write(tmp_path / "i", None, "workload.json")),  # says nothing
-        "j": ("torn", write(tmp_path / "j", False)),
+        "i": ("interrupted", write(tmp_path / "i", None, "workload.json")),  # says nothing
+        "j": ("interrupted", write(tmp_path / "j", False)),
     }
     (tmp_path / "j" / "workload.json").write_text('{"spec": "no table"}')
     write(tmp_path / "notes", None, "thoughts.txt")
@@ -53,7 +56,7 @@ def test_a_run_that_somebody_has_is_running(tmp_path: Path) -> None:
     for lock in locks:
         lock.release()
     states = {run.path.name: run.state for run in list_runs(tmp_path)}
-    assert states == {"begun": "torn", "claimed": "new", "over": "finished"}
+    assert states == {"begun": "interrupted", "claimed": "new", "over": "finished"}
 
 
 def test_a_directory_that_cannot_be_looked_at_is_named(tmp_path: Path) -> None:

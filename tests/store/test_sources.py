@@ -180,9 +180,9 @@ def test_a_csv_file_is_a_table(tmp_path: Path) -> None:
 
 
 def test_flags_of_a_csv_file_count(tmp_path: Path) -> None:
-    text = "step,susceptibility,train_accuracy,flags\n1,0.5,0.5,exploding;dominated\n2,0.1,0.7,\n"
+    text = "step,susceptibility,train_accuracy,flags\n1,0.5,0.5,diverging;dominated\n2,0.1,0.7,\n"
     selection = rote.select(csv(tmp_path, text), "last")
-    assert any("(`exploding`)" in warning for warning in selection.warnings)
+    assert any("(`diverging`)" in warning for warning in selection.warnings)
     assert selection.pick.run == "table"
 
 

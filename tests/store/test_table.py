@@ -96,7 +96,7 @@ def assert_same(paths: list[Path], table: RunTable) -> None:
 
 
 numbers = st.floats(allow_nan=True, allow_infinity=True, width=64)
-flags = st.lists(st.sampled_from(["non_finite", "exploding", "dominated", "exploding_plain"]))
+flags = st.lists(st.sampled_from(["non_finite", "diverging", "dominated", "diverging_plain"]))
 
 
 @st.composite
@@ -121,8 +121,8 @@ def journals(draw: st.DrawFn) -> bytes:
         if draw(st.integers(0, 5)) == 0:
             step = draw(st.integers(0, step))
             for _ in range(draw(st.integers(0, 2))):
-                torn = line(draw(readings(step + 1)))
-                data += torn[: draw(st.integers(1, len(torn) - 2))] + b"\n"
+                truncated = line(draw(readings(step + 1)))
+                data += truncated[: draw(st.integers(1, len(truncated) - 2))] + b"\n"
             data += mark(step)
         step += draw(st.integers(1, 3))
         data += line(draw(readings(step)))
@@ -164,7 +164,7 @@ def written_journals(draw: st.DrawFn) -> bytes:
         entry = Reading(
             step,
             *[draw(numbers) for _ in range(5)],
-            flags=("exploding", "dominated") if draw(st.integers(0, 9)) == 0 else (),
+            flags=("diverging", "dominated") if draw(st.integers(0, 9)) == 0 else (),
             metrics=metrics,
         )
         line = line_of_reading(entry) | {"row": row}
@@ -249,7 +249,7 @@ def test_one_key_instead_of_another_is_not_lost(tmp_path: Path) -> None:
     assert read_table(path).frame["b"].to_list() == [None, 0.2, None]
 
 
-def test_a_torn_line_in_a_long_journal_is_skipped_with_its_number(tmp_path: Path) -> None:
+def test_a_truncated_line_in_a_long_journal_is_skipped_with_its_number(tmp_path: Path) -> None:
     lines = [line(reading(step)) for step in range(1, 1_001)]
     path = write_run(tmp_path / "run", b"".join(lines) + lines[0][:30] + b"\n" + mark(990))
     with pytest.warns(TornJournalWarning, match=r"Line 1001 of .*journal\.jsonl was cut off"):
@@ -373,7 +373,7 @@ def test_a_damaged_description_is_an_error(tmp_path: Path) -> None:
 
 
 def test_predictions_are_those_of_read_predictions(tmp_path: Path) -> None:
-    description = {"name": "run", "num_classes": 300, "pool": {"predictions": [5, 2]}}
+    description = {"name": "run", "num_classes": 300, "holdout": {"predictions": [5, 2]}}
     run = RunDirectory.create(tmp_path / "run", description)
     rows = np.random.default_rng(0).integers(300, size=(4, 5, 2))
     for row, predictions in enumerate(rows):
@@ -390,10 +390,10 @@ def test_predictions_are_those_of_read_predictions(tmp_path: Path) -> None:
 
 
 def test_without_predictions_there_are_none(tmp_path: Path) -> None:
-    write_run(tmp_path / "none", b"", num_classes=3, pool=None)
-    empty = write_run(tmp_path / "empty", b"", num_classes=3, pool={"predictions": [4]})
+    write_run(tmp_path / "none", b"", num_classes=3, holdout=None)
+    empty = write_run(tmp_path / "empty", b"", num_classes=3, holdout={"predictions": [4]})
     (empty / "predictions.bin").touch()
-    write_run(tmp_path / "lost", b"", num_classes=3, pool={"predictions": [4]})
+    write_run(tmp_path / "lost", b"", num_classes=3, holdout={"predictions": [4]})
     table = read_table(tmp_path)
     assert [table.predictions(name) for name in ("none", "empty", "lost", "unknown")] == [None] * 4
 
@@ -447,7 +447,7 @@ def test_a_folder_that_cannot_be_looked_into_is_named(
 
 
 def test_a_class_that_there_is_not_votes_for_nobody(tmp_path: Path) -> None:
-    description = {"name": "run", "num_classes": 3, "pool": {"predictions": [4]}}
+    description = {"name": "run", "num_classes": 3, "holdout": {"predictions": [4]}}
     run = RunDirectory.create(tmp_path / "run", description)
     for row in range(3):
         run.append(Reading(row + 1, 1.0, 1.0, 0, 0, 0), row)  # nobody knows the rows' checksums

@@ -106,13 +106,13 @@ def test_correlations_are_pearsons(
     assert low < value < high
 
 
-def test_tracking_is_told_within_recipes_and_without_exploded_runs() -> None:
+def test_tracking_is_told_within_recipes_and_without_diverged_runs() -> None:
     first = sorted(POOL.specs)[0]
     wild = pl.when(pl.col("run") == first).then(1e20).otherwise(pl.col(ZETA)).alias(ZETA)
     table = type(TABLE)(TABLE.frame.with_columns(wild), TABLE.descriptions)
     record = find_study("tracking").measure([(POOL, table)])
     found = record["pools"][POOL.name]
-    assert found["exploded"] == 1
+    assert found["diverged"] == 1
     others = [run != first for run in TABLE.frame["run"]]
     kept = [
         [v for v, o in zip(column(n), others, strict=True) if o] for n in (ZETA, "noisy_accuracy")
@@ -237,7 +237,7 @@ def test_sizes_and_seeds_of_the_random_batch() -> None:
 def test_the_stop_rule_loses_what_plain_loops_say() -> None:
     given = np.random.default_rng(1).random(RUNS * LENGTH)
     frame = TABLE.frame.with_columns(pl.Series("validation_accuracy", given))
-    noise = {"data": {"noise": {"realised_rate": 0.4}}}
+    noise = {"data": {"noise": {"realized_rate": 0.4}}}
     table = type(TABLE)(frame, dict.fromkeys(TABLE.descriptions, noise))
     found = find_study("stopping").measure([(POOL, table)])["pools"][POOL.name]
     names = ("test_accuracy", "train_accuracy", "validation_accuracy", ZETA)

@@ -15,7 +15,7 @@ from rote.studies.cost import Cost
 from rote.studies.pool import FRESH
 from tests.studies.records import made_pool, made_table
 
-DATA = {"inputs": "images", "pool": 512, "noise": {"model": "pair", "realised_rate": 0.4}}
+DATA = {"inputs": "images", "holdout": 512, "noise": {"model": "pair", "realized_rate": 0.4}}
 SECONDS = {
     "cnn": {"epoch": 2.0, "probe": 0.2, "pass_train": 0.5, "pass_512": 0.1, "pass_256": 0.05},
     "mlp": {"epoch": 1.0, "probe": 0.1, "pass_train": 0.3, "pass_512": 0.1, "pass_256": 0.05},
@@ -31,7 +31,7 @@ def record() -> Any:
     """Two pools for judging, of which one holds out fewer samples, one for choosing, one fresh."""
     pool = made_pool()
     large = described(made_table(pool, 0), DATA)
-    small = described(made_table(pool, 1), {**DATA, "inputs": "bag-of-words", "pool": 256})
+    small = described(made_table(pool, 1), {**DATA, "inputs": "bag-of-words", "holdout": 256})
     small = replace(small, frame=small.frame.drop("noisy_validation_512"))
     other = described(made_table(pool, 2), {**DATA, "noise": {"model": "symmetric-inclusive"}})
     late = made_table(pool, 3)
@@ -87,13 +87,13 @@ def test_costs_are_passes_samples_and_seconds(record: Any) -> None:
 
 def test_the_pass_of_a_pool_goes_by_its_size(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(costs, "measured", lambda: {"networks": SECONDS})
-    assert Cost(held_out=None, timed=("pass_pool",)).described(512, is_timed=True) == {
+    assert Cost(held_out=None, timed=("pass_holdout",)).described(512, is_timed=True) == {
         "passes": "",
         "held_out": 512,
         "seconds": [0.1, 0.1, 0.1],
         "needs": "",
     }
-    assert Cost(timed=("pass_pool",)).seconds(77) is None
+    assert Cost(timed=("pass_holdout",)).seconds(77) is None
 
 
 def test_the_page_begins_with_what_a_reader_wants(record: Any) -> None:

@@ -36,7 +36,7 @@ def test_what_comes_out_is_what_went_in_to_six_digits(store: Path, tmp_path: Pat
         one, other = before.frame[name].to_numpy(), after.frame[name].to_numpy()
         np.testing.assert_allclose(other.astype(float), one.astype(float), rtol=1e-5)
     for run in before.paths:
-        for read in ("predictions", "given_labels", "neighbour_votes"):
+        for read in ("predictions", "given_labels", "neighbor_votes"):
             one, other = getattr(before, read)(run), getattr(after, read)(run)
             assert one is not None
             np.testing.assert_array_equal(one, other)

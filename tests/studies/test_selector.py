@@ -94,7 +94,7 @@ def test_a_mean_has_an_interval_that_holds_it() -> None:
     assert mean_of(np.array([4.0]), DRAWS) == Estimate(4.0)
 
 
-def test_every_measure_is_redrawn_as_in_a_plain_loop() -> None:
+def test_every_measure_is_resampled_as_in_a_plain_loop() -> None:
     rng = np.random.default_rng(0)
     score, truth = rng.random((6, 5)), rng.random((6, 5))
     score[2] = np.nan  # a run without the signal is drawn, too, and has no pick

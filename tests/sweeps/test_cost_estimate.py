@@ -13,7 +13,7 @@ from rote.sweeps.cost_estimate import Estimate, estimate
 from rote.workloads import train
 from tests.workloads.small_runs import small_spec, write_npz
 
-FILES = ("journal.jsonl", "predictions.bin", "labels.npz", "neighbour_votes.npy", "checkpoints/*")
+FILES = ("journal.jsonl", "predictions.bin", "labels.npz", "neighbor_votes.npy", "checkpoints/*")
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_many_samples_are_cut_down(tmp_path: Path) -> None:
     assert estimate([spec], tmp_path).is_scaled
 
 
-def test_torn_runs_have_less_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupted_runs_have_less_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     specs = list(
         SearchSpace.from_dict({"base": small_spec(epochs=40).to_dict(), "grid": {"seed": [0]}})
     )
@@ -104,14 +104,14 @@ def test_torn_runs_have_less_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
     with pytest.raises(KeyboardInterrupt):
         train(specs[0], tmp_path / specs[0].identity, progress=cut)
-    assert Sweep(specs, tmp_path).survey()["torn"] == 1
+    assert Sweep(specs, tmp_path).survey()["interrupted"] == 1
     # A fixed price, because no two measurements of time agree.
     cost = cost_estimate._Cost(setup=3.0, epoch=2.0, checkpoint=5, reading=7, labels=11,
                              is_scaled=False)  # fmt: skip
     monkeypatch.setattr(cost_estimate, "_measure", lambda *_: cost)
-    torn, new = estimate(specs, tmp_path), estimate(specs, tmp_path / "elsewhere")
-    assert torn.bytes == new.bytes
+    interrupted, new = estimate(specs, tmp_path), estimate(specs, tmp_path / "elsewhere")
+    assert interrupted.bytes == new.bytes
     left = specs[0].epochs - read_run(tmp_path / specs[0].identity).readings[-1].step
-    assert (torn.seconds, new.seconds) == (3.0 + left * 2.0, 3.0 + 40 * 2.0)
+    assert (interrupted.seconds, new.seconds) == (3.0 + left * 2.0, 3.0 + 40 * 2.0)
     assert left == 2
     assert new.longest == new.seconds

@@ -118,7 +118,7 @@ def test_who_waits_hears_something_and_closing_stops_the_workers(
     until(lambda: not any(map(is_alive, workers)))
     for job in jobs:
         WriterLock(job.path / CLAIM_FILE).release()
-        assert status_of(job.path).state == "torn"
+        assert status_of(job.path).state == "interrupted"
 
 
 def test_a_run_that_another_process_holds_is_left_to_it(executor: Executor, tmp_path: Path) -> None:

@@ -31,6 +31,6 @@ def test_the_last_reading_is_seen(tmp_path: Path) -> None:
         ("", 0),
     ],
 )
-def test_torn_and_void_lines_do_not_count(journal: str, step: int, tmp_path: Path) -> None:
+def test_truncated_and_void_lines_do_not_count(journal: str, step: int, tmp_path: Path) -> None:
     (tmp_path / "journal.jsonl").write_text(journal.replace('{"kind', '{"schema":1,"kind'))
     assert read_last(tmp_path).step == step

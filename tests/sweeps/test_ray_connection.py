@@ -33,7 +33,7 @@ name = "digits"
 train_size = 60
 test_size = 20
 [base.probe]
-pool_size = 12
+holdout_size = 12
 batch = 8
 [grid]
 seed = [0, 1]

@@ -31,7 +31,7 @@ SPECS = [
             "noise": {"model": "symmetric-inclusive", "rate": 0.5},
             "architecture": {"name": "mlp", "options": {"width": width, "depth": 1}},
             "optimizer": optimizer,
-            "probe": {"pool_size": 40, "batch": 32},
+            "probe": {"holdout_size": 40, "batch": 32},
             "checkpoints": {"keep": "last", "resume_every": RESUME_EVERY},
         }
     )

@@ -30,18 +30,18 @@ def sweep(store: Path, specs: list[RunSpec], watch: Any = None) -> Progress:
     return Sweep(specs, store).run(LocalExecutor(2), watch)
 
 
-def test_what_is_over_is_skipped_and_what_is_torn_goes_on(tmp_path: Path) -> None:
+def test_what_is_over_is_skipped_and_what_is_interrupted_goes_on(tmp_path: Path) -> None:
     specs = [small_spec(seed=seed) for seed in range(4)]
-    over, torn = (run_path(tmp_path, spec) for spec in specs[:2])
+    over, interrupted = (run_path(tmp_path, spec) for spec in specs[:2])
     train(specs[0], over)
     with pytest.raises(PowerCut):
-        train(specs[1], torn, progress=cut)
+        train(specs[1], interrupted, progress=cut)
     before = {file: file.stat().st_mtime_ns for file in over.rglob("*")}
     plan = Sweep(specs, tmp_path)
     assert plan.survey() == {
         "finished": 1,
         "running": 0,
-        "torn": 1,
+        "interrupted": 1,
         "failed": 0,
         "new": 2,
         "tracked": 0,
@@ -50,7 +50,7 @@ def test_what_is_over_is_skipped_and_what_is_torn_goes_on(tmp_path: Path) -> Non
     done = plan.run(LocalExecutor(2))
     assert (done.total, done.skipped, done.finished, done.failed) == (4, 1, 3, {})
     assert {file: file.stat().st_mtime_ns for file in over.rglob("*")} == before
-    assert '"kind":"resume"' in (torn / "journal.jsonl").read_text()
+    assert '"kind":"resume"' in (interrupted / "journal.jsonl").read_text()
     for spec in specs:
         train(spec, tmp_path / "alone" / spec.identity)
         assert contents(run_path(tmp_path, spec)) == contents(tmp_path / "alone" / spec.identity)
@@ -62,21 +62,21 @@ def test_what_is_over_is_skipped_and_what_is_torn_goes_on(tmp_path: Path) -> Non
 
 def test_a_damaged_state_is_told_by_the_sweep(tmp_path: Path) -> None:
     spec = small_spec(epochs=4)
-    torn = run_path(tmp_path, spec)
+    interrupted = run_path(tmp_path, spec)
 
     def stop(reading: Any) -> None:
         if reading.step == 3:
             raise PowerCut
 
     with pytest.raises(PowerCut):
-        train(spec, torn, progress=stop)
-    state = bytearray((torn / "resume.pt").read_bytes())
+        train(spec, interrupted, progress=stop)
+    state = bytearray((interrupted / "resume.pt").read_bytes())
     state[-1] ^= 4
-    (torn / "resume.pt").write_bytes(state)
+    (interrupted / "resume.pt").write_bytes(state)
     with pytest.warns(DamagedStateWarning, match="goes on from the state before it"):
         assert sweep(tmp_path, [spec]).finished == 1
     train(spec, tmp_path / "alone")
-    assert contents(torn) == contents(tmp_path / "alone")
+    assert contents(interrupted) == contents(tmp_path / "alone")
 
 
 def test_a_failure_is_recorded_and_forgotten_when_the_run_is_over(tmp_path: Path) -> None:
@@ -97,8 +97,8 @@ def test_a_failure_is_recorded_and_forgotten_when_the_run_is_over(tmp_path: Path
     assert written["identity"] == bad.identity
     assert RunSpec.from_dict(written["spec"]) == bad
     assert sum(isinstance(event, Failed) for event in told) == 1  # tried once, not again
-    standing = status_of(record.parent)
-    assert (standing.state, standing.name, standing.identity) == ("failed", "bad", bad.identity)
+    baseline = status_of(record.parent)
+    assert (baseline.state, baseline.name, baseline.identity) == ("failed", "bad", bad.identity)
     generator = np.random.default_rng(0)
     arrays = {"x_train": generator.random((60, 5), np.float32), "y_train": np.arange(60) % 3}
     np.savez(file, **arrays)

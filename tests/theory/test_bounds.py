@@ -41,7 +41,7 @@ def enumerate_labels(
 ) -> tuple[FloatArray, FloatArray]:
     """Every pair of label vectors: its probability and its objective."""
     every = np.array(list(product([-1.0, 1.0], repeat=len(y))))
-    # A label is kept, or redrawn to itself: 1 - LNL + LNL/2.
+    # A label is kept, or resampled to itself: 1 - LNL + LNL/2.
     chance = np.where(every == y, 1 - noise / 2, noise / 2).prod(axis=1)
     probability = np.outer(chance, np.full(len(every), 1 / len(every)))
     return probability, descend(h, every, every, eta, k, k_tilde)
@@ -93,7 +93,7 @@ def test_mu_is_the_formula_of_the_paper() -> None:
     assert result.mu[0, 0] == pytest.approx(expected)
 
 
-def test_bounds_of_one_labelling_are_those_at_noise_zero() -> None:
+def test_bounds_of_one_labeling_are_those_at_noise_zero() -> None:
     """Given training labels, only the random ones are drawn."""
     x, y = random_problem(6, seed=3)
     h = relu_gram(x)

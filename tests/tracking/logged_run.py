@@ -9,7 +9,7 @@ from torch.nn.functional import cross_entropy
 import rote
 from tests.cases import CLASSES, build_case, images
 
-POOL = images(20, seed=9)
+HOLDOUT = images(20, seed=9)
 LABELS = torch.arange(20) % CLASSES
 
 
@@ -23,7 +23,7 @@ class Run:
         self.tracker = rote.track(
             self.model,
             self.optimizer,
-            inputs=options.pop("inputs", POOL),
+            inputs=options.pop("inputs", HOLDOUT),
             num_classes=CLASSES,
             policy=policy or rote.ProbePolicy(batch=8),
             save_to=save_to,

@@ -14,7 +14,7 @@ from rote.errors import InputError, LoggerWarning, MissingExtraError, RunExistsE
 from rote.records import Reading
 from rote.store import read_run, read_table
 from tests.loggers import new_mlflow_store
-from tests.tracking.logged_run import POOL, Run
+from tests.tracking.logged_run import HOLDOUT, Run
 
 
 def test_a_function_is_told_every_reading_and_can_refuse_it(tmp_path: Path) -> None:
@@ -281,8 +281,8 @@ def test_without_a_place_a_closed_tracker_goes_on() -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"inputs": POOL[:12]}, r"the pool \(`inputs`\) .* got size 12 instead of 20"),
-        ({"inputs": POOL + 1}, r"the pool .* got as many samples \(20\), but others"),
+        ({"inputs": HOLDOUT[:12]}, r"the holdout \(`inputs`\) .* got size 12 instead of 20"),
+        ({"inputs": HOLDOUT + 1}, r"the holdout .* got as many samples \(20\), but others"),
         ({"seed": 3}, r"the random labels \(`labels`, `seed`\) .* got others of the same kind"),
         ({"policy": rote.ProbePolicy(batch=8, mode="eval")}, "`policy` .* mode eval instead of tr"),
     ],

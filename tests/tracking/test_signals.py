@@ -24,7 +24,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::rote.errors.DominatedMeanWarnin
 
 TRAIN = images(24, seed=6)
 LABELS = torch.arange(24) % CLASSES
-POOL = images(20, seed=9)
+HOLDOUT = images(20, seed=9)
 
 
 class LargestLogit(rote.Signal):
@@ -71,7 +71,7 @@ class Training:
             self.tracker = rote.track(
                 self.model,
                 self.optimizer,
-                inputs=POOL,
+                inputs=HOLDOUT,
                 num_classes=CLASSES,
                 given_labels=torch.arange(20) % CLASSES,
                 policy=options.pop("policy", rote.ProbePolicy(batch=8)),

@@ -11,8 +11,8 @@ from torch.nn.functional import cross_entropy
 
 import rote
 from rote.errors import (
+    DivergingReadingWarning,
     DominatedMeanWarning,
-    ExplodingReadingWarning,
     InputError,
     NonFiniteReadingWarning,
     RoteWarning,
@@ -21,7 +21,7 @@ from rote.errors import (
 from rote.store import read_run
 from tests.cases import CLASSES, MODELS, build_case, images
 
-POOL = images(20, seed=9)
+HOLDOUT = images(20, seed=9)
 GIVEN = torch.arange(20) % CLASSES
 
 
@@ -35,7 +35,7 @@ class Run:
         self.tracker = rote.track(
             self.model,
             self.optimizer,
-            inputs=options.pop("inputs", POOL),
+            inputs=options.pop("inputs", HOLDOUT),
             num_classes=CLASSES,
             given_labels=options.pop("given_labels", given),
             policy=policy,
@@ -145,7 +145,7 @@ def test_predictions_and_noisy_validation_are_recorded() -> None:
     run = Run()
     run.epochs(1, 3)
     run.model.eval()
-    predicted = run.model(POOL).argmax(1)
+    predicted = run.model(HOLDOUT).argmax(1)
     reading = run.tracker.readings[-1]
     assert np.array_equal(reading.predictions, predicted.numpy())  # type: ignore[arg-type]
     expected = (predicted == GIVEN).float().mean().item()
@@ -155,20 +155,20 @@ def test_predictions_and_noisy_validation_are_recorded() -> None:
     assert (bare.predictions, bare.validation_accuracy) == (None, None)
     with pytest.raises(InputError, match="`given_labels` to come with a policy that predicts them"):
         Run(POLICIES["no_predictions"], given_labels=GIVEN)
-    small = Run(given_labels=None, inputs=POOL[:8]).tracker.probe()
+    small = Run(given_labels=None, inputs=HOLDOUT[:8]).tracker.probe()
     assert small is not None
-    assert small.predictions is None  # no pool beyond the batch itself
+    assert small.predictions is None  # no holdout beyond the batch itself
 
 
-def test_the_batch_is_the_first_of_the_pool_with_uniform_labels_of_the_seed() -> None:
+def test_the_batch_is_the_first_of_the_holdout_with_uniform_labels_of_the_seed() -> None:
     run = Run(seed=7)
     generator = torch.Generator().manual_seed(7)
-    assert torch.equal(run.tracker.batch.inputs, POOL[:8])  # type: ignore[arg-type]
+    assert torch.equal(run.tracker.batch.inputs, HOLDOUT[:8])  # type: ignore[arg-type]
     assert torch.equal(run.tracker.batch.labels, torch.randint(CLASSES, (8,), generator=generator))
 
 
 def test_the_batch_stays_as_it_was_given() -> None:
-    inputs = POOL.clone()
+    inputs = HOLDOUT.clone()
     run = Run(inputs=inputs)
     first = run.tracker.probe()
     inputs.zero_()
@@ -201,10 +201,10 @@ def test_a_callable_may_draw_random_numbers() -> None:
     tracker.probe()
     tracker.probe()
     assert torch.equal(torch.rand(3), expected)
-    assert tracker.batch.pool is None
+    assert tracker.batch.holdout is None
 
 
-def test_labels_for_the_whole_pool_are_cut_to_the_batch() -> None:
+def test_labels_for_the_whole_holdout_are_cut_to_the_batch() -> None:
     run = Run(labels=GIVEN)
     assert torch.equal(run.tracker.batch.labels, GIVEN[:8])
     marginal = Run(labels=rote.labels.Marginal(torch.zeros(20, dtype=torch.long)))
@@ -273,14 +273,14 @@ def test_a_first_reading_that_is_not_finite_gives_no_zeta() -> None:
     assert math.isnan(tracker.susceptibility)
 
 
-def test_an_exploding_reading_is_reported_and_so_is_the_mean_it_dominates() -> None:
+def test_an_diverging_reading_is_reported_and_so_is_the_mean_it_dominates() -> None:
     tracker, model = drops_to_tracker([9e4, 0.1, 0.1, 0.1, 0.1, 0.1])
     with (
-        pytest.warns(ExplodingReadingWarning, match="step 1 changed by 9e\\+04"),
+        pytest.warns(DivergingReadingWarning, match="step 1 changed by 9e\\+04"),
         pytest.warns(DominatedMeanWarning, match="reading at step 1 makes up more than half"),
     ):
         readings = play(tracker, model)
-    assert readings[0].flags == ("exploding",)
+    assert readings[0].flags == ("diverging",)
     assert [reading.flags for reading in readings[4:]] == [("dominated",)] * 2
     assert readings[-1].susceptibility == pytest.approx(9e4 / 6, rel=1e-4)
 
@@ -351,7 +351,7 @@ def test_foreign_states_are_refused_by_name() -> None:
     with pytest.raises(StateError, match="of version 3, got 99"):
         run.tracker.load_state_dict(state | {"version": 99})
     with pytest.raises(StateError, match="Expected `inputs` to be those that the state was saved"):
-        Run(inputs=POOL + 1).tracker.load_state_dict(state)
+        Run(inputs=HOLDOUT + 1).tracker.load_state_dict(state)
 
 
 def make_linear() -> tuple[nn.Module, torch.optim.Optimizer]:
@@ -382,7 +382,7 @@ BAD_INPUT: dict[str, tuple[Callable[[], dict[str, Any]], str]] = {
     "frozen": (frozen_model, "a parameter that requires gradients, got 2 parameters, all frozen"),
     "lazy": (
         lambda: {"model": nn.LazyLinear(3)},
-        "Expected `model` to be initialised, got lazy layers",
+        "Expected `model` to be initialized, got lazy layers",
     ),
     "wide labels": (
         lambda: {"labels": torch.tensor([0, 1, 3, 0, 0, 0])},
@@ -609,7 +609,7 @@ def test_given_labels_need_fixed_inputs() -> None:
 @pytest.mark.parametrize("name", MODELS)
 def test_a_relative_susceptibility_is_at_most_one(name: str) -> None:
     model, optimizer = build_case(name, "adam")
-    tracker = rote.track(model, optimizer, inputs=POOL, num_classes=CLASSES)
+    tracker = rote.track(model, optimizer, inputs=HOLDOUT, num_classes=CLASSES)
     reading = tracker.probe()
     assert reading is not None
     assert reading.susceptibility_relative <= 1.0

@@ -19,7 +19,7 @@ def small_spec(**changes: Any) -> RunSpec:
         "data": {"name": "digits", "train_size": 60, "test_size": 20},
         "noise": NOISE,
         "architecture": {"name": "mlp", "options": {"width": 8, "depth": 1, "dropout": 0.2}},
-        "probe": {"pool_size": 12, "batch": 8},
+        "probe": {"holdout_size": 12, "batch": 8},
     }
     return RunSpec.from_dict(values | changes)
 

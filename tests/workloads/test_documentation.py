@@ -35,5 +35,5 @@ def test_the_first_example_trains() -> None:
 @pytest.mark.skipif(not SHARED.is_dir(), reason=f"no real data at {SHARED}")
 def test_real_texts_with_real_noise_train() -> None:
     run = train(shortened("text"), data_dir=SHARED)
-    assert run.description["data"]["noise"]["realised_rate"] == pytest.approx(0.333, abs=1e-3)
+    assert run.description["data"]["noise"]["realized_rate"] == pytest.approx(0.333, abs=1e-3)
     assert run.readings[-1].metrics["test_accuracy"] > 0.5

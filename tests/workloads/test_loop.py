@@ -72,17 +72,17 @@ def test_a_run_is_what_its_spec_says() -> None:
         assert found == pytest.approx(metrics)
 
 
-def test_the_pool_is_probed_with_its_given_labels() -> None:
+def test_the_holdout_is_probed_with_its_given_labels() -> None:
     spec = small_spec()
     run, data = train(spec), prepare(spec)
     last = run.readings[-1]
     assert run.model is not None
     assert last.predictions is not None
     run.model.eval()
-    predicted = run.model(data.pool).argmax(1)
+    predicted = run.model(data.holdout).argmax(1)
     np.testing.assert_array_equal(last.predictions, predicted)
-    assert data.pool_labels is not None
-    assert last.validation_accuracy == (predicted == data.pool_labels).double().mean()
+    assert data.holdout_labels is not None
+    assert last.validation_accuracy == (predicted == data.holdout_labels).double().mean()
 
 
 def test_runs_repeat_and_leave_the_world_alone() -> None:
@@ -108,7 +108,7 @@ def test_a_saved_run_has_the_same_numbers_and_all_its_files(tmp_path: Path) -> N
         "claim.lock",
         "journal.jsonl",
         "labels.npz",
-        "neighbour_votes.npy",
+        "neighbor_votes.npy",
         "predictions.bin",
         "run.json",
         "spec.toml",
@@ -116,7 +116,7 @@ def test_a_saved_run_has_the_same_numbers_and_all_its_files(tmp_path: Path) -> N
         "writer.lock",
     ]
     assert RunSpec.from_toml(tmp_path / "run" / "spec.toml") == spec
-    assert run.description["data"]["noise"]["realised_rate"] == pytest.approx(0.45, abs=0.1)
+    assert run.description["data"]["noise"]["realized_rate"] == pytest.approx(0.45, abs=0.1)
     with np.load(tmp_path / "run" / "labels.npz") as saved:
         data = prepare(spec)
         np.testing.assert_array_equal(saved["labels"][saved["train"]], data.labels)
@@ -166,7 +166,7 @@ def test_another_run_is_refused(tmp_path: Path) -> None:
 
 
 def test_only_every_nth_epoch_is_measured(tmp_path: Path) -> None:
-    probe = {"pool_size": 12, "batch": 8, "every": 2}
+    probe = {"holdout_size": 12, "batch": 8, "every": 2}
     run = train(small_spec(epochs=4, probe=probe), tmp_path)
     assert [reading.step for reading in run.readings] == [2, 4]
     plain = train(small_spec(epochs=4))
@@ -198,7 +198,7 @@ def test_the_drop_of_cross_entropy_is_that_of_a_probe_of_its_own(objective: str)
     tracker = rote.track(
         workload.model,
         workload.optimizer,
-        inputs=data.pool,
+        inputs=data.holdout,
         num_classes=10,
         policy=rote.ProbePolicy(batch=8),
     )
@@ -226,8 +226,8 @@ def test_gradients_are_clipped() -> None:
         {"channels_last": False},
         {"data": {"name": "digits", "train_size": 60, "crop": 1, "flip": True}},
         {"optimizer": "adamw", "schedule": "exponential"},
-        {"probe": {"pool": "train", "batch": 8, "mode": "eval", "step": "fresh"}},
-        {"probe": {"pool_size": 12, "batch": 8, "resample": True, "same_masks": False}},
+        {"probe": {"holdout": "train", "batch": 8, "mode": "eval", "step": "fresh"}},
+        {"probe": {"holdout_size": 12, "batch": 8, "resample": True, "same_masks": False}},
     ],
 )
 def test_every_option_trains_a_convolutional_network(changes: dict[str, Any]) -> None:

@@ -43,8 +43,8 @@ SPECS = {
         data={"name": "digits", "train_size": 60, "crop": 1, "flip": True},
         checkpoints={"keep": "best", "k": 1, "metric": "train_accuracy", "resume_every": 2},
     ),
-    "resampled": small_spec(epochs=4, probe={"pool_size": 12, "batch": 8, "resample": True}),
-    "every_other": small_spec(epochs=4, probe={"pool_size": 12, "batch": 8, "every": 2}),
+    "resampled": small_spec(epochs=4, probe={"holdout_size": 12, "batch": 8, "resample": True}),
+    "every_other": small_spec(epochs=4, probe={"holdout_size": 12, "batch": 8, "every": 2}),
 }
 
 
@@ -230,7 +230,7 @@ def test_a_killed_process_goes_on_bit_for_bit(
     assert found == whole["plain"]
 
 
-def test_a_torn_journal_is_mended(tmp_path: Path, whole: dict[str, dict[str, Any]]) -> None:
+def test_a_truncated_journal_is_mended(tmp_path: Path, whole: dict[str, dict[str, Any]]) -> None:
     path = tmp_path / "run"
 
     def stop(reading: Any) -> None:

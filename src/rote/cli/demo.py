@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def demo(
     out: Annotated[Path, typer.Option(help="Where the runs go.")] = Path("runs/demo"),
     epochs: Annotated[int, typer.Option(help="How long each network is trained.")] = 30,
-    noise: Annotated[float, typer.Option(help="The share of labels that are redrawn.")] = 0.5,
+    noise: Annotated[float, typer.Option(help="The share of labels that are resampled.")] = 0.5,
     seed: Annotated[int, typer.Option(help="The seed of data, noise and weights.")] = 0,
     workers: Annotated[
         int | None, typer.Option(help="Runs at a time; one per core by default.")
@@ -46,7 +46,7 @@ def demo(
     console = Console()
     console.print(
         f"Training {len(specs)} networks on scikit-learn's digits, {noise:.0%} of the labels "
-        f"redrawn at random, in {out}."
+        f"resampled at random, in {out}."
     )
     with stoppable(f"What is trained is kept in {out}. The same command goes on from there."):
         failed = _run(specs, out, executor, quiet=quiet).failed

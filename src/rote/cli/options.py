@@ -102,7 +102,7 @@ class Question:
         typer.Option(
             rich_help_panel=_SHARED,
             metavar="FILE",
-            help="Labels of the pool that are known to be right, for rules that take them: "
+            help="Labels of the holdout that are known to be right, for rules that take them: "
             "integers in .npy or text, -1 where unknown.",
         ),
     ] = None
@@ -200,8 +200,8 @@ def read_labels(path: Path, option: str) -> "np.ndarray":
         ) from error
     if found.ndim != 1 or found.dtype.kind not in "iu":
         raise InputError(
-            f"Expected `{option}` to hold one integer per sample of the pool, got {found.dtype} of "
-            f"shape {found.shape} in {path}."
+            f"Expected `{option}` to hold one integer per sample of the holdout, got {found.dtype} "
+            f"of shape {found.shape} in {path}."
         )
     return np.asarray(found, dtype=np.int64)
 

@@ -36,7 +36,7 @@ def probe(
     data: Annotated[
         str,
         typer.Option(
-            help="Unlabelled samples, prepared as in training: .npy, .npz, .safetensors, .pt, or "
+            help="Unlabeled samples, prepared as in training: .npy, .npz, .safetensors, .pt, or "
             "package.module:function. Labels that come with them serve as a noisy validation."
         ),
     ],

@@ -85,7 +85,7 @@ def _checked(array: "Tensor", path: Path) -> "Tensor":
     if array.dtype == torch.uint8:
         raise InputError(
             f"Expected the samples in {path} to be prepared as in training, got raw bytes (uint8). "
-            "Scale and normalise them first, or give a function: package.module:function."
+            "Scale and normalize them first, or give a function: package.module:function."
         )
     return array
 

@@ -27,8 +27,8 @@ def select(
         Path | None,
         typer.Option(
             metavar="FILE.csv",
-            help="Where to write the samples of the pool whose label is probably wrong, for rules "
-            "that tell.",
+            help="Where to write the samples of the holdout whose label is probably wrong, for "
+            "rules that tell.",
         ),
     ] = None,
     copy_to: Annotated[

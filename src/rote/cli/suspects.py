@@ -61,7 +61,7 @@ def _show(suspicion: "Suspicion") -> None:
     count, runs = len(suspicion.suspects), len(suspicion.runs)
     whose = one_line(suspicion.runs[0]) if runs == 1 else f"{runs} runs"
     split = {one.split for one in suspicion.suspects}
-    where = " kept out of training" if split == {"pool"} else ""
+    where = " kept out of training" if split == {"holdout"} else ""
     say(
         f"{suspicion.method}, by {whose}: {count} of {suspicion.samples} labels{where} are suspect."
     )

@@ -37,7 +37,7 @@ def train(
         int | None,
         typer.Option(
             help="The seed of weights and batches, instead of the spec's. Another one, on the same "
-            "data and pool, is a second opinion."
+            "data and holdout, is a second opinion."
         ),
     ] = None,
     out: Annotated[

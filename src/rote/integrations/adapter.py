@@ -20,7 +20,7 @@ from rote.arguments import check_instance, check_integer
 from rote.errors import InputError, RoteError, RunExistsError
 from rote.integrations.messages import listed, verdict_text, warn_of_uncounted
 from rote.integrations.training_accuracy import DEFAULT_METRIC, TrainingAccuracy
-from rote.integrations.training_batch import LabelledBatch, labels_in
+from rote.integrations.training_batch import LabeledBatch, labels_in
 from rote.integrations.training_signals import TrainingSignals
 from rote.labels import LabelSampler
 from rote.probe import Inputs, LossFunction, ProbePolicy, draw_batch, inputs_in, is_first_rank
@@ -32,7 +32,7 @@ from rote.tracking import Signal, StopRule, Tracker, track
 logger = logging.getLogger(__name__)
 
 _OPTIONS = (
-    *("num_classes", "loss_fn", "labels", "given_labels", "neighbour_votes"),
+    *("num_classes", "loss_fn", "labels", "given_labels", "neighbor_votes"),
     *("policy", "seed", "name", "signals"),
 )
 
@@ -47,7 +47,7 @@ class Adapter(ABC):
 
     Args:
         num_classes: how many classes there are; needed unless the trainer knows.
-        inputs: unlabelled samples, as the network takes them (``rote.track``). By default
+        inputs: unlabeled samples, as the network takes them (``rote.track``). By default
             ``samples`` of the training set, as its loader makes batches, drawn without the loader.
         inputs_of: takes a batch of the loader and returns what the network takes. By default the
             first entry of a tuple, or a mapping without its labels.
@@ -61,7 +61,7 @@ class Adapter(ABC):
         loss_fn: the training objective, called with the network's output and labels.
         labels: other random labels than uniform ones, per sample or token (``rote.labels``).
         given_labels: the given labels of ``inputs``, for ``validation_accuracy``.
-        neighbour_votes: of the nearest training samples, on ``inputs`` (``rote.track``).
+        neighbor_votes: of the nearest training samples, on ``inputs`` (``rote.track``).
         policy: how to probe; the paper's Algorithm 1 by default.
         seed: of the random labels, and of the choice of samples.
         name: the name of the run.
@@ -92,7 +92,7 @@ class Adapter(ABC):
     loss_fn: LossFunction | None = None
     labels: Tensor | LabelSampler | None = None
     given_labels: Tensor | None = None
-    neighbour_votes: np.ndarray | None = None
+    neighbor_votes: np.ndarray | None = None
     policy: ProbePolicy | None = None
     seed: int = 0
     name: str | None = None
@@ -133,7 +133,7 @@ class Adapter(ABC):
         """The dataset, and what makes a batch of a list of its samples."""
         if self._loader is None:
             raise InputError(
-                "Expected `inputs` to be a batch of unlabelled samples, got None: this trainer "
+                "Expected `inputs` to be a batch of unlabeled samples, got None: this trainer "
                 "does not show its callbacks the training set."
             )
         return self._loader.dataset, self._loader.collate_fn
@@ -150,12 +150,12 @@ class Adapter(ABC):
         """Where the trainer saved the weights of readings, by step, if it did."""
         return {}
 
-    def _labelled(self, batch: Any) -> LabelledBatch:
+    def _labeled(self, batch: Any) -> LabeledBatch:
         """Inputs, which count unless there is an ``inputs_of``, and labels of a batch."""
-        return LabelledBatch(inputs_in(batch) if self.inputs_of is None else None, labels_in(batch))
+        return LabeledBatch(inputs_in(batch) if self.inputs_of is None else None, labels_in(batch))
 
     def _sampled(self) -> dict[str, Any]:
-        """S̃ or the pool, and whatever else of ``rote.track`` follows from the training set."""
+        """S̃ or the holdout, and whatever else of ``rote.track`` follows from the training set."""
         return {"inputs": self._draw(self.samples).inputs if self.inputs is None else self.inputs}
 
     # What they do alike.
@@ -256,13 +256,13 @@ class Adapter(ABC):
         with self._as_in_training():
             return self.tracker.accuracy(inputs, given)
 
-    def _draw(self, samples: int) -> LabelledBatch:
+    def _draw(self, samples: int) -> LabeledBatch:
         """Some samples of the training set, as the network gets them; the loader is not touched."""
         dataset, collate = self._training_set()
         return draw_batch(dataset, collate, samples, seed=self.seed, part_of=self._split)
 
-    def _split(self, batch: Any) -> LabelledBatch:
-        found = self._labelled(batch)
+    def _split(self, batch: Any) -> LabeledBatch:
+        found = self._labeled(batch)
         return found if self.inputs_of is None else replace(found, inputs=self.inputs_of(batch))
 
     def _listen(self) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 from rote.extras import require
 from rote.integrations.adapter import Adapter
-from rote.integrations.training_batch import LabelledBatch
+from rote.integrations.training_batch import LabeledBatch
 from rote.tracking import Tracker
 
 try:
@@ -127,11 +127,11 @@ class _LearnerAdapter(Adapter):
         loader = self._loader
         return _Items(loader), lambda items: loader.after_batch(loader.do_batch(items))
 
-    def _labelled(self, batch: Any) -> LabelledBatch:
+    def _labeled(self, batch: Any) -> LabeledBatch:
         count = self._loader.n_inp if hasattr(self._loader, "n_inp") else len(batch) - 1
         inputs = batch[0] if count == 1 else tuple(batch[:count])
         given = batch[count] if len(batch) == count + 1 else None
-        return LabelledBatch(inputs, given)
+        return LabeledBatch(inputs, given)
 
 
 class _Items:

@@ -146,7 +146,7 @@ class SusceptibilityCallback(Adapter, TrainerCallback):
     def _show(self) -> None:
         for call in self._watching.take()[:1]:
             taken = {k: v for k, v in call.keywords.items() if k != "num_items_in_batch"}
-            batch = self._labelled(taken)
+            batch = self._labeled(taken)
             if not self._is_objective_known and batch.given is None:
                 self._training.warn_of_unknown_objective()
             self._is_objective_known = True
@@ -155,7 +155,7 @@ class SusceptibilityCallback(Adapter, TrainerCallback):
             rest = {"inputs": batch.inputs, "indices": indices_in(taken), "loss": loss}
             self._watching.observe(batch.given, call.logits, **rest)
 
-    def _labelled(self, batch: Any) -> Any:
+    def _labeled(self, batch: Any) -> Any:
         return self._training.split(batch)
 
     def _sampled(self) -> dict[str, Any]:
@@ -167,7 +167,7 @@ class SusceptibilityCallback(Adapter, TrainerCallback):
             drawn = self._accuracy.known = self._draw(max(self.samples, self.measure_accuracy))
             batch = drawn.first(self.samples)
         else:
-            batch = self._labelled(self.inputs)
+            batch = self._labeled(self.inputs)
             given = batch.given if given is None else given
         if labels is None and classes:
             labels = batch.random_labels(unwrapped(model), classes)

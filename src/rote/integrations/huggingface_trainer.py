@@ -16,7 +16,7 @@ from transformers.utils.generic import find_labels
 
 from rote.errors import InputError
 from rote.integrations.messages import logged_of, warn
-from rote.integrations.training_batch import LabelledBatch
+from rote.integrations.training_batch import LabeledBatch
 from rote.labels import IGNORE_INDEX
 from rote.probe import LossFunction, world_size
 from rote.records import Reading
@@ -92,7 +92,7 @@ class Training:
                 "that `stop` would keep may be deleted. Leave one of them out."
             )
 
-    def split(self, batch: object) -> LabelledBatch:
+    def split(self, batch: object) -> LabeledBatch:
         """Take the labels out of a batch."""
         if self.trainer is not None:
             names = self.trainer.label_names
@@ -101,7 +101,7 @@ class Training:
         else:
             base = getattr(self.model, "get_base_model", lambda: self.model)  # of PEFT
             names = find_labels(type(base()))
-        return LabelledBatch.split(batch, [*names, "labels"])  # also where it takes any keyword
+        return LabeledBatch.split(batch, [*names, "labels"])  # also where it takes any keyword
 
     def objective(self) -> LossFunction | None:
         """The Trainer's ``compute_loss_func`` or label smoothing; ``None``: plain cross entropy."""

@@ -98,6 +98,6 @@ class SusceptibilityCallback(Adapter):
         if getattr(self._loader, "batch_sampler", None) is None:
             raise InputError(
                 "Expected the engine to run over a DataLoader, to draw S̃ from its dataset, got "
-                f"{type(self._loader).__name__}. Pass `inputs=`, a batch of unlabelled samples."
+                f"{type(self._loader).__name__}. Pass `inputs=`, a batch of unlabeled samples."
             )
         return super()._training_set()

@@ -68,7 +68,7 @@ class Fit:
         if getattr(loader, "batch_sampler", None) is None:
             raise InputError(
                 "Expected one train dataloader that makes batches of samples, to draw S̃ from its "
-                f"dataset, got {type(loader).__name__}. Pass `inputs=`, a batch of unlabelled "
+                f"dataset, got {type(loader).__name__}. Pass `inputs=`, a batch of unlabeled "
                 "samples."
             )
 

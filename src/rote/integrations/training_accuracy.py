@@ -10,13 +10,13 @@ from torch import Tensor
 
 from rote.errors import InputError
 from rote.integrations.messages import listed, warn
-from rote.integrations.training_batch import LabelledBatch
+from rote.integrations.training_batch import LabeledBatch
 from rote.probe import mean_over_ranks
 
 DEFAULT_METRIC = "train_accuracy"
 """The name that is looked for if nobody named one."""
 
-Draw = Callable[[int], LabelledBatch]
+Draw = Callable[[int], LabeledBatch]
 Measure = Callable[[Any, Tensor], float]
 
 
@@ -36,7 +36,7 @@ class TrainingAccuracy:
     name: str | None
     samples: int
     decides_once: bool
-    known: LabelledBatch | None = None
+    known: LabeledBatch | None = None
     is_measured: bool | None = None
     seen: Sequence[str] = ()
     _stale: object = None

@@ -16,7 +16,7 @@ _INDEX_KEYS = ("index", "indices", "idx")
 
 
 @dataclass(frozen=True)
-class LabelledBatch:
+class LabeledBatch:
     """Samples, and their given, possibly noisy labels if they came with some.
 
     Labels are one per sample, or per token, or a row of zeros and ones.
@@ -26,7 +26,7 @@ class LabelledBatch:
     given: Tensor | None = None
 
     @classmethod
-    def split(cls, batch: object, label_names: Collection[str]) -> LabelledBatch:
+    def split(cls, batch: object, label_names: Collection[str]) -> LabeledBatch:
         """Take the labels out of a batch."""
         if not isinstance(batch, Mapping):
             return cls(batch)
@@ -34,10 +34,10 @@ class LabelledBatch:
         inputs = {name: value for name, value in batch.items() if name not in label_names}
         return cls(inputs, found[0] if found else None)
 
-    def first(self, samples: int) -> LabelledBatch:
+    def first(self, samples: int) -> LabeledBatch:
         """The first samples."""
         chosen = slice(samples)
-        return LabelledBatch(
+        return LabeledBatch(
             take(self.inputs, chosen), None if self.given is None else self.given[chosen]
         )
 

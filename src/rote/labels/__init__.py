@@ -1,6 +1,6 @@
-"""Which label an input gets: random labels, label noise, the votes of its neighbours."""
+"""Which label an input gets: random labels, label noise, the votes of its neighbors."""
 
-from rote.labels.neighbours import neighbour_votes
+from rote.labels.neighbors import neighbor_votes
 from rote.labels.random_labels import (
     IGNORE_INDEX,
     LabelSampler,
@@ -19,5 +19,5 @@ __all__ = [
     "NeverGiven",
     "PerToken",
     "Uniform",
-    "neighbour_votes",
+    "neighbor_votes",
 ]

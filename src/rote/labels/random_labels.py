@@ -127,7 +127,7 @@ class MultiLabel:
 
 @dataclass(frozen=True)
 class PerToken:
-    """One uniform label per token, as in sequence labelling.
+    """One uniform label per token, as in sequence labeling.
 
     Args:
         given: labels or a template of shape (size, length); where it holds ``ignore_index``

@@ -61,7 +61,7 @@ def unwrapped(model: nn.Module) -> nn.Module:
 def bare_optimizer(optimizer: Optimizers) -> Optimizer:
     """The torch optimizer inside the wrapper of a trainer, or the optimizer itself.
 
-    Accelerate's wrapper steps only where gradients are synchronised; the probe must always step.
+    Accelerate's wrapper steps only where gradients are synchronized; the probe must always step.
     Several optimizers become one, which steps them all.
     """
     if isinstance(optimizer, tuple | list):
@@ -107,7 +107,7 @@ def check_model_and_optimizer(model: nn.Module, optimizer: Optimizers) -> None:
     parameters = [*model.parameters(), *sharded_parameters(model)]
     if any(is_lazy(parameter) for parameter in parameters):
         raise InputError(
-            "Expected `model` to be initialised, got lazy layers without weights. "
+            "Expected `model` to be initialized, got lazy layers without weights. "
             "Run one forward pass first."
         )
     if not any(parameter.requires_grad for parameter in parameters):

@@ -34,7 +34,7 @@ def is_dataset(source: object) -> bool:
 
 @dataclass(frozen=True)
 class SampleSource:
-    """Draws unlabelled samples of a dataset by its index, past its loader and workers.
+    """Draws unlabeled samples of a dataset by its index, past its loader and workers.
 
     Neither the loader's sampler and generators nor those of Python, NumPy and torch move.
 
@@ -93,7 +93,7 @@ def draw_batch(
     if isinstance(dataset, IterableDataset) or not _is_indexable(dataset):
         raise InputError(
             "Expected a training set with a length and an index to draw S̃ from, got "
-            f"{type(dataset).__name__}. Pass `inputs=`, a batch of unlabelled samples."
+            f"{type(dataset).__name__}. Pass `inputs=`, a batch of unlabeled samples."
         )
     if len(dataset) == 0:
         raise InputError("Expected a training set with samples, got an empty one.")
@@ -107,7 +107,7 @@ def draw_batch(
         except Exception as error:
             raise InputError(
                 "Expected a training set whose samples 0, 1, … can be made into a batch, got "
-                f"{type(error).__name__}: {error}. Pass `inputs=`, a batch of unlabelled samples."
+                f"{type(error).__name__}: {error}. Pass `inputs=`, a batch of unlabeled samples."
             ) from error
         try:
             return part_of(batch)

@@ -36,7 +36,7 @@ class Measurement:
     Attributes:
         loss_before: Φ̃(W), the loss on S̃.
         losses_after: Φ̃(W̃), the loss on S̃ after each rule's step from W.
-        predictions: the predicted class of each sample of the pool, if there was one.
+        predictions: the predicted class of each sample of the holdout, if there was one.
     """
 
     loss_before: float
@@ -79,14 +79,14 @@ class Probe:
     policy: ProbePolicy = field(default_factory=ProbePolicy)
     backward: Backward | None = None
 
-    def measure(self, inputs: Inputs, labels: Tensor, pool: Inputs | None = None) -> Measurement:
+    def measure(self, inputs: Inputs, labels: Tensor, holdout: Inputs | None = None) -> Measurement:
         """One forward and backward pass on S̃; per step rule one step and one forward.
 
         With several ranks all must call this; losses are means over ranks, predictions the first
         rank's.
 
         Returns:
-            The losses, and the predictions on the pool.
+            The losses, and the predictions on the holdout.
 
         Raises:
             InputError: if logits or loss have the wrong shape, or no gradient can flow.
@@ -96,7 +96,7 @@ class Probe:
         with self._together(), self._session() as session:
             loss_before = session.differentiate(inputs, labels).item()
             losses_after = session.losses_after(inputs, labels)
-            predictions = None if pool is None else session.predict(pool, labels.shape)
+            predictions = None if holdout is None else session.predict(holdout, labels.shape)
         return _over_ranks(Measurement(loss_before, losses_after, predictions))
 
     def predict(self, inputs: Inputs, label_shape: torch.Size) -> np.ndarray:
@@ -112,7 +112,7 @@ class Probe:
     def check(self, inputs: Inputs, labels: Tensor, *, predicts: bool = False) -> Trial:
         """Probe once for trial, so that what does not fit is known before training starts.
 
-        Where the tracker ``predicts`` the classes of a pool, so does the trial. Whatever the
+        Where the tracker ``predicts`` the classes of a holdout, so does the trial. Whatever the
         policy says, checksums prove that the trial left nothing changed.
 
         Returns:
@@ -137,17 +137,17 @@ class Probe:
                 f"{type(error).__name__} in a trial: {error}{_hint(error, inputs)}"
             ) from error
 
-    def _try(self, inputs: Inputs, labels: Tensor, pool: Inputs | None) -> Trial:
+    def _try(self, inputs: Inputs, labels: Tensor, holdout: Inputs | None) -> Trial:
         proving = replace(self, policy=replace(self.policy, verify=True))
         try:
-            return Trial(proving.measure(inputs, labels, pool), ())
+            return Trial(proving.measure(inputs, labels, holdout), ())
         except ConcurrentProbeError:
             raise
         except InterferenceError as error:
             if self.policy.verify or communicates(unwrapped(self.model)):
                 raise
             # What is made once, at the first use, is no harm as a rule; what changes again is.
-            found = proving.measure(inputs, labels, pool)
+            found = proving.measure(inputs, labels, holdout)
             warning = UncopiedStateWarning(f"{error} The second trial left it as it was.")
             return Trial(found, (warning,))
 

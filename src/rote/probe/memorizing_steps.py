@@ -1,7 +1,6 @@
 """Resistance: the steps it takes to memorize one sample, and what is predicted on the way."""
 
 import operator
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -52,12 +51,6 @@ class Resistance:
     def is_memorized(self) -> bool:
         """Whether the label was predicted in the end."""
         return self.steps is not None
-
-    @property
-    def is_memorised(self) -> bool:
-        """Deprecated: ``is_memorized``."""
-        warnings.warn("Use `is_memorized`, as it is spelled now.", DeprecationWarning, stacklevel=2)
-        return self.is_memorized
 
 
 def resistance(

@@ -1,4 +1,4 @@
-"""What is minimised: a loss of a model's output, or of the model itself, as the loss asks for."""
+"""What is minimized: a loss of a model's output, or of the model itself, as the loss asks for."""
 
 import inspect
 from collections.abc import Callable, Mapping

@@ -53,7 +53,7 @@ class ProbePolicy:
         batch: the size of S̃, the first samples of ``inputs``.
         resample: draw a new S̃ with new labels at every probe, instead of one for the whole run.
         every: probe at every n-th call, or whenever a callable ``(step) -> bool`` says so.
-        record_predictions: when ``inputs`` is a pool larger than S̃, or comes with
+        record_predictions: when ``inputs`` is a holdout larger than S̃, or comes with
             ``given_labels``, record the predicted class of each of its samples at every probe.
         closure: hand the optimizer a closure that re-evaluates the loss on S̃; only for optimizers
             that ask for one without saying so in their signature (SAM). LBFGS gets one anyway.

@@ -1,6 +1,6 @@
 """Ranks that train one model together: what they average, what they agree on.
 
-With one process, or before ``torch.distributed`` is initialised, nothing here communicates.
+With one process, or before ``torch.distributed`` is initialized, nothing here communicates.
 """
 
 import time
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 def is_distributed() -> bool:
-    """Whether ``torch.distributed`` is initialised, be it for one rank alone."""
+    """Whether ``torch.distributed`` is initialized, be it for one rank alone."""
     return bool(distributed.is_available() and distributed.is_initialized())
 
 

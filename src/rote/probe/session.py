@@ -129,23 +129,23 @@ class Session:
                 losses[rule] = self.loss(inputs, labels).item()
         return {rule: losses[rule] for rule in policy.rules}
 
-    def predict(self, pool: Inputs, label_shape: torch.Size) -> np.ndarray:
-        """The predicted class of every sample of the pool, in eval mode, from unstepped weights.
+    def predict(self, holdout: Inputs, label_shape: torch.Size) -> np.ndarray:
+        """The predicted class of every sample of the holdout, in eval mode, from unstepped weights.
 
-        The pool is worked through in pieces of the size of S̃, whose labels have ``label_shape``.
+        The holdout is worked through in pieces of the size of S̃, whose labels have ``label_shape``.
 
         Raises:
             InputError: if the output carries no logits of these classes.
         """
         self._snapshot.parameters.restore()
-        total, size, per_sample = num_samples(pool), label_shape[0], label_shape[1:]
+        total, size, per_sample = num_samples(holdout), label_shape[0], label_shape[1:]
         cut: float | None = None
-        if isinstance(pool, Samples) and pool.axis is None:
+        if isinstance(holdout, Samples) and holdout.axis is None:
             size = total  # one pass brings the rows of all
         predicted = []
         for start in range(0, total, size):
             self._rewind("eval")
-            chunk = take(pool, slice(start, start + size))
+            chunk = take(holdout, slice(start, start + size))
             shape = torch.Size([num_samples(chunk), *per_sample])
             with torch.no_grad():
                 output = call(self._model, placed(chunk, self._device))

@@ -45,7 +45,7 @@ def backward(loss: Tensor, into: list[Tensor], how: Backward | None = None) -> N
     if is_distributed() and not any(hasattr(tensor, "device_mesh") for tensor in into):
         if how is not None:
             raise InputError(
-                "Expected `backward` to be left out where torch.distributed is initialised, got "
+                "Expected `backward` to be left out where torch.distributed is initialized, got "
                 "one: the ranks' wrappers listen to every backward pass. Probe in one process."
             )
         _without_accumulation(loss, into)

@@ -194,7 +194,7 @@ def _metrics(frame: pl.DataFrame, candidates: Candidates) -> tuple[Metric, ...]:
 
 
 def _stands_alone(candidates: Candidates, values: Floats) -> Booleans:
-    """Whether a value is known and neither neighbour in its run is."""
+    """Whether a value is known and neither neighbor in its run is."""
     known = np.isfinite(values)
     same = candidates.run[1:] == candidates.run[:-1]
     joined = known[1:] & known[:-1] & same

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from rote.reporting.palette import coloured, dressed
+from rote.reporting.palette import colored, dressed
 from rote.selection import visible
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class Frame:
         """
         import altair as alt
 
-        whole = coloured(chart)
+        whole = colored(chart)
         if self.rows is not None:
             _fill(whole, alt.InlineData(values=self.rows))
         return whole

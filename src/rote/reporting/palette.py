@@ -1,4 +1,4 @@
-"""Colours of charts and page: light and dark, safe for the colour-blind.
+"""Colors of charts and page: light and dark, safe for the color-blind.
 
 They are Okabe's and Ito's, darker or brighter where text or marks would be too faint otherwise.
 """
@@ -28,9 +28,9 @@ DARK = {
     "accent": "#56b4e9",
     "highlight": "#ff9d4d",
 }
-"""What a chart calls each colour. They are parameters: the page changes them with its theme."""
+"""What a chart calls each color. They are parameters: the page changes them with its theme."""
 
-REGION_COLOURS = ("#0072b2", "#d55e00", "#3d96c9", "#b87f00")
+REGION_COLORS = ("#0072b2", "#d55e00", "#3d96c9", "#b87f00")
 """Neither too bright for white paper nor too dark for dark paper: 3:1 or more on both."""
 
 LIGHT_SHADES = {
@@ -58,8 +58,8 @@ DARK_SHADES = {
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
 
 
-def colour(name: str) -> alt.ExprRef:
-    """A colour that follows the theme."""
+def color(name: str) -> alt.ExprRef:
+    """A color that follows the theme."""
     import altair as alt
 
     if name not in LIGHT:
@@ -67,8 +67,8 @@ def colour(name: str) -> alt.ExprRef:
     return alt.ExprRef(name)
 
 
-def colour_parameters() -> list[alt.Parameter]:
-    """The colours as parameters, light until somebody sets them."""
+def color_parameters() -> list[alt.Parameter]:
+    """The colors as parameters, light until somebody sets them."""
     import altair as alt
 
     light = LIGHT | LIGHT_SHADES
@@ -91,9 +91,9 @@ def plain_view() -> alt.ViewBackground:
     return alt.ViewBackground(stroke=None)
 
 
-def coloured(chart: Any) -> Any:  # noqa: ANN401
-    """A chart with its colours as parameters, which can be joined with others."""
-    return chart.add_params(*colour_parameters())
+def colored(chart: Any) -> Any:  # noqa: ANN401
+    """A chart with its colors as parameters, which can be joined with others."""
+    return chart.add_params(*color_parameters())
 
 
 def dressed(chart: Any, ticks: Any, *, check: bool = True) -> dict[str, Any]:  # noqa: ANN401
@@ -104,11 +104,11 @@ def dressed(chart: Any, ticks: Any, *, check: bool = True) -> dict[str, Any]:  #
     """
     spec: dict[str, Any] = chart.to_dict(validate=check)
     light = LIGHT | LIGHT_SHADES
-    colours = [{"name": name, "value": value} for name, value in light.items()]
+    colors = [{"name": name, "value": value} for name, value in light.items()]
     config = spec.get("config", {})
     style = {part: config.get(part, {}) | told for part, told in _style(ticks).items()}
     return spec | {
-        "params": [*spec.get("params", ()), *colours],
+        "params": [*spec.get("params", ()), *colors],
         "background": _named("paper"),
         "config": config | style,
     }
@@ -142,5 +142,5 @@ def _style(ticks: Any) -> dict[str, dict[str, Any]]:  # noqa: ANN401
 
 
 def _named(name: str) -> dict[str, Any]:
-    described: dict[str, Any] = colour(name).to_dict()
+    described: dict[str, Any] = color(name).to_dict()
     return described

@@ -149,13 +149,13 @@ def _versions(versions: Mapping[str, Any]) -> str:
 def _data(data: Mapping[str, Any]) -> str | None:
     if not data.get("name"):
         return None
-    sizes = [f"{data[name]} {name}" for name in ("train", "pool", "test") if data.get(name)]
+    sizes = [f"{data[name]} {name}" for name in ("train", "holdout", "test") if data.get(name)]
     return " · ".join([str(data["name"]), *sizes])
 
 
 def _noise(data: Mapping[str, Any]) -> str | None:
     noise = _section(data, "noise")
-    realised = noise.get("realised_rate")
+    realized = noise.get("realized_rate")
     if not noise:
         return None
     model = str(noise.get("model", "unknown model"))
@@ -164,8 +164,8 @@ def _noise(data: Mapping[str, Any]) -> str | None:
     parts = [model]
     if isinstance(noise.get("rate"), int | float):
         parts.append(f"rate {noise['rate']:g}")
-    if isinstance(realised, int | float):
-        parts.append(f"{realised:.1%} of the labels are wrong")
+    if isinstance(realized, int | float):
+        parts.append(f"{realized:.1%} of the labels are wrong")
     return ", ".join(parts)
 
 

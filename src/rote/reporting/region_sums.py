@@ -1,4 +1,4 @@
-"""Sums between neighbouring thresholds: enough to count and average every region exactly."""
+"""Sums between neighboring thresholds: enough to count and average every region exactly."""
 
 from __future__ import annotations
 

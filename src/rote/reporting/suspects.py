@@ -20,7 +20,7 @@ _MOST_LISTS = 4
 METHODS = {
     "aum": "Area under the margin",
     "confident_learning": "Confident learning",
-    "posterior": "Posterior of the pool",
+    "posterior": "Posterior of the holdout",
 }
 """What people call them."""
 

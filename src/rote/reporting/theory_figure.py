@@ -109,7 +109,7 @@ def save_bounds(table: BoundsTable, data: str, folder: Path) -> dict[str, Path]:
 def _panel(
     table: BoundsTable, series: tuple[str, ...], title: str, scale: Literal["linear", "log"]
 ) -> "altair.LayerChart":
-    """Lines over k̃ of some of upper, lower and mean, one colour for each noise level."""
+    """Lines over k̃ of some of upper, lower and mean, one color for each noise level."""
     import altair as alt
 
     levels = [f"{noise:g}" for noise in sorted({row.noise for row in table.rows})]

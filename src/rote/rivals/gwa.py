@@ -109,11 +109,11 @@ class Gwa(Signal):
 
 def alignment_of(alignments: Tensor) -> float | None:
     """GWA of one epoch, if it is defined."""
-    centred = alignments - alignments.mean()
-    variance = float((centred**2).mean())
+    centered = alignments - alignments.mean()
+    variance = float((centered**2).mean())
     if not variance > 0:
         return None
-    below = float((centred**4).mean()) / variance**2 - 3 + _SHIFT
+    below = float((centered**4).mean()) / variance**2 - 3 + _SHIFT
     return float(alignments.mean()) / below if below else None
 
 

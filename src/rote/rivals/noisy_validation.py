@@ -1,4 +1,4 @@
-"""Noisy validation with few labels: the accuracy on the first n given labels of the pool.
+"""Noisy validation with few labels: the accuracy on the first n given labels of the holdout.
 
 The baseline of Forouzesh, Sedghi and Thiran (ICLR 2023); Chen et al. (AAAI 2021).
 """
@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 
 from rote.arguments import check_integer
-from rote.errors import InputError, SmallPoolWarning
+from rote.errors import InputError, SmallHoldoutWarning
 from rote.labels import IGNORE_INDEX
 from rote.records import Column
 from rote.tracking import Signal, SignalContext, validation_accuracy
@@ -16,10 +16,10 @@ SIZES = (10, 128, 256, 512, 1024, 2048)
 
 
 class NestedValidation(Signal):
-    """The share of the pool's first n given labels that is predicted, for several n.
+    """The share of the holdout's first n given labels that is predicted, for several n.
 
     Args:
-        sizes: n; those that are larger than the pool are left out, with a ``SmallPoolWarning``.
+        sizes: n; sizes larger than the holdout are left out with a ``SmallHoldoutWarning``.
 
     Raises:
         InputError: if a size is not positive.
@@ -31,24 +31,24 @@ class NestedValidation(Signal):
         self._sizes = tuple(check_integer("sizes", size, least=1) for size in sizes)
 
     def start(self, context: SignalContext) -> None:
-        """See how large the pool is.
+        """See how large the holdout is.
 
         Raises:
-            InputError: if the pool has no given labels.
+            InputError: if the holdout has no given labels.
         """
         given = context.given_labels
         if given is None:
             raise InputError(
-                "Expected a pool with given labels for signal `noisy_validation`, got none. Pass "
-                '`given_labels=` (in a spec: `pool = "auto"`), or leave the signal out.'
+                "Expected a holdout with given labels for signal `noisy_validation`, got none. "
+                'Pass `given_labels=` (in a spec: `holdout = "auto"`), or leave the signal out.'
             )
         left_out = [size for size in self._sizes if size > len(given)]
         if left_out:
             message = (
-                f"Left out noisy_validation_{', _'.join(map(str, left_out))}: the pool has "
-                f"{len(given)} samples. A larger pool (in a spec: `probe.pool_size`) has more."
+                f"Left out noisy_validation_{', _'.join(map(str, left_out))}: the holdout has "
+                f"{len(given)} samples. Use a larger holdout (`probe.holdout_size`)."
             )
-            warnings.warn(SmallPoolWarning(message), stacklevel=2)
+            warnings.warn(SmallHoldoutWarning(message), stacklevel=2)
         self._sizes = tuple(
             size
             for size in self._sizes
@@ -70,7 +70,7 @@ class NestedValidation(Signal):
 
 def _column(size: int) -> Column:
     name = f"noisy_validation_{size}"
-    label = f"accuracy on {size} given labels of the pool"
+    label = f"accuracy on {size} given labels of the holdout"
     return Column(name, label, "accuracy", "share", "higher", f"max:{name}")
 
 

@@ -5,9 +5,9 @@ from rote.selection.agreement import (
     agreement,
     correlation,
     correlation_of,
-    redrawn_correlation,
+    resampled_correlation,
 )
-from rote.selection.baseline_comparison import Standing
+from rote.selection.baseline_comparison import Baseline
 from rote.selection.bootstrap import Draws, Estimate
 from rote.selection.candidates import (
     Booleans,
@@ -21,7 +21,7 @@ from rote.selection.checkpoint_copy import copy_checkpoint
 from rote.selection.formatting import as_percent, as_text, is_share, visible
 from rote.selection.groups import Group, comparable_groups
 from rote.selection.regions import REGIONS, RegionSummary, is_resistant, percentile
-from rote.selection.regret import redrawn_regret, regret
+from rote.selection.regret import regret, resampled_regret
 from rote.selection.rule import About, Findings, Rule, Suspect, Verdict, about
 from rote.selection.rules import FAMILIES, RULES, find_rule
 from rote.selection.select_checkpoint import (
@@ -46,6 +46,7 @@ __all__ = [
     "RULES",
     "About",
     "Agreement",
+    "Baseline",
     "Booleans",
     "Candidates",
     "Draws",
@@ -58,7 +59,6 @@ __all__ = [
     "RegionSummary",
     "Rule",
     "Selection",
-    "Standing",
     "Suspect",
     "SuspectLabel",
     "Suspicion",
@@ -82,9 +82,9 @@ __all__ = [
     "numbers",
     "percentile",
     "plain_text",
-    "redrawn_correlation",
-    "redrawn_regret",
     "regret",
+    "resampled_correlation",
+    "resampled_regret",
     "select",
     "select_groups",
     "settings_of",

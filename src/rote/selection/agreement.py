@@ -16,7 +16,7 @@ from rote.selection.bootstrap import (
     Measure,
     kendall,
     pearson,
-    redrawn,
+    resampled,
     spearman,
 )
 from rote.selection.candidates import Candidates, Floats, Integers, candidates_of
@@ -145,10 +145,10 @@ def correlation_of(
         draws: how runs are drawn for the interval.
         zeta: if given, only checkpoints with ζ at most its median count.
     """
-    return redrawn_correlation(x, y, run, kind, draws, zeta)[0]
+    return resampled_correlation(x, y, run, kind, draws, zeta)[0]
 
 
-def redrawn_correlation(
+def resampled_correlation(
     x: Floats,
     y: Floats,
     run: Integers,
@@ -165,7 +165,7 @@ def redrawn_correlation(
     if np.ptp(x[kept]) == 0 or np.ptp(y[kept]) == 0:
         return Estimate(None, reason="One of the two values is the same everywhere."), None
     value = _by_scipy(kind, x[kept], y[kept])
-    drawn = redrawn(_MEASURES[kind], x, y, run, draws, zeta)
+    drawn = resampled(_MEASURES[kind], x, y, run, draws, zeta)
     if isinstance(drawn, str):
         return Estimate(value, reason=drawn), None
     return draws.estimate(value, drawn), drawn

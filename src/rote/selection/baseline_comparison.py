@@ -18,7 +18,7 @@ ESTIMATE = "estimated_accuracy"
 
 
 @dataclass(frozen=True)
-class Standing:
+class Baseline:
     """One accuracy of the pick, and of what one would keep without a rule.
 
     Attributes:
@@ -37,15 +37,15 @@ class Standing:
     best: float
 
 
-def standings_of(usable: Candidates, verdict: Verdict) -> tuple[Standing, ...]:
-    """By what is estimated, or else by the pool's given labels; and by the truth, where known."""
+def compare_with_baselines(usable: Candidates, verdict: Verdict) -> tuple[Baseline, ...]:
+    """Compare by estimate, or by the holdout's given labels; and by the truth where known."""
     estimated = verdict.columns.get(ESTIMATE)
     measured = {"validation_accuracy": usable.values("validation_accuracy")}
     columns = measured if estimated is None else {ESTIMATE: estimated}
     columns["test_accuracy"] = usable.values("test_accuracy")
     last = RULES["last"]().judge(usable).pick
     return tuple(
-        Standing(
+        Baseline(
             name,
             float(values[verdict.pick]),
             float(values[last]) if np.isfinite(values[last]) else None,

@@ -93,7 +93,7 @@ def too_few(runs: int) -> str | None:
     return None
 
 
-def redrawn(
+def resampled(
     measure: Measure, x: Floats, y: Floats, run: Integers, draws: Draws, zeta: Floats | None = None
 ) -> Floats | str:
     """A measure in every draw of runs, or why it is not drawn.

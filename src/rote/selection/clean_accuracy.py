@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Classes = npt.NDArray[np.unsignedinteger]
 
 _FLOOR_OF_RUNS = 0.001
-_FLOOR_OF_NEIGHBOURS = 0.01
+_FLOOR_OF_NEIGHBORS = 0.01
 _ROUNDS = 2
 _DRAWS = 500
 _RIVALS = 200
@@ -43,7 +43,7 @@ _SUSPECT = 0.5
 
 @dataclass(frozen=True)
 class Labels:
-    """What is known about the labels of a pool.
+    """What is known about the labels of a holdout.
 
     Attributes:
         given: the given labels, −1 where there is none.
@@ -76,12 +76,12 @@ class Estimate:
 
     Attributes:
         ballot: who they are.
-        labels: the labels of the pool.
+        labels: the labels of the holdout.
         everybody: the same, with all votes.
         belief: how votes and labels go together.
         truth: the posterior of the true class, samples × classes, by all votes.
         accuracy: the estimated clean accuracy of each voter.
-        votes: of the runs; None where neighbours vote.
+        votes: of the runs; None where neighbors vote.
         beliefs: the same as ``belief``, by run, for the votes of the others.
     """
 
@@ -97,10 +97,10 @@ class Estimate:
     @property
     def noise_rate(self) -> float:
         """The share of given labels that are probably wrong."""
-        labelled = np.flatnonzero(self.labels.given != UNKNOWN)
-        if not len(labelled):
+        labeled = np.flatnonzero(self.labels.given != UNKNOWN)
+        if not len(labeled):
             return 0.0
-        return float(1 - self.truth[labelled, self.labels.given[labelled]].mean())
+        return float(1 - self.truth[labeled, self.labels.given[labeled]].mean())
 
     def surprise(self) -> float:
         """How many standard errors fewer clean labels are guessed right than was to be expected."""
@@ -134,12 +134,12 @@ class Estimate:
                 evidence = self.labels.with_votes(self.votes.shares(number), _FLOOR_OF_RUNS)
                 yield part, rows, self.beliefs[number].posterior(evidence)
 
-    def redrawn(self, pick: int) -> tuple[tuple[float, float], float]:
+    def resampled(self, pick: int) -> tuple[tuple[float, float], float]:
         """How sure the accuracy of a voter is, and how sure that it is within a point of the best.
 
-        Samples of the pool are resampled, and true labels drawn from their posterior: what a voter
-        gets right is its expectation under the votes of the others, and a deviation from that in
-        which all who say the same about a sample agree. Draws take the model at its word: the
+        Samples of the holdout are resampled, and true labels drawn from their posterior: what a
+        voter gets right is its expectation under the votes of the others, and a deviation from that
+        in which all who say the same about a sample agree. Draws take the model at its word: the
         error of the model comes on top, as far as labels are not known to be right.
 
         Args:
@@ -199,16 +199,16 @@ def _resampled(samples: int) -> tuple[npt.NDArray[np.float32], Floats]:
     return counts, uniform
 
 
-def estimate(ballot: Ballot, labels: Labels, neighbours: Floats | None = None) -> Estimate:
+def estimate(ballot: Ballot, labels: Labels, neighbors: Floats | None = None) -> Estimate:
     """The estimated clean accuracy of every voter.
 
     Args:
         ballot: the voters; each run is judged by the votes of the others.
-        labels: of the pool.
-        neighbours: votes of nearest training samples, samples × classes, in place of the others'.
+        labels: of the holdout.
+        neighbors: votes of nearest training samples, samples × classes, in place of the others'.
     """
-    if neighbours is not None:
-        return _estimate(ballot, labels, labels.with_votes(neighbours, _FLOOR_OF_NEIGHBOURS), None)
+    if neighbors is not None:
+        return _estimate(ballot, labels, labels.with_votes(neighbors, _FLOOR_OF_NEIGHBORS), None)
     weight = np.ones(len(ballot.voters))
     for _ in range(_ROUNDS):
         votes = ballot.votes(weight)

@@ -1,4 +1,4 @@
-"""Which runs may be compared: those on the same data, classes, labels and pool."""
+"""Which runs may be compared: those on the same data, classes, labels and holdout."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _FIRST_KEYS = (
     "data.seed",
     "noise.seed",
 )
-_LAST_KEYS = ("given_labels", "pool.hash", "name")
+_LAST_KEYS = ("given_labels", "holdout.hash", "name")
 _UNKNOWN = "not recorded"
 
 
@@ -34,7 +34,7 @@ class Group:
 
     Attributes:
         runs: their names, sorted.
-        known: what they say: ``num_classes``, ``pool``, ``given_labels`` and, of runs without
+        known: what they say: ``num_classes``, ``holdout``, ``given_labels`` and, of runs without
             these two, ``data`` and ``noise``.
     """
 
@@ -45,10 +45,10 @@ class Group:
 def comparable_groups(table: RunTable) -> tuple[Group, ...]:
     """Divide the runs of a table into groups that may be compared; largest first.
 
-    Two runs contradict each other if both say what their classes, their pool, its given labels or
-    their data are, and it is not the same. What says nothing contradicts nothing: it joins the only
-    group that it does not contradict, or one of its own kind. There is one group exactly if no two
-    runs contradict each other.
+    Two runs contradict each other if both say what their classes, their holdout, its given labels
+    or their data are, and it is not the same. What says nothing contradicts nothing: it joins the
+    only group that it does not contradict, or one of its own kind. There is one group exactly if no
+    two runs contradict each other.
     """
     members: dict[tuple[tuple[str, str], ...], list[str]] = {}
     for run in _runs(table):
@@ -86,7 +86,7 @@ def check_comparable(table: RunTable) -> None:
     differing = [name for name in what if len({group.known.get(name) for group in groups}) > 1]
     first = next((pairs for pairs in told if pairs), ["KEY=VALUE"])
     raise InputError(
-        "Expected `runs` to be on the same data, with the same labels and pool, got "
+        "Expected `runs` to be on the same data, with the same labels and holdout, got "
         f"{len(groups)} groups that differ in {', '.join(sorted(differing))}: "
         f"{', '.join([*listed[:_MOST_LISTED], *more])}. Choose one with "
         f"{' '.join(f'--where {shown(pair)}' for pair in first)} (where={{...}}), or have a "
@@ -147,17 +147,17 @@ def _runs(table: RunTable) -> list[str]:
 def _says(table: RunTable, run: str) -> dict[str, str]:
     """What a run says about its data, as far as it must be read."""
     description = table.descriptions.get(run, {})
-    pool = description.get("pool")
+    holdout = description.get("holdout")
     # What others wrote into run.json may be anything: only what can be is believed.
     classes = str(description.get("num_classes"))
-    pool_hash = pool.get("hash") if isinstance(pool, Mapping) else None
+    holdout_hash = holdout.get("hash") if isinstance(holdout, Mapping) else None
     given = description.get("given_labels")
     known: dict[str, Any] = {
         "num_classes": classes if classes.isdecimal() and int(classes) > 1 else None,
-        "pool": pool_hash if isinstance(pool_hash, str) else None,
+        "holdout": holdout_hash if isinstance(holdout_hash, str) else None,
         "given_labels": given if isinstance(given, str) else None,
     }
-    if known["pool"] is None or known["given_labels"] is None:
+    if known["holdout"] is None or known["given_labels"] is None:
         data = table.workload(run).get("data")
         if isinstance(data, Mapping):
             known |= {"data": data.get("name"), "noise": data.get("noise")}

@@ -33,7 +33,7 @@ _WIDEST = 5.0
 
 @dataclass(frozen=True)
 class Evidence:
-    """What is known about the samples of a pool.
+    """What is known about the samples of a holdout.
 
     Attributes:
         log_votes: log(V + c), samples × classes.

@@ -1,4 +1,4 @@
-"""The posterior of the pool's true classes, from votes and from given labels that may be wrong.
+"""The posterior of the holdout's true classes, from votes and from given labels that may be wrong.
 
 Three kinds of noise are fitted to the given labels, and weighed by how well they predict labels
 that they have not seen. Kin: CROWDLAB (Goh et al. 2022).
@@ -90,7 +90,7 @@ class Belief:
 def fit_belief(evidence: Evidence, noise_rate: float | None = None) -> Belief:
     """Fit every kind of noise and weigh them by cross-validation over samples.
 
-    The last fits are remembered: the neighbours' votes are the same for all runs of a pool, and
+    The last fits are remembered: the neighbors' votes are the same for all runs of a pool, and
     several rules and studies ask for the same belief.
 
     Args:
@@ -110,13 +110,13 @@ def fit_belief(evidence: Evidence, noise_rate: float | None = None) -> Belief:
 
 def _fit_belief(evidence: Evidence, rate: float) -> Belief:
     label = evidence.label
-    labelled = np.flatnonzero(label != UNKNOWN)
-    is_enough = len(labelled) >= _PER_CLASS * evidence.log_votes.shape[1]
+    labeled = np.flatnonzero(label != UNKNOWN)
+    is_enough = len(labeled) >= _PER_CLASS * evidence.log_votes.shape[1]
     fits = tuple(fit_noise(evidence, kind, rate) for kind in KINDS[: None if is_enough else 1])
-    if len(labelled) < _FEWEST:
+    if len(labeled) < _FEWEST:
         return Belief(fits[:1], np.ones(1), 0.0, np.inf)
     fold = np.full(len(label), UNKNOWN)
-    fold[labelled] = np.random.default_rng(0).permutation(len(labelled)) % _FOLDS
+    fold[labeled] = np.random.default_rng(0).permutation(len(labeled)) % _FOLDS
     found, by_frequency = np.zeros((len(label), len(fits))), np.zeros(len(label))
     for number in range(_FOLDS):
         seen, unseen = evidence.take(fold != number), evidence.take(fold == number)
@@ -124,7 +124,7 @@ def _fit_belief(evidence: Evidence, rate: float) -> Belief:
             noise = fit_noise(seen, fit.kind, rate, start=fit)
             found[fold == number, column] = np.log(np.maximum(noise.likelihood(unseen), TINY))
         by_frequency[fold == number] = _log_frequencies(seen)[unseen.label]
-    found, by_frequency = found[labelled], by_frequency[labelled]
+    found, by_frequency = found[labeled], by_frequency[labeled]
     weights = _stacked(found)
     gains = np.log(np.exp(found) @ weights) - by_frequency
     error = float(gains.std(ddof=1) / np.sqrt(len(gains)))

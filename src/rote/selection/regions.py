@@ -83,7 +83,7 @@ def regions_of(candidates: Candidates, thresholds: Mapping[str, float]) -> npt.N
     return np.asarray(region * candidates.known("zeta", "train_accuracy"), dtype=np.int8)
 
 
-def summarise(candidates: Candidates, region: npt.NDArray[np.int8]) -> tuple[RegionSummary, ...]:
+def summarize(candidates: Candidates, region: npt.NDArray[np.int8]) -> tuple[RegionSummary, ...]:
     """The four regions in order."""
     counts = np.bincount(region, minlength=len(REGIONS) + 1)
     train = _means(candidates.values("train_accuracy"), region)

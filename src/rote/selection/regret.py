@@ -62,12 +62,12 @@ def estimate_regret(rule: Rule, candidates: Candidates, draws: Draws) -> Estimat
     value = _regret(rule, candidates)
     if value is None:
         return Estimate(None, reason="The test accuracy of the pick is not known.")
-    reason = about(rule).not_redrawn or too_few(candidates.num_runs)
+    reason = about(rule).not_resampled or too_few(candidates.num_runs)
     if reason is None and len(candidates) > _MOST_REDONE:
         reason = f"Choosing anew among more than {_MOST_REDONE} checkpoints takes too long."
     if reason is not None:
         return Estimate(value, reason=reason)
-    return draws.estimate(value, redrawn_regret(rule, candidates, draws))
+    return draws.estimate(value, resampled_regret(rule, candidates, draws))
 
 
 def _regret(rule: Rule, candidates: Candidates) -> float | None:
@@ -77,7 +77,7 @@ def _regret(rule: Rule, candidates: Candidates) -> float | None:
     return None if np.isnan(accuracy) else float(best - accuracy)
 
 
-def redrawn_regret(rule: Rule, candidates: Candidates, draws: Draws) -> Floats:
+def resampled_regret(rule: Rule, candidates: Candidates, draws: Draws) -> Floats:
     """The regret in every draw of runs, among which the rule chooses anew."""
     parts = list(candidates.by_run())
     rng = np.random.default_rng(draws.seed)

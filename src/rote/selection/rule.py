@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Suspect:
-    """A sample of the pool whose given label is probably wrong.
+    """A sample of the holdout whose given label is probably wrong.
 
     Attributes:
-        sample: its position in the pool.
+        sample: its position in the holdout.
         given: the label that it has.
         believed: the class that it probably is of.
         probability: that the given label is wrong.
@@ -31,18 +31,18 @@ class Suspect:
 
 @dataclass(frozen=True)
 class Findings:
-    """What a rule has learned about the pool and its labels; None where it has not.
+    """What a rule has learned about the holdout and its labels; None where it has not.
 
     Attributes:
         noise_rate: the share of given labels that are taken to be wrong.
         noise_matrix: true class × given label, where the noise is believed to know classes.
-        sureness: the probability that the pick is within a point of the best.
+        confidence: the probability that the pick is within a point of the best.
         suspects: samples whose label is probably wrong, the surest first.
     """
 
     noise_rate: float | None = None
     noise_matrix: tuple[tuple[float, ...], ...] | None = None
-    sureness: float | None = None
+    confidence: float | None = None
     suspects: tuple[Suspect, ...] = ()
 
 
@@ -59,7 +59,7 @@ class Verdict:
         score: what the rule went by, one number per candidate, if it is no column of the table.
         interval: in which the pick's score, or validation accuracy, lies with 95 % confidence.
         columns: what else it knows about every candidate, for the table.
-        findings: what it has learned about the pool and its labels.
+        findings: what it has learned about the holdout and its labels.
         by: the rule that has spoken, where this one has let another speak.
         column: which ζ that one went by, if it was another than was asked for.
     """
@@ -116,14 +116,14 @@ class About:
         explanation: a sentence; the first line of its docstring.
         divides_by: which of ``zeta`` and ``train_accuracy`` it sets thresholds for; if both, the
             regions are its own, otherwise the paper's.
-        not_redrawn: why it cannot be judged by drawing runs anew; None if it can.
+        not_resampled: why it cannot be judged by drawing runs anew; None if it can.
         is_baseline: whether it is there to compare with, and not to be used.
         order: where it stands in lists; those of the same order, by name.
     """
 
     explanation: str
     divides_by: tuple[str, ...] = ()
-    not_redrawn: str | None = None
+    not_resampled: str | None = None
     is_baseline: bool = False
     order: int = 500
 

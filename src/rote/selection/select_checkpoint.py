@@ -12,10 +12,10 @@ import numpy as np
 
 from rote.errors import InputError, did_you_mean
 from rote.records import COLUMNS
-from rote.selection.baseline_comparison import standings_of
+from rote.selection.baseline_comparison import compare_with_baselines
 from rote.selection.candidates import ZETA, Candidates, as_shares, candidates_of
 from rote.selection.groups import check_comparable, grouped, runs_where
-from rote.selection.regions import paper_thresholds, regions_of, summarise
+from rote.selection.regions import paper_thresholds, regions_of, summarize
 from rote.selection.rules import RULES, find_rule
 from rote.selection.selection import Pick, Selection
 from rote.selection.warnings import warnings_of
@@ -63,7 +63,7 @@ def select(
     Raises:
         InputError: if there is no such rule, column, option, run, source or metric, no checkpoint
             has what the rule needs, or the runs must not be compared: they are on other data,
-            classes, labels or pools.
+            classes, labels or holdouts.
         MissingExtraError: if the package of a source is not installed.
         CorruptRunError: if a file is damaged.
     """
@@ -175,7 +175,7 @@ def choose(rule: Rule, candidates: Candidates) -> Selection:
     if not has_regions:
         thresholds = paper_thresholds(candidates) | thresholds
     region = regions_of(candidates, thresholds)
-    summary = summarise(candidates, region)
+    summary = summarize(candidates, region)
     pick = _pick(candidates, usable, verdict, region)
     return Selection(
         rule=spoken.name,
@@ -189,7 +189,7 @@ def choose(rule: Rule, candidates: Candidates) -> Selection:
         else (f"Rule `{rule.name}`, by `{candidates.column}`.", *verdict.reasons),
         warnings=(*warnings_of(candidates, usable, spoken, verdict, summary), *verdict.warnings),
         has_regions=has_regions,
-        standings=standings_of(usable, verdict),
+        baselines=compare_with_baselines(usable, verdict),
         start=start_of(candidates.table.descriptions.get(pick.run, {})),
         **vars(verdict.findings),
     )

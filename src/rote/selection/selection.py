@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from rote.selection.baseline_comparison import Standing
+    from rote.selection.baseline_comparison import Baseline
     from rote.selection.regions import RegionSummary
     from rote.selection.rule import Suspect
 
@@ -31,7 +31,7 @@ class Pick:
         train_accuracy: on the training set.
         region: from 1 to 4.
         test_accuracy: on the test set.
-        validation_accuracy: on the given labels of the pool.
+        validation_accuracy: on the given labels of the holdout.
         score: what the rule went by, if it is none of these.
         interval: in which score or validation accuracy lies with 95 % confidence.
         path: the directory of its run.
@@ -64,13 +64,13 @@ class Selection:
         regions: what the four regions hold.
         reasons: sentences.
         warnings: sentences about what makes the pick doubtful.
-        noise_rate: the share of the pool's given labels that are taken to be wrong, if the rule
+        noise_rate: the share of the holdout's given labels that are taken to be wrong, if the rule
             has estimated it.
         noise_matrix: true class × given label, where the noise is believed to know classes.
-        sureness: the probability that the pick is within a point of the best, if it is known.
-        suspects: samples of the pool whose given label is probably wrong, the surest first.
+        confidence: the probability that the pick is within a point of the best, if it is known.
+        suspects: samples of the holdout whose given label is probably wrong, the surest first.
         has_regions: whether the regions are the rule's own, and not only the paper's.
-        standings: the pick beside the last and the median checkpoint: by what is estimated, and by
+        baselines: the pick beside the last and the median checkpoint: by what is estimated, and by
             the truth where it is known.
         start: the ζ that the network of the pick showed before it was trained, by column.
     """
@@ -85,10 +85,10 @@ class Selection:
     warnings: tuple[str, ...]
     noise_rate: float | None = None
     noise_matrix: tuple[tuple[float, ...], ...] | None = None
-    sureness: float | None = None
+    confidence: float | None = None
     suspects: tuple[Suspect, ...] = ()
     has_regions: bool = False
-    standings: tuple[Standing, ...] = ()
+    baselines: tuple[Baseline, ...] = ()
     start: Mapping[str, float] = field(default_factory=dict)
 
     def __str__(self) -> str:
@@ -123,7 +123,7 @@ class Selection:
     @property
     def estimated_accuracy(self) -> float | None:
         """Of the pick, if the rule estimates it."""
-        return next((s.pick for s in self.standings if s.column == ESTIMATE), None)
+        return next((s.pick for s in self.baselines if s.column == ESTIMATE), None)
 
     def to_json(self) -> dict[str, Any]:
         """The object that ``rote select --json`` prints; test accuracy only where it is known."""
@@ -149,11 +149,11 @@ class Selection:
                 "interval": None if pick.interval is None else list(pick.interval),
             }
             | {name: value for name, value in known.items() if value is not None},
-            "sureness": self.sureness,
+            "confidence": self.confidence,
             "noise_rate": self.noise_rate,
             "noise_matrix": self.noise_matrix,
             "suspects": [asdict(suspect) for suspect in self.suspects],
-            "standings": [asdict(standing) for standing in self.standings],
+            "baselines": [asdict(baseline) for baseline in self.baselines],
             "regions": [self._region(entry) for entry in self.regions],
             "reasons": list(self.reasons),
             "warnings": list(self.warnings),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rote.selection.formatting import as_percent, is_share, visible
 
 if TYPE_CHECKING:
-    from rote.selection.baseline_comparison import Standing
+    from rote.selection.baseline_comparison import Baseline
     from rote.selection.selection import Selection
 
 _MOST_WARNINGS = 3
@@ -16,7 +16,7 @@ _HEAD = "text-align:left;vertical-align:top;white-space:nowrap"
 _CELL = "text-align:left;white-space:normal"
 _MEASURES = {
     "estimated_accuracy": "By estimate it is",
-    "validation_accuracy": "On the pool's given labels, some of which may be wrong, it has",
+    "validation_accuracy": "On the holdout's given labels, some of which may be wrong, it has",
     "test_accuracy": "On test data it has",
 }
 
@@ -30,28 +30,28 @@ def headline(selection: Selection) -> str:
 
 def because(selection: Selection) -> str:
     """How much better than what one would keep without a rule; then why, how sure, its limits."""
-    return visible(" ".join([*map(compared, selection.standings), *why(selection)]))
+    return visible(" ".join([*map(compared, selection.baselines), *why(selection)]))
 
 
-def compared(standing: Standing) -> str:
+def compared(baseline: Baseline) -> str:
     """One accuracy of the pick beside that of others.
 
     Example:
-        >>> from rote.selection.baseline_comparison import Standing
-        >>> compared(Standing("estimated_accuracy", 0.9, None, 0.8, 0.9))
+        >>> from rote.selection.baseline_comparison import Baseline
+        >>> compared(Baseline("estimated_accuracy", 0.9, None, 0.8, 0.9))
         'By estimate it is 10.0 points better than the median one.'
     """
-    others = {"last checkpoint": standing.last, "median one": standing.median}
-    if standing.column == "test_accuracy":  # the best is known, and not only believed
-        others["best"] = standing.best
+    others = {"last checkpoint": baseline.last, "median one": baseline.median}
+    if baseline.column == "test_accuracy":  # the best is known, and not only believed
+        others["best"] = baseline.best
     told = [
-        f"{points(standing.pick, value)} the {name}"
+        f"{points(baseline.pick, value)} the {name}"
         for name, value in others.items()
         if value is not None
     ]
-    is_told = standing.column == "estimated_accuracy"  # as the rule's first reason
-    value = "" if is_told else f" {as_percent(standing.pick, 1)}:"
-    return f"{_MEASURES[standing.column]}{value} {_joined(told)}."
+    is_told = baseline.column == "estimated_accuracy"  # as the rule's first reason
+    value = "" if is_told else f" {as_percent(baseline.pick, 1)}:"
+    return f"{_MEASURES[baseline.column]}{value} {_joined(told)}."
 
 
 def _joined(parts: list[str]) -> str:
@@ -92,15 +92,15 @@ def as_html(selection: Selection) -> str:
     rows = {"keep": f"step {pick.step} of {pick.run}"}
     if pick.file is not None:
         rows["file"] = str(pick.file)
-    for standing in selection.standings:
-        interval = pick.interval if standing.column == selection.standings[0].column else None
+    for baseline in selection.baselines:
+        interval = pick.interval if baseline.column == selection.baselines[0].column else None
         ends = "" if interval is None else f" ({' to '.join(as_percent(e, 1) for e in interval)})"
-        label = standing.column.replace("_", " ")
-        rows[label] = f"{as_percent(standing.pick, 1)}{ends}"
-        last = "–" if standing.last is None else as_percent(standing.last, 1)
-        rows[f"{label}, last · median"] = f"{last} · {as_percent(standing.median, 1)}"
-    if selection.sureness is not None:
-        rows["within 1 point of the best"] = f"{selection.sureness:.0%} probability"
+        label = baseline.column.replace("_", " ")
+        rows[label] = f"{as_percent(baseline.pick, 1)}{ends}"
+        last = "–" if baseline.last is None else as_percent(baseline.last, 1)
+        rows[f"{label}, last · median"] = f"{last} · {as_percent(baseline.median, 1)}"
+    if selection.confidence is not None:
+        rows["within 1 point of the best"] = f"{selection.confidence:.0%} probability"
     if selection.noise_rate is not None:
         rows["labels taken to be wrong"] = f"{selection.noise_rate:.0%}"
     rows["rule"] = selection.rule

@@ -10,7 +10,7 @@ from rote.store import leaves
 
 _NOT_CHOSEN = {"schema", "command", "columns", "rows", "start", "checksums"}
 _TOLD_ELSEWHERE = {"name", "created", "versions", *_NOT_CHOSEN}
-_TOO_LONG = {"labels.values", "pool.hash", "given_labels"}
+_TOO_LONG = {"labels.values", "holdout.hash", "given_labels"}
 _LETTERS = 12  # of a hash: enough to tell two apart
 
 
@@ -26,7 +26,7 @@ def facts_of(description: Mapping[str, Any], workload: Mapping[str, Any]) -> dic
     """Everything that a run says of itself as text: what runs can be chosen by.
 
     ``run.json``, the description of the data under ``data``, and the spec, which wins. Of labels
-    and pools there are the first letters of a hash.
+    and holdouts there are the first letters of a hash.
     """
     data, spec = workload.get("data"), workload.get("spec")
     told = flat({name: value for name, value in description.items() if name not in _NOT_CHOSEN})
@@ -35,7 +35,7 @@ def facts_of(description: Mapping[str, Any], workload: Mapping[str, Any]) -> dic
     told.pop("labels.values", None)
     if "given_labels" in told:
         told["given_labels"] = hashlib.sha256(told["given_labels"].encode()).hexdigest()
-    for name in {"given_labels", "pool.hash"} & told.keys():
+    for name in {"given_labels", "holdout.hash"} & told.keys():
         told[name] = told[name][:_LETTERS]
     return told
 
@@ -44,7 +44,7 @@ def flat(values: Mapping[str, Any]) -> dict[str, str]:
     """Nested values as text, under one name each; what is not set is left out.
 
     Example:
-        >>> flat({"optimizer": {"lr": 0.1, "betas": [0.9, 0.99]}, "seed": 0, "pool": None})
+        >>> flat({"optimizer": {"lr": 0.1, "betas": [0.9, 0.99]}, "seed": 0, "holdout": None})
         {'optimizer.lr': '0.1', 'optimizer.betas': '0.9, 0.99', 'seed': '0'}
     """
     known = ((name, value) for name, value in leaves(values) if value is not None)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from rote.selection.selection import Selection
     from rote.store import RunTable
 
-Split: TypeAlias = Literal["train", "pool"]
+Split: TypeAlias = Literal["train", "holdout"]
 
 METHODS = ("aum", "confident_learning")
 """Signals whose rows say, per training sample, by how much its label wins; negative is a loss."""
@@ -41,7 +41,7 @@ class SuspectLabel:
 
     Attributes:
         method: who says so: a signal of ``METHODS``, or ``posterior``.
-        split: ``train``, or ``pool`` for what was kept out of training.
+        split: ``train``, or ``holdout`` for what was kept out of training.
         sample: its position in the data, from 0 (of a table, its row; in the training set, where
             the run does not know more).
         given: its label, if the run knows it.
@@ -108,7 +108,7 @@ def find_suspects(
     ``aum`` and ``confident_learning`` go by the rows of the signals of these names, at the reading
     of a run with the highest validation accuracy (the last one, where there is none); a sample is
     suspected if its label loses in more than half of the runs that share their data. ``posterior``
-    judges the samples of the pool, with the rule of that name.
+    judges the samples of the holdout, with the rule of that name.
 
     Args:
         runs: run directories, folders of them, or their table.
@@ -132,7 +132,7 @@ def find_suspects(
     if not found:
         raise InputError(
             f"Expected runs that recorded rows of {' or '.join(METHODS)} (`signals = [...]`), or "
-            "several with a pool and its given labels, got none: there is nothing to suspect "
+            "several with a holdout and its given labels, got none: there is nothing to suspect "
             "labels by."
         )
     return tuple(found)
@@ -166,7 +166,7 @@ class _Data:
         rows: which samples of the data were used.
         labels: their given labels.
         train: which of them were trained on.
-        pool: which of them were kept out.
+        holdout: which of them were kept out.
         wrong: whose label is wrong.
         table_rows: which rows of their table the samples are, if it is one.
         files: which files of their folder they are, if it is one.
@@ -175,7 +175,7 @@ class _Data:
     rows: Integers
     labels: Integers
     train: Integers
-    pool: Integers
+    holdout: Integers
     wrong: Booleans | None
     table_rows: Integers | None = None
     files: tuple[str, ...] = ()
@@ -184,13 +184,13 @@ class _Data:
     def read(cls, file: Path, content: bytes) -> _Data:
         try:
             with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
-                names = ("rows", "labels", "train", "pool")
-                rows, labels, train, pool = (np.asarray(arrays[n], np.int64) for n in names)
+                names = ("rows", "labels", "train", "holdout")
+                rows, labels, train, holdout = (np.asarray(arrays[n], np.int64) for n in names)
                 wrong = np.asarray(arrays["wrong"], bool) if "wrong" in arrays.files else None
                 table = arrays.get("table_rows")
                 files = tuple(map(str, arrays.get("files", ())))
             places = None if table is None else np.asarray(table, np.int64)
-            data = cls(rows, labels, train, pool, wrong, places, files)
+            data = cls(rows, labels, train, holdout, wrong, places, files)
             data.key()  # an index beyond the data shows here
         except DAMAGED_ARRAYS as error:
             raise CorruptRunError(
@@ -200,7 +200,7 @@ class _Data:
 
     def key(self) -> tuple[bytes, ...]:
         """What is the same for runs that share their data."""
-        used = self.rows[self.train], self.labels[self.train], self.rows[self.pool]
+        used = self.rows[self.train], self.labels[self.train], self.rows[self.holdout]
         return tuple(part.tobytes() for part in used)
 
     def listed(self, method: str, split: Split, said: Iterable[_Said]) -> Iterator[SuspectLabel]:
@@ -333,7 +333,7 @@ def _by_posterior(records: _Records, judged: Selection | None) -> Iterator[Suspi
             try:
                 chosen = choose(find_rule("posterior"), candidates_of(part, ZETAS[0]))
             except InputError:
-                continue  # one run, or a pool without labels
+                continue  # one run, or a holdout without labels
         said = [_Said(s.sample, s.probability, s.believed) for s in chosen.suspects]
         if said and data is not None:
-            yield _judged("posterior", runs, len(data.pool), data, "pool", said)
+            yield _judged("posterior", runs, len(data.holdout), data, "holdout", said)

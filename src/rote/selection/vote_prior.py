@@ -103,7 +103,7 @@ class VotePrior:
         return sums, covariance
 
     def fitted(self, truth: Floats) -> VotePrior:
-        """A few Newton steps on log b and a towards a truth, each halved until it helps."""
+        """A few Newton steps on log b and a toward a truth, each halved until it helps."""
         wanted = self.statistics(truth)
         found, value = self, self.value(wanted)
         for _ in range(_STEPS):

@@ -1,4 +1,4 @@
-"""The votes of runs on the samples of a shared pool."""
+"""The votes of runs on the samples of a shared holdout."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ class Ballot:
 
     @classmethod
     def of(cls, candidates: Candidates, runs: set[str]) -> Ballot:
-        """The checkpoints of some runs that share a pool."""
+        """The checkpoints of some runs that share a holdout."""
         member = np.array([name in runs for name in candidates.runs])
         description = candidates.table.descriptions[min(runs)]
         return cls(
             candidates,
             np.flatnonzero(member[candidates.run]),
             int(description["num_classes"]),
-            math.prod(description["pool"]["predictions"]),
+            math.prod(description["holdout"]["predictions"]),
         )
 
     @property
@@ -57,7 +57,7 @@ class Ballot:
         return len(np.unique(self.candidates.run[self.voters]))
 
     def agreement(self, rounds: int) -> Floats:
-        """The share of the pool on which each voter agrees with the other runs, after so many."""
+        """Return the share of the holdout on which each voter agrees with the other runs."""
         weight = np.ones(len(self.voters))
         share = np.zeros(len(self.voters))
         for _ in range(rounds):
@@ -81,7 +81,7 @@ class Ballot:
         return Votes(each, each.sum(axis=0, dtype=np.float64))
 
     def weights(self, share: Floats) -> Floats:
-        """What the next votes weigh, by the share of the pool on which a voter is right."""
+        """What the next votes weigh, by the share of the holdout on which a voter is right."""
         return _weights(share, self.num_classes, self.samples)
 
     def by_run(self) -> Iterator[tuple[slice, npt.NDArray[np.unsignedinteger]]]:
@@ -145,8 +145,8 @@ class Votes:
         )
 
 
-def same_pool(candidates: Candidates, least: int = 2) -> tuple[set[str], tuple[str, ...]]:
-    """The runs with predictions on the pool that most of them share, and who is left out.
+def shared_holdout(candidates: Candidates, least: int = 2) -> tuple[set[str], tuple[str, ...]]:
+    """The runs with predictions on the holdout that most of them share, and who is left out.
 
     Args:
         candidates: all checkpoints.
@@ -155,22 +155,22 @@ def same_pool(candidates: Candidates, least: int = 2) -> tuple[set[str], tuple[s
     Raises:
         InputError: if so many share none.
     """
-    pools: dict[str, tuple[object, ...]] = {}
+    holdouts: dict[str, tuple[object, ...]] = {}
     for part in candidates.by_run():
         name = candidates.runs[candidates.run[part.start]]
         description = candidates.table.descriptions.get(name, {})
         predictions = candidates.table.predictions(name)
         if predictions is not None and len(predictions) > candidates.row[part].max():
-            pool = description["pool"]
+            holdout = description["holdout"]
             # Of what was changed by hand, the hash may be anything, or missing.
-            pool_hash = repr(pool.get("hash", name))
-            pools[name] = (pool_hash, *pool["predictions"], description["num_classes"])
-    counts = Counter(pools.values())
-    shared = max(counts, key=lambda pool: (counts[pool], str(pool)), default=None)
-    voters = {name for name, pool in pools.items() if pool == shared}
-    if len(voters) < (least if len(pools) == 1 else 2):
+            holdout_hash = repr(holdout.get("hash", name))
+            holdouts[name] = (holdout_hash, *holdout["predictions"], description["num_classes"])
+    counts = Counter(holdouts.values())
+    shared = max(counts, key=lambda holdout: (counts[holdout], str(holdout)), default=None)
+    voters = {name for name, holdout in holdouts.items() if holdout == shared}
+    if len(voters) < (least if len(holdouts) == 1 else 2):
         raise InputError(
-            "Expected `runs` to hold at least 2 runs with predictions on the same pool, got "
+            "Expected `runs` to hold at least 2 runs with predictions on the same holdout, got "
             f"{len(voters)}. Track them with the same `inputs`, more than one probe batch, or use "
             "another rule."
         )
@@ -178,7 +178,7 @@ def same_pool(candidates: Candidates, least: int = 2) -> tuple[set[str], tuple[s
     if not out:
         return voters, ()
     return voters, (
-        f"{out} of {candidates.num_runs} runs have no predictions on the pool that the other "
+        f"{out} of {candidates.num_runs} runs have no predictions on the holdout that the other "
         f"{len(voters)} share, and were left out.",
     )
 

@@ -158,7 +158,7 @@ def _odd_readings(usable: Candidates, pick: int) -> Iterator[str]:
 def _meanings(column: str) -> dict[str, str]:
     step = "_plain" if "plain" in column else ""
     meanings = {
-        f"exploding{step}": "taken while the loss exploded",
+        f"diverging{step}": "taken while the loss diverged",
         f"non_finite{step}": "taken while the loss was not finite, which is left out of it",
     }
     if "relative" not in column:  # the flag is about the absolute mean

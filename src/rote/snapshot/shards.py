@@ -2,7 +2,7 @@
 
 FSDP2 gathers whole parameters for a forward pass and may leave them so. It keeps flags, orders and
 half-accumulated gradients in objects of its own, outside modules and parameters. Its classes are
-recognised by name, so that nothing is imported for models without it.
+recognized by name, so that nothing is imported for models without it.
 """
 
 from collections.abc import Iterable, Iterator

@@ -9,11 +9,11 @@ from rote.store.journal_line import parse_line
 from rote.store.lock import WriterLock, is_locked
 from rote.store.logger import Address, Logger
 from rote.store.mapping import foreign_metrics, likely_mapping
-from rote.store.neighbour_votes import (
-    NEIGHBOURS_FILE,
+from rote.store.neighbor_votes import (
+    NEIGHBORS_FILE,
     bytes_of_votes,
     why_no_votes,
-    write_neighbour_votes,
+    write_neighbor_votes,
 )
 from rote.store.nested_tables import leaves
 from rote.store.notes import Watch, notes_of
@@ -72,7 +72,7 @@ __all__ = [
     "GIVEN_LABELS",
     "JOURNAL_FILE",
     "LABELS_FILE",
-    "NEIGHBOURS_FILE",
+    "NEIGHBORS_FILE",
     "PREDICTIONS_FILE",
     "RUN_FILE",
     "SCHEMA_VERSION",
@@ -134,6 +134,6 @@ __all__ = [
     "text_of_labels",
     "whole_file",
     "why_no_votes",
-    "write_neighbour_votes",
+    "write_neighbor_votes",
     "write_whole",
 ]

@@ -1,4 +1,4 @@
-"""The given labels of a run's pool: in ``run.json``, or among the labels of a spec's data."""
+"""The given labels of a run's holdout: in ``run.json``, or among the labels of a spec's data."""
 
 import warnings
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ def text_of_labels(labels: np.ndarray) -> str:
 
 
 def read_given_labels(path: Path | None, description: Mapping[str, Any]) -> np.ndarray | None:
-    """The given labels of the pool, negative where there is none.
+    """The given labels of the holdout, negative where there is none.
 
     A run of a spec from before they were recorded has them among the labels of its data.
 
@@ -35,7 +35,7 @@ def read_given_labels(path: Path | None, description: Mapping[str, Any]) -> np.n
     try:
         if isinstance(text, str):
             return np.array(text.split(), dtype=np.int64)
-        return None if path is None or not file.is_file() else _of_pool(file)
+        return None if path is None or not file.is_file() else _of_holdout(file)
     except DAMAGED_ARRAYS as error:
         place = f"of {description.get('name')!r}" if isinstance(text, str) else f"in {file}"
         message = f"Left out the given labels {place}: {error!s:.200}. Restore the file."
@@ -43,8 +43,8 @@ def read_given_labels(path: Path | None, description: Mapping[str, Any]) -> np.n
         return None
 
 
-def _of_pool(file: Path) -> np.ndarray | None:
+def _of_holdout(file: Path) -> np.ndarray | None:
     with np.load(file, allow_pickle=False) as arrays:
-        if not {"labels", "pool"} <= set(arrays.files):
+        if not {"labels", "holdout"} <= set(arrays.files):
             return None
-        return np.asarray(arrays["labels"][arrays["pool"]], dtype=np.int64)
+        return np.asarray(arrays["labels"][arrays["holdout"]], dtype=np.int64)

@@ -115,7 +115,7 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
 
 def _check_damage(found: Sequence[_Found], path: Path) -> None:
     whole = [entry for entry in found if entry.line is not None]
-    torn_at: int | None = None  # several kills in a row may leave several torn lines
+    truncated_at: int | None = None  # several kills in a row may leave several truncated lines
     first = min((entry.number for entry in whole if entry.number), default=math.inf)
     for entry in found:
         line, at, what = entry.line, entry.at, ""
@@ -123,8 +123,8 @@ def _check_damage(found: Sequence[_Found], path: Path) -> None:
             what = "one that does not fit its checksum"
         elif line and not entry.number and at >= first:
             what = "one of an older version, which cannot come so late"
-        elif torn_at is not None and line and line.get("kind") != "resume":
-            at, what = torn_at, "one that is cut off"
+        elif truncated_at is not None and line and line.get("kind") != "resume":
+            at, what = truncated_at, "one that is cut off"
         if what:
             # Only where lines have numbers does nothing shift when one is taken out.
             is_safe = whole and all(e.number or e.at == at for e in whole)
@@ -133,7 +133,7 @@ def _check_damage(found: Sequence[_Found], path: Path) -> None:
                 f"Expected line {at} of {path} to be as it was written, got {what}. Restore the "
                 f"file from a copy{way}."
             )
-        torn_at = (torn_at or at) if line is None else None
+        truncated_at = (truncated_at or at) if line is None else None
 
 
 def _in_order(found: Sequence[_Found], path: Path) -> list[_Found]:

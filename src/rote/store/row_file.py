@@ -14,7 +14,7 @@ from rote.errors import InputError, StoreError
 from rote.store.held_file import HeldFile
 
 PREDICTIONS = "predictions"
-"""The rows that a run describes by its pool; all others stand under ``rows`` in ``run.json``."""
+"""The rows that a run describes by its holdout; all others stand under ``rows`` in ``run.json``."""
 
 
 def smallest_type(num_classes: int) -> str:
@@ -64,8 +64,8 @@ def row_layouts(description: Mapping[str, Any]) -> dict[str, RowLayout]:
         18000
     """
     layouts = {}
-    pool = description.get("pool")
-    shape = pool.get(PREDICTIONS) if isinstance(pool, Mapping) else None
+    holdout = description.get("holdout")
+    shape = holdout.get(PREDICTIONS) if isinstance(holdout, Mapping) else None
     if shape is not None:
         layouts[PREDICTIONS] = _predictions_layout(description.get("num_classes"), shape)
     rows = description.get("rows") or {}

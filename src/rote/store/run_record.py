@@ -106,7 +106,7 @@ def read_description(path: Path | str) -> dict[str, Any]:
 
 
 def read_predictions(run: RunRecord) -> np.ndarray | None:
-    """The predicted classes of the pool, one row per reading, or None if none were recorded."""
+    """The predicted classes of the holdout, one row per reading, or None if none were recorded."""
     return read_rows_of(run, PREDICTIONS)
 
 

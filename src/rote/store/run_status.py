@@ -15,7 +15,7 @@ WORKLOAD_FILE = "workload.json"
 LABELS_FILE = "labels.npz"
 STATE_FILE = "resume.pt"
 
-State: TypeAlias = Literal["finished", "running", "torn", "failed", "new", "tracked"]
+State: TypeAlias = Literal["finished", "running", "interrupted", "failed", "new", "tracked"]
 STATES: tuple[State, ...] = get_args(State)
 
 
@@ -26,9 +26,9 @@ class RunStatus:
     Attributes:
         path: its directory.
         state: ``finished``; ``running`` if a process has claimed it, or a tracker holds it;
-            ``torn`` if it was begun, is not over, and nobody has it; ``failed`` if it ended in an
-            error that is recorded; ``new`` if there is nothing yet; ``tracked`` if it is no run of
-            a spec, so that nobody knows whether its end was meant.
+            ``interrupted`` if it was begun, is not over, and nobody has it; ``failed`` if it ended
+            in an error that is recorded; ``new`` if there is nothing yet; ``tracked`` if it is no
+            run of a spec, so that nobody knows whether its end was meant.
         identity: of its spec, where known.
         name: for people, where known.
     """
@@ -65,13 +65,13 @@ def status_of(path: Path | str) -> RunStatus:
             Path(place), "failed", identity or failure.get("identity"), name or failure.get("name")
         )
     if WORKLOAD_FILE in names:
-        return RunStatus(Path(place), "torn", identity, name)
+        return RunStatus(Path(place), "interrupted", identity, name)
     if RUN_FILE in names and LOCK_FILE in names and is_locked(Path(place, LOCK_FILE)):
         return RunStatus(Path(place), "running")
     if RUN_FILE in names:
         journal = Path(place, JOURNAL_FILE)
         is_tracked = JOURNAL_FILE in names and journal.stat().st_size > 0
-        return RunStatus(Path(place), "tracked" if is_tracked else "torn")
+        return RunStatus(Path(place), "tracked" if is_tracked else "interrupted")
     return RunStatus(Path(place), "new")
 
 

@@ -38,7 +38,7 @@ READING_COLUMNS = tuple(
 """What every row of a table has, besides the metrics that the caller measured."""
 
 GIVEN_LABELS = "given_labels"
-"""The key of a description under which the labels of the pool stand as a text."""
+"""The key of a description under which the labels of the holdout stand as a text."""
 
 _LARGEST = float(np.finfo(np.float64).max)
 

@@ -29,7 +29,7 @@ class Opened:
     Attributes:
         sink: open for writing.
         place: how messages call it.
-        description: what was run, if an earlier run is gone on with and it can be read back.
+        description: what was run, if an earlier run is resumed and it can be read back.
         held: the readings that it holds; None if it cannot tell.
         undo: closes it and takes back what opening it wrote, if nothing else was written since; by
             default it is only closed.
@@ -86,14 +86,14 @@ class Sinks:
     Args:
         opened: in the order of writing: those whose failure means that a reading is not taken come
             before those that only wait.
-        readable: in the order of trust: whose readings count when an earlier run is gone on with.
+        readable: in the order of trust: whose readings count when an earlier run is resumed.
     """
 
     def __init__(self, opened: Sequence[Opened] = (), readable: Iterable[Opened] = ()) -> None:
         self._members = [_Member(entry) for entry in opened]
         known = [entry.held for entry in readable if entry.held is not None]
         self.earlier: tuple[Reading, ...] = known[0] if known else ()
-        """The readings of the run that is gone on with."""
+        """The readings of the run that is resumed."""
         self.found: list[tuple[str, Mapping[str, Any]]] = [
             (entry.place, entry.description) for entry in opened if entry.description is not None
         ]

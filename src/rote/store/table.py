@@ -19,7 +19,7 @@ from rote.store.found_runs import SourceRuns, unique_names
 from rote.store.given_labels import read_given_labels
 from rote.store.logger import Address, logger_of, parse_address
 from rote.store.mapping import apply_mapping, check_mapping
-from rote.store.neighbour_votes import read_neighbour_votes
+from rote.store.neighbor_votes import read_neighbor_votes
 from rote.store.row_file import PREDICTIONS, are_classes, first_damaged, map_rows, row_path
 from rote.store.run_record import layouts_of_run
 from rote.store.run_status import read_workload
@@ -74,24 +74,24 @@ class RunTable:
         return self._workloads[run]
 
     def given_labels(self, run: str) -> np.ndarray | None:
-        """The given labels of the pool, negative where there is none; None if nobody wrote them.
+        """The given labels of the holdout, negative where there is none; None if nobody wrote them.
 
         With a ``DamagedRowsWarning`` if what is there are no labels.
         """
         return read_given_labels(self.paths.get(run), self.descriptions.get(run, {}))
 
-    def neighbour_votes(self, run: str) -> np.ndarray | None:
-        """The share of each class among the given labels of a pool sample's nearest neighbours.
+    def neighbor_votes(self, run: str) -> np.ndarray | None:
+        """The share of each class among the given labels of a holdout sample's nearest neighbors.
 
-        Pool samples × classes, as the run recorded them (``rote.neighbour_votes``); None if it did
-        not, and with a ``DamagedRowsWarning`` if what is there cannot be.
+        Holdout samples × classes, as the run recorded them (``rote.neighbor_votes``); None if it
+        did not, and with a ``DamagedRowsWarning`` if what is there cannot be.
         """
         if run not in self.paths:
             return None
-        return read_neighbour_votes(self.paths[run], self.descriptions.get(run, {}))
+        return read_neighbor_votes(self.paths[run], self.descriptions.get(run, {}))
 
     def predictions(self, run: str) -> np.ndarray | None:
-        """The predicted classes of the pool, or None if a run has none.
+        """The predicted classes of the holdout, or None if a run has none.
 
         Row i belongs to the reading whose ``row`` is i. Of a run that has predicted what is no
         class of its, there are none, with a ``DamagedRowsWarning``.

@@ -41,7 +41,7 @@ _COLUMNS = (
     "*regret per run*: the test accuracy that the pick within a run lacks to the best checkpoint "
     "of the run; *pick of the pool*: what the one pick among all runs lacks to the best of all.",
     "*τ*: Kendall's, of the selector's score with test accuracy; *Pearson* and *Spearman*: with "
-    "the accuracy on wrongly labelled training samples, which is memorization. All checkpoints "
+    "the accuracy on wrongly labeled training samples, which is memorization. All checkpoints "
     "count.",
     "In brackets: 95 % intervals over runs, which are drawn anew within each pool. They say "
     "nothing about other data: how far pools differ, their own tables show. A draw holds fewer "

@@ -8,7 +8,7 @@ from typing import Any
 
 _WIDTH, _HEIGHT, _BAR = 200, 150, 16
 _COLUMNS = 3
-_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#b87f00", "#7b5ea7", "#5b6472")
+_COLORS = ("#0072b2", "#d55e00", "#009e73", "#b87f00", "#7b5ea7", "#5b6472")
 Rows = Sequence[dict[str, Any]]
 
 
@@ -29,7 +29,7 @@ def panels(
     *,
     titles: tuple[str, str],
     by: str = "pool",
-    colour: str | None = None,
+    color: str | None = None,
     own_heights: bool = False,
 ) -> Any:  # noqa: ANN401
     """One panel for each pool.
@@ -41,7 +41,7 @@ def panels(
         y: another.
         titles: of the axes.
         by: the field that panels differ in.
-        colour: a field that colours differ in.
+        color: a field that colors differ in.
         own_heights: whether each panel has a scale of its own upwards, too.
     """
     import altair as alt
@@ -52,13 +52,13 @@ def panels(
     drawn = getattr(chart, f"mark_{mark}")(aria=False, **sizes).encode(
         x=_axis(alt.X, x, titles[0], begins_at_0=mark == "bar"),
         y=_axis(alt.Y, y, titles[1], begins_at_0=mark == "bar"),
-        color=alt.value(_COLOURS[0])
-        if colour is None
+        color=alt.value(_COLORS[0])
+        if color is None
         else alt.Color(
-            colour,
+            color,
             sort=None,
             title=None,
-            scale=alt.Scale(range=list(_COLOURS)),
+            scale=alt.Scale(range=list(_COLORS)),
             legend=alt.Legend(labelLimit=260),
         ),
     )
@@ -87,7 +87,7 @@ def _one_each(drawn: Any, rows: Rows, by: str) -> Any:  # noqa: ANN401
 def heat(
     rows: Rows, x: str, y: str, value: str, *, titles: tuple[str, str, str], by: str = "pool"
 ) -> Any:  # noqa: ANN401
-    """Rectangles, coloured from low to high; one panel for each pool."""
+    """Rectangles, colored from low to high; one panel for each pool."""
     import altair as alt
 
     from rote.reporting.palette import shades

@@ -24,9 +24,9 @@ class Cost:
 
     Attributes:
         passes: what goes through the network besides the training, in words; empty if nothing.
-        held_out: how many samples are kept out of the training; None if it is the whole pool.
-        timed: what ``benchmarks/costs.py`` measures of it, by name; ``pass_pool`` is a pass of the
-            pool, whatever its size.
+        held_out: how many samples are kept out of the training; None if it is the whole holdout.
+        timed: what ``benchmarks/costs.py`` measures of it, by name; ``pass_holdout`` is a pass of
+            the pool, whatever its size.
         needs: what must be known besides, in words.
     """
 
@@ -49,7 +49,7 @@ class Cost:
         if not self.timed:
             return [0.0, 0.0, 0.0]
         networks = measured()["networks"].values()
-        names = [f"pass_{pool}" if name == "pass_pool" else name for name in self.timed]
+        names = [f"pass_{pool}" if name == "pass_holdout" else name for name in self.timed]
         if not networks or any(name not in found for found in networks for name in names):
             return None
         values = np.array([sum(found[name] for name in names) for found in networks])

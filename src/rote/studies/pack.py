@@ -13,7 +13,7 @@ from rote.store import RunTable, read_table, write_whole
 
 _DIGITS = 6
 _OF_THE_MACHINE = ("created", "versions", "command", "rows")
-_WHOLE_FILES = ("neighbour_votes.npy", "predictions.bin")
+_WHOLE_FILES = ("neighbor_votes.npy", "predictions.bin")
 
 
 def pack(store: Path, file: Path) -> int:

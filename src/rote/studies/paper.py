@@ -42,7 +42,7 @@ PAPER = {
         _CIFAR10,
     ),
     "fig:motiv, fig:motiv2": Shown(
-        "Steps to memorize one wrongly labelled sample, clean- and noisy-trained network",
+        "Steps to memorize one wrongly labeled sample, clean- and noisy-trained network",
         "99 against 2 steps",
     ),
     "fig:motivclean": Shown(

@@ -70,7 +70,7 @@ class Pool:
 
     @property
     def noise_level(self) -> float | None:
-        """The share of labels that are redrawn, or mistaken; None if people or rules did it."""
+        """The share of labels that are resampled, or mistaken; None if people or rules did it."""
         made = self.space.base.get("noise", {})
         return made.get("rate") if isinstance(made, Mapping) else None
 

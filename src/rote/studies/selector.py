@@ -16,8 +16,8 @@ from rote.selection import (
     Estimate,
     about,
     find_rule,
-    redrawn_correlation,
-    redrawn_regret,
+    resampled_correlation,
+    resampled_regret,
     usable_for,
 )
 from rote.studies.cost import Cost
@@ -54,14 +54,14 @@ class Selector:
 
 
 @dataclass(frozen=True)
-class Judgement:
+class Judgment:
     """How a selector did in one pool; what it cannot do there is None.
 
     Attributes:
         per_run: by run, the test accuracy that its pick lacks to the best of the run.
         regret: the mean of these.
         pool: what its pick among all runs lacks to the best of all.
-        pearson: of its score with the accuracy on wrongly labelled training samples.
+        pearson: of its score with the accuracy on wrongly labeled training samples.
         spearman: the same by ranks.
         kendall: τ-b of its score with test accuracy, over all checkpoints.
         drawn: each of these in every draw of runs, by name, where there are enough of them.
@@ -82,7 +82,7 @@ class Judgement:
         return {name: estimate for name, estimate in found.items() if estimate is not None}
 
 
-def judge(selector: Selector, candidates: Candidates, draws: Draws) -> Judgement | None:
+def judge(selector: Selector, candidates: Candidates, draws: Draws) -> Judgment | None:
     """How a selector does, or None where what it needs is not recorded."""
     rule = find_rule(selector.rule, selector.options)
     with warnings.catch_warnings():
@@ -95,7 +95,7 @@ def judge(selector: Selector, candidates: Candidates, draws: Draws) -> Judgement
 
 def _judged(
     selector: Selector, rule: Rule, candidates: Candidates, draws: Draws
-) -> Judgement | None:
+) -> Judgment | None:
     parts = list(candidates.by_run())
     score = None if selector.alone else _score(rule, candidates)
     if score is None:
@@ -107,13 +107,13 @@ def _judged(
     known = np.array([value for value in lost if value is not None])
     if not len(known):
         return None
-    found = {"regret": _redrawn_mean(known, draws)}
+    found = {"regret": _resampled_mean(known, draws)}
     if not selector.alone and score is None:
         found["pool"] = _of_the_pool(rule, candidates, draws)
     elif score is not None:
         found["pool"] = _of_the_scored(score, picks, candidates, draws)
         found |= _agreement(score, candidates, draws)
-    return Judgement(
+    return Judgment(
         per_run=tuple(known.tolist()),
         drawn={name: drawn for name, (_, drawn) in found.items() if drawn is not None},
         **{name: estimate for name, (estimate, _) in found.items()},
@@ -173,7 +173,7 @@ def mean_of(values: Floats, draws: Draws) -> Estimate:
     return Estimate(float(values.mean()), *(interval or (None, None)))
 
 
-def _redrawn_mean(values: Floats, draws: Draws) -> _Drawn:
+def _resampled_mean(values: Floats, draws: Draws) -> _Drawn:
     """The mean over runs, and what it is in every draw of them."""
     value = float(values.mean())
     if len(values) < 2:
@@ -187,9 +187,9 @@ def _of_the_pool(rule: Rule, candidates: Candidates, draws: Draws) -> _Drawn:
     usable = usable_for(rule, candidates)
     picked = float(usable.values(TRUTH)[rule.judge(usable).pick])
     value = float(np.fmax.reduce(candidates.values(TRUTH))) - picked
-    if about(rule).not_redrawn is not None:
+    if about(rule).not_resampled is not None:
         return Estimate(value), None
-    drawn = redrawn_regret(
+    drawn = resampled_regret(
         rule, candidates, replace(draws, resamples=min(draws.resamples, _MOST_CHOICES))
     )
     return draws.estimate(value, drawn), drawn
@@ -218,7 +218,7 @@ def _agreement(score: Floats, candidates: Candidates, draws: Draws) -> dict[str,
     for kind, truth in kinds.items():
         values = candidates.values(truth)
         known = np.isfinite(score) & np.isfinite(values)
-        found[kind] = redrawn_correlation(
+        found[kind] = resampled_correlation(
             score[known], values[known], candidates.run[known], kind, draws
         )
     return found

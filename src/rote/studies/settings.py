@@ -92,7 +92,7 @@ def finding(record: Record) -> str:
 
 
 def draw(record: Record) -> Any:  # noqa: ANN401
-    """A point for each checkpoint, a colour for each value."""
+    """A point for each checkpoint, a color for each value."""
     rows = [
         {"pool": name, "setting": value} | point
         for name, pool in record["pools"].items()
@@ -101,4 +101,4 @@ def draw(record: Record) -> Any:  # noqa: ANN401
         for point in found["points"]
     ]
     titles = ("ζ", "accuracy on noisy labels")
-    return panels(rows, "circle", "zeta:Q", "memorized:Q", titles=titles, colour="setting:N")
+    return panels(rows, "circle", "zeta:Q", "memorized:Q", titles=titles, color="setting:N")

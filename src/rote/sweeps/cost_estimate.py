@@ -12,7 +12,7 @@ from rote.store import (
     CHECKPOINT_FOLDER,
     JOURNAL_FILE,
     LABELS_FILE,
-    NEIGHBOURS_FILE,
+    NEIGHBORS_FILE,
     PREDICTIONS_FILE,
 )
 from rote.sweeps.executor import run_path
@@ -73,7 +73,7 @@ def estimate(
 
     Args:
         specs: the runs that are not over.
-        store: where they lie; torn ones have less to do. Nothing is written there.
+        store: where they lie; interrupted ones have less to do. Nothing is written there.
         data_dir: where datasets lie.
         budget: seconds after which no further kind is measured; one always is.
 
@@ -133,7 +133,7 @@ def _measure(spec: RunSpec, data_dir: Path | None) -> _Cost:
     began = time.perf_counter()
     splits = prepare(spec, data_dir=data_dir)
     setup = time.perf_counter() - began
-    samples = splits.description["train"] + splits.description["pool"]
+    samples = splits.description["train"] + splits.description["holdout"]
     tested = 0 if splits.test_labels is None else len(splits.test_labels)
     small = _shortened(spec, samples, tested)
     with TemporaryDirectory(prefix="rote-") as folder:
@@ -141,14 +141,14 @@ def _measure(spec: RunSpec, data_dir: Path | None) -> _Cost:
         run = train(
             small, folder, data_dir=data_dir, progress=lambda _: ends.append(time.perf_counter())
         )
-        scale = samples / (run.description["data"]["train"] + run.description["data"]["pool"])
+        scale = samples / (run.description["data"]["train"] + run.description["data"]["holdout"])
         path = Path(folder)
         return _Cost(
             setup=setup,
             epoch=(ends[1] - ends[0]) * scale,
             checkpoint=_size(path / CHECKPOINT_FOLDER) // 2,
             reading=(_size(path / JOURNAL_FILE) + _size(path / PREDICTIONS_FILE)) // 2,
-            labels=round(_size(path / LABELS_FILE) * scale) + _size(path / NEIGHBOURS_FILE),
+            labels=round(_size(path / LABELS_FILE) * scale) + _size(path / NEIGHBORS_FILE),
             is_scaled=scale > 1,
         )
 
@@ -157,7 +157,7 @@ def _shortened(spec: RunSpec, samples: int, tested: int) -> RunSpec:
     """Two epochs of a run, on a part of its data if there are many."""
     values = spec.to_dict() | {"epochs": 2, "checkpoints": "all"}
     values["probe"] = values["probe"] | {"every": 1}
-    most = Estimate.samples + (spec.probe.pool_size or 0)
+    most = Estimate.samples + (spec.probe.holdout_size or 0)
     if samples > most:
         values["data"] = values["data"] | {"train_size": most}
         if tested:

@@ -43,7 +43,7 @@ def demo_specs(*, epochs: int, seed: int, noise: float) -> list[RunSpec]:
     Args:
         epochs: how long each is trained.
         seed: of data, noise and weights.
-        noise: the share of labels that are redrawn uniformly over all classes, as in the paper.
+        noise: the share of labels that are resampled uniformly over all classes, as in the paper.
     """
     shared = {
         "epochs": epochs,

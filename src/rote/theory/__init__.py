@@ -1,8 +1,5 @@
 """Why good models resist memorization, computed: Sections 2 and 5 of the paper."""
 
-import warnings
-from typing import Any
-
 from rote.records import BoundsRow, BoundsTable
 from rote.theory.binary_labels import BinaryLabels, binary_labels, random_labels, redraw_labels
 from rote.theory.bounds import Bounds, alignment, bounds, monte_carlo_bounds
@@ -43,10 +40,3 @@ __all__ = [
     "steps_to_memorize",
     "summarize",
 ]
-
-
-def __getattr__(name: str) -> Any:  # noqa: ANN401  # a deprecated name
-    if name == "steps_to_memorise":
-        warnings.warn("Use `steps_to_memorize`, as it is spelled now.", DeprecationWarning, 2)
-        return steps_to_memorize
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

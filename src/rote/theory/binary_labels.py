@@ -1,4 +1,4 @@
-"""Labels of -1 and 1: made from classes, redrawn as label noise, or entirely random."""
+"""Labels of -1 and 1: made from classes, resampled as label noise, or entirely random."""
 
 from dataclasses import dataclass
 
@@ -66,7 +66,7 @@ def binary_labels(classes: Numbers, *, pair: tuple[int, int] | None = None) -> B
 def redraw_labels(
     y: FloatArray, noise: float, *, draws: int, rng: np.random.Generator
 ) -> FloatArray:
-    """Clean labels, each redrawn uniformly from ±1 with probability `noise`, on its own.
+    """Clean labels, each resampled uniformly from ±1 with probability `noise`, on its own.
 
     Args:
         y: clean labels, of shape (n,).
@@ -81,8 +81,8 @@ def redraw_labels(
         InputError: if the noise level lies outside [0, 1].
     """
     level = as_probability(noise, "noise")
-    is_redrawn = rng.random((draws, len(y))) < level
-    return np.where(is_redrawn, random_labels(len(y), draws=draws, rng=rng), y)
+    is_resampled = rng.random((draws, len(y))) < level
+    return np.where(is_resampled, random_labels(len(y), draws=draws, rng=rng), y)
 
 
 def random_labels(samples: int, *, draws: int, rng: np.random.Generator) -> FloatArray:

@@ -103,7 +103,7 @@ def bounds(
           + ρ² Σ_i q_i² w_i² a_i² + s Σ_i w_i² a_i² + ½ Σ_{j≠l} C_jl²
 
     in the symbols of `Moments`. The last line alone (LNL = 0) is the variance over ỹ given `y`:
-    pass noisy labels as `y` and ``noise=0`` for the bounds of one labelling.
+    pass noisy labels as `y` and ``noise=0`` for the bounds of one labeling.
 
     Args:
         spectrum: the eigenpairs of the Gram matrix.
@@ -126,17 +126,17 @@ def bounds(
     parts = moments(spectrum, labels, eta=eta, k=check_integer("k", k, least=0), k_tilde=steps)
     kept = ((1.0 - levels) ** 2)[:, None]
     # 1 - (1 - LNL)², written so that small noise levels keep their digits.
-    redrawn = (levels * (2.0 - levels))[:, None]
+    resampled = (levels * (2.0 - levels))[:, None]
     return Bounds(
         noise=levels,
         k_tilde=steps,
         delta=check_number("delta", delta, above=0, most=1),
-        mu=kept * parts.aligned + redrawn * parts.trace,
+        mu=kept * parts.aligned + resampled * parts.trace,
         variance=(
-            redrawn * kept * parts.pulls
-            + 0.5 * redrawn**2 * parts.couplings
+            resampled * kept * parts.pulls
+            + 0.5 * resampled**2 * parts.couplings
             + kept * parts.crossed
-            + redrawn * parts.crossed_trace
+            + resampled * parts.crossed_trace
             + 0.5 * parts.random_couplings
         ),
         floor=parts.floor,

@@ -43,7 +43,7 @@ from rote.store import (
     start_of,
     targets_of,
     why_no_votes,
-    write_neighbour_votes,
+    write_neighbor_votes,
 )
 from rote.tracking.noisy_validation import NoisyValidation, as_given_labels
 from rote.tracking.random_batch import RandomBatch
@@ -65,7 +65,7 @@ def track(
     backward: Backward | None = None,
     labels: Tensor | LabelSampler | None = None,
     given_labels: Tensor | None = None,
-    neighbour_votes: np.ndarray | Tensor | None = None,
+    neighbor_votes: np.ndarray | Tensor | None = None,
     signals: Sequence[str | Signal] = (),
     policy: ProbePolicy | None = None,
     seed: int = 0,
@@ -87,9 +87,9 @@ def track(
     Args:
         model: the network in training.
         optimizer: the optimizer that trains it; or a list of several that are stepped together.
-        inputs: unlabelled samples: a tensor, a tuple of arguments, a mapping of keyword arguments,
+        inputs: unlabeled samples: a tensor, a tuple of arguments, a mapping of keyword arguments,
             or a callable that returns one. The first ``policy.batch`` samples are S̃; if there are
-            more, all of them are a pool, best kept out of training, on which predictions are
+            more, all of them are a holdout, best kept out of training, on which predictions are
             recorded. They are moved to the model's device, unless one of the tensors is there.
             ``rote.Samples`` is for graphs and time-first batches. Of a dataset or a loader
             ``policy.batch`` samples are drawn by index, without its workers, and no generator
@@ -106,7 +106,7 @@ def track(
             ``torch.Generator`` (``rote.labels`` has several).
         given_labels: the given, possibly noisy labels of ``inputs``; their accuracy is recorded as
             ``validation_accuracy``.
-        neighbour_votes: what ``rote.neighbour_votes`` says about ``inputs``, one row per sample;
+        neighbor_votes: what ``rote.neighbor_votes`` says about ``inputs``, one row per sample;
             kept in the run's directory, for the posterior rule of ``rote.select``.
         signals: what else to observe: names (files of ``rote/rivals``), ``package.module:Name`` of
             one's own, or objects (``rote.Signal``). Those that watch the training are shown its
@@ -159,10 +159,10 @@ def track(
             seed=seed,
             resample=policy.resample,
         )
-        per_sample = {"given_labels": given_labels, "neighbour_votes": neighbour_votes}
+        per_sample = {"given_labels": given_labels, "neighbor_votes": neighbor_votes}
         _check_order(inputs, per_sample)
         given = None if given_labels is None else _given(given_labels, batch, policy, num_classes)
-        votes = None if neighbour_votes is None else _votes(neighbour_votes, batch, num_classes)
+        votes = None if neighbor_votes is None else _votes(neighbor_votes, batch, num_classes)
         probe = Probe(
             model,
             bare_optimizer(optimizer),
@@ -190,7 +190,7 @@ def _tracker(
         probe.optimizer,
         probe.num_classes,
         probe.policy,
-        batch.pool,
+        batch.holdout,
         batch.inputs,
         batch.labels,
         loss_fn=probe.loss_fn,
@@ -257,7 +257,7 @@ def _facts(tracker: Tracker, probe: Probe, given: np.ndarray | None) -> dict[str
     return {
         "`num_classes`": str(probe.num_classes),
         "`policy`": str(tracker.policy.describe()),
-        "`inputs`": batch.pool_hash or content_hash(batch.inputs),
+        "`inputs`": batch.holdout_hash or content_hash(batch.inputs),
         "random labels (`labels`, `seed`)": content_hash(batch.labels),
         "`given_labels`": "none" if given is None else sha256(given.tobytes()).hexdigest(),
         "the shapes of `model`'s parameters": sha256(repr(shapes).encode()).hexdigest(),
@@ -282,33 +282,33 @@ def _given(
             "Expected `given_labels` to come with a policy that predicts them, got "
             "record_predictions=False. Pass only one of the two."
         )
-    if batch.pool is None:
+    if batch.holdout is None:
         raise InputError(
             "Expected `given_labels` to belong to fixed `inputs`, got a callable that brings new "
             "ones for every probe. Pass the samples themselves, or resample=False."
         )
-    shape = (num_samples(batch.pool), *batch.labels.shape[1:])
+    shape = (num_samples(batch.holdout), *batch.labels.shape[1:])
     return as_given_labels(given_labels, shape=shape, num_classes=num_classes)
 
 
 def _votes(votes: object, batch: RandomBatch, num_classes: int) -> np.ndarray:
     found = votes.detach().cpu().numpy() if isinstance(votes, Tensor) else np.asarray(votes)
-    size = None if batch.pool is None else num_samples(batch.pool)
+    size = None if batch.holdout is None else num_samples(batch.holdout)
     wrong = why_no_votes(found, (size, num_classes))
     if wrong is not None or batch.labels.dim() > 1:
         raise InputError(
-            f"Expected `neighbour_votes` to be those of fixed `inputs` with one label per sample; "
-            f"{wrong or 'their labels are many'}. Make them with rote.neighbour_votes(..., "
+            f"Expected `neighbor_votes` to be those of fixed `inputs` with one label per sample; "
+            f"{wrong or 'their labels are many'}. Make them with rote.neighbor_votes(..., "
             f"num_classes={num_classes})."
         )
     return found
 
 
 def _predicts(batch: RandomBatch, policy: ProbePolicy, *, has_given_labels: bool) -> bool:
-    """Whether the classes of the pool are predicted and recorded at every probe."""
-    if batch.pool is None or not policy.record_predictions:
+    """Whether the classes of the holdout are predicted and recorded at every probe."""
+    if batch.holdout is None or not policy.record_predictions:
         return False
-    return has_given_labels or num_samples(batch.pool) > policy.batch
+    return has_given_labels or num_samples(batch.holdout) > policy.batch
 
 
 def _open_run(
@@ -328,7 +328,7 @@ def _open_run(
         tracker.signals,
         predicts=tracker.predicts,
         given_labels=given,
-        neighbour_votes=votes,
+        neighbor_votes=votes,
         seed=seed,
         name=name_of(targets) if name is None else str(name),
         start=tracker.start,
@@ -340,7 +340,7 @@ def _open_run(
             tracker.start = start_of(found)
         for target in targets:
             if votes is not None and isinstance(target, Path):
-                write_neighbour_votes(target, votes)
+                write_neighbor_votes(target, votes)
         tracker.write_to(run, resumed=resume)
     except BaseException:
         run.close()

@@ -1,4 +1,4 @@
-"""Accuracy on the pool's given labels, which may be noisy themselves."""
+"""Accuracy on the holdout's given labels, which may be noisy themselves."""
 
 from collections.abc import Mapping
 
@@ -12,10 +12,10 @@ from rote.tracking.signal import Signal, SignalContext
 
 
 class NoisyValidation(Signal):
-    """The share of the pool whose given label is predicted.
+    """The share of the holdout whose given label is predicted.
 
     Args:
-        given_labels: of the pool.
+        given_labels: of the holdout.
     """
 
     name = "validation"

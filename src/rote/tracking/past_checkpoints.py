@@ -65,7 +65,7 @@ def probe_checkpoints(
         checkpoints: files of one run, in the order of training (``in_order`` sorts by number).
         model: the network; afterwards it is as before.
         optimizer: as in training; plain SGD with lr 0.01 by default.
-        inputs: unlabelled samples, prepared as in training.
+        inputs: unlabeled samples, prepared as in training.
         num_classes: how many classes.
         loss_fn: the training objective; cross entropy by default.
         labels: other random labels than uniform ones.

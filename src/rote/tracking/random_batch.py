@@ -14,11 +14,11 @@ from rote.snapshot import RandomState, delayed_interrupts, restored
 
 
 class RandomBatch:
-    """The pool, the samples of S̃ in it, and their random labels.
+    """The holdout, the samples of S̃ in it, and their random labels.
 
     Attributes:
-        pool: a copy of the samples, or ``None`` when a callable brings new ones for every probe.
-        pool_hash: the hash of its content.
+        holdout: a copy of the samples, or ``None`` when a callable brings new ones for every probe.
+        holdout_hash: the hash of its content.
         inputs: the samples of S̃.
         labels: their random labels.
 
@@ -51,16 +51,16 @@ class RandomBatch:
         self._num_classes = num_classes
         self._generator = torch.Generator().manual_seed(seed)
         samples = frozen(source) if is_given else self._fetch(seed)  # type: ignore[arg-type]
-        is_pool = self._source is None or not resample
-        self.pool: Inputs | None = samples if is_pool else None
-        self.pool_hash: str | None = content_hash(samples) if is_pool else None
+        is_holdout = self._source is None or not resample
+        self.holdout: Inputs | None = samples if is_holdout else None
+        self.holdout_hash: str | None = content_hash(samples) if is_holdout else None
         self._sampler = self._as_sampler(labels, num_samples(samples))
         self.inputs, self.labels = self._draw(samples)
 
     def draw(self) -> None:
         """Bring the samples and labels of the next probe: the same ones, unless resampled."""
         if self._resample:
-            samples = self._fetch() if self.pool is None else self.pool
+            samples = self._fetch() if self.holdout is None else self.holdout
             self.inputs, self.labels = self._draw(samples)
 
     @contextmanager

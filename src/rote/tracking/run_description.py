@@ -17,7 +17,7 @@ from rote.probe import Probe, num_samples
 from rote.records import COLUMNS
 from rote.store import (
     GIVEN_LABELS,
-    NEIGHBOURS_FILE,
+    NEIGHBORS_FILE,
     bytes_of_votes,
     checksums_of,
     text_of_labels,
@@ -34,7 +34,7 @@ def describe_run(
     *,
     predicts: bool,
     given_labels: np.ndarray | None,
-    neighbour_votes: np.ndarray | None,
+    neighbor_votes: np.ndarray | None,
     seed: int,
     name: str | None,
     start: Mapping[str, float],
@@ -42,8 +42,8 @@ def describe_run(
     """What is known about a run before it starts."""
     given = None if given_labels is None else text_of_labels(given_labels)
     contents = {} if given is None else {GIVEN_LABELS: given.encode()}
-    if neighbour_votes is not None:
-        contents[NEIGHBOURS_FILE] = bytes_of_votes(neighbour_votes)
+    if neighbor_votes is not None:
+        contents[NEIGHBORS_FILE] = bytes_of_votes(neighbor_votes)
     return {
         "name": name,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -59,8 +59,8 @@ def describe_run(
         "num_classes": probe.num_classes,
         "policy": signals.context.policy.describe(),
         "labels": batch.describe(),
-        "pool": _describe_pool(batch, predicts=predicts),
-        # Apart from the pool, so that a run that has none yet can be gone on with.
+        "holdout": _describe_holdout(batch, predicts=predicts),
+        # Apart from the holdout, so that a run that has none yet can be resumed.
         GIVEN_LABELS: given,
         **(checksums_of(contents) if contents else {}),
         "model": _describe_model(probe.model),
@@ -83,7 +83,7 @@ def check_same_run(found: Mapping[str, Any], wanted: Mapping[str, Any], place: s
             f"`{min(new)}` besides. Give what the run was started with, or start a new one "
             "elsewhere."
         )
-    for key in ("num_classes", "labels", "pool", "policy"):
+    for key in ("num_classes", "labels", "holdout", "policy"):
         mine, theirs = wanted[key], found.get(key)
         if key == "policy":  # to verify or not changes no reading
             mine, theirs = ({**(policy or {}), "verify": None} for policy in (mine, theirs))
@@ -98,17 +98,17 @@ def check_same_run(found: Mapping[str, Any], wanted: Mapping[str, Any], place: s
 _WORDS = {
     "num_classes": "`num_classes`",
     "labels": "the random labels (`labels`, `seed`)",
-    "pool": "the pool (`inputs`)",
+    "holdout": "the holdout (`inputs`)",
     "policy": "`policy`",
 }
 
 
-def _describe_pool(batch: RandomBatch, *, predicts: bool) -> dict[str, Any] | None:
-    if batch.pool is None:
+def _describe_holdout(batch: RandomBatch, *, predicts: bool) -> dict[str, Any] | None:
+    if batch.holdout is None:
         return None
-    size = num_samples(batch.pool)
+    size = num_samples(batch.holdout)
     shape = [size, *batch.labels.shape[1:]] if predicts else None
-    return {"size": size, "hash": batch.pool_hash, "predictions": shape}
+    return {"size": size, "hash": batch.holdout_hash, "predictions": shape}
 
 
 def _describe_model(model: nn.Module) -> dict[str, Any]:
@@ -144,7 +144,7 @@ def _difference(key: str, mine: Any, theirs: Any) -> str:  # noqa: ANN401
     plain = [name for name in unlike if name not in _UNREADABLE]
     if plain:
         return ", ".join(f"{name} {mine.get(name)} instead of {theirs.get(name)}" for name in plain)
-    if key == "pool":
+    if key == "holdout":
         return f"as many samples ({mine['size']}), but others"
     return "others of the same kind and shape"
 

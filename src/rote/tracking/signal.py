@@ -49,12 +49,12 @@ class SignalContext:
         optimizer: its optimizer.
         num_classes: how many classes.
         policy: how the network is probed.
-        pool: the samples of ``inputs=``, unless they are drawn anew for every probe.
+        holdout: the samples of ``inputs=``, unless they are drawn anew for every probe.
         inputs: S̃.
         labels: its random labels.
-        predictions: the classes that were just predicted for the pool, if they are recorded.
+        predictions: the classes that were just predicted for the holdout, if they are recorded.
         loss_fn: the training objective.
-        given_labels: of the pool.
+        given_labels: of the holdout.
         training_set: in runs of a spec.
         train_predictions: the classes that were just predicted for it, in eval mode.
     """
@@ -63,7 +63,7 @@ class SignalContext:
     optimizer: Optimizer
     num_classes: int
     policy: ProbePolicy
-    pool: Inputs | None
+    holdout: Inputs | None
     inputs: Inputs
     labels: Tensor
     predictions: np.ndarray | None = None

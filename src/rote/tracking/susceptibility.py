@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from rote.errors import (
+    DivergingReadingWarning,
     DominatedMeanWarning,
-    ExplodingReadingWarning,
     NonFiniteReadingWarning,
     RoteWarning,
     StateError,
@@ -16,7 +16,7 @@ from rote.probe import Measurement, ProbePolicy
 from rote.records import ZETAS, Reading
 from rote.tracking.running_mean import RunningMean
 
-EXPLODING = 10.0
+DIVERGING = 10.0
 """A drop of so many times the loss of a uniform guess, log(num_classes), is an explosion."""
 
 NOTABLE = 0.5
@@ -34,7 +34,7 @@ class Susceptibility:
     """ζ and its variants: the main step or the plain one, absolute or relative to the loss.
 
     Args:
-        num_classes: sets the scale above which a drop counts as exploding.
+        num_classes: sets the scale above which a drop counts as diverging.
     """
 
     def __init__(self, num_classes: int) -> None:
@@ -97,9 +97,9 @@ class Susceptibility:
                 f"The loss at step {reading.step} is not finite ({reading.loss_before} → {after}); "
                 f"the reading is kept, and left out of {zeta}."
             )
-        if flag.startswith("exploding"):
+        if flag.startswith("diverging"):
             drop = reading.drop_plain if is_plain else reading.drop
-            return ExplodingReadingWarning(
+            return DivergingReadingWarning(
                 f"The loss at step {reading.step} changed by {drop:.4g} in one step; the run may "
                 "be diverging. Compare runs by the relative susceptibility."
             )
@@ -133,7 +133,7 @@ class Susceptibility:
         is_finite = math.isfinite(drop)
         odd = {
             "non_finite": not is_finite,
-            "exploding": is_finite and abs(drop) > EXPLODING * self._guess,
+            "diverging": is_finite and abs(drop) > DIVERGING * self._guess,
             "dominated": self._is_dominated(column),
         }
         return tuple(flag for flag, is_odd in odd.items() if is_odd)

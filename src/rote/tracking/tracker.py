@@ -45,10 +45,10 @@ class Tracker:
 
     Attributes:
         readings: all readings so far.
-        batch: S̃, its random labels, and the pool it is taken from.
+        batch: S̃, its random labels, and the holdout it is taken from.
         signals: what is observed beside ζ.
         policy: how it probes.
-        predicts: whether the classes of the pool are predicted and recorded at every probe.
+        predicts: whether the classes of the holdout are predicted and recorded at every probe.
         start: what the four ζ would be by the network alone that was given to ``rote.track``, by
             column: what a fresh network shows.
     """
@@ -228,7 +228,7 @@ class Tracker:
             "step": self._step,
             "num_classes": self._probe.num_classes,
             "policy": self.policy.describe(),
-            "pool": self.batch.pool_hash,
+            "holdout": self.batch.holdout_hash,
             "batch": self.batch.state_dict(),
             "means": self._means.state_dict(),
             "signals": self.signals.state_dict(),
@@ -248,7 +248,7 @@ class Tracker:
             state,
             num_classes=self._probe.num_classes,
             policy=self.policy,
-            pool_hash=self.batch.pool_hash,
+            holdout_hash=self.batch.holdout_hash,
         )
         means = Susceptibility(self._probe.num_classes)
         means.load_state_dict(state["means"])
@@ -304,7 +304,7 @@ class Tracker:
     def _measure(self, inputs: Inputs, labels: Tensor, means: Susceptibility, step: int) -> Reading:
         started = time.perf_counter()
         measurement = self._probe.measure(
-            inputs, labels, self.batch.pool if self.predicts else None
+            inputs, labels, self.batch.holdout if self.predicts else None
         )
         reading = means.read(measurement, step, self.policy)
         return replace(reading, seconds=time.perf_counter() - started)

@@ -17,7 +17,7 @@ _KEYS = {
     "step",
     "num_classes",
     "policy",
-    "pool",
+    "holdout",
     "batch",
     "means",
     "readings",
@@ -26,7 +26,7 @@ _KEYS = {
 
 
 def check_state(
-    state: Mapping[str, Any], *, num_classes: int, policy: ProbePolicy, pool_hash: str | None
+    state: Mapping[str, Any], *, num_classes: int, policy: ProbePolicy, holdout_hash: str | None
 ) -> None:
     """Refuse a state that a tracker cannot go on from.
 
@@ -52,7 +52,7 @@ def check_state(
             f"Expected a state of the same policy, {policy.describe()!r}, got "
             f"{state['policy']!r}. Drops of two policies have no common mean."
         )
-    if state["pool"] != pool_hash:
+    if state["holdout"] != holdout_hash:
         raise StateError(
             "Expected `inputs` to be those that the state was saved with, got others (their "
             "hashes differ). Pass the same samples, or start a new tracker."

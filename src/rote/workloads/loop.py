@@ -14,12 +14,12 @@ from rote.arguments import check_path
 from rote.errors import RoteError, StoreError
 from rote.records import Reading
 from rote.snapshot import RandomState, restored
-from rote.store import NEIGHBOURS_FILE, read_run
+from rote.store import NEIGHBORS_FILE, read_run
 from rote.tracking import Tracker, track
 from rote.workloads.data import Dataset, given_section, read_data
 from rote.workloads.data.splits import prepare
 from rote.workloads.devices import choose_device, repeatable
-from rote.workloads.pool_votes import pool_votes
+from rote.workloads.holdout_votes import holdout_votes
 from rote.workloads.run_folder import RunFolder
 from rote.workloads.run_state import RunState
 from rote.workloads.spec import RunSpec
@@ -32,7 +32,7 @@ class TrainedRun:
 
     Attributes:
         spec: what was run.
-        description: identity, spec and data (noise with its realised rate), as JSON can hold them.
+        description: identity, spec and data (noise with its realized rate), as JSON can hold them.
         readings: one per measured epoch.
         path: its directory, if it was saved.
         model: the network after the last epoch; None if the run was over before.
@@ -153,11 +153,11 @@ def _start_tracking(workload: Workload, folder: RunFolder | None) -> Tracker:
     tracker = track(
         workload.model,
         workload.optimizer,
-        inputs=splits.pool,
+        inputs=splits.holdout,
         num_classes=splits.num_classes,
         loss_fn=workload.objective.loss,
-        given_labels=splits.pool_labels,
-        neighbour_votes=_neighbour_votes(workload, folder),
+        given_labels=splits.holdout_labels,
+        neighbor_votes=_neighbor_votes(workload, folder),
         signals=workload.signals(),
         policy=workload.policy,
         seed=spec.probe.seed,
@@ -165,16 +165,16 @@ def _start_tracking(workload: Workload, folder: RunFolder | None) -> Tracker:
         save_to=None if folder is None else folder.path,
         resume=folder is not None and folder.is_started,
     )
-    tracker.noise_rate = splits.description["noise"]["realised_rate"]
+    tracker.noise_rate = splits.description["noise"]["realized_rate"]
     return tracker
 
 
-def _neighbour_votes(workload: Workload, folder: RunFolder | None) -> np.ndarray | None:
+def _neighbor_votes(workload: Workload, folder: RunFolder | None) -> np.ndarray | None:
     """Votes to be recorded; None where nothing is, or it was before a kill."""
-    is_wanted = workload.spec.probe.neighbours
-    if folder is None or not is_wanted or (folder.path / NEIGHBOURS_FILE).is_file():
+    is_wanted = workload.spec.probe.neighbors
+    if folder is None or not is_wanted or (folder.path / NEIGHBORS_FILE).is_file():
         return None
-    return pool_votes(workload.splits)
+    return holdout_votes(workload.splits)
 
 
 def _run(

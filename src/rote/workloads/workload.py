@@ -29,7 +29,7 @@ class Workload:
         splits: its data.
         model: the network.
         optimizer: its optimizer.
-        objective: what is minimised.
+        objective: what is minimized.
 
     Args:
         spec: the run.

@@ -50,7 +50,7 @@ def test_invariants(clean: np.ndarray, model: str, rate: float, seed: int) -> No
     assert ((result.labels >= 0) & (result.labels < 10)).all()
     assert np.array_equal(result.mask, result.labels != clean)
     assert np.array_equal(result.labels[~result.mask], clean[~result.mask])
-    assert result.realised_rate == result.mask.mean()
+    assert result.realized_rate == result.mask.mean()
     assert result.requested_rate == rate
     assert result.model == model
     assert json.loads(json.dumps(result.description))["rate"] == rate
@@ -188,7 +188,7 @@ def test_human_labels_are_those_of_the_table() -> None:
     assert result.labels.tolist() == [0, 2, 2, 1]
     assert result.labels.dtype == np.int64
     assert result.mask.tolist() == [False, True, False, True]
-    assert result.realised_rate == 0.5
+    assert result.realized_rate == 0.5
     assert result.requested_rate is None
     assert result.description == {"model": "human", "rate": None, "num_classes": 3}
 

@@ -47,7 +47,7 @@ def test_cifar10_is_class_exact() -> None:
     result = noisy(TEN, 0.4, class_map="cifar10")
     changed = np.bincount(TEN[result.mask], minlength=10)
     assert changed.tolist() == [int(0.4 * 504) if c in MAPS["cifar10"] else 0 for c in range(10)]
-    assert result.realised_rate == 5 * int(0.4 * 504) / len(TEN)
+    assert result.realized_rate == 5 * int(0.4 * 504) / len(TEN)
     assert result.description["sampling"] == "per-class"
 
 
@@ -82,7 +82,7 @@ def test_cifar100_moves_inside_consecutive_blocks_by_default() -> None:
     result = noisy(HUNDRED, 0.5, class_map="cifar100")
     assert moves(HUNDRED, result) == expected
     assert result.description["blocks"] == "consecutive"
-    assert result.realised_rate == pytest.approx(0.5, abs=4 * np.sqrt(0.25 / len(HUNDRED)))
+    assert result.realized_rate == pytest.approx(0.5, abs=4 * np.sqrt(0.25 / len(HUNDRED)))
 
 
 def test_cifar100_superclass_blocks_move_inside_superclasses() -> None:
@@ -112,7 +112,7 @@ def test_own_map_is_class_exact_and_describable(own: dict[Any, int]) -> None:
 
 def test_a_map_that_moves_nothing_changes_nothing() -> None:
     for own in ({}, {1: 1}):
-        assert noisy(TEN, 0.5, class_map=own).realised_rate == 0
+        assert noisy(TEN, 0.5, class_map=own).realized_rate == 0
 
 
 @pytest.mark.parametrize(

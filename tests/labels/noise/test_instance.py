@@ -106,11 +106,11 @@ def test_flip_rates_are_a_truncated_normal(rate: float) -> None:
     assert draws.mean() == pytest.approx(mean, abs=4 * 0.1 / math.sqrt(40_000))
 
 
-def test_realised_rate_is_near_the_requested_one() -> None:
+def test_realized_rate_is_near_the_requested_one() -> None:
     generator = np.random.default_rng(0)
     clean = generator.integers(4, size=20_000)
     result = noisy(clean, generator.random((20_000, 5)), rate=0.4)
-    assert result.realised_rate == pytest.approx(0.4, abs=0.015)
+    assert result.realized_rate == pytest.approx(0.4, abs=0.015)
 
 
 def test_reads_memory_mapped_inputs(tmp_path: Any) -> None:

@@ -53,19 +53,19 @@ def test_the_two_models_are_told_apart_by_the_statistic() -> None:
 def test_exclusive_changes_exactly_the_rounded_share(rate: float) -> None:
     result = noisy("symmetric-exclusive", rate)
     assert result.mask.sum() == round(rate * len(CLEAN))
-    assert result.realised_rate == round(rate * len(CLEAN)) / len(CLEAN)
+    assert result.realized_rate == round(rate * len(CLEAN)) / len(CLEAN)
 
 
 @pytest.mark.parametrize("rate", [0.1, 0.5, 1.0])
 def test_inclusive_errs_at_the_rate_times_nine_tenths(rate: float) -> None:
     result = noisy("symmetric-inclusive", rate)
-    redrawn = round(rate * len(CLEAN))
-    deviation = np.sqrt(redrawn * 0.1 * 0.9)
-    assert abs(result.mask.sum() - 0.9 * redrawn) < 4 * deviation
+    resampled = round(rate * len(CLEAN))
+    deviation = np.sqrt(resampled * 0.1 * 0.9)
+    assert abs(result.mask.sum() - 0.9 * resampled) < 4 * deviation
 
 
 def test_inclusive_redraws_exactly_the_rounded_share() -> None:
-    """With so many classes that a redrawn label is almost never right, all redrawn are wrong."""
+    """With so many classes that a resampled label is almost never right, all are wrong."""
     classes = 10**9
     result = add_noise(
         np.zeros(1001, dtype=np.int64),
@@ -114,11 +114,11 @@ def test_shares_of_each_move_follow_the_matrix(classes: int, rate: float) -> Non
 def test_rate_one_moves_every_label() -> None:
     labels = moved("pair", 1.0, 5, per_class=2).labels
     assert labels.tolist() == [1, 1, 2, 2, 3, 3, 4, 4, 0, 0]
-    assert moved("trid", 1.0, 5).realised_rate == 1
+    assert moved("trid", 1.0, 5).realized_rate == 1
 
 
-def test_realised_rate_is_near_the_requested_one() -> None:
+def test_realized_rate_is_near_the_requested_one() -> None:
     for model in ("pair", "trid"):
         result = moved(model, 0.4, 10)
-        assert result.realised_rate == pytest.approx(0.4, abs=4 * np.sqrt(0.24 / 40_000))
+        assert result.realized_rate == pytest.approx(0.4, abs=4 * np.sqrt(0.24 / 40_000))
         assert result.requested_rate == 0.4

@@ -61,7 +61,7 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     name = "own_networks"
     (tmp_path / f"{name}.py").write_text(OWN)
     (tmp_path / "broken_networks.py").write_text("import a_missing_package\n")
-    (tmp_path / "torn_networks.py").write_text("net\n")
+    (tmp_path / "truncated_networks.py").write_text("net\n")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, name, raising=False)
     return name
@@ -131,8 +131,8 @@ def test_own_factory_gets_the_arguments_it_names(own: str) -> None:
 
 
 def test_own_factory_with_keywords_gets_everything(own: str) -> None:
-    build_architecture(f"{own}:anything", **SHAPE, scale=2, flavour="sour")
-    assert sys.modules[own].seen == SHAPE | {"scale": 2, "flavour": "sour"}
+    build_architecture(f"{own}:anything", **SHAPE, scale=2, flavor="sour")
+    assert sys.modules[own].seen == SHAPE | {"scale": 2, "flavor": "sour"}
 
 
 def test_own_class_is_a_factory(own: str) -> None:
@@ -161,9 +161,9 @@ def test_own_class_is_a_factory(own: str) -> None:
         ("{own}:plain", {"scale": 0.5}, "Expected `scale` to be 1 for .*, got 0.5"),
         ("{own}:boom", {}, "'own_networks:boom' to make a network, got KeyError: 'depth'"),
         (
-            "torn_networks:net",
+            "truncated_networks:net",
             {},
-            "'torn_networks:net' to be importable, got NameError: name 'net'",
+            "'truncated_networks:net' to be importable, got NameError: name 'net'",
         ),
         ("{own}:demanding", {}, "callable with num_classes, got: missing a required arg.*depth"),
     ],

@@ -7,7 +7,7 @@ import pytest
 
 from rote.errors import InputError, MissingExtraError
 from rote.workloads.data import hub
-from rote.workloads.data.catalogue import CATALOGUE
+from rote.workloads.data.catalog import CATALOG
 from rote.workloads.data.lookup import load
 from rote.workloads.spec import NamedData
 
@@ -88,6 +88,6 @@ def test_a_real_split_is_converted() -> None:
     pytest.importorskip("PIL", reason="Pillow is not installed")
     features = datasets.Features({"image": datasets.Image(), "label": datasets.Value("int64")})
     split = datasets.Dataset.from_dict({"image": list(PIXELS), "label": LABELS}, features=features)
-    images, labels = hub.convert_split(split, CATALOGUE["mnist"])
+    images, labels = hub.convert_split(split, CATALOG["mnist"])
     np.testing.assert_array_equal(images[..., 0], PIXELS)
     np.testing.assert_array_equal(labels, LABELS)

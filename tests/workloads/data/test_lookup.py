@@ -11,7 +11,7 @@ from rote.workloads.spec import NamedData, NpzData
 from tests.workloads.small_runs import write_npz
 
 RNG = np.random.default_rng(0)
-COLOUR = RNG.integers(0, 256, (20, 32, 32, 3), dtype=np.uint8)
+COLOR = RNG.integers(0, 256, (20, 32, 32, 3), dtype=np.uint8)
 Y = np.arange(20) % 10
 WORSE = np.roll(Y, 1)
 
@@ -23,7 +23,7 @@ def _no_data_of_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def write_cifar(folder: Path, name: str = "cifar10.npz", **more: np.ndarray) -> None:
-    write_npz(folder / name, x_train=COLOUR, y_train=Y, x_test=COLOUR[:5], y_test=Y[:5], **more)
+    write_npz(folder / name, x_train=COLOR, y_train=Y, x_test=COLOR[:5], y_test=Y[:5], **more)
 
 
 @pytest.mark.parametrize("name", ["cifar10.npz", "cifar10_20k_5k.npz"])
@@ -87,7 +87,7 @@ def test_without_the_table_it_is_named(tmp_path: Path) -> None:
 
 
 def test_own_files_are_found_here_or_in_the_data_folder(tmp_path: Path) -> None:
-    path = write_npz(tmp_path / "own.npz", x_train=COLOUR, y_train=Y)
+    path = write_npz(tmp_path / "own.npz", x_train=COLOR, y_train=Y)
     assert load(NpzData(path=path)).name == "own.npz"
     assert load(NpzData(path="own.npz"), tmp_path).name == "own.npz"
     with pytest.raises(InputError, match=r"`data.path` to be an existing .* none at other\.npz"):
@@ -129,13 +129,13 @@ def test_a_good_file_is_summed_up(tmp_path: Path) -> None:
 
 
 def test_a_bad_file_says_why(tmp_path: Path) -> None:
-    write_npz(tmp_path / "bad.npz", x_train=COLOUR, y_train=Y[:3])
+    write_npz(tmp_path / "bad.npz", x_train=COLOR, y_train=Y[:3])
     found = check_file(tmp_path / "bad.npz")
     assert found.contents["y_train"] == "int64 (3,)"
     assert found.problems == ("Expected `y_train` to have one label per sample (20), got 3.",)
     whole = (tmp_path / "bad.npz").read_bytes()
-    (tmp_path / "torn.npz").write_bytes(whole[:200] + b"x" * 50 + whole[250:])
-    assert "to be whole, got damage: Bad CRC" in check_file(tmp_path / "torn.npz").problems[0]
+    (tmp_path / "truncated.npz").write_bytes(whole[:200] + b"x" * 50 + whole[250:])
+    assert "to be whole, got damage: Bad CRC" in check_file(tmp_path / "truncated.npz").problems[0]
     assert "no such file" in check_file(tmp_path / "none.npz").problems[0]
 
 

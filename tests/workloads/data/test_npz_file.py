@@ -8,11 +8,11 @@ import pytest
 from rote.errors import InputError
 from rote.workloads.data.arrays import ArrayFile
 from rote.workloads.data.dataset import Dataset
-from rote.workloads.data.npz_file import FileLayout, count_words, read_npz, read_unlabelled
+from rote.workloads.data.npz_file import FileLayout, count_words, read_npz, read_unlabeled
 from rote.workloads.spec import FieldError
 from tests.workloads.small_runs import write_npz
 
-GREY = np.arange(5 * 8 * 8, dtype=np.uint8).reshape(5, 8, 8)
+GRAY = np.arange(5 * 8 * 8, dtype=np.uint8).reshape(5, 8, 8)
 Y = np.array([0, 1, 2, 1, 0])
 WORSE = np.array([0, 2, 2, 1, 1])
 
@@ -21,18 +21,18 @@ def read(folder: Path, how: FileLayout | None = None, **arrays: Any) -> Dataset:
     return read_npz(ArrayFile(Path(write_npz(folder / "a.npz", **arrays))), how or FileLayout("a"))
 
 
-def test_grey_images_get_a_channel(tmp_path: Path) -> None:
-    found = read(tmp_path, x_train=GREY, y_train=Y, x_test=GREY[:2], y_test=Y[:2])
+def test_gray_images_get_a_channel(tmp_path: Path) -> None:
+    found = read(tmp_path, x_train=GRAY, y_train=Y, x_test=GRAY[:2], y_test=Y[:2])
     assert (found.inputs, found.sample_shape, found.num_classes) == ("images", (8, 8, 1), 3)
     assert found.x_train.dtype == np.uint8
-    np.testing.assert_array_equal(found.x_train[..., 0], GREY)
+    np.testing.assert_array_equal(found.x_train[..., 0], GRAY)
     assert found.x_test is not None
     assert len(found.x_test) == 2
     assert found.truth is None
 
 
 def test_without_a_test_set_there_is_none(tmp_path: Path) -> None:
-    found = read(tmp_path, x_train=GREY, y_train=Y)
+    found = read(tmp_path, x_train=GRAY, y_train=Y)
     assert found.x_test is None
     assert found.y_test is None
 
@@ -40,29 +40,29 @@ def test_without_a_test_set_there_is_none(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["y_train_worse", "y_worse"])
 def test_further_labels_make_y_train_the_truth(tmp_path: Path, name: str) -> None:
     found = read(
-        tmp_path, FileLayout("a", labels="worse"), x_train=GREY, y_train=Y, **{name: WORSE}
+        tmp_path, FileLayout("a", labels="worse"), x_train=GRAY, y_train=Y, **{name: WORSE}
     )
     np.testing.assert_array_equal(found.y_train, WORSE)
     np.testing.assert_array_equal(found.truth, Y)
 
 
 def test_clean_labels_beside_the_given_ones_are_the_truth(tmp_path: Path) -> None:
-    found = read(tmp_path, x_train=GREY, y_train=WORSE, y_train_clean=Y)
+    found = read(tmp_path, x_train=GRAY, y_train=WORSE, y_train_clean=Y)
     np.testing.assert_array_equal(found.y_train, WORSE)
     np.testing.assert_array_equal(found.truth, Y)
 
 
 def test_samples_without_a_label_are_left_out(tmp_path: Path) -> None:
     gaps = np.array([-1, 1, -1, 0, 0])
-    found = read(tmp_path, FileLayout("a", labels="weak"), x_train=GREY, y_train=Y, y_weak=gaps)
+    found = read(tmp_path, FileLayout("a", labels="weak"), x_train=GRAY, y_train=Y, y_weak=gaps)
     np.testing.assert_array_equal(found.y_train, [1, 0, 0])
     np.testing.assert_array_equal(found.truth, [1, 1, 0])
-    np.testing.assert_array_equal(found.x_train[..., 0], GREY[[1, 3, 4]])
+    np.testing.assert_array_equal(found.x_train[..., 0], GRAY[[1, 3, 4]])
 
 
 def test_class_names_count_classes_that_do_not_occur(tmp_path: Path) -> None:
     names = np.array(["a", "b", "c", "d"])
-    assert read(tmp_path, x_train=GREY, y_train=Y, class_names=names).num_classes == 4
+    assert read(tmp_path, x_train=GRAY, y_train=Y, class_names=names).num_classes == 4
 
 
 def test_rows_of_numbers_are_features(tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ def test_rows_of_numbers_are_features(tmp_path: Path) -> None:
 
 
 def test_images_can_be_taken_as_features(tmp_path: Path) -> None:
-    found = read(tmp_path, FileLayout("a", inputs="features"), x_train=GREY, y_train=Y)
+    found = read(tmp_path, FileLayout("a", inputs="features"), x_train=GRAY, y_train=Y)
     assert found.sample_shape == (64,)
 
 
@@ -93,17 +93,17 @@ def test_texts_are_counted(tmp_path: Path) -> None:
 
 MISTAKES: list[tuple[FileLayout, dict[str, Any], str]] = [
     (FileLayout("a"), {"y_train": Y}, r"to hold `x_train`, got y_train"),
-    (FileLayout("a"), {"x_train": GREY}, r"to hold `y_train`, got x_train"),
-    (FileLayout("a"), {"x_train": GREY, "y_train": Y[:4]}, r"one label per sample \(5\), got 4"),
+    (FileLayout("a"), {"x_train": GRAY}, r"to hold `y_train`, got x_train"),
+    (FileLayout("a"), {"x_train": GRAY, "y_train": Y[:4]}, r"one label per sample \(5\), got 4"),
     (
         FileLayout("a"),
-        {"x_train": GREY, "y_train": Y * 0.5},
+        {"x_train": GRAY, "y_train": Y * 0.5},
         r"`y_train` to be a vector of integers",
     ),
-    (FileLayout("a"), {"x_train": GREY, "y_train": Y - 2}, r"to be classes from 0 on, got -2"),
+    (FileLayout("a"), {"x_train": GRAY, "y_train": Y - 2}, r"to be classes from 0 on, got -2"),
     (
         FileLayout("a"),
-        {"x_train": GREY[:, :4], "y_train": Y},
+        {"x_train": GRAY[:, :4], "y_train": Y},
         r"`x_train` to be square images .*got",
     ),
     (
@@ -111,7 +111,7 @@ MISTAKES: list[tuple[FileLayout, dict[str, Any], str]] = [
         {"x_train": np.zeros((5, 3, 8, 8)), "y_train": Y},
         r"square images .* move the channels to the end",
     ),
-    (FileLayout("a"), {"x_train": GREY, "y_train": Y, "x_test": GREY}, r"to hold `y_test`"),
+    (FileLayout("a"), {"x_train": GRAY, "y_train": Y, "x_test": GRAY}, r"to hold `y_test`"),
     (
         FileLayout("a"),
         {"x_train": np.full((5, 2), np.nan), "y_train": Y},
@@ -143,21 +143,21 @@ def test_the_field_to_blame_is_named(tmp_path: Path) -> None:
     with pytest.raises(FieldError, match=r"`data.inputs` to be given .* got int64 of shape \(5, 2"):
         read(tmp_path, x_train=integers, y_train=Y)
     with pytest.raises(FieldError, match=r"`data.labels` to name labels in .*got only y_train\."):
-        read(tmp_path, FileLayout("a", labels="worse"), x_train=GREY, y_train=Y)
+        read(tmp_path, FileLayout("a", labels="worse"), x_train=GRAY, y_train=Y)
     with pytest.raises(FieldError, match=r"`data.vocabulary` to be left out for images, got 9"):
-        read(tmp_path, FileLayout("a", vocabulary=9), x_train=GREY, y_train=Y)
+        read(tmp_path, FileLayout("a", vocabulary=9), x_train=GRAY, y_train=Y)
 
 
-def test_a_pool_of_its_own_has_to_be_like_the_training_set(tmp_path: Path) -> None:
-    dataset = read(tmp_path, x_train=GREY, y_train=Y)
-    good = write_npz(tmp_path / "pool.npz", x=GREY)
-    np.testing.assert_array_equal(read_unlabelled(Path(good), dataset), GREY[..., None])
-    bad = write_npz(tmp_path / "bad.npz", x_train=GREY[:, :4, :4])
+def test_a_holdout_of_its_own_has_to_be_like_the_training_set(tmp_path: Path) -> None:
+    dataset = read(tmp_path, x_train=GRAY, y_train=Y)
+    good = write_npz(tmp_path / "holdout.npz", x=GRAY)
+    np.testing.assert_array_equal(read_unlabeled(Path(good), dataset), GRAY[..., None])
+    bad = write_npz(tmp_path / "bad.npz", x_train=GRAY[:, :4, :4])
     with pytest.raises(InputError, match=r"samples of shape \(8, 8, 1\), as in training, got \(4"):
-        read_unlabelled(Path(bad), dataset)
+        read_unlabeled(Path(bad), dataset)
     words = read(tmp_path, text_train=np.array(["ab cd"] * 5), y_train=Y)
-    with pytest.raises(FieldError, match=r"`probe.pool` to be 'auto' or 'train' for words"):
-        read_unlabelled(Path(good), words)
+    with pytest.raises(FieldError, match=r"`probe.holdout` to be 'auto' or 'train' for words"):
+        read_unlabeled(Path(good), words)
 
 
 def by_hand(rows: list[list[int]], words: int) -> np.ndarray:

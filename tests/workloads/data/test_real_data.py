@@ -38,8 +38,8 @@ def test_sets_are_read(
     found = prepare(RunSpec.from_dict({"data": data}), data_dir=SHARED)
     assert found.num_classes == classes
     if train is not None:
-        assert len(found.train) + len(found.pool) == train
-    rate = found.description["noise"]["realised_rate"]
+        assert len(found.train) + len(found.holdout) == train
+    rate = found.description["noise"]["realized_rate"]
     assert rate is noise if noise is None else rate == pytest.approx(noise, abs=5e-4)
 
 

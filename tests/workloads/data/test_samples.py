@@ -38,7 +38,7 @@ def mapped(folder: Path) -> np.ndarray:
     return images
 
 
-@pytest.mark.parametrize("way", ["normalised once", "batch by batch", "mapped"])
+@pytest.mark.parametrize("way", ["normalized once", "batch by batch", "mapped"])
 @pytest.mark.parametrize("channels_last", [True, False])
 def test_batches_are_the_same_however_samples_are_stored(
     way: str, channels_last: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -20,19 +20,19 @@ def split(data_dir: Path | None = None, **tables: Any) -> Splits:
     return prepare(RunSpec.from_dict({"noise": NOISE} | tables), data_dir=data_dir)
 
 
-def test_a_tenth_is_set_aside_as_the_pool() -> None:
+def test_a_tenth_is_set_aside_as_the_holdout() -> None:
     found = split()
-    assert (len(found.train), len(found.pool)) == (1298, 144)
-    assert found.pool_labels is not None
-    assert len(found.pool_labels) == 144
-    together = sorted([*found.record["train"], *found.record["pool"]])
+    assert (len(found.train), len(found.holdout)) == (1298, 144)
+    assert found.holdout_labels is not None
+    assert len(found.holdout_labels) == 144
+    together = sorted([*found.record["train"], *found.record["holdout"]])
     assert together == list(range(1442))
 
 
-def test_the_pool_has_at_most_512_samples(tmp_path: Path) -> None:
+def test_the_holdout_has_at_most_512_samples(tmp_path: Path) -> None:
     rows = np.random.default_rng(0).normal(size=(6000, 2))
     path = write_npz(tmp_path / "a.npz", x_train=rows, y_train=np.arange(6000) % 2)
-    assert len(split(data={"name": "npz", "path": path}).pool) == 512
+    assert len(split(data={"name": "npz", "path": path}).holdout) == 512
 
 
 def test_labels_belong_to_their_samples() -> None:
@@ -45,11 +45,11 @@ def test_labels_belong_to_their_samples() -> None:
         num_classes=10,
         generator=numpy_generator(0, "noise"),
     )
-    train, pool = found.record["train"], found.record["pool"]
+    train, holdout = found.record["train"], found.record["holdout"]
     np.testing.assert_array_equal(found.labels, noisy.labels[train])
     np.testing.assert_array_equal(found.wrong, noisy.mask[train])
-    np.testing.assert_array_equal(found.pool_labels, noisy.labels[pool])
-    assert found.description["noise"]["realised_rate"] == noisy.realised_rate
+    np.testing.assert_array_equal(found.holdout_labels, noisy.labels[holdout])
+    assert found.description["noise"]["realized_rate"] == noisy.realized_rate
     pixels = digits.x_train[train].astype(np.float64)
     normal = (pixels - digits.x_train.mean()) / digits.x_train.std()
     np.testing.assert_allclose(found.train.batch(slice(None))[:, 0], normal[..., 0], atol=1e-5)
@@ -57,7 +57,7 @@ def test_labels_belong_to_their_samples() -> None:
 
 def record(**tables: Any) -> list[Any]:
     found = split(**tables)
-    return [found.record[name].tolist() for name in ("train", "pool", "labels")]
+    return [found.record[name].tolist() for name in ("train", "holdout", "labels")]
 
 
 def test_every_run_of_a_sweep_sees_the_same_data() -> None:
@@ -66,26 +66,28 @@ def test_every_run_of_a_sweep_sees_the_same_data() -> None:
 
 
 def test_s_tilde_may_come_from_the_training_set() -> None:
-    found = split(probe={"pool": "train", "batch": 32})
-    assert (len(found.train), len(found.pool), found.pool_labels) == (1442, 32, None)
+    found = split(probe={"holdout": "train", "batch": 32})
+    assert (len(found.train), len(found.holdout), found.holdout_labels) == (1442, 32, None)
     train = found.train.batch(slice(None)).flatten(1)
-    assert all((train == sample).all(1).any() for sample in found.pool.flatten(1))
+    assert all((train == sample).all(1).any() for sample in found.holdout.flatten(1))
 
 
-def test_the_pool_may_be_unlabelled(tmp_path: Path) -> None:
-    write_npz(tmp_path / "pool.npz", x=np.zeros((7, 8, 8), np.uint8))
-    found = split(tmp_path, probe={"pool": "pool.npz"})
-    assert (len(found.train), found.pool.shape) == (1442, (7, 1, 8, 8))
-    assert found.pool_labels is None
-    assert found.record["pool"].size == 0
-    with pytest.raises(FieldError, match=r"`probe.pool` to be an existing file .* none at no\.npz"):
-        split(probe={"pool": "no.npz"})
+def test_the_holdout_may_be_unlabeled(tmp_path: Path) -> None:
+    write_npz(tmp_path / "holdout.npz", x=np.zeros((7, 8, 8), np.uint8))
+    found = split(tmp_path, probe={"holdout": "holdout.npz"})
+    assert (len(found.train), found.holdout.shape) == (1442, (7, 1, 8, 8))
+    assert found.holdout_labels is None
+    assert found.record["holdout"].size == 0
+    with pytest.raises(
+        FieldError, match=r"`probe.holdout` to be an existing file .* none at no\.npz"
+    ):
+        split(probe={"holdout": "no.npz"})
 
 
 def test_subsets_are_drawn_at_random() -> None:
     found = split(data={"name": "digits", "train_size": 100, "test_size": 30})
     assert found.test is not None
-    assert (len(found.train), len(found.pool), len(found.test)) == (90, 10, 30)
+    assert (len(found.train), len(found.holdout), len(found.test)) == (90, 10, 30)
     rows = found.record["rows"].tolist()
     assert rows == sorted(set(rows)) != list(range(100))
 
@@ -93,8 +95,10 @@ def test_subsets_are_drawn_at_random() -> None:
 def test_sizes_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     with pytest.raises(FieldError, match=r"`data.train_size` to be at most 1442, got 2000\."):
         split(data={"name": "digits", "train_size": 2000})
-    with pytest.raises(FieldError, match=r"`probe.pool_size` to leave at least 2 of 1442 samples"):
-        split(probe={"pool_size": 1441})
+    with pytest.raises(
+        FieldError, match=r"`probe.holdout_size` to leave at least 2 of 1442 samples"
+    ):
+        split(probe={"holdout_size": 1441})
     path = write_npz(tmp_path / "a.npz", x_train=np.zeros((9, 2)), y_train=np.zeros(9, int))
     with pytest.raises(FieldError, match=r"`data.test_size` to be left out where there is no test"):
         split(data={"name": "npz", "path": path, "test_size": 3})
@@ -106,7 +110,7 @@ def test_what_is_unknown_is_absent(tmp_path: Path) -> None:
     path = write_npz(tmp_path / "a.npz", x_train=np.zeros((40, 2)), y_train=np.arange(40) % 2)
     found = split(data={"name": "npz", "path": path}, noise="none")
     assert (found.wrong, found.test, found.test_labels) == (None, None, None)
-    assert found.description["noise"] == {"model": None, "realised_rate": None}
+    assert found.description["noise"] == {"model": None, "realized_rate": None}
     assert "wrong" not in found.record
 
 
@@ -127,7 +131,7 @@ def test_noisy_labels_of_a_file_are_noise_of_unknown_origin(tmp_path: Path) -> N
     assert found.wrong is not None
     np.testing.assert_array_equal(found.wrong, found.record["train"] < 10)
     assert found.description["noise"]["model"] == "as given"
-    assert found.description["noise"]["realised_rate"] == 0.25
+    assert found.description["noise"]["realized_rate"] == 0.25
 
 
 @pytest.mark.parametrize(
@@ -144,7 +148,7 @@ def test_noisy_labels_of_a_file_are_noise_of_unknown_origin(tmp_path: Path) -> N
 )
 def test_every_noise_model_applies(noise: dict[str, Any]) -> None:
     found = split(noise=noise)
-    assert 0 < found.description["noise"]["realised_rate"] < 0.5
+    assert 0 < found.description["noise"]["realized_rate"] < 0.5
     assert found.description["noise"]["model"] == noise["model"]
 
 
@@ -184,7 +188,7 @@ def test_memory_mapped_samples_are_never_read_as_a_whole(tmp_path: Path) -> None
         patch.setattr(arrays.ArrayFile.__init__, "__kwdefaults__", {"in_memory_bytes": 1000})
         mapped = split(**tables)
     assert mapped.train._mapped is not None
-    torch.testing.assert_close(mapped.pool, in_memory.pool)
+    torch.testing.assert_close(mapped.holdout, in_memory.holdout)
     chosen = torch.tensor([5, 3])
     torch.testing.assert_close(mapped.train.batch(chosen), in_memory.train.batch(chosen))
 

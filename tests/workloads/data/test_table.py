@@ -74,7 +74,7 @@ def test_texts_are_counted_as_those_of_arrays_are() -> None:
     np.testing.assert_array_equal(found.x_test, test)
 
 
-def test_numbers_beside_words_are_normalised_by_the_training_rows() -> None:
+def test_numbers_beside_words_are_normalized_by_the_training_rows() -> None:
     sizes = np.linspace(-1, 4, 24)
     found = read_data({"text": TEXTS, "label": LABELS, "split": PARTS, "size": sizes})
     mean, deviation = sizes[:16].mean(), sizes[:16].std()

@@ -101,7 +101,7 @@ TABLES = st.fixed_dictionaries(
         "objective": OBJECTIVE,
         "optimizer": OPTIMIZER,
         "schedule": SCHEDULE,
-        "probe": st.fixed_dictionaries({}, optional={"pool": st.just("train"), "seed": SEED}),
+        "probe": st.fixed_dictionaries({}, optional={"holdout": st.just("train"), "seed": SEED}),
         "checkpoints": CHECKPOINTS,
     },
 )
@@ -238,7 +238,11 @@ MISTAKES = [
         r"`noise.model` to be 'none' with `data.labels` = 'worse', which are noisy already, got",
     ),
     ("epochs = 10\n[probe]\nevery = 3", 3, r"`probe.every` to divide `epochs` \(10\), so that"),
-    ("[probe]\npool = 'train'\npool_size = 3", 3, r"`probe.pool_size` to be left out with pool"),
+    (
+        "[probe]\nholdout = 'train'\nholdout_size = 3",
+        3,
+        r"`probe.holdout_size` to be left out with holdout",
+    ),
     ("[checkpoints]\nkeep = 'best'\nmode = 'most'", 3, r"`checkpoints.mode` to be one of max, min"),
 ]
 

@@ -1,4 +1,4 @@
-"""Label noise: clean labels in, noisy labels with mask and realised rate out. NumPy only."""
+"""Label noise: clean labels in, noisy labels with mask and realized rate out. NumPy only."""
 
 from rote.labels.noise.add import NOISE_MODELS, add_noise
 from rote.labels.noise.class_maps import CLASS_MAPS, ClassMap

@@ -70,7 +70,7 @@ def add_noise(
             of ``"instance"``.
 
     Returns:
-        The noisy labels with mask, realised rate and description.
+        The noisy labels with mask, realized rate and description.
 
     Raises:
         InputError: if an argument does not fit; the generator has then not been drawn from,
@@ -84,7 +84,7 @@ def add_noise(
         ...     num_classes=10,
         ...     generator=np.random.default_rng(0),
         ... )
-        >>> noisy.realised_rate, int(noisy.mask.sum())
+        >>> noisy.realized_rate, int(noisy.mask.sum())
         (0.4, 40)
     """
     check_choice("model", model, NOISE_MODELS)
@@ -112,7 +112,7 @@ def add_noise(
     return NoisyLabels(
         labels=drawn.labels,
         mask=mask,
-        realised_rate=float(mask.mean()),
+        realized_rate=float(mask.mean()),
         requested_rate=requested,
         model=model,
         description={

@@ -25,7 +25,7 @@ def instance(
     With q_i from a normal of mean r and deviation 0.1 truncated to [0, 1], and one random
     projection W_y (entries from N(0, 1)) per class y, sample i keeps its label with probability
     1 − q_i and takes another class with probability q_i · softmax over the other classes of
-    x_i·W_y. Truncation moves the mean of q_i towards 0.5 when r is near 0 or 1; r = 0 changes
+    x_i·W_y. Truncation moves the mean of q_i toward 0.5 when r is near 0 or 1; r = 0 changes
     nothing.
 
     Args:

@@ -32,7 +32,7 @@ class NoisyLabels:
     Args:
         labels: one noisy label per sample.
         mask: true where the label differs from the clean one.
-        realised_rate: share of labels that differ, the mean of ``mask``.
+        realized_rate: share of labels that differ, the mean of ``mask``.
         requested_rate: the rate asked for; None for human labels. Under most models it is not
             the share of wrong labels.
         model: name of the noise model.
@@ -42,7 +42,7 @@ class NoisyLabels:
 
     labels: Labels
     mask: NDArray[np.bool_]
-    realised_rate: float
+    realized_rate: float
     requested_rate: float | None
     model: str
     description: Mapping[str, Any]

@@ -1,4 +1,4 @@
-"""Noise that goes by the class alone: symmetric, to the next class, or to either neighbour.
+"""Noise that goes by the class alone: symmetric, to the next class, or to either neighbor.
 
 Each model takes clean labels, a rate r, the number of classes c and the source of its draws.
 """
@@ -13,7 +13,7 @@ def symmetric_inclusive(
 ) -> Draw:
     """Redraw exactly round(r·n) labels uniformly over all c classes, the paper's noise.
 
-    A redrawn label is right by chance with probability 1/c, so the expected share of wrong labels
+    A resampled label is right by chance with probability 1/c, so the expected share of wrong labels
     is r·(1 − 1/c): 45 % at "50 %" with 10 classes.
     """
     chosen = _choose(len(labels), rate, generator)

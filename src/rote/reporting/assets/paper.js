@@ -1,4 +1,4 @@
-// Paper: light colours, every chart, nothing folded, and widths at which letters keep their size.
+// Paper: light colors, every chart, nothing folded, and widths at which letters keep their size.
 
 const PAPER = { whole: 688, half: 328, height: 0.6 }; // A4 between its margins, half of it; lower charts leave less of a sheet empty
 

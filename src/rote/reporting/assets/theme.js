@@ -9,7 +9,7 @@ function theme() {
 function showTheme(payload) {
   const button = document.getElementById("theme");
   button.textContent = theme() === "dark" ? "Light" : "Dark";
-  button.setAttribute("aria-label", "Use " + button.textContent.toLowerCase() + " colours");
+  button.setAttribute("aria-label", "Use " + button.textContent.toLowerCase() + " colors");
   follow(payload.themes[theme()]);
 }
 

@@ -1,6 +1,6 @@
 // The two thresholds: sliders move the lines, and the regions are counted anew.
 
-function summarise(payload, zetaAt, trainAt) {
+function summarize(payload, zetaAt, trainAt) {
   const sums = [1, 2, 3, 4].map(() => ({ count: 0, zeta: 0, train: 0, test: 0, tested: 0 }));
   (payload.cells ? addCells : addEach)(payload, zetaAt, trainAt, sums);
   const mean = (total, count) => (count ? total / count : null);
@@ -67,7 +67,7 @@ function setUpThresholds(payload) {
   const move = (key) => {
     at[key] = Number(sliders[key].value) / payload.units[key];
     showThresholds(at);
-    const regions = summarise(payload, at.zeta, at.train);
+    const regions = summarize(payload, at.zeta, at.train);
     showRegions(regions);
     press(null);
     document.getElementById("region-news").textContent = `Region 1 holds ${counted(regions[0].count, "checkpoint")}.`;

@@ -42,7 +42,7 @@ class Chart(Protocol):
         ...
 
     def draw(self, record: Any, frame: Frame) -> Any:  # noqa: ANN401
-        """A chart of altair; ``frame`` knows its width, its colours and the checkpoints."""
+        """A chart of altair; ``frame`` knows its width, its colors and the checkpoints."""
         ...
 
 

@@ -11,7 +11,7 @@ from rote.errors import InputError
 from rote.records import COLUMNS
 from rote.reporting.axis import Axis, accuracy_axis
 from rote.reporting.frame import chosen_run, hints, joined, point_size, valued
-from rote.reporting.palette import colour, plain_view
+from rote.reporting.palette import color, plain_view
 from rote.selection import correlation
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class FilterChart:
         )
 
     def parts(self, record: FilterRecord, frame: Frame) -> dict[str, alt.Chart]:
-        """All checkpoints, those that the filter drops in another colour; and those that stay."""
+        """All checkpoints, those that the filter drops in another color; and those that stay."""
         before = _points(record, frame, "isValid(datum.zeta)")
         return {"before": before, "after": _points(record, frame, "datum.kept")}
 
@@ -182,10 +182,10 @@ def _points(record: FilterRecord, frame: Frame, which: str) -> alt.Chart:
             color=valued(
                 alt.ColorValue,
                 alt.when(chosen, empty=False)
-                .then(alt.value(colour("highlight")))
+                .then(alt.value(color("highlight")))
                 .when("datum.kept")
-                .then(alt.value(colour("accent")))
-                .otherwise(alt.value(colour("line"))),
+                .then(alt.value(color("accent")))
+                .otherwise(alt.value(color("line"))),
             ),
             opacity=valued(
                 alt.OpacityValue, alt.condition(chosen, alt.value(0.85), alt.value(0.12))

@@ -11,7 +11,7 @@ import numpy as np
 from rote.records import COLUMNS
 from rote.reporting.axis import Axis, ticks
 from rote.reporting.frame import chosen_run, hints, point_size, valued
-from rote.reporting.palette import REGION_COLOURS, colour, plain_view, shades
+from rote.reporting.palette import REGION_COLORS, color, plain_view, shades
 from rote.selection import REGIONS, visible
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ _TRAIN = COLUMNS["train_accuracy"].label
 
 
 @dataclass(frozen=True)
-class LabelledPick:
+class LabeledPick:
     """A checkpoint that is ringed, with its ζ and training accuracy."""
 
     label: str
@@ -52,8 +52,8 @@ class RegionRecord:
         train: the axis of training accuracy.
         zeta_threshold: at most this is resistant.
         train_threshold: at least this is trainable.
-        test_range: test accuracies from the first colour to the last; None if none is known, and
-            the colour is the region.
+        test_range: test accuracies from the first color to the last; None if none is known, and
+            the color is the region.
         picks: what the leading rule, and the other of the pair, would keep.
     """
 
@@ -64,7 +64,7 @@ class RegionRecord:
     zeta_threshold: float
     train_threshold: float
     test_range: tuple[float, float] | None
-    picks: tuple[LabelledPick, ...]
+    picks: tuple[LabeledPick, ...]
 
 
 class RegionChart:
@@ -95,7 +95,7 @@ class RegionChart:
         )
 
     def draw(self, record: RegionRecord, frame: Frame) -> alt.LayerChart:
-        """One point per checkpoint; colour is test accuracy, or the region without it."""
+        """One point per checkpoint; color is test accuracy, or the region without it."""
         import altair as alt
 
         chosen = chosen_run(frame)
@@ -167,7 +167,7 @@ def _points(record: RegionRecord, frame: Frame, chosen: alt.Parameter) -> alt.Ch
         title = COLUMNS["test_accuracy"].label
         paint = alt.Color("test:Q", title=title, scale=scale, legend=legend)
     else:
-        scale = alt.Scale(domain=list(REGIONS), range=list(REGION_COLOURS))
+        scale = alt.Scale(domain=list(REGIONS), range=list(REGION_COLORS))
         paint = alt.Color(
             "region:O", title="region", scale=scale, legend=alt.Legend(symbolType="circle", **top)
         )
@@ -196,7 +196,7 @@ def _region(frame: Frame) -> str:
 
 
 def _test_range(test: Floats) -> tuple[float, float] | None:
-    """From low to high test accuracy; the lowest twentieth, of first epochs, has one colour."""
+    """From low to high test accuracy; the lowest twentieth, of first epochs, has one color."""
     known = test[np.isfinite(test)]
     if not len(known):
         return None
@@ -212,7 +212,7 @@ def _path(frame: Frame, chosen: alt.Parameter) -> alt.Chart:
     chart: alt.Chart = (
         alt.Chart(frame.data)
         .transform_filter(alt.ParameterPredicate(param=chosen.name, empty=False))
-        .mark_line(aria=False, color=colour("highlight"), strokeWidth=1.5, interpolate="linear")
+        .mark_line(aria=False, color=color("highlight"), strokeWidth=1.5, interpolate="linear")
         .encode(
             x=alt.X("zeta:Q"),
             y=alt.Y("train:Q"),
@@ -235,7 +235,7 @@ def _region_one(record: RegionRecord, frame: Frame) -> alt.Chart:
     chart: alt.Chart = (
         alt.Chart(alt.InlineData(values=[{}]))
         .transform_calculate(**ends)
-        .mark_rect(aria=False, color=colour("accent"), opacity=0.09)
+        .mark_rect(aria=False, color=color("accent"), opacity=0.09)
         .encode(
             x=_x(record, "left"), x2=alt.X2("right:Q"), y=_y(record, "bottom"), y2=alt.Y2("top:Q")
         )
@@ -251,7 +251,7 @@ def _threshold_lines(frame: Frame) -> list[alt.Chart]:
     )
     mark: dict[str, Any] = {
         "aria": False,
-        "color": colour("accent"),
+        "color": color("accent"),
         "strokeWidth": 1.5,
         "clip": True,
     }
@@ -279,7 +279,7 @@ def _region_names(record: RegionRecord) -> list[alt.Chart]:
             alt.Chart(alt.InlineData(values=[{"zeta": x, "train": y}])).encode(
                 x=alt.X("zeta:Q"), y=alt.Y("train:Q")
             ),
-            colour("accent" if region == 1 else "quiet"),
+            color("accent" if region == 1 else "quiet"),
             text=f"Region {region}",
             fontSize=12,
             fontWeight=600,
@@ -291,12 +291,12 @@ def _region_names(record: RegionRecord) -> list[alt.Chart]:
 def _rimmed(base: alt.Chart, paint: alt.ExprRef, **mark: Any) -> list[alt.Chart]:  # noqa: ANN401
     """Text with a rim of paper, readable on top of points."""
     rim = base.mark_text(
-        aria=False, color=colour("paper"), stroke=colour("paper"), strokeWidth=4, **mark
+        aria=False, color=color("paper"), stroke=color("paper"), strokeWidth=4, **mark
     )
     return [rim, base.mark_text(aria=False, color=paint, **mark)]
 
 
-def _picked(verdict: Verdict) -> tuple[LabelledPick, ...]:
+def _picked(verdict: Verdict) -> tuple[LabeledPick, ...]:
     """Every pick once, with the rules that would keep it."""
     picks = {_place(verdict.selection.pick): ("keep", verdict.selection.pick)}
     for outcome in verdict.others:
@@ -305,7 +305,7 @@ def _picked(verdict: Verdict) -> tuple[LabelledPick, ...]:
             names = [picks[place][0]] if place in picks else []
             picks[place] = (", ".join([*names, outcome.rule]), outcome.pick)
     return tuple(
-        LabelledPick(label, visible(pick.run), pick.step, pick.susceptibility, pick.train_accuracy)
+        LabeledPick(label, visible(pick.run), pick.step, pick.susceptibility, pick.train_accuracy)
         for label, pick in picks.values()
         if pick.susceptibility is not None and pick.train_accuracy is not None
     )
@@ -328,11 +328,11 @@ def _rings(record: RegionRecord) -> list[alt.Chart]:
     middle = (record.zeta.low + record.zeta.high) / 2
     is_right = f"datum.zeta > {middle!r}"
     ring = base.mark_point(
-        aria=False, size=190, filled=False, strokeWidth=2.5, color=colour("ink"), opacity=1
+        aria=False, size=190, filled=False, strokeWidth=2.5, color=color("ink"), opacity=1
     )
     label = _rimmed(
         base.encode(text=alt.Text("label:N")),
-        colour("ink"),
+        color("ink"),
         align=alt.ExprRef(f"{is_right} ? 'right' : 'left'"),
         dx=alt.ExprRef(f"{is_right} ? -13 : 13"),
         dy=alt.ExprRef("datum.shift"),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from rote.reporting.axis import ticks
-from rote.reporting.palette import colour, plain_view, shades
+from rote.reporting.palette import color, plain_view, shades
 from rote.reporting.region_sums import region_sums
 from rote.reporting.verdict import PAIR
 
@@ -73,7 +73,7 @@ class SensitivityRecord:
     Attributes:
         cells: the map.
         marks: where the thresholds of the two region rules lie on it.
-        has_truth: whether the colour is the mean test accuracy, or the size of Region 1.
+        has_truth: whether the color is the mean test accuracy, or the size of Region 1.
     """
 
     cells: tuple[Cell, ...]
@@ -165,7 +165,7 @@ def _cells(record: SensitivityRecord) -> list[alt.Chart]:
     cells = (
         alt.Chart(alt.InlineData(values=values))
         .transform_calculate(**ends)
-        .mark_rect(aria=False, stroke=colour("paper"), strokeWidth=0.5)
+        .mark_rect(aria=False, stroke=color("paper"), strokeWidth=0.5)
         .encode(
             x=_position(alt.X, "x_start", "percentile of ζ that is the threshold"),
             x2=alt.X2("x_end:Q"),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from rote.errors import InputError
-from rote.reporting.palette import colour, plain_view
+from rote.reporting.palette import color, plain_view
 from rote.reporting.signals import TRUTH, SignalPick, agreement_of
 from rote.selection import visible
 
@@ -92,10 +92,10 @@ class SignalsChart:
         )
         scale = alt.Scale(
             domain=[-1, 0, 1],
-            range=[colour("highlight"), colour("paper"), colour("accent")],
+            range=[color("highlight"), color("paper"), color("accent")],
             interpolate="rgb",
         )
-        cells = base.mark_rect(aria=False, stroke=colour("grid"), strokeWidth=1).encode(
+        cells = base.mark_rect(aria=False, stroke=color("grid"), strokeWidth=1).encode(
             color=alt.Color("value:Q", scale=scale, legend=None)
         )
         numbers = base.mark_text(
@@ -124,7 +124,7 @@ def _axis(orient: Literal["left", "top"], label: str = "datum.label") -> alt.Axi
         labelAngle=0,
         labelLimit=330,
         labelPadding=6,
-        labelColor=colour("ink"),
+        labelColor=color("ink"),
         domain=False,
         ticks=False,
         grid=False,

@@ -10,7 +10,7 @@ from rote.errors import InputError, did_you_mean
 from rote.reporting.axis import Axis, accuracy_axis, zeta_axis
 from rote.reporting.checkpoints import MOST_SIGNALS
 from rote.reporting.frame import chosen_run, hints, joined, valued
-from rote.reporting.palette import colour, plain_view
+from rote.reporting.palette import color, plain_view
 from rote.selection import visible
 
 if TYPE_CHECKING:
@@ -184,19 +184,19 @@ def _lines(record: TrackingRecord, frame: Frame, field: str, y: alt.Y) -> alt.La
     is_pointed_at = frame.is_live and not frame.is_page
     is_many = record.runs > _MANY
     everything = base.mark_line(
-        aria=False, color=colour("line"), strokeWidth=0.8 if is_many else 1.3
+        aria=False, color=color("line"), strokeWidth=0.8 if is_many else 1.3
     ).encode(
         opacity=valued(alt.OpacityValue, alt.condition(chosen, alt.value(0.85), alt.value(0.2)))
     )
     one = base.transform_filter(is_chosen).mark_line(
-        aria=False, color=colour("highlight"), strokeWidth=2.5
+        aria=False, color=color("highlight"), strokeWidth=2.5
     )
     kept = _kept(record, base)
     dots = (
         base.transform_filter(
             f"isValid(datum.{field})" if is_pointed_at else f"datum.{field}_alone"
         )
-        .mark_circle(aria=False, size=50, color=colour("line"))
+        .mark_circle(aria=False, size=50, color=color("line"))
         .encode(
             opacity=valued(
                 alt.OpacityValue,
@@ -230,15 +230,11 @@ def _kept(record: TrackingRecord, base: alt.Chart) -> list[alt.Chart]:
     import altair as alt
 
     here = alt.FieldEqualPredicate(field="run", equal=record.run)
-    line = base.transform_filter(here).mark_line(
-        aria=False, color=colour("accent"), strokeWidth=2.2
-    )
+    line = base.transform_filter(here).mark_line(aria=False, color=color("accent"), strokeWidth=2.2)
     ring = (
         base.transform_filter(here)
         .transform_filter(f"datum.step === {record.step}")
-        .mark_point(
-            aria=False, size=130, filled=True, fill=colour("paper"), stroke=colour("accent")
-        )
+        .mark_point(aria=False, size=130, filled=True, fill=color("paper"), stroke=color("accent"))
         .encode(strokeWidth=alt.StrokeWidthValue(2.5), opacity=alt.OpacityValue(1))
     )
     return [line, ring]

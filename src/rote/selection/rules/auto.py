@@ -15,9 +15,9 @@ from rote.selection.rules.filter import Filter
 from rote.selection.rules.last import Last
 from rote.selection.rules.noise_rate import NoiseRate
 from rote.selection.rules.noisy_validation import NoisyValidation
-from rote.selection.rules.posterior import Posterior, votes_of_neighbours
+from rote.selection.rules.posterior import Posterior, votes_of_neighbors
 from rote.selection.rules.staged import Staged
-from rote.selection.votes import Ballot, same_pool
+from rote.selection.votes import Ballot, shared_holdout
 
 if TYPE_CHECKING:
     from rote.selection.candidates import Booleans, Candidates, Floats, Integers
@@ -69,17 +69,17 @@ class _Lack:
 class Auto:
     """The strongest rule that what is recorded allows; it says which, and why.
 
-    Several runs on a pool with given labels: ``posterior``. One such run: ``posterior`` with votes
-    of its nearest training samples, or ``noisy-validation`` where there are none. Several runs on a
-    pool without labels: ``consensus``, if the best checkpoint agrees with the others on at least
-    70 % of the pool, or else ``staged`` on the plain relative ζ. Nothing of this: ``noise-rate``,
-    if the share of wrong labels is given; otherwise ζ and training accuracy as in the paper,
-    ``staged``, or ``filter`` for a single run; ``last`` where one of these is not recorded. No pick
-    is on a dip of training accuracy.
+    Several runs on a holdout with given labels: ``posterior``. One such run: ``posterior`` with
+    votes of its nearest training samples, or ``noisy-validation`` where there are none. Several
+    runs on a holdout without labels: ``consensus``, if the best checkpoint agrees with the others
+    on at least 70 % of the holdout, or else ``staged`` on the plain relative ζ. Nothing of this:
+    ``noise-rate``, if the share of wrong labels is given; otherwise ζ and training accuracy as in
+    the paper, ``staged``, or ``filter`` for a single run; ``last`` where one of these is not
+    recorded. A checkpoint whose training accuracy dropped is never selected.
 
     Attributes:
         noise_rate: the share of wrong labels, if it is known.
-        clean_labels: labels of the pool that are known to be right, −1 where there is none.
+        clean_labels: labels of the holdout that are known to be right, −1 where there is none.
 
     Raises:
         InputError: if the rate is no share, or the labels are no integers in a row.
@@ -90,7 +90,7 @@ class Auto:
     name: ClassVar[str] = "auto"
     needs: ClassVar[tuple[str, ...]] = ()
     compares_runs: ClassVar[bool] = False
-    not_redrawn: ClassVar[str] = "A run that is drawn twice would vote on itself."
+    not_resampled: ClassVar[str] = "A run that is drawn twice would vote on itself."
     order: ClassVar[int] = 50
 
     def __post_init__(self) -> None:
@@ -99,7 +99,7 @@ class Auto:
 
     def judge(self, candidates: Candidates) -> Verdict:
         """What the strongest rule says."""
-        choice = self._by_pool(candidates)
+        choice = self._by_holdout(candidates)
         if isinstance(choice, _Lack):
             choice = self._by_training(candidates, choice)
         column = choice.column or candidates.column
@@ -119,50 +119,50 @@ class Auto:
             if getattr(self, name) is not None and not hasattr(rule, name):
                 yield f"`{name}` was not used: rule `{rule.name}` cannot do anything with it."
 
-    def _by_pool(self, candidates: Candidates) -> _Choice | _Lack:
+    def _by_holdout(self, candidates: Candidates) -> _Choice | _Lack:
         """What samples that nobody trained on allow, or what they lack."""
         try:
-            voters, _ = same_pool(candidates, least=1)
+            voters, _ = shared_holdout(candidates, least=1)
         except InputError:
-            lacking = "no predictions on a pool are recorded"
+            lacking = "no predictions on a holdout are recorded"
             if candidates.num_runs > 1:
-                lacking = "no two runs have predictions on the same pool"
+                lacking = "no two runs have predictions on the same holdout"
             return _by_validation(candidates, lacking) or _Lack(lacking)
         ballot = Ballot.of(candidates, voters)
         posterior = Posterior(self.noise_rate, self.clean_labels)
         labels = posterior.labels(candidates, voters, ballot).known
         are_known = f"{labels} of its labels are {'known' if self.clean_labels else 'given'}"
         if labels >= _FEWEST_LABELS:
-            has_neighbours = votes_of_neighbours(candidates, voters, ballot) is not None
-            found = self._by_labels(posterior, len(voters), are_known, has_neighbours)
+            has_neighbors = votes_of_neighbors(candidates, voters, ballot) is not None
+            found = self._by_labels(posterior, len(voters), are_known, has_neighbors)
             if found is not None:
                 return found
         lacking = f"only {are_known}" if labels else "none of its labels is given"
         if len(voters) == 1:
-            lacking = "one run alone predicts the pool, without the votes of nearest neighbours"
+            lacking = "one run alone predicts the holdout, without the votes of nearest neighbors"
         by_validation = _by_validation(candidates, lacking)
         if by_validation is not None or len(voters) == 1:
             return by_validation or _Lack(lacking)
         return _by_consensus(candidates, ballot, lacking)
 
     def _by_labels(
-        self, posterior: Posterior, voters: int, are_known: str, has_neighbours: bool
+        self, posterior: Posterior, voters: int, are_known: str, has_neighbors: bool
     ) -> _Choice | None:
-        """What a pool with labels allows; None if they are all there is, and may be wrong."""
+        """What a holdout with labels allows; None if they are all there is, and may be wrong."""
         known = "right labels" if self.clean_labels is None else "more right labels"
         clean = f"{known} for some of it (clean_labels=, --clean-labels)"
         if voters > 1:
-            because = f"{voters} runs predict one pool, and {are_known}"
-            more = f"More runs, a larger pool, or {clean} would make it stronger."
-        elif has_neighbours:
+            because = f"{voters} runs predict one holdout, and {are_known}"
+            more = f"More runs, a larger holdout, or {clean} would make it stronger."
+        elif has_neighbors:
             because = (
-                f"one run predicts a pool, {are_known}, and the labels of the nearest training "
+                f"one run predicts a holdout, {are_known}, and the labels of the nearest training "
                 "samples are recorded"
             )
-            more = f"A second run on the same pool, or {clean}, would make it stronger."
+            more = f"A second run on the same holdout, or {clean}, would make it stronger."
         elif self.clean_labels is not None:
-            because = f"one run predicts a pool, and {are_known}"
-            more = "Votes would make it stronger: other runs on the pool, or neighbour_votes=."
+            because = f"one run predicts a holdout, and {are_known}"
+            more = "Votes would make it stronger: other runs on the holdout, or neighbor_votes=."
         else:
             return None
         return _Choice(posterior, because, more)
@@ -170,7 +170,9 @@ class Auto:
     def _by_training(self, candidates: Candidates, lack: _Lack) -> _Choice:
         """What can be said with nothing held out."""
         lacking = lack.words
-        more = "A pool that is kept out of training, with its given labels, would make it stronger."
+        more = (
+            "A holdout that is kept out of training, with its given labels, would make it stronger."
+        )
         if self.noise_rate is not None and _usable(candidates, "train_accuracy").any():
             because = f"{lacking}, but the share of wrong labels is known"
             return _Choice(NoiseRate(self.noise_rate), because, more)
@@ -195,9 +197,9 @@ class Auto:
 def _by_validation(candidates: Candidates, lacking: str) -> _Choice | None:
     if not _usable(candidates, "validation_accuracy").any():
         return None
-    because = f"the accuracy on given labels of a pool is recorded, but {lacking}"
+    because = f"the accuracy on given labels of a holdout is recorded, but {lacking}"
     more = (
-        "Votes would make it stronger: other runs on the same pool, or neighbour_votes= for one "
+        "Votes would make it stronger: other runs on the same holdout, or neighbor_votes= for one "
         "run alone."
     )
     return _Choice(NoisyValidation(), because, more)
@@ -209,13 +211,13 @@ def _by_consensus(candidates: Candidates, ballot: Ballot, lacking: str) -> _Choi
     verdict = _judged(rule, candidates)
     assert verdict.score is not None
     agreed = float(verdict.score[verdict.pick])
-    setting = f"{ballot.num_runs} runs predict one pool, {lacking}, and the runs are"
-    measured = f"the best agrees with the others on {agreed:.0%} of the pool"
+    setting = f"{ballot.num_runs} runs predict one holdout, {lacking}, and the runs are"
+    measured = f"the best agrees with the others on {agreed:.0%} of the holdout"
     if agreed < _COMPETENT:
         words = f"{setting} too weak to vote ({measured}, less than {_COMPETENT:.0%})"
         return _Lack(words, is_weak=True)
     because = f"{setting} competent ({measured}, {_COMPETENT:.0%} or more)"
-    more = "Given labels of the pool, wrong ones among them, would make it stronger."
+    more = "Given labels of the holdout, wrong ones among them, would make it stronger."
     return _Choice(rule, because, more, verdict=verdict)
 
 
@@ -260,4 +262,4 @@ def _dip(rule: Rule, candidates: Candidates, kept: Integers) -> Iterator[str]:
         return
     pick = known[rule.judge(candidates.take(known)).pick]
     if pick not in kept:
-        yield f"Left out is {candidates.name(pick)}: its training accuracy is on a dip."
+        yield f"Left out is {candidates.name(pick)}: its training accuracy dropped at this step."

@@ -102,8 +102,8 @@ def _bends_of_runs(
 @np.errstate(invalid="ignore", divide="ignore", over="ignore")
 def _bends(step: Floats, zeta: Floats, sharpness: float) -> Integers:
     """``bend`` of every row at once, -1 where there is none."""
-    x = _centred((step - step[:, :1]) / (step[:, -1:] - step[:, :1]))
-    y = _centred((zeta - zeta.min(axis=1, keepdims=True)) / np.ptp(zeta, axis=1, keepdims=True))
+    x = _centered((step - step[:, :1]) / (step[:, -1:] - step[:, :1]))
+    y = _centered((zeta - zeta.min(axis=1, keepdims=True)) / np.ptp(zeta, axis=1, keepdims=True))
     xx = _total(x * x)
     slope = _total(x * y) / xx
     residual = y - slope * x
@@ -126,7 +126,7 @@ def _bends(step: Floats, zeta: Floats, sharpness: float) -> Integers:
     return np.where(is_sharp & (rise >= _LEAST_RISE) & (error > _ROUNDING), at, -1)
 
 
-def _centred(values: Floats) -> Floats:
+def _centered(values: Floats) -> Floats:
     return np.asarray(values - values.mean(axis=1, keepdims=True))
 
 

@@ -1,4 +1,4 @@
-"""Agreement with the vote of the other runs on a shared pool: no labels at all."""
+"""Agreement with the vote of the other runs on a shared holdout: no labels at all."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from rote.arguments import check_integer
 from rote.selection.rule import Verdict
 from rote.selection.rules.noisy_validation import wilson_interval
-from rote.selection.votes import Ballot, same_pool
+from rote.selection.votes import Ballot, shared_holdout
 
 if TYPE_CHECKING:
     from rote.selection.candidates import Candidates
@@ -23,11 +23,11 @@ class Consensus:
     Every checkpoint starts with weight 1. In every round, the vote of a run is the weighted mean of
     its checkpoints' one-hot predictions, times its largest weight over the largest of all; the
     label that a run sees is the class with most votes of all *other* runs; a checkpoint's score a
-    is the share of the pool on which it agrees with that label, and its next weight is
+    is the share of the holdout on which it agrees with that label, and its next weight is
     max(0, log(a (K − 1)/(1 − a)))². Weights are those of Dawid and Skene's one coin, squared.
 
     Classes within a billionth of a vote of the first are tied; the lower class wins. In the weight,
-    a is at most 1 − 1/(2m) on a pool of m, so that it is finite.
+    a is at most 1 − 1/(2m) on a holdout of m, so that it is finite.
 
     Where the models share their errors, agreement overstates accuracy.
 
@@ -42,7 +42,7 @@ class Consensus:
     name: ClassVar[str] = "consensus"
     needs: ClassVar[tuple[str, ...]] = ()
     compares_runs: ClassVar[bool] = True
-    not_redrawn: ClassVar[str] = "A run that is drawn twice would vote on itself."
+    not_resampled: ClassVar[str] = "A run that is drawn twice would vote on itself."
     order: ClassVar[int] = 200
 
     def __post_init__(self) -> None:
@@ -52,9 +52,9 @@ class Consensus:
         """The highest agreement.
 
         Raises:
-            InputError: if there are no two runs with predictions on the same pool.
+            InputError: if there are no two runs with predictions on the same holdout.
         """
-        voters, warnings = same_pool(candidates)
+        voters, warnings = shared_holdout(candidates)
         ballot = Ballot.of(candidates, voters)
         agreement = ballot.agreement(self.rounds)
         score = np.full(len(candidates), np.nan)
@@ -64,7 +64,7 @@ class Consensus:
         reason = (
             f"The pick, {candidates.name(pick)}, agrees with the vote of the other "
             f"{ballot.num_runs - 1} runs on {score[pick]:.2%} of the {ballot.samples} samples of "
-            f"the pool, the most of {len(ballot.voters)} checkpoints; the median is "
+            f"the holdout, the most of {len(ballot.voters)} checkpoints; the median is "
             f"{np.median(agreement):.2%}."
         )
         if ballot.num_runs < 3:
@@ -74,7 +74,7 @@ class Consensus:
             )
         if score[pick] < 0.5:
             warnings += (
-                "Even the pick agrees with the others on less than half of the pool: where models "
-                "are that weak, their vote says little about the truth.",
+                "Even the pick agrees with the others on less than half of the holdout: where "
+                "models are that weak, their vote says little about the truth.",
             )
         return Verdict(pick, (reason,), warnings=warnings, score=score, interval=interval)

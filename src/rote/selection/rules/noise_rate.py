@@ -60,7 +60,7 @@ class NoiseRate:
         there = [np.flatnonzero(accuracy[part] >= right) for part in parts]
         first = [part.start + at[0] for part, at in zip(parts, there, strict=True) if len(at)]
         caution = (
-            "Wrong labels that are as easy to learn as right ones (pair noise, labelling rules) "
+            "Wrong labels that are as easy to learn as right ones (pair noise, labeling rules) "
             "mislead it.",
         )
         if not first:

@@ -1,4 +1,4 @@
-"""Accuracy on the given, possibly wrong labels of the pool that was kept out of training."""
+"""Accuracy on the given, possibly wrong labels of the holdout that was kept out of training."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ class NoisyValidation:
         validation = candidates.values("validation_accuracy")
         pick = candidates.best(validation)
         accuracy = float(validation[pick])
-        samples = pool_size(candidates, pick, self.samples)
+        samples = holdout_size(candidates, pick, self.samples)
         reason = (
             f"The pick, {candidates.name(pick)}, has the highest accuracy on the given labels of "
-            f"the pool: {as_percent(accuracy)}"
+            f"the holdout: {as_percent(accuracy)}"
         )
         if samples is None:
             unknown = (
-                "The size of the pool is not recorded, so the validation accuracy has no interval. "
-                "Rule `noisy-validation` takes samples=.",
+                "The size of the holdout is not recorded, so the validation accuracy has no "
+                "interval. Rule `noisy-validation` takes samples=.",
             )
             return Verdict(pick, (reason + ".",), warnings=unknown)
         interval = wilson_interval(accuracy, samples)
@@ -74,18 +74,18 @@ class NoisyValidationThenSusceptibility:
         """
         validation = candidates.values("validation_accuracy")
         best = candidates.best(validation)
-        samples = pool_size(candidates, best, self.samples)
+        samples = holdout_size(candidates, best, self.samples)
         if samples is None:
             raise InputError(
                 "Expected `samples` to be the number of labels behind `validation_accuracy`, got "
-                "None, and the run does not record its pool. Pass samples=..."
+                "None, and the run does not record its holdout. Pass samples=..."
             )
         highest = float(validation[best])
         error = math.sqrt(max(highest * (1 - highest), 0.0) / samples)
         near = validation >= highest - error
         pick = candidates.best(-candidates.zeta, near)
         what = (
-            f"The highest accuracy on the given labels of the pool is {as_percent(highest)} "
+            f"The highest accuracy on the given labels of the holdout is {as_percent(highest)} "
             f"({candidates.name(best)}), with a standard error of {error:.2%} ({samples} labels); "
             f"{near.sum()} of {len(candidates)} checkpoints are within it."
         )
@@ -116,15 +116,15 @@ def wilson_interval(share: float, samples: int) -> tuple[float, float]:
     return max(0.0, middle - half), min(1.0, middle + half)
 
 
-def pool_size(candidates: Candidates, index: int, given: int | None) -> int | None:
+def holdout_size(candidates: Candidates, index: int, given: int | None) -> int | None:
     """How many labels stand behind a checkpoint's validation accuracy."""
     if given is not None:
         return given
     description = candidates.table.descriptions.get(candidates.runs[candidates.run[index]], {})
-    pool = description.get("pool")
-    if not isinstance(pool, Mapping):
+    holdout = description.get("holdout")
+    if not isinstance(holdout, Mapping):
         return None
-    shape = pool.get("predictions") or [pool.get("size")]
+    shape = holdout.get("predictions") or [holdout.get("size")]
     # What others wrote into run.json may be anything.
     is_shape = isinstance(shape, list) and all(type(size) is int and size > 0 for size in shape)
     return math.prod(shape) if is_shape else None

@@ -14,13 +14,13 @@ from rote.selection.clean_accuracy import Estimate, Labels, estimate
 from rote.selection.label_noise import UNKNOWN
 from rote.selection.rule import Findings, Verdict
 from rote.selection.rules.noisy_validation import wilson_interval
-from rote.selection.votes import Ballot, same_pool
+from rote.selection.votes import Ballot, shared_holdout
 
 if TYPE_CHECKING:
     from rote.selection.candidates import Candidates, Floats, Integers
 
 BLIND = (
-    "It cannot see errors that can be predicted from the inputs, such as those of labelling rules "
+    "It cannot see errors that can be predicted from the inputs, such as those of labeling rules "
     "or of a systematic annotator: where labels have such, the estimate is too high."
 )
 _NEARLY_NONE = 0.05
@@ -29,10 +29,10 @@ _SURE = 2.0
 
 @dataclass(frozen=True)
 class Posterior:
-    """The highest estimated clean accuracy: votes on the pool and its given labels together.
+    """The highest estimated clean accuracy: votes on the holdout and its given labels together.
 
     The votes of the other runs give a prior of each sample's true class, or, for one run alone,
-    those of the nearest training samples (``neighbour_votes``); how sharp it is, a bias per class
+    those of the nearest training samples (``neighbor_votes``); how sharp it is, a bias per class
     and the noise of the given labels are fitted by likelihood on the given labels. A checkpoint
     scores the mean posterior of what it predicts. Where the votes say nothing about the given
     labels, it is noisy validation. What it cannot see: errors that votes and labels share, such as
@@ -40,7 +40,7 @@ class Posterior:
 
     Attributes:
         noise_rate: the share of wrong labels, if it is known.
-        clean_labels: labels of the pool that are known to be right, −1 where there is none.
+        clean_labels: labels of the holdout that are known to be right, −1 where there is none.
 
     Raises:
         InputError: if the rate is no share, or the labels are no integers in a row.
@@ -51,7 +51,7 @@ class Posterior:
     name: ClassVar[str] = "posterior"
     needs: ClassVar[tuple[str, ...]] = ()
     compares_runs: ClassVar[bool] = False
-    not_redrawn: ClassVar[str] = "A run that is drawn twice would vote on itself."
+    not_resampled: ClassVar[str] = "A run that is drawn twice would vote on itself."
     order: ClassVar[int] = 250
 
     def __post_init__(self) -> None:
@@ -64,38 +64,38 @@ class Posterior:
         """The highest estimate.
 
         Raises:
-            InputError: if no run has predictions, one run alone has no votes of neighbours, or the
-                pool has no labels.
+            InputError: if no run has predictions, one run alone has no votes of neighbors, or the
+                holdout has no labels.
         """
-        voters, warnings = same_pool(candidates, least=1)
+        voters, warnings = shared_holdout(candidates, least=1)
         ballot = Ballot.of(candidates, voters)
         labels = self.labels(candidates, voters, ballot)
         if not labels.known:
             raise InputError(
-                "Expected `runs` to record the given labels of their pool for rule 'posterior', "
+                "Expected `runs` to record the given labels of their holdout for rule 'posterior', "
                 "got none. Pass given_labels= to rote.track, or use rule `consensus`."
             )
-        neighbours = votes_of_neighbours(candidates, voters, ballot)
-        if neighbours is None and len(voters) == 1:
+        neighbors = votes_of_neighbors(candidates, voters, ballot)
+        if neighbors is None and len(voters) == 1:
             if (labels.clean != UNKNOWN).any():  # labels that are right need no votes
                 return _by_labels_alone(candidates, ballot, labels, "There are no votes", warnings)
             raise InputError(
-                "Expected `runs` to hold at least 2 runs with predictions on the same pool, or one "
-                "with votes of neighbours, got one without. Pass neighbour_votes= to rote.track, "
+                "Expected `runs` to hold at least 2 runs with predictions on the same holdout, or "
+                "one with votes of neighbors, got one without. Pass neighbor_votes= to rote.track, "
                 "or use rule `noisy-validation`."
             )
-        found = estimate(ballot, labels, neighbours)
+        found = estimate(ballot, labels, neighbors)
         if not found.belief.votes_carry:
-            who = "runs" if neighbours is None else "nearest training samples"
+            who = "runs" if neighbors is None else "nearest training samples"
             why = f"The votes of the {who} say nothing about the given labels"
             return _by_labels_alone(candidates, ballot, labels, why, warnings)
         return _by_estimate(candidates, found, warnings)
 
     def labels(self, candidates: Candidates, runs: set[str], ballot: Ballot) -> Labels:
-        """What is known about the labels of the pool that some runs share.
+        """What is known about the labels of the holdout that some runs share.
 
         Raises:
-            InputError: if the runs have different labels, or the clean ones do not fit the pool.
+            InputError: if the runs have different labels, or the clean ones do not fit the holdout.
         """
         clean = np.full(ballot.samples, UNKNOWN)
         if self.clean_labels is not None:
@@ -104,7 +104,7 @@ class Posterior:
 
 
 def given_labels(candidates: Candidates, runs: set[str], ballot: Ballot) -> Integers:
-    """The given labels of the pool that some runs share, −1 where there is none.
+    """The given labels of the holdout that some runs share, −1 where there is none.
 
     Raises:
         InputError: if they have different ones.
@@ -115,17 +115,17 @@ def given_labels(candidates: Candidates, runs: set[str], ballot: Ballot) -> Inte
         return np.full(ballot.samples, UNKNOWN)
     if any(not np.array_equal(known[0], labels) for labels in known[1:]):
         raise InputError(
-            "Expected `runs` to have the same given labels of their pool, got different ones. "
+            "Expected `runs` to have the same given labels of their holdout, got different ones. "
             "Select among runs on the same labels."
         )
     return _within(known[0], ballot)
 
 
-def votes_of_neighbours(candidates: Candidates, runs: set[str], ballot: Ballot) -> Floats | None:
-    """Those of a run that has nobody else to vote, if they are recorded and fit the pool."""
+def votes_of_neighbors(candidates: Candidates, runs: set[str], ballot: Ballot) -> Floats | None:
+    """Those of a run that has nobody else to vote, if they are recorded and fit the holdout."""
     if len(runs) > 1:
         return None
-    found = candidates.table.neighbour_votes(min(runs))
+    found = candidates.table.neighbor_votes(min(runs))
     is_fitting = found is not None and found.shape == (ballot.samples, ballot.num_classes)
     return np.asarray(found, dtype=np.float64) if is_fitting else None
 
@@ -134,7 +134,7 @@ def _checked(clean: Integers, ballot: Ballot) -> Integers:
     if len(clean) != ballot.samples:
         raise InputError(
             f"Expected `clean_labels` to have an entry for each of the {ballot.samples} samples of "
-            f"the pool, got {len(clean)}. Write -1 where none is known."
+            f"the holdout, got {len(clean)}. Write -1 where none is known."
         )
     if clean.max(initial=UNKNOWN) >= ballot.num_classes:
         raise InputError(
@@ -152,8 +152,8 @@ def _row_of_integers(labels: Sequence[int]) -> tuple[int, ...]:
     found = np.asarray(labels)
     if found.ndim != 1 or found.dtype.kind not in "iu":
         raise InputError(
-            "Expected `clean_labels` to be a row of integers, one for each sample of the pool, got "
-            f"{found.dtype} of shape {found.shape}. Write -1 where none is known."
+            "Expected `clean_labels` to be a row of integers, one for each sample of the holdout, "
+            f"got {found.dtype} of shape {found.shape}. Write -1 where none is known."
         )
     return tuple(found.tolist())
 
@@ -163,7 +163,7 @@ def _by_estimate(candidates: Candidates, found: Estimate, warnings: tuple[str, .
     accuracy = np.full(len(candidates), np.nan)
     accuracy[ballot.voters] = found.accuracy
     pick = candidates.best(accuracy, _steady(candidates, ballot))
-    interval, sureness = found.redrawn(int(np.searchsorted(ballot.voters, pick)))
+    interval, confidence = found.resampled(int(np.searchsorted(ballot.voters, pick)))
     others = ballot.num_runs - 1
     votes = {0: "the nearest training samples", 1: "the other run"}.get(
         others, f"the other {others} runs"
@@ -175,8 +175,8 @@ def _by_estimate(candidates: Candidates, found: Estimate, warnings: tuple[str, .
     )
     why = (
         f"It is estimated from the votes of {votes} and {found.labels.known} labels, of which "
-        f"about {found.noise_rate:.0%} are taken to be wrong; with {sureness:.0%} probability the "
-        "pick is within 1 point of the best."
+        f"about {found.noise_rate:.0%} are taken to be wrong; with {confidence:.0%} probability "
+        "the pick is within 1 point of the best."
     )
     reasons = (what, why, *_dip(candidates, accuracy, pick), BLIND)
     return Verdict(
@@ -186,7 +186,7 @@ def _by_estimate(candidates: Candidates, found: Estimate, warnings: tuple[str, .
         score=accuracy,
         interval=interval,
         columns={"estimated_accuracy": accuracy},
-        findings=Findings(found.noise_rate, _matrix(found), sureness, found.suspects()),
+        findings=Findings(found.noise_rate, _matrix(found), confidence, found.suspects()),
     )
 
 
@@ -201,7 +201,7 @@ def _dip(candidates: Candidates, score: Floats, pick: int) -> Iterator[str]:
     if score[highest] > score[pick]:
         yield (
             f"Left out is {candidates.name(highest)}, with {score[highest]:.1%}: its training "
-            "accuracy is on a dip."
+            "accuracy dropped at this step."
         )
 
 
@@ -219,12 +219,12 @@ def _hints(found: Estimate) -> Iterator[str]:
             "can be predicted from the inputs, and the estimated accuracy is too high."
         )
     labels, given = found.labels, found.labels.given
-    labelled = given != UNKNOWN
-    count = int(labelled.sum())
+    labeled = given != UNKNOWN
+    count = int(labeled.sum())
     if not count:
         return
     agreed = max(
-        float((rows[:, labelled] == given[labelled]).mean(axis=1).max())
+        float((rows[:, labeled] == given[labeled]).mean(axis=1).max())
         for _, rows in found.ballot.by_run()
     )
     error = np.sqrt(agreed * (1 - agreed) / count)

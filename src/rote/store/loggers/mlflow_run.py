@@ -124,7 +124,7 @@ def tags_of(description: Mapping[str, Any]) -> dict[str, str]:
 
 def params_of(description: Mapping[str, Any]) -> dict[str, str]:
     """What people compare runs by: the plain values of a description, under dotted names."""
-    kept = ("seed", "num_classes", "policy", "labels", "pool", "model", "optimizer")
+    kept = ("seed", "num_classes", "policy", "labels", "holdout", "model", "optimizer")
     found = leaves({name: description.get(name) for name in kept})
     return {
         allowed(f"rote.{name}"): str(value)[:_PARAM_LENGTH]

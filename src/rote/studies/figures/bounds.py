@@ -23,7 +23,7 @@ _LABELS: dict[str, tuple[int, int] | None] = {
 }
 _SMALL_RATE = ((1e-6, 100), (1e-6, 1000), (1e-6, 10_000))
 _LARGE_RATE = ((1e-3, 10), (1e-3, 100), (1e-3, 1000))
-_LARGE_RATE_IN_COLOUR = ((1e-3, 100), (1e-3, 1000), (1e-3, 10_000))
+_LARGE_RATE_IN_COLOR = ((1e-3, 100), (1e-3, 1000), (1e-3, 10_000))
 """η and k as in the paper; two classes, of which it says nothing, have the last of each."""
 
 _BOUNDS = {
@@ -51,7 +51,7 @@ def measure(recorded: Record | Tables) -> Record:
     found: dict[str, Any] = {}
     for data in (name for name in _DATA if name in at_hand):
         _, x, classes = load_arrays(data, None)
-        large = _LARGE_RATE_IN_COLOUR if data in ("cifar10", "svhn") else _LARGE_RATE
+        large = _LARGE_RATE_IN_COLOR if data in ("cifar10", "svhn") else _LARGE_RATE
         for name, pair in _LABELS.items():
             settings = (*_SMALL_RATE, *large) if pair is None else (_SMALL_RATE[-1], large[-1])
             found |= _of_labels(f"{data}, {name}", x, classes, pair, settings)
@@ -114,7 +114,7 @@ def _numbers(made: BoundsTable) -> dict[str, Any]:
 
 
 def _falls(grid: np.ndarray) -> float:
-    """The share of neighbouring values, down the rows, of which the second is lower."""
+    """The share of neighboring values, down the rows, of which the second is lower."""
     return float(np.mean([later < earlier for earlier, later in pairwise(grid)]))
 
 
@@ -166,7 +166,7 @@ def draw(record: Record) -> Any:  # noqa: ANN401
     ]
     titles = ("steps on random labels", "bound on the objective")
     columns = ("steps:Q", "value:Q")
-    return panels(rows, "line", *columns, titles=titles, colour="bound:N", own_heights=True)
+    return panels(rows, "line", *columns, titles=titles, color="bound:N", own_heights=True)
 
 
 STUDY = Study(

@@ -61,7 +61,7 @@ def _pick(verdict: Verdict, truth: Floats) -> Record:
     return {
         "estimated": float(verdict.score[verdict.pick]),
         "interval": list(verdict.interval) if verdict.interval else None,
-        "sureness": verdict.findings.sureness,
+        "confidence": verdict.findings.confidence,
         "true": float(truth[verdict.pick]),
         "best": float(np.fmax.reduce(truth)),
     }
@@ -75,8 +75,8 @@ def _picks(candidates: Candidates, sets: Iterable[Integers]) -> list[Record]:
         try:
             verdict = find_rule("posterior").judge(part)
         except InputError:
-            continue  # one run without votes of neighbours
-        if verdict.findings.sureness is not None:
+            continue  # one run without votes of neighbors
+        if verdict.findings.confidence is not None:
             found.append(_pick(verdict, part.values(TRUTH)))
     return found
 
@@ -91,7 +91,7 @@ def text(record: Record) -> str:
             "Pearson",
             "the pick: estimate",
             "interval",
-            "sureness",
+            "confidence",
             "test accuracy",
             "best of the pool",
         ],
@@ -106,7 +106,7 @@ def _cells(pool: Record) -> list[str]:
         percent(pool["bias"]),
         percent(pool["error"]),
         number(pool["pearson"]),
-        *(percent(pick["estimated"]), ends or "–", percent(pick["sureness"])),
+        *(percent(pick["estimated"]), ends or "–", percent(pick["confidence"])),
         *(percent(pick["true"]), percent(pick["best"])),
     ]
 
@@ -114,7 +114,7 @@ def _cells(pool: Record) -> list[str]:
 def finding(record: Record) -> str:
     """Means over pools, how many intervals hold the truth, and how sure the rule may be.
 
-    Two constants of the interval and of sureness were chosen on pools that are not for judging.
+    Two constants of the interval and of confidence were chosen on pools that are not for judging.
     """
     pools = list(record["pools"].values())
     error, bias = (percent(mean_of([p[key] for p in pools])) for key in ("error", "bias"))
@@ -128,17 +128,20 @@ def finding(record: Record) -> str:
 def _held(pools: list[Record]) -> str:
     """How many intervals of some pools hold the truth, and how many picks are near the best."""
     sets = {
-        "among all runs": [pool["pick"] for pool in pools if pool["pick"]["sureness"] is not None],
+        "among all runs": [
+            pool["pick"] for pool in pools if pool["pick"]["confidence"] is not None
+        ],
         f"among {_FEW} runs": [pick for pool in pools for pick in pool["few"]],
         "of one run alone": [pick for pool in pools for pick in pool["alone"]],
     }
     held = ", ".join(f"{_count(picks)} {key}" for key, picks in sets.items() if picks)
     picks = [pick for found in sets.values() for pick in found]
-    sure = mean_of([pick["sureness"] for pick in picks])
+    sure = mean_of([pick["confidence"] for pick in picks])
     near = mean_of([float(pick["true"] >= pick["best"] - _NEAR) for pick in picks])
     return (
-        f"the 95 % interval holds the pick's test accuracy in {held}; sureness is {percent(sure)} "
-        f"on average, and {percent(near)} of the picks are within 1 point of the best on test data."
+        f"the 95 % interval holds the pick's test accuracy in {held}; confidence is "
+        f"{percent(sure)} on average, and {percent(near)} of the picks are within 1 point "
+        "of the best on test data."
     )
 
 

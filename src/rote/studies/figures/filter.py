@@ -61,7 +61,7 @@ def finding(record: Record) -> str:
 
 
 def draw(record: Record) -> Any:  # noqa: ANN401
-    """A point for each checkpoint, those that stay in another colour."""
+    """A point for each checkpoint, those that stay in another color."""
     rows = []
     for name, pool in record["pools"].items():
         middle = sorted(point["zeta"] for point in pool["points"])[(len(pool["points"]) - 1) // 2]
@@ -70,7 +70,7 @@ def draw(record: Record) -> Any:  # noqa: ANN401
             rows.append({"pool": name, "kept": kept} | point)
     rows.sort(key=lambda row: row["kept"])
     titles = ("training accuracy", "test accuracy")
-    return panels(rows, "circle", "train:Q", "test:Q", titles=titles, colour="kept:N")
+    return panels(rows, "circle", "train:Q", "test:Q", titles=titles, color="kept:N")
 
 
 STUDY = Study(
@@ -89,7 +89,7 @@ STUDY = Study(
         "fig:filtertiny",
     ),
     cause="As expected, the filter raises the correlation by a lot wherever labels were "
-    "redrawn. It starts above the paper’s −0.766 on MNIST since only some of our "
+    "resampled. It starts above the paper’s −0.766 on MNIST since only some of our "
     "networks memorize within 25 epochs: where all do, more training accuracy means "
     "less test accuracy.",
 )

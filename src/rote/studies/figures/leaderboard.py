@@ -13,7 +13,7 @@ from rote.studies.chart import panels
 from rote.studies.cost import Cost
 from rote.studies.markdown import counted
 from rote.studies.pool import FRESH
-from rote.studies.selector import TRUTH, Judgement, Selector, judge
+from rote.studies.selector import TRUTH, Judgment, Selector, judge
 from rote.studies.study import Record, Study, Tables, is_for_rules
 
 if TYPE_CHECKING:
@@ -24,7 +24,10 @@ _DRAWS = Draws(resamples=300)
 _SYMMETRIC = ("symmetric-inclusive", "symmetric-exclusive")
 _WITH_TRUTH = ("oracle", "label-error detector of 80 %", "label-error detector of 96 %")
 
-_POOL, _TRAIN = ("forward of the pool", None, ("pass_pool",)), "forward of the training set"
+_HOLDOUT, _TRAIN = (
+    ("forward of the holdout", None, ("pass_holdout",)),
+    "forward of the training set",
+)
 _PROBE, _PROBED = "3 forward, 1 backward of 128", ("probe", "pass_train")
 _TRUTH = Cost(_TRAIN, 0, ("pass_train", "label_error_detector"), "the truth, simulated")
 
@@ -43,15 +46,15 @@ def selectors(noise_rate: float | None, noise: str | None) -> list[Selector]:
     rated = Cost(_TRAIN, 0, ("pass_train",), "the share of wrong labels")
     random = Cost(_TRAIN, 0, ("pass_train", "ratt"), "which labels are random")
     return [
-        Selector("auto", "auto", Cost(*_POOL)),
-        Selector("auto, one run alone", "auto", Cost(*_POOL), alone=True),
-        Selector("posterior", "posterior", Cost(*_POOL, "several runs")),
-        Selector("consensus", "consensus", Cost(*_POOL, "several runs; no labels")),
+        Selector("auto", "auto", Cost(*_HOLDOUT)),
+        Selector("auto, one run alone", "auto", Cost(*_HOLDOUT), alone=True),
+        Selector("posterior", "posterior", Cost(*_HOLDOUT, "several runs")),
+        Selector("consensus", "consensus", Cost(*_HOLDOUT, "several runs; no labels")),
         *validation,
         Selector(
             "noisy validation, then lowest ζ",
             "noisy-validation+susceptibility",
-            Cost(f"forward of the pool; {_PROBE}", None, ("pass_pool", "probe")),
+            Cost(f"forward of the holdout; {_PROBE}", None, ("pass_holdout", "probe")),
         ),
         *([] if noise_rate is None else [Selector(_RIGHT, "noise-rate", rated, known)]),
         # (k − 1) × the accuracy on wrong labels is what RATT's bound comes to.
@@ -102,7 +105,7 @@ def _by_signals() -> list[Selector]:
 
 def measure(pools: Tables) -> Record:
     """By pool and selector; then the means over pools for judging, for choosing, and fresh ones."""
-    judged = {pool.name: _judgements(table) for pool, table in pools}
+    judged = {pool.name: _judgments(table) for pool, table in pools}
     found = {pool.name: _pool_record(table, judged[pool.name]) for pool, table in pools}
     groups = {
         purpose: [pool.name for pool, _ in pools if pool.purpose == purpose] for purpose in TITLES
@@ -163,7 +166,7 @@ STUDY = Study(
 )
 
 
-def _judgements(table: RunTable) -> dict[str, tuple[Selector, Judgement]]:
+def _judgments(table: RunTable) -> dict[str, tuple[Selector, Judgment]]:
     candidates = candidates_of(table, "susceptibility")
     asked = selectors(noise_rate_of(table), _data_of(table).get("noise", {}).get("model"))
     found = {s.name: (s, judge(s, candidates, _DRAWS)) for s in asked}
@@ -171,11 +174,11 @@ def _judgements(table: RunTable) -> dict[str, tuple[Selector, Judgement]]:
 
 
 def _pool_record(
-    table: RunTable, judged: Mapping[str, tuple[Selector, Judgement]]
+    table: RunTable, judged: Mapping[str, tuple[Selector, Judgment]]
 ) -> dict[str, Any]:
     truth = candidates_of(table, "susceptibility").values(TRUTH)
     data = _data_of(table)
-    size, is_timed = data.get("pool", 0), data.get("inputs") == "images"
+    size, is_timed = data.get("holdout", 0), data.get("inputs") == "images"
     return {
         "runs": len(table.descriptions),
         "checkpoints": len(truth),
@@ -202,12 +205,12 @@ def _data_of(table: RunTable) -> Mapping[str, Any]:
 def noise_rate_of(table: RunTable) -> float | None:
     """The share of labels that are wrong, where it is known."""
     noise = [entry.get("data", {}).get("noise", {}) for entry in table.descriptions.values()]
-    rates = [entry.get("realised_rate") for entry in noise]
+    rates = [entry.get("realized_rate") for entry in noise]
     known = [float(rate) for rate in rates if rate is not None]
     return float(np.mean(known)) if known else None
 
 
-_Judged = Mapping[str, tuple[Mapping[str, tuple[Selector, Judgement]], Mapping[str, Any]]]
+_Judged = Mapping[str, tuple[Mapping[str, tuple[Selector, Judgment]], Mapping[str, Any]]]
 
 
 def _means(pools: _Judged) -> dict[str, dict[str, Any]]:
@@ -229,7 +232,7 @@ def _means(pools: _Judged) -> dict[str, dict[str, Any]]:
     return means
 
 
-def _mean(found: Sequence[Judgement], key: str) -> list[float | None]:
+def _mean(found: Sequence[Judgment], key: str) -> list[float | None]:
     """The mean of a measure; runs are drawn anew within each pool."""
     values = [one.measures()[key].value for one in found]
     known = [value for value in values if value is not None]

@@ -50,7 +50,7 @@ def finding(record: Record) -> str:
 
 STUDY = Study(
     name="low-noise",
-    title="ζ where one label in ten is redrawn",
+    title="ζ where one label in ten is resampled",
     measure=by_pool(pool_record),
     text=text,
     finding=finding,

@@ -77,7 +77,7 @@ def draw(record: Record) -> Any:  # noqa: ANN401
         if way["mean"] is not None
     ]
     titles = ("", "test accuracy of Region 1")
-    return panels(rows, "bar", "way:N", "accuracy:Q", titles=titles, colour="way:N")
+    return panels(rows, "bar", "way:N", "accuracy:Q", titles=titles, color="way:N")
 
 
 STUDY = Study(

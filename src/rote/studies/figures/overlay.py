@@ -113,7 +113,7 @@ def draw(record: Record) -> Any:  # noqa: ANN401
         for step, value in zip(pool["curves"]["step"], values, strict=True)
     ]
     titles = ("epoch", "scaled to 0 … 1")
-    return panels(rows, "line", "step:Q", "value:Q", titles=titles, colour="curve:N")
+    return panels(rows, "line", "step:Q", "value:Q", titles=titles, color="curve:N")
 
 
 STUDY = Study(

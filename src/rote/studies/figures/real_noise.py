@@ -13,5 +13,5 @@ STUDY = replace(
     paper=("fig:clothing1m_3",),
     cause="The order is that of the paper on CIFAR-10N and yoruba. On youtube, Region 2 is a point "
     "ahead: its wrong labels come from rules on words, which networks of low ζ learn, too. A few "
-    "exploded runs (tracking) lift the mean of ζ on CIFAR-10N, so that Region 2 is nearly empty.",
+    "diverged runs (tracking) lift the mean of ζ on CIFAR-10N, so that Region 2 is nearly empty.",
 )

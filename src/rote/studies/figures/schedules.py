@@ -10,6 +10,6 @@ STUDY = study_of(
     wants=is_broad,
     paper=("fig:lr",),
     cause="The order is that of the paper, exponential above cosine. The cosine recipe is "
-    "also the one with the rate of 0.1, at which perceptrons explode on CIFAR, and its "
+    "also the one with the rate of 0.1, at which perceptrons diverge on CIFAR, and its "
     "last steps change little while what was memorized stays.",
 )

@@ -1,4 +1,4 @@
-"""ζ against the accuracy on wrongly labelled training samples."""
+"""ζ against the accuracy on wrongly labeled training samples."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def pool_record(pool: Pool, candidates: Candidates) -> Record | None:
     found["spearman"] = correlation(candidates, ZETA, NOISY, kind="spearman")
     found["plain_spearman"] = correlation(candidates, PLAIN, NOISY, kind="spearman")
     tame = np.array([_is_tame(candidates.values(ZETA)[part]) for part in candidates.by_run()])
-    found["exploded"] = int((~tame).sum())
+    found["diverged"] = int((~tame).sum())
     found["tame"] = correlation(candidates, ZETA, NOISY, among=tame[candidates.run])
     recipes = np.array([_recipe(pool.specs[run]) for run in candidates.runs])
     groups = {
@@ -67,14 +67,14 @@ def text(record: Record) -> str:
     return table(
         "pool",
         [
-            *("Pearson, ζ", "Spearman, ζ", "Pearson, ζ, without exploded runs", "exploded runs"),
+            *("Pearson, ζ", "Spearman, ζ", "Pearson, ζ, without diverged runs", "diverged runs"),
             "and within a recipe: mean (lowest to highest)",
             *("Pearson, plain relative ζ", "Spearman, plain relative ζ"),
         ],
         {
             name: [
                 *(interval(pool[key]) for key in keys),
-                str(pool["exploded"]),
+                str(pool["diverged"]),
                 interval(_within(pool)),
                 *(interval(pool[key]) for key in ("plain", "plain_spearman")),
             ]
@@ -90,7 +90,7 @@ def _within(pool: Record) -> list[float | None]:
 
 
 def finding(record: Record) -> str:
-    """Where what was expected holds: on pools with half of the labels redrawn, and on all."""
+    """Where what was expected holds: on pools with half of the labels resampled, and on all."""
     pools = record["pools"]
     known = {name: p["pearson"][0] for name, p in pools.items() if p["pearson"][0] is not None}
     half = {name: value for name, value in known.items() if pools[name]["is_half"]}
@@ -100,14 +100,14 @@ def finding(record: Record) -> str:
         holds = all(value >= _ENOUGH for value in half.values())
         words = "confirmed" if holds else "refuted as it stands"
         said.append(
-            f"Pearson of ζ where half of the labels are redrawn: {each} (expected 0.7 or more: "
+            f"Pearson of ζ where half of the labels are resampled: {each} (expected 0.7 or more: "
             f"{words})."
         )
     enough = sum(value >= _ENOUGH for value in known.values())
     said.append(
         f"It is 0.7 or more in {enough} of {counted(known)}; "
         f"on average {number(mean_of(list(known.values())))} over all runs, "
-        f"{number(_mean(pools, lambda p: p['tame'][0]))} without those whose loss exploded, "
+        f"{number(_mean(pools, lambda p: p['tame'][0]))} without those whose loss diverged, "
         f"and {number(_mean(pools, lambda p: _within(p)[0]))} of these within a recipe; "
         f"plain relative ζ {number(_mean(pools, lambda p: p['plain'][0]))}."
     )
@@ -119,20 +119,20 @@ def _mean(pools: Mapping[str, Record], value: Callable[[Record], float | None]) 
 
 
 def draw(record: Record) -> Any:  # noqa: ANN401
-    """A point for each checkpoint, a colour for each recipe."""
+    """A point for each checkpoint, a color for each recipe."""
     rows = [
         {"pool": name, "recipe": recipe} | point
         for name, pool in record["pools"].items()
         for recipe, points in pool["points"].items()
         for point in points
     ]
-    titles = ("ζ (without exploded runs)", "accuracy on noisy labels")
-    return panels(rows, "circle", "zeta:Q", "memorized:Q", titles=titles, colour="recipe:N")
+    titles = ("ζ (without diverged runs)", "accuracy on noisy labels")
+    return panels(rows, "circle", "zeta:Q", "memorized:Q", titles=titles, color="recipe:N")
 
 
 STUDY = Study(
     name="tracking",
-    title="ζ tracks the accuracy on wrongly labelled training samples",
+    title="ζ tracks the accuracy on wrongly labeled training samples",
     measure=by_pool(pool_record),
     text=text,
     finding=finding,
@@ -141,7 +141,7 @@ STUDY = Study(
     paper=("fig:rversusmem",),
     cause="Every recipe has a line of its own (figure): the drop of one step grows with the "
     "learning rate, so that a pool of mixed recipes has a lower correlation than each "
-    "of them. And ζ is a mean since the first epoch, so that a run whose loss exploded "
+    "of them. And ζ is a mean since the first epoch, so that a run whose loss diverged "
     "once (perceptrons without batch normalization at a rate of 0.1) keeps that for "
     "good. Where rules made the noise (youtube), wrong labels follow from the words and "
     "are learned at once: their accuracy hardly varies.",

@@ -28,6 +28,6 @@ STUDY = study_of(
     "ζ tracks memorization across widths",
     paper=("fig:fine",),
     cause="Every width has three recipes, each with its own line (tracking), and on CIFAR some "
-    "perceptrons explode at a rate of 0.1. Ranks, which that does not move, say the same: recipes "
+    "perceptrons diverge at a rate of 0.1. Ranks, which that does not move, say the same: recipes "
     "matter more than widths. The paper’s networks have one recipe.",
 )

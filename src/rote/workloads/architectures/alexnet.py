@@ -11,7 +11,7 @@ from torch import nn
 from rote.arguments import check_instance, check_number
 from rote.workloads.architectures.layers import (
     conv_relu,
-    initialise_for_relu,
+    initialize_for_relu,
     overlapping_max_pool,
     scaled,
 )
@@ -68,5 +68,5 @@ def alexnet(
         )
     )
     if not batch_norm:
-        initialise_for_relu(network)
+        initialize_for_relu(network)
     return network

@@ -79,6 +79,6 @@ def _inception(in_channels: int, widths: _Inception) -> Branches:
 
 def _conv(in_channels: int, channels: int, kernel: int) -> tuple[nn.Module, nn.Module, nn.Module]:
     # The usual small-image version keeps the bias that the norm makes redundant, and so do we:
-    # the parameter count is how readers recognise it.
+    # the parameter count is how readers recognize it.
     convolution = nn.Conv2d(in_channels, channels, kernel, padding=kernel // 2)
     return convolution, nn.BatchNorm2d(channels), nn.ReLU()

@@ -1,4 +1,4 @@
-"""What several families share: scaled widths, normalised convolutions, residual sums, the head."""
+"""What several families share: scaled widths, normalized convolutions, residual sums, the head."""
 
 import math
 from collections import OrderedDict
@@ -170,7 +170,7 @@ def image_classifier(
     )
 
 
-def initialise_for_relu(network: nn.Module) -> None:
+def initialize_for_relu(network: nn.Module) -> None:
     """Redraw convolutions and linear layers as He et al. 2015 and zero their biases, in place.
 
     Torch's default shrinks the signal about sixfold per ReLU layer, which deep networks without

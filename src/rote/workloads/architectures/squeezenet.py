@@ -7,7 +7,7 @@ from rote.workloads.architectures.layers import (
     Branches,
     conv_relu,
     image_classifier,
-    initialise_for_relu,
+    initialize_for_relu,
     overlapping_max_pool,
     scaled,
 )
@@ -58,7 +58,7 @@ def squeezenet(
             channels = 2 * width
     network = image_classifier(layers, channels=channels, num_classes=num_classes, dropout=dropout)
     if not batch_norm:
-        initialise_for_relu(network)
+        initialize_for_relu(network)
     return network
 
 

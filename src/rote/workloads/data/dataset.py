@@ -87,7 +87,7 @@ def as_labels(name: str, labels: Array, samples: int) -> Labels:
 
 
 def as_images(name: str, images: Array) -> Array:
-    """Images with four axes; grey ones are given a channel.
+    """Images with four axes; gray ones are given a channel.
 
     Returns:
         Bytes as they are, other numbers as float32.

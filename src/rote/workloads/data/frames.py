@@ -88,8 +88,8 @@ def frame_of_splits(splits: dict[str, Any]) -> pl.DataFrame:
 def images_of(columns: Sequence[Sequence[Any]]) -> Array:
     """Pillow's images as bytes, column after column.
 
-    As they are if all are squares of one size, otherwise scaled; grey ones have one channel if all
-    are grey.
+    As they are if all are squares of one size, otherwise scaled; gray ones have one channel if all
+    are gray.
     """
     sizes = {image.size for column in columns for image in column}
     modes = {image.mode for column in columns for image in column}

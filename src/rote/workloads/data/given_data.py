@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from rote.errors import InputError
-from rote.workloads.data.catalogue import CATALOGUE
+from rote.workloads.data.catalog import CATALOG
 from rote.workloads.data.dataset import Array, Dataset
 from rote.workloads.data.frames import frame_of, frame_of_splits, images_of, package_of
 from rote.workloads.data.lookup import load
@@ -90,9 +90,9 @@ def data_at(place: Path | str, *, label: str | None = None, **told: object) -> D
         FieldError: if such data do not take what was told.
     """
     text = str(place)
-    is_array = text in CATALOGUE or text.lower().endswith(".npz")
+    is_array = text in CATALOG or text.lower().endswith(".npz")
     fields_told = {
-        "name" if text in CATALOGUE else "path": text,
+        "name" if text in CATALOG else "path": text,
         "labels" if is_array else "label": label,
         **told,
     }

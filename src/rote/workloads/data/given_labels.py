@@ -51,19 +51,19 @@ def give_labels(spec: RunSpec, dataset: Dataset, rows: Labels) -> GivenLabels:
     truth = None if dataset.truth is None else dataset.truth[rows]
     if isinstance(spec.noise, NoNoise):
         if truth is None:
-            return GivenLabels(labels, None, {"model": None, "realised_rate": None})
+            return GivenLabels(labels, None, {"model": None, "realized_rate": None})
         return _as_given(_human(truth, labels, dataset.num_classes), model=_model_of(dataset))
     noisy = _noisy(spec.noise, dataset, labels, dataset.x_train, rows, seed=spec.data.seed)
     return _as_given(noisy, seed=seed_of(spec.data.seed, "noise"))
 
 
 def _as_given(noisy: NoisyLabels, **more: Any) -> GivenLabels:  # noqa: ANN401
-    description = {**noisy.description, "realised_rate": noisy.realised_rate, **more}
+    description = {**noisy.description, "realized_rate": noisy.realized_rate, **more}
     return GivenLabels(noisy.labels, noisy.mask, description)
 
 
 def _model_of(dataset: Dataset) -> str:
-    """Whether people, rules or a machine labelled a file is not known; it came so."""
+    """Whether people, rules or a machine labeled a file is not known; it came so."""
     if dataset.truth is dataset.y_train:
         return "none"
     return "human" if dataset.name == "cifar10n" else AS_GIVEN

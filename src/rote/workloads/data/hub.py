@@ -9,7 +9,7 @@ from rote.errors import InputError
 from rote.extras import require
 from rote.store import whole_file
 from rote.workloads.data.arrays import cache_folder
-from rote.workloads.data.catalogue import NamedSet
+from rote.workloads.data.catalog import NamedSet
 from rote.workloads.data.dataset import Array, Labels
 
 

@@ -11,14 +11,14 @@ import numpy as np
 from rote.arguments import check_path
 from rote.errors import InputError, MissingExtraError
 from rote.workloads.data.arrays import ArrayFile, cache_folder
-from rote.workloads.data.catalogue import CATALOGUE, NamedSet
+from rote.workloads.data.catalog import CATALOG, NamedSet
 from rote.workloads.data.dataset import Dataset
 from rote.workloads.data.given_data import data_at
 from rote.workloads.data.lookup import data_folder, find_local, load, read_table_file
 from rote.workloads.data.table_inputs import counted, listed
 from rote.workloads.spec import Data, NpzData, TableData
 
-_ENOUGH = 300  # a tenth is the pool, of which the posterior wants 30 labels
+_ENOUGH = 300  # a tenth is the holdout, of which the posterior wants 30 labels
 _ENOUGH_OF_CLASS = 5
 
 
@@ -66,7 +66,7 @@ class CheckedFile:
 
 def list_datasets(data_dir: Path | str | None = None) -> tuple[ListedSet, ...]:
     """Every set that rote knows by name."""
-    return tuple(map(partial(_listed, folder=data_folder(data_dir)), CATALOGUE.values()))
+    return tuple(map(partial(_listed, folder=data_folder(data_dir)), CATALOG.values()))
 
 
 def check_file(

@@ -11,7 +11,7 @@ import numpy as np
 from rote.arguments import check_path
 from rote.errors import InputError, MissingExtraError, did_you_mean
 from rote.workloads.data.arrays import ArrayFile
-from rote.workloads.data.catalogue import CATALOGUE, NamedSet
+from rote.workloads.data.catalog import CATALOG, NamedSet
 from rote.workloads.data.dataset import Array, Dataset
 from rote.workloads.data.folder import read_folder
 from rote.workloads.data.frames import read_frame
@@ -43,7 +43,7 @@ def data_folder(data_dir: Path | str | None) -> Path | None:
 
 
 def load(data: Data, data_dir: Path | str | None = None) -> Dataset:
-    """Load the data of a run: the whole set, before a subset, noise or a pool are drawn.
+    """Load the data of a run: the whole set, before a subset, noise or a holdout are drawn.
 
     Raises:
         InputError: if it is missing, saying how to get it and where to put it, or does not fit.
@@ -60,7 +60,7 @@ def load(data: Data, data_dir: Path | str | None = None) -> Dataset:
         return _load_path(data, find_path(data.path, folder, "data.path"))
     if data.name == "digits":
         return load_digits()
-    return _load_named(data, CATALOGUE[data.name], folder)
+    return _load_named(data, CATALOG[data.name], folder)
 
 
 def _load_path(data: NpzData | TableData | FolderData, path: Path) -> Dataset:
@@ -172,7 +172,7 @@ def find_path(path: str, folder: Path | None, field: str) -> Path:
         raise FieldError(
             field,
             f"to be an existing file or folder, got none at {places}. Check the path, or take a "
-            f"name of `rote data list`.{did_you_mean(str(path), CATALOGUE)}",
+            f"name of `rote data list`.{did_you_mean(str(path), CATALOG)}",
         )
     return found
 
@@ -208,12 +208,10 @@ def _load_named(data: NamedData, named: NamedSet, folder: Path | None) -> Datase
 
 def _join_labels(data: NamedData, folder: Path | None) -> Dataset:
     """The images of CIFAR-10 with the table of human labels."""
-    named = CATALOGUE["cifar10n"]
+    named = CATALOG["cifar10n"]
     if folder is None or not (folder / _LABEL_TABLE).is_file():
         raise _missing(named, folder)
-    images = _load_named(
-        NamedData(name="cifar10", source=data.source), CATALOGUE["cifar10"], folder
-    )
+    images = _load_named(NamedData(name="cifar10", source=data.source), CATALOG["cifar10"], folder)
     table = ArrayFile(folder / _LABEL_TABLE)
     if not np.array_equal(table.read("y_clean"), images.y_train):
         raise InputError(

@@ -25,7 +25,7 @@ class Normalization:
     shift: Tensor
 
     def __call__(self, rows: Tensor) -> Tensor:
-        """Normalise samples of any number type."""
+        """Normalize samples of any number type."""
         return torch.addcmul(self.shift, rows.float(), self.scale)
 
     def to(self, device: torch.device) -> "Normalization":

@@ -82,15 +82,15 @@ def read_npz(file: Arrays, how: FileLayout) -> Dataset:
     )
 
 
-def read_unlabelled(path: Path, dataset: Dataset) -> Array:
-    """Samples for the pool, ``x`` (or ``x_train``) of a file of their own.
+def read_unlabeled(path: Path, dataset: Dataset) -> Array:
+    """Samples for the holdout, ``x`` (or ``x_train``) of a file of their own.
 
     Raises:
         InputError: if they are not like those of the set.
     """
     if dataset.inputs == "bag-of-words":
         raise FieldError(
-            "probe.pool",
+            "probe.holdout",
             "to be 'auto' or 'train' for words, whose columns are counted together "
             "with the training set, got a path.",
         )

@@ -10,7 +10,7 @@ from rote.workloads.data.normalization import Normalization
 from rote.workloads.spec import InputKind
 
 READY_BYTES = 64 * 2**20
-"""Sets that are no larger as floats are normalised once instead of batch by batch."""
+"""Sets that are no larger as floats are normalized once instead of batch by batch."""
 
 
 class Samples:
@@ -23,7 +23,7 @@ class Samples:
         source: an array of samples.
         places: which of them belong to the split.
         kind: what they are.
-        normalization: how to normalise them.
+        normalization: how to normalize them.
         device: where batches, and samples in memory, live.
         channels_last: whether images keep their channels last in memory.
         augmentation: of training batches.

@@ -1,4 +1,4 @@
-"""The data of a run, divided: training set, pool and test set."""
+"""The data of a run, divided: training set, holdout and test set."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,13 +13,13 @@ from rote.workloads.data.dataset import Array, Dataset, Labels
 from rote.workloads.data.given_labels import GivenLabels, give_labels
 from rote.workloads.data.lookup import data_folder, find_path, load
 from rote.workloads.data.normalization import normalization_of
-from rote.workloads.data.npz_file import read_unlabelled
+from rote.workloads.data.npz_file import read_unlabeled
 from rote.workloads.data.samples import Samples
 from rote.workloads.randomness import numpy_generator
 from rote.workloads.spec import FieldError, RunSpec
 
-POOL_SIZE = 512
-POOL_SHARE = 10
+HOLDOUT_SIZE = 512
+HOLDOUT_SHARE = 10
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,8 +32,8 @@ class Splits:
         wrong: which of these are wrong, where known.
         test: the test samples, if there are any.
         test_labels: their right labels.
-        pool: samples for the probe; S̃ is the first of them.
-        pool_labels: their given labels, when they were kept out of training.
+        holdout: samples for the probe; S̃ is the first of them.
+        holdout_labels: their given labels, when they were kept out of training.
         num_classes: how many classes.
         in_channels: channels of images, or numbers per sample.
         image_size: height and width of images, or 1.
@@ -48,8 +48,8 @@ class Splits:
     wrong: Tensor | None
     test: Samples | None
     test_labels: Tensor | None
-    pool: Tensor
-    pool_labels: Tensor | None
+    holdout: Tensor
+    holdout_labels: Tensor | None
     num_classes: int
     in_channels: int
     image_size: int
@@ -61,16 +61,16 @@ class Splits:
 
 @dataclass(frozen=True, eq=False)
 class Division:
-    """Places of training samples: those trained on, and those of the pool.
+    """Places of training samples: those trained on, and those of the holdout.
 
     Attributes:
         train: places among the used samples, ascending.
-        pool: places among the used samples; the first are S̃.
-        held_out: whether the pool is kept out of training.
+        holdout: places among the used samples; the first are S̃.
+        held_out: whether the holdout is kept out of training.
     """
 
     train: Labels
-    pool: Labels
+    holdout: Labels
     held_out: bool
 
 
@@ -98,13 +98,13 @@ def prepare(
     given = give_labels(spec, dataset, rows)
     division = divide(spec, len(rows))
     build = _Builder(spec, dataset, rows, device or torch.device("cpu"))
-    train, pool = division.train, division.pool
+    train, holdout = division.train, division.holdout
     return Splits(
         train=build.samples(dataset.x_train, rows[train], augmented=True),
         labels=build.tensor(given.labels[train]),
         wrong=None if given.wrong is None else build.tensor(given.wrong[train]),
-        pool=_pool_samples(build, spec, dataset, rows[pool], data_dir).batch(slice(None)),
-        pool_labels=build.tensor(given.labels[pool]) if division.held_out else None,
+        holdout=_holdout_samples(build, spec, dataset, rows[holdout], data_dir).batch(slice(None)),
+        holdout_labels=build.tensor(given.labels[holdout]) if division.held_out else None,
         num_classes=dataset.num_classes,
         in_channels=build.in_channels,
         image_size=build.image_size,
@@ -117,24 +117,26 @@ def prepare(
 
 
 def divide(spec: RunSpec, samples: int) -> Division:
-    """Set the pool aside: the same for every run with this data seed and pool size.
+    """Set the holdout aside: the same for every run with this data seed and holdout size.
 
     Raises:
-        FieldError: if the pool leaves too little to train on.
+        FieldError: if the holdout leaves too little to train on.
     """
     everything = np.arange(samples)
-    generator = numpy_generator(spec.data.seed, "pool")
-    if spec.probe.pool != "auto":
-        size = min(spec.probe.batch, samples) if spec.probe.pool == "train" else 0
+    generator = numpy_generator(
+        spec.data.seed, "pool"
+    )  # the stream that drew every recorded holdout
+    if spec.probe.holdout != "auto":
+        size = min(spec.probe.batch, samples) if spec.probe.holdout == "train" else 0
         return Division(everything, generator.choice(samples, size, replace=False), held_out=False)
-    size = spec.probe.pool_size or max(1, min(POOL_SIZE, samples // POOL_SHARE))
+    size = spec.probe.holdout_size or max(1, min(HOLDOUT_SIZE, samples // HOLDOUT_SHARE))
     if size > samples - 2:
         raise FieldError(
-            "probe.pool_size",
+            "probe.holdout_size",
             f"to leave at least 2 of {samples} samples to train on, got {size}.",
         )
-    pool = generator.choice(samples, size, replace=False)
-    return Division(np.setdiff1d(everything, pool), pool, held_out=True)
+    holdout = generator.choice(samples, size, replace=False)
+    return Division(np.setdiff1d(everything, holdout), holdout, held_out=True)
 
 
 class _Builder:
@@ -150,7 +152,7 @@ class _Builder:
         self.image_size = shape[0] if self._kind == "images" else 1
 
     def samples(self, source: Array, places: Labels, *, augmented: bool = False) -> Samples:
-        """Samples that are normalised by the training set."""
+        """Samples that are normalized by the training set."""
         augmentation = Augmentation(self._spec.data.crop, self._spec.data.flip)
         return Samples(
             source,
@@ -189,13 +191,13 @@ def _subset(samples: int, size: int | None, spec: RunSpec, field: str) -> Labels
     return np.sort(chosen)
 
 
-def _pool_samples(
+def _holdout_samples(
     build: _Builder, spec: RunSpec, dataset: Dataset, rows: Labels, data_dir: Path | str | None
 ) -> Samples:
-    if spec.probe.pool in ("auto", "train"):
+    if spec.probe.holdout in ("auto", "train"):
         return build.samples(dataset.x_train, rows)
-    path = find_path(spec.probe.pool, data_folder(data_dir), "probe.pool")
-    foreign = read_unlabelled(path, dataset)
+    path = find_path(spec.probe.holdout, data_folder(data_dir), "probe.holdout")
+    foreign = read_unlabeled(path, dataset)
     return build.samples(foreign, np.arange(len(foreign)))
 
 
@@ -222,7 +224,7 @@ def _describe(dataset: Dataset, given: GivenLabels, division: Division) -> dict[
         "num_classes": dataset.num_classes,
         **named,
         "train": len(division.train),
-        "pool": len(division.pool) if division.held_out else 0,
+        "holdout": len(division.holdout) if division.held_out else 0,
         "noise": given.description,
     }
 
@@ -234,7 +236,7 @@ def _record(
         "rows": rows.astype(np.uint32),
         "labels": given.labels.astype(np.uint16),
         "train": division.train.astype(np.uint32),
-        "pool": division.pool.astype(np.uint32),
+        "holdout": division.holdout.astype(np.uint32),
     }
     if dataset.table_rows is not None:
         record["table_rows"] = dataset.table_rows[rows].astype(np.uint32)

@@ -77,15 +77,15 @@ def read_table(frame: Frame, how: TableLayout, samples: Array | None = None) -> 
     if frame.is_empty():
         raise InputError(f"Expected {how.source} to hold rows, got none.")
     said: dict[str, str] = {}
-    labelled = _labelled(frame[given], said, is_numbered=bool(how.classes))
-    frame = frame.filter(labelled)
+    labeled = _labeled(frame[given], said, is_numbered=bool(how.classes))
+    frame = frame.filter(labeled)
     rows = _parts(frame, how.source, said)
     train, test = rows
     names, labels = _labels(frame, how, given, truth)
     if samples is None:
         kind, x_train, x_test = _read_inputs(frame, how, said, rows, {given, truth, "split"})
     else:
-        images = as_images("image", samples[labelled.to_numpy()])
+        images = as_images("image", samples[labeled.to_numpy()])
         kind, (x_train, x_test) = "images", _divided(images, train, test)
     said[given] = f"the label: {len(names)} classes{said.get(given, '')}"
     if truth is not None and truth != given:
@@ -103,7 +103,7 @@ def read_table(frame: Frame, how: TableLayout, samples: Array | None = None) -> 
         y_test=y_test,
         num_classes=len(names),
         class_names=names,
-        table_rows=np.flatnonzero(labelled.to_numpy())[train],
+        table_rows=np.flatnonzero(labeled.to_numpy())[train],
     )
     return ReadTable(dataset, {name: said[name] for name in frame.columns if name in said})
 
@@ -125,7 +125,7 @@ def _label_columns(frame: Frame, how: TableLayout) -> tuple[str, str | None]:
     return how.label, how.truth or found
 
 
-def _labelled(values: pl.Series, said: dict[str, str], *, is_numbered: bool) -> pl.Series:
+def _labeled(values: pl.Series, said: dict[str, str], *, is_numbered: bool) -> pl.Series:
     """Which rows have a label."""
     missing = values.is_null()
     if values.dtype.is_float():

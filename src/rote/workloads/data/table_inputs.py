@@ -76,7 +76,7 @@ class Inputs:
     ) -> tuple[InputKind, Array, Array | None]:
         """All columns side by side, of the training rows and of those for testing.
 
-        Numbers alone are left for the normalization of the run; beside words they are normalised
+        Numbers alone are left for the normalization of the run; beside words they are normalized
         here.
 
         Raises:

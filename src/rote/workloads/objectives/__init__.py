@@ -1,4 +1,4 @@
-"""What is minimised: cross entropy, robust losses, Mixup, robust early learning."""
+"""What is minimized: cross entropy, robust losses, Mixup, robust early learning."""
 
 from rote.workloads.objectives.active_passive import NceRce, NflRce, suggested_weights
 from rote.workloads.objectives.cdr import Cdr

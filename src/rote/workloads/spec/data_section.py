@@ -33,9 +33,9 @@ class AnyData(Section):
     """What all data have in common.
 
     Attributes:
-        seed: from which subset, noise and pool are drawn; apart from the seed of the run, so that
-            all runs of a sweep see the same data.
-        train_size: train on so many randomly chosen samples (the pool included); all by default.
+        seed: from which subset, noise and holdout are drawn; apart from the seed of the run, so
+            that all runs of a sweep see the same data.
+        train_size: train on so many randomly chosen samples (the holdout included); all by default.
         test_size: test on so many.
         crop: pad images by so many pixels and crop at random; 0 does not.
         flip: mirror images at random.

@@ -14,9 +14,9 @@ class Probing(Section):
     """The probe (``rote.ProbePolicy`` has the definitions).
 
     Attributes:
-        pool: ``auto`` keeps training samples out of training, ``train`` takes S̃ from the training
-            set, anything else is the path of an ``.npz`` with unlabelled samples.
-        pool_size: how many samples ``auto`` keeps out; min(512, 10 %) by default.
+        holdout: ``auto`` keeps training samples out of training, ``train`` takes S̃ from the
+            training set, anything else is the path of an ``.npz`` with unlabeled samples.
+        holdout_size: how many samples ``auto`` keeps out; min(512, 10 %) by default.
         batch: the size of S̃.
         every: measure after every n-th epoch.
         mode: of the network while it is probed.
@@ -26,12 +26,12 @@ class Probing(Section):
         same_masks: the same dropout before and after the step.
         seed: of the random labels of S̃; apart from the seed of the run, so that all runs of a
             sweep are measured alike.
-        neighbours: record how the nearest training samples of each pool sample are labelled
-            (``rote.neighbour_votes``); no part of the identity, for no reading depends on it.
+        neighbors: record how the nearest training samples of each holdout sample are labeled
+            (``rote.neighbor_votes``); no part of the identity, for no reading depends on it.
     """
 
-    pool: str = "auto"
-    pool_size: Annotated[int, AtLeast(1)] | None = None
+    holdout: str = "auto"
+    holdout_size: Annotated[int, AtLeast(1)] | None = None
     batch: Annotated[int, AtLeast(1)] = 128
     every: Annotated[int, AtLeast(1)] = 1
     mode: Literal["train", "eval"] = "train"
@@ -40,13 +40,14 @@ class Probing(Section):
     resample: bool = False
     same_masks: bool = True
     seed: Annotated[int, AtLeast(0)] = 0
-    neighbours: bool = field(default=True, metadata={"identity": False})
+    neighbors: bool = field(default=True, metadata={"identity": False})
 
     def check(self) -> None:
-        """Only a pool that is set aside has a size to choose."""
-        if self.pool_size is not None and self.pool != "auto":
+        """Only a holdout that is set aside has a size to choose."""
+        if self.holdout_size is not None and self.holdout != "auto":
             raise FieldError(
-                "pool_size", f"to be left out with pool {shown(self.pool)}, got {self.pool_size}."
+                "holdout_size",
+                f"to be left out with holdout {shown(self.holdout)}, got {self.holdout_size}.",
             )
 
 

@@ -1,4 +1,4 @@
-"""`train` records the votes of neighbours by itself, once for all runs on the same data."""
+"""`train` records the votes of neighbors by itself, once for all runs on the same data."""
 
 from pathlib import Path
 
@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from rote.labels import neighbour_votes
-from rote.store import NEIGHBOURS_FILE, read_table
-from rote.workloads import pool_votes
+from rote.labels import neighbor_votes
+from rote.store import NEIGHBORS_FILE, read_table
+from rote.workloads import holdout_votes
 from rote.workloads.data.splits import prepare
 from rote.workloads.loop import train
 from tests.workloads.small_runs import numbers, small_spec, write_npz
@@ -16,7 +16,7 @@ from tests.workloads.small_runs import numbers, small_spec, write_npz
 
 @pytest.fixture(autouse=True)
 def forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pool_votes, "_known", {})
+    monkeypatch.setattr(holdout_votes, "_known", {})
 
 
 def test_a_run_records_what_the_given_labels_of_its_training_samples_say(tmp_path: Path) -> None:
@@ -25,14 +25,14 @@ def test_a_run_records_what_the_given_labels_of_its_training_samples_say(tmp_pat
     splits = prepare(spec)
     images = splits.train.batch(slice(None)).flatten(1).double()
     # 64 pixels are more than forty components: the twin reduces them, too.
-    centred = images - images.mean(0)
-    axes = torch.linalg.svd(centred, full_matrices=False)[2][:40].T
-    pool = (splits.pool.flatten(1).double() - images.mean(0)) @ axes
-    nearest = torch.cdist(pool, centred @ axes).argsort(1)[:, :10]
+    centered = images - images.mean(0)
+    axes = torch.linalg.svd(centered, full_matrices=False)[2][:40].T
+    holdout = (splits.holdout.flatten(1).double() - images.mean(0)) @ axes
+    nearest = torch.cdist(holdout, centered @ axes).argsort(1)[:, :10]
     expected = torch.nn.functional.one_hot(splits.labels[nearest], 10).double().mean(1)
     table = read_table(tmp_path)
-    np.testing.assert_allclose(table.neighbour_votes("a"), expected, atol=1e-6)
-    assert (table.given_labels("a") == splits.pool_labels.numpy()).all()
+    np.testing.assert_allclose(table.neighbor_votes("a"), expected, atol=1e-6)
+    assert (table.given_labels("a") == splits.holdout_labels.numpy()).all()
 
 
 def test_runs_on_the_same_data_share_the_work_and_others_do_not(
@@ -42,9 +42,9 @@ def test_runs_on_the_same_data_share_the_work_and_others_do_not(
 
     def counted(*arguments: object, **options: object) -> np.ndarray:
         made.append(arguments)
-        return neighbour_votes(*arguments, **options)
+        return neighbor_votes(*arguments, **options)
 
-    monkeypatch.setattr(pool_votes, "neighbour_votes", counted)
+    monkeypatch.setattr(holdout_votes, "neighbor_votes", counted)
     for seed in range(3):
         train(small_spec(epochs=1, seed=seed), tmp_path / str(seed))
     assert len(made) == 1
@@ -52,17 +52,17 @@ def test_runs_on_the_same_data_share_the_work_and_others_do_not(
     train(small_spec(epochs=1, data=other), tmp_path / "other")
     assert len(made) == 2
     table = read_table(tmp_path)
-    votes = {run: table.neighbour_votes(run).tobytes() for run in table.paths}
+    votes = {run: table.neighbor_votes(run).tobytes() for run in table.paths}
     assert votes["0"] == votes["1"] == votes["2"] != votes["other"]
-    assert len(pool_votes._known) == 2
+    assert len(holdout_votes._known) == 2
 
 
 def test_they_can_be_turned_off_and_nothing_else_changes(tmp_path: Path) -> None:
-    probe = {"pool_size": 12, "batch": 8}
-    on, off = (small_spec(probe=probe | {"neighbours": flag}) for flag in (True, False))
+    probe = {"holdout_size": 12, "batch": 8}
+    on, off = (small_spec(probe=probe | {"neighbors": flag}) for flag in (True, False))
     assert on.identity == off.identity
     runs = [train(on, tmp_path / "on"), train(off, tmp_path / "off"), train(on)]
-    assert [(tmp_path / n / NEIGHBOURS_FILE).exists() for n in ("on", "off")] == [True, False]
+    assert [(tmp_path / n / NEIGHBORS_FILE).exists() for n in ("on", "off")] == [True, False]
     first, *others = ([numbers(run.readings), _weights(run.model)] for run in runs)
     assert all(entry == first for entry in others)
 
@@ -79,19 +79,19 @@ def test_texts_are_compared_by_their_weighted_words(tmp_path: Path) -> None:
     spec = small_spec(epochs=1, data={"name": "npz", "path": path}, noise="none")
     train(spec, tmp_path / "run")
     table = read_table(tmp_path / "run")
-    votes = table.neighbour_votes("run")
+    votes = table.neighbor_votes("run")
     assert (votes.argmax(1) == table.given_labels("run")).all()
     assert (votes.max(1) == 1).all()
 
 
-@pytest.mark.parametrize("pool", ["train", "ids"])
-def test_there_are_none_without_given_labels_or_for_token_ids(tmp_path: Path, pool: str) -> None:
+@pytest.mark.parametrize("holdout", ["train", "ids"])
+def test_there_are_none_without_given_labels_or_for_token_ids(tmp_path: Path, holdout: str) -> None:
     rows = np.random.default_rng(0).integers(0, 9, (40, 3))
     path = write_npz(tmp_path / "a.npz", x_train=rows, y_train=np.arange(40) % 3)
-    kind = "tokens" if pool == "ids" else "features"
-    probe = {"batch": 8} if pool == "ids" else {"pool": "train", "batch": 8}
+    kind = "tokens" if holdout == "ids" else "features"
+    probe = {"batch": 8} if holdout == "ids" else {"holdout": "train", "batch": 8}
     spec = small_spec(data={"name": "npz", "path": path, "inputs": kind}, noise="none", probe=probe)
-    assert pool_votes.pool_votes(prepare(spec)) is None
+    assert holdout_votes.holdout_votes(prepare(spec)) is None
 
 
 def test_a_run_that_was_cut_off_keeps_its_votes_or_makes_them_up(
@@ -102,21 +102,21 @@ def test_a_run_that_was_cut_off_keeps_its_votes_or_makes_them_up(
 
     def counted(*arguments: object, **options: object) -> np.ndarray:
         made.append(arguments)
-        return neighbour_votes(*arguments, **options)
+        return neighbor_votes(*arguments, **options)
 
     def cut(reading: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(pool_votes, "neighbour_votes", counted)
+    monkeypatch.setattr(holdout_votes, "neighbor_votes", counted)
     for name, is_lost in {"kept": False, "lost": True}.items():
         with pytest.raises(KeyboardInterrupt):
             train(spec, tmp_path / name, progress=cut)
         if is_lost:  # as after a power cut between run.json and the votes
-            (tmp_path / name / NEIGHBOURS_FILE).unlink()
-        pool_votes._known.clear()
+            (tmp_path / name / NEIGHBORS_FILE).unlink()
+        holdout_votes._known.clear()
         made.clear()
         assert numbers(train(spec, tmp_path / name).readings) == numbers(whole.readings)
         assert len(made) == is_lost
     table = read_table(tmp_path)
-    votes = {run: table.neighbour_votes(run).tobytes() for run in table.paths}
+    votes = {run: table.neighbor_votes(run).tobytes() for run in table.paths}
     assert votes["kept"] == votes["lost"] == votes["whole"]

@@ -52,7 +52,7 @@ class NamedSet:
 _ARRAYS = "arrays x_train, y_train, x_test, y_test"
 _FOLDER = "a folder with train.txt and test.txt, lines of `path/of/image.jpg class-number`"
 
-CATALOGUE: dict[str, NamedSet] = {
+CATALOG: dict[str, NamedSet] = {
     entry.name: entry
     for entry in (
         NamedSet(

@@ -1,4 +1,4 @@
-"""The votes of neighbours on a run's pool: one file beside ``run.json``, written once."""
+"""The votes of neighbors on a run's holdout: one file beside ``run.json``, written once."""
 
 import io
 import warnings
@@ -13,7 +13,7 @@ from rote.store.checksums import is_as_written
 from rote.store.damaged_arrays import DAMAGED_ARRAYS
 from rote.store.whole_files import write_whole
 
-NEIGHBOURS_FILE = "neighbour_votes.npy"
+NEIGHBORS_FILE = "neighbor_votes.npy"
 
 _ROUNDING = 1e-3
 
@@ -25,24 +25,24 @@ def bytes_of_votes(votes: np.ndarray) -> bytes:
     return content.getvalue()
 
 
-def write_neighbour_votes(path: Path, votes: np.ndarray) -> None:
+def write_neighbor_votes(path: Path, votes: np.ndarray) -> None:
     """Write the votes into a run's directory, unless it has some: those it began with are kept."""
-    if not (path / NEIGHBOURS_FILE).is_file():
-        write_whole(path / NEIGHBOURS_FILE, bytes_of_votes(votes))
+    if not (path / NEIGHBORS_FILE).is_file():
+        write_whole(path / NEIGHBORS_FILE, bytes_of_votes(votes))
 
 
-def read_neighbour_votes(path: Path, description: Mapping[str, Any]) -> np.ndarray | None:
-    """The votes in a run's directory: float32, pool samples × classes.
+def read_neighbor_votes(path: Path, description: Mapping[str, Any]) -> np.ndarray | None:
+    """The votes in a run's directory: float32, holdout samples × classes.
 
     Returns:
         None if there are none; and with a ``DamagedRowsWarning`` if they cannot be this run's.
     """
-    file = path / NEIGHBOURS_FILE
-    pool = description.get("pool")
-    size = pool.get("size") if isinstance(pool, Mapping) else None
+    file = path / NEIGHBORS_FILE
+    holdout = description.get("holdout")
+    size = holdout.get("size") if isinstance(holdout, Mapping) else None
     try:
         content = file.read_bytes() if file.is_file() else None
-        if not is_as_written(description, NEIGHBOURS_FILE, content):
+        if not is_as_written(description, NEIGHBORS_FILE, content):
             wrong: str | None = "it is gone, or not as it was written"
         elif content is None:
             return None
@@ -54,16 +54,16 @@ def read_neighbour_votes(path: Path, description: Mapping[str, Any]) -> np.ndarr
         wrong = str(error)
     if wrong is None:
         return np.array(found, dtype=np.float32)
-    message = f"Left out the votes of neighbours in {file}: {wrong}. Restore it."
+    message = f"Left out the votes of neighbors in {file}: {wrong}. Restore it."
     warnings.warn(DamagedRowsWarning(message), stacklevel=3)
     return None
 
 
 def why_no_votes(votes: object, shape: tuple[Any, Any]) -> str | None:
-    """What is wrong with votes for a pool of this many samples and classes; None if nothing."""
+    """What is wrong with votes for a holdout of this many samples and classes; None if nothing."""
     if not isinstance(votes, np.ndarray) or votes.dtype.kind != "f" or votes.shape != shape:
         got = f"{votes.dtype} of shape {votes.shape}" if isinstance(votes, np.ndarray) else votes
-        return f"expected shares of shape {shape} (pool samples, classes), got {got!s:.80}"
+        return f"expected shares of shape {shape} (holdout samples, classes), got {got!s:.80}"
     if not (np.isfinite(votes).all() and (votes >= 0).all()):
         return "expected shares from 0 to 1, got others"
     if (np.abs(votes.sum(axis=1, dtype=np.float64) - 1) > _ROUNDING).any():

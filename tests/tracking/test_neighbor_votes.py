@@ -1,4 +1,4 @@
-"""Votes of neighbours that a run is given are kept beside it, whole or not at all."""
+"""Votes of neighbors that a run is given are kept beside it, whole or not at all."""
 
 from pathlib import Path
 from typing import Any
@@ -9,35 +9,35 @@ import torch
 
 import rote
 from rote.errors import DamagedRowsWarning, InputError
-from rote.store import NEIGHBOURS_FILE, read_table
+from rote.store import NEIGHBORS_FILE, read_table
 from tests.cases import CLASSES
-from tests.tracking.logged_run import LABELS, POOL, Run
+from tests.tracking.logged_run import HOLDOUT, LABELS, Run
 
-VOTES = rote.neighbour_votes(POOL.flip(0), LABELS, POOL, num_classes=CLASSES)
+VOTES = rote.neighbor_votes(HOLDOUT.flip(0), LABELS, HOLDOUT, num_classes=CLASSES)
 
 
 def test_they_are_written_once_and_read_back(tmp_path: Path) -> None:
-    run = Run([tmp_path / "a", lambda _: None], neighbour_votes=VOTES, given_labels=LABELS)
+    run = Run([tmp_path / "a", lambda _: None], neighbor_votes=VOTES, given_labels=LABELS)
     run.epochs(1, 2)
     run.tracker.close()
     table = read_table(tmp_path)
-    found = table.neighbour_votes("a")
+    found = table.neighbor_votes("a")
     assert found.dtype == np.float32
     assert (found == VOTES).all()
     assert (table.given_labels("a") == LABELS.numpy()).all()
-    assert (np.load(tmp_path / "a" / NEIGHBOURS_FILE, allow_pickle=False) == VOTES).all()
-    assert table.neighbour_votes("another") is None
+    assert (np.load(tmp_path / "a" / NEIGHBORS_FILE, allow_pickle=False) == VOTES).all()
+    assert table.neighbor_votes("another") is None
 
 
 def test_a_run_without_them_has_none_and_a_resumed_one_keeps_its_own(tmp_path: Path) -> None:
     Run(tmp_path / "a").tracker.close()
-    assert read_table(tmp_path).neighbour_votes("a") is None
+    assert read_table(tmp_path).neighbor_votes("a") is None
     # As after a power cut between run.json and the votes.
-    Run(tmp_path / "a", resume=True, neighbour_votes=torch.from_numpy(VOTES)).tracker.close()
-    assert (read_table(tmp_path).neighbour_votes("a") == VOTES).all()
-    Run(tmp_path / "a", resume=True, neighbour_votes=VOTES[::-1].copy()).tracker.close()
+    Run(tmp_path / "a", resume=True, neighbor_votes=torch.from_numpy(VOTES)).tracker.close()
+    assert (read_table(tmp_path).neighbor_votes("a") == VOTES).all()
+    Run(tmp_path / "a", resume=True, neighbor_votes=VOTES[::-1].copy()).tracker.close()
     Run(tmp_path / "a", resume=True).tracker.close()
-    assert (read_table(tmp_path).neighbour_votes("a") == VOTES).all()
+    assert (read_table(tmp_path).neighbor_votes("a") == VOTES).all()
 
 
 def test_a_disk_that_fails_leaves_no_half_and_the_run_can_be_gone_on_with(
@@ -46,19 +46,19 @@ def test_a_disk_that_fails_leaves_no_half_and_the_run_can_be_gone_on_with(
     replaced = Path.replace
 
     def full(path: Path, target: Path) -> Path:
-        if Path(target).name == NEIGHBOURS_FILE:
+        if Path(target).name == NEIGHBORS_FILE:
             raise OSError(28, "No space left on device")
         return replaced(path, target)
 
     with monkeypatch.context() as patch:
         patch.setattr(Path, "replace", full)
         with pytest.raises(OSError, match="No space left"):
-            Run(tmp_path / "a", neighbour_votes=VOTES)
+            Run(tmp_path / "a", neighbor_votes=VOTES)
     assert sorted(file.name for file in (tmp_path / "a").iterdir()) == [
         "journal.jsonl", "predictions.bin", "run.json", "writer.lock",
     ]  # fmt: skip
-    Run(tmp_path / "a", resume=True, neighbour_votes=VOTES).tracker.close()
-    assert (read_table(tmp_path).neighbour_votes("a") == VOTES).all()
+    Run(tmp_path / "a", resume=True, neighbor_votes=VOTES).tracker.close()
+    assert (read_table(tmp_path).neighbor_votes("a") == VOTES).all()
 
 
 def damage(kind: str) -> Any:
@@ -75,33 +75,33 @@ def damage(kind: str) -> Any:
 
 @pytest.mark.parametrize("kind", ["nan", "sum", "negative", "rows", "classes", "type"])
 def test_votes_that_cannot_be_are_refused_and_left_out(tmp_path: Path, kind: str) -> None:
-    with pytest.raises(InputError, match="`neighbour_votes` to be those of fixed `inputs`"):
-        Run(tmp_path / "a", neighbour_votes=damage(kind))
+    with pytest.raises(InputError, match="`neighbor_votes` to be those of fixed `inputs`"):
+        Run(tmp_path / "a", neighbor_votes=damage(kind))
     assert not (tmp_path / "a").exists()
     Run(tmp_path / "a").tracker.close()
-    np.save(tmp_path / "a" / NEIGHBOURS_FILE, damage(kind))
-    with pytest.warns(DamagedRowsWarning, match=r"Left out the votes of neighbours in .*got"):
-        assert read_table(tmp_path).neighbour_votes("a") is None
+    np.save(tmp_path / "a" / NEIGHBORS_FILE, damage(kind))
+    with pytest.warns(DamagedRowsWarning, match=r"Left out the votes of neighbors in .*got"):
+        assert read_table(tmp_path).neighbor_votes("a") is None
 
 
 @pytest.mark.parametrize("cut", [0, 5, 40, 128, -1])
 def test_a_file_that_was_cut_off_is_left_out(tmp_path: Path, cut: int) -> None:
-    Run(tmp_path / "a", neighbour_votes=VOTES).tracker.close()
-    file = tmp_path / "a" / NEIGHBOURS_FILE
+    Run(tmp_path / "a", neighbor_votes=VOTES).tracker.close()
+    file = tmp_path / "a" / NEIGHBORS_FILE
     file.write_bytes(file.read_bytes()[:cut])
     with pytest.warns(DamagedRowsWarning, match="Left out the votes"):
-        assert read_table(tmp_path).neighbour_votes("a") is None
+        assert read_table(tmp_path).neighbor_votes("a") is None
 
 
 def test_a_header_that_lies_about_its_size_is_left_out(tmp_path: Path) -> None:
-    Run(tmp_path / "a", neighbour_votes=VOTES).tracker.close()
-    file = tmp_path / "a" / NEIGHBOURS_FILE
+    Run(tmp_path / "a", neighbor_votes=VOTES).tracker.close()
+    file = tmp_path / "a" / NEIGHBORS_FILE
     whole = file.read_bytes()
     lying = whole.replace(b"(20, ", b"(20" + b"0" * 12 + b", ").replace(b" " * 12, b"", 1)
     assert lying != whole
     file.write_bytes(lying)
     with pytest.warns(DamagedRowsWarning, match="Left out the votes"):
-        assert read_table(tmp_path).neighbour_votes("a") is None
+        assert read_table(tmp_path).neighbor_votes("a") is None
 
 
 def test_there_are_none_for_inputs_that_change() -> None:
@@ -109,6 +109,6 @@ def test_there_are_none_for_inputs_that_change() -> None:
         Run(
             None,
             rote.ProbePolicy(batch=8, resample=True),
-            inputs=lambda: POOL,
-            neighbour_votes=VOTES,
+            inputs=lambda: HOLDOUT,
+            neighbor_votes=VOTES,
         )

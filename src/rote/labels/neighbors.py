@@ -1,4 +1,4 @@
-"""Votes of neighbours: which labels the nearest training samples of a sample were given."""
+"""Votes of neighbors: which labels the nearest training samples of a sample were given."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -19,10 +19,10 @@ _ROUNDS = 5  # of subspace iteration, with twice as many directions as are kept
 _COMPARED_AT_ONCE = 128
 
 
-def neighbour_votes(
+def neighbor_votes(
     train_features: Any,  # noqa: ANN401
     train_labels: Any,  # noqa: ANN401
-    pool_features: Any,  # noqa: ANN401
+    holdout_features: Any,  # noqa: ANN401
     k: int = 10,
     num_classes: int | None = None,
 ) -> np.ndarray:
@@ -30,7 +30,7 @@ def neighbour_votes(
 
     No network is needed, and none has a say: the votes are independent of what a run memorizes.
     They let the posterior rule of ``rote.select`` judge one run alone; hand them to
-    ``rote.track(..., neighbour_votes=...)``. Training samples at exactly the distance of the k-th
+    ``rote.track(..., neighbor_votes=...)``. Training samples at exactly the distance of the k-th
     share its place, so that the order of the samples does not matter; nothing is drawn from a
     global generator.
 
@@ -40,45 +40,45 @@ def neighbour_votes(
             reduced to 40 principal components. Or texts (a list), or their sparse TF-IDF, which
             are reduced to 50 singular directions.
         train_labels: their given labels; a sample with a negative one has no vote.
-        pool_features: the samples to vote on, of the same kind.
-        k: how many neighbours vote.
+        holdout_features: the samples to vote on, of the same kind.
+        k: how many neighbors vote.
         num_classes: how many classes; by default one more than the largest label.
 
     Returns:
-        float32 (pool samples, classes); every row sums to 1.
+        float32 (holdout samples, classes); every row sums to 1.
 
     Raises:
         InputError: if the arguments do not fit one another.
 
     Example:
-        >>> neighbour_votes([[0.0], [0.1], [5.0]], [1, 0, 2], [[0.2]], k=2)
+        >>> neighbor_votes([[0.0], [0.1], [5.0]], [1, 0, 2], [[0.2]], k=2)
         array([[0.5, 0.5, 0. ]], dtype=float32)
     """
     labels = _as_labels(train_labels)
     k = check_integer("k", k, least=1)
     classes = _classes(labels, num_classes)
-    train, pool = _comparable(train_features, pool_features)
+    train, holdout = _comparable(train_features, holdout_features)
     if len(labels) != len(train):
         raise InputError(
             f"Expected `train_labels` to have one label per training sample ({len(train)}), got "
             f"{len(labels)}."
         )
-    is_labelled = labels >= 0
-    if k > is_labelled.sum():
+    is_labeled = labels >= 0
+    if k > is_labeled.sum():
         raise InputError(
-            f"Expected `k` to be at most the number of labelled training samples, "
-            f"{is_labelled.sum()}, got {k}."
+            f"Expected `k` to be at most the number of labeled training samples, "
+            f"{is_labeled.sum()}, got {k}."
         )
-    return _votes(train[is_labelled], labels[is_labelled], pool, k, classes)
+    return _votes(train[is_labeled], labels[is_labeled], holdout, k, classes)
 
 
 def _votes(
-    train: np.ndarray, labels: np.ndarray, pool: np.ndarray, k: int, classes: int
+    train: np.ndarray, labels: np.ndarray, holdout: np.ndarray, k: int, classes: int
 ) -> np.ndarray:
-    votes = np.zeros((len(pool), classes))
+    votes = np.zeros((len(holdout), classes))
     norms = (train**2).sum(1)
-    for start in range(0, len(pool), _COMPARED_AT_ONCE):
-        block = pool[start : start + _COMPARED_AT_ONCE]
+    for start in range(0, len(holdout), _COMPARED_AT_ONCE):
+        block = holdout[start : start + _COMPARED_AT_ONCE]
         distances = norms - 2 * block @ train.T  # squared, less what a row has in common
         limit = np.partition(distances, k - 1, axis=1)[:, k - 1 : k]
         is_nearer, is_level = distances < limit, distances == limit
@@ -89,30 +89,34 @@ def _votes(
     return votes.astype(np.float32)
 
 
-def _comparable(train: Any, pool: Any) -> tuple[np.ndarray, np.ndarray]:  # noqa: ANN401
+def _comparable(train: Any, holdout: Any) -> tuple[np.ndarray, np.ndarray]:  # noqa: ANN401
     """Both sets as rows of a few numbers each, whose distances count."""
     from scipy import sparse
 
-    if _are_texts(train) and _are_texts(pool):
-        train, pool = _weighted_words(train, pool)
-    if sparse.issparse(train) != sparse.issparse(pool) or _are_texts(train) or _are_texts(pool):
+    if _are_texts(train) and _are_texts(holdout):
+        train, holdout = _weighted_words(train, holdout)
+    if (
+        sparse.issparse(train) != sparse.issparse(holdout)
+        or _are_texts(train)
+        or _are_texts(holdout)
+    ):
         raise InputError(
-            f"Expected `train_features` and `pool_features` to be of one kind (arrays, sparse "
-            f"matrices or texts), got {type(train).__name__} and {type(pool).__name__}."
+            f"Expected `train_features` and `holdout_features` to be of one kind (arrays, sparse "
+            f"matrices or texts), got {type(train).__name__} and {type(holdout).__name__}."
         )
     if sparse.issparse(train):
-        _check_widths(train.shape[1], pool.shape[1])
-        return _reduced_words(train, pool)
-    rows = _Rows("train_features", train), _Rows("pool_features", pool)
+        _check_widths(train.shape[1], holdout.shape[1])
+        return _reduced_words(train, holdout)
+    rows = _Rows("train_features", train), _Rows("holdout_features", holdout)
     _check_widths(*(entry.width for entry in rows))
     return _reduced(*rows)
 
 
-def _check_widths(train: int, pool: int) -> None:
-    if train != pool:
+def _check_widths(train: int, holdout: int) -> None:
+    if train != holdout:
         raise InputError(
-            f"Expected `pool_features` to have as many numbers per sample as `train_features` "
-            f"({train}), got {pool}."
+            f"Expected `holdout_features` to have as many numbers per sample as `train_features` "
+            f"({train}), got {holdout}."
         )
 
 
@@ -160,8 +164,8 @@ class _Rows:
         )
 
 
-def _reduced(train: _Rows, pool: _Rows) -> tuple[np.ndarray, np.ndarray]:
-    """Both sets, centred and in one unit, projected on the training set's principal components."""
+def _reduced(train: _Rows, holdout: _Rows) -> tuple[np.ndarray, np.ndarray]:
+    """Both sets, centered and in one unit, projected on the training set's principal components."""
     mean = sum(rows.sum(0, dtype=np.float64) for rows in train) / len(train)
     unit = max(np.abs(rows - mean).max(initial=0) for rows in train) or 1.0
 
@@ -173,7 +177,7 @@ def _reduced(train: _Rows, pool: _Rows) -> tuple[np.ndarray, np.ndarray]:
         axes = np.eye(train.width, dtype=np.float32)
     else:
         axes = _principal_axes(lambda: blocks(train), train.width)
-    found = [np.concatenate([rows @ axes for rows in blocks(of)]) for of in (train, pool)]
+    found = [np.concatenate([rows @ axes for rows in blocks(of)]) for of in (train, holdout)]
     return found[0].astype(np.float64), found[1].astype(np.float64)
 
 
@@ -197,16 +201,16 @@ def _principal_axes(blocks: Callable[[], Iterator[np.ndarray]], width: int) -> n
     return found
 
 
-def _reduced_words(train: Any, pool: Any) -> tuple[np.ndarray, np.ndarray]:  # noqa: ANN401
+def _reduced_words(train: Any, holdout: Any) -> tuple[np.ndarray, np.ndarray]:  # noqa: ANN401
     from sklearn.decomposition import TruncatedSVD
 
-    for name, matrix in (("train_features", train), ("pool_features", pool)):
+    for name, matrix in (("train_features", train), ("holdout_features", holdout)):
         if not np.isfinite(matrix.sum()):
             raise InputError(f"Expected `{name}` to be finite numbers, got NaN or infinity.")
     if train.shape[1] <= TEXT_COMPONENTS:
-        return train.toarray().astype(np.float64), pool.toarray().astype(np.float64)
+        return train.toarray().astype(np.float64), holdout.toarray().astype(np.float64)
     directions = TruncatedSVD(TEXT_COMPONENTS, random_state=0).fit(train)
-    return directions.transform(train), directions.transform(pool)
+    return directions.transform(train), directions.transform(holdout)
 
 
 def _are_texts(source: Any) -> bool:  # noqa: ANN401
@@ -215,12 +219,12 @@ def _are_texts(source: Any) -> bool:  # noqa: ANN401
     return isinstance(source, Sequence) and len(source) > 0 and isinstance(source[0], str)
 
 
-def _weighted_words(train: Sequence[str], pool: Sequence[str]) -> tuple[Any, Any]:
+def _weighted_words(train: Sequence[str], holdout: Sequence[str]) -> tuple[Any, Any]:
     from sklearn.feature_extraction.text import TfidfVectorizer
 
     counter = TfidfVectorizer(sublinear_tf=True)
     try:
-        return counter.fit_transform(train), counter.transform(pool)
+        return counter.fit_transform(train), counter.transform(holdout)
     except (ValueError, AttributeError) as error:
         raise InputError(f"Expected texts with words in them, got none: {error}") from error
 
