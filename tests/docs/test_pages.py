@@ -84,7 +84,7 @@ def test_the_words_of_the_report_are_those_of_the_glossary() -> None:
     found = re.findall(
         r'<div id="word-(.+?)"><dt>(.+?)</dt><dd><span>(.+?)</span>', WORDS.read_text()
     )
-    assert {"Probe batch", "Holdout", "Live step", "Plain step", "Relative", "Staged", "Region",
+    assert {"Probe batch", "Holdout", "Live step", "Reference step", "Relative", "Staged", "Region",
             "Interrupted"} <= {word for _, word, _ in found}  # fmt: skip
     page = WORDS.with_name("page.html").read_text()
     linked = re.findall(r'href="#word-(.+?)"', page)
