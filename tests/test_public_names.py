@@ -8,6 +8,8 @@ import pytest
 
 import rote
 
+pytestmark = pytest.mark.slow
+
 LIGHT = (
     *("rote", "rote.errors", "rote.records", "rote.store", "rote.theory"),
     *("rote.workloads.architectures", "rote.cli.main"),

@@ -13,6 +13,8 @@ from rote.errors import InputError
 from rote.selection import RULES, about, select
 from tests.cli.conftest import Rote
 
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("commands")]
+
 ROTE = Path(sys.executable).parent / "rote"
 SPEC = """
 name = "small"

@@ -14,6 +14,8 @@ from rote.errors import InputError
 from rote.store import read_run
 from tests.workloads.small_runs import write_npz
 
+pytestmark = pytest.mark.slow
+
 ROWS = "\n".join(f"{n % 7},{(n * 5) % 11},{'ab'[n % 2]}" for n in range(60))
 
 

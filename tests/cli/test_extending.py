@@ -12,6 +12,8 @@ from typer.testing import CliRunner
 import rote.studies.figures
 from rote.cli.main import app
 
+pytestmark = pytest.mark.slow
+
 PAGE = Path(__file__).parents[2] / "docs" / "extending.md"
 SIGNAL, RULE, NETWORK = re.findall(
     r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL

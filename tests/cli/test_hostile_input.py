@@ -10,6 +10,8 @@ import pytest
 from rote.workloads import RunSpec, train
 from tests.cli.conftest import Rote, in_one_process
 
+pytestmark = pytest.mark.slow
+
 SMALL = """
 epochs = 2
 data = { name = "digits", train_size = 60, test_size = 20 }

@@ -17,6 +17,8 @@ from rote.workloads import RunSpec, train
 from rote.workloads.data.splits import prepare
 from tests.loggers import new_mlflow_store
 
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("probe")]
+
 SPEC = RunSpec.from_dict(
     {
         "epochs": 3,

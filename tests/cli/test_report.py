@@ -12,6 +12,8 @@ from rote.cli.main import app
 from rote.errors import InputError
 from tests.reporting.stores import write_store
 
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("figures")]
+
 ROTE = Path(sys.executable).parent / "rote"
 
 

@@ -19,6 +19,8 @@ from rote.store import RunDirectory, checkpoint_path
 from tests.loggers import log, readings
 from tests.selection.tables import write_voters
 
+pytestmark = pytest.mark.slow
+
 ROTE = Path(sys.executable).parent / "rote"
 CSV = "run,step,zeta,acc\n" + "".join(
     f"{run},{step},{0.1 * step * (1 + run)},{0.1 * step}\n"

@@ -10,6 +10,8 @@ from rote.cli.main import app
 from rote.errors import InputError
 from rote.studies import PAPER, Pool, studies
 
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("study")]
+
 runner = CliRunner()
 
 

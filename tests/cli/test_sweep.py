@@ -14,6 +14,8 @@ from rote.store import list_runs, read_run
 from tests.cli.conftest import Rote
 from tests.sweeps.sweeping import DEADLINE, lines, until
 
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("sweeps")]
+
 ROTE = Path(sys.executable).parent / "rote"
 SWEEP = """
 [base]

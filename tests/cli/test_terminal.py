@@ -23,6 +23,8 @@ from rote.sweeps import Progress
 from tests.reporting.stores import write_store
 from tests.sweeps.sweeping import DEADLINE, lines, until
 
+pytestmark = pytest.mark.slow
+
 ROTE = Path(sys.executable).parent / "rote"
 SPEC = """
 epochs = 100000

@@ -16,6 +16,8 @@ from rote.errors import InputError, MissingExtraError
 from rote.theory import bounds_table, check
 from rote.workloads import load_arrays
 
+pytestmark = pytest.mark.slow
+
 MNIST = Path(__file__).parents[3] / "shared" / "data" / "mnist.npz"
 SMALL = ("--samples", "40", "--eta", "1e-3", "--steps", "200")
 QUICK = ("--samples", "8", "--draws", "2", "--steps", "20", "--k-tilde", "20")

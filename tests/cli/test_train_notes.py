@@ -2,10 +2,13 @@
 
 from pathlib import Path
 
+import pytest
 from typer.testing import CliRunner
 
 from rote.cli.main import app
 from rote.store import notes_of, read_run
+
+pytestmark = pytest.mark.slow
 
 SPEC = """
 epochs = 30

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("compat")]
+
 ROOT = Path(__file__).parents[2]
 
 

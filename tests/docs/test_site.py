@@ -10,6 +10,8 @@ import pytest
 
 import rote
 
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("site")]
+
 pytest.importorskip("mkdocs", reason="needs the extra `docs`")
 
 ROOT = Path(__file__).parents[2]

@@ -13,6 +13,8 @@ import torch
 
 import rote
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 

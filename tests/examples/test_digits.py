@@ -1,5 +1,9 @@
 from collections.abc import Callable
 
+import pytest
+
+pytestmark = pytest.mark.slow
+
 
 def test_the_demo_prints_the_figures_of_the_readme(script: Callable[..., str]) -> None:
     printed = script("digits.py")

@@ -5,6 +5,8 @@ import pytest
 
 from tests.examples.conftest import EXAMPLES
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("lightning", reason="needs the extra `lightning`")
 
 

@@ -11,6 +11,8 @@ from rote.store import read_table
 from tests.examples.conftest import EXAMPLES
 from tests.loggers import new_mlflow_store
 
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("loggers")]
+
 
 def test_mlflow_holds_the_loss_and_zeta(tmp_path: Path) -> None:
     pytest.importorskip("mlflow", reason="needs rote[mlflow]")

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 NOTEBOOK = Path(__file__).parents[2] / "examples" / "arrays_to_verdict.ipynb"
 CELLS = json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]
 CODE = [cell for cell in CELLS if cell["cell_type"] == "code"]

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 
 

@@ -5,8 +5,12 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from rote.records import Reading
 from rote.store import RunDirectory
+
+pytestmark = pytest.mark.slow
 
 
 def test_stopping_digits_stops_and_keeps_a_better_checkpoint_than_the_last(

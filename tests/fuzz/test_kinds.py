@@ -6,6 +6,8 @@ import pytest
 
 from fuzz.__main__ import KINDS
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_short_attack_finds_nothing(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,8 @@ import pytest
 
 from fuzz.power_cut import attack
 
+pytestmark = pytest.mark.slow
+
 
 def test_without_waiting_for_the_disk_more_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     """The attack bites, and the switch works."""

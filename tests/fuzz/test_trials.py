@@ -1,6 +1,10 @@
 from random import Random
 
+import pytest
+
 from fuzz._trials import MOST_FINDINGS, repeat
+
+pytestmark = pytest.mark.slow
 
 
 def test_a_trial_can_be_made_again_from_its_number() -> None:

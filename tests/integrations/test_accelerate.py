@@ -13,6 +13,8 @@ import rote
 from rote.probe import bare_optimizer
 from tests.oracle import oracle_losses
 
+pytestmark = pytest.mark.slow
+
 accelerate = pytest.importorskip("accelerate", reason="needs rote[huggingface]")
 
 X, Y = torch.randn(12, 5, generator=torch.Generator().manual_seed(1)), torch.arange(12) % 3

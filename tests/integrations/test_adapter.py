@@ -20,7 +20,7 @@ from rote.store import find_checkpoint
 from tests.integrations.huggingface_runs import CLASSES, Texts, build_trainer
 from tests.integrations.lightning_runs import QUIET, Classifier, fit
 
-pytestmark = [pytest.mark.filterwarnings(entry) for entry in QUIET]
+pytestmark = [pytest.mark.slow, *[pytest.mark.filterwarnings(entry) for entry in QUIET]]
 
 
 def test_lightning_names_the_checkpoint_of_the_verdict(

@@ -14,7 +14,7 @@ from tests.oracle import oracle_losses
 
 lightning = pytest.importorskip("lightning", reason="needs rote[lightning]")
 
-pytestmark = [pytest.mark.filterwarnings(entry) for entry in QUIET]
+pytestmark = [pytest.mark.slow, *[pytest.mark.filterwarnings(entry) for entry in QUIET]]
 
 
 class InPrecision(torch.nn.Module):

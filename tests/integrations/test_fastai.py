@@ -35,6 +35,8 @@ with warnings.catch_warnings():  # fastai 2.8 on pandas 3
 from rote.integrations import fastai as integration
 from rote.integrations.fastai import SusceptibilityCallback
 
+pytestmark = pytest.mark.slow
+
 OPTIMIZERS = {
     "Adam": Adam,
     "ranger": ranger,

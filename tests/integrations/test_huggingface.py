@@ -38,6 +38,8 @@ from tests.integrations.huggingface_runs import (  # noqa: E402
 )
 from tests.oracle import oracle_losses  # noqa: E402
 
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("huggingface")]
+
 
 class Keyworded(nn.Module):
     """A text classifier as the oracle calls one: with one argument, in the Trainer's precision."""

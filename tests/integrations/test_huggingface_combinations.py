@@ -23,6 +23,8 @@ from tests.integrations.huggingface_runs import (
     left_behind,
 )
 
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("huggingface")]
+
 
 class Ragged(Texts):
     """Texts as they come, not padded."""

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("huggingface")]
+
 pytest.importorskip("transformers", reason="needs rote[huggingface]")
 state = pytest.importorskip("accelerate.state", reason="needs rote[huggingface]")
 

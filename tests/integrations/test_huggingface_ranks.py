@@ -6,6 +6,8 @@ import pytest
 from rote.store import read_run
 from tests.ranks.launch import forked
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("transformers", reason="needs rote[huggingface]")
 
 

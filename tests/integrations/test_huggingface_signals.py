@@ -26,6 +26,8 @@ from tests.integrations.huggingface_runs import (
 )
 from tests.integrations.watching import Watching
 
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("huggingface")]
+
 CASES: dict[str, dict[str, Any]] = {
     "sequence": {},
     "token": {"kind": "token"},

@@ -28,6 +28,8 @@ from torch.utils.data import DataLoader
 
 from rote.integrations.ignite import SusceptibilityCallback
 
+pytestmark = pytest.mark.slow
+
 
 class Checked(DeepCopies, SusceptibilityCallback):
     pass

@@ -20,6 +20,8 @@ from tests.integrations.small_runs import (  # noqa: E402
     bits,
 )
 
+pytestmark = pytest.mark.slow
+
 if keras.backend.backend() != "torch":
     pytest.skip("needs KERAS_BACKEND=torch", allow_module_level=True)
 

@@ -34,7 +34,11 @@ from tests.integrations.lightning_runs import (
 )
 from tests.oracle import oracle_losses
 
-pytestmark = [pytest.mark.filterwarnings(entry) for entry in QUIET]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.xdist_group("lightning"),
+    *[pytest.mark.filterwarnings(entry) for entry in QUIET],
+]
 
 MODULES: dict[str, tuple[Callable[[], Classifier], dict[str, Any], dict[str, Any]]] = {
     "automatic": (Classifier, {}, {}),

@@ -32,7 +32,11 @@ from tests.integrations.lightning_runs import (
     trainer,
 )
 
-pytestmark = [pytest.mark.filterwarnings(entry) for entry in QUIET]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.xdist_group("lightning"),
+    *[pytest.mark.filterwarnings(entry) for entry in QUIET],
+]
 
 
 class Kept(SusceptibilityCallback):

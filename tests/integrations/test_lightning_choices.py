@@ -30,7 +30,11 @@ from tests.integrations.lightning_runs import (
 )
 from tests.integrations.small_runs import DeepCopies, assert_as_expected, bits
 
-pytestmark = [pytest.mark.filterwarnings(entry) for entry in QUIET]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.xdist_group("lightning"),
+    *[pytest.mark.filterwarnings(entry) for entry in QUIET],
+]
 
 
 def test_own_inputs_are_taken_as_they_are(tmp_path: Path) -> None:

@@ -15,7 +15,11 @@ from rote.integrations.lightning import SusceptibilityCallback
 from rote.store import read_run
 from tests.integrations.lightning_runs import QUIET, Classifier, loader
 
-pytestmark = [pytest.mark.filterwarnings(entry) for entry in QUIET]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.xdist_group("lightning"),
+    *[pytest.mark.filterwarnings(entry) for entry in QUIET],
+]
 
 PAGE = Path(__file__).parents[2] / "docs" / "lightning.md"
 LINE = "--trainer.callbacks+=rote.integrations.lightning.SusceptibilityCallback"

@@ -9,7 +9,11 @@ pytest.importorskip("lightning", reason="needs the extra `lightning`")
 
 from tests.integrations.lightning_runs import QUIET
 
-pytestmark = [pytest.mark.filterwarnings(entry) for entry in QUIET]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.xdist_group("lightning"),
+    *[pytest.mark.filterwarnings(entry) for entry in QUIET],
+]
 
 PAGE = Path(__file__).parents[2] / "docs" / "lightning.md"
 

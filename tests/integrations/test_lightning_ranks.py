@@ -8,6 +8,8 @@ import pytest
 
 from rote.store import read_run
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("lightning", reason="needs the extra `lightning`")
 
 SCRIPT = Path(__file__).with_name("lightning_ranks.py")

@@ -31,7 +31,11 @@ from tests.integrations.lightning_runs import (
 )
 from tests.integrations.watching import Watching
 
-pytestmark = [pytest.mark.filterwarnings(entry) for entry in QUIET]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.xdist_group("lightning"),
+    *[pytest.mark.filterwarnings(entry) for entry in QUIET],
+]
 
 
 class Remembering(Mapped):

@@ -14,7 +14,11 @@ from rote.errors import InputError, RoteWarning
 from rote.integrations.lightning import SusceptibilityCallback
 from tests.integrations.lightning_runs import CLASSES, QUIET, Classifier, fit, loader, trainer
 
-pytestmark = [pytest.mark.filterwarnings(entry) for entry in QUIET]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.xdist_group("lightning"),
+    *[pytest.mark.filterwarnings(entry) for entry in QUIET],
+]
 
 MANY = 60
 

@@ -1,9 +1,13 @@
 """What callbacks tell people at the end."""
 
+import pytest
+
 import rote
 from rote.integrations.messages import verdict_text
 from rote.selection import select
 from tests.selection.tables import table_of
+
+pytestmark = pytest.mark.slow
 
 
 def test_the_verdict_explains_that_the_stop_rule_kept_another() -> None:

@@ -29,6 +29,8 @@ from skorch.callbacks import EpochScoring
 
 from rote.integrations.skorch import SusceptibilityCallback
 
+pytestmark = pytest.mark.slow
+
 
 class Checked(DeepCopies, SusceptibilityCallback):
     pass

@@ -11,6 +11,8 @@ from torch.utils.data import IterableDataset, Subset, TensorDataset, default_col
 from rote.errors import InputError
 from rote.probe import draw_batch, inputs_in
 
+pytestmark = pytest.mark.slow
+
 
 def draw_inputs(
     dataset: Any,

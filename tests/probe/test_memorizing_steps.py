@@ -23,6 +23,8 @@ from rote.snapshot import verified
 from tests.cases import CLASSES, MODELS, OPTIMIZERS, build_case, images
 from tests.oracle import deep_copy
 
+pytestmark = pytest.mark.slow
+
 X = images(6, seed=1)
 Y = torch.tensor([0, 1, 2, 3, 0, 1])
 SAMPLE = images(1, seed=2)

@@ -18,6 +18,8 @@ from rote.probe.temperature_scaling import (
     temperature_for_error,
 )
 
+pytestmark = pytest.mark.slow
+
 
 def problem(
     seed: int, samples: int = 400, classes: int = 5, scale: float = 3.0

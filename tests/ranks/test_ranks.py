@@ -18,6 +18,8 @@ from tests.oracle import oracle_losses
 from tests.ranks.launch import ROOT, run_cases, torchrun
 from tests.ranks.training import CLASSES, HOLDOUT, Training, check_without_a_trace, mlp
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.ddp
 @pytest.mark.parametrize(

@@ -5,6 +5,8 @@ from hypothesis import strategies as st
 
 from rote.reporting.axis import accuracy_axis, zeta_axis
 
+pytestmark = pytest.mark.xdist_group("figures")
+
 numbers = st.lists(st.floats(-5, 50, allow_nan=False), min_size=1, max_size=30).map(np.array)
 
 

@@ -9,6 +9,8 @@ from rote.selection import Candidates, candidates_of
 from rote.store import RunTable, read_table
 from tests.reporting.stores import EVIL_METRIC, write_store
 
+pytestmark = pytest.mark.xdist_group("figures")
+
 
 def candidates(root: Path, **options: object) -> Candidates:
     return candidates_of(read_table(write_store(root, **options)), "susceptibility")

@@ -23,6 +23,8 @@ from rote.selection import DEFAULT_RULE, RULES, select
 from rote.store import RunTable
 from tests.reporting.stores import describe, write_store
 
+pytestmark = pytest.mark.xdist_group("figures")
+
 
 @pytest.fixture(scope="module")
 def contents(tmp_path_factory: pytest.TempPathFactory) -> Contents:

@@ -17,6 +17,8 @@ from rote.reporting.page import page_charts, records_of
 from rote.reporting.page_text import visible
 from tests.reporting.stores import EVIL_METRIC, EVIL_NAMES, TRUTH, write_store
 
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("figures")]
+
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:

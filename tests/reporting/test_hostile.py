@@ -14,6 +14,8 @@ from rote.reporting.plot import regions
 from rote.selection import candidates_of, select
 from rote.store import RunTable
 
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("figures")]
+
 NAMES = ("susceptibility", "train_accuracy", "test_accuracy", "validation_accuracy")
 
 

@@ -13,6 +13,8 @@ from rote.store import RunDirectory
 from tests.reporting.conftest import Open
 from tests.reporting.stores import reading, write_store
 
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("pages")]
+
 STEPS = 12
 HELD_TIMER = "window.setInterval = (call, wait) => { window.tick = call; window.wait = wait; };"
 """The page's only timer goes off when a test says so."""

@@ -8,6 +8,8 @@ import pytest
 from rote.errors import InputError
 from rote.reporting.output_file import check_writable, write_file
 
+pytestmark = pytest.mark.xdist_group("figures")
+
 
 def test_a_link_stays_a_link_and_its_target_is_written(tmp_path: Path) -> None:
     (tmp_path / "link.html").symlink_to(tmp_path / "target.html")

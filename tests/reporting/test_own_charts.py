@@ -18,6 +18,8 @@ from rote.selection import Candidates, candidates
 from tests.reporting.conftest import Open
 from tests.reporting.stores import TRUTH, write_store
 
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("pages")]
+
 ROTE = Path(sys.executable).parent / "rote"
 
 CHART = """

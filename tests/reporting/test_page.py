@@ -17,6 +17,8 @@ from tests.reporting.conftest import Open, Page, Visit
 from tests.reporting.stores import STORES, write_store
 from tests.reporting.test_palette import contrast
 
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("pages")]
+
 
 def checkpoints(path: Path) -> Candidates:
     return candidates_of(read_table(path.with_suffix("")), "susceptibility")

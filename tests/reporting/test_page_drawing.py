@@ -2,9 +2,13 @@
 
 import re
 
+import pytest
+
 from rote.reporting.contents import contents_of
 from rote.reporting.palette import DARK, LIGHT
 from tests.reporting.conftest import Open, Page, Visit
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("pages")]
 
 HOLD = """
     window.held = [];

@@ -4,6 +4,8 @@ import pytest
 
 from tests.reporting.conftest import Open, Page, Visit
 
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("pages")]
+
 PHONE = {"has_touch": True, "is_mobile": True}
 FIRST = [
     "step",

@@ -5,11 +5,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from rote.reporting import report
 from rote.reporting.palette import LIGHT
 from rote.selection import visible
 from tests.reporting.conftest import Open, Page, Visit
 from tests.reporting.stores import EVIL_METRIC, EVIL_NAMES, SCRIPT, STORES, write_store
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("pages")]
 
 
 def chosen_in_charts(visit: Visit) -> dict[str, int]:

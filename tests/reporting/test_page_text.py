@@ -2,9 +2,13 @@
 
 import re
 
+import pytest
+
 from rote.reporting.page_text import visible
 from tests.reporting.conftest import Open, Page
 from tests.reporting.stores import TURNED_NAMES
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("pages")]
 
 LAST_WORD = """element => {
     const walker = document.createTreeWalker(element, NodeFilter.SHOW_TEXT);

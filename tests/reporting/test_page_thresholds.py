@@ -14,6 +14,8 @@ from rote.store import read_table
 from tests.reporting.conftest import Open, Page, Visit
 from tests.reporting.crowd import crowd
 
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("pages")]
+
 
 def checkpoints(path: Path) -> Candidates:
     return candidates_of(read_table(path.with_suffix("")), "susceptibility")

@@ -2,6 +2,8 @@ import pytest
 
 from rote.reporting.palette import DARK, DARK_SHADES, LIGHT, LIGHT_SHADES, REGION_COLORS
 
+pytestmark = pytest.mark.xdist_group("figures")
+
 
 def luminance(color: str) -> float:
     """As WCAG 2 defines it."""

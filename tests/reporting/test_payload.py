@@ -14,6 +14,8 @@ from rote.reporting.payload import numbers_of, packed, payload_of
 from rote.store import RunTable
 from tests.reporting.stores import EVIL_NAMES, write_store
 
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("figures")]
+
 LIMIT = 1_500_000
 
 

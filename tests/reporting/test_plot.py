@@ -17,6 +17,8 @@ from rote.errors import InputError
 from rote.store import read_table
 from tests.reporting.stores import write_store
 
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("figures")]
+
 NAMES = {"susceptibility": "zeta", "train_accuracy": "acc/fit", "test_accuracy": "acc/held"}
 
 

@@ -1,5 +1,6 @@
 import numpy as np
 import polars as pl
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -7,6 +8,8 @@ from rote.reporting.region_sums import region_sums
 from rote.selection import Candidates, candidates_of
 from rote.selection.regions import regions_of, summarize
 from rote.store import RunTable
+
+pytestmark = pytest.mark.xdist_group("figures")
 
 coarse = st.sampled_from([0.0, 0.1, 0.25, 0.5, 1.0, None])
 rows = st.lists(st.tuples(coarse, coarse, coarse), min_size=1, max_size=30)

@@ -11,6 +11,8 @@ from rote.store import read_table
 from tests.reporting.crowd import crowd
 from tests.reporting.stores import write_store
 
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("figures")]
+
 
 @pytest.fixture(scope="module")
 def contents() -> Contents:

@@ -22,6 +22,8 @@ from tests.reporting.crowd import crowd
 from tests.reporting.stores import SCRIPT, STORES, write_store
 from tests.selection.test_posterior import holdout, write_holdout
 
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("pages")]
+
 BETTER = {"susceptibility": -1, "alignment": 1, "flips": -1, "bound": -1, "test_accuracy": 1}
 
 

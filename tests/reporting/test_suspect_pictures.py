@@ -24,6 +24,8 @@ from rote.workloads.data import load
 from rote.workloads.spec import NamedData
 from tests.workloads.small_runs import small_spec, write_npz
 
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("figures")]
+
 DIGITS = {"data": {"inputs": "images", "source": "scikit-learn"}}
 
 

@@ -13,6 +13,8 @@ from rote.reporting.palette import FONT
 from rote.reporting.theory_figure import COLUMNS, bounds_chart, captions, save_bounds
 from rote.theory import BoundsRow, BoundsTable
 
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("figures")]
+
 ROWS = tuple(
     BoundsRow(
         noise=noise,

@@ -11,6 +11,8 @@ from rote.records import COLUMNS
 from rote.store.mapping import likely_mapping
 from tests.loggers import new_mlflow_store
 
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("loggers")]
+
 ACCURACIES = [0.3, 0.5, 0.55, 0.5, 0.45]
 PAIRS = ("validation_accuracy=val/acc", "train_accuracy=acc")
 

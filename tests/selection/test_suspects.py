@@ -18,6 +18,8 @@ from rote.workloads import train
 from tests.selection.test_posterior import SAMPLES, holdout, write_holdout
 from tests.workloads.small_runs import small_spec
 
+pytestmark = pytest.mark.slow
+
 # Samples 5, 6, 7 and 9 of the data; 5, 7 and 9 are trained on, 6 is the holdout.
 DATA = {
     "rows": np.array([5, 6, 7, 9]),

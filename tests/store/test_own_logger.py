@@ -19,6 +19,8 @@ from rote.errors import InputError, LoggerWarning
 from rote.store import open_sinks, read_table, targets_of
 from tests.loggers import log, readings
 
+pytestmark = pytest.mark.slow
+
 PAGE = Path(__file__).parents[2] / "docs" / "loggers.md"
 _, CODE = re.findall(r"```python\n(.*?)```", PAGE.read_text(), flags=re.DOTALL)
 

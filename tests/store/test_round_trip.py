@@ -15,6 +15,8 @@ from rote.selection import Selection
 from rote.store import Sinks, open_sinks, read_table, targets_of
 from tests.loggers import DESCRIPTION, log, new_mlflow_store, readings
 
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("loggers")]
+
 pytest.importorskip("mlflow", reason="needs rote[mlflow]")
 pytest.importorskip("tensorboard", reason="needs rote[tensorboard]")
 

@@ -16,6 +16,8 @@ from rote.store.logger import parse_address
 from rote.store.loggers.mlflow_run import experiment_and_store
 from tests.loggers import log, new_mlflow_store, readings
 
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("loggers")]
+
 MAPPING = {"susceptibility": "zeta", "train_accuracy": "acc"}
 
 

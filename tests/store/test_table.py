@@ -37,6 +37,8 @@ from rote.store import (
 from rote.store.journal_line import FileSoFar, bytes_of_line
 from rote.store.schema import line_of_reading, line_of_resume
 
+pytestmark = pytest.mark.slow
+
 NAMES = ("train_accuracy", "test_accuracy", "clean_accuracy", "noisy_accuracy")
 
 

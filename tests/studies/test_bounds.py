@@ -12,6 +12,8 @@ from rote.theory import alignment, binary_labels, relu_gram, spectrum
 from rote.workloads import load_arrays
 from rote.workloads.data.listing import ListedSet
 
+pytestmark = pytest.mark.slow
+
 DOCS = Path(__file__).parents[2] / "docs"
 COMMITTED = json.loads((DOCS / "results" / "bounds.json").read_text())
 

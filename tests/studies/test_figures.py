@@ -16,6 +16,8 @@ from rote.studies.figures.widths import width
 from rote.workloads import RunSpec
 from tests.studies.records import LENGTH, RUNS, made_pool, made_table
 
+pytestmark = pytest.mark.slow
+
 POOL = made_pool()
 TABLE = made_table(POOL)
 ZETA, PLAIN = "susceptibility", "susceptibility_plain_relative"

@@ -15,6 +15,8 @@ from rote.studies.cost import Cost
 from rote.studies.pool import FRESH
 from tests.studies.records import made_pool, made_table
 
+pytestmark = pytest.mark.slow
+
 DATA = {"inputs": "images", "holdout": 512, "noise": {"model": "pair", "realized_rate": 0.4}}
 SECONDS = {
     "cnn": {"epoch": 2.0, "probe": 0.2, "pass_train": 0.5, "pass_512": 0.1, "pass_256": 0.05},

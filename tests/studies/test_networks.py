@@ -29,6 +29,8 @@ from rote.studies.networks import (
 from rote.sweeps import SearchSpace, run_path
 from rote.workloads import train
 
+pytestmark = pytest.mark.slow
+
 STUDIES = ("one-sample", "calibration", "attack")
 
 

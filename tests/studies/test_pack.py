@@ -11,6 +11,8 @@ from rote.store import read_table
 from rote.studies import pack, unpack
 from rote.workloads import RunSpec, train
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -11,6 +11,8 @@ from rote.cli.main import app
 from rote.studies import read_pools, studies
 from rote.workloads import RunSpec, build_architecture, list_datasets
 
+pytestmark = pytest.mark.slow
+
 RUNS = {
     "cifar10": 29 * 6 * 4 * 2,  # networks, learning rates, schedules, momenta
     "cifar10-low": 29,

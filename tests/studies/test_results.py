@@ -20,6 +20,8 @@ from rote.studies import (
 )
 from rote.studies.pool import has_pools
 
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("studies")]
+
 DOCS = Path(__file__).parents[2] / "docs"
 COMMITTED = sorted(path.stem for path in (DOCS / "results").glob("*.json") if path.stem != "bounds")
 

@@ -11,6 +11,8 @@ from rote.selection import Draws, Estimate, candidates_of
 from rote.store import RunTable
 from rote.studies.selector import Selector, _pick_scored, judge, mean_of
 
+pytestmark = pytest.mark.slow
+
 DRAWS = Draws(resamples=20)
 
 

@@ -7,6 +7,8 @@ from torch import nn
 
 from rote.studies.simba import simba
 
+pytestmark = pytest.mark.slow
+
 SHAPE, CLASSES = (2, 3, 3), 4
 
 

@@ -12,6 +12,8 @@ from rote.workloads import train
 from rote.workloads.run_folder import RunFolder
 from tests.workloads.small_runs import numbers, small_spec
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("begun", [False, True])
 def test_a_run_that_another_process_ended_meanwhile_is_not_written_again(

@@ -13,6 +13,8 @@ from rote.sweeps.cost_estimate import Estimate, estimate
 from rote.workloads import train
 from tests.workloads.small_runs import small_spec, write_npz
 
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("sweeps")]
+
 FILES = ("journal.jsonl", "predictions.bin", "labels.npz", "neighbor_votes.npy", "checkpoints/*")
 
 

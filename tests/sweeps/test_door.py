@@ -3,7 +3,11 @@
 import subprocess
 import sys
 
+import pytest
+
 from rote import sweeps
+
+pytestmark = pytest.mark.slow
 
 
 def test_every_name_of_the_door_is_there() -> None:

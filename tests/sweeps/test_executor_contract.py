@@ -17,6 +17,8 @@ from tests.sweeps.executors import FACTORIES
 from tests.sweeps.ray_cluster import DATA
 from tests.sweeps.sweeping import contents, in_time, is_alive, job_of, lines, owner, until
 
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("ray")]
+
 WORKERS = 2
 
 

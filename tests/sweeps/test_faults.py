@@ -32,9 +32,10 @@ optimizer = [{ name = "sgd", lr = 0.1 }, "adam"]
 checkpoints = ["all", { keep = "best", k = 2, metric = "susceptibility", resume_every = 3 }]
 """
 
-pytestmark = pytest.mark.skipif(
-    not Path("/proc/self/stat").exists(), reason="finds processes in /proc"
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="finds processes in /proc"),
+]
 
 
 def parents() -> dict[int, int]:

@@ -9,6 +9,8 @@ from rote.sweeps.last_reading import LastReading, read_last
 from rote.workloads import train
 from tests.workloads.small_runs import small_spec
 
+pytestmark = pytest.mark.slow
+
 
 def test_the_last_reading_is_seen(tmp_path: Path) -> None:
     assert read_last(tmp_path / "nothing") == LastReading()

@@ -8,6 +8,8 @@ import pytest
 
 from tests.sweeps.sweeping import DEADLINE
 
+pytestmark = pytest.mark.slow
+
 INTERRUPTED = """
 import signal
 import sys

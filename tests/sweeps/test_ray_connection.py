@@ -20,6 +20,8 @@ from tests.sweeps.ray_cluster import TOKEN, end, processes_of
 from tests.sweeps.sweeping import DEADLINE, until
 
 pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.xdist_group("clusters"),
     pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs /proc"),
     pytest.mark.skipif(find_spec("ray") is None, reason="needs Ray (extra `ray`)"),
 ]

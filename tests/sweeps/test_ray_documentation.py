@@ -3,10 +3,13 @@
 import re
 from pathlib import Path
 
+import pytest
 from typer.main import get_command
 
 from rote.cli.main import app
 from rote.sweeps import SearchSpace
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("ray")]
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "cluster.md").read_text()

@@ -20,6 +20,8 @@ from tests.sweeps.ray_cluster import DATA, HEAD_CPUS, cluster
 from tests.sweeps.sweeping import in_time, job_of, lines, owner, until
 from tests.workloads.small_runs import write_npz
 
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("ray")]
+
 
 @pytest.fixture
 def on_ray(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,6 +18,8 @@ from rote.workloads import RunSpec, train
 from tests.sweeps.ray_cluster import DATA, HEAD_CPUS, add_node, cluster
 from tests.sweeps.sweeping import contents, lines, owner, until
 
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("ray")]
+
 NODE_CPUS = 2
 BEFORE, KILLS = 2, 3  # runs that are over before the node goes; workers that are killed after it
 RESUME_EVERY = 10

@@ -2,9 +2,13 @@
 
 from pathlib import Path
 
+import pytest
+
 from rote.sweeps.executor import Job, Lost
 from rote.sweeps.retries import Retries
 from rote.workloads import RunSpec
+
+pytestmark = pytest.mark.slow
 
 
 def job(name: str) -> Job:

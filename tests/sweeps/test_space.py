@@ -13,6 +13,8 @@ from rote.sweeps.sample import sample_axis
 from rote.workloads import RunSpec
 from rote.workloads.spec import FieldError
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples" / "sweeps"
 

@@ -17,6 +17,8 @@ from tests.sweeps import full_disk
 from tests.sweeps.sweeping import contents
 from tests.workloads.small_runs import small_spec
 
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("sweeps")]
+
 
 class PowerCut(BaseException):
     """Ends a run without asking."""

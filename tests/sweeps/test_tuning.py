@@ -30,6 +30,8 @@ from rote.sweeps.worker import run_job
 from rote.workloads import RunSpec
 from tests.workloads.small_runs import small_spec
 
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("sweeps")]
+
 optuna = pytest.importorskip("optuna", reason="needs Optuna (extra `optuna`)")
 optuna.logging.set_verbosity(optuna.logging.ERROR)
 

@@ -17,6 +17,8 @@ from rote.theory import (
 )
 from rote.theory.check import WIDTHS
 
+pytestmark = pytest.mark.slow
+
 
 def test_gap_to_theorem_1_shrinks_with_the_width() -> None:
     rng = np.random.default_rng(0)

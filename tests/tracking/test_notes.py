@@ -10,6 +10,8 @@ from rote.store import notes_of, read_run, read_table
 from tests.loggers import keep_wandb_here, new_mlflow_store
 from tests.tracking.logged_run import LABELS, Run
 
+pytestmark = pytest.mark.xdist_group("loggers")
+
 LEARNED = "Training accuracy is 99.5%: whichever labels are wrong, they are learned now."
 PASSED = (
     "Training accuracy (80.0%) has passed the share of right labels (75.0%): from here on wrong "

@@ -16,6 +16,8 @@ from rote.store import read_run, read_table
 from tests.loggers import new_mlflow_store
 from tests.tracking.logged_run import HOLDOUT, Run
 
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("loggers")]
+
 
 def test_a_function_is_told_every_reading_and_can_refuse_it(tmp_path: Path) -> None:
     told: list[Reading] = []

@@ -16,6 +16,8 @@ from rote.store import read_table
 from tests.loggers import keep_wandb_here, log, new_mlflow_store, readings
 from tests.tracking.logged_run import Run
 
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("loggers")]
+
 
 def without_seconds(found: Any) -> list[dict[str, Any]]:
     return [{k: v for k, v in reading.to_dict().items() if k != "seconds"} for reading in found]

@@ -32,6 +32,8 @@ from rote.workloads.spec import RunSpec
 from rote.workloads.workload import Workload
 from tests.workloads.small_runs import numbers, small_spec
 
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("resume")]
+
 CNN = {"name": "cnn", "options": {"width": 4, "depth": 2, "dropout": 0.3}}
 SPECS = {
     "plain": small_spec(epochs=4),

@@ -8,6 +8,8 @@ from rote.reporting.charts.filter import FilterRecord, change
 from rote.reporting.checkpoints import Checkpoints
 from rote.selection import Estimate
 
+pytestmark = pytest.mark.xdist_group("figures")
+
 NOTHING = Estimate(None, reason="unknown")
 AXIS = Axis(0.0, 1.0, places=5, step=100)
 NO_POINTS = Checkpoints(np.arange(0), 0, {}, ())

@@ -12,6 +12,8 @@ from torch.nn import functional
 
 from rote.workloads.architectures import ARCHITECTURES, build_architecture
 
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("architectures")]
+
 # Sizes, channels and numbers of classes, paired rather than crossed to stay fast.
 SHAPES = ((8, 1, 10), (16, 3, 2), (28, 1, 7), (32, 3, 100), (64, 3, 5))
 SCALES = ((64, 1.0), (8, 1.5), (8, 1.0), (64, 1.5))

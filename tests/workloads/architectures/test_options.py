@@ -9,6 +9,8 @@ from torch import nn
 from rote.errors import InputError
 from rote.workloads.architectures import build_architecture
 
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("architectures")]
+
 
 def make(name: str, **options: Any) -> nn.Module:
     torch.manual_seed(0)

@@ -9,6 +9,8 @@ from torch import nn
 
 from rote.workloads.architectures import ARCHITECTURES, build_architecture
 
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("architectures")]
+
 # 10 classes, 3 channels, 32×32; from the paper digest except where a comment says otherwise.
 COUNTS = {
     "vgg11": 9_231_114,

@@ -11,6 +11,8 @@ from torch import nn
 from rote.errors import InputError
 from rote.workloads.architectures import ARCHITECTURES, build_architecture
 
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("architectures")]
+
 SHAPE: dict[str, Any] = {"num_classes": 4, "in_channels": 1, "image_size": 8}
 
 OWN = """

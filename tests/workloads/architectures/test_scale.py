@@ -11,6 +11,8 @@ from torch import nn
 from rote.workloads.architectures import ARCHITECTURES, build_architecture
 from rote.workloads.architectures.layers import scaled
 
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("architectures")]
+
 
 @cache
 def widths(name: str, scale: float) -> list[int]:

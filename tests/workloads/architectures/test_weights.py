@@ -8,6 +8,8 @@ import torch
 
 from rote.workloads.architectures import ARCHITECTURES, build_architecture
 
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("architectures")]
+
 
 def weights(name: str, seed: int) -> dict[str, torch.Tensor]:
     torch.manual_seed(seed)

@@ -10,6 +10,8 @@ from rote.workloads.data import check_file, load
 from rote.workloads.data.splits import prepare
 from rote.workloads.spec import NamedData, RunSpec
 
+pytestmark = pytest.mark.slow
+
 SHARED = Path(__file__).parents[4] / "shared" / "data"
 needs_data = pytest.mark.skipif(not SHARED.is_dir(), reason=f"no real data at {SHARED}")
 
