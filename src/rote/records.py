@@ -149,7 +149,7 @@ class Reading:
         predictions: the predicted class of each sample of the holdout.
         sample_rows: further numbers per sample, by the name of their row file.
         note: what happened, in a sentence; mostly empty. It follows from this reading and those
-            before it, and is not kept: ``rote.store.notes_of`` says it again.
+            before it, and is not kept: ``rote.interpretation.find_notes`` says it again.
     """
 
     step: int

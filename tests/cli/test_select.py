@@ -52,8 +52,8 @@ def test_how_high_the_zeta_of_the_pick_is_stands_below_it(tmp_path: Path) -> Non
     (tmp_path / "t.csv").write_text(named + "".join(rows))
     said = " ".join(invoke(f"csv:{tmp_path}/t.csv", "--rule", "last").split())
     assert (
-        "Its ζ is 0.3000; a plain step takes on average 3.00% off the loss on random labels: "
-        "3.0 × its lowest (step 2)." in said
+        "Its ζ is 0.3000; one reference step on random labels lowers their loss by 3.00% on "
+        "average (3.0× this run's minimum at step 2)." in said
     )
     assert " test " not in invoke(f"csv:{tmp_path}/t.csv", "--rule", "staged")
 

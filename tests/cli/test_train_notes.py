@@ -1,12 +1,14 @@
 """`rote train` says what happened, at the step at which it happened, unless it is to be quiet."""
 
+import json
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from rote.cli.main import app
-from rote.store import notes_of, read_run
+from rote.interpretation import find_notes
+from rote.store import read_run
 
 pytestmark = pytest.mark.slow
 
@@ -29,10 +31,12 @@ def test_train_prints_the_notes_of_the_run(tmp_path: Path) -> None:
         done = CliRunner().invoke(app, ["train", str(tmp_path / "spec.toml"), *out, *options])
         assert done.exit_code == 0, done.output
         said[name] = " ".join(done.output.split())
-    notes = notes_of(read_run(tmp_path / "loud").readings)
-    assert any("whichever labels are wrong" in note for note in notes.values())
+    workload = json.loads((tmp_path / "loud" / "workload.json").read_text())
+    rate = workload["data"]["noise"]["realized_rate"]  # known, because the spec makes the noise
+    notes = find_notes(read_run(tmp_path / "loud").readings, rate)
+    assert any("label errors are memorized" in note for note in notes.values())
     for step, note in notes.items():
         assert f"step {step}: " in said["loud"]
         assert note in said["loud"]
         assert note not in said["quiet"]
-    assert "has passed the share of right labels" in said["loud"]  # the spec's noise is known
+    assert "has passed the share of correct labels" in said["loud"]

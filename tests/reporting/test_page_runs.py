@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from rote.formatting import visible
 from rote.reporting import report
 from rote.reporting.palette import LIGHT
-from rote.selection import visible
 from tests.reporting.conftest import Open, Page, Visit
 from tests.reporting.stores import EVIL_METRIC, EVIL_NAMES, SCRIPT, STORES, write_store
 

@@ -5,17 +5,18 @@ from pathlib import Path
 import pytest
 
 from rote.errors import InputError
+from rote.interpretation import find_notes
 from rote.records import Reading
-from rote.store import notes_of, read_run, read_table
+from rote.store import read_run, read_table
 from tests.loggers import keep_wandb_here, new_mlflow_store
 from tests.tracking.logged_run import LABELS, Run
 
 pytestmark = pytest.mark.xdist_group("loggers")
 
-LEARNED = "Training accuracy is 99.5%: whichever labels are wrong, they are learned now."
+LEARNED = "Training accuracy is 99.5%: label errors are memorized by now."
 PASSED = (
-    "Training accuracy (80.0%) has passed the share of right labels (75.0%): from here on wrong "
-    "labels are learned."
+    "Training accuracy (80.0%) has passed the share of correct labels (75.0%): memorization begins "
+    "here."
 )
 
 
@@ -28,7 +29,7 @@ def test_a_note_comes_with_its_reading_and_once() -> None:
     run.tracker.noise_rate = 0.25
     assert said(run, 0.1, 0.8, 0.9, 0.995, 0.995) == ["", PASSED, "", LEARNED, ""]
     assert run.tracker.notes == {2: PASSED, 4: LEARNED}
-    assert run.tracker.notes == notes_of(run.tracker.readings, 0.25)
+    assert run.tracker.notes == find_notes(run.tracker.readings, 0.25)
     with pytest.raises(InputError, match="`noise_rate` to be"):
         run.tracker.noise_rate = 25
 
@@ -63,7 +64,7 @@ def test_a_resumed_run_does_not_say_it_again(tmp_path: Path, rate_first: bool) -
     assert said(second, 0.9, 0.995) == ["", LEARNED]
     assert second.tracker.notes == {1: PASSED, 4: LEARNED}
     second.tracker.close()
-    assert notes_of(read_run(tmp_path / "a").readings, 0.25) == {1: PASSED, 4: LEARNED}
+    assert find_notes(read_run(tmp_path / "a").readings, 0.25) == {1: PASSED, 4: LEARNED}
 
 
 def test_readings_taken_again_are_said_again() -> None:

@@ -96,7 +96,7 @@ def _table(compared: "Comparison") -> "Table":
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
-    from rote.selection import as_percent
+    from rote.formatting import as_percent
 
     table = Table("rule", "run", box=SIMPLE_HEAD, pad_edge=False)
     for heading in ("epoch", "ζ", "train", "test", "gap"):

@@ -173,7 +173,8 @@ def _show(found: "Aftermath", optimizer: str, out: str | None) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from rote.store import can_be_read, in_perspective
+    from rote.interpretation import explain_susceptibility
+    from rote.store import can_be_read
 
     console = Console()
     table = Table("step", "checkpoint", box=SIMPLE_HEAD, pad_edge=False)
@@ -199,7 +200,7 @@ def _show(found: "Aftermath", optimizer: str, out: str | None) -> None:
         f"{finite} checkpoints, not over all epochs.",
         highlight=False,
     )
-    if meaning := in_perspective(found.readings, found.start):
+    if meaning := explain_susceptibility(found.readings, found.start):
         console.print(f"At the last checkpoint {meaning}, as it was built.", highlight=False)
     if out is not None and can_be_read(out):
         console.print(verdict_line(out), markup=False, highlight=False, soft_wrap=True)

@@ -117,7 +117,7 @@ def show(selection: "Selection") -> None:
 
 def show_paragraph(selection: "Selection", console: "Console") -> None:
     """Keep this file, how much better it is, because, how sure; and what is doubtful about it."""
-    from rote.selection import visible
+    from rote.formatting import visible
 
     pick = selection.pick
     console.print(f"Keep step [bold]{pick.step}[/bold] of run ", end="")
@@ -162,7 +162,7 @@ def _best(selection: "Selection") -> "Table | None":
     from rich.table import Table
     from rich.text import Text
 
-    from rote.selection import visible
+    from rote.formatting import visible
 
     frame = selection.table
     by = next((name for name in ("estimated_accuracy", "score") if name in frame.columns), None)
@@ -188,7 +188,7 @@ def _best(selection: "Selection") -> "Table | None":
 
 
 def _percent(value: float | None) -> str:
-    from rote.selection import as_percent
+    from rote.formatting import as_percent
 
     return "–" if value is None else as_percent(value, 1)
 

@@ -56,7 +56,7 @@ def _show(suspicion: "Suspicion") -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from rote.selection import as_percent
+    from rote.formatting import as_percent
 
     count, runs = len(suspicion.suspects), len(suspicion.runs)
     whose = one_line(suspicion.runs[0]) if runs == 1 else f"{runs} runs"

@@ -53,8 +53,9 @@ def train(
     """
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
+    from rote.interpretation import explain_susceptibility, read_start
     from rote.records import Reading
-    from rote.store import in_perspective, read_description, start_of
+    from rote.store import read_description
     from rote.sweeps import path_by_name
     from rote.workloads import AllowedImports, located
     from rote.workloads import train as train_run
@@ -88,7 +89,9 @@ def train(
             "another --out."
         )
     say(f"Saved in {path}." + (f" To change it: {path / 'spec.toml'}." if spec is None else ""))
-    if (meaning := in_perspective(done.readings, start_of(read_description(path)))) and not quiet:
+    if (
+        meaning := explain_susceptibility(done.readings, read_start(read_description(path)))
+    ) and not quiet:
         say(f"ζ {done.readings[-1].susceptibility:.4f}; {meaning}.")
     say(verdict_line(path))
     if spec is None:

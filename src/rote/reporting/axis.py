@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rote.selection import is_share
+from rote.formatting import is_share
 
 if TYPE_CHECKING:
     from rote.selection import Floats

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rote.selection import is_resistant, numbers, percentile, visible
+from rote.formatting import visible
+from rote.selection import is_resistant, numbers, percentile
 
 if TYPE_CHECKING:
     import polars as pl

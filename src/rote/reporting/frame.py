@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from rote.formatting import visible
 from rote.reporting.palette import colored, dressed
-from rote.selection import visible
 
 if TYPE_CHECKING:
     import altair as alt

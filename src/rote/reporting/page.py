@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rote.errors import InputError
+from rote.formatting import visible
 from rote.reporting.charts import CHARTS, Chart, drawable, parts_of
 from rote.reporting.charts.filter import change, in_words
 from rote.reporting.frame import page_frame
@@ -25,7 +26,7 @@ from rote.reporting.page_text import (
 )
 from rote.reporting.palette import DARK, DARK_SHADES, FONT, LIGHT, LIGHT_SHADES
 from rote.reporting.payload import numbers_of, packed, packed_bytes, payload_of
-from rote.selection import REGIONS, compared, visible
+from rote.selection import REGIONS, compared
 from rote.version import __version__
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from rote.selection import as_percent, is_share, visible
+from rote.formatting import as_percent, is_share, visible
 
 if TYPE_CHECKING:
     import markupsafe

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rote.formatting import visible
 from rote.reporting.checkpoints import Metric, rounded, shown_names
 from rote.reporting.region_sums import RegionSums, region_sums
-from rote.selection import visible
 
 if TYPE_CHECKING:
     from rote.reporting.contents import Contents

@@ -18,7 +18,6 @@ from rote.selection.candidates import (
     numbers,
 )
 from rote.selection.checkpoint_copy import copy_checkpoint
-from rote.selection.formatting import as_percent, as_text, is_share, visible
 from rote.selection.groups import Group, comparable_groups
 from rote.selection.regions import REGIONS, RegionSummary, is_resistant, percentile
 from rote.selection.regret import regret, resampled_regret
@@ -66,8 +65,6 @@ __all__ = [
     "about",
     "agreement",
     "as_csv",
-    "as_percent",
-    "as_text",
     "candidates_of",
     "choose",
     "comparable_groups",
@@ -78,7 +75,6 @@ __all__ = [
     "find_rule",
     "find_suspects",
     "is_resistant",
-    "is_share",
     "numbers",
     "percentile",
     "plain_text",
@@ -91,6 +87,5 @@ __all__ = [
     "table_of",
     "tables_of",
     "usable_for",
-    "visible",
     "why_no_zeta",
 ]

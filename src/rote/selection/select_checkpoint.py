@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rote.errors import InputError, did_you_mean
+from rote.interpretation import read_start
 from rote.records import COLUMNS
 from rote.selection.baseline_comparison import compare_with_baselines
 from rote.selection.candidates import ZETA, Candidates, as_shares, candidates_of
@@ -19,7 +20,7 @@ from rote.selection.regions import paper_thresholds, regions_of, summarize
 from rote.selection.rules import RULES, find_rule
 from rote.selection.selection import Pick, Selection
 from rote.selection.warnings import warnings_of
-from rote.store import RunTable, find_checkpoint, read_table, start_of
+from rote.store import RunTable, find_checkpoint, read_table
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -190,7 +191,7 @@ def choose(rule: Rule, candidates: Candidates) -> Selection:
         warnings=(*warnings_of(candidates, usable, spoken, verdict, summary), *verdict.warnings),
         has_regions=has_regions,
         baselines=compare_with_baselines(usable, verdict),
-        start=start_of(candidates.table.descriptions.get(pick.run, {})),
+        start=read_start(candidates.table.descriptions.get(pick.run, {})),
         **vars(verdict.findings),
     )
 

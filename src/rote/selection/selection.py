@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from math import nan
 from typing import TYPE_CHECKING, Any
 
+from rote.interpretation import RELATIVE_ZETAS, explain_susceptibility
+from rote.records import Reading
 from rote.selection.baseline_comparison import ESTIMATE
 from rote.selection.selection_text import as_html, because, headline, paragraph, why
-from rote.store import in_perspective, readings_up_to
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -117,8 +119,8 @@ class Selection:
     @property
     def perspective(self) -> str:
         """How high the pick's ζ is, beside its run's past and a fresh network; may be empty."""
-        found = readings_up_to(self.table, self.pick.run, self.pick.step)
-        return in_perspective(found, self.start)
+        found = _readings_up_to(self.table, self.pick.run, self.pick.step)
+        return explain_susceptibility(found, self.start)
 
     @property
     def estimated_accuracy(self) -> float | None:
@@ -168,3 +170,27 @@ class Selection:
         }
         is_known = any(other.test_accuracy is not None for other in self.regions)
         return values | ({"test_accuracy": entry.test_accuracy} if is_known else {})
+
+
+def _readings_up_to(frame: pl.DataFrame, run: str, step: int) -> list[Reading]:
+    """Return the readings of a run up to a step, with what ``explain_susceptibility`` needs."""
+    import polars as pl
+
+    names = [name for name in (*RELATIVE_ZETAS, "train_accuracy") if name in frame.columns]
+    rows = frame.filter((pl.col("run") == run) & (pl.col("step") <= step)).select("step", *names)
+    return [_reading(row) for row in rows.sort("step").to_dicts()]
+
+
+def _reading(row: dict[str, Any]) -> Reading:
+    plain, live = (row.get(name) for name in RELATIVE_ZETAS)
+    trained = row.get("train_accuracy")
+    return Reading(
+        step=row["step"],
+        loss_before=nan,
+        loss_after=nan,
+        drop=nan,
+        susceptibility=nan,
+        susceptibility_relative=nan if live is None else live,
+        susceptibility_plain_relative=plain,
+        metrics={} if trained is None else {"train_accuracy": trained},
+    )

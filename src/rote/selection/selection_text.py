@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 from typing import TYPE_CHECKING
 
-from rote.selection.formatting import as_percent, is_share, visible
+from rote.formatting import as_percent, is_share, visible
 
 if TYPE_CHECKING:
     from rote.selection.baseline_comparison import Baseline

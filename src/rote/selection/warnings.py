@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rote.formatting import as_percent, visible
 from rote.records import COLUMNS, ZETAS
 from rote.selection.candidates import ZETA
-from rote.selection.formatting import as_percent, visible
 from rote.store import foreign_metrics, likely_mapping
 
 if TYPE_CHECKING:

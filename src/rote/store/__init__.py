@@ -16,8 +16,6 @@ from rote.store.neighbor_votes import (
     write_neighbor_votes,
 )
 from rote.store.nested_tables import leaves
-from rote.store.notes import Watch, notes_of
-from rote.store.perspective import in_perspective, readings_up_to, start_of
 from rote.store.row_file import smallest_type
 from rote.store.run_directory import (
     CLAIM_FILE,
@@ -92,7 +90,6 @@ __all__ = [
     "SourceRuns",
     "State",
     "Target",
-    "Watch",
     "WriterLock",
     "Writing",
     "bytes_of_votes",
@@ -104,7 +101,6 @@ __all__ = [
     "find_checkpoint",
     "foreign_metrics",
     "frame_of",
-    "in_perspective",
     "is_locked",
     "is_reserved",
     "leaves",
@@ -115,7 +111,6 @@ __all__ = [
     "list_runs",
     "name_checkpoints",
     "name_of",
-    "notes_of",
     "open_sinks",
     "parse_line",
     "read_cells",
@@ -125,10 +120,8 @@ __all__ = [
     "read_run",
     "read_table",
     "reading_of_line",
-    "readings_up_to",
     "run_directories",
     "smallest_type",
-    "start_of",
     "status_of",
     "targets_of",
     "text_of_labels",

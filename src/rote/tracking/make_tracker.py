@@ -13,6 +13,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from rote.arguments import check_instance, check_integer
 from rote.errors import InputError, RoteWarning, UncopiedStateWarning
+from rote.interpretation import read_start
 from rote.labels import LabelSampler
 from rote.probe import (
     Backward,
@@ -40,7 +41,6 @@ from rote.store import (
     Target,
     name_of,
     open_sinks,
-    start_of,
     targets_of,
     why_no_votes,
     write_neighbor_votes,
@@ -337,7 +337,7 @@ def _open_run(
     try:
         for place, found in run.found:
             check_same_run(found, description, place)
-            tracker.start = start_of(found)
+            tracker.start = read_start(found)
         for target in targets:
             if votes is not None and isinstance(target, Path):
                 write_neighbor_votes(target, votes)

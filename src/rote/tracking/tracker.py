@@ -14,6 +14,7 @@ from torch.optim import Optimizer
 
 from rote.arguments import check_number
 from rote.errors import InputError
+from rote.interpretation import Watch, explain_susceptibility, find_notes
 from rote.probe import (
     Inputs,
     OptimizerWatch,
@@ -30,7 +31,7 @@ from rote.probe import (
 )
 from rote.records import Reading
 from rote.snapshot import delayed_interrupts, restored
-from rote.store import Sinks, Watch, Writing, in_perspective, notes_of
+from rote.store import Sinks, Writing
 from rote.tracking.metrics import as_numbers, warn_of_per_cent
 from rote.tracking.noisy_validation import as_given_labels, validation_accuracy
 from rote.tracking.random_batch import RandomBatch
@@ -80,12 +81,12 @@ class Tracker:
     @property
     def perspective(self) -> str:
         """How high ζ is now: beside the run's own lowest, and beside the network at the start."""
-        return in_perspective(self.readings, self.start)
+        return explain_susceptibility(self.readings, self.start)
 
     @property
     def notes(self) -> dict[int, str]:
         """What happened so far, in sentences, by step; ``reading.note`` has that of a reading."""
-        return notes_of(self.readings, self._noise_rate)
+        return find_notes(self.readings, self._noise_rate)
 
     @property
     def noise_rate(self) -> float | None:

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from rote.formatting import visible
 from rote.records import COLUMNS
 from rote.reporting.axis import Axis, ticks
 from rote.reporting.frame import chosen_run, hints, point_size, valued
 from rote.reporting.palette import REGION_COLORS, color, plain_view, shades
-from rote.selection import REGIONS, visible
+from rote.selection import REGIONS
 
 if TYPE_CHECKING:
     import altair as alt

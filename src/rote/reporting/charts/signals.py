@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from rote.errors import InputError
+from rote.formatting import visible
 from rote.reporting.palette import color, plain_view
 from rote.reporting.signals import TRUTH, SignalPick, agreement_of
-from rote.selection import visible
 
 if TYPE_CHECKING:
     import altair as alt

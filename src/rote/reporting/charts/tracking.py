@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rote.errors import InputError, did_you_mean
+from rote.formatting import visible
 from rote.reporting.axis import Axis, accuracy_axis, zeta_axis
 from rote.reporting.checkpoints import MOST_SIGNALS
 from rote.reporting.frame import chosen_run, hints, joined, valued
 from rote.reporting.palette import color, plain_view
-from rote.selection import visible
 
 if TYPE_CHECKING:
     import altair as alt

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from rote.errors import InputError
-from rote.selection.formatting import as_percent
+from rote.formatting import as_percent
 from rote.selection.rule import Verdict
 
 if TYPE_CHECKING:

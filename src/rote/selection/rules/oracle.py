@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from rote.selection.formatting import as_percent
+from rote.formatting import as_percent
 from rote.selection.rule import Verdict
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from rote.selection.formatting import as_percent
+from rote.formatting import as_percent
 from rote.selection.rule import Verdict
 
 if TYPE_CHECKING:

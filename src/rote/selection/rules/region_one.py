@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from rote.selection.formatting import as_percent
+from rote.formatting import as_percent
 from rote.selection.regions import is_resistant, is_trainable
 from rote.selection.rule import Verdict
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from torch.nn.functional import cross_entropy
 
 import rote
+from rote.interpretation import explain_susceptibility, read_start
 from rote.records import Reading
-from rote.store import in_perspective, start_of
 
 ROWS = st.lists(
     st.tuples(st.floats(1e-4, 1), st.sampled_from([None, 0.2, 0.5, 0.9])), min_size=1, max_size=8
@@ -36,16 +36,17 @@ def test_the_last_is_held_against_the_lowest_and_the_start(
     rows: list[tuple[float, float | None]], plain: bool
 ) -> None:
     column = "susceptibility_plain_relative" if plain else "susceptibility_relative"
-    said = in_perspective(readings(rows, plain=plain), {column: 0.02, "other": 1.0})
+    said = explain_susceptibility(readings(rows, plain=plain), {column: 0.02, "other": 1.0})
     now = rows[-1][0]
-    assert said.startswith(f"a {'plain ' * plain}step takes on average {now:.2%} off the loss on")
-    assert said.endswith(f"{now / 0.02:.1f} × a fresh network")
+    assert said.startswith(f"one {'reference ' * plain}step on random labels lowers their loss by")
+    assert f"{now:.2%}" in said
+    assert said.endswith(f"{now / 0.02:.1f}× the untrained network)")
     telling = [zeta for zeta, accuracy in rows if accuracy is None or accuracy >= 0.5]
-    found = re.search(r"([\d.]+) × its lowest \(step (\d+)\)", said)
+    found = re.search(r"([\d.]+)× this run's minimum at step (\d+)", said)
     if len(telling) < 2:
         assert found is None
     elif found is None:
-        assert "its lowest so far" in said
+        assert "(this run's minimum, " in said
         assert now == min(telling)
     else:
         assert rows[int(found[2]) - 1][0] == min(telling)
@@ -53,13 +54,13 @@ def test_the_last_is_held_against_the_lowest_and_the_start(
 
 
 def test_what_is_not_known_is_not_said() -> None:
-    assert in_perspective([]) == ""
-    assert in_perspective([Reading(1, 1.0, 1.0, 0.0, math.nan, math.nan)]) == ""
-    assert ":" not in in_perspective(readings([(0.1, None)], plain=True))
-    falling = in_perspective(readings([(0.1, None), (-0.2, None), (0.3, None)], plain=True))
-    assert falling.endswith(": -20.00% at its lowest (step 2)")
-    assert start_of({"start": {"a": 1, "b": "x"}}) == {"a": 1.0}
-    assert start_of({"start": 3}) == start_of({}) == {}
+    assert explain_susceptibility([]) == ""
+    assert explain_susceptibility([Reading(1, 1.0, 1.0, 0.0, math.nan, math.nan)]) == ""
+    assert "(" not in explain_susceptibility(readings([(0.1, None)], plain=True))
+    falling = explain_susceptibility(readings([(0.1, None), (-0.2, None), (0.3, None)], plain=True))
+    assert falling.endswith("(-20.00% for this run's minimum at step 2)")
+    assert read_start({"start": {"a": 1, "b": "x"}}) == {"a": 1.0}
+    assert read_start({"start": 3}) == read_start({}) == {}
 
 
 def test_a_fresh_network_is_measured_before_it_is_trained(tmp_path: Path) -> None:
@@ -84,7 +85,7 @@ def test_a_fresh_network_is_measured_before_it_is_trained(tmp_path: Path) -> Non
     assert tracker.perspective == ""
     optimizer.step(lambda: cross_entropy(model(x), y))
     tracker.probe()
-    assert tracker.perspective.endswith("× a fresh network")
+    assert tracker.perspective.endswith("× the untrained network)")
     started = tracker.start
     state = tracker.state_dict()
     tracker.close()

@@ -1,4 +1,4 @@
-"""How people read a number or a name: shares in per cent, nothing that hides or steers."""
+"""How numbers and names are written for people: percentages, units, visible characters."""
 
 import unicodedata
 
@@ -6,19 +6,19 @@ from rote.records import Column
 
 _UNSEEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 _JOINERS = {"\u200c", "\u200d"}
-"""Signs that show nothing themselves, but that emoji and several scripts are written with."""
+"""Characters that are invisible themselves, but part of emoji and of several scripts."""
 
 
 def is_share(value: float, digits: int = 1) -> bool:
-    """Whether a value can be a share: one that is written as more than 100 % is none.
+    """Return whether a value can be a share: at most 1, after rounding to so many digits.
 
-    Whoever records accuracies in per cent gets back what was recorded, never 6800 %.
+    Accuracies that were recorded in percent are printed as they were recorded, never as 6800 %.
     """
     return value < 1 + 0.5 * 10.0 ** -(digits + 2)
 
 
 def as_percent(value: float, digits: int = 2) -> str:
-    """A share in per cent; as it was recorded if it cannot be one.
+    """Write a share as a percentage; a value that cannot be a share, as it was recorded.
 
     Example:
         >>> as_percent(0.543), as_percent(54.3)
@@ -28,7 +28,7 @@ def as_percent(value: float, digits: int = 2) -> str:
 
 
 def as_text(value: float, column: Column) -> str:
-    """A number of a column, with its unit.
+    """Write a number of a column with its unit.
 
     Example:
         >>> as_text(0.543, Column("f1", "F1", unit="share")), as_text(54.3, Column("f1", "F1"))
@@ -40,15 +40,15 @@ def as_text(value: float, column: Column) -> str:
 
 
 def visible(text: object) -> str:
-    r"""A text in which signs that show nothing, or turn the text around them, are named.
+    r"""Replace characters that are invisible, or that reorder the text, by their code points.
 
     Example:
         >>> visible("run\u202e1"), visible("a\tb")
         ('run‹U+202E›1', 'a‹U+0009›b')
     """
     return "".join(
-        f"‹U+{ord(sign):04X}›"
-        if unicodedata.category(sign) in _UNSEEN and sign not in _JOINERS
-        else sign
-        for sign in str(text)
+        f"‹U+{ord(character):04X}›"
+        if unicodedata.category(character) in _UNSEEN and character not in _JOINERS
+        else character
+        for character in str(text)
     )
