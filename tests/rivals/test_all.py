@@ -31,6 +31,7 @@ def test_files_are_named_after_their_signals() -> None:
     assert {
         "aum",
         "confident_learning",
+        "csl",
         "gradient_disparity",
         "gwa",
         "label_error_detector",
@@ -38,6 +39,7 @@ def test_files_are_named_after_their_signals() -> None:
         "noisy_validation",
         "ratt",
         "selc",
+        "weight_norm",
     } <= set(ALL)
 
 
@@ -85,8 +87,8 @@ def test_training_with_all_signals_is_the_training_without(tmp_path: Path, netwo
         for entry in numbers(run.readings)
     ]
     assert without == numbers(bare.readings)
-    assert {"gwa", "selc", "aum", "ratt", "gradient_disparity"} <= set(run.readings[-1].metrics)
-    for name in ("label_wave", "gwa", "selc", "gradient_disparity", "ratt", "detector_96"):
+    assert {"gwa", "selc", "aum", "ratt", "csl", "gradient_disparity"} <= set(run.readings[-1].metrics)
+    for name in ("label_wave", "gwa", "selc", "weight_norm", "ratt", "detector_96"):
         rule, best = columns[name]["rule"], max if columns[name]["better"] == "higher" else min
         values = {r.step: r.metrics[name] for r in run.readings if name in r.metrics}
         chosen = rote.select(tmp_path / "run", rule=rule)
@@ -105,7 +107,7 @@ def test_an_interrupted_run_ends_with_the_same_numbers(tmp_path: Path) -> None:
         train(spec, tmp_path / "cut", progress=cut)
     resumed = train(spec, tmp_path / "cut")
     assert numbers(resumed.readings) == numbers(whole.readings)
-    for name in ("aum", "prediction_changes", "confident_learning"):
+    for name in ("aum", "prediction_changes", "confident_learning", "csl"):
         one, other = (read_table(tmp_path / run).rows(run, name) for run in ("whole", "cut"))
         assert one is not None
         assert other is not None

@@ -11,8 +11,8 @@ from rote.errors import InputError
 from rote.sweeps import SearchSpace
 from rote.workloads import RunSpec
 
-PRESETS = ("tiny", "small", "paper")
-"""Minutes on a laptop; a night on one; a cluster, as in the paper."""
+PRESETS = ("tiny", "small", "medium", "paper")
+"""Minutes on a laptop; a night on one; several days on one; a cluster, as in the paper."""
 
 COMMON = "common"
 """The pools of many networks and recipes on one set of noisy labels, which most studies share."""
@@ -25,7 +25,7 @@ FRESH = "fresh"
 """The same on other data, first trained on when every rule and constant was settled."""
 
 _SEEDS = (0, 1)
-_AXES = ("lists", "grid")
+_AXES = ("lists", "grid", "exclude")
 _OWN = ("judged", "group", "seeds", "like", *_AXES)
 
 
@@ -119,7 +119,7 @@ def _pools(said: Mapping[str, Any]) -> Iterator[Pool]:
             own = {key: value for key, value in fields.items() if key not in _OWN}
             base = _merged(_merged(said["base"], own), {"seed": seed, "data": {"seed": seed}})
             axes = {key: fields[key] for key in _AXES if key in fields} or {"lists": said["lists"]}
-            if base["data"]["name"] == "npz":
+            if "vocabulary" in base["data"]:  # texts
                 base["data"] = {k: v for k, v in base["data"].items() if not k.endswith("_size")}
                 networks = _without_convolutions(axes["lists"]["network"]) | said["text"]["network"]
                 axes = {"lists": {**axes["lists"], "network": networks}}
