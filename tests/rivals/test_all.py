@@ -87,7 +87,9 @@ def test_training_with_all_signals_is_the_training_without(tmp_path: Path, netwo
         for entry in numbers(run.readings)
     ]
     assert without == numbers(bare.readings)
-    assert {"gwa", "selc", "aum", "ratt", "csl", "gradient_disparity"} <= set(run.readings[-1].metrics)
+    assert {"gwa", "selc", "aum", "ratt", "csl", "gradient_disparity"} <= set(
+        run.readings[-1].metrics
+    )
     for name in ("label_wave", "gwa", "selc", "weight_norm", "ratt", "detector_96"):
         rule, best = columns[name]["rule"], max if columns[name]["better"] == "higher" else min
         values = {r.step: r.metrics[name] for r in run.readings if name in r.metrics}
