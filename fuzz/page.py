@@ -24,9 +24,9 @@ import polars as pl
 from fuzz._trials import repeat
 from rote.errors import RoteError, RoteWarning
 from rote.records import SHARES
-from rote.reporting.contents import Contents, contents_of
-from rote.reporting.figures import save_figures
-from rote.reporting.page import page_of
+from rote.reporting.contents import Contents, read_contents
+from rote.reporting.page import render_page
+from rote.reporting.write_report import save_figures
 from rote.store import RunTable
 
 PAPER = "https://openreview.net/forum?id=ORp91sAbzI"
@@ -134,8 +134,8 @@ def _tried(rng: random.Random) -> list[str]:
         warnings.simplefilter("error")
         warnings.simplefilter("default", RoteWarning)
         try:
-            contents = contents_of(table_of(rng))
-            page = page_of(contents)
+            contents = read_contents(table_of(rng))
+            page = render_page(contents)
             page.encode()
             found = _figures(contents) if rng.random() < 0.2 else []
         except RoteError:

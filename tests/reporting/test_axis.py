@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rote.reporting.axis import accuracy_axis, zeta_axis
+from rote.reporting.axis import make_accuracy_axis, zeta_axis
 
 pytestmark = pytest.mark.xdist_group("figures")
 
@@ -30,11 +30,11 @@ def test_a_few_huge_values_do_not_squeeze_the_rest() -> None:
 def test_no_values_or_equal_ones_still_make_an_axis(values: list[float]) -> None:
     axis = zeta_axis(np.array(values, dtype=float))
     assert axis.low < axis.high
-    assert accuracy_axis(np.array(values, dtype=float)).low < 1.0
+    assert make_accuracy_axis(np.array(values, dtype=float)).low < 1.0
 
 
 def test_accuracies_that_no_axis_reaches_still_make_one() -> None:
-    axis = accuracy_axis(np.array([-1.7e308, 0.5, 1.7e308]))
+    axis = make_accuracy_axis(np.array([-1.7e308, 0.5, 1.7e308]))
     assert axis.high == 1e15
     assert axis.beyond(np.array([1.7e308])) == 1
 

@@ -4,7 +4,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from rote.reporting.checkpoints import checkpoints_of
+from rote.reporting.checkpoints import collect_checkpoints
 from rote.selection import Candidates, candidates_of
 from rote.store import RunTable, read_table
 from tests.reporting.stores import EVIL_METRIC, write_store
@@ -17,7 +17,7 @@ def candidates(root: Path, **options: object) -> Candidates:
 
 
 def test_everything_is_drawn_if_it_is_not_much(tmp_path: Path) -> None:
-    found = checkpoints_of(candidates(tmp_path))
+    found = collect_checkpoints(candidates(tmp_path))
     assert not found.is_thinned
     assert len(found.rows()) == found.total == 6 * 12
     assert found.rows()[13]["run"] == "run-1"
@@ -25,7 +25,7 @@ def test_everything_is_drawn_if_it_is_not_much(tmp_path: Path) -> None:
 
 
 def test_only_some_are_drawn_if_others_are_not_asked_for(tmp_path: Path) -> None:
-    found = checkpoints_of(candidates(tmp_path), np.array([0, 13, 71]))
+    found = collect_checkpoints(candidates(tmp_path), np.array([0, 13, 71]))
     assert found.is_thinned
     assert [(row["run"], row["step"]) for row in found.rows()] == [
         ("run-0", 1),
@@ -39,18 +39,18 @@ def test_so_many_metrics_are_told_that_the_page_stays_small() -> None:
     metrics = {f"m/{i}": np.zeros(20_000) for i in range(50)}
     described = {"m/49": {"kind": "signal"}}
     table = RunTable(pl.DataFrame(frame | metrics), {"a": {"columns": described}})
-    found = checkpoints_of(candidates_of(table, "susceptibility"))
+    found = collect_checkpoints(candidates_of(table, "susceptibility"))
     assert len(found.metrics) == 40
     assert found.left_out == 10
     assert found.metrics[0].name == "m/49"  # it has a chart of its own
-    few = checkpoints_of(candidates_of(table, "susceptibility"), np.arange(100))
+    few = collect_checkpoints(candidates_of(table, "susceptibility"), np.arange(100))
     assert len(few.metrics) == 50
     assert few.left_out == 0
 
 
 @pytest.mark.parametrize("gaps", [0.0, 0.5, 0.9])
 def test_a_value_stands_alone_if_no_line_can_reach_it(tmp_path: Path, gaps: float) -> None:
-    rows = checkpoints_of(candidates(tmp_path, gaps=gaps)).rows()
+    rows = collect_checkpoints(candidates(tmp_path, gaps=gaps)).rows()
     for index, row in enumerate(rows):
         beside = [rows[i] for i in (index - 1, index + 1) if 0 <= i < len(rows)]
         joined = [r for r in beside if r["run"] == row["run"] and r["zeta"] is not None]
@@ -60,7 +60,7 @@ def test_a_value_stands_alone_if_no_line_can_reach_it(tmp_path: Path, gaps: floa
 
 def test_metrics_have_fields_that_no_expression_misreads(tmp_path: Path) -> None:
     names = ["train_accuracy", EVIL_METRIC, "step.loss"]
-    found = checkpoints_of(candidates(tmp_path, metrics=names))
+    found = collect_checkpoints(candidates(tmp_path, metrics=names))
     assert {EVIL_METRIC, "step.loss"} <= {metric.name for metric in found.metrics}
     assert all(metric.field.isalnum() for metric in found.metrics)
     assert [metric.name for metric in found.metrics][:2] == ["susceptibility", "train_accuracy"]
@@ -68,7 +68,7 @@ def test_metrics_have_fields_that_no_expression_misreads(tmp_path: Path) -> None
 
 def test_what_is_not_known_is_none_and_never_zero(tmp_path: Path) -> None:
     everything = candidates(tmp_path, gaps=0.4, metrics=["train_accuracy"])
-    columns = checkpoints_of(everything).columns
+    columns = collect_checkpoints(everything).columns
     unknown = ~np.isfinite(everything.zeta)
     assert unknown.any()
     assert [value is None for value in columns["zeta"]] == unknown.tolist()

@@ -14,11 +14,11 @@ from typer.testing import CliRunner
 import rote
 from rote.cli.main import app
 from rote.errors import InputError
-from rote.reporting.charts import CHARTS, drawable
+from rote.reporting.charts import CHARTS, find_drawable
 from rote.reporting.charts.sensitivity import PERCENTILES
-from rote.reporting.contents import Contents, contents_of
-from rote.reporting.figures import save_figures
-from rote.reporting.provenance import provenance_of, select_command, select_words
+from rote.reporting.contents import Contents, read_contents
+from rote.reporting.provenance import collect_provenance, select_arguments, select_command
+from rote.reporting.write_report import save_figures
 from rote.selection import DEFAULT_RULE, RULES, select
 from rote.store import RunTable
 from tests.reporting.stores import describe, write_store
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.xdist_group("figures")
 @pytest.fixture(scope="module")
 def contents(tmp_path_factory: pytest.TempPathFactory) -> Contents:
     store = write_store(tmp_path_factory.mktemp("runs"), with_specs=True)
-    return contents_of(store, rule="staged")
+    return read_contents(store, rule="staged")
 
 
 def frame(contents: Contents) -> pl.DataFrame:
@@ -69,7 +69,7 @@ def test_the_verdict_names_what_does_better(contents: Contents) -> None:
 @pytest.mark.parametrize("runs", [1, 6])
 def test_the_verdict_is_that_of_select_everywhere(tmp_path: Path, runs: int) -> None:
     store = write_store(tmp_path, runs=runs)
-    found, selection = contents_of(store), select(store)
+    found, selection = read_contents(store), select(store)
     assert found.verdict.selection.to_json() == selection.to_json()
     assert found.same_pick == f"rote select {store}"
     assert found.shows_regions == selection.has_regions
@@ -78,19 +78,19 @@ def test_the_verdict_is_that_of_select_everywhere(tmp_path: Path, runs: int) -> 
 @pytest.mark.parametrize("rule", ["before-rise", "filter", "noisy-validation", "last"])
 def test_regions_are_drawn_only_for_rules_that_have_some(tmp_path: Path, rule: str) -> None:
     store = write_store(tmp_path / "runs")
-    found = contents_of(store, rule=rule)
+    found = read_contents(store, rule=rule)
     assert not found.shows_regions
     assert found.verdict.others == ()
-    assert not {"regions", "sensitivity"} & drawable(CHARTS, found).keys()
+    assert not {"regions", "sensitivity"} & find_drawable(CHARTS, found).keys()
     saved = save_figures(found, tmp_path / "figures")
     assert saved.missing["regions"].startswith(f"Rule `{rule}` has no regions.")
-    drawn = drawable(CHARTS, contents_of(store, rule="staged"))
+    drawn = find_drawable(CHARTS, read_contents(store, rule="staged"))
     assert CHARTS.keys() - drawn.keys() == {"signals"}  # of which there is only ζ
     assert rote.plot.regions(store, rule=rule) is not None  # who asks for them gets them
 
 
 def test_without_training_accuracy_another_rule_leads(tmp_path: Path) -> None:
-    found = contents_of(write_store(tmp_path, metrics=[]))
+    found = read_contents(write_store(tmp_path, metrics=[]))
     assert found.verdict.selection.rule not in ("staged", "regions", "oracle")
     assert not found.has_regions
     assert found.filter is None
@@ -99,16 +99,16 @@ def test_without_training_accuracy_another_rule_leads(tmp_path: Path) -> None:
 
 def test_a_rule_can_be_asked_for(contents: Contents) -> None:
     table = contents.candidates.table
-    assert contents_of(table, rule="filter").verdict.selection.rule == "filter"
+    assert read_contents(table, rule="filter").verdict.selection.rule == "filter"
     with pytest.raises(InputError, match="Expected `rule` to be one of .* Did you mean 'filter'"):
-        contents_of(table, rule="filtre")
+        read_contents(table, rule="filtre")
     with pytest.raises(InputError, match="at least 2 runs with predictions on the same holdout"):
-        contents_of(table, rule="consensus")
+        read_contents(table, rule="consensus")
 
 
 def test_no_checkpoint_is_a_clear_error(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="Expected `runs` to have checkpoints, got none"):
-        contents_of(write_store(tmp_path, steps=0))
+        read_contents(write_store(tmp_path, steps=0))
 
 
 def test_the_map_is_what_a_loop_finds(contents: Contents) -> None:
@@ -162,7 +162,7 @@ def test_runs_end_as_recorded_and_differ_in_what_differs(contents: Contents) -> 
 
 
 def test_a_run_without_a_spec_shows_what_run_json_describes(tmp_path: Path) -> None:
-    found = contents_of(write_store(tmp_path)).runs
+    found = read_contents(write_store(tmp_path)).runs
     assert found.varying == ("seed", "optimizer.settings.lr")
     assert found.shared == {"num_classes": "10", "optimizer.class": "torch.optim.sgd.SGD"}
 
@@ -171,7 +171,7 @@ def test_a_damaged_spec_is_no_reason_to_show_nothing(tmp_path: Path) -> None:
     write_store(tmp_path, with_specs=True)
     (tmp_path / "0" / "workload.json").write_text("{half")
     (tmp_path / "1" / "workload.json").write_text("[]")
-    assert len(contents_of(tmp_path).runs.rows) == 6
+    assert len(read_contents(tmp_path).runs.rows) == 6
 
 
 def test_provenance_tells_versions_seeds_noise_dates_and_commands(contents: Contents) -> None:
@@ -188,7 +188,7 @@ def test_provenance_tells_versions_seeds_noise_dates_and_commands(contents: Cont
 
 @pytest.mark.parametrize("runs", [1, 3])
 def test_the_command_that_is_named_gives_the_same_pick(tmp_path: Path, runs: int) -> None:
-    found = contents_of(write_store(tmp_path / "my runs", runs=runs))
+    found = read_contents(write_store(tmp_path / "my runs", runs=runs))
     command = shlex.split(found.same_pick)
     assert command[:2] == ["rote", "select"]
     result = CliRunner().invoke(app, [*command[1:], "--json"], catch_exceptions=False)
@@ -200,7 +200,7 @@ def test_the_command_that_is_named_gives_the_same_pick(tmp_path: Path, runs: int
 
 
 def test_the_command_names_column_metrics_and_every_source() -> None:
-    words = select_words(
+    words = select_arguments(
         ["a b", "mlflow:x@http://me:secret@host/db"],
         "staged",
         column="susceptibility_relative",
@@ -216,17 +216,17 @@ def test_the_command_names_column_metrics_and_every_source() -> None:
         *("--where", "data.name=a b", "--noise-rate", "0.5", "--clean-labels", "FILE"),
         "--per-cent",
     ]
-    assert select_words(["a"], RULES["staged"]()) is None  # nothing that could be typed
+    assert select_arguments(["a"], RULES["staged"]()) is None  # nothing that could be typed
 
 
 def test_a_table_has_no_command(contents: Contents) -> None:
-    found = contents_of(contents.candidates.table, rule="staged")
+    found = read_contents(contents.candidates.table, rule="staged")
     assert found.same_pick == "rote.select(table, 'staged', column='susceptibility')"
 
 
 def test_one_run_is_one_run(tmp_path: Path) -> None:
     facts = {
-        fact.name: fact.values for fact in contents_of(write_store(tmp_path, runs=3)).provenance
+        fact.name: fact.values for fact in read_contents(write_store(tmp_path, runs=3)).provenance
     }
     assert facts["Seed of the random labels"] == ("0 (2 runs)", "1 (1 run)")
 
@@ -236,7 +236,7 @@ def test_a_run_without_readings_is_named(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     description = {"schema": 1, **describe("never-probed", 1)}
     (tmp_path / "empty" / "run.json").write_text(json.dumps(description))
-    assert contents_of(tmp_path).runs.empty == ("never-probed",)
+    assert read_contents(tmp_path).runs.empty == ("never-probed",)
 
 
 def test_a_table_without_files_will_do() -> None:
@@ -246,7 +246,7 @@ def test_a_table_without_files_will_do() -> None:
         "row": [0, 1, 2],
         "susceptibility": [0.1, 0.2, 0.3],
     }
-    found = contents_of(RunTable(pl.DataFrame(rows), descriptions={}))
+    found = read_contents(RunTable(pl.DataFrame(rows), descriptions={}))
     assert found.verdict.selection.pick.run == "a"
     assert [row.name for row in found.runs.rows] == ["a"]
 
@@ -262,7 +262,7 @@ def test_a_table_without_files_will_do() -> None:
 def test_labels_from_rules_are_not_called_human(name: str, model: str, expected: str) -> None:
     noise = {"model": model, "rate": None, "realized_rate": 0.209}
     workload = {"data": {"name": name, "noise": noise}}
-    found = provenance_of({"a": {}}, {"a": workload}, datetime.now(UTC), None, "")
+    found = collect_provenance({"a": {}}, {"a": workload}, datetime.now(UTC), None, "")
     facts = {fact.name: fact.values for fact in found}
     assert facts["Label noise"] == (expected,)
     assert facts["Data"] == (name,)

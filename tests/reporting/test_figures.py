@@ -9,12 +9,12 @@ import pytest
 
 import rote
 from rote.errors import InputError
-from rote.reporting.charts import CHARTS, parts_of
-from rote.reporting.contents import contents_of
-from rote.reporting.figures import save_figures
-from rote.reporting.frame import own_frame, page_frame
-from rote.reporting.page import page_charts, records_of
+from rote.reporting.charts import CHARTS, split_chart
+from rote.reporting.contents import read_contents
+from rote.reporting.frame import frame_for_chart, frame_for_page
+from rote.reporting.page import collect_records, compile_charts
 from rote.reporting.page_text import visible
+from rote.reporting.write_report import save_figures
 from tests.reporting.stores import EVIL_METRIC, EVIL_NAMES, TRUTH, write_store
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("figures")]
@@ -29,7 +29,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_every_figure_is_written_as_svg_and_png(store: Path, tmp_path: Path) -> None:
-    saved = save_figures(contents_of(store, rule="staged"), tmp_path / "figures")
+    saved = save_figures(read_contents(store, rule="staged"), tmp_path / "figures")
     assert saved.missing == {}
     assert {path.name for path in saved.files} == {
         f"{name}.{kind}" for name in CHARTS for kind in ("svg", "png")
@@ -46,7 +46,7 @@ def test_every_figure_is_written_as_svg_and_png(store: Path, tmp_path: Path) -> 
 
 def test_what_cannot_be_drawn_is_named_with_its_reason(tmp_path: Path) -> None:
     store = write_store(tmp_path / "runs", metrics=["train_accuracy"])
-    saved = save_figures(contents_of(store, rule="staged"), tmp_path / "figures")
+    saved = save_figures(read_contents(store, rule="staged"), tmp_path / "figures")
     assert list(saved.missing) == ["filter"]
     assert "training and test accuracy, got none" in saved.missing["filter"]
     assert not (tmp_path / "figures" / "filter.svg").exists()
@@ -73,7 +73,7 @@ def marks(spec: Any) -> list[Any]:
 
 
 def test_the_page_draws_the_same_charts(store: Path) -> None:
-    page = page_charts(records_of(contents_of(store), CHARTS)[0], CHARTS)
+    page = compile_charts(collect_records(read_contents(store), CHARTS)[0], CHARTS)
     assert set(page) == {"regions", "zeta", "noisy", "before", "after", "sensitivity", "signals"}
     for name, parts in {
         "regions": ["regions"],
@@ -87,11 +87,11 @@ def test_the_page_draws_the_same_charts(store: Path) -> None:
 
 def test_every_chart_passes_the_schema_of_altair(store: Path, tmp_path: Path) -> None:
     for runs in (store, write_store(tmp_path, metrics=["train_accuracy"])):
-        contents = contents_of(runs, rule="staged")
-        records, _ = records_of(contents, CHARTS)
-        for frame in (page_frame(), own_frame(contents.checkpoints, is_live=False)):
+        contents = read_contents(runs, rule="staged")
+        records, _ = collect_records(contents, CHARTS)
+        for frame in (frame_for_page(), frame_for_chart(contents.checkpoints, is_live=False)):
             for name, record in records.items():
-                for chart in parts_of(CHARTS[name], record, frame).values():
+                for chart in split_chart(CHARTS[name], record, frame).values():
                     assert frame.spec(chart, check=True) == frame.spec(chart, check=False)
 
 

@@ -7,10 +7,10 @@ import polars as pl
 import pytest
 
 from fuzz.page import table_of
-from rote.reporting.contents import Contents, contents_of
-from rote.reporting.figures import save_figures
-from rote.reporting.page import page_of
+from rote.reporting.contents import Contents, read_contents
+from rote.reporting.page import render_page
 from rote.reporting.plot import regions
+from rote.reporting.write_report import save_figures
 from rote.selection import candidates_of, select
 from rote.store import RunTable
 
@@ -29,20 +29,20 @@ def table(
 
 
 def contents(**options: object) -> Contents:
-    return contents_of(table(**options), rule="staged")
+    return read_contents(table(**options), rule="staged")
 
 
 def test_signs_that_end_a_line_are_in_no_expression(tmp_path: Path) -> None:
     signs = ("\u2028", "\x00", "\u202e", "\x1b[31m")
     found = contents(run=f"a{'b'.join(signs)}c", metric=f"d{'e'.join(signs)}f")
-    page = page_of(found).replace("\n", "")
+    page = render_page(found).replace("\n", "")
     assert [sign for sign in signs if sign in page] == []
     assert not save_figures(found, tmp_path).missing
 
 
 def test_half_a_character_is_named() -> None:
     label = {"columns": {"m": {"label": "\ud800x", "kind": "signal"}}, "note": "\udfff"}
-    page = page_of(contents(description=label))
+    page = render_page(contents(description=label))
     page.encode()
     assert "‹U+D800›x" in page
     assert "‹U+DFFF›" in page
@@ -52,7 +52,7 @@ def test_a_backslash_in_the_name_of_a_metric_breaks_no_hint(tmp_path: Path) -> N
     import vl_convert
 
     found = table(metric="a\\b\\")
-    assert not save_figures(contents_of(found, rule="staged"), tmp_path).missing
+    assert not save_figures(read_contents(found, rule="staged"), tmp_path).missing
     assert vl_convert.vegalite_to_svg(regions(found).to_json())
 
 
@@ -61,7 +61,7 @@ def test_numbers_too_large_to_add_up_are_not_known(huge: float) -> None:
     found = table(huge=huge)
     assert candidates_of(found, "susceptibility").known("zeta").sum() == 11
     assert any("no finite `susceptibility`" in text for text in select(found, "regions").warnings)
-    page_of(contents_of(found, rule="staged"))
+    render_page(read_contents(found, rule="staged"))
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_a_validation_accuracy_below_zero_has_an_interval() -> None:
 def test_a_figure_that_cannot_be_drawn_is_named_and_the_others_are_there(
     seed: int, name: str, tmp_path: Path
 ) -> None:
-    found = save_figures(contents_of(table_of(Random(seed))), tmp_path)
+    found = save_figures(read_contents(table_of(Random(seed))), tmp_path)
     assert "Expected a chart that can be drawn, got: " in found.missing[name]
     assert "    at " not in found.missing[name]
     assert {file.stem for file in found.files}.isdisjoint(found.missing)

@@ -8,7 +8,7 @@ import pytest
 
 from rote.errors import InputError
 from rote.reporting import LivePage
-from rote.reporting.under_way import UnderWay
+from rote.reporting.live import RunProgress
 from rote.store import RunDirectory
 from tests.reporting.conftest import Open
 from tests.reporting.stores import reading, write_store
@@ -36,7 +36,7 @@ def test_a_reader_sees_the_new_reading_where_they_were(
     path = tmp_path / "page.html"
     live = LivePage(store, path)
     run = RunDirectory.reopen(store / "0")
-    assert live.look().under_way.running == {store / "0"}
+    assert live.look().progress.running == {store / "0"}
     opened = visit(path, script=HELD_TIMER)
     page = opened.page
 
@@ -167,7 +167,7 @@ def test_of_a_logger_nobody_knows_the_end(tmp_path: Path) -> None:
     found = [live.look() for _ in range(3)]
     assert [look.is_new for look in found] == [True] * 3  # it may have changed
     assert not any(look.is_over for look in found)
-    assert found[0].under_way.total is None
+    assert found[0].progress.total is None
 
 
 def test_an_overview_of_groups_loads_itself_again_too(store: Path, tmp_path: Path) -> None:
@@ -180,13 +180,13 @@ def test_an_overview_of_groups_loads_itself_again_too(store: Path, tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    ("under_way", "words"),
+    ("progress", "words"),
     [
-        (UnderWay(5, total=None), "These runs do not say when they are over"),
-        (UnderWay(5, total=1, over=1), "1 of 1 run is over"),
-        (UnderWay(5, total=4, over=1, failed=2), "1 of 4 runs are over, 2 have failed, 1 is not"),
-        (UnderWay(5, total=2, running=frozenset([Path("a")])), "0 of 2 runs are over, 1 under way"),
+        (RunProgress(5, total=None), "The number of runs is unknown"),
+        (RunProgress(5, total=1, finished=1), "1 of 1 run finished"),
+        (RunProgress(5, total=4, finished=1, failed=2), "1 of 4 runs finished, 2 failed, 1 not"),
+        (RunProgress(5, total=2, running=frozenset([Path("a")])), "0 of 2 runs finished, 1 in"),
     ],
 )
-def test_progress_in_words(under_way: UnderWay, words: str) -> None:
-    assert under_way.in_words.startswith(words)
+def test_progress_in_words(progress: RunProgress, words: str) -> None:
+    assert progress.sentence.startswith(words)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from rote.reporting import report
-from rote.reporting.contents import contents_of
+from rote.reporting.contents import read_contents
 from rote.reporting.palette import DARK, LIGHT
 from rote.selection import Candidates, agreement, candidates_of, select
 from rote.store import read_table
@@ -79,7 +79,7 @@ def test_the_verdict_is_what_select_says(page: Page, visit: Open) -> None:
         assert reason in words
     command = f"rote select {page('usual').with_suffix('')} --rule staged"
     assert command in opened.text("#same-pick")
-    better = contents_of(page("usual").with_suffix(""), rule="staged").verdict.better
+    better = read_contents(page("usual").with_suffix(""), rule="staged").verdict.better
     assert better
     for outcome in better:
         assert f"{outcome.rule} ({outcome.test_accuracy:.1%})" in words
@@ -189,9 +189,9 @@ def test_the_command_for_the_same_pick_is_short(page: Page, tmp_path: Path) -> N
     store = page("usual").with_suffix("")
     runs = [store / str(run) for run in range(6)]
     assert len(" ".join(map(str, runs))) > 160
-    assert contents_of(runs).same_pick == f"rote select {store}"  # all that is there
-    assert contents_of(runs[:2]).same_pick == f"rote select {runs[0]} {runs[1]}"
-    told = contents_of([*runs[:5], *runs[:5]], rule="staged").same_pick
+    assert read_contents(runs).same_pick == f"rote select {store}"  # all that is there
+    assert read_contents(runs[:2]).same_pick == f"rote select {runs[0]} {runs[1]}"
+    told = read_contents([*runs[:5], *runs[:5]], rule="staged").same_pick
     assert told == "rote select RUNS --rule staged # RUNS: the directories of these runs"
     report(runs, tmp_path / "page.html")
     assert (tmp_path / "page.html").read_text().count(f"rote select {store}</bdi>") == 2

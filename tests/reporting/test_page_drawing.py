@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from rote.reporting.contents import contents_of
+from rote.reporting.contents import read_contents
 from rote.reporting.palette import DARK, LIGHT
 from tests.reporting.conftest import Open, Page, Visit
 
@@ -61,7 +61,7 @@ def test_sliders_work_before_the_region_chart_is_there(page: Page, visit: Open) 
     assert drawn(opened) == []
     opened.page.focus("#zeta-slider")
     opened.page.keyboard.press("Home")
-    axis = contents_of(page("usual").with_suffix("")).zeta_axis
+    axis = read_contents(page("usual").with_suffix("")).zeta_axis
     shown = f"{axis.first_stop / axis.unit:.4g}".replace("-", "−")
     assert opened.text("#zeta-value") == shown
     release(opened)

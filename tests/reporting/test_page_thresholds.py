@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from rote import reporting
-from rote.reporting.contents import contents_of
+from rote.reporting.contents import read_contents
 from rote.reporting.page_text import number, percent
 from rote.selection import Candidates, RegionSummary, candidates_of, select
 from rote.selection.regions import regions_of, summarize
@@ -63,7 +63,7 @@ def test_sliders_count_and_average_as_python_does_to_the_last_digit(
     page: Page, visit: Open, name: str
 ) -> None:
     opened, candidates = visit(page(name)), checkpoints(page(name))
-    contents = contents_of(page(name).with_suffix(""))
+    contents = read_contents(page(name).with_suffix(""))
     for shares in [(0.1, 0.2), (0.01, 0.35), (0.35, 0.4), (0.5, 0.8), (1.0, 0.0), (0.0, 1.0)]:
         thresholds = {
             "susceptibility": move(opened, "zeta", shares[0]) / contents.zeta_axis.unit,
@@ -76,7 +76,7 @@ def test_sliders_count_and_average_as_python_does_to_the_last_digit(
 
 def test_the_other_threshold_stays_that_of_the_rule(page: Page, visit: Open) -> None:
     opened, candidates = visit(page("usual")), checkpoints(page("usual"))
-    contents = contents_of(page("usual").with_suffix(""), rule="staged")
+    contents = read_contents(page("usual").with_suffix(""), rule="staged")
     rules = contents.verdict.selection.thresholds
     assert rules["train_accuracy"] * contents.train_axis.unit % contents.train_axis.step > 0
     at = move(opened, "zeta", 0.3) / contents.zeta_axis.unit
@@ -122,7 +122,7 @@ def test_checkpoints_that_lie_on_a_threshold_are_on_the_side_where_python_puts_t
     page: Page, visit: Open
 ) -> None:
     opened, candidates = visit(page("coarse")), checkpoints(page("coarse"))
-    contents = contents_of(page("coarse").with_suffix(""), rule="staged")
+    contents = read_contents(page("coarse").with_suffix(""), rule="staged")
     ends = contents.zeta_axis, contents.train_axis
     values = candidates.zeta, candidates.values("train_accuracy")
     for index in range(0, len(candidates), 9):
@@ -210,7 +210,7 @@ def test_a_thinned_page_says_so_and_still_counts_everything(page: Page, visit: O
             .getImageData(0, 0, canvas.width, canvas.height).data.buffer)).size""",
     )
     assert pixels > 100  # colors of many points
-    contents = contents_of(page("large").with_suffix(""), rule="staged")
+    contents = read_contents(page("large").with_suffix(""), rule="staged")
     thresholds = {
         "susceptibility": move(opened, "zeta", 0.3) / contents.zeta_axis.unit,
         "train_accuracy": move(opened, "train", 0.6) / contents.train_axis.unit,
@@ -223,7 +223,10 @@ def test_sliders_count_all_of_too_many_checkpoints_to_carry(visit: Open, tmp_pat
     table = crowd()
     reporting.report(table, tmp_path / "page.html", rule="staged")
     opened = visit(tmp_path / "page.html")
-    everything, contents = candidates_of(table, "susceptibility"), contents_of(table, rule="staged")
+    everything, contents = (
+        candidates_of(table, "susceptibility"),
+        read_contents(table, rule="staged"),
+    )
     at = dict(contents.verdict.selection.thresholds)
     at["train_accuracy"] = move(opened, "train", 0.6) / contents.train_axis.unit
     expected = summarize(everything, regions_of(everything, at))  # ζ is still that of the rule

@@ -8,9 +8,8 @@ import polars as pl
 import pytest
 
 from rote.reporting import contents as contents_module
-from rote.reporting.contents import contents_of
-from rote.reporting.page import page_of
-from rote.reporting.payload import numbers_of, packed, payload_of
+from rote.reporting.contents import read_contents
+from rote.reporting.page import build_payload, list_numbers, pack_json, render_page
 from rote.store import RunTable
 from tests.reporting.stores import EVIL_NAMES, write_store
 
@@ -21,15 +20,15 @@ LIMIT = 1_500_000
 
 def test_packed_letters_end_no_script_and_hold_everything() -> None:
     value = {"names": list(EVIL_NAMES), "numbers": [1, 0.25, None]}
-    letters = packed(value)
+    letters = pack_json(value)
     assert set(letters) <= set("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=")
     assert json.loads(zlib.decompress(base64.b64decode(letters))) == value
 
 
 def test_numbers_are_there_in_full_and_a_column_is_written_once(tmp_path: Path) -> None:
-    contents = contents_of(write_store(tmp_path, gaps=0.3), rule="staged")
-    columns, everything = payload_of(contents)["columns"], contents.candidates
-    zeta, train, test = np.frombuffer(numbers_of(contents)).reshape(3, -1)
+    contents = read_contents(write_store(tmp_path, gaps=0.3), rule="staged")
+    columns, everything = build_payload(contents)["columns"], contents.candidates
+    zeta, train, test = np.frombuffer(list_numbers(contents)).reshape(3, -1)
     assert np.isnan(zeta).any()
     assert np.array_equal(zeta, everything.zeta, equal_nan=True)
     assert np.array_equal(train, everything.values("train_accuracy"))
@@ -43,22 +42,22 @@ def test_numbers_are_there_in_full_and_a_column_is_written_once(tmp_path: Path) 
 
 
 def test_a_thinned_page_knows_which_of_all_it_draws(tmp_path: Path) -> None:
-    contents = contents_of(write_store(tmp_path, runs=11, steps=1000), rule="staged")
+    contents = read_contents(write_store(tmp_path, runs=11, steps=1000), rule="staged")
     zeta = contents.candidates.zeta
-    drawn = payload_of(contents)["positions"]
-    counted = np.frombuffer(numbers_of(contents)).reshape(3, -1)[0]
+    drawn = build_payload(contents)["positions"]
+    counted = np.frombuffer(list_numbers(contents)).reshape(3, -1)[0]
     assert len(counted) == 11_000
     assert len(drawn) == len(contents.checkpoints.positions) < 11_000
     assert np.array_equal(counted[drawn], zeta[contents.checkpoints.positions])
-    assert payload_of(contents)["cells"] is None
+    assert build_payload(contents)["cells"] is None
 
 
 def test_a_page_of_many_checkpoints_has_sums_between_all_thresholds_it_can_be_set_to(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(contents_module, "MOST_COUNTED", 50)
-    contents = contents_of(write_store(tmp_path, gaps=0.2), rule="staged")
-    told, numbers = payload_of(contents), np.frombuffer(numbers_of(contents))
+    contents = read_contents(write_store(tmp_path, gaps=0.2), rule="staged")
+    told, numbers = build_payload(contents), np.frombuffer(list_numbers(contents))
     drawn = len(contents.checkpoints.positions)
     assert told["positions"] is None
     assert np.array_equal(numbers[:drawn], contents.candidates.zeta, equal_nan=True)
@@ -85,6 +84,6 @@ def test_fifty_runs_of_two_hundred_checkpoints_fit() -> None:
         }
         | {name: rng.random(10_000) for name in names}
     )
-    page = page_of(contents_of(RunTable(frame, descriptions={})))
+    page = render_page(read_contents(RunTable(frame, descriptions={})))
     assert len(page.encode()) <= LIMIT
     assert 'id="thinned"' not in page

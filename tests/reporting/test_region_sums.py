@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rote.reporting.region_sums import region_sums
+from rote.reporting.charts.sensitivity import sum_regions
 from rote.selection import Candidates, candidates_of
 from rote.selection.regions import regions_of, summarize
 from rote.store import RunTable
@@ -28,7 +28,7 @@ def test_region_one_is_what_a_selection_counts(
     values: list[tuple[float | None, ...]], zetas: list[float], trains: list[float]
 ) -> None:
     everything = candidates(values)
-    found = region_sums(everything, np.array(zetas), np.array(trains))
+    found = sum_regions(everything, np.array(zetas), np.array(trains))
     count, zeta, train, test, tested = found.region_one()
     for i, zeta_at in enumerate(found.zeta):
         for j, train_at in enumerate(found.train):

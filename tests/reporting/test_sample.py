@@ -3,9 +3,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rote.reporting.contents import Contents, contents_of
-from rote.reporting.page import page_of
-from rote.reporting.sample import MOST_LISTED, MOST_RUNS, notable, sample_of
+from rote.reporting.checkpoints import MOST_LISTED, MOST_RUNS, choose_sample, find_notable
+from rote.reporting.contents import Contents, read_contents
+from rote.reporting.page import render_page
 from rote.selection import candidates_of
 from rote.store import read_table
 from tests.reporting.crowd import crowd
@@ -16,14 +16,14 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("figures")]
 
 @pytest.fixture(scope="module")
 def contents() -> Contents:
-    return contents_of(crowd())
+    return read_contents(crowd())
 
 
 def test_thinning_keeps_ends_and_picks_and_spaces_the_rest_evenly(tmp_path: Path) -> None:
     everything = candidates_of(
         read_table(write_store(tmp_path, runs=3, steps=40)), "susceptibility"
     )
-    found = sample_of(everything, always=[7], most=12)
+    found = choose_sample(everything, always=[7], most=12)
     shown = everything.take(found.positions)
     by_run = [shown.step[shown.run == code].tolist() for code in range(3)]
     assert by_run == [[1, 8, 10, 20, 30, 40], *[[1, 10, 20, 30, 40]] * 2]
@@ -57,7 +57,7 @@ def test_picks_and_extremes_and_what_is_next_to_a_threshold_are_drawn(contents: 
     )
     apart = np.where(inside, at["susceptibility"] - everything.zeta, np.inf)
     assert set(np.argsort(apart)[:50].tolist()) <= drawn
-    assert notable(everything, {}) == notable(everything, at)[:8]
+    assert find_notable(everything, {}) == find_notable(everything, at)[:8]
 
 
 def test_the_table_lists_the_picks_and_those_with_most_of_region_one(contents: Contents) -> None:
@@ -75,7 +75,7 @@ def test_the_table_lists_the_picks_and_those_with_most_of_region_one(contents: C
 
 
 def test_a_page_of_many_runs_is_small_and_says_what_it_leaves_out(contents: Contents) -> None:
-    page = page_of(contents)
+    page = render_page(contents)
     drawn, runs = len(contents.sample.positions), len(contents.sample.runs)
     assert len(page.encode()) <= 5_000_000
     assert f"charts draw {drawn:,} of 60,000 checkpoints" in page
@@ -85,6 +85,6 @@ def test_a_page_of_many_runs_is_small_and_says_what_it_leaves_out(contents: Cont
 
 
 def test_few_checkpoints_of_many_runs_are_thinned_too() -> None:
-    contents = contents_of(crowd(3_000, 2))
+    contents = read_contents(crowd(3_000, 2))
     assert len(contents.sample.runs) < 1_400
     assert contents.checkpoints.is_thinned

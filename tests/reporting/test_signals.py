@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from rote.errors import InputError
 from rote.records import Column
 from rote.reporting.charts import CHARTS
-from rote.reporting.charts.signals import SignalsRecord, _cells
-from rote.reporting.contents import contents_of
-from rote.reporting.signals import agreement_of
+from rote.reporting.charts.signals import SignalsRecord, _cells, compare_signals
+from rote.reporting.contents import read_contents
 from rote.selection import candidates_of, select
 from rote.store import RunTable
 from tests.reporting.conftest import Open, Page
@@ -47,7 +46,7 @@ def naive_tau(one: list[float | None], other: list[float | None]) -> float | Non
 
 
 def test_a_pick_is_what_its_rule_keeps(store: Path) -> None:
-    picks = contents_of(store).signal_picks
+    picks = read_contents(store).signal_picks
     assert [pick.column.name for pick in picks] == list(BETTER)[:-1]
     assert [pick.knows for pick in picks] == [False, False, False, True]
     for pick in picks:
@@ -59,8 +58,8 @@ def test_a_pick_is_what_its_rule_keeps(store: Path) -> None:
 
 
 def test_agreement_is_that_of_pairs_with_the_truth_as_the_last_row(store: Path) -> None:
-    record = CHARTS["signals"].record(contents_of(store))
-    frame = candidates_of(contents_of(store).candidates.table, "susceptibility").table.frame
+    record = CHARTS["signals"].record(read_contents(store))
+    frame = candidates_of(read_contents(store).candidates.table, "susceptibility").table.frame
     assert record.names[-1] == "test accuracy"
     signed = [[sign * v for v in frame[name].to_list()] for name, sign in BETTER.items()]
     for i, one in enumerate(signed):
@@ -84,7 +83,7 @@ def test_ties_gaps_and_signs(rows: list[tuple[float | None, ...]]) -> None:
     described = [Column("a", "a", better="higher"), Column("b", "b", better="lower")]
     described.append(Column("c", "c", better="higher"))
     candidates = candidates_of(table, "susceptibility")
-    found = agreement_of(candidates, described, np.arange(len(rows)))
+    found = compare_signals(candidates, described, np.arange(len(rows)))
     signs = (1, -1, 1)
     for i, j in combinations(range(3), 2):
         one, other = ([None if r[k] is None else signs[k] * r[k] for r in rows] for k in (i, j))
@@ -98,7 +97,7 @@ def test_the_estimate_of_the_posterior_is_told_whatever_leads(tmp_path: Path) ->
     write_holdout(tmp_path, predicted, given_labels)
     estimate = select(tmp_path, rule="posterior").table
     for rule in (None, "staged"):
-        picks = contents_of(tmp_path, rule=rule).signal_picks
+        picks = read_contents(tmp_path, rule=rule).signal_picks
         assert [p.column.name for p in picks] == ["susceptibility", "estimated_accuracy"]
         for pick in picks:
             row = estimate.filter((pl.col("run") == pick.run) & (pl.col("step") == pick.step))
@@ -106,7 +105,7 @@ def test_the_estimate_of_the_posterior_is_told_whatever_leads(tmp_path: Path) ->
 
 
 def test_one_signal_is_nothing_to_compare(tmp_path: Path) -> None:
-    contents = contents_of(write_store(tmp_path / "runs"))
+    contents = read_contents(write_store(tmp_path / "runs"))
     assert contents.signals == ()  # the accuracy on given labels is 0.5 everywhere
     assert contents.signal_picks == ()
     with pytest.raises(InputError, match="at least 2 signals that differ between checkpoints"):
@@ -119,7 +118,7 @@ def test_of_many_checkpoints_evenly_spaced_ones_are_compared_and_picks_are_drawn
     frame = table.frame.with_columns(dice=pl.Series(noise), more=pl.Series(noise**2))
     told = {name: {"better": "higher"} for name in ("dice", "more")}
     described = {"run-00000": {"columns": told}}
-    contents = contents_of(RunTable(frame, {**table.descriptions, **described}))
+    contents = read_contents(RunTable(frame, {**table.descriptions, **described}))
     record = CHARTS["signals"].record(contents)
     assert 9_000 <= record.checkpoints < 12_000 < len(frame)
     assert {pick.position for pick in record.picks} <= set(contents.sample.positions.tolist())

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from rote.errors import InputError
 from rote.reporting import report
-from rote.reporting.contents import contents_of
+from rote.reporting.contents import read_contents
 from rote.reporting.pictures import MOST_PIXELS, as_png, pictures_of
 from rote.selection import SuspectLabel, find_suspects
 from rote.workloads import train
@@ -182,6 +182,6 @@ def test_without_the_data_a_sentence_says_so_and_hostile_words_are_text(tmp_path
     assert "<script>alert(1)" not in page
     assert page.count('class="sample"') >= 20
     (tmp_path / "runs" / "a" / "labels.npz").write_bytes(b"damage")
-    found = contents_of(tmp_path / "runs").suspects
+    found = read_contents(tmp_path / "runs").suspects
     assert found.lists == ()
     assert "labels.npz to hold the labels of a run, got" in found.trouble

@@ -10,7 +10,7 @@ import pytest
 
 from rote.errors import InputError
 from rote.reporting.palette import FONT
-from rote.reporting.theory_figure import COLUMNS, bounds_chart, captions, save_bounds
+from rote.reporting.theory_figure import COLUMNS, draw_bounds, save_bounds, write_captions
 from rote.theory import BoundsRow, BoundsTable
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("figures")]
@@ -42,7 +42,7 @@ TABLE = BoundsTable(
 
 def panels(table: BoundsTable) -> list[dict[str, Any]]:
     """The two panels, each layer with its own values."""
-    spec: dict[str, Any] = bounds_chart(table, "mnist").to_dict()
+    spec: dict[str, Any] = draw_bounds(table, "mnist").to_dict()
     for panel in spec["hconcat"]:
         for layer in panel["layer"]:
             layer["values"] = spec["datasets"][layer["data"]["name"]]
@@ -73,7 +73,7 @@ def test_the_mean_stands_beside_the_bounds() -> None:
 
 
 def test_its_letters_are_those_of_the_page() -> None:
-    assert bounds_chart(TABLE, "mnist").to_dict()["config"]["font"] == FONT
+    assert draw_bounds(TABLE, "mnist").to_dict()["config"]["font"] == FONT
 
 
 def test_colors_go_with_the_noise_and_suit_the_color_blind() -> None:
@@ -83,19 +83,19 @@ def test_colors_go_with_the_noise_and_suit_the_color_blind() -> None:
 
 
 def test_the_rule_of_the_labels_and_the_settings_are_stated() -> None:
-    said = " ".join(captions(TABLE, "mnist"))
+    said = " ".join(write_captions(TABLE, "mnist"))
     assert "1,000 samples of mnist: class 3 is 1, class 8 is −1." in said
     assert "η = 0.001, k = 1,000, δ = 0.05" in said
     assert "as Proposition 1 says" in said
     assert "trace" not in said
     assert "lower bound is higher" not in said
-    title = bounds_chart(TABLE, "mnist").to_dict()["title"]
-    assert title["subtitle"] == captions(TABLE, "mnist")
+    title = draw_bounds(TABLE, "mnist").to_dict()["title"]
+    assert title["subtitle"] == write_captions(TABLE, "mnist")
 
 
 def test_a_reversal_is_stated_and_marked() -> None:
     table = replace(TABLE, reversed_from=2, trace_error=0.123)
-    said = captions(table, "mnist")
+    said = write_captions(table, "mnist")
     assert "At step 2 (dotted line) more label noise stops lowering the mean" in said[1]
     assert "Proposition 1 is reversed" in said[1]
     assert said[-1] == "Low-rank spectrum: it leaves out 12.3% of the trace."
@@ -109,7 +109,7 @@ def test_a_lower_bound_that_rises_with_noise_is_owned_up_to() -> None:
         replace(row, lower=row.noise) if row.k_tilde else replace(row, lower=-row.noise)
         for row in ROWS
     )
-    said = captions(replace(TABLE, rows=rows), "mnist")
+    said = write_captions(replace(TABLE, rows=rows), "mnist")
     assert said[2] == "The lower bound is higher with the most noise at 67% of the steps."
 
 

@@ -98,9 +98,9 @@ def progress_line(found: "Look", out: Path, runs: list[str]) -> str:
     """How far the runs are, and where the page is, or why it has no verdict."""
     why = one_line((found.trouble or "").rstrip("."))
     state = f"no verdict yet: {why}" if found.trouble else f"the page is {out}"
-    if found.under_way.total == 0:  # they are waited for, so nothing is wrong with the path
+    if found.progress.total == 0:  # they are waited for, so nothing is wrong with the path
         state = f"waiting for runs in {one_line(', '.join(runs))}"
-    return f"{found.under_way.in_words}; {state}. Ctrl-C ends the watch, not the runs."
+    return f"{found.progress.sentence}; {state}. Ctrl-C ends the watch, not the runs."
 
 
 def command_line() -> str:

@@ -66,7 +66,7 @@ def bounds(
     import numpy as np
     from rich.console import Console
 
-    from rote.reporting.theory_figure import captions, save_bounds
+    from rote.reporting.theory_figure import save_bounds, write_captions
     from rote.theory import bounds_table
 
     last = steps if k_tilde_max is None else k_tilde_max
@@ -88,7 +88,7 @@ def bounds(
             landmarks=landmarks,
         )
         files = save_bounds(table, name, out)
-    notes = captions(table, name)
+    notes = write_captions(table, name)
     if as_json:
         written = {kind: str(path) for kind, path in files.items()}
         values = {"data": name, "seed": seed, "notes": notes, "files": written, **asdict(table)}

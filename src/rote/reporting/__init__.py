@@ -1,4 +1,4 @@
-"""Things for eyes: charts and pages. Never imports torch."""
+"""Charts, report pages and figures. Nothing here imports torch."""
 
 from rote.reporting import plot
 from rote.reporting.charts import Chart

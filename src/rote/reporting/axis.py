@@ -1,7 +1,7 @@
-"""The axis of ζ or of accuracy: where it ends, and where a slider can stop.
+"""Axes of ζ and accuracy: their ends, and the positions of a slider on them.
 
-A stop is a whole number of a small unit, so that page and Python divide the same two numbers and
-compare with the same threshold.
+A slider position is an integer multiple of a small unit. Page and Python divide the same two
+integers and so compare with the same threshold.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ _SMALLEST = 1e-8
 """Below this, differences of losses are rounding errors."""
 
 _FARTHEST = 1e15
-"""Where every axis ends at the latest, well within what a browser can count to."""
+"""The largest end of an axis, well within the integers that a browser represents exactly."""
 
 _FAR = 3.0
-"""How far from the middle values, in their own spread, an axis goes before it cuts off."""
+"""How far an axis extends from the median, in units of the spread of the values."""
 
 
 @dataclass(frozen=True)
 class Axis:
-    """Where values are drawn, and where a slider can stop.
+    """The range of an axis and the positions of its slider.
 
     Attributes:
         low: the lower end.
         high: the upper end.
-        places: decimal places of a stop.
-        step: units between two stops of a slider.
+        places: decimal places of a slider position.
+        step: units between two slider positions.
     """
 
     low: float
@@ -47,34 +47,34 @@ class Axis:
 
     @property
     def unit(self) -> int:
-        """How many units make 1."""
+        """The number of units in 1."""
         return int(10**self.places)
 
     @property
     def first_stop(self) -> int:
-        """The lowest stop of a slider, in units."""
+        """The lowest slider position, in units."""
         return math.floor(self.low * self.unit / self.step) * self.step
 
     @property
     def last_stop(self) -> int:
-        """The highest stop of a slider, in units."""
+        """The highest slider position, in units."""
         return math.ceil(self.high * self.unit / self.step) * self.step
 
     @property
-    def ticks(self) -> str:
-        """How a chart writes an accuracy on it."""
-        return ticks(self.high)
+    def tick_format(self) -> str:
+        """The number format of accuracies on this axis."""
+        return tick_format(self.high)
 
     @property
     def stops(self) -> Floats:
-        """Where a slider can stop, as the page computes it."""
+        """All slider positions, computed as the page computes them."""
         return np.arange(self.first_stop, self.last_stop + 1, self.step) / self.unit
 
     def with_stops(self, most: int) -> Axis:
-        """The same with at most about so many stops, a round number apart.
+        """Return the same axis with about ``most`` slider positions, a round number apart.
 
         Example:
-            >>> axis = accuracy_axis(np.array([0.0, 1.0])).with_stops(200)
+            >>> axis = make_accuracy_axis(np.array([0.0, 1.0])).with_stops(200)
             >>> len(axis.stops), axis.stops[1].item()
             (201, 0.005)
         """
@@ -85,20 +85,20 @@ class Axis:
         return replace(self, step=next(n * power for n in (1, 2, 5, 10) if n * power >= apart))
 
     def beyond(self, values: Floats) -> int:
-        """How many finite values lie outside, and are drawn at the edge."""
+        """Count the finite values outside the axis, which are drawn at its edge."""
         return int(((values < self.low) | (values > self.high)).sum())
 
 
-def ticks(highest: float) -> str:
-    """How a chart writes accuracies up to one: as shares, unless they cannot be."""
+def tick_format(highest: float) -> str:
+    """Return the number format for accuracies: percent, unless a value exceeds 1."""
     return "%" if is_share(highest) else ",~f"
 
 
-def accuracy_axis(values: Floats) -> Axis:
-    """From a round number below the lowest accuracy to 1.
+def make_accuracy_axis(values: Floats) -> Axis:
+    """Return an axis from a round number below the lowest accuracy to 1.
 
     Example:
-        >>> axis = accuracy_axis(np.array([0.537, 0.9]))
+        >>> axis = make_accuracy_axis(np.array([0.537, 0.9]))
         >>> axis.low, axis.high, axis.first_stop, axis.last_stop
         (0.5, 1.0, 50000, 100000)
     """
@@ -109,7 +109,7 @@ def accuracy_axis(values: Floats) -> Axis:
 
 
 def zeta_axis(values: Floats) -> Axis:
-    """Over all values of ζ, or over most of them where a few are far out.
+    """Return an axis over all values of ζ, without a few outliers.
 
     Example:
         >>> axis = zeta_axis(np.append(np.linspace(0.0, 0.4, 200), 1e6))

@@ -1,4 +1,4 @@
-"""Everything that a report says, as plain records: no chart, no page."""
+"""The contents of a report as plain records, before charts and pages are made."""
 
 from __future__ import annotations
 
@@ -13,14 +13,24 @@ import numpy as np
 
 from rote.errors import InputError
 from rote.records import Column
-from rote.reporting.axis import Axis, accuracy_axis, zeta_axis
-from rote.reporting.checkpoints import Checkpoints, ZetaFilter, checkpoints_of, zeta_filter
-from rote.reporting.provenance import Fact, provenance_of, select_command, select_words
+from rote.reporting.axis import Axis, make_accuracy_axis, zeta_axis
+from rote.reporting.charts.signals import MOST_COMPARED, SignalPick, find_signals, select_by_signal
+from rote.reporting.checkpoints import (
+    MOST_DRAWN,
+    MOST_RUNS,
+    Checkpoints,
+    Sample,
+    ZetaFilter,
+    apply_zeta_filter,
+    choose_listed,
+    choose_sample,
+    collect_checkpoints,
+    find_notable,
+)
+from rote.reporting.provenance import Fact, collect_provenance, select_arguments, select_command
 from rote.reporting.run_list import RunList, run_list
-from rote.reporting.sample import MOST_DRAWN, MOST_RUNS, Sample, most_relevant, notable, sample_of
-from rote.reporting.signals import MOST_COMPARED, SignalPick, signal_columns, signal_pick
-from rote.reporting.suspects import SuspectLabels, suspect_labels
-from rote.reporting.verdict import Outcome, Verdict, leading_outcome, outcomes_of, verdict_of
+from rote.reporting.suspects import SuspectLabels, collect_suspects
+from rote.reporting.verdict import Outcome, PageVerdict, form_verdict, run_leading_rule, run_rules
 from rote.selection import (
     DEFAULT_RULE,
     Candidates,
@@ -40,14 +50,14 @@ if TYPE_CHECKING:
 Runs = Path | str | Sequence[Path | str] | RunTable
 
 MOST_COUNTED = 50_000
-"""Checkpoints whose numbers the page holds; of more, sums between the stops of its sliders."""
+"""The most checkpoints whose numbers the page holds; beyond, it holds sums between thresholds."""
 
 MANY_RUNS = "RUNS"
-"""What stands for a list of runs that nobody would read."""
+"""A placeholder for a long list of run directories."""
 
 _LONGEST_LIST = 160
 _ESTIMATE = Column("estimated_accuracy", "estimated accuracy", "signal", "share", "higher")
-"""What a rule may add to a table: it is recorded by no run, and described by none."""
+"""The column that a rule may add to a table; runs do not record it."""
 
 _MOST_STOPS = 200
 _MANY = 20_000
@@ -56,14 +66,14 @@ _FEW_DRAWS = 100
 
 @dataclass(frozen=True)
 class Contents:
-    """A report before it is drawn. Everything is computed once, when somebody asks for it.
+    """A report before it is drawn. Every part is computed once, on first use.
 
     Attributes:
         candidates: all checkpoints.
-        rule: the one that leads; None for the usual one.
-        asked: the words of ``rote select`` that choose the same; None for a table, which no
-            command can name.
-        command: what makes the report, if it is a command.
+        rule: the rule of the verdict; None for the default.
+        asked: the arguments of ``rote select`` that select the same; None for a table, which has
+            no name on a command line.
+        command: the command that makes the report, if any.
     """
 
     candidates: Candidates
@@ -73,64 +83,64 @@ class Contents:
 
     @cached_property
     def leading(self) -> Outcome:
-        """What the rule says that leads, before any other is asked."""
-        return leading_outcome(self.candidates, self.rule)
+        """The outcome of the rule of the verdict, before other rules run."""
+        return run_leading_rule(self.candidates, self.rule)
 
     @cached_property
     def outcomes(self) -> dict[str, Outcome]:
-        """What every rule would keep."""
-        return outcomes_of(self.candidates, self.leading, is_asked=self.rule is not None)
+        """The outcome of every rule."""
+        return run_rules(self.candidates, self.leading, is_asked=self.rule is not None)
 
     @cached_property
-    def verdict(self) -> Verdict:
-        """What is said first."""
-        return verdict_of(self.outcomes, self.candidates)
+    def verdict(self) -> PageVerdict:
+        """The verdict of the page."""
+        return form_verdict(self.outcomes, self.candidates)
 
     @cached_property
     def checkpoints(self) -> Checkpoints:
-        """Those that are drawn."""
-        return checkpoints_of(self.estimated, self.sample.positions, self.filter)
+        """The checkpoints that are drawn."""
+        return collect_checkpoints(self.estimated, self.sample.positions, self.filter)
 
     @cached_property
     def estimated(self) -> Candidates:
-        """The candidates, with what the leading rule estimates of each as one more column."""
-        return _with_estimate(self.candidates, [self.leading])
+        """The candidates, with the leading rule's estimate as one more column."""
+        return _add_estimate(self.candidates, [self.leading])
 
     @cached_property
     def judged(self) -> Candidates:
-        """The candidates, with what the leading rule or else any other estimates of each."""
-        return _with_estimate(self.candidates, self.outcomes.values())
+        """The candidates, with the estimate of the leading rule or else of any other."""
+        return _add_estimate(self.candidates, self.outcomes.values())
 
     @cached_property
     def signals(self) -> tuple[Column, ...]:
         """The recorded signals, if there are two or more."""
-        return signal_columns(self.judged)
+        return find_signals(self.judged)
 
     @cached_property
     def signal_picks(self) -> tuple[SignalPick, ...]:
-        """What each of them would keep, the first ones."""
-        return tuple(signal_pick(self.judged, one) for one in self.signals[:MOST_COMPARED])
+        """The checkpoint with the best value of each of the first signals."""
+        return tuple(select_by_signal(self.judged, one) for one in self.signals[:MOST_COMPARED])
 
     @cached_property
     def suspects(self) -> SuspectLabels:
-        """Samples whose label is probably wrong."""
+        """The suspected label errors."""
         judged = self.outcomes.get("posterior")
         found = None if judged is None else judged.selection
-        return suspect_labels(self.candidates.table, self.workloads, found)
+        return collect_suspects(self.candidates.table, self.workloads, found)
 
     @cached_property
     def sample(self) -> Sample:
-        """Which are drawn, every pick among them, and which runs are listed."""
+        """The checkpoints that are drawn, with every selected one, and the runs that are listed."""
         candidates = self.candidates
         has_many_runs = candidates.num_runs > MOST_RUNS
         if len(candidates) <= MOST_DRAWN and not has_many_runs:
-            return sample_of(candidates)
+            return choose_sample(candidates)
         picks = [outcome.pick for outcome in self.outcomes.values()]
-        kept = [_position(candidates, pick) for pick in picks if pick is not None]
+        kept = [_find_position(candidates, pick) for pick in picks if pick is not None]
         kept += [pick.position for pick in self.signal_picks]
         thresholds = self.verdict.selection.thresholds
-        listed = most_relevant(candidates, kept, thresholds) if has_many_runs else None
-        return sample_of(candidates, [*kept, *notable(candidates, thresholds)], listed)
+        listed = choose_listed(candidates, kept, thresholds) if has_many_runs else None
+        return choose_sample(candidates, [*kept, *find_notable(candidates, thresholds)], listed)
 
     @property
     def counts_each(self) -> bool:
@@ -139,18 +149,18 @@ class Contents:
 
     @cached_property
     def filter(self) -> ZetaFilter | None:
-        """Which checkpoints the paper's filter keeps; None without a truth."""
-        return zeta_filter(self.candidates)
+        """The checkpoints that the paper's filter keeps; None without test accuracy."""
+        return apply_zeta_filter(self.candidates)
 
     @cached_property
     def zeta_axis(self) -> Axis:
-        """Of ζ."""
+        """The axis of ζ."""
         return self._with_stops(zeta_axis(self.candidates.zeta))
 
     @cached_property
     def train_axis(self) -> Axis:
-        """Of training accuracy."""
-        return self._with_stops(accuracy_axis(self.candidates.values("train_accuracy")))
+        """The axis of training accuracy."""
+        return self._with_stops(make_accuracy_axis(self.candidates.values("train_accuracy")))
 
     @cached_property
     def memorization(self) -> Estimate:
@@ -159,7 +169,7 @@ class Contents:
 
     @cached_property
     def workloads(self) -> dict[str, Mapping[str, Any]]:
-        """What ``workload.json`` says, by run."""
+        """The contents of ``workload.json``, by run."""
         table = self.candidates.table
         return {name: table.workload(name) for name in table.descriptions}
 
@@ -170,13 +180,13 @@ class Contents:
 
     @cached_property
     def provenance(self) -> tuple[Fact, ...]:
-        """Where it all comes from."""
+        """The origin of runs and page."""
         descriptions, now = self.candidates.table.descriptions, datetime.now(UTC)
-        return provenance_of(descriptions, self.workloads, now, self.command, self.same_pick)
+        return collect_provenance(descriptions, self.workloads, now, self.command, self.same_pick)
 
     @property
     def same_pick(self) -> str:
-        """The command that picks the same checkpoint."""
+        """The command that selects the same checkpoint."""
         if self.asked is None:
             rule = "" if self.rule is None else f", {self.rule.name!r}"
             return f"rote.select(table{rule}, column={self.candidates.column!r})"
@@ -185,7 +195,7 @@ class Contents:
 
     @property
     def draws(self) -> Draws:
-        """How runs are drawn for intervals."""
+        """How runs are resampled for intervals."""
         return Draws() if len(self.candidates) <= _MANY else Draws(resamples=_FEW_DRAWS)
 
     @property
@@ -210,17 +220,17 @@ class Contents:
 
     @property
     def shows_regions(self) -> bool:
-        """Whether regions are drawn: those that the leading rule has divided."""
+        """Whether the leading rule has regions to draw."""
         return self.has_regions and self.verdict.selection.has_regions
 
     @property
     def label(self) -> str:
-        """What axes call ζ."""
+        """The name of ζ on axes."""
         return self.candidates.label.replace("`", "")
 
     @property
     def knowing(self) -> str:
-        """The rules that have seen a clean label, as a sentence begins with them."""
+        """The rules that use clean labels, as the subject of a sentence."""
         names = [name for name, outcome in self.outcomes.items() if outcome.needs_truth]
         return f"the {' and the '.join(names)} {'has' if len(names) == 1 else 'have'}"
 
@@ -228,7 +238,7 @@ class Contents:
         return axis if self.counts_each else axis.with_stops(_MOST_STOPS)
 
     def check_regions(self) -> None:
-        """Refuse to draw regions that are not there.
+        """Raise an error if there are no regions to draw.
 
         Raises:
             InputError: if no checkpoint has both ζ and training accuracy.
@@ -240,7 +250,7 @@ class Contents:
             )
 
 
-def contents_of(
+def read_contents(
     runs: Runs,
     *,
     rule: str | Rule | None = None,
@@ -251,28 +261,28 @@ def contents_of(
     options: Mapping[str, Any] | None = None,
     command: str | None = None,
 ) -> Contents:
-    """What a report says about runs.
+    """Read runs and make the contents of a report about them.
 
     Args:
         runs: as for ``rote.select``.
-        rule: which rule leads the verdict; by default the one of ``rote.select``.
+        rule: the rule of the verdict; by default that of ``rote.select``.
         column: which ζ.
         mapping: as for ``rote.select``.
         where: as for ``rote.select``.
         per_cent: as for ``rote.select``.
         options: of the rule.
-        command: what makes the report, if it is a command.
+        command: the command that makes the report, if any.
 
     Raises:
         InputError: if there is no run, rule or column of that name, or no checkpoint, or a table
-            comes with a mapping, runs must not be compared, or the rule cannot say anything.
+            comes with a mapping, the runs are not comparable, or the rule does not apply.
         MissingExtraError: if the package of a source is not installed.
         CorruptRunError: if a file is damaged.
     """
-    leading = leading_rule(rule, options)
+    leading = find_leading_rule(rule, options)
     table = table_of(runs, mapping, where=where, per_cent=per_cent)
-    words = select_words(
-        named_runs(runs),
+    words = select_arguments(
+        name_runs(runs),
         rule,
         column=column,
         mapping=mapping,
@@ -280,11 +290,11 @@ def contents_of(
         per_cent=per_cent,
         options=options,
     )
-    return contents_of_table(table, leading, column, words, command)
+    return contents_from_table(table, leading, column, words, command)
 
 
-def leading_rule(rule: str | Rule | None, options: Mapping[str, Any] | None) -> Rule | None:
-    """The rule that was asked for; None if it is the usual one as it is.
+def find_leading_rule(rule: str | Rule | None, options: Mapping[str, Any] | None) -> Rule | None:
+    """Find the requested rule; None stands for the default rule without options.
 
     Raises:
         InputError: if there is no such rule or option.
@@ -294,32 +304,31 @@ def leading_rule(rule: str | Rule | None, options: Mapping[str, Any] | None) -> 
     return find_rule(DEFAULT_RULE if rule is None else rule, options)
 
 
-def contents_of_table(
+def contents_from_table(
     table: RunTable,
     leading: Rule | None,
     column: str,
     asked: tuple[str, ...] | None,
     command: str | None,
 ) -> Contents:
-    """What a report says about runs that are read, and may be compared.
+    """Make the contents of a report about a table of comparable runs.
 
     Raises:
-        InputError: if there is no checkpoint, or the rule cannot say anything.
+        InputError: if there is no checkpoint, or the rule does not apply.
     """
     candidates = candidates_of(table, column)
     if not len(candidates):
         raise InputError("Expected `runs` to have checkpoints, got none. Probe at least once.")
     contents = Contents(candidates, leading, asked, command)
     if leading is not None:
-        contents.verdict  # noqa: B018  # a rule that cannot say anything is refused at once
+        contents.verdict  # noqa: B018  # raise at once if the rule does not apply
     return contents
 
 
-def named_runs(runs: Runs) -> tuple[str, ...] | None:
-    """What was given to read, in few words; None for a table, which has no name.
+def name_runs(runs: Runs) -> tuple[str, ...] | None:
+    """Name the given runs in a few words; None for a table, which has no name.
 
-    Many directories that are all the runs of one folder are that folder; other long lists are
-    ``MANY_RUNS``.
+    A list of all runs of one folder becomes that folder; other long lists become ``MANY_RUNS``.
     """
     if isinstance(runs, RunTable):
         return None
@@ -331,7 +340,7 @@ def named_runs(runs: Runs) -> tuple[str, ...] | None:
     return (str(folder),) if set(map(Path, names)) == set(below or ()) else (MANY_RUNS,)
 
 
-def _with_estimate(candidates: Candidates, outcomes: Iterable[Outcome]) -> Candidates:
+def _add_estimate(candidates: Candidates, outcomes: Iterable[Outcome]) -> Candidates:
     told = {"columns": {_ESTIMATE.name: _ESTIMATE.describe()}}
     for outcome in outcomes:
         if outcome.selection is not None and _ESTIMATE.name in outcome.selection.table.columns:
@@ -342,6 +351,6 @@ def _with_estimate(candidates: Candidates, outcomes: Iterable[Outcome]) -> Candi
     return candidates
 
 
-def _position(candidates: Candidates, pick: Pick) -> int:
+def _find_position(candidates: Candidates, pick: Pick) -> int:
     run = candidates.runs.index(pick.run)
     return int(np.flatnonzero((candidates.run == run) & (candidates.step == pick.step))[0])

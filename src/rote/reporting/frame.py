@@ -1,4 +1,4 @@
-"""What all charts share: the data, the size, what is shown when pointed at, the chosen run."""
+"""What all charts share: data, size, tooltips, and the highlighted run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from rote.formatting import visible
-from rote.reporting.palette import colored, dressed
+from rote.reporting.palette import apply_style, with_colors
 
 if TYPE_CHECKING:
     import altair as alt
@@ -20,18 +20,18 @@ CHOSEN = "chosen"
 _WIDTH = 640
 _TICKS = 8
 _NEVER = "never"
-"""An event that no browser sends."""
+"""An event name that no browser sends."""
 
 
 @dataclass(frozen=True)
 class Frame:
-    """Where charts are drawn.
+    """Where charts are drawn: on the page, in a notebook, or as a file.
 
     Attributes:
-        rows: the checkpoints, for a chart that stands alone; the page has them elsewhere.
+        rows: the checkpoints, for a chart of its own; None on the page, which holds them once.
         width: of one chart; ``container`` is the width of the page.
-        is_live: whether somebody can point at things; a picture leaves out what waits for that.
-        tag: ends the names of parameters, so that charts which are joined keep theirs apart.
+        is_live: whether the chart reacts to a pointer; figure files do not.
+        tag: a suffix for parameter names, so that concatenated charts keep separate parameters.
     """
 
     rows: list[dict[str, Any]] | None
@@ -41,48 +41,48 @@ class Frame:
 
     @property
     def is_page(self) -> bool:
-        """Whether scripts of the page do what a chart that stands alone must do itself."""
+        """Whether the scripts of the page handle interaction."""
         return self.rows is None
 
     @property
     def data(self) -> alt.NamedData:
-        """The checkpoints by name; a chart that stands alone gets them when it is finished."""
+        """The checkpoints by name; ``finish`` fills in the values of a chart of its own."""
         import altair as alt
 
         return alt.NamedData(name=DATASET)
 
     def named(self, parameter: str) -> str:
-        """What a parameter is called in this chart."""
+        """Return the name of a parameter in this chart."""
         return f"{parameter}_{self.tag}" if self.tag else parameter
 
     def finished(self, chart: Any) -> Any:  # noqa: ANN401
-        """A whole chart for a notebook, with its data in it.
+        """Return a complete chart for a notebook, with its data.
 
-        It goes without the house style: altair joins no charts that are configured, and in a
-        notebook the theme is the reader's.
+        It has no configuration: altair cannot concatenate configured charts, and notebooks have a
+        theme of their own.
         """
         import altair as alt
 
-        whole = colored(chart)
+        whole = with_colors(chart)
         if self.rows is not None:
             _fill(whole, alt.InlineData(values=self.rows))
         return whole
 
     def spec(self, chart: Any, *, check: bool = True) -> dict[str, Any]:  # noqa: ANN401
-        """A whole chart for the page or a picture, in the house style, as Vega-Lite.
+        """Return a complete, styled chart for the page or a figure file, as Vega-Lite.
 
-        Charts of one's own are checked; those of every report are by the tests.
+        Custom charts are validated; the tests validate the built-in ones.
         """
-        # Charts that are joined have no width of one name that an expression could ask for.
+        # Concatenated charts have no single width that an expression could refer to.
         ticks = {"expr": "ceil(width / 70)"} if self.width == "container" else _TICKS
-        spec = dressed(chart, ticks, check=check)
+        spec = apply_style(chart, ticks, check=check)
         if self.rows is not None:
             spec["datasets"] = {**spec.get("datasets", {}), DATASET: self.rows}
         return spec
 
 
 def _fill(chart: Any, data: alt.InlineData) -> None:  # noqa: ANN401
-    """Put the checkpoints wherever a chart names them: at the end, for altair copies them often."""
+    """Fill in the checkpoints at the end: altair copies inline data on every change."""
     import altair as alt
 
     if isinstance(chart.data, alt.NamedData):
@@ -92,20 +92,20 @@ def _fill(chart: Any, data: alt.InlineData) -> None:  # noqa: ANN401
             _fill(part, data)
 
 
-def page_frame() -> Frame:
-    """For the page, which has its data elsewhere, once for all charts."""
+def frame_for_page() -> Frame:
+    """Return the frame of the page, which holds the data once for all charts."""
     return Frame(rows=None, width="container", is_live=True)
 
 
-def own_frame(checkpoints: Checkpoints, *, is_live: bool, tag: str = "") -> Frame:
-    """For a chart that stands alone, with its data in it."""
+def frame_for_chart(checkpoints: Checkpoints, *, is_live: bool, tag: str = "") -> Frame:
+    """Return the frame of a chart of its own, with its data."""
     return Frame(checkpoints.rows(), _WIDTH, is_live, tag)
 
 
-def chosen_run(frame: Frame) -> alt.Parameter:
-    """Click on a mark to see its run; click twice to see all again.
+def make_run_choice(frame: Frame) -> alt.Parameter:
+    """Make a parameter that highlights the clicked run; a double click resets it.
 
-    The page does it by itself: it takes the nearest checkpoint, because fingers are wide.
+    The scripts of the page replace it: they take the nearest checkpoint, for touch screens.
     """
     import altair as alt
 
@@ -113,39 +113,39 @@ def chosen_run(frame: Frame) -> alt.Parameter:
     return alt.selection_point(name=frame.named(CHOSEN), fields=["run"], on=event, clear=end)
 
 
-def hints(checkpoints: Checkpoints, frame: Frame) -> Any:  # noqa: ANN401
-    """What is shown of a checkpoint that is pointed at: its run, and a few lines.
+def make_tooltip(checkpoints: Checkpoints, frame: Frame) -> Any:  # noqa: ANN401
+    """Make the tooltip of a checkpoint: its run and a few values.
 
-    The page does it by itself: twenty words for each of many points are slow to make. Nominal,
-    because numbers would show what is missing as 0.
+    The scripts of the page replace it, because tooltips for many points are slow to build. Values
+    are nominal, because numeric tooltips show missing values as 0.
     """
     import altair as alt
 
     if frame.is_page or not frame.is_live:
         return alt.TooltipValue(None)
-    # Vega-Lite writes names into an expression, and escapes quotes there, but no backslashes.
+    # Vega-Lite puts names into an expression and escapes quotes, but not backslashes.
     names = {m.field: visible(m.name).replace("\\", "\\\\") for m in checkpoints.hinted}
     metrics = (alt.Tooltip(f"{field}:N", title=name) for field, name in names.items())
     return [alt.Tooltip("run:N"), alt.Tooltip("step:N"), *metrics]
 
 
-def valued(channel: Callable[..., Any], told: Any) -> Any:  # noqa: ANN401
-    """What ``alt.condition`` and ``alt.when`` tell, as the channel that it is for.
+def as_channel(channel: Callable[..., Any], told: Any) -> Any:  # noqa: ANN401
+    """Wrap the result of ``alt.condition`` or ``alt.when`` in its channel.
 
-    Where altair has to find that channel, it goes through its whole schema each time.
+    Without it, altair searches its whole schema for the channel every time.
     """
     return channel(**told)
 
 
 def point_size(checkpoints: Checkpoints) -> int:
-    """The area of a point: smaller, the more there are."""
+    """Return the area of a point: smaller for more points."""
     count = len(checkpoints.positions)
     return 44 if count <= 1_000 else 24 if count <= 4_000 else 12
 
 
-def joined(join: Callable[..., Any], charts: Sequence[Any]) -> Any:  # noqa: ANN401
-    """Several charts as one, in which a run that is chosen in one is chosen in all."""
+def join_charts(join: Callable[..., Any], charts: Sequence[Any]) -> Any:  # noqa: ANN401
+    """Concatenate charts that share the highlighted run."""
     with warnings.catch_warnings():
-        # altair says that it makes one parameter of two of the same name: that is what links them.
+        # altair warns that it merges parameters of the same name, which is intended here.
         warnings.filterwarnings("ignore", "Automatically deduplicated selection parameter")
         return join(*charts)

@@ -1,4 +1,4 @@
-"""The page while runs go on: written anew whenever they have got further, until they are over."""
+"""The live page: rewritten while runs make progress, until they are finished."""
 
 from __future__ import annotations
 
@@ -11,33 +11,89 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rote.errors import RoteError
-from rote.reporting.under_way import UnderWay
 from rote.reporting.write_report import Report, report, write_waiting
 from rote.store import JOURNAL_FILE, run_directories, status_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
+    from rote.reporting.contents import Contents
+    from rote.reporting.run_list import RunRow
     from rote.store import State
 
+_MOST_SHOWN = 8
+
+
+@dataclass(frozen=True)
+class RunProgress:
+    """The progress of runs.
+
+    Attributes:
+        reload: seconds until the page reloads itself; None if it does not.
+        total: how many runs there are or will be; None if unknown, as with a logger.
+        finished: how many are finished or no longer written.
+        failed: how many ended with an error.
+        running: the directories of runs in progress.
+    """
+
+    reload: int | None
+    total: int | None
+    finished: int = 0
+    failed: int = 0
+    running: frozenset[Path] = frozenset()
+
+    @property
+    def left(self) -> int:
+        """How many have not started or were interrupted."""
+        return max(0, (self.total or 0) - self.finished - self.failed - len(self.running))
+
+    @property
+    def sentence(self) -> str:
+        """The progress in a sentence.
+
+        Example:
+            >>> RunProgress(5, total=6, finished=2, failed=1).sentence
+            '2 of 6 runs finished, 1 failed, 3 not started or interrupted'
+        """
+        if self.total is None:
+            return "The number of runs is unknown: a logger does not say when its runs end"
+        if not self.total:
+            return "No run has started yet"
+        parts = [f"{self.finished} of {self.total} run{'s' if self.total > 1 else ''} finished"]
+        if self.running:
+            parts.append(f"{len(self.running)} in progress")
+        if self.failed:
+            parts.append(f"{self.failed} failed")
+        if self.left:
+            parts.append(f"{self.left} not started or interrupted")
+        return ", ".join(parts)
+
+    def newest(self, contents: Contents) -> list[RunRow]:
+        """Return the rows of the first few runs in progress."""
+        paths = contents.candidates.table.paths
+        found = [row for row in contents.runs.rows if paths.get(row.name) in self.running]
+        return found[:_MOST_SHOWN]
+
+
 LEAST_WAIT = 5.0
-"""Seconds between two looks."""
+"""The shortest time between two updates, in seconds."""
 
 
 @dataclass(frozen=True)
 class Look:
-    """What a look at the runs has found.
+    """The result of one update.
 
     Attributes:
-        under_way: how far they are.
-        report: what was written last; None if there is no verdict yet.
-        trouble: why there is none; None if there is one.
-        is_new: whether the page was written now.
-        is_over: whether nobody has worked on any run at this look and at the one before.
-        wait: after how many seconds to look again.
+        progress: of the runs.
+        report: the report that was written last; None if there is no verdict yet.
+        trouble: why there is no verdict; None if there is one.
+        is_new: whether this update wrote the page.
+        is_over: whether no run was in progress at this update and the one before.
+        wait: seconds until the next update.
     """
 
-    under_way: UnderWay
+    progress: RunProgress
     report: Report | None
     trouble: str | None
     is_new: bool
@@ -46,16 +102,15 @@ class Look:
 
 
 class LivePage:
-    """A page of runs that go on.
+    """A page about runs in progress.
 
     Args:
-        runs: as for ``rote.report``; directories need not be there yet. Of runs in a logger nobody
-            knows when they are over.
-        path: the page.
-        figures: as for ``rote.report``; they are drawn by ``leave`` only.
-        ease: how much longer than the writing of a page the wait for the next one is, at least:
-            the runs need the cores, too.
-        arguments: whatever else ``rote.report`` takes.
+        runs: as for ``rote.report``; directories need not exist yet. Runs in a logger do not say
+            when they are finished.
+        path: of the page.
+        figures: as for ``rote.report``; only ``leave`` writes them.
+        ease: the least ratio of waiting time to writing time, so that the runs keep the cores.
+        arguments: further arguments of ``rote.report``.
     """
 
     def __init__(
@@ -69,7 +124,9 @@ class LivePage:
     ) -> None:
         self._runs, self._path, self._figures = runs, Path(path), figures
         self._ease, self._arguments = ease, arguments
-        self._over: dict[Path, State] = {}  # who is over stays so; thousands are not asked again
+        self._finished: dict[
+            Path, State
+        ] = {}  # finished runs stay finished; do not read thousands again
         self._seen: object = None
         self._was_quiet = False
         self._report: Report | None = None
@@ -77,14 +134,14 @@ class LivePage:
         self._wait = LEAST_WAIT
 
     def look(self, total: int = 0, failed: int = 0) -> Look:
-        """Write the page anew if anything has changed since the last look.
+        """Write the page again if anything has changed since the last update.
 
         Args:
-            total: how many runs there will be, if that is known.
-            failed: how many are known to have failed, perhaps before they had a directory.
+            total: how many runs there will be, if known.
+            failed: how many runs have failed, including those without a directory.
 
         Raises:
-            InputError: if the page cannot be written, or the runs are named by nothing.
+            InputError: if the page cannot be written, or no runs are given.
         """
         found, seen = self._survey(total, failed)
         is_new = seen is None or seen != self._seen
@@ -92,68 +149,68 @@ class LivePage:
             self._write(found)
         else:
             with suppress(OSError):
-                os.utime(self._path)  # the page sees that somebody still looks
+                os.utime(self._path)  # tells the open page that it is still being updated
         self._seen = seen
         is_quiet = found.total is not None and found.total > 0 and not found.running
         is_over, self._was_quiet = is_quiet and self._was_quiet, is_quiet
         return Look(found, self._report, self._trouble, is_new, is_over, self._wait)
 
     def leave(self, total: int = 0, failed: int = 0) -> Report:
-        """Write the page for the last time: it stays as it is, and does not load itself again.
+        """Write the page for the last time; it no longer reloads itself.
 
         Args:
             total: as for ``look``.
             failed: as for ``look``.
 
         Raises:
-            RoteError: if there is no verdict; what the page says is why.
+            RoteError: if there is no verdict; the page shows the reason.
         """
         found, _ = self._survey(total, failed)
         is_open = found.total is None or found.running or found.left
         last = replace(found, reload=None) if is_open else None
         try:
-            return self._made(last, self._figures)
+            return self._write_report(last, self._figures)
         except RoteError as error:
             write_waiting(self._path, replace(found, reload=None), str(error))
             raise
 
-    def _made(self, under_way: UnderWay | None, figures: Path | str | None) -> Report:
-        how: dict[str, Any] = {**self._arguments, "figures": figures, "under_way": under_way}
+    def _write_report(self, progress: RunProgress | None, figures: Path | str | None) -> Report:
+        how: dict[str, Any] = {**self._arguments, "figures": figures, "progress": progress}
         return report(self._runs, self._path, **how)
 
-    def _write(self, found: UnderWay) -> None:
+    def _write(self, found: RunProgress) -> None:
         began = time.process_time()
         try:
-            self._report, self._trouble = self._made(found, None), None
+            self._report, self._trouble = self._write_report(found, None), None
         except RoteError as error:
             self._trouble = str(error)
             if self._report is None:
                 write_waiting(self._path, found, self._trouble)
         self._wait = max(LEAST_WAIT, self._ease * (time.process_time() - began))
 
-    def _survey(self, total: int, failed: int) -> tuple[UnderWay, object]:
-        """How far the runs are; and what differs as soon as they are further, None if unknown."""
+    def _survey(self, total: int, failed: int) -> tuple[RunProgress, object]:
+        """Return the progress of the runs and a value that changes with it, None if unknown."""
         wait = math.ceil(self._wait)
         places = run_directories(self._runs)
         if places is None:
-            return UnderWay(wait, total=None), None
+            return RunProgress(wait, total=None), None
         states: dict[Path, State] = {place: self._state(place) for place in places}
         running = [place for place, state in states.items() if state == "running"]
-        found = UnderWay(
+        found = RunProgress(
             wait,
             total=max(len(states), total),
-            over=sum(state in ("finished", "tracked") for state in states.values()),
+            finished=sum(state in ("finished", "tracked") for state in states.values()),
             failed=max(failed, sum(state == "failed" for state in states.values())),
             running=frozenset(running),
         )
         return found, (states, [_size(place) for place in running], total, failed)
 
     def _state(self, place: Path) -> State:
-        if place in self._over:
-            return self._over[place]
+        if place in self._finished:
+            return self._finished[place]
         state = status_of(place).state
         if state == "finished":
-            self._over[place] = state
+            self._finished[place] = state
         return state
 
 

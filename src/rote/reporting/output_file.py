@@ -1,4 +1,4 @@
-"""A file that a user named for output: it is there whole or not at all."""
+"""Output files named by the user, which are written completely or not at all."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def write_file(path: Path, content: bytes) -> None:
-    """Write a file where the user said; an old one stays until the new one is whole.
+    """Write a file; an existing one is replaced once the new one is complete.
 
     Raises:
         InputError: if it is a directory, or cannot be written.
@@ -21,13 +21,13 @@ def write_file(path: Path, content: bytes) -> None:
     check_writable(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path.resolve(), content, shared=True)  # a link stays one
+        write_whole(path.resolve(), content, shared=True)  # keeps a symbolic link
     except OSError as error:
-        raise _refusal(path, error) from error
+        raise _make_error(path, error) from error
 
 
 def check_writable(path: Path) -> None:
-    """Refuse at once what could not be written after minutes of work. Nothing is made yet.
+    """Raise an error before a long computation if its result could not be written.
 
     Raises:
         InputError: if it is a directory, or its folder cannot be written.
@@ -36,7 +36,7 @@ def check_writable(path: Path) -> None:
         is_directory = path.is_dir()
         folder = next(parent for parent in path.absolute().parents if parent.exists())
     except OSError as error:
-        raise _refusal(path, error) from error
+        raise _make_error(path, error) from error
     if path.exists() and not (is_directory or path.is_file()):
         raise InputError(f"Expected {path} to be a file to write, got a device. Name a file.")
     if is_directory:
@@ -50,7 +50,7 @@ def check_writable(path: Path) -> None:
         )
 
 
-def _refusal(path: Path, error: OSError) -> InputError:
+def _make_error(path: Path, error: OSError) -> InputError:
     return InputError(
         f"Expected {path} to be a file that can be written, got: {error.strerror or error}. "
         "Choose another."

@@ -1,4 +1,4 @@
-"""Numbers and names as the page writes them."""
+"""Formats of numbers and names on the page."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _DASH = "–"
 
 
 def percent(value: float | None, digits: int = 1) -> str:
-    """A share as people read it; what is too large to be one, as it was recorded.
+    """Format a share in percent; a value above 1 stays as recorded.
 
     Example:
         >>> percent(0.8254), percent(None), percent(67.0)
@@ -26,7 +26,7 @@ def percent(value: float | None, digits: int = 1) -> str:
 
 
 def points(best: float, found: float) -> str:
-    """How far an accuracy is from the best one, in percentage points.
+    """Return how far an accuracy is below the best one, in percentage points.
 
     Example:
         >>> points(0.9, 0.85), points(90.0, 85.0)
@@ -36,7 +36,7 @@ def points(best: float, found: float) -> str:
 
 
 def number(value: float | None) -> str:
-    """A number with four significant digits.
+    """Format a number with four significant digits.
 
     Example:
         >>> number(0.0433562), number(-0.5), number(None)
@@ -46,7 +46,7 @@ def number(value: float | None) -> str:
 
 
 def counted(count: int, noun: str) -> str:
-    """How many of something.
+    """Format a count with its noun.
 
     Example:
         >>> counted(1, "run"), counted(1200, "run")
@@ -56,7 +56,7 @@ def counted(count: int, noun: str) -> str:
 
 
 def interval(estimate: Estimate) -> str:
-    """An estimate with its interval, or why there is none."""
+    """Format an estimate with its interval, or the reason why there is none."""
     if estimate.value is None:
         return f"not defined: {(estimate.reason or '').rstrip('.')}"
     ends = "" if estimate.low is None else f", 95% interval {estimate.low:.2f} to "
@@ -65,7 +65,7 @@ def interval(estimate: Estimate) -> str:
 
 
 def named(name: object) -> markupsafe.Markup:
-    r"""A name as HTML that is written in its own direction, and leaves the text around it alone.
+    r"""Return a name as HTML whose text direction does not affect the text around it.
 
     Example:
         >>> str(named("<b>\u202e"))
@@ -77,7 +77,7 @@ def named(name: object) -> markupsafe.Markup:
 
 
 def breakable(name: object) -> markupsafe.Markup:
-    """A dotted name as HTML that may go on in a new line after each dot.
+    """Return a dotted name as HTML that may break after each dot.
 
     Example:
         >>> str(breakable("noise.rate"))
@@ -89,7 +89,7 @@ def breakable(name: object) -> markupsafe.Markup:
 
 
 def coded(sentence: str) -> markupsafe.Markup:
-    """A sentence as HTML, in which what stands between backquotes is set as code.
+    """Return a sentence as HTML, with text between backquotes as code.
 
     Example:
         >>> str(coded("Try `staged` <now>"))

@@ -1,6 +1,6 @@
 """Colors of charts and page: light and dark, safe for the color-blind.
 
-They are Okabe's and Ito's, darker or brighter where text or marks would be too faint otherwise.
+They are Okabe's and Ito's, made darker or brighter where contrast would be too low.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ DARK = {
     "accent": "#56b4e9",
     "highlight": "#ff9d4d",
 }
-"""What a chart calls each color. They are parameters: the page changes them with its theme."""
+"""Colors by their parameter names in charts; the page changes them with its theme."""
 
 REGION_COLORS = ("#0072b2", "#d55e00", "#3d96c9", "#b87f00")
-"""Neither too bright for white paper nor too dark for dark paper: 3:1 or more on both."""
+"""A contrast of at least 3:1 on both light and dark backgrounds."""
 
 LIGHT_SHADES = {
     "shade0": "#433e85",
@@ -53,13 +53,13 @@ DARK_SHADES = {
     "shade6": "#cae11f",
     "shade7": "#fde725",
 }
-"""Viridis from low to high, without the end that vanishes: 0.18 to 0.95 of it, and 0.45 to 1."""
+"""Viridis from low to high without the end of low contrast: 0.18 to 0.95, and 0.45 to 1."""
 
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
 
 
 def color(name: str) -> alt.ExprRef:
-    """A color that follows the theme."""
+    """Return a reference to a color that follows the theme."""
     import altair as alt
 
     if name not in LIGHT:
@@ -67,16 +67,16 @@ def color(name: str) -> alt.ExprRef:
     return alt.ExprRef(name)
 
 
-def color_parameters() -> list[alt.Parameter]:
-    """The colors as parameters, light until somebody sets them."""
+def make_color_parameters() -> list[alt.Parameter]:
+    """Return the colors as parameters, light by default."""
     import altair as alt
 
     light = LIGHT | LIGHT_SHADES
     return [alt.param(name=name, value=value) for name, value in light.items()]
 
 
-def shades(**domain: Any) -> alt.Scale:  # noqa: ANN401
-    """A scale from low to high that follows the theme; ``domain`` is what else it is told."""
+def shade_scale(**domain: Any) -> alt.Scale:  # noqa: ANN401
+    """Return a color scale from low to high that follows the theme, with the given options."""
     import altair as alt
 
     return alt.Scale(
@@ -84,40 +84,40 @@ def shades(**domain: Any) -> alt.Scale:  # noqa: ANN401
     )
 
 
-def plain_view() -> alt.ViewBackground:
-    """No box around a chart; it says so itself, because joined charts have no configuration."""
+def borderless() -> alt.ViewBackground:
+    """Return a view without border; concatenated charts cannot be configured."""
     import altair as alt
 
     return alt.ViewBackground(stroke=None)
 
 
-def colored(chart: Any) -> Any:  # noqa: ANN401
-    """A chart with its colors as parameters, which can be joined with others."""
-    return chart.add_params(*color_parameters())
+def with_colors(chart: Any) -> Any:  # noqa: ANN401
+    """Add the colors to a chart as parameters, so that it can be concatenated with others."""
+    return chart.add_params(*make_color_parameters())
 
 
-def dressed(chart: Any, ticks: Any, *, check: bool = True) -> dict[str, Any]:  # noqa: ANN401
-    """A finished chart in the house style; axes of x have about so many ticks.
+def apply_style(chart: Any, ticks: Any, *, check: bool = True) -> dict[str, Any]:  # noqa: ANN401
+    """Return a finished chart in the common style, with about ``ticks`` ticks along x.
 
-    As plain values: for every setting of a chart altair copies and checks all of it. To ``check``
-    the whole once more, against altair's schema, takes a quarter of the time of making a page.
+    The style is added to plain values, because altair copies and validates a chart at every
+    setting. With ``check`` the result is validated, which takes a quarter of the time of a page.
     """
     spec: dict[str, Any] = chart.to_dict(validate=check)
     light = LIGHT | LIGHT_SHADES
     colors = [{"name": name, "value": value} for name, value in light.items()]
     config = spec.get("config", {})
-    style = {part: config.get(part, {}) | told for part, told in _style(ticks).items()}
+    style = {part: config.get(part, {}) | told for part, told in _make_style(ticks).items()}
     return spec | {
         "params": [*spec.get("params", ()), *colors],
-        "background": _named("paper"),
+        "background": _reference("paper"),
         "config": config | style,
     }
 
 
-def _style(ticks: Any) -> dict[str, dict[str, Any]]:  # noqa: ANN401
+def _make_style(ticks: Any) -> dict[str, dict[str, Any]]:  # noqa: ANN401
     words = {
-        "labelColor": _named("quiet"),
-        "titleColor": _named("ink"),
+        "labelColor": _reference("quiet"),
+        "titleColor": _reference("ink"),
         "labelFontSize": 11,
         "titleFontSize": 12,
         "titleFontWeight": 500,
@@ -125,11 +125,11 @@ def _style(ticks: Any) -> dict[str, dict[str, Any]]:  # noqa: ANN401
         "titleFont": FONT,
     }
     lines = {
-        "domainColor": _named("line"),
-        "tickColor": _named("line"),
-        "gridColor": _named("grid"),
+        "domainColor": _reference("line"),
+        "tickColor": _reference("line"),
+        "gridColor": _reference("grid"),
     }
-    title = {"color": _named("ink"), "subtitleColor": _named("quiet"), "font": FONT}
+    title = {"color": _reference("ink"), "subtitleColor": _reference("quiet"), "font": FONT}
     return {
         "view": {"stroke": None},
         "axis": {**lines, **words, "titlePadding": 8},
@@ -141,6 +141,6 @@ def _style(ticks: Any) -> dict[str, dict[str, Any]]:  # noqa: ANN401
     }
 
 
-def _named(name: str) -> dict[str, Any]:
+def _reference(name: str) -> dict[str, Any]:
     described: dict[str, Any] = color(name).to_dict()
     return described

@@ -1,4 +1,4 @@
-"""The charts of the report for notebooks: ``rote.plot.regions(runs)`` and its kin."""
+"""The charts of the report for notebooks, such as ``rote.plot.regions(runs)``."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from rote.reporting.charts import CHARTS, Chart
 from rote.reporting.charts.tracking import TrackingChart
-from rote.reporting.contents import Contents, Runs, contents_of
-from rote.reporting.frame import own_frame
+from rote.reporting.contents import Contents, Runs, read_contents
+from rote.reporting.frame import frame_for_chart
 
 if TYPE_CHECKING:
     import altair as alt
@@ -24,13 +24,13 @@ def regions(
     column: str = "susceptibility",
     mapping: Mapping[str, str] | None = None,
 ) -> alt.LayerChart:
-    """Training accuracy against ζ, four regions, with a slider for each threshold.
+    """Plot training accuracy against ζ in four regions, with a slider for each threshold.
 
     Args:
         runs: as for ``rote.select``.
-        rule: whose thresholds and pick are shown; by default those of the report.
+        rule: the rule whose thresholds and selected checkpoint are shown; by default the report's.
         column: which ζ.
-        mapping: as for ``rote.select``: where metrics have other names than rote's.
+        mapping: as for ``rote.select``, if metrics have other names than rote's.
 
     Returns:
         An altair chart; click on a checkpoint to follow its run.
@@ -40,8 +40,8 @@ def regions(
         MissingExtraError: if the package of a source is not installed.
         CorruptRunError: if a file is damaged.
     """
-    chart: alt.LayerChart = _drawn(
-        CHARTS["regions"], contents_of(runs, rule=rule, column=column, mapping=mapping)
+    chart: alt.LayerChart = _draw(
+        CHARTS["regions"], read_contents(runs, rule=rule, column=column, mapping=mapping)
     )
     return chart
 
@@ -54,14 +54,14 @@ def tracking(
     columns: Sequence[str] = (),
     mapping: Mapping[str, str] | None = None,
 ) -> alt.VConcatChart:
-    """ζ over training and, where it is known, the accuracy on noisy labels below it; then signals.
+    """Plot ζ over steps, then the accuracy on noisy labels where it is known, then signals.
 
     Args:
         runs: as for ``rote.select``.
-        rule: whose pick is marked; by default that of the report.
+        rule: the rule whose selected checkpoint is marked; by default the report's.
         column: which ζ.
         columns: any other recorded columns to draw below.
-        mapping: as for ``rote.select``: where metrics have other names than rote's.
+        mapping: as for ``rote.select``, if metrics have other names than rote's.
 
     Returns:
         An altair chart; click on a line to see one run.
@@ -71,9 +71,9 @@ def tracking(
         MissingExtraError: if the package of a source is not installed.
         CorruptRunError: if a file is damaged.
     """
-    chart: alt.VConcatChart = _drawn(
+    chart: alt.VConcatChart = _draw(
         TrackingChart(tuple(columns)),
-        contents_of(runs, rule=rule, column=column, mapping=mapping),
+        read_contents(runs, rule=rule, column=column, mapping=mapping),
     )
     return chart
 
@@ -84,15 +84,15 @@ def filter(  # noqa: A001
     column: str = "susceptibility",
     mapping: Mapping[str, str] | None = None,
 ) -> alt.HConcatChart:
-    """Training against test accuracy, all checkpoints and those with ζ at most its median.
+    """Plot training against test accuracy, for all checkpoints and those with ζ up to its median.
 
     Runs, column and mapping are as for ``regions``.
 
     Raises:
         InputError: if there are no runs, or no checkpoint has ζ, training and test accuracy.
     """
-    chart: alt.HConcatChart = _drawn(
-        CHARTS["filter"], contents_of(runs, column=column, mapping=mapping)
+    chart: alt.HConcatChart = _draw(
+        CHARTS["filter"], read_contents(runs, column=column, mapping=mapping)
     )
     return chart
 
@@ -103,22 +103,22 @@ def sensitivity(
     column: str = "susceptibility",
     mapping: Mapping[str, str] | None = None,
 ) -> alt.LayerChart:
-    """What Region 1 holds for other thresholds.
+    """Plot the contents of Region 1 for all pairs of thresholds.
 
     Runs, column and mapping are as for ``regions``.
 
     Raises:
         InputError: if there are no runs, or none has both ζ and training accuracy.
     """
-    chart: alt.LayerChart = _drawn(
-        CHARTS["sensitivity"], contents_of(runs, column=column, mapping=mapping)
+    chart: alt.LayerChart = _draw(
+        CHARTS["sensitivity"], read_contents(runs, column=column, mapping=mapping)
     )
     return chart
 
 
-def _drawn(chart: Chart, contents: Contents) -> Any:  # noqa: ANN401
+def _draw(chart: Chart, contents: Contents) -> Any:  # noqa: ANN401
     record = chart.record(contents)
-    # The same for the same chart, another for any other: a slider moves the lines of its own.
+    # Identical charts share parameter names, different ones do not: sliders stay independent.
     tag = hashlib.sha256(repr((chart.name, record)).encode()).hexdigest()[:8]
-    frame = own_frame(contents.checkpoints, is_live=True, tag=tag)
+    frame = frame_for_chart(contents.checkpoints, is_live=True, tag=tag)
     return frame.finished(chart.draw(record, frame))

@@ -1,4 +1,4 @@
-"""Where the numbers come from: versions, seeds, noise, dates, commands."""
+"""The origin of runs and page: versions, seeds, noise, dates, commands."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _MOST_VALUES = 6
 _PASSWORD = re.compile("//[^/@ ]+@")
-"""Who opens an address, and with which password: nothing to send around."""
+"""User name and password in a URL, which must not be shared."""
 
 
 @dataclass(frozen=True)
@@ -27,43 +27,43 @@ class Fact:
     """One line of the provenance.
 
     Attributes:
-        name: what it is about.
-        values: what was found, most frequent first.
+        name: of the fact.
+        values: the values found, most frequent first.
     """
 
     name: str
     values: tuple[str, ...]
 
 
-def provenance_of(
+def collect_provenance(
     descriptions: Mapping[str, Mapping[str, Any]],
     workloads: Mapping[str, Mapping[str, Any]],
     made: datetime,
     command: str | None,
     same_pick: str,
 ) -> tuple[Fact, ...]:
-    """Everything that is recorded about the origin of the runs and of the page."""
-    data = [_section(workload, "data") for workload in workloads.values()]
-    versions = [_section(description, "versions") for description in descriptions.values()]
+    """Collect everything that is recorded about the origin of runs and page."""
+    data = [_get_section(workload, "data") for workload in workloads.values()]
+    versions = [_get_section(description, "versions") for description in descriptions.values()]
     facts = [
         Fact("Page made", (f"{made:%Y-%m-%d %H:%M} UTC by rote {__version__}",)),
-        Fact("Page made by", (_without_password(command or "rote.report, from Python"),)),
+        Fact("Page made by", (_hide_password(command or "rote.report, from Python"),)),
         Fact("Same pick by", (same_pick,)),
-        Fact("Runs started", _dates(descriptions.values())),
-        Fact("Runs started by", _tally(map(_command, descriptions.values()))),
-        Fact("Data", _tally(map(_data, data))),
-        Fact("Label noise", _tally(map(_noise, data))),
+        Fact("Runs started", _list_dates(descriptions.values())),
+        Fact("Runs started by", _tally(map(_find_command, descriptions.values()))),
+        Fact("Data", _tally(map(_describe_data, data))),
+        Fact("Label noise", _tally(map(_describe_noise, data))),
         Fact(
             "Seed of the random labels",
             _tally(plain_text(entry.get("seed")) for entry in descriptions.values()),
         ),
-        Fact("Unfinished runs", _unfinished(workloads)),
-        Fact("Versions", _tally(map(_versions, versions))),
+        Fact("Unfinished runs", _list_unfinished(workloads)),
+        Fact("Versions", _tally(map(_describe_versions, versions))),
     ]
     return tuple(fact for fact in facts if fact.values)
 
 
-def select_words(
+def select_arguments(
     runs: Sequence[str] | None,
     rule: object = None,
     *,
@@ -73,16 +73,16 @@ def select_words(
     per_cent: bool = False,
     options: Mapping[str, Any] | None = None,
 ) -> tuple[str, ...] | None:
-    """The words of ``rote select`` that pick the same checkpoint; None if none can.
+    """Return the arguments of ``rote select`` that select the same checkpoint; None if none can.
 
     Args:
-        runs: what was read; None for a table, which has no name.
-        rule: as it was asked for; one that is no text has no name either.
+        runs: the runs that were read; None for a table, which has no name.
+        rule: as requested; an object has no name on a command line.
         column: which ζ.
         mapping: names of metrics, by rote's.
-        where: what runs must say of themselves.
+        where: properties of the selected runs.
         per_cent: whether accuracies were divided by 100.
-        options: of the rule; what is no text or number must be filled in.
+        options: of the rule; other values than text or numbers must be filled in.
     """
     if runs is None or not isinstance(rule, str | None):
         return None
@@ -99,26 +99,26 @@ def select_words(
 
 
 def select_command(words: Sequence[str]) -> str:
-    """The words as they are typed.
+    """Return the command as it is typed.
 
     Example:
-        >>> select_command(select_words(["my runs"], "staged", mapping={"step": "epoch"}))
+        >>> select_command(select_arguments(["my runs"], "staged", mapping={"step": "epoch"}))
         "rote select 'my runs' --rule staged --map step=epoch"
     """
-    return _without_password(shlex.join(["rote", "select", *words]))
+    return _hide_password(shlex.join(["rote", "select", *words]))
 
 
-def _without_password(command: str) -> str:
+def _hide_password(command: str) -> str:
     return _PASSWORD.sub("//…@", command)
 
 
-def _section(values: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+def _get_section(values: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     section = values.get(name)
     return section if isinstance(section, Mapping) else {}
 
 
 def _tally(values: Iterable[str | None]) -> tuple[str, ...]:
-    """Distinct values, with how many runs have each where they differ."""
+    """Return distinct values, with the number of runs of each if they differ."""
     counts = Counter(value for value in values if value and value != "None")
     if len(counts) == 1:
         return tuple(counts)
@@ -128,33 +128,33 @@ def _tally(values: Iterable[str | None]) -> tuple[str, ...]:
     return (*words, *([f"and {more} more"] if more else []))
 
 
-def _dates(descriptions: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
+def _list_dates(descriptions: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
     found = sorted(str(entry["created"]) for entry in descriptions if entry.get("created"))
     if not found:
         return ()
     return (found[0],) if found[0] == found[-1] else (f"{found[0]} to {found[-1]}",)
 
 
-def _command(description: Mapping[str, Any]) -> str | None:
+def _find_command(description: Mapping[str, Any]) -> str | None:
     command = description.get("command")
     if isinstance(command, list):
         return shlex.join(str(word) for word in command)
     return None if command is None else str(command)
 
 
-def _versions(versions: Mapping[str, Any]) -> str:
+def _describe_versions(versions: Mapping[str, Any]) -> str:
     return " · ".join(f"{name} {version}" for name, version in versions.items())
 
 
-def _data(data: Mapping[str, Any]) -> str | None:
+def _describe_data(data: Mapping[str, Any]) -> str | None:
     if not data.get("name"):
         return None
     sizes = [f"{data[name]} {name}" for name in ("train", "holdout", "test") if data.get(name)]
     return " · ".join([str(data["name"]), *sizes])
 
 
-def _noise(data: Mapping[str, Any]) -> str | None:
-    noise = _section(data, "noise")
+def _describe_noise(data: Mapping[str, Any]) -> str | None:
+    noise = _get_section(data, "noise")
     realized = noise.get("realized_rate")
     if not noise:
         return None
@@ -169,7 +169,7 @@ def _noise(data: Mapping[str, Any]) -> str | None:
     return ", ".join(parts)
 
 
-def _unfinished(workloads: Mapping[str, Mapping[str, Any]]) -> tuple[str, ...]:
+def _list_unfinished(workloads: Mapping[str, Mapping[str, Any]]) -> tuple[str, ...]:
     def names() -> Iterator[str]:
         for name, workload in workloads.items():
             if workload and not workload.get("finished"):

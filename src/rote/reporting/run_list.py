@@ -1,4 +1,4 @@
-"""The table of runs: how each one ended, and what sets it apart from the others."""
+"""The table of runs: their last readings and the settings in which they differ."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from rote.selection import Candidates, Floats, Integers
 
 MOST_SETTINGS = 8
-"""Columns for settings that differ; more would not fit on any screen."""
+"""The most columns for settings that differ."""
 
 
 @dataclass(frozen=True)
 class RunRow:
-    """One run; what is not known is None.
+    """One run; unknown values are None.
 
     Attributes:
         name: of the run.
@@ -46,7 +46,7 @@ class RunRow:
 
 @dataclass(frozen=True)
 class RunList:
-    """All runs, or of many the most relevant.
+    """All runs, or the most relevant of many.
 
     Attributes:
         rows: one per run with checkpoints that is listed.
@@ -65,14 +65,14 @@ class RunList:
     empty: tuple[str, ...]
 
     def has(self, field: str) -> bool:
-        """Whether any run has a value."""
+        """Return whether any run has a value."""
         return any(getattr(row, field) is not None for row in self.rows)
 
 
 def run_list(
     candidates: Candidates, workloads: Mapping[str, Mapping[str, Any]], listed: Integers
 ) -> RunList:
-    """The table of runs, from their checkpoints and ``workload.json`` by run.
+    """Make the table of runs from their checkpoints and settings.
 
     Args:
         candidates: all checkpoints.
@@ -87,11 +87,11 @@ def run_list(
     names = list(dict.fromkeys(name for found in settings.values() for name in found))
     values = {name: {found.get(name) for found in settings.values()} for name in names}
     varying = [name for name in names if len(values[name]) > 1]
-    # What only some runs have at all says less than what all have, and differs.
+    # Settings that only some runs have come last.
     varying.sort(key=lambda name: len(values[name] - {None}) < 2)
     shown = tuple(varying[:MOST_SETTINGS])
     return RunList(
-        rows=tuple(_rows(candidates, settings, shown, set(listed.tolist()))),
+        rows=tuple(_list_rows(candidates, settings, shown, set(listed.tolist()))),
         total=candidates.num_runs,
         varying=shown,
         left_out=len(varying) - len(shown),
@@ -100,7 +100,7 @@ def run_list(
     )
 
 
-def _rows(
+def _list_rows(
     candidates: Candidates,
     settings: Mapping[str, Mapping[str, str]],
     shown: tuple[str, ...],
@@ -119,21 +119,21 @@ def _rows(
                 name=name,
                 checkpoints=part.stop - part.start,
                 step=int(candidates.step[last]),
-                susceptibility=_at(candidates.zeta, last),
-                train_accuracy=_at(train, last),
-                noisy_accuracy=_at(noisy, last),
-                test_accuracy=_at(test, last),
-                best_test_accuracy=_highest(test[part]),
+                susceptibility=_value_at(candidates.zeta, last),
+                train_accuracy=_value_at(train, last),
+                noisy_accuracy=_value_at(noisy, last),
+                test_accuracy=_value_at(test, last),
+                best_test_accuracy=_find_highest(test[part]),
                 settings=tuple(settings[name].get(field) for field in shown),
             )
         )
     return rows
 
 
-def _at(values: Floats, index: int) -> float | None:
+def _value_at(values: Floats, index: int) -> float | None:
     return float(values[index]) if np.isfinite(values[index]) else None
 
 
-def _highest(values: Floats) -> float | None:
+def _find_highest(values: Floats) -> float | None:
     known = values[np.isfinite(values)]
     return float(known.max()) if len(known) else None

@@ -68,7 +68,7 @@ class SuspectLabels:
     trouble: str = ""
 
 
-def suspect_labels(
+def collect_suspects(
     table: RunTable, workloads: Mapping[str, Mapping[str, Any]], judged: Selection | None
 ) -> SuspectLabels:
     """The suspects of runs, with pictures where the data are images that can be found.

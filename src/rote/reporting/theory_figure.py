@@ -18,8 +18,8 @@ WIDTH, HEIGHT = 340, 280
 COLUMNS = tuple(field.name for field in fields(BoundsRow))
 
 
-def captions(table: BoundsTable, data: str) -> list[str]:
-    """What has to be said beside the bounds, a sentence each."""
+def write_captions(table: BoundsTable, data: str) -> list[str]:
+    """Return the sentences that accompany the bounds."""
     said = [
         f"{table.samples:,} samples of {data}: {table.labels.replace('-1', '−1')}. "
         f"η = {table.eta:g}, k = {table.k:,}, δ = {table.delta:g}."
@@ -40,7 +40,7 @@ def captions(table: BoundsTable, data: str) -> list[str]:
 
 
 def _share_where_lower_rises(table: BoundsTable) -> float:
-    """At which share of k̃ the lower bound is higher with the most noise than with the least."""
+    """Return the share of k̃ at which the most noise has the highest lower bound."""
     by_noise: dict[float, list[float]] = {}
     for row in table.rows:
         by_noise.setdefault(row.noise, []).append(row.lower)
@@ -48,7 +48,7 @@ def _share_where_lower_rises(table: BoundsTable) -> float:
     return sum(most > least for least, most in pairs) / len(pairs)
 
 
-def bounds_chart(table: BoundsTable, data: str) -> "altair.HConcatChart":
+def draw_bounds(table: BoundsTable, data: str) -> "altair.HConcatChart":
     """Draw the bounds as the paper does (lower dashed, upper solid), and their mean beside them.
 
     Returns:
@@ -58,7 +58,7 @@ def bounds_chart(table: BoundsTable, data: str) -> "altair.HConcatChart":
 
     title = alt.TitleParams(
         "How far a network is from random labels after k̃ steps on them",
-        subtitle=captions(table, data),
+        subtitle=write_captions(table, data),
         anchor="start",
         fontSize=15,
         subtitleFontSize=12,
@@ -66,11 +66,11 @@ def bounds_chart(table: BoundsTable, data: str) -> "altair.HConcatChart":
         subtitlePadding=6,
         offset=14,
     )
-    # The mean decides, and its lines cross where they are close: in logarithms that is seen.
+    # A logarithmic axis shows where the close lines of the mean cross.
     is_positive = all(row.mu > 0 for row in table.rows)
     panels = (
-        _panel(table, ("upper", "lower"), "bounds of Theorem 2: μ/2 ± sqrt(Σ/δ)", "linear"),
-        _panel(table, ("mean",), "mean: μ/2", "log" if is_positive else "linear"),
+        _draw_panel(table, ("upper", "lower"), "bounds of Theorem 2: μ/2 ± sqrt(Σ/δ)", "linear"),
+        _draw_panel(table, ("mean",), "mean: μ/2", "log" if is_positive else "linear"),
     )
     chart: alt.HConcatChart = (
         alt.hconcat(*panels, spacing=70, bounds="flush", title=title)
@@ -85,7 +85,7 @@ def bounds_chart(table: BoundsTable, data: str) -> "altair.HConcatChart":
 def save_bounds(table: BoundsTable, data: str, folder: Path) -> dict[str, Path]:
     """Write the figure and its numbers: ``<data>-bounds.svg``, ``.png`` and ``.csv``.
 
-    Each file is there whole or not at all; others in the folder are left alone.
+    Each file is written completely or not at all; other files in the folder stay.
 
     Returns:
         From kind of file to its path.
@@ -93,7 +93,7 @@ def save_bounds(table: BoundsTable, data: str, folder: Path) -> dict[str, Path]:
     Raises:
         InputError: if the folder cannot be written.
     """
-    contents = {**_drawn(bounds_chart(table, data)), "csv": _written(table)}
+    contents = {**_render(draw_bounds(table, data)), "csv": _write_csv(table)}
     files = {kind: folder / f"{data}-bounds.{kind}" for kind in contents}
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -106,15 +106,15 @@ def save_bounds(table: BoundsTable, data: str, folder: Path) -> dict[str, Path]:
     return files
 
 
-def _panel(
+def _draw_panel(
     table: BoundsTable, series: tuple[str, ...], title: str, scale: Literal["linear", "log"]
 ) -> "altair.LayerChart":
-    """Lines over k̃ of some of upper, lower and mean, one color for each noise level."""
+    """Draw lines over k̃ for the given series, one color per noise level."""
     import altair as alt
 
     levels = [f"{noise:g}" for noise in sorted({row.noise for row in table.rows})]
     lines = (
-        alt.Chart(alt.InlineData(values=_values(table, series)))
+        alt.Chart(alt.InlineData(values=_list_values(table, series)))
         .mark_line(strokeWidth=2)
         .encode(
             x=alt.X("k_tilde:Q", title="k̃, steps on random labels", axis=alt.Axis(tickCount=6)),
@@ -142,7 +142,7 @@ def _panel(
     return alt.LayerChart(layer=[lines, rule], width=WIDTH, height=HEIGHT)
 
 
-def _values(table: BoundsTable, series: tuple[str, ...]) -> list[dict[str, Any]]:
+def _list_values(table: BoundsTable, series: tuple[str, ...]) -> list[dict[str, Any]]:
     return [
         {"k_tilde": row.k_tilde, "noise": f"{row.noise:g}", "bound": name, "value": value}
         for row in table.rows
@@ -151,16 +151,16 @@ def _values(table: BoundsTable, series: tuple[str, ...]) -> list[dict[str, Any]]
     ]
 
 
-def _drawn(chart: "altair.HConcatChart") -> dict[str, bytes]:
-    """The chart as SVG, and as PNG at twice the size for screens with small pixels."""
+def _render(chart: "altair.HConcatChart") -> dict[str, bytes]:
+    """Return the chart as SVG, and as PNG at double size for high-resolution screens."""
     svg, png = io.StringIO(), io.BytesIO()
     chart.save(svg, format="svg")
     chart.save(png, format="png", scale_factor=2)
     return {"svg": svg.getvalue().encode(), "png": png.getvalue()}
 
 
-def _written(table: BoundsTable) -> bytes:
-    """The rows as CSV, every digit of them."""
+def _write_csv(table: BoundsTable) -> bytes:
+    """Return the rows as CSV with all digits."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(COLUMNS)

@@ -1,4 +1,4 @@
-"""What every rule would keep, which of them speaks first, and what to be careful about."""
+"""The outcome of every rule, and the verdict that leads the page."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ if TYPE_CHECKING:
     from rote.selection import Candidates, Pick, Rule, Selection
 
 PAIR = ("staged", "regions")
-"""The robust rule, and the paper's: where there are regions, both are shown."""
+"""The two region rules, the robust one and the paper's, which are shown together."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """One rule on these runs.
+    """The outcome of one rule on these runs.
 
     Attributes:
         rule: its name.
-        about: what it says about itself.
-        needs_truth: whether it goes by what only those know who know which labels are right.
-        needs_zeta: whether it goes by ζ.
-        selection: what it chose; None if it cannot.
-        reason: why it cannot; None if it can.
+        about: its description.
+        needs_truth: whether it uses values that require clean labels.
+        needs_zeta: whether it uses ζ.
+        selection: its selection; None if it does not apply.
+        reason: why it does not apply; None if it does.
     """
 
     rule: str
@@ -40,26 +40,25 @@ class Outcome:
 
     @property
     def pick(self) -> Pick | None:
-        """The checkpoint that it would keep."""
+        """The selected checkpoint."""
         return None if self.selection is None else self.selection.pick
 
     @property
     def test_accuracy(self) -> float | None:
-        """Of the pick, if it is known."""
+        """The test accuracy of the selected checkpoint, if known."""
         return None if self.pick is None else self.pick.test_accuracy
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """What the page says first.
+class PageVerdict:
+    """The verdict of the page.
 
     Attributes:
-        selection: what to keep, by the leading rule.
-        about: what that rule says about itself.
-        others: where the leading rule has regions, the rest of the pair, whether they agree or
-            not, or cannot say.
-        best: the best test accuracy of all checkpoints; None without a truth.
-        better: rules whose pick does better on the known truth, best first.
+        selection: of the leading rule.
+        about: the description of that rule.
+        others: if the leading rule has regions, the outcomes of the other region rules.
+        best: the best test accuracy of all checkpoints; None if unknown.
+        better: rules whose selected checkpoint has a higher test accuracy, best first.
     """
 
     selection: Selection
@@ -69,61 +68,61 @@ class Verdict:
     better: tuple[Outcome, ...]
 
     def agrees(self, other: Outcome) -> bool:
-        """Whether another rule keeps the same checkpoint."""
+        """Return whether another rule selects the same checkpoint."""
         pick = self.selection.pick
         return other.pick is not None and (other.pick.run, other.pick.step) == (pick.run, pick.step)
 
 
-def leading_outcome(candidates: Candidates, rule: Rule | None = None) -> Outcome:
-    """What the rule that was asked for says, or the usual one.
+def run_leading_rule(candidates: Candidates, rule: Rule | None = None) -> Outcome:
+    """Run the requested rule, or the default rule.
 
-    One that lets another speak, as the usual one does, stands under the other's name.
+    A rule that delegates, as the default does, is listed under the name of the other rule.
     """
-    return _outcome(find_rule(DEFAULT_RULE) if rule is None else rule, candidates)
+    return _run_rule(find_rule(DEFAULT_RULE) if rule is None else rule, candidates)
 
 
-def outcomes_of(
+def run_rules(
     candidates: Candidates, leading: Outcome, *, is_asked: bool = True
 ) -> dict[str, Outcome]:
-    """Every rule, by name, the one that leads first.
+    """Run every rule; return outcomes by name, the leading one first.
 
     Args:
         candidates: all checkpoints.
-        leading: what the rule says that leads.
-        is_asked: whether somebody asked for it; otherwise, if it cannot say anything, the first
-            that can leads.
+        leading: the outcome of the leading rule.
+        is_asked: whether the user requested it; otherwise, if it does not apply, the first rule
+            that does becomes the leading one.
     """
     found = {leading.rule: leading}
     for name, kind in RULES.items():
         if name not in (leading.rule, DEFAULT_RULE):
-            found[name] = _outcome(kind, candidates)
+            found[name] = _run_rule(kind, candidates)
     if is_asked or leading.selection is not None:
         return found
     able = [one for one in found.values() if one.selection is not None and not one.needs_truth]
     return {able[0].rule: able[0]} | found if able else found
 
 
-def verdict_of(outcomes: Mapping[str, Outcome], candidates: Candidates) -> Verdict:
-    """The verdict, from what every rule says, the one that leads first.
+def form_verdict(outcomes: Mapping[str, Outcome], candidates: Candidates) -> PageVerdict:
+    """Form the verdict from the outcomes of all rules, the leading one first.
 
     Raises:
-        InputError: if that one cannot say anything about these runs.
+        InputError: if the leading rule does not apply to these runs.
     """
     leading = next(iter(outcomes.values()))
     if leading.selection is None:
         raise InputError(leading.reason or "")
     best = float(np.fmax.reduce(candidates.values("test_accuracy")))
     pair = PAIR if leading.selection.has_regions else ()
-    return Verdict(
+    return PageVerdict(
         leading.selection,
         leading.about,
         tuple(outcomes[name] for name in pair if name != leading.rule),
         None if np.isnan(best) else best,
-        _better(outcomes, leading),
+        _find_better(outcomes, leading),
     )
 
 
-def _outcome(given: Rule | type[Any], candidates: Candidates) -> Outcome:
+def _run_rule(given: Rule | type[Any], candidates: Candidates) -> Outcome:
     selection, reason = None, None
     known = about(given)
     needs_truth = any(candidates.describe(need).kind == "truth" for need in given.needs)
@@ -137,7 +136,7 @@ def _outcome(given: Rule | type[Any], candidates: Candidates) -> Outcome:
     return Outcome(name, known, needs_truth, "zeta" in given.needs, selection, reason)
 
 
-def _better(outcomes: Mapping[str, Outcome], leading: Outcome) -> tuple[Outcome, ...]:
+def _find_better(outcomes: Mapping[str, Outcome], leading: Outcome) -> tuple[Outcome, ...]:
     mine = leading.test_accuracy
     if mine is None:
         return ()

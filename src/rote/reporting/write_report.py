@@ -1,30 +1,104 @@
-"""``rote.report``: read runs, and write the page, the figures, and a page for every group."""
+"""``rote.report``: read runs and write the page, its figures, and a page for every group."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rote.reporting.charts import Chart, find_charts
+from rote.errors import InputError
+from rote.errors import shown as as_shown
+from rote.reporting.charts import CHARTS, Chart, find_charts, find_drawable
 from rote.reporting.contents import (
     Contents,
     Runs,
-    contents_of,
-    contents_of_table,
-    leading_rule,
-    named_runs,
+    contents_from_table,
+    find_leading_rule,
+    name_runs,
+    read_contents,
 )
-from rote.reporting.figures import SavedFigures, save_figures
+from rote.reporting.frame import frame_for_chart
 from rote.reporting.output_file import check_writable, write_file
-from rote.reporting.page import groups_page, page_of, waiting_page
-from rote.reporting.provenance import select_words
+from rote.reporting.page import render_groups, render_page, render_waiting
+from rote.reporting.provenance import select_arguments
 from rote.selection import Rule, tables_of, why_no_zeta
 
 if TYPE_CHECKING:
-    from rote.reporting.under_way import UnderWay
+    from rote.reporting.charts import Chart
+    from rote.reporting.contents import Contents
+    from rote.reporting.live import RunProgress
+
+_SCALE = 2.0
+
+
+@dataclass(frozen=True)
+class SavedFigures:
+    """The figures that were written.
+
+    Attributes:
+        files: all files that were written.
+        missing: the reasons why figures could not be drawn, by name.
+    """
+
+    files: tuple[Path, ...] = ()
+    missing: Mapping[str, str] = field(default_factory=dict)
+
+
+def save_figures(
+    contents: Contents, folder: Path, more: Mapping[str, Chart] | None = None
+) -> SavedFigures:
+    """Write every figure as SVG and PNG, without a browser.
+
+    Each file is written completely or not at all; other files in the folder stay.
+
+    Returns:
+        The files, and the figures that could not be drawn.
+
+    Raises:
+        InputError: if the folder cannot be written.
+    """
+    import vl_convert
+
+    frame = frame_for_chart(contents.checkpoints, is_live=False)
+    files: list[Path] = []
+    missing: dict[str, str] = {}
+    everything = CHARTS | dict(more or {})
+    shown = find_drawable(everything, contents)
+    rule = contents.verdict.selection.rule
+    for name in everything.keys() - shown.keys():
+        if getattr(everything[name], "of_regions", False):
+            missing[name] = (
+                f"Rule `{rule}` has no regions. Ask for one that has, such as --rule staged."
+            )
+    for name, chart in shown.items():
+        try:
+            record = chart.record(contents)
+        except InputError as error:
+            missing[name] = str(error)
+            continue
+        spec = json.dumps(frame.spec(chart.draw(record, frame), check=name not in CHARTS))
+        try:
+            drawn = {
+                "svg": vl_convert.vegalite_to_svg(spec).encode(),
+                "png": vl_convert.vegalite_to_png(spec, scale=_SCALE),
+            }
+        except ValueError as error:  # an empty chart, or labels larger than the figure
+            missing[name] = f"Expected a chart that can be drawn, got: {_last_line(error)}."
+            continue
+        for kind, content in drawn.items():
+            files.append(folder / f"{name}.{kind}")
+            write_file(files[-1], content)
+    return SavedFigures(tuple(files), missing)
+
+
+def _last_line(error: ValueError) -> str:
+    """Return the message of the converter without its stack trace."""
+    said = [line for line in str(error).splitlines() if not line.startswith("    at ")]
+    return as_shown(said[-1].strip()) if said else "nothing"
+
 
 _ODD = re.compile(r"[^\w.=+-]+", re.ASCII)
 _LONGEST = 60
@@ -32,13 +106,13 @@ _LONGEST = 60
 
 @dataclass(frozen=True)
 class Report:
-    """What was written.
+    """The files of a report.
 
     Attributes:
         path: of the page.
-        figures: beside it, if they were asked for.
-        pages: one for every group of runs, if groups were asked for; the page leads to them.
-        note: what the runs lack, and how to come to it, if they hold no ζ.
+        figures: the figures, if requested.
+        pages: one for every group of runs, if requested; the page links to them.
+        note: if the runs have no ζ, how to record it.
     """
 
     path: Path
@@ -61,30 +135,29 @@ def report(
     figures: Path | str | None = None,
     charts: Sequence[str | Chart] = (),
     command: str | None = None,
-    under_way: UnderWay | None = None,
+    progress: RunProgress | None = None,
 ) -> Report:
-    """Write the report: one page that needs nothing else, not even a network.
+    """Write the report: one self-contained page that works offline.
 
     Args:
         runs: as for ``rote.select``.
-        path: the file to write; an older one is replaced.
-        rule: which rule leads the verdict; by default the one of ``rote.select``.
+        path: the file to write; an existing one is replaced.
+        rule: the rule of the verdict; by default that of ``rote.select``.
         column: which ζ.
-        mapping: as for ``rote.select``: where metrics have other names than rote's.
-        where: as for ``rote.select``: only the runs that say this of themselves.
-        group_by: a dotted name as in ``where``: a verdict for every group of runs, and a page of
-            its own beside this one.
-        per_cent: as for ``rote.select``: accuracies above 1 are per cent.
+        mapping: as for ``rote.select``, if metrics have other names than rote's.
+        where: as for ``rote.select``: only the runs with these properties.
+        group_by: a dotted name as in ``where``, for a verdict and a page per group of runs.
+        per_cent: as for ``rote.select``: accuracies above 1 are in percent.
         options: of the rule, such as ``{"noise_rate": 0.4}``.
-        figures: a folder for the same figures as SVG and PNG; none are written without it.
-        charts: of your own, to be put on the page too: each with ``name``, ``title``, ``record``
-            and ``draw`` (``rote.reporting.Chart``), as it is or as ``package.module:Name``.
-        command: what is said to have made the page.
-        under_way: how far runs are that go on: the page says so, and loads itself again
-            (``rote.reporting.LivePage`` writes it anew).
+        figures: a folder for the figures as SVG and PNG; by default none are written.
+        charts: custom charts to add, each with ``name``, ``title``, ``record`` and ``draw``
+            (``rote.reporting.Chart``), as an object or as ``package.module:Name``.
+        command: the command that the page names as its origin.
+        progress: the progress of runs, for a page that reloads itself
+            (``rote.reporting.LivePage`` writes it again).
 
     Returns:
-        Where everything is.
+        The files that were written.
 
     Raises:
         InputError: if there is no run, rule, column or checkpoint, or a file cannot be written.
@@ -96,57 +169,57 @@ def report(
     own = find_charts(charts)
     chosen: dict[str, Any] = {"mapping": mapping, "where": where, "per_cent": per_cent}
     if group_by is None:
-        contents = contents_of(
+        contents = read_contents(
             runs, rule=rule, column=column, options=options, command=command, **chosen
         )
-        return _written(contents, path, figures, own, under_way)
-    leading = leading_rule(rule, options)
+        return _write_one(contents, path, figures, own, progress)
+    leading = find_leading_rule(rule, options)
     groups = {}
     for value, table in tables_of(runs, group_by, **chosen).items():
         only = chosen | {"where": {**(where or {}), group_by: value}, "options": options}
-        asked = select_words(named_runs(runs), rule, column=column, **only)
-        groups[value] = contents_of_table(table, leading, column, asked, command)
-    return _written_groups(groups, group_by, path, figures, own, under_way)
+        asked = select_arguments(name_runs(runs), rule, column=column, **only)
+        groups[value] = contents_from_table(table, leading, column, asked, command)
+    return _write_groups(groups, group_by, path, figures, own, progress)
 
 
-def write_waiting(path: Path, under_way: UnderWay, reason: str) -> None:
-    """Write a page that says how far runs are, and why there is no verdict yet.
+def write_waiting(path: Path, progress: RunProgress, reason: str) -> None:
+    """Write a page with the progress of runs and the reason why there is no verdict yet.
 
     Raises:
         InputError: if it cannot be written.
     """
-    write_file(path, waiting_page(under_way, reason).encode())
+    write_file(path, render_waiting(progress, reason).encode())
 
 
-def _written(
+def _write_one(
     contents: Contents,
     path: Path,
     figures: Path | str | None,
     own: Mapping[str, Chart],
-    under_way: UnderWay | None,
+    progress: RunProgress | None,
 ) -> Report:
     drawn = SavedFigures() if figures is None else save_figures(contents, Path(figures), own)
-    write_file(path, page_of(contents, own, under_way).encode())
+    write_file(path, render_page(contents, own, progress).encode())
     return Report(path, drawn, note=why_no_zeta(contents.candidates))
 
 
-def _written_groups(
+def _write_groups(
     groups: Mapping[str, Contents],
     key: str,
     path: Path,
     figures: Path | str | None,
     own: Mapping[str, Chart],
-    under_way: UnderWay | None,
+    progress: RunProgress | None,
 ) -> Report:
-    """A page for every group, and one with the verdict of each that leads to them."""
+    """Write a page for every group, and one with all verdicts that links to them."""
     written: dict[str, Report] = {}
     for place, (value, contents) in enumerate(groups.items(), start=1):
         name = f"{place}-{_ODD.sub('-', value)[:_LONGEST].strip('-.')}".strip("-")
         file = path.with_name(f"{path.stem}-{name}{path.suffix}")
         folder = None if figures is None else Path(figures) / name
-        written[value] = _written(contents, file, folder, own, under_way)
+        written[value] = _write_one(contents, file, folder, own, progress)
     files = {value: one.path.name for value, one in written.items()}
-    write_file(path, groups_page(groups, key, files, under_way).encode())
+    write_file(path, render_groups(groups, key, files, progress).encode())
     drawn = [one.figures for one in written.values()]
     saved = SavedFigures(
         tuple(file for part in drawn for file in part.files),

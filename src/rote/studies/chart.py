@@ -16,9 +16,9 @@ def as_svg(chart: Any) -> bytes:  # noqa: ANN401
     """A chart as a picture; no browser is needed."""
     import vl_convert
 
-    from rote.reporting.palette import dressed
+    from rote.reporting.palette import apply_style
 
-    return vl_convert.vegalite_to_svg(json.dumps(dressed(chart, 5))).encode()
+    return vl_convert.vegalite_to_svg(json.dumps(apply_style(chart, 5))).encode()
 
 
 def panels(
@@ -90,7 +90,7 @@ def heat(
     """Rectangles, colored from low to high; one panel for each pool."""
     import altair as alt
 
-    from rote.reporting.palette import shades
+    from rote.reporting.palette import shade_scale
 
     drawn = (
         alt.Chart(width=_WIDTH, height=_WIDTH)
@@ -98,7 +98,7 @@ def heat(
         .encode(
             x=alt.X(f"{x}:O", title=titles[0], axis=alt.Axis(labelAngle=0, labelOverlap=True)),
             y=alt.Y(f"{y}:O", title=titles[1], sort="descending"),
-            color=alt.Color(f"{value}:Q", title=titles[2], scale=shades()),
+            color=alt.Color(f"{value}:Q", title=titles[2], scale=shade_scale()),
         )
     )
     return _one_each(drawn, rows, by)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from rote.reporting.axis import Axis
-from rote.reporting.charts.filter import FilterRecord, change
+from rote.reporting.charts.filter import FilterRecord, describe_change
 from rote.reporting.checkpoints import Checkpoints
 from rote.selection import Estimate
 
@@ -38,7 +38,7 @@ def agreement(pearson: tuple[float, float], kendall: tuple[float, float]) -> Fil
 def test_both_correlations_are_named_and_so_is_their_disagreement(
     pearson: tuple[float, float], kendall: tuple[float, float], end: str
 ) -> None:
-    words = change(agreement(pearson, kendall))
+    words = describe_change(agreement(pearson, kendall))
     numbers = (f"{value:.2f}".replace("-", "−") for value in (*pearson, *kendall))
     assert words.startswith(
         "Here Pearson’s r goes from {} to {} and Kendall’s τ from {} to {}.".format(*numbers)
@@ -47,8 +47,8 @@ def test_both_correlations_are_named_and_so_is_their_disagreement(
 
 
 def test_what_is_not_defined_is_not_said() -> None:
-    assert change(UNKNOWN) == ""
+    assert describe_change(UNKNOWN) == ""
     known = agreement((0.1, 0.2), (0.3, 0.4))
-    assert change(replace(known, filtered_kendall=NOTHING)) == (
+    assert describe_change(replace(known, filtered_kendall=NOTHING)) == (
         "Here Pearson’s r goes from 0.10 to 0.20."
     )

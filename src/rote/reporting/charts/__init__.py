@@ -1,4 +1,4 @@
-"""The charts of the report: a file in this folder is a chart."""
+"""The charts of the report, one file each in this folder."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ _NAME = re.compile("[a-z][a-z0-9_-]*")
 
 
 class Chart(Protocol):
-    """One chart: what it draws, as a small record, and how.
+    """One chart: a small record of what it draws, and how to draw it.
 
-    A file in ``rote/reporting/charts`` with such a class is a new figure, and nothing else knows
-    its name; ``rote report --chart package.module:Name`` puts one from anywhere onto the page.
+    A file in ``rote/reporting/charts`` with such a class adds a figure to every report;
+    ``rote report --chart package.module:Name`` adds one from anywhere to a page.
     """
 
     @property
     def name(self) -> str:
-        """Of its file and its place on the page: small letters, digits, dashes."""
+        """The name of its file and its place on the page: lower-case letters, digits, dashes."""
         ...
 
     @property
     def title(self) -> str:
-        """Above it on the page."""
+        """Its heading on the page."""
         ...
 
     def record(self, contents: Contents) -> Any:  # noqa: ANN401
-        """The few values that it draws, frozen.
+        """Return the values that it draws, as a frozen record.
 
         Raises:
             InputError: if the runs do not have them.
@@ -42,7 +42,7 @@ class Chart(Protocol):
         ...
 
     def draw(self, record: Any, frame: Frame) -> Any:  # noqa: ANN401
-        """A chart of altair; ``frame`` knows its width, its colors and the checkpoints."""
+        """Return an altair chart; ``frame`` has the width, the colors and the checkpoints."""
         ...
 
 
@@ -50,14 +50,14 @@ CHARTS: dict[str, Chart] = {
     kind.name: kind()
     for kind in sorted(classes_in(__name__, "draw"), key=lambda kind: (kind.order, kind.name))
 }
-"""Those of every report, in its order."""
+"""The charts of every report, in order."""
 
 
 def find_charts(charts: Sequence[str | Chart]) -> dict[str, Chart]:
-    """Charts of one's own, by name.
+    """Find custom charts, by name.
 
     Raises:
-        InputError: if there is no such chart, or its name is taken, or no name.
+        InputError: if a chart is not found or incomplete, or its name is invalid or taken.
     """
     found: dict[str, Chart] = {}
     for given in charts:
@@ -77,17 +77,16 @@ def find_charts(charts: Sequence[str | Chart]) -> dict[str, Chart]:
     return found
 
 
-def parts_of(chart: Chart, record: object, frame: Frame) -> dict[str, Any]:
-    """A chart as the page places it: whole, or in parts under names of their own."""
+def split_chart(chart: Chart, record: object, frame: Frame) -> dict[str, Any]:
+    """Return the parts of a chart by their place on the page."""
     split: Callable[..., dict[str, Any]] | None = getattr(chart, "parts", None)
     return {chart.name: chart.draw(record, frame)} if split is None else split(record, frame)
 
 
-def drawable(charts: Mapping[str, Chart], contents: Contents) -> dict[str, Chart]:
-    """The charts that say something about these runs.
+def find_drawable(charts: Mapping[str, Chart], contents: Contents) -> dict[str, Chart]:
+    """Return the charts that apply to these runs.
 
-    Those of regions (``of_regions``) only where a rule has some, and others where ``applies`` says
-    so, if they have it.
+    Charts with ``of_regions`` need a rule with regions; ``applies``, if defined, decides otherwise.
     """
     return {
         name: chart

@@ -9,9 +9,9 @@ import numpy as np
 
 from rote.errors import InputError
 from rote.records import COLUMNS
-from rote.reporting.axis import Axis, accuracy_axis
-from rote.reporting.frame import chosen_run, hints, joined, point_size, valued
-from rote.reporting.palette import color, plain_view
+from rote.reporting.axis import Axis, make_accuracy_axis
+from rote.reporting.frame import as_channel, join_charts, make_run_choice, make_tooltip, point_size
+from rote.reporting.palette import borderless, color
 from rote.selection import correlation
 
 if TYPE_CHECKING:
@@ -35,11 +35,11 @@ class FilterRecord:
         train: the axis of training accuracy.
         test: the axis of test accuracy.
         known: how many checkpoints have ζ and both accuracies.
-        kept: how many of them stay.
+        kept: how many of them the filter keeps.
         threshold: the median of ζ.
         pearson: of training with test accuracy, all checkpoints.
         kendall: the same, τ-b.
-        filtered_pearson: the same among those that stay.
+        filtered_pearson: the same among those that the filter keeps.
         filtered_kendall: the same, τ-b.
     """
 
@@ -63,7 +63,7 @@ class FilterChart:
     order: ClassVar[int] = 30
 
     def record(self, contents: Contents) -> FilterRecord:
-        """What is drawn.
+        """Return what the chart draws.
 
         Raises:
             InputError: if no checkpoint has ζ and both accuracies.
@@ -79,7 +79,7 @@ class FilterChart:
         return FilterRecord(
             checkpoints=contents.checkpoints,
             train=contents.train_axis,
-            test=accuracy_axis(candidates.values("test_accuracy")[has_train]),
+            test=make_accuracy_axis(candidates.values("test_accuracy")[has_train]),
             known=int(kept.known.sum()),
             kept=int(kept.kept.sum()),
             threshold=kept.threshold,
@@ -90,23 +90,23 @@ class FilterChart:
         )
 
     def parts(self, record: FilterRecord, frame: Frame) -> dict[str, alt.Chart]:
-        """All checkpoints, those that the filter drops in another color; and those that stay."""
-        before = _points(record, frame, "isValid(datum.zeta)")
-        return {"before": before, "after": _points(record, frame, "datum.kept")}
+        """Draw all checkpoints, in two colors, and those that the filter keeps."""
+        before = _draw_points(record, frame, "isValid(datum.zeta)")
+        return {"before": before, "after": _draw_points(record, frame, "datum.kept")}
 
     def draw(self, record: FilterRecord, frame: Frame) -> alt.HConcatChart:
-        """Side by side, with the correlations above."""
+        """Draw both side by side, with the correlations above."""
         import altair as alt
 
         titles = (
             alt.TitleParams(
                 f"All {record.known:,} checkpoints" if record.known > 1 else "The only checkpoint",
-                subtitle=in_words(record.pearson, record.kendall),
+                subtitle=describe_correlations(record.pearson, record.kendall),
                 anchor="start",
             ),
             alt.TitleParams(
                 f"The {record.kept:,} with ζ at most {record.threshold:.4g}",
-                subtitle=in_words(record.filtered_pearson, record.filtered_kendall),
+                subtitle=describe_correlations(record.filtered_pearson, record.filtered_kendall),
                 anchor="start",
             ),
         )
@@ -115,17 +115,17 @@ class FilterChart:
             part.properties(title=title, width=_HALF)
             for part, title in zip(parts, titles, strict=True)
         ]
-        made: alt.HConcatChart = joined(alt.hconcat, charts)
+        made: alt.HConcatChart = join_charts(alt.hconcat, charts)
         return made
 
 
-def in_words(pearson: Estimate, kendall: Estimate) -> str:
-    """Two correlations in words, with their intervals where there are any."""
-    return f"Pearson r {_words(pearson)} · Kendall τ {_words(kendall)}"
+def describe_correlations(pearson: Estimate, kendall: Estimate) -> str:
+    """Describe two correlations, with their intervals if known."""
+    return f"Pearson r {_describe(pearson)} · Kendall τ {_describe(kendall)}"
 
 
-def change(found: FilterRecord) -> str:
-    """What the filter does to both correlations, and whether they agree about it; may be empty."""
+def describe_change(found: FilterRecord) -> str:
+    """Describe how the filter changes both correlations; empty if they are undefined."""
     pairs = (
         ("Pearson’s r", found.pearson.value, found.filtered_pearson.value),
         ("Kendall’s τ", found.kendall.value, found.filtered_kendall.value),
@@ -147,7 +147,7 @@ def change(found: FilterRecord) -> str:
     return text
 
 
-def _words(estimate: Estimate) -> str:
+def _describe(estimate: Estimate) -> str:
     if estimate.value is None:
         return "is not defined"
     text = f"= {estimate.value:.2f}".replace("-", "−")
@@ -156,13 +156,13 @@ def _words(estimate: Estimate) -> str:
     return f"{text} [{estimate.low:.2f}, {estimate.high:.2f}]".replace("-", "−")
 
 
-def _points(record: FilterRecord, frame: Frame, which: str) -> alt.Chart:
+def _draw_points(record: FilterRecord, frame: Frame, which: str) -> alt.Chart:
     import altair as alt
 
-    chosen = chosen_run(frame)
+    chosen = make_run_choice(frame)
     train, test = record.train, record.test
     chart: alt.Chart = (
-        alt.Chart(frame.data, width=frame.width, height=HEIGHT, view=plain_view())
+        alt.Chart(frame.data, width=frame.width, height=HEIGHT, view=borderless())
         .transform_filter(which)
         .transform_filter("isValid(datum.train) && isValid(datum.test)")
         .mark_circle(aria=False, size=point_size(record.checkpoints))
@@ -171,15 +171,15 @@ def _points(record: FilterRecord, frame: Frame, which: str) -> alt.Chart:
                 "train:Q",
                 title=COLUMNS["train_accuracy"].label,
                 scale=alt.Scale(domain=[train.low, train.high], nice=False, zero=False),
-                axis=alt.Axis(format=train.ticks),
+                axis=alt.Axis(format=train.tick_format),
             ),
             y=alt.Y(
                 "test:Q",
                 title=COLUMNS["test_accuracy"].label,
                 scale=alt.Scale(domain=[test.low, test.high], nice=False, zero=False),
-                axis=alt.Axis(format=test.ticks),
+                axis=alt.Axis(format=test.tick_format),
             ),
-            color=valued(
+            color=as_channel(
                 alt.ColorValue,
                 alt.when(chosen, empty=False)
                 .then(alt.value(color("highlight")))
@@ -187,10 +187,10 @@ def _points(record: FilterRecord, frame: Frame, which: str) -> alt.Chart:
                 .then(alt.value(color("accent")))
                 .otherwise(alt.value(color("line"))),
             ),
-            opacity=valued(
+            opacity=as_channel(
                 alt.OpacityValue, alt.condition(chosen, alt.value(0.85), alt.value(0.12))
             ),
-            tooltip=hints(record.checkpoints, frame),
+            tooltip=make_tooltip(record.checkpoints, frame),
         )
         .add_params(chosen)
     )

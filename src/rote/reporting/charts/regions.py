@@ -1,4 +1,4 @@
-"""The region chart: training accuracy against ζ, and the two thresholds that divide it."""
+"""The region chart: training accuracy against ζ, divided by two thresholds."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import numpy as np
 
 from rote.formatting import visible
 from rote.records import COLUMNS
-from rote.reporting.axis import Axis, ticks
-from rote.reporting.frame import chosen_run, hints, point_size, valued
-from rote.reporting.palette import REGION_COLORS, color, plain_view, shades
+from rote.reporting.axis import Axis, tick_format
+from rote.reporting.frame import as_channel, make_run_choice, make_tooltip, point_size
+from rote.reporting.palette import REGION_COLORS, borderless, color, shade_scale
 from rote.selection import REGIONS
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rote.reporting.checkpoints import Checkpoints
     from rote.reporting.contents import Contents
     from rote.reporting.frame import Frame
-    from rote.reporting.verdict import Verdict
+    from rote.reporting.verdict import PageVerdict
     from rote.selection import Floats, Pick
 
 ZETA_THRESHOLD = "zeta_threshold"
@@ -33,7 +33,7 @@ _TRAIN = COLUMNS["train_accuracy"].label
 
 @dataclass(frozen=True)
 class LabeledPick:
-    """A checkpoint that is ringed, with its ζ and training accuracy."""
+    """A ringed checkpoint with its ζ and training accuracy."""
 
     label: str
     run: str
@@ -47,15 +47,15 @@ class RegionRecord:
     """What the chart draws.
 
     Attributes:
-        label: what axes call ζ.
+        label: the name of ζ on axes.
         checkpoints: the points.
         zeta: the axis of ζ.
         train: the axis of training accuracy.
         zeta_threshold: at most this is resistant.
         train_threshold: at least this is trainable.
-        test_range: test accuracies from the first color to the last; None if none is known, and
-            the color is the region.
-        picks: what the leading rule, and the other of the pair, would keep.
+        test_range: test accuracies of the first and last color; None if unknown, and the color is
+            the region.
+        picks: the checkpoints of the leading rule and of the other region rule.
     """
 
     label: str
@@ -69,7 +69,7 @@ class RegionRecord:
 
 
 class RegionChart:
-    """Training accuracy against ζ, four regions, with sliders where somebody can move them."""
+    """Training accuracy against ζ in four regions, with sliders if the chart is interactive."""
 
     name: ClassVar[str] = "regions"
     title: ClassVar[str] = "Four regions"
@@ -77,7 +77,7 @@ class RegionChart:
     of_regions: ClassVar[bool] = True
 
     def record(self, contents: Contents) -> RegionRecord:
-        """What is drawn.
+        """Return what the chart draws.
 
         Raises:
             InputError: if no checkpoint has both ζ and training accuracy.
@@ -91,29 +91,29 @@ class RegionChart:
             train=contents.train_axis,
             zeta_threshold=thresholds["susceptibility"],
             train_threshold=thresholds["train_accuracy"],
-            test_range=_test_range(contents.candidates.values("test_accuracy")),
-            picks=_picked(contents.verdict),
+            test_range=_find_test_range(contents.candidates.values("test_accuracy")),
+            picks=_label_picks(contents.verdict),
         )
 
     def draw(self, record: RegionRecord, frame: Frame) -> alt.LayerChart:
-        """One point per checkpoint; color is test accuracy, or the region without it."""
+        """Draw one point per checkpoint, colored by test accuracy or else by region."""
         import altair as alt
 
-        chosen = chosen_run(frame)
+        chosen = make_run_choice(frame)
         layers = [
-            _region_one(record, frame),
-            _points(record, frame, chosen),
-            _path(frame, chosen),
-            *_threshold_lines(frame),
-            *_region_names(record),
-            *_rings(record),
+            _draw_region_one(record, frame),
+            _draw_points(record, frame, chosen),
+            _draw_path(frame, chosen),
+            *_draw_thresholds(frame),
+            *_draw_names(record),
+            *_draw_rings(record),
         ]
-        chart = alt.LayerChart(layer=layers, width=frame.width, height=HEIGHT, view=plain_view())
-        return chart.add_params(*_thresholds(record, frame))
+        chart = alt.LayerChart(layer=layers, width=frame.width, height=HEIGHT, view=borderless())
+        return chart.add_params(*_make_thresholds(record, frame))
 
 
-def _thresholds(record: RegionRecord, frame: Frame) -> list[alt.Parameter]:
-    """Where the lines are; the page has better sliders than those of a chart."""
+def _make_thresholds(record: RegionRecord, frame: Frame) -> list[alt.Parameter]:
+    """Return the thresholds as parameters; the page has sliders of its own."""
     import altair as alt
 
     parameters = []
@@ -148,11 +148,11 @@ def _y(record: RegionRecord, field: str = "train") -> alt.Y:
         f"{field}:Q",
         title=_TRAIN,
         scale=alt.Scale(domain=[axis.low, axis.high], clamp=True, nice=False, zero=False),
-        axis=alt.Axis(format=axis.ticks),
+        axis=alt.Axis(format=axis.tick_format),
     )
 
 
-def _points(record: RegionRecord, frame: Frame, chosen: alt.Parameter) -> alt.Chart:
+def _draw_points(record: RegionRecord, frame: Frame, chosen: alt.Parameter) -> alt.Chart:
     import altair as alt
 
     top: dict[str, Any] = {
@@ -162,9 +162,9 @@ def _points(record: RegionRecord, frame: Frame, chosen: alt.Parameter) -> alt.Ch
         "titleLimit": 320,
     }
     if record.test_range is not None:
-        shown = ticks(record.test_range[1])
+        shown = tick_format(record.test_range[1])
         legend = alt.Legend(format=shown, gradientLength=180, gradientThickness=10, **top)
-        scale = shades(domain=list(record.test_range), clamp=True)
+        scale = shade_scale(domain=list(record.test_range), clamp=True)
         title = COLUMNS["test_accuracy"].label
         paint = alt.Color("test:Q", title=title, scale=scale, legend=legend)
     else:
@@ -181,10 +181,10 @@ def _points(record: RegionRecord, frame: Frame, chosen: alt.Parameter) -> alt.Ch
             x=_x(record),
             y=_y(record),
             color=paint,
-            opacity=valued(
+            opacity=as_channel(
                 alt.OpacityValue, alt.condition(chosen, alt.value(0.85), alt.value(0.12))
             ),
-            tooltip=hints(record.checkpoints, frame),
+            tooltip=make_tooltip(record.checkpoints, frame),
         )
         .add_params(chosen)
     )
@@ -196,8 +196,8 @@ def _region(frame: Frame) -> str:
     return f"1 + (datum.zeta > {zeta} ? 1 : 0) + (datum.train < {train} ? 2 : 0)"
 
 
-def _test_range(test: Floats) -> tuple[float, float] | None:
-    """From low to high test accuracy; the lowest twentieth, of first epochs, has one color."""
+def _find_test_range(test: Floats) -> tuple[float, float] | None:
+    """Return the range of colors, from the 5th percentile of test accuracy to its maximum."""
     known = test[np.isfinite(test)]
     if not len(known):
         return None
@@ -206,8 +206,8 @@ def _test_range(test: Floats) -> tuple[float, float] | None:
     return low, high if high > low else low + 0.05
 
 
-def _path(frame: Frame, chosen: alt.Parameter) -> alt.Chart:
-    """The way of the chosen run through the regions."""
+def _draw_path(frame: Frame, chosen: alt.Parameter) -> alt.Chart:
+    """Draw the path of the highlighted run through the regions."""
     import altair as alt
 
     chart: alt.Chart = (
@@ -224,7 +224,7 @@ def _path(frame: Frame, chosen: alt.Parameter) -> alt.Chart:
     return chart
 
 
-def _region_one(record: RegionRecord, frame: Frame) -> alt.Chart:
+def _draw_region_one(record: RegionRecord, frame: Frame) -> alt.Chart:
     import altair as alt
 
     ends = {
@@ -244,7 +244,7 @@ def _region_one(record: RegionRecord, frame: Frame) -> alt.Chart:
     return chart
 
 
-def _threshold_lines(frame: Frame) -> list[alt.Chart]:
+def _draw_thresholds(frame: Frame) -> list[alt.Chart]:
     import altair as alt
 
     base = alt.Chart(alt.InlineData(values=[{}])).transform_calculate(
@@ -262,8 +262,8 @@ def _threshold_lines(frame: Frame) -> list[alt.Chart]:
     ]
 
 
-def _region_names(record: RegionRecord) -> list[alt.Chart]:
-    """In the corners, which are found by their values: joined charts have no width to ask for."""
+def _draw_names(record: RegionRecord) -> list[alt.Chart]:
+    """Draw the names in the corners, placed by value: concatenated charts have no common width."""
     import altair as alt
 
     zeta, train = record.zeta, record.train
@@ -276,7 +276,7 @@ def _region_names(record: RegionRecord) -> list[alt.Chart]:
     return [
         layer
         for region, (x, y, place) in corners.items()
-        for layer in _rimmed(
+        for layer in _draw_outlined(
             alt.Chart(alt.InlineData(values=[{"zeta": x, "train": y}])).encode(
                 x=alt.X("zeta:Q"), y=alt.Y("train:Q")
             ),
@@ -289,16 +289,16 @@ def _region_names(record: RegionRecord) -> list[alt.Chart]:
     ]
 
 
-def _rimmed(base: alt.Chart, paint: alt.ExprRef, **mark: Any) -> list[alt.Chart]:  # noqa: ANN401
-    """Text with a rim of paper, readable on top of points."""
+def _draw_outlined(base: alt.Chart, paint: alt.ExprRef, **mark: Any) -> list[alt.Chart]:  # noqa: ANN401
+    """Draw text with a background-colored outline, readable on top of points."""
     rim = base.mark_text(
         aria=False, color=color("paper"), stroke=color("paper"), strokeWidth=4, **mark
     )
     return [rim, base.mark_text(aria=False, color=paint, **mark)]
 
 
-def _picked(verdict: Verdict) -> tuple[LabeledPick, ...]:
-    """Every pick once, with the rules that would keep it."""
+def _label_picks(verdict: PageVerdict) -> tuple[LabeledPick, ...]:
+    """Return every selected checkpoint once, with the rules that select it."""
     picks = {_place(verdict.selection.pick): ("keep", verdict.selection.pick)}
     for outcome in verdict.others:
         if outcome.pick is not None and not verdict.agrees(outcome):
@@ -316,12 +316,12 @@ def _place(pick: Pick) -> tuple[str, int]:
     return pick.run, pick.step
 
 
-def _rings(record: RegionRecord) -> list[alt.Chart]:
-    """Rings around what the leading rule, and the other of the pair, would keep."""
+def _draw_rings(record: RegionRecord) -> list[alt.Chart]:
+    """Draw rings around the checkpoints of the leading rule and the other region rule."""
     import altair as alt
 
     values = [asdict(pick) for pick in record.picks]
-    # Away from each other, so that picks close by do not write over one another.
+    # Shift labels apart, so that those of close checkpoints do not overlap.
     values.sort(key=lambda value: -value["train"])
     for rank, value in enumerate(values):
         value["shift"] = 0 if len(values) == 1 else -_APART if rank == 0 else _APART
@@ -331,7 +331,7 @@ def _rings(record: RegionRecord) -> list[alt.Chart]:
     ring = base.mark_point(
         aria=False, size=190, filled=False, strokeWidth=2.5, color=color("ink"), opacity=1
     )
-    label = _rimmed(
+    label = _draw_outlined(
         base.encode(text=alt.Text("label:N")),
         color("ink"),
         align=alt.ExprRef(f"{is_right} ? 'right' : 'left'"),

@@ -1,4 +1,4 @@
-"""The sensitivity chart: what Region 1 holds if its thresholds lie elsewhere."""
+"""The sensitivity chart: the contents of Region 1 for every pair of thresholds."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from rote.reporting.axis import ticks
-from rote.reporting.palette import color, plain_view, shades
-from rote.reporting.region_sums import region_sums
+from rote.reporting.axis import tick_format
+from rote.reporting.palette import borderless, color, shade_scale
 from rote.reporting.verdict import PAIR
 
 if TYPE_CHECKING:
@@ -18,12 +17,59 @@ if TYPE_CHECKING:
 
     from rote.reporting.contents import Contents
     from rote.reporting.frame import Frame
-    from rote.selection import Candidates
+    from rote.selection import Candidates, Floats
+
+
+@dataclass(frozen=True)
+class RegionSums:
+    """Sums between neighboring thresholds, over all checkpoints with ζ and training accuracy.
+
+    They suffice to count and average every region exactly.
+
+    Attributes:
+        zeta: thresholds of ζ, increasing.
+        train: thresholds of training accuracy, increasing.
+        sums: how many checkpoints, the sums of ζ, training and test accuracy, and how many have a
+            test accuracy; each thresholds of ζ + 1 × thresholds of training accuracy + 1. ζ is at
+            most threshold k in cells 0 to k; training accuracy is at least threshold k in cells
+            k + 1 to the last.
+    """
+
+    zeta: Floats
+    train: Floats
+    sums: Floats
+
+    def region_one(self) -> Floats:
+        """Return the sums over Region 1, by threshold of ζ × threshold of training accuracy."""
+        resistant = self.sums.cumsum(axis=1)[:, :-1]
+        return np.asarray(resistant[:, :, ::-1].cumsum(axis=2)[:, :, -2::-1])
+
+
+def sum_regions(candidates: Candidates, zeta: Floats, train: Floats) -> RegionSums:
+    """Sum checkpoints between thresholds, given in any order."""
+    zeta, train = np.sort(zeta), np.sort(train)
+    known = candidates.known("zeta", "train_accuracy")
+    names = ("zeta", "train_accuracy", "test_accuracy")
+    values = [candidates.values(name)[known] for name in names]
+    cell = np.searchsorted(zeta, values[0], side="left") * (len(train) + 1)
+    cell += np.searchsorted(train, values[1], side="right")
+    shape = (len(zeta) + 1, len(train) + 1)
+    is_tested = np.isfinite(values[2])
+    tested = cell[is_tested]
+
+    def summed(cells: np.ndarray, weights: Floats | None = None) -> Floats:
+        found = np.bincount(cells, weights, minlength=shape[0] * shape[1])
+        return np.asarray(found.reshape(shape), dtype=np.float64)
+
+    sums = [summed(cell), summed(cell, values[0]), summed(cell, values[1])]
+    sums += [summed(tested, values[2][is_tested]), summed(tested)]
+    return RegionSums(zeta, train, np.stack(sums))
+
 
 HEIGHT = 380
 _HALF = 2.5
 _RIGHT = 60
-"""Beyond this percentile, names stand to the left of their marks."""
+"""Beyond this percentile, names are to the left of their marks."""
 
 _HINTS = {
     "zeta": "ζ at most",
@@ -59,7 +105,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Mark:
-    """Where the thresholds of a rule lie on the map: in percent of the checkpoints."""
+    """The position of a rule's thresholds on the map, in percent of the checkpoints."""
 
     rule: str
     zeta_percentile: float
@@ -72,7 +118,7 @@ class SensitivityRecord:
 
     Attributes:
         cells: the map.
-        marks: where the thresholds of the two region rules lie on it.
+        marks: the thresholds of the two region rules.
         has_truth: whether the color is the mean test accuracy, or the size of Region 1.
     """
 
@@ -82,35 +128,35 @@ class SensitivityRecord:
 
 
 class SensitivityChart:
-    """A cell per pair of percentiles: mean test accuracy in Region 1, or its size without truth."""
+    """One cell per pair of percentiles: the mean test accuracy of Region 1, or its size."""
 
     name: ClassVar[str] = "sensitivity"
-    title: ClassVar[str] = "If the thresholds were others"
+    title: ClassVar[str] = "Other thresholds"
     order: ClassVar[int] = 40
     of_regions: ClassVar[bool] = True
 
     def record(self, contents: Contents) -> SensitivityRecord:
-        """What is drawn.
+        """Return what the chart draws.
 
         Raises:
             InputError: if no checkpoint has both ζ and training accuracy.
         """
         contents.check_regions()
         found = [contents.outcomes[name].selection for name in PAIR]
-        marks = [_mark(contents.candidates, one.rule, one.thresholds) for one in found if one]
-        cells = sensitivity_map(contents.candidates)
+        marks = [_make_mark(contents.candidates, one.rule, one.thresholds) for one in found if one]
+        cells = map_sensitivity(contents.candidates)
         return SensitivityRecord(cells, tuple(marks), contents.has_truth)
 
     def draw(self, record: SensitivityRecord, frame: Frame) -> alt.LayerChart:
-        """Cells, and the marks of rules on them."""
+        """Draw the cells and the marks of rules."""
         import altair as alt
 
-        layers = [*_cells(record), *_marks(record)]
-        return alt.LayerChart(layer=layers, width=frame.width, height=HEIGHT, view=plain_view())
+        layers = [*_draw_cells(record), *_draw_marks(record)]
+        return alt.LayerChart(layer=layers, width=frame.width, height=HEIGHT, view=borderless())
 
 
-def sensitivity_map(candidates: Candidates) -> tuple[Cell, ...]:
-    """Region 1 for thresholds at every fifth percentile; empty without ζ or training accuracy."""
+def map_sensitivity(candidates: Candidates) -> tuple[Cell, ...]:
+    """Return Region 1 for thresholds at every fifth percentile; empty without data."""
     known = candidates.known("zeta", "train_accuracy")
     if not known.any():
         return ()
@@ -118,7 +164,7 @@ def sensitivity_map(candidates: Candidates) -> tuple[Cell, ...]:
         np.percentile(candidates.values(name)[known], PERCENTILES)
         for name in ("zeta", "train_accuracy")
     )
-    counts, _, _, test, tested = region_sums(candidates, zetas, trains).region_one()
+    counts, _, _, test, tested = sum_regions(candidates, zetas, trains).region_one()
     total = int(known.sum())
     return tuple(
         Cell(
@@ -135,7 +181,7 @@ def sensitivity_map(candidates: Candidates) -> tuple[Cell, ...]:
     )
 
 
-def _mark(candidates: Candidates, rule: str, thresholds: Mapping[str, float]) -> Mark:
+def _make_mark(candidates: Candidates, rule: str, thresholds: Mapping[str, float]) -> Mark:
     """Which share of the checkpoints the thresholds of a rule leave below them."""
     known = candidates.known("zeta", "train_accuracy")
     below = (candidates.zeta[known] <= thresholds["susceptibility"]).mean()
@@ -143,7 +189,7 @@ def _mark(candidates: Candidates, rule: str, thresholds: Mapping[str, float]) ->
     return Mark(rule, 100 * float(below), 100 * float(weaker))
 
 
-def _cells(record: SensitivityRecord) -> list[alt.Chart]:
+def _draw_cells(record: SensitivityRecord) -> list[alt.Chart]:
     import altair as alt
 
     field, title = (
@@ -152,7 +198,7 @@ def _cells(record: SensitivityRecord) -> list[alt.Chart]:
         else ("share", "share of checkpoints in Region 1")
     )
     values = [
-        {name: _short(value) for name, value in asdict(cell).items()}
+        {name: _shorten(value) for name, value in asdict(cell).items()}
         for cell in record.cells
         if cell.count
     ]
@@ -171,19 +217,21 @@ def _cells(record: SensitivityRecord) -> list[alt.Chart]:
             x2=alt.X2("x_end:Q"),
             y=_position(alt.Y, "y_start", "percentile of training accuracy"),
             y2=alt.Y2("y_end:Q"),
-            color=alt.Color(f"{field}:Q", title=title, scale=shades(), legend=_legend(record)),
+            color=alt.Color(
+                f"{field}:Q", title=title, scale=shade_scale(), legend=_make_legend(record)
+            ),
             tooltip=[alt.Tooltip(f"{name}:N", title=words) for name, words in _HINTS.items()],
         )
     )
     return [cells]
 
 
-def _legend(record: SensitivityRecord) -> alt.Legend:
+def _make_legend(record: SensitivityRecord) -> alt.Legend:
     import altair as alt
 
     highest = max((cell.test_accuracy or 0.0 for cell in record.cells), default=0.0)
     return alt.Legend(
-        format=ticks(highest),
+        format=tick_format(highest),
         orient="top",
         direction="horizontal",
         gradientLength=180,
@@ -203,12 +251,12 @@ def _position(channel: type, field: str, title: str) -> object:
     )
 
 
-def _marks(record: SensitivityRecord) -> list[alt.Chart]:
+def _draw_marks(record: SensitivityRecord) -> list[alt.Chart]:
     import altair as alt
 
     places: dict[tuple[float, float], list[str]] = {}
     for mark in record.marks:
-        place = (_within(mark.zeta_percentile), _within(mark.train_percentile))
+        place = (_clamp(mark.zeta_percentile), _clamp(mark.train_percentile))
         places.setdefault(place, []).append(mark.rule)
     values = [{"x": x, "y": y, "rule": ", ".join(rules)} for (x, y), rules in places.items()]
     base = alt.Chart(alt.InlineData(values=values)).encode(x=alt.X("x:Q"), y=alt.Y("y:Q"))
@@ -226,7 +274,7 @@ def _marks(record: SensitivityRecord) -> list[alt.Chart]:
         strokeWidth=2,
         opacity=1,
     )
-    # White letters with a dark rim are readable on every shade.
+    # White letters with a dark outline are readable on every shade.
     rim = base.mark_text(
         aria=False, fontSize=13, fontWeight=700, stroke="#1d2430", strokeWidth=3, **side
     )
@@ -234,9 +282,9 @@ def _marks(record: SensitivityRecord) -> list[alt.Chart]:
     return [ring, rim.encode(text=alt.Text("rule:N")), label.encode(text=alt.Text("rule:N"))]
 
 
-def _within(percentile: float) -> float:
+def _clamp(percentile: float) -> float:
     return min(max(percentile, _HALF), 100 - _HALF)
 
 
-def _short(value: float | None) -> float | None:
+def _shorten(value: float | None) -> float | None:
     return None if value is None else float(f"{value:.4g}")

@@ -1,35 +1,167 @@
-"""The chart of signals: how far those that were recorded agree about which checkpoint is better."""
+"""The chart of signals: the checkpoint each one selects, and how far they agree."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
+import numpy as np
+
 from rote.errors import InputError
 from rote.formatting import visible
-from rote.reporting.palette import color, plain_view
-from rote.reporting.signals import TRUTH, SignalPick, agreement_of
+from rote.records import COLUMNS, ZETAS
+from rote.reporting.palette import borderless, color
+from rote.selection import find_rule, usable_for
 
 if TYPE_CHECKING:
     import altair as alt
 
+    from rote.records import Column
     from rote.reporting.contents import Contents
     from rote.reporting.frame import Frame
+    from rote.selection import Candidates, Floats, Integers
+
+MOST_COMPARED = 20
+"""The most signals that are compared; more would not fit on a phone."""
+
+TRUTH = "test_accuracy"
+_FIRST = ("estimated_accuracy", "validation_accuracy")
+
+
+@dataclass(frozen=True)
+class SignalPick:
+    """The checkpoint with the best value of one signal.
+
+    Attributes:
+        column: the signal.
+        rule: the rule that selects it: ``max:COLUMN`` or ``min:COLUMN``.
+        run: the name of the run.
+        step: of the checkpoint.
+        position: which candidate it is.
+        value: of the signal at the checkpoint.
+        estimated: its estimated accuracy; None if unknown.
+        test: its test accuracy; None if unknown.
+    """
+
+    column: Column
+    rule: str
+    run: str
+    step: int
+    position: int
+    value: float
+    estimated: float | None
+    test: float | None
+
+    @property
+    def knows(self) -> bool:
+        """Whether the signal requires clean labels."""
+        return _knows(self.column)
+
+
+def find_signals(candidates: Candidates) -> tuple[Column, ...]:
+    """Return the signals to compare, ζ first, those that need clean labels last; two or none.
+
+    A signal is a column with a known better direction that differs between checkpoints. Of the four
+    ζ only the selected one counts, and no column that rote itself computes from clean labels.
+
+    Args:
+        candidates: all checkpoints, with ``estimated_accuracy`` where it is known.
+    """
+    recorded = candidates.table.columns
+    others = {*ZETAS, *(name for name, column in COLUMNS.items() if column.kind == "truth")}
+    ordered = dict.fromkeys([*_FIRST, *recorded])
+    names = [candidates.column, *(name for name in ordered if name not in others)]
+    found = [recorded[n] for n in names if n in recorded and recorded[n].better]
+    found = [column for column in found if _differs(candidates.values(column.name))]
+    return tuple(sorted(found, key=_knows)) if len(found) > 1 else ()
+
+
+def _knows(column: Column) -> bool:
+    return column.kind == "truth"
+
+
+def _differs(values: Floats) -> bool:
+    known = values[np.isfinite(values)]
+    return bool(len(known) and known.min() < known.max())
+
+
+def select_by_signal(candidates: Candidates, column: Column) -> SignalPick:
+    """Select the checkpoint with the best value of a signal.
+
+    Args:
+        candidates: all checkpoints, with ``estimated_accuracy`` where it is known.
+        column: the signal.
+    """
+    rule = find_rule(f"{'max' if column.better == 'higher' else 'min'}:{column.name}")
+    usable = usable_for(rule, candidates)
+    pick = rule.judge(usable).pick
+    at = int(np.flatnonzero(candidates.position == usable.position[pick])[0])
+    return SignalPick(
+        column,
+        rule.name,
+        candidates.runs[candidates.run[at]],
+        int(candidates.step[at]),
+        at,
+        float(candidates.values(column.name)[at]),
+        _if_finite(candidates.values("estimated_accuracy")[at]),
+        _if_finite(candidates.values(TRUTH)[at]),
+    )
+
+
+def compare_signals(
+    candidates: Candidates, columns: Sequence[Column], positions: Integers
+) -> tuple[tuple[float | None, ...], ...]:
+    """Compute Kendall's τ-b of every two columns, signed so that higher is better.
+
+    Args:
+        candidates: all checkpoints.
+        columns: the signals to compare.
+        positions: the checkpoints; those with both values count.
+
+    Returns:
+        Columns × columns; None if one is constant, or fewer than 2 checkpoints have both.
+    """
+    values = [_sign(candidates, column)[positions] for column in columns]
+    found: list[list[float | None]] = [[1.0] * len(values) for _ in values]
+    for i, one in enumerate(values):
+        for j in range(i):
+            found[i][j] = found[j][i] = _compute_kendall(one, values[j])
+    return tuple(map(tuple, found))
+
+
+def _sign(candidates: Candidates, column: Column) -> Floats:
+    values = candidates.values(column.name)
+    return -values if column.better == "lower" else values
+
+
+def _compute_kendall(one: Floats, other: Floats) -> float | None:
+    from scipy import stats
+
+    both = np.isfinite(one) & np.isfinite(other)
+    if both.sum() < 2 or np.ptp(one[both]) == 0 or np.ptp(other[both]) == 0:
+        return None
+    return float(stats.kendalltau(one[both], other[both]).statistic)
+
+
+def _if_finite(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None
+
 
 _CELL = 34
 _NARROW = 560
-"""Pixels below which rows have numbers instead of names; the table says whose they are."""
+"""Below this width rows have numbers instead of names, as in the table."""
 
 
 @dataclass(frozen=True)
 class SignalsRecord:
-    """What the chart draws, and the table beside it says.
+    """What the chart and the table beside it show.
 
     Attributes:
-        picks: what each signal would keep.
-        names: of the rows: the signals, and the truth at the end where it is known.
-        agreement: Kendall's τ of every two rows; None where it is not defined.
-        checkpoints: over how many.
+        picks: the checkpoint that each signal selects.
+        names: of the rows: the signals, and test accuracy if it is known.
+        agreement: Kendall's τ of every two rows; None if undefined.
+        checkpoints: how many were compared.
         left_out: how many signals are left out.
     """
 
@@ -41,23 +173,23 @@ class SignalsRecord:
 
     @property
     def has_estimate(self) -> bool:
-        """Whether an accuracy is estimated for any of the picks."""
+        """Whether any of the selected checkpoints has an estimated accuracy."""
         return any(pick.estimated is not None for pick in self.picks)
 
 
 class SignalsChart:
-    """A cell per pair of signals: Kendall's τ over checkpoints, signed so that higher is better."""
+    """Cells with Kendall's τ of every two signals, signed so that higher is better."""
 
     name: ClassVar[str] = "signals"
-    title: ClassVar[str] = "What each signal would keep"
+    title: ClassVar[str] = "Signals"
     order: ClassVar[int] = 50
 
     def applies(self, contents: Contents) -> bool:
-        """Whether there is anything to compare."""
+        """Return whether there is anything to compare."""
         return bool(contents.signals)
 
     def record(self, contents: Contents) -> SignalsRecord:
-        """What is drawn.
+        """Return what the chart draws.
 
         Raises:
             InputError: if fewer than two signals are recorded.
@@ -75,19 +207,19 @@ class SignalsChart:
         return SignalsRecord(
             picks=contents.signal_picks,
             names=tuple(visible(column.label) for column in columns),
-            agreement=agreement_of(contents.judged, columns, positions),
+            agreement=compare_signals(contents.judged, columns, positions),
             checkpoints=len(positions),
             left_out=left_out,
         )
 
     def draw(self, record: SignalsRecord, frame: Frame) -> alt.LayerChart:
-        """Cells with their numbers."""
+        """Draw the cells with their numbers."""
         import altair as alt
 
-        base = alt.Chart(alt.InlineData(values=_cells(record))).encode(
-            # A number and a name: what is narrow shows the number alone.
-            y=alt.Y("row:N", sort=None, title=None, axis=_axis("left", _NARROW_LABEL)),
-            x=alt.X("column:N", sort=None, title=None, axis=_axis("top")),
+        base = alt.Chart(alt.InlineData(values=_list_cells(record))).encode(
+            # A number and a name; narrow charts show the number only.
+            y=alt.Y("row:N", sort=None, title=None, axis=_make_axis("left", _NARROW_LABEL)),
+            x=alt.X("column:N", sort=None, title=None, axis=_make_axis("top")),
             tooltip=[alt.Tooltip(f"{name}:N", title=name) for name in ("of", "and", "τ")],
         )
         scale = alt.Scale(
@@ -105,7 +237,7 @@ class SignalsChart:
         ).encode(text=alt.Text("text:N"))
         height = _CELL * len(record.names)
         layers = [cells, numbers]
-        return alt.LayerChart(layer=layers, width=frame.width, height=height, view=plain_view())
+        return alt.LayerChart(layer=layers, width=frame.width, height=height, view=borderless())
 
 
 _NARROW_LABEL = f"containerSize()[0] < {_NARROW} ? split(datum.label, ' ')[0] : datum.label"
@@ -115,7 +247,7 @@ _READABLE = (
 )
 
 
-def _axis(orient: Literal["left", "top"], label: str = "datum.label") -> alt.Axis:
+def _make_axis(orient: Literal["left", "top"], label: str = "datum.label") -> alt.Axis:
     import altair as alt
 
     return alt.Axis(
@@ -131,8 +263,8 @@ def _axis(orient: Literal["left", "top"], label: str = "datum.label") -> alt.Axi
     )
 
 
-def _cells(record: SignalsRecord) -> list[dict[str, object]]:
-    """Every two rows; that of a row and itself is empty."""
+def _list_cells(record: SignalsRecord) -> list[dict[str, object]]:
+    """Return a cell for every two rows; the diagonal is empty."""
     found: list[dict[str, object]] = []
     for i, values in enumerate(record.agreement):
         for j, value in enumerate(values):

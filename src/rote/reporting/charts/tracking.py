@@ -1,4 +1,4 @@
-"""The tracking charts: ζ, what it stands for, and signals, over training; one line per run."""
+"""The tracking charts: ζ, the accuracy on noisy labels, and signals over steps."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from rote.errors import InputError, did_you_mean
 from rote.formatting import visible
-from rote.reporting.axis import Axis, accuracy_axis, zeta_axis
+from rote.reporting.axis import Axis, make_accuracy_axis, zeta_axis
 from rote.reporting.checkpoints import MOST_SIGNALS
-from rote.reporting.frame import chosen_run, hints, joined, valued
-from rote.reporting.palette import color, plain_view
+from rote.reporting.frame import as_channel, join_charts, make_run_choice, make_tooltip
+from rote.reporting.palette import borderless, color
 
 if TYPE_CHECKING:
     import altair as alt
@@ -25,20 +25,20 @@ if TYPE_CHECKING:
 HEIGHT = 230
 _MANY = 60
 _FEW = 3
-"""Steps between which Vega would put ticks at halves, whatever ``tickMinStep`` says."""
+"""Below this many steps Vega puts ticks at halves, despite ``tickMinStep``."""
 
 _NOISY = "noisy"
 
 
 @dataclass(frozen=True)
 class Line:
-    """A column over training.
+    """A column over steps.
 
     Attributes:
-        field: what a chart calls it, and its place on the page.
-        label: what people call it.
-        axis: where it is drawn.
-        ticks: how numbers are written along it; None if as they are.
+        field: its name in the chart, and its place on the page.
+        label: its title.
+        axis: of its values.
+        ticks: the number format of the axis; None for the default.
     """
 
     field: str
@@ -53,13 +53,13 @@ class TrackingRecord:
 
     Attributes:
         checkpoints: the points of the lines.
-        lines: ζ first, if it is known; then what is known of the accuracy on noisy labels,
-            signals, and columns that were asked for.
+        lines: ζ first, then the accuracy on noisy labels, signals, and requested columns, each
+            if known.
         left_out: how many signals have no chart.
         runs: how many.
         steps: the first and the last.
-        run: that of the pick.
-        step: that of the pick.
+        run: of the selected checkpoint.
+        step: of the selected checkpoint.
     """
 
     checkpoints: Checkpoints
@@ -72,7 +72,7 @@ class TrackingRecord:
 
     @property
     def has_zeta(self) -> bool:
-        """Whether ζ is drawn; without any, everything else that is recorded is."""
+        """Whether ζ is drawn; if it is unknown, all other recorded columns are."""
         return any(line.field == "zeta" for line in self.lines)
 
     @property
@@ -82,13 +82,13 @@ class TrackingRecord:
 
     @property
     def signals(self) -> tuple[Line, ...]:
-        """The columns that only these runs have."""
+        """The lines of columns that only these runs have."""
         return tuple(line for line in self.lines if line.field not in ("zeta", _NOISY))
 
 
 @dataclass(frozen=True)
 class TrackingChart:
-    """ζ over training and, where it is known, the accuracy on noisy labels below it; then signals.
+    """ζ over steps, then the accuracy on noisy labels where it is known, then signals.
 
     Attributes:
         columns: further columns to draw.
@@ -100,14 +100,14 @@ class TrackingChart:
     order: ClassVar[int] = 20
 
     def record(self, contents: Contents) -> TrackingRecord:
-        """What is drawn.
+        """Return what the chart draws.
 
         Raises:
-            InputError: if a column that was asked for is not recorded.
+            InputError: if a requested column is not recorded.
         """
         candidates, pick = contents.estimated, contents.verdict.selection.pick
         zeta = Line("zeta", f"susceptibility {contents.label}", contents.zeta_axis)
-        others = tuple(_others(contents, self.columns))
+        others = tuple(_find_others(contents, self.columns))
         lines = (zeta, *others) if contents.has_zeta or not others else others
         columns = candidates.table.columns.values()
         signals = sum(column.kind == "signal" for column in columns)
@@ -122,22 +122,22 @@ class TrackingChart:
         )
 
     def parts(self, record: TrackingRecord, frame: Frame) -> dict[str, alt.LayerChart]:
-        """A chart for each."""
-        return {line.field: _over_time(record, line, frame) for line in record.lines}
+        """Draw one chart per line."""
+        return {line.field: _draw_line(record, line, frame) for line in record.lines}
 
     def draw(self, record: TrackingRecord, frame: Frame) -> alt.VConcatChart:
-        """One above the other."""
+        """Draw the charts one above the other."""
         import altair as alt
 
         charts = list(self.parts(record, frame).values())
-        made: alt.VConcatChart = joined(alt.vconcat, charts)
+        made: alt.VConcatChart = join_charts(alt.vconcat, charts)
         return made
 
 
-def _others(contents: Contents, asked: tuple[str, ...]) -> Iterator[Line]:
+def _find_others(contents: Contents, asked: tuple[str, ...]) -> Iterator[Line]:
     candidates, checkpoints = contents.estimated, contents.checkpoints
     if checkpoints.has(_NOISY):
-        yield _line(_NOISY, candidates.describe("noisy_accuracy"), candidates)
+        yield _make_line(_NOISY, candidates.describe("noisy_accuracy"), candidates)
     fields = {metric.name: metric.field for metric in checkpoints.metrics}
     signals = [metric.name for metric in checkpoints.signals]
     for name in dict.fromkeys((*signals, *asked)):
@@ -150,19 +150,19 @@ def _others(contents: Contents, asked: tuple[str, ...]) -> Iterator[Line]:
             raise InputError(
                 f"Expected `columns` to be recorded, got {name!r}.{did_you_mean(name, fields)}"
             )
-        yield _line(fields[name], candidates.describe(name), candidates)
+        yield _make_line(fields[name], candidates.describe(name), candidates)
 
 
-def _line(field: str, column: Column, candidates: Candidates) -> Line:
+def _make_line(field: str, column: Column, candidates: Candidates) -> Line:
     values = candidates.values(column.name)
     label = visible(column.label)
     if column.unit != "share":
         return Line(field, label, zeta_axis(values))
-    axis = replace(accuracy_axis(values), low=0.0)
-    return Line(field, label, axis, axis.ticks)
+    axis = replace(make_accuracy_axis(values), low=0.0)
+    return Line(field, label, axis, axis.tick_format)
 
 
-def _over_time(record: TrackingRecord, line: Line, frame: Frame) -> alt.LayerChart:
+def _draw_line(record: TrackingRecord, line: Line, frame: Frame) -> alt.LayerChart:
     import altair as alt
 
     domain = [line.axis.low, line.axis.high]
@@ -172,13 +172,13 @@ def _over_time(record: TrackingRecord, line: Line, frame: Frame) -> alt.LayerCha
         scale=alt.Scale(domain=domain, clamp=True, nice=False, zero=False),
         axis=alt.Undefined if line.ticks is None else alt.Axis(format=line.ticks),
     )
-    return _lines(record, frame, line.field, y)
+    return _draw_lines(record, frame, line.field, y)
 
 
-def _lines(record: TrackingRecord, frame: Frame, field: str, y: alt.Y) -> alt.LayerChart:
+def _draw_lines(record: TrackingRecord, frame: Frame, field: str, y: alt.Y) -> alt.LayerChart:
     import altair as alt
 
-    chosen = chosen_run(frame)
+    chosen = make_run_choice(frame)
     is_chosen = alt.ParameterPredicate(param=chosen.name, empty=False)
     base = alt.Chart(frame.data).encode(x=_x(record), y=y, detail=alt.Detail("run:N"))
     is_pointed_at = frame.is_live and not frame.is_page
@@ -186,28 +186,28 @@ def _lines(record: TrackingRecord, frame: Frame, field: str, y: alt.Y) -> alt.La
     everything = base.mark_line(
         aria=False, color=color("line"), strokeWidth=0.8 if is_many else 1.3
     ).encode(
-        opacity=valued(alt.OpacityValue, alt.condition(chosen, alt.value(0.85), alt.value(0.2)))
+        opacity=as_channel(alt.OpacityValue, alt.condition(chosen, alt.value(0.85), alt.value(0.2)))
     )
     one = base.transform_filter(is_chosen).mark_line(
         aria=False, color=color("highlight"), strokeWidth=2.5
     )
-    kept = _kept(record, base)
+    kept = _draw_kept(record, base)
     dots = (
         base.transform_filter(
             f"isValid(datum.{field})" if is_pointed_at else f"datum.{field}_alone"
         )
         .mark_circle(aria=False, size=50, color=color("line"))
         .encode(
-            opacity=valued(
+            opacity=as_channel(
                 alt.OpacityValue,
                 alt.condition(f"datum.{field}_alone", alt.value(0.9), alt.value(0)),
             ),
-            tooltip=hints(record.checkpoints, frame),
+            tooltip=make_tooltip(record.checkpoints, frame),
         )
         .add_params(chosen)
     )
     layers: list[Any] = [everything, *kept, one, dots]
-    return alt.LayerChart(layer=layers, width=frame.width, height=HEIGHT, view=plain_view())
+    return alt.LayerChart(layer=layers, width=frame.width, height=HEIGHT, view=borderless())
 
 
 def _x(record: TrackingRecord) -> alt.X:
@@ -225,8 +225,8 @@ def _x(record: TrackingRecord) -> alt.X:
     )
 
 
-def _kept(record: TrackingRecord, base: alt.Chart) -> list[alt.Chart]:
-    """The run of the pick, and the pick on it."""
+def _draw_kept(record: TrackingRecord, base: alt.Chart) -> list[alt.Chart]:
+    """Draw the run of the selected checkpoint, with a ring around the checkpoint."""
     import altair as alt
 
     here = alt.FieldEqualPredicate(field="run", equal=record.run)
