@@ -155,8 +155,8 @@ def test_ctrl_c_in_a_watch_keeps_the_page(tmp_path: Path) -> None:
     assert "Stopped watching; the runs go on." in err.splitlines()[-1]
     text = page.read_text()
     assert "Keep step" in text
-    assert "0 of 1 run is over, 1 is not begun or cut off" in text
-    assert "nobody writes this page any more" in text
+    assert "0 of 1 run finished, 1 not started or interrupted" in text
+    assert "no longer updated" in text
     assert list(page.parent.iterdir()) == [page]
 
 
@@ -164,11 +164,11 @@ def test_a_watch_waits_for_runs_and_blames_no_path(tmp_path: Path) -> None:
     store, page = tmp_path / "runs", tmp_path / "page.html"
     found = LivePage(store, page).look()
     assert progress_line(found, page, [str(store)]) == (
-        f"No run has begun yet; waiting for runs in {store}. Ctrl-C ends the watch, not the runs."
+        f"No run has started yet; waiting for runs in {store}. Ctrl-C ends the watch, not the runs."
     )
     write_store(store, runs=1, metrics=())
     found = LivePage(store, page).look()
-    assert f"1 of 1 run is over; the page is {page}." in progress_line(found, page, [str(store)])
+    assert f"1 of 1 run finished; the page is {page}." in progress_line(found, page, [str(store)])
 
 
 def test_a_folder_that_had_to_be_made_is_named(

@@ -47,7 +47,7 @@ def test_a_reader_sees_the_new_reading_where_they_were(
         page.wait_for_selector("html[data-complete]", state="attached")
         assert opened.complaints.pop() == path.as_uri()
 
-    assert "1 of 2 runs are over, 1 under way" in opened.text("#live")
+    assert "1 of 2 runs finished, 1 in progress" in opened.text("#live")
     assert "run-0 step 12 · ζ" in opened.text("#live li")
     assert page.evaluate("window.wait") >= 5000
     page.select_option("#chosen-run", label="run-1")
@@ -79,23 +79,21 @@ def test_a_reader_who_types_or_pauses_is_left_alone(
     opened.page.focus("#search")
     opened.page.evaluate("tick()")
     opened.page.click("#pause")
-    assert opened.text("#pause") == "Go on"
+    assert opened.text("#pause") == "Resume"
     assert opened.page.evaluate("performance.navigation.type") == 0  # never loaded again
     with_writer.close()
 
 
-def test_a_page_that_nobody_writes_any_more_stops_by_itself(
-    store: Path, tmp_path: Path, visit: Open
-) -> None:
+def test_a_page_without_updates_stops_reloading(store: Path, tmp_path: Path, visit: Open) -> None:
     path = tmp_path / "page.html"
     LivePage(store, path).look()
     os.utime(path, (1e9, 1e9))  # its writer was killed in 2001
     opened = visit(path, script=HELD_TIMER)
-    assert "Nobody has written this page since 09/" in opened.text("#reloading")
+    assert "Not updated since 09/" in opened.text("#reloading")
     assert opened.page.evaluate("window.tick") is None
 
 
-def test_it_is_over_when_nobody_works_on_any_run_twice_in_a_row(
+def test_it_is_over_after_two_updates_without_a_run_in_progress(
     store: Path, tmp_path: Path
 ) -> None:
     live = LivePage(store, tmp_path / "page.html")
@@ -126,7 +124,7 @@ def test_runs_that_are_not_there_yet_are_waited_for(tmp_path: Path) -> None:
     found = live.look(total=3)
     assert found.trouble is None
     assert found.report is not None
-    assert "1 of 3 runs are over, 2 are not begun or cut off" in path.read_text()
+    assert "1 of 3 runs finished, 2 not started or interrupted" in path.read_text()
     assert live.leave().path == path
     assert 'id="live"' not in path.read_text()
 
@@ -151,14 +149,14 @@ def test_who_leaves_while_runs_go_on_says_so(store: Path, tmp_path: Path) -> Non
     assert not figures.exists()  # drawn at the end only
     assert live.leave().figures.files
     text = path.read_text()
-    assert "1 of 2 runs are over, 1 under way" in text
-    assert "nobody writes this page any more" in text
+    assert "1 of 2 runs finished, 1 in progress" in text
+    assert "no longer updated" in text
     assert "data-reload" not in text
     assert "refresh" not in text
     run.close()
 
 
-def test_of_a_logger_nobody_knows_the_end(tmp_path: Path) -> None:
+def test_the_end_of_runs_in_a_logger_is_unknown(tmp_path: Path) -> None:
     table = tmp_path / "runs.csv"
     lines = ["run,step,susceptibility,train_accuracy"]
     lines += [f"a,{step},{step / 10},{step / 20}" for step in range(1, 8)]

@@ -1,7 +1,7 @@
-// A page of runs that go on loads itself again, and its reader is where they were.
+// A live page reloads itself and restores the position of its reader.
 
 const KEPT = "rote: " + location.pathname;
-const PATIENCE = 600; // seconds without anybody who writes the page, or more where writing is slow
+const PATIENCE = 600; // seconds without an update of the page, or more if updates are slow
 
 function setUpLive() {
   const kept = takeKept();
@@ -11,7 +11,7 @@ function setUpLive() {
   const seconds = Number(live.dataset.reload);
   const said = document.getElementById("reloading");
   if (Date.now() - Date.parse(document.lastModified) > 1000 * Math.max(PATIENCE, 10 * seconds)) {
-    said.textContent = `Nobody has written this page since ${document.lastModified}: it does not load itself again.`;
+    said.textContent = `Not updated since ${document.lastModified}: this page no longer reloads.`;
     return kept;
   }
   setUpPause(setInterval(() => isBusy() || reload(), 1000 * seconds));
@@ -23,12 +23,12 @@ function setUpPause(timer) {
   button.hidden = false;
   button.addEventListener("click", () => {
     clearInterval(timer);
-    if (button.textContent === "Go on") reload();
-    button.textContent = "Go on";
+    if (button.textContent === "Resume") reload();
+    button.textContent = "Resume";
   });
 }
 
-// Nobody looks, or somebody is about to type or to choose.
+// The page is hidden, or its reader is typing or choosing.
 function isBusy() {
   return document.hidden || document.activeElement.matches("input, select");
 }
@@ -36,7 +36,7 @@ function isBusy() {
 function reload() {
   const run = document.querySelector(`#chosen-run option[value="${chosen}"]`)?.textContent;
   const kept = { x: scrollX, y: scrollY, theme: document.documentElement.dataset.theme, run };
-  try { sessionStorage.setItem(KEPT, JSON.stringify(kept)); } catch { /* then it starts at the top */ }
+  try { sessionStorage.setItem(KEPT, JSON.stringify(kept)); } catch { /* then the page starts at the top */ }
   location.reload();
 }
 
@@ -50,7 +50,7 @@ function takeKept() {
   }
 }
 
-// When everything has its height.
+// Called when the layout is complete.
 function putBack(payload, kept) {
   if (kept.run) {
     const option = [...document.querySelectorAll("#chosen-run option")].find((one) => one.value !== "" && one.textContent === kept.run);
