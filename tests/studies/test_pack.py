@@ -1,5 +1,8 @@
 """A packed pool says what the runs said."""
 
+import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +11,9 @@ import pytest
 from rote.errors import InputError
 from rote.selection import select
 from rote.store import read_table
-from rote.studies import pack, unpack
+from rote.studies import Pool, is_over, pack, record_pools, restore_pool, unpack
+from rote.studies.run_pools import is_complete
+from rote.sweeps import SearchSpace, Sweep, run_path
 from rote.workloads import RunSpec, train
 
 pytestmark = pytest.mark.slow
@@ -54,3 +59,55 @@ def test_the_same_runs_give_the_same_bytes(store: Path, tmp_path: Path) -> None:
 def test_nothing_packed_is_said(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="Expected a packed pool"):
         unpack(tmp_path / "none.tar.xz", tmp_path)
+
+
+def one_pool(tmp_path: Path, widths: Sequence[int]) -> Pool:
+    networks = {
+        f"mlp-{width}": {"architecture": {"name": "mlp", "options": {"width": width}}}
+        for width in widths
+    }
+    base = {"epochs": 2, "data": {"name": "digits", "train_size": 300}}
+    noise = {"noise": {"model": "symmetric-inclusive", "rate": 0.5}}
+    space = SearchSpace.from_dict({"base": base | noise, "lists": {"network": networks}})
+
+    class Elsewhere(Pool):
+        record = property(lambda self: tmp_path / f"{self.name}.tar.xz")  # type: ignore[assignment]
+
+    return Elsewhere("made-0", "common", is_judged=True, space=space)
+
+
+def test_another_machine_trains_only_what_is_not_packed(tmp_path: Path) -> None:
+    part, whole = one_pool(tmp_path, [8]), one_pool(tmp_path, [8, 16])
+    here, there = tmp_path / "here", tmp_path / "there"
+    for spec in part.space:
+        train(spec, run_path(here / part.name, spec))
+    assert record_pools([whole], here) == [whole.record]
+    assert not is_over(whole, here)
+    with tempfile.TemporaryDirectory() as folder:
+        assert not is_complete(whole, unpack(whole.record, Path(folder)))
+
+    assert restore_pool(whole, there) == 1
+    assert restore_pool(whole, there) == 0
+    left = list(Sweep(whole.space, there / whole.name).open_specs())
+    assert [spec.name for spec in left] == ["mlp-16"]
+    packed = whole.record.read_bytes()
+    record_pools([whole], there)
+    assert whole.record.read_bytes() == packed
+
+    train(left[0], run_path(there / whole.name, left[0]))
+    record_pools([whole], there)
+    assert is_over(whole, there)
+    with tempfile.TemporaryDirectory() as folder:
+        table = unpack(whole.record, Path(folder))
+        assert is_complete(whole, table)
+        assert set(table.paths) == {"mlp-8", "mlp-16"}
+
+
+def test_a_packed_run_of_another_recipe_is_trained_again(tmp_path: Path) -> None:
+    pool = one_pool(tmp_path, [8])
+    for spec in pool.space:
+        train(spec, run_path(tmp_path / "here" / pool.name, spec))
+    record_pools([pool], tmp_path / "here")
+    base = {**pool.space.base, "optimizer": {"name": "sgd", "lr": 0.3}}
+    other = replace(pool, space=replace(pool.space, base=base))
+    assert restore_pool(other, tmp_path / "there") == 0

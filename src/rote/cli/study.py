@@ -69,7 +69,7 @@ def list_studies(
 def run(
     name: Name = None,
     every: Every = False,
-    preset: Annotated[str, typer.Option(help="tiny, small or paper.")] = "tiny",
+    preset: Annotated[str, typer.Option(help="tiny, small, medium or paper.")] = "tiny",
     store: Annotated[Path, typer.Option(help="Where runs go; finished ones are kept.")] = Path(
         "runs/studies"
     ),
@@ -91,7 +91,11 @@ def run(
         bool, typer.Option("--no-train", help="Only read the pools that are finished.")
     ] = False,
     record: Annotated[
-        bool, typer.Option("--record", help="Pack what is finished into the package, for `show`.")
+        bool,
+        typer.Option(
+            "--record",
+            help="Pack finished runs into the package, for `show` and to train the rest later.",
+        ),
     ] = False,
     out: Out = None,
     quiet: Quiet = False,
@@ -120,8 +124,9 @@ def run(
     if not no_train:
         chosen = executor_of(executor, workers, address, gpus=gpus_per_run)
         _train(pools, store, chosen, data_dir, quiet=quiet)
-    tables = dict(trained(pools, store)) if pools else {}
     recorded = record_pools(pools, store) if record else []
+    tables = dict(trained(pools, store, needs_one=not recorded))
+    _name_incomplete([pool for pool in pools if pool not in tables], store)
     found = {}
     for study in _chosen(name, preset, every=every):
         known = {pool: tables[pool] for pool in wanted[study.name] if pool in tables}
@@ -140,6 +145,14 @@ def run(
 def show(
     name: Name = None,
     every: Every = False,
+    preset: Annotated[
+        str | None,
+        typer.Option(
+            help="Only this preset, also its incomplete pools; by default the largest one with "
+            "complete pools.",
+            show_default=False,
+        ),
+    ] = None,
     out: Out = None,
     index: Annotated[
         Path | None, typer.Option(help="With --all: a page for the table of the paper's figures.")
@@ -154,15 +167,15 @@ def show(
     found = {}
     with tempfile.TemporaryDirectory() as folder:
         records = Records(Path(folder))
-        for study in _chosen(name, None, every=every):
+        for study in _chosen(name, preset, every=every):
             try:
-                preset, tables = records.of(study)
+                used, tables = records.of(study, preset)
             except InputError:
                 if not every:
                     raise
                 say(f"Not recorded yet: {study.name}", err=True)
                 continue
-            found[study.name] = (preset, study.measure(tables))
+            found[study.name] = (used, study.measure(tables))
         _show(found, out, every=every, as_json=as_json)
     if index is not None:
         say(f"Written: {write_figures(found, index)}", err=True)
@@ -190,6 +203,15 @@ def _foresee(pools: "list[Pool]", store: Path) -> None:
         say(f"{pool.name:32} {_counted(counts)}")
         total.update(counts)
     say(f"{'in all':32} {_counted(total)}")
+
+
+def _name_incomplete(pools: "list[Pool]", store: Path) -> None:
+    """Say which pools are not shown, since some of their runs are not finished."""
+    from rote.studies import finished_runs
+
+    for pool in pools:
+        count = len(finished_runs(pool, store))
+        say(f"Incomplete: {pool.name} ({count} of {len(pool.specs)} runs are finished)", err=True)
 
 
 def _counted(counts: "Mapping[Any, int]") -> str:

@@ -7,11 +7,13 @@ from rote.studies.pool import PRESETS, Pool, read_pools
 from rote.studies.results import as_json, page, write_result
 from rote.studies.run_pools import (
     Records,
+    finished_runs,
     is_over,
     ready,
     record_measured,
     record_numbers,
     record_pools,
+    restore_pool,
     run_pool,
     trained,
 )
@@ -26,6 +28,7 @@ __all__ = [
     "as_json",
     "figure_table",
     "find_study",
+    "finished_runs",
     "is_over",
     "pack",
     "page",
@@ -34,6 +37,7 @@ __all__ = [
     "record_measured",
     "record_numbers",
     "record_pools",
+    "restore_pool",
     "run_pool",
     "studies",
     "trained",

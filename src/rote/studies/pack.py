@@ -4,7 +4,7 @@ import io
 import json
 import math
 import tarfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,20 +16,20 @@ _OF_THE_MACHINE = ("created", "versions", "command", "rows")
 _WHOLE_FILES = ("neighbor_votes.npy", "predictions.bin")
 
 
-def pack(store: Path, file: Path) -> int:
-    """Write a pool's runs into one archive: descriptions, readings, votes, predictions.
+def pack(runs: Path | Sequence[Path], file: Path) -> int:
+    """Write runs of a pool into one archive: descriptions, readings, votes, predictions.
 
-    Runs are named by their position in the table, and times are left out, so that the same runs
+    Runs are numbered by the order of their names, and times are left out, so that the same runs
     give the same bytes.
 
     Args:
-        store: run directories.
-        file: ``*.tar.xz``; one that is there is replaced.
+        runs: run directories, or a folder of them.
+        file: ``*.tar.xz``; an existing file is replaced.
 
     Returns:
         How many runs it holds.
     """
-    table = read_table(store)
+    table = read_table(runs)
     entries = sorted(_entries(table), key=lambda entry: (entry[0].rpartition("/")[2], entry[0]))
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:xz", preset=9) as archive:
@@ -71,6 +71,7 @@ def _entries(table: RunTable) -> Iterator[tuple[str, bytes]]:
         if (path / "workload.json").is_file():
             workload = json.loads((path / "workload.json").read_bytes())
             description["data"] = {k: v for k, v in workload["data"].items() if k != "source"}
+            description["spec"] = workload["spec"]
         yield f"{place}/run.json", _line(description)
         frame = table.frame.filter(pl.col("run") == run).drop("run", "row", "seconds", strict=False)
         lines = [_line({"schema": 1, "kind": "reading"} | row) for row in frame.to_dicts()]

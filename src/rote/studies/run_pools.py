@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import json
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rote.errors import InputError, RoteError
-from rote.store import RunTable, read_table, write_whole
+from rote.store import RunTable, read_table, status_of, write_whole
 from rote.studies.pack import pack, unpack
 from rote.studies.pool import PRESETS, RECORDS
-from rote.sweeps import Sweep
+from rote.sweeps import Sweep, run_path
+from rote.workloads import RunSpec
 
 if TYPE_CHECKING:
     from rote.studies.pool import Pool
@@ -28,13 +31,55 @@ def run_pool(
     data_dir: Path | None = None,
     watch: Callable[..., Any] | None = None,
 ) -> Progress:
-    """Train the runs of a pool that are not over yet, below a folder.
+    """Train the runs of a pool that are neither finished in the store nor packed.
 
     Raises:
         InputError: if a spec does not fit.
         StoreError: if the store cannot be written.
     """
+    restore_pool(pool, store)
     return Sweep(pool.space, store / pool.name, data_dir=data_dir).run(executor, watch)
+
+
+def restore_pool(pool: Pool, store: Path) -> int:
+    """Copy the packed runs of a pool into the store, where they count as finished.
+
+    A run whose spec is no longer that of the pool is left out, as is one that the store has.
+
+    Returns:
+        How many were copied.
+    """
+    from rote.workloads import RunFolder  # loads torch
+
+    if not pool.record.is_file():
+        return 0
+    store.mkdir(parents=True, exist_ok=True)
+    count = 0
+    with tempfile.TemporaryDirectory(dir=store, prefix=".restore-") as folder:
+        table = unpack(pool.record, Path(folder))
+        for name, path in table.paths.items():
+            spec, found = pool.specs.get(name), table.descriptions[name]
+            if spec is None or not _is_run_of(spec, found):
+                continue
+            place = run_path(store / pool.name, spec)
+            if status_of(place).state == "new" and not place.exists():
+                # Described before it is moved: an interruption leaves no half of a run.
+                RunFolder(path, spec).describe(dict(found["data"]), finished=True)
+                place.parent.mkdir(parents=True, exist_ok=True)
+                path.rename(place)
+                count += 1
+    return count
+
+
+def _is_run_of(spec: RunSpec, description: Mapping[str, Any]) -> bool:
+    packed = description.get("spec")
+    return packed is not None and RunSpec.from_dict(packed).identity == spec.identity
+
+
+def finished_runs(pool: Pool, store: Path) -> list[Path]:
+    """The directories of a pool's finished runs below a folder."""
+    places = [run_path(store / pool.name, spec) for spec in pool.space]
+    return [place for place in places if status_of(place).state == "finished"]
 
 
 def is_over(pool: Pool, store: Path) -> bool:
@@ -46,14 +91,21 @@ def is_over(pool: Pool, store: Path) -> bool:
     return counts["finished"] > 0 and counts["finished"] == sum(counts.values())
 
 
-def trained(pools: Sequence[Pool], store: Path) -> list[tuple[Pool, RunTable]]:
-    """The pools whose runs are all finished below a folder.
+def trained(
+    pools: Sequence[Pool], store: Path, *, needs_one: bool = True
+) -> list[tuple[Pool, RunTable]]:
+    """Return the pools whose runs are all finished below a folder.
+
+    Args:
+        pools: which to look for.
+        store: the folder.
+        needs_one: whether it is an error if no pool is complete.
 
     Raises:
-        InputError: if there are none.
+        InputError: if there are none, and one is needed.
     """
     found = [pool for pool in pools if is_over(pool, store)]
-    if pools and not found:
+    if needs_one and pools and not found:
         raise InputError(f"Expected finished pools of the study in {store}, got none. Train them.")
     return [(pool, read_table(store / pool.name)) for pool in found]
 
@@ -90,8 +142,13 @@ class Records:
         self._folder = folder
         self._tables: dict[str, RunTable] = {}
 
-    def of(self, study: Study) -> tuple[str, Tables | Measured | Record]:
-        """The largest preset of which there are pools, and these; or the numbers themselves.
+    def of(self, study: Study, preset: str | None = None) -> tuple[str, Tables | Measured | Record]:
+        """Return a preset with its packed pools, or the numbers of a study that needs no runs.
+
+        Args:
+            study: which.
+            preset: its pools, also incomplete ones, whose names then say how many runs there are.
+                By default the largest preset with complete pools, and these.
 
         Raises:
             InputError: if none is committed.
@@ -99,17 +156,22 @@ class Records:
         if study.wants is None:
             file = _numbers_of(study)
             return PRESETS[0], json.loads(file.read_bytes()) if file.is_file() else []
-        for preset in reversed(PRESETS):
-            pools = study.pools(preset) if study.has(preset) else []
-            found = [pool for pool in pools if _record_of(study, pool).is_file()]
-            if found and study.examine is not None:
-                records = [_record_of(study, pool).read_bytes() for pool in found]
-                return preset, list(zip(found, map(json.loads, records), strict=True))
+        for one in reversed(PRESETS) if preset is None else [preset]:
+            pools = study.pools(one) if study.has(one) else []
+            there = [pool for pool in pools if _record_of(study, pool).is_file()]
+            if study.examine is not None:
+                records = [_record_of(study, pool).read_bytes() for pool in there]
+                found: Tables | Measured = list(zip(there, map(json.loads, records), strict=True))
+            elif preset is None:
+                tables = [(pool, self._table(pool)) for pool in there]
+                found = [(pool, table) for pool, table in tables if is_complete(pool, table)]
+            else:
+                found = [(_marked(pool, self._table(pool)), self._table(pool)) for pool in there]
             if found:
-                return preset, [(pool, self._table(pool)) for pool in found]
+                return one, found
         raise InputError(
-            f"Expected records of study {study.name!r} in the package, got none. Run it with "
-            "--record."
+            f"Expected records of study {study.name!r} in the package, got none"
+            f"{'' if preset is None else f' at preset {preset}'}. Run it with --record."
         )
 
     def _table(self, pool: Pool) -> RunTable:
@@ -118,12 +180,29 @@ class Records:
         return self._tables[pool.name]
 
 
+def is_complete(pool: Pool, table: RunTable) -> bool:
+    """Whether every run of a pool is in a table."""
+    return set(pool.specs) <= set(table.descriptions)
+
+
+def _marked(pool: Pool, table: RunTable) -> Pool:
+    """The pool, with the number of its runs in its name if some are missing."""
+    if is_complete(pool, table):
+        return pool
+    return replace(pool, name=f"{pool.name} ({len(table.descriptions)} of {len(pool.specs)} runs)")
+
+
 def record_pools(pools: Sequence[Pool], store: Path) -> list[Path]:
-    """Pack the pools whose runs are all over, so that anyone can look at them again."""
-    written = [pool.record for pool in pools if is_over(pool, store)]
+    """Pack the finished runs of every pool, together with those that were packed before.
+
+    A pool may be incomplete: whoever goes on elsewhere trains only the missing runs.
+    """
+    written = []
     for pool in pools:
-        if pool.record in written:
-            pack(store / pool.name, pool.record)
+        restore_pool(pool, store)
+        if runs := finished_runs(pool, store):
+            pack(runs, pool.record)
+            written.append(pool.record)
     return written
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rote.workloads.loop import TrainedRun as TrainedRun
     from rote.workloads.loop import train as train
     from rote.workloads.network import build_network as build_network
+    from rote.workloads.run_folder import RunFolder as RunFolder
     from rote.workloads.spec import AllowedImports as AllowedImports
     from rote.workloads.spec import BestCheckpoints as BestCheckpoints
     from rote.workloads.spec import FieldError as FieldError
@@ -32,6 +33,7 @@ _NAMES = {
     "data.splits": ["Splits", "prepare"],
     "loop": ["TrainedRun", "train"],
     "network": ["build_network"],
+    "run_folder": ["RunFolder"],
     "spec": ["AllowedImports", "BestCheckpoints", "FieldError", "RunSpec", "located", "read_toml"],
     "spec_for_data": ["first_spec"],
 }
