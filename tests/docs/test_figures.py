@@ -4,7 +4,6 @@ import json
 import re
 from pathlib import Path
 from statistics import fmean
-from typing import Any
 
 import pytest
 
@@ -12,165 +11,182 @@ import rote
 from rote.studies import find_study
 
 ROOT = Path(__file__).parents[2]
-README = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+SELECTION = (ROOT / "docs" / "selection.md").read_text(encoding="utf-8")
+STOPPING = (ROOT / "docs" / "stopping.md").read_text(encoding="utf-8")
 PROBE = json.loads((ROOT / "benchmarks" / "probe.json").read_text())["results"]
 BOARD = json.loads((ROOT / "docs" / "results" / "leaderboard.json").read_text())
+STOPS = json.loads((ROOT / "docs" / "results" / "stopping.json").read_text())["pools"]
 MEANS = BOARD["means"]["judged"]
+NONE = "–"
 
 
-def points(row: dict[str, Any], measure: str = "regret") -> str:
-    return f"{100 * row[measure][0]:.1f}"
+def points(share: float) -> str:
+    return f"{100 * share:.1f}"
 
 
-def numbers(pattern: str) -> tuple[str, ...]:
-    found = re.search(pattern, README)
-    assert found, pattern
-    return found.groups()
+def table_row(page: str, first: str) -> list[str]:
+    """Return the cells after the first one of the only table row that begins with ``first``."""
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in page.replace("**", "").splitlines()
+        if line.startswith("|")
+    ]
+    (row,) = (cells for cells in rows if cells[0] == first)
+    return row[1:]
 
 
-def test_what_a_probe_costs_is_what_make_bench_has_measured() -> None:
-    cited = numbers(r"a probe costs ([\d.]+) training steps of ResNet18 \(in plain NCHW ([\d.]+)\)")
-    measured = [PROBE[name]["probe_over_step"] for name in ("resnet18", "resnet18_nchw")]
-    assert cited == tuple(f"{ratio:.2f}" for ratio in measured)
+def numbers_near(page: str, words: str) -> list[str]:
+    """Return all numbers of the paragraph, bullet or table row that contains ``words``."""
+    blocks = re.split(r"\n\s*\n|\n(?=\s*- |\|)", page.replace("**", ""))
+    (block,) = (block for block in blocks if words in " ".join(block.split()))
+    return re.findall(r"\d+(?:\.\d+)?", block)
+
+
+def same_labels(group: str, measure: str) -> float:
+    """Mean regret of noisy validation on as many labels as ``auto`` has, the whole holdout."""
+    found = []
+    for name in BOARD["groups"][group]:
+        rows = BOARD["pools"][name]["rows"]
+        sizes = [
+            int(row.rpartition(" ")[2]) for row in rows if row.startswith("noisy validation, n")
+        ]
+        found.append(rows[f"noisy validation, n = {max(sizes)}"][measure][0])
+    return fmean(found)
+
+
+def cost(group: str, selector: str, measure: str) -> str:
+    if selector == "noisy validation, same labels":
+        return points(same_labels(group, measure))
+    row = BOARD["means"][group][selector]
+    return points(row[measure][0]) if measure in row else NONE
+
+
+def test_the_cost_of_a_probe_is_what_make_bench_has_measured() -> None:
+    cited = numbers_near(README, "training steps of ResNet18")
+    for name in ("resnet18", "resnet18_nchw"):
+        assert f"{PROBE[name]['probe_over_step']:.2f}" in cited
     assert PROBE["cnn"]["epoch_with_probe_over_without"] < 1.01
 
 
-@pytest.mark.parametrize(
-    ("words", "selectors"),
-    [
-        ("rote's verdict; of one run alone", ("auto", "auto, one run alone")),
-        (
-            "256 noisy validation labels; consensus, no labels",
-            ("noisy validation, n = 256", "consensus"),
-        ),
-        (
-            "the last checkpoint; the paper's regions",
-            ("last checkpoint", "regions (the paper's rule)"),
-        ),
-        (
-            "LabelWave; GWA; lowest ζ: it gauges, it does not select",
-            ("LabelWave", "GWA", "lowest ζ"),
-        ),
-    ],
-)
-def test_regrets_are_those_of_the_leaderboard(words: str, selectors: tuple[str, ...]) -> None:
-    def cell(row: dict[str, Any]) -> str:
-        return points(row) + (f" ({points(row, 'pool')})" if "pool" in row else "")
+PICKS_ONE_RUN = {"LabelWave", "GWA"}
+"""Signals that their papers do not use to choose across runs: they have no cell for that."""
 
-    cells = [
-        "; ".join(cell(BOARD["means"][group][selector]) for selector in selectors)
+SELECTORS = {
+    "rote, several runs (`auto`)": "auto",
+    "rote, one run alone": "auto, one run alone",
+    "noisy validation, same labels": "noisy validation, same labels",
+    "consensus, no labels": "consensus",
+    "last checkpoint": "last checkpoint",
+    "the paper's regions": "regions (the paper's rule)",
+    "LabelWave": "LabelWave",
+    "GWA": "GWA",
+    "lowest ζ": "lowest ζ",
+}
+
+
+@pytest.mark.parametrize(("label", "selector"), SELECTORS.items())
+def test_regrets_in_the_readme_are_those_of_the_leaderboard(label: str, selector: str) -> None:
+    expected = [
+        NONE if measure == "pool" and selector in PICKS_ONE_RUN else cost(group, selector, measure)
         for group in ("fresh", "judged")
+        for measure in ("regret", "pool")
     ]
-    assert f"| {words} | {' | '.join(cells)} |" in README.replace("**", "")
-    groups = BOARD["groups"]
-    assert f"{len(groups['fresh'])} fresh sets | {len(groups['judged'])} earlier sets" in README
+    assert table_row(README, label) == expected
 
 
-def test_regrets_with_nothing_held_out_are_those_of_the_leaderboard() -> None:
-    by_zeta = points(MEANS["filter, one run alone"])
-    assert numbers(r"one run alone ([\d.]+) points, hardly better") == (by_zeta,)
-    assert float(by_zeta) < float(points(MEANS["last checkpoint"])) < float(by_zeta) + 0.5
-    among = numbers(r"among runs ([\d.]+), which is better")
-    assert among == (points(MEANS["staged"], "pool"),)
-    assert float(among[0]) < float(points(MEANS["last checkpoint"], "pool"))
+def test_the_readme_says_how_many_pools_there_are() -> None:
+    heading = next(line for line in README.splitlines() if "per run" in line and "|" in line)
+    counts = {str(len(BOARD["groups"][group])) for group in ("fresh", "judged")}
+    assert counts <= set(re.findall(r"\d+", heading))
+    assert {BOARD["pools"][name]["runs"] for name in BOARD["groups"]["judged"]} == {30}
+
+
+def test_regrets_without_a_holdout_are_those_of_the_leaderboard() -> None:
+    alone, last = MEANS["filter, one run alone"]["regret"][0], MEANS["last checkpoint"]
+    cited = numbers_near(README, "Without a holdout")
+    assert points(alone) in cited
+    assert points(MEANS["staged"]["pool"][0]) in cited
+    assert alone < last["regret"][0] < alone + 0.005  # "hardly better"
+    assert MEANS["staged"]["pool"][0] < last["pool"][0]
 
 
 def test_where_the_verdict_loses_is_said() -> None:
     rules, pair = BOARD["pools"]["youtube-0"]["rows"], BOARD["pools"]["mnist-pair-1"]["rows"]
-    cited = numbers(r"\(the last checkpoint ([\d.]+), the verdict ([\d.]+)\)")
-    assert cited == (points(rules["last checkpoint"]), points(rules["auto"]))
-    cited = numbers(r"\(512 noisy labels ([\d.]+), the verdict ([\d.]+)\)")
-    assert cited == (points(pair["noisy validation, n = 512"]), points(pair["auto"]))
+    cited = numbers_near(README, "Where it loses")
+    for rows, selector in (
+        (rules, "last checkpoint"),
+        (rules, "auto"),
+        (pair, "noisy validation, n = 512"),
+        (pair, "auto"),
+    ):
+        assert points(rows[selector]["regret"][0]) in cited, selector
     human = [BOARD["pools"][name]["rows"] for name in BOARD["groups"]["judged"] if "10n" in name]
     assert len(human) == 2
     for rows in human:
         assert rows["noisy validation, n = 256"]["pool"][0] < rows["auto"]["pool"][0]
-    assert len(BOARD["groups"]["judged"]) == 10
-    assert {BOARD["pools"][name]["runs"] for name in BOARD["groups"]["judged"]} == {30}
 
 
 def test_what_stopping_is_worth_is_what_its_study_says() -> None:
-    pools = json.loads((ROOT / "docs" / "results" / "stopping.json").read_text())["pools"].values()
-    page = (ROOT / "docs" / "stopping.md").read_text(encoding="utf-8")
+    pools = STOPS.values()
 
-    def mean(way: str, key: str, scale: float = 1) -> str:
-        value = scale * fmean(pool[way][key] for pool in pools)
-        return f"{value:.1f}" if scale > 1 else f"{value:.0f}"
+    def mean(way: str, key: str) -> float:
+        return fmean(pool[way][key] for pool in pools)
 
-    rows = {"nothing: the last checkpoint": "last checkpoint", "noisy validation": None, "ζ": None}
-    for label, way in (rows | {"`noise_rate`": "noise_rate"}).items():
-        cells = mean(way or label, "regret", 100), mean(way or label, "stop")
-        assert f"| {label} | {cells[0]} | {cells[1]} |" in page.replace("**", "")
-    off = [f"noise_rate 0.1 too {how}" for how in ("high", "low")]
-    assert " · ".join(mean(way, "regret", 100) for way in off) in page
-    better = {
-        way: sum(pool[way]["regret"] < pool["last checkpoint"]["regret"] for pool in pools)
-        for way in ("noisy validation", "noise_rate", "ζ")
-    }
-    assert (
-        f"in {better['noisy validation']} of {len(pools)} pools, `noise_rate` in "
-        f"{better['noise_rate']}, ζ in {better['ζ']}."
-    ) in page
+    ways = {"nothing: the last checkpoint": "last checkpoint", "`noise_rate`": "noise_rate"}
+    for label in (*ways, "noisy validation", "ζ"):
+        way = ways.get(label, label)
+        assert table_row(STOPPING, label) == [
+            points(mean(way, "regret")),
+            f"{mean(way, 'stop'):.0f}",
+        ]
+    cited = numbers_near(STOPPING, "`noise_rate`, 0.1 too high")
+    for how in ("high", "low"):
+        assert points(mean(f"noise_rate 0.1 too {how}", "regret")) in cited
+    cited = numbers_near(STOPPING, "better than the last checkpoint in")
+    for way in ("noisy validation", "noise_rate", "ζ"):
+        better = sum(pool[way]["regret"] < pool["last checkpoint"]["regret"] for pool in pools)
+        assert str(better) in cited
+    assert str(len(pools)) in cited
 
 
 def test_how_good_estimates_are_is_what_their_study_says() -> None:
     found = find_study("estimated-accuracy").finding(
         json.loads((ROOT / "docs" / "results" / "estimated-accuracy.json").read_text())
     )
-    over_all = re.search(r"Over (\d+) pools .* by ([\d.]+) % .*bias ([\d.]+) %", found)
-    assert over_all, found
-    pools, error, bias = over_all.groups()
-    page = " ".join((ROOT / "docs" / "selection.md").read_text(encoding="utf-8").split())
-    assert f"off by {error} points on average over {pools} pools, with a bias of {bias} " in page
-    held = {}
+    cited = numbers_near(SELECTION, "How good the estimate is")
     for purpose in ("for judging", "that came later"):
-        told = re.search(
-            rf"On \d+ pools {purpose}, [^.]*?in (\d+) of (\d+) among all runs, (\d+ of \d+) among "
-            r"4 runs, (\d+ of \d+) of one run alone; confidence is ([\d.]+ %) on average, and "
-            r"([\d.]+ %) of the picks",
-            found,
-        )
-        assert told, found
-        *held[purpose], few, alone, sure, near = told.groups()
-        among = " of ".join(held[purpose])
-        assert f"in {among} among all runs, {few} among 4 runs and {alone} of one run alone" in page
-        assert f"confidence is {sure} on average, and {near} of" in page
-    assert numbers(r"off by ([\d.]+) points on average, and the 95 % interval") == (error,)
-    both = tuple(str(sum(map(int, part))) for part in zip(*held.values(), strict=True))
-    assert numbers(r"holds the truth in (\d+) of (\d+) pools") == both
-    assert numbers(r"of one fresh run alone only in (\d+ of \d+)") == (alone,)
+        (told,) = re.findall(rf"On \d+ pools {purpose}, .*?(?=On \d+ pools|$)", found)
+        assert set(re.findall(r"\d+(?:\.\d+)?", told)) <= {*cited, "95"}
+    error = re.search(r"by ([\d.]+) %", found)
+    assert error is not None
+    assert error[1] in cited
+    assert error[1] in numbers_near(README, "off by")
 
 
-def test_what_one_run_costs_with_nothing_held_out_is_what_the_leaderboard_says() -> None:
-    page = " ".join((ROOT / "docs" / "selection.md").read_text(encoding="utf-8").split())
+def test_what_one_run_costs_without_a_holdout_is_what_the_leaderboard_says() -> None:
     rows = ("filter, one run alone", "highest training accuracy", "last checkpoint", "before-rise")
-    chosen, judged, fresh = (
-        [points(BOARD["means"][group][row]) for row in rows]
-        for group in ("chosen", "judged", "fresh")
-    )
-    assert (
-        f"`filter` cost {chosen[0]} points per run, the highest training accuracy {chosen[1]}, the "
-        f"last checkpoint {chosen[2]}, `before-rise` {chosen[3]}; on those for judging "
-        f"{judged[0]}, {judged[1]}, {judged[2]} and {judged[3]}; on fresh ones {fresh[0]}, "
-        f"{fresh[1]}, {fresh[2]} and {fresh[3]}."
-    ) in page
+    cited = numbers_near(SELECTION, "one run and no holdout")
+    for group in ("chosen", "judged", "fresh"):
+        assert {cost(group, row, "regret") for row in rows} <= set(cited)
 
 
 RULES = {
     "`auto` = `posterior`: several runs, given labels": "auto",
     "`auto`, one run alone: `posterior` by its neighbors": "auto, one run alone",
+    "`noisy-validation`, same labels": "noisy validation, same labels",
     "`noisy-validation`, 256 labels": "noisy validation, n = 256",
     "`noisy-validation+susceptibility`": "noisy validation, then lowest ζ",
     "`consensus`": "consensus",
     "`noise-rate`, told the rate": "share of right labels",
-    "`filter`, one run (= `auto`, nothing held out)": "filter, one run alone",
+    "`filter`, one run (= `auto` without a holdout)": "filter, one run alone",
     "`last`": "last checkpoint",
     "`before-rise`": "before-rise",
     "`regions`": "regions (the paper's rule)",
-    "`staged` (= `auto`, several runs, nothing held out)": "staged",
+    "`staged` (= `auto`, several runs without a holdout)": "staged",
 }
 COLUMNS = ("fresh", "judged", "chosen")
-STOPS = {
+STOP_RULES = {
     "`StopRule()`, by validation": "noisy validation",
     "`StopRule(noise_rate=…)`": "noise_rate",
     '`StopRule(column="susceptibility")`': "ζ",
@@ -178,39 +194,42 @@ STOPS = {
 
 
 def test_what_rules_cost_is_what_leaderboard_and_stopping_say() -> None:
-    page = (ROOT / "docs" / "selection.md").read_text(encoding="utf-8").replace("**", "")
-    stopping = json.loads((ROOT / "docs" / "results" / "stopping.json").read_text())["pools"]
-    groups = BOARD["groups"]
-
-    def cell(row: dict[str, Any]) -> str:
-        picks = [points(row, "pool")] if "pool" in row else []
-        return " / ".join([points(row), *picks])
-
+    costs = SELECTION[SELECTION.index("| per run / across runs |") :]
     for rule, selector in RULES.items():
-        cells = [cell(BOARD["means"][group][selector]) for group in COLUMNS]
-        assert f"| {rule} | {' | '.join(cells)} |" in page
-    for rule, way in STOPS.items():
-        means = [
-            f"{100 * fmean(stopping[pool][way]['regret'] for pool in groups[group]):.1f}"
+        cells = [
+            " / ".join(
+                value
+                for measure in ("regret", "pool")
+                if (value := cost(group, selector, measure)) != NONE
+            )
             for group in COLUMNS
         ]
-        assert f"| {rule} | {' | '.join(means)} |" in page
-    counts = [len(groups[group]) for group in COLUMNS]
-    heading = "| {} fresh pools | {} pools for judging | {} pools for choosing |"
-    assert heading.format(*counts) in page
+        assert table_row(costs, rule) == cells, rule
+    for rule, way in STOP_RULES.items():
+        means = [fmean(STOPS[pool][way]["regret"] for pool in BOARD["groups"][g]) for g in COLUMNS]
+        assert table_row(costs, rule) == [points(mean) for mean in means], rule
+    counts = [str(len(BOARD["groups"][group])) for group in COLUMNS]
+    assert re.findall(r"\d+", " ".join(table_row(costs, "per run / across runs"))) == counts
 
 
-def test_the_citation_credits_the_paper_and_the_kin_of_the_posterior() -> None:
+def test_the_citation_credits_the_paper_and_related_work_of_the_posterior() -> None:
     yaml = pytest.importorskip("yaml", reason="needs PyYAML, which the extra `docs` brings")
     cited = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
     assert cited["version"] == rote.__version__
-    paper, *kin = cited["references"]
+    paper, *related = cited["references"]
     assert paper["title"] == "Leveraging Unlabeled Data to Track Memorization"
     names = [author["family-names"] for author in paper["authors"]]
     assert names == ["Forouzesh", "Sedghi", "Thiran"]
-    first = {work["authors"][0]["family-names"] for work in kin}
-    page = (ROOT / "docs" / "selection.md").read_text(encoding="utf-8")
-    credited = page[page.index("Kin: ") :].split("\n\n")[0]
+    first = {work["authors"][0]["family-names"] for work in related}
     assert first == {"Dawid", "Parisi", "Goh", "Angelopoulos", "Jiang", "Bahri", "Zhu", "Yao",
                      "Varadhan"}  # fmt: skip
-    assert all(name in credited for name in first)
+    assert [name for name in first if name not in SELECTION] == []
+
+
+def test_the_tests_above_can_fail() -> None:
+    page = "| a | 1.0 | 2.0 |\n\nSome words: 3 of\n4.5.\n\n- Other words, 5."
+    assert table_row(page, "a") == ["1.0", "2.0"]
+    assert numbers_near(page, "Some words: 3 of 4.5") == ["3", "4.5"]
+    assert numbers_near(page, "Other") == ["5"]
+    with pytest.raises(ValueError, match="not enough values"):
+        table_row(page, "b")
