@@ -38,11 +38,10 @@ from rote.rivals.gwa import _Tap
 from rote.studies import read_pools
 from rote.tracking import Batch, signal_names
 from rote.workloads.data.splits import prepare
-from rote.workloads.devices import repeatable
 from rote.workloads.evaluation import predict
 from rote.workloads.loop import _start_tracking
 from rote.workloads.spec import RunSpec
-from rote.workloads.workload import Workload
+from rote.workloads.workload import Workload, repeatable
 
 CPU = torch.device("cpu")
 EPOCHS, SIDE = 4, 28

@@ -41,11 +41,10 @@ from torch import Tensor
 import rote
 from rote.tracking import signal_names
 from rote.workloads.data.splits import Splits, prepare
-from rote.workloads.devices import repeatable
 from rote.workloads.loop import _start_tracking
 from rote.workloads.run_folder import RunFolder
 from rote.workloads.spec import RunSpec
-from rote.workloads.workload import Workload
+from rote.workloads.workload import Workload, repeatable
 
 CPU = torch.device("cpu")
 BATCH, STEPS, SIDE, ROUNDS = 128, 48, 16, 13

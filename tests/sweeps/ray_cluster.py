@@ -36,7 +36,7 @@ def cluster() -> Any:
     # Ray keeps sockets here: a long path does not fit, and others' clusters must not be met.
     os.environ["RAY_TMPDIR"] = tempfile.mkdtemp(prefix="rote-ray-", dir="/tmp")
     os.environ.update(SETTINGS)
-    from rote.sweeps.ray_connection import RayConnection
+    from rote.sweeps.ray_executor import RayConnection
 
     ray = RayConnection().ray  # as quiet as in earnest
     from ray.cluster_utils import Cluster

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from rote.store import read_run
-from rote.sweeps.last_reading import LastReading, read_last
+from rote.sweeps.progress import LastReading, read_last
 from rote.workloads import train
 from tests.workloads.small_runs import small_spec
 

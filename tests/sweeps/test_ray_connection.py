@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from rote.errors import InputError
-from rote.sweeps.ray_connection import RayConnection
+from rote.sweeps.ray_executor import RayConnection
 from tests.sweeps.ray_cluster import TOKEN, end, processes_of
 from tests.sweeps.sweeping import DEADLINE, until
 

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from rote.sweeps.executor import Job, Lost
-from rote.sweeps.retries import Retries
+from rote.sweeps.executor import Job, Lost, Retries
 from rote.workloads import RunSpec
 
 pytestmark = pytest.mark.slow

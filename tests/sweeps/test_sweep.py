@@ -92,7 +92,7 @@ def test_a_failure_is_recorded_and_forgotten_when_the_run_is_over(tmp_path: Path
     done = sweep(tmp_path / "store", specs, watch)
     record = run_path(tmp_path / "store", bad) / "failure.json"
     assert (done.finished, done.done, list(done.failed)) == (1, 1, ["bad"])
-    assert done.failed["bad"].startswith("rote.workloads.spec.field_error.FieldError: Expected")
+    assert done.failed["bad"].startswith("rote.workloads.spec.section.FieldError: Expected")
     assert done.to_dict()["failed"][0]["path"] == str(record.parent)
     written = json.loads(record.read_text())
     assert written["error"].startswith("Traceback")

@@ -23,8 +23,7 @@ from rote.sweeps import (
     select_trial,
     tuning,
 )
-from rote.sweeps.executor import Event, Executor, Job, Lost, Started
-from rote.sweeps.failure import record_failure
+from rote.sweeps.executor import Event, Executor, Job, Lost, Started, record_failure
 from rote.sweeps.local_executor import LocalExecutor
 from rote.sweeps.worker import run_job
 from rote.workloads import RunSpec

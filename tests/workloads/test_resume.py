@@ -26,8 +26,7 @@ from rote.errors import (
 from rote.store import RunDirectory, read_predictions, read_run
 from rote.workloads.checkpoints import CheckpointKeeper
 from rote.workloads.loop import train
-from rote.workloads.run_folder import RunFolder
-from rote.workloads.saved_states import SavedStates
+from rote.workloads.run_folder import RunFolder, SavedStates
 from rote.workloads.spec import RunSpec
 from rote.workloads.workload import Workload
 from tests.workloads.small_runs import numbers, small_spec

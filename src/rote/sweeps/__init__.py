@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from rote.sweeps.executor import Finished as Finished
     from rote.sweeps.executor import Job as Job
     from rote.sweeps.executor import Lost as Lost
+    from rote.sweeps.executor import last_line as last_line
     from rote.sweeps.executor import path_by_name as path_by_name
     from rote.sweeps.executor import run_path as run_path
-    from rote.sweeps.failure import last_line as last_line
-    from rote.sweeps.last_reading import LastReading as LastReading
-    from rote.sweeps.last_reading import read_last as read_last
     from rote.sweeps.local_executor import LocalExecutor as LocalExecutor
     from rote.sweeps.local_executor import cores as cores
+    from rote.sweeps.progress import LastReading as LastReading
     from rote.sweeps.progress import Progress as Progress
+    from rote.sweeps.progress import read_last as read_last
     from rote.sweeps.ray_executor import RayExecutor as RayExecutor
     from rote.sweeps.space import SearchSpace as SearchSpace
     from rote.sweeps.sweep import Sweep as Sweep

@@ -16,7 +16,7 @@ from rote.store import (
     PREDICTIONS_FILE,
 )
 from rote.sweeps.executor import run_path
-from rote.sweeps.last_reading import read_last
+from rote.sweeps.progress import read_last
 from rote.workloads import BestCheckpoints, RunSpec
 
 

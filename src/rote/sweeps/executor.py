@@ -1,12 +1,18 @@
-"""What every executor does: take jobs when there is room, and tell what becomes of them."""
+"""The contract of executors: jobs, events, retries, and the record of a failed run."""
 
-from collections.abc import Generator, Iterable
-from dataclasses import dataclass
+import json
+from collections import Counter, deque
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
 
 from rote.arguments import place_in
-from rote.errors import InputError, shown
+from rote.errors import InputError, StoreError, shown
+from rote.store import FAILURE_FILE, write_whole
+from rote.version import __version__
 from rote.workloads import FieldError, RunSpec
 
 
@@ -144,3 +150,68 @@ class Executor(Protocol):
             What happened, as it happens; ``None`` at least every second while nothing does, so
             that a caller can look around.
         """
+
+
+class Retries:
+    """Jobs whose worker died, and how often each was begun; at most ``attempts`` times."""
+
+    def __init__(self, attempts: int) -> None:
+        self._attempts = attempts
+        self._deaths: Counter[Path] = Counter()
+        self._waiting: deque[Job] = deque()
+
+    def __contains__(self, job: Job) -> bool:
+        """Whether a worker has died with the job before."""
+        return job.path in self._deaths
+
+    def next_job(self, coming: Iterator[Job]) -> Job | None:
+        """The job to begin: one that waits to be begun again, else a new one, else none."""
+        return self._waiting.popleft() if self._waiting else next(coming, None)
+
+    def judged(self, lost: Lost) -> Lost:
+        """Count a death; the job is given up, or else waits to be begun again."""
+        self._deaths[lost.job.path] += 1
+        gives_up = self._deaths[lost.job.path] >= self._attempts
+        if not gives_up:
+            self._waiting.append(lost.job)
+        return replace(lost, gives_up=gives_up)
+
+
+_SCHEMA = 1
+
+
+def record_failure(job: Job, error: str) -> None:
+    """Write down why a run failed; it stays until the run is over.
+
+    Raises:
+        StoreError: if it cannot be written.
+    """
+    contents = {
+        "schema": _SCHEMA,
+        "identity": job.spec.identity,
+        "name": job.spec.name,
+        "time": datetime.now(UTC).isoformat(timespec="seconds"),
+        "rote": __version__,
+        "error": error,
+        "spec": job.spec.to_dict(),
+    }
+    text = json.dumps(contents, indent=2) + "\n"
+    try:
+        job.path.mkdir(parents=True, exist_ok=True)
+        write_whole(job.path / FAILURE_FILE, text.encode())
+    except OSError as failure:
+        raise StoreError(
+            f"Expected {job.path} to be writable, got: {failure.strerror}."
+        ) from failure
+
+
+def forget_failure(job: Job) -> None:
+    """The run is over: what went wrong before does not matter any more."""
+    with suppress(OSError):  # a run that is over counts as such, whatever lies beside it
+        (job.path / FAILURE_FILE).unlink(missing_ok=True)
+
+
+def last_line(error: str) -> str:
+    """The line of a traceback that says what went wrong."""
+    lines = error.strip().splitlines()
+    return lines[-1].strip() if lines else ""

@@ -13,8 +13,7 @@ from multiprocessing.process import BaseProcess
 from threading import Thread, current_thread, main_thread
 
 from rote.arguments import check_integer
-from rote.sweeps.executor import Event, Job, Lost, Started
-from rote.sweeps.retries import Retries
+from rote.sweeps.executor import Event, Job, Lost, Retries, Started
 from rote.sweeps.worker import run_job
 
 _TICK = 0.5  # seconds

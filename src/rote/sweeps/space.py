@@ -24,9 +24,9 @@ from rote.sweeps.axis import (
     grid_axes,
     list_axes,
     overlaid,
+    sample_axis,
     zip_axes,
 )
-from rote.sweeps.sample import sample_axis
 from rote.workloads import FieldError, RunSpec, located, read_toml
 
 _TABLES = ("name", "base", "lists", "zip", "grid", "sample", "exclude")

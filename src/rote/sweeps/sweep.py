@@ -21,9 +21,10 @@ from rote.sweeps.executor import (
     Finished,
     Job,
     Lost,
+    forget_failure,
+    record_failure,
     run_path,
 )
-from rote.sweeps.failure import forget_failure, record_failure
 from rote.sweeps.progress import Progress
 from rote.sweeps.worker import why_unwritable
 from rote.workloads import RunSpec

@@ -21,9 +21,11 @@ from rote.sweeps.executor import (
     Finished,
     Job,
     Lost,
+    forget_failure,
+    last_line,
+    record_failure,
     run_path,
 )
-from rote.sweeps.failure import forget_failure, last_line, record_failure
 from rote.sweeps.worker import run_job
 from rote.workloads import RunSpec
 

@@ -1,4 +1,4 @@
-"""The training loop: epoch, accuracies, probe, checkpoint, and on."""
+"""The training loop of a run: epoch, accuracies, probe, checkpoint; and its neighbor votes."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -8,22 +8,69 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from torch import nn
+from torch import Tensor, nn
 
 from rote.arguments import check_path
 from rote.errors import RoteError, StoreError
+from rote.labels import neighbor_votes
+from rote.probe import content_hash
 from rote.records import Reading
 from rote.snapshot import RandomState, restored
 from rote.store import NEIGHBORS_FILE, read_run
 from rote.tracking import Tracker, track
 from rote.workloads.data import Dataset, given_section, read_data
-from rote.workloads.data.splits import prepare
-from rote.workloads.devices import choose_device, repeatable
-from rote.workloads.holdout_votes import holdout_votes
+from rote.workloads.data.samples import Samples
+from rote.workloads.data.splits import Splits, prepare
 from rote.workloads.run_folder import RunFolder
 from rote.workloads.run_state import RunState
 from rote.workloads.spec import RunSpec
-from rote.workloads.workload import Workload
+from rote.workloads.workload import Workload, choose_device, repeatable
+
+NEIGHBORS = 10
+_AT_ONCE = 2048
+_KEPT = 8
+_known: dict[str, np.ndarray] = {}  # a worker of a sweep trains many runs on the same data
+
+
+def holdout_votes(splits: Splits) -> np.ndarray | None:
+    """Return nearest-neighbor votes; None without a labeled holdout, or for token ids.
+
+    Distances are those of normalized pixels or features, or of weighted word counts.
+    """
+    if splits.holdout_labels is None or splits.is_tokens:
+        return None
+    identity = content_hash({"holdout": splits.holdout, "labels": splits.labels})
+    if identity not in _known:
+        while len(_known) >= _KEPT:
+            del _known[next(iter(_known))]
+        _known[identity] = _counted(splits)
+    return _known[identity]
+
+
+def _counted(splits: Splits) -> np.ndarray:
+    train: Any = _Rows(splits.train)
+    holdout: Any = splits.holdout
+    if splits.description["inputs"] == "bag-of-words":
+        from scipy import sparse
+
+        starts = range(0, len(train), _AT_ONCE)
+        parts = [sparse.csr_matrix(train[at : at + _AT_ONCE].cpu().numpy()) for at in starts]
+        train, holdout = sparse.vstack(parts), sparse.csr_matrix(holdout.cpu().numpy())
+    k = min(NEIGHBORS, len(splits.train))
+    return neighbor_votes(train, splits.labels, holdout, k=k, num_classes=splits.num_classes)
+
+
+class _Rows:
+    """Training samples that are normalized as they are asked for, never all at once."""
+
+    def __init__(self, samples: Samples) -> None:
+        self._samples = samples
+
+    def __len__(self) -> int:
+        return len(self._samples)
+
+    def __getitem__(self, chosen: slice) -> Tensor:
+        return self._samples.batch(chosen)
 
 
 @dataclass(frozen=True)

@@ -1,21 +1,111 @@
-"""A run in memory: network, optimizer, objective and data; it trains and measures an epoch."""
+"""A run in memory: network, optimizer, objective and data on a device, trained epoch by epoch."""
 
-from contextlib import AbstractContextManager
+import math
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.optim import SGD, AdamW, Optimizer
+from torch.optim import Adam as TorchAdam
 
 from rote.probe import PlainStep, ProbePolicy
 from rote.tracking import Signal, Tracker
 from rote.workloads.data.splits import Splits
-from rote.workloads.devices import precision
 from rote.workloads.evaluation import CrossEntropyDrop, Evaluation
 from rote.workloads.network import make_network
 from rote.workloads.objectives import make_objective
-from rote.workloads.optimizer import learning_rate, make_optimizer, set_learning_rate
 from rote.workloads.randomness import seed_of, torch_generator
-from rote.workloads.spec import RunSpec
+from rote.workloads.spec import Cosine, Exponential, FieldError, RunSpec, Sgd
+from rote.workloads.spec import Optimizer as OptimizerSpec
+
+
+def choose_device(name: str) -> torch.device:
+    """The device of a run; ``auto`` takes the first there is of cuda, mps and cpu.
+
+    Raises:
+        FieldError: if a device is asked for that is not there.
+    """
+    there = {
+        "cuda": torch.cuda.is_available(),
+        "mps": torch.backends.mps.is_available(),
+        "cpu": True,
+    }
+    if name == "auto":
+        return torch.device(next(kind for kind, is_there in there.items() if is_there))
+    if not there[name]:
+        found = ", ".join(kind for kind, is_there in there.items() if is_there)
+        raise FieldError("device", f"to be a device that is there ({found}), got {name!r}.")
+    return torch.device(name)
+
+
+@contextmanager
+def repeatable(device: torch.device, threads: int) -> Iterator[None]:
+    """Compute in a way that gives the same bits every time, and put the settings back after.
+
+    Sums depend on the number of threads of a CPU.
+    """
+    if device.type == "cuda":
+        with torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True):
+            yield
+        return
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def precision(device: torch.device, *, bf16: bool) -> AbstractContextManager[object]:
+    """A block in which forward passes use bfloat16 where torch thinks it safe, if ``bf16``."""
+    return torch.autocast(device.type, dtype=torch.bfloat16) if bf16 else nullcontext()
+
+
+def make_optimizer(spec: OptimizerSpec, parameters: Iterable[Tensor]) -> Optimizer:
+    """Make the optimizer of a run."""
+    if isinstance(spec, Sgd):
+        return SGD(
+            parameters,
+            lr=spec.lr,
+            momentum=spec.momentum,
+            weight_decay=spec.weight_decay,
+            nesterov=spec.nesterov,
+        )
+    build = AdamW if spec.name == "adamw" else TorchAdam
+    return build(
+        parameters,
+        lr=spec.lr,
+        betas=(spec.beta1, spec.beta2),
+        eps=spec.eps,
+        weight_decay=spec.weight_decay,
+    )
+
+
+def set_learning_rate(optimizer: Optimizer, lr: float) -> None:
+    """Give every group of parameters this learning rate."""
+    for group in optimizer.param_groups:
+        group["lr"] = lr
+
+
+def learning_rate(spec: RunSpec, epoch: int) -> float:
+    """The learning rate with which an epoch, from 1, is trained, and after which it is probed.
+
+    Example:
+        >>> spec = RunSpec.from_dict({"schedule": {"name": "cosine", "t_max": 2}, "epochs": 4})
+        >>> [round(learning_rate(spec, epoch), 3) for epoch in (1, 2, 3, 4)]
+        [0.1, 0.05, 0.0, 0.05]
+    """
+    base, passed = spec.optimizer.lr, epoch - 1
+    schedule = spec.schedule
+    if isinstance(schedule, Cosine):
+        period = spec.epochs if schedule.t_max is None else schedule.t_max
+        share = (1 + math.cos(math.pi * passed / period)) / 2
+        return schedule.min_lr + (base - schedule.min_lr) * share
+    if isinstance(schedule, Exponential):
+        return base * schedule.gamma**passed
+    return base
 
 
 class Workload:

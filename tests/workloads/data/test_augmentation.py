@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from rote.workloads.data.augmentation import Augmentation
+from rote.workloads.data.samples import Augmentation
 
 
 def one_by_one(images: Tensor, crop: int, flip: bool, seed: int) -> Tensor:

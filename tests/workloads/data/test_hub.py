@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rote.errors import InputError, MissingExtraError
-from rote.workloads.data import hub
+from rote.workloads.data import lookup as hub
 from rote.workloads.data.catalog import CATALOG
 from rote.workloads.data.lookup import load
 from rote.workloads.spec import NamedData

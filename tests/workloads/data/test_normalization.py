@@ -3,7 +3,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rote.workloads.data.normalization import normalization_of
+from rote.workloads.data.samples import normalization_of
 
 RNG = np.random.default_rng(0)
 

@@ -5,9 +5,7 @@ import pytest
 import torch
 
 from rote.workloads.data import samples as module
-from rote.workloads.data.augmentation import Augmentation
-from rote.workloads.data.normalization import normalization_of
-from rote.workloads.data.samples import Samples
+from rote.workloads.data.samples import Augmentation, Samples, normalization_of
 
 CPU = torch.device("cpu")
 IMAGES = np.random.default_rng(0).integers(0, 256, (20, 6, 6, 3), dtype=np.uint8)

@@ -227,7 +227,7 @@ def test_files_that_are_none_or_too_large(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr("rote.workloads.data.table_inputs.IN_MEMORY_BYTES", 4)
     with pytest.raises(InputError, match=r"got 2 rows of 1 numbers\. Lower data\.vocabulary"):
         read_data(path)
-    monkeypatch.setattr("rote.workloads.data.frames.IN_MEMORY_BYTES", 4)
+    monkeypatch.setattr("rote.workloads.data.table.IN_MEMORY_BYTES", 4)
     with pytest.raises(InputError, match=r"to take at most .* GiB, got 0\.0 GiB\. Keep fewer rows"):
         read_data(path)
     with pytest.raises(InputError, match=r"`data` to be a pandas or polars frame, .*, got int"):

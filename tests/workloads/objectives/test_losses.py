@@ -9,8 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from rote.workloads.objectives import CrossEntropy, NceRce, NflRce, suggested_weights
-from rote.workloads.objectives.active_passive import A, reverse_cross_entropy
+from rote.workloads.objectives import (
+    A,
+    CrossEntropy,
+    NceRce,
+    NflRce,
+    reverse_cross_entropy,
+    suggested_weights,
+)
 
 
 def softmax(row: list[float]) -> list[float]:

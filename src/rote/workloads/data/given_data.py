@@ -1,17 +1,17 @@
 """Data that are handed over in Python: frames, datasets, arrays, paths."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 from rote.errors import InputError
 from rote.workloads.data.catalog import CATALOG
 from rote.workloads.data.dataset import Array, Dataset
-from rote.workloads.data.frames import frame_of, frame_of_splits, images_of, package_of
 from rote.workloads.data.lookup import load
 from rote.workloads.data.npz_file import FileLayout, read_npz
 from rote.workloads.data.table import TableLayout, read_table
@@ -169,3 +169,65 @@ def _read_images(splits: dict[str, Any], column: str, how: TableLayout) -> Datas
     samples = images_of([split[column] for split in used.values()])
     frame = frame_of_splits({part: split.remove_columns(column) for part, split in used.items()})
     return read_table(frame if len(splits) > 1 else frame.drop("split"), how, samples).dataset
+
+
+IMAGE_SIZE = 64
+"""To which images of different sizes are scaled."""
+
+
+def frame_of(source: Any) -> pl.DataFrame | None:  # noqa: ANN401  # told by its package
+    """A frame of another library, or columns by name, as polars has it; None if it is none.
+
+    Raises:
+        InputError: if polars cannot take it.
+    """
+    if isinstance(source, pl.LazyFrame):
+        return source.collect()
+    if isinstance(source, pl.DataFrame):
+        return source
+    package = package_of(source)
+    try:
+        if package == "pandas" and type(source).__name__ == "DataFrame":
+            return pl.from_pandas(source)
+        if package == "pyarrow":
+            return pl.DataFrame(pl.from_arrow(source))
+        if isinstance(source, dict):
+            return pl.DataFrame(source)
+    except Exception as error:  # whatever a foreign frame holds
+        reason = str(error).splitlines()[0].rstrip(".")
+        raise InputError(
+            f"Expected `data` to be columns of numbers and texts with different names, got a "
+            f"{type(source).__name__} that polars does not take: {reason}."
+        ) from error
+    return None
+
+
+def package_of(source: object) -> str:
+    """The package that an object comes from, by which it is told without importing that."""
+    return type(source).__module__.partition(".")[0]
+
+
+def frame_of_splits(splits: dict[str, Any]) -> pl.DataFrame:
+    """The splits of a Hugging Face dataset, one below the other, with a column ``split``."""
+    frames = []
+    for name, split in splits.items():
+        frame = pl.DataFrame(pl.from_arrow(split.with_format("arrow")[:]))
+        frames.append(frame.with_columns(pl.lit(name).alias("split")))
+    return pl.concat(frames, how="diagonal_relaxed")
+
+
+def images_of(columns: Sequence[Sequence[Any]]) -> Array:
+    """Pillow's images as bytes, column after column.
+
+    As they are if all are squares of one size, otherwise scaled; gray ones have one channel if all
+    are gray.
+    """
+    sizes = {image.size for column in columns for image in column}
+    modes = {image.mode for column in columns for image in column}
+    first = next(iter(sizes), (0, 1))
+    side = first[0] if len(sizes) == 1 and first[0] == first[1] else IMAGE_SIZE
+    mode, channels = ("L", ()) if modes <= {"L", "1"} else ("RGB", (3,))
+    pixels = np.empty((sum(map(len, columns)), side, side, *channels), dtype=np.uint8)
+    for place, image in enumerate(image for column in columns for image in column):
+        pixels[place] = np.asarray(image.convert(mode).resize((side, side)))
+    return pixels

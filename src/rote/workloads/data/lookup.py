@@ -1,23 +1,24 @@
-"""From the data section of a spec to a data set, wherever it is."""
+"""Find the data of a spec: by name, by path, or on the Hugging Face hub."""
 
 import os
 from dataclasses import replace
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from rote.arguments import check_path
 from rote.errors import InputError, MissingExtraError, did_you_mean
-from rote.workloads.data.arrays import ArrayFile
+from rote.extras import require
+from rote.store import whole_file
+from rote.workloads.data.arrays import ArrayFile, cache_folder
 from rote.workloads.data.catalog import CATALOG, NamedSet
-from rote.workloads.data.dataset import Array, Dataset
+from rote.workloads.data.dataset import Array, Dataset, Labels
 from rote.workloads.data.folder import read_folder
-from rote.workloads.data.frames import read_frame
-from rote.workloads.data.hub import fetch
 from rote.workloads.data.npz_file import FileLayout, read_npz
-from rote.workloads.data.table import ReadTable, TableLayout, read_table
+from rote.workloads.data.table import ReadTable, TableLayout, read_frame, read_table
 from rote.workloads.spec import (
     TABLE_SUFFIXES,
     Data,
@@ -28,6 +29,53 @@ from rote.workloads.spec import (
     NpzData,
     TableData,
 )
+
+
+def fetch(named: NamedSet) -> Path:
+    """Download a set, unless it was downloaded before, as an ``.npz`` in the cache.
+
+    Raises:
+        InputError: if it is not on the hub, or cannot be downloaded.
+        MissingExtraError: if the package ``datasets`` is not installed.
+    """
+    target = cache_folder() / f"{named.name}.npz"
+    if target.exists():
+        return target
+    if named.hub is None:
+        raise InputError(
+            f"Expected {named.name} to be on the Hugging Face hub, got no address. "
+            f"Get it by hand: {named.obtain}."
+        )
+    datasets = require("datasets", extra="datasets")
+    try:
+        splits = datasets.load_dataset(named.hub.repository, named.hub.configuration)
+    except (OSError, ValueError) as error:  # no network, no such repository
+        raise InputError(
+            f"Expected {named.hub.repository} to be downloadable, got: {error}. "
+            f"Get it by hand: {named.obtain}."
+        ) from error
+    _save(target, named, splits)
+    return target
+
+
+def convert_split(split: Any, named: NamedSet) -> tuple[Array, Labels]:  # noqa: ANN401
+    """The images and labels of one split."""
+    assert named.hub is not None
+    mode = "L" if named.shape[2] == 1 else "RGB"
+    images = np.empty((len(split), *named.shape), dtype=np.uint8)
+    for place, image in enumerate(split[named.hub.image]):
+        images[place] = np.asarray(image.convert(mode)).reshape(named.shape)
+    return images, np.asarray(split[named.hub.label], dtype=np.int64)
+
+
+def _save(target: Path, named: NamedSet, splits: Any) -> None:  # noqa: ANN401
+    assert named.hub is not None
+    x_train, y_train = convert_split(splits["train"], named)
+    x_test, y_test = convert_split(splits[named.hub.test], named)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with whole_file(target, shared=True) as draft, draft.open("wb") as file:
+        np.savez(file, x_train=x_train, y_train=y_train, x_test=x_test, y_test=y_test)
+
 
 VARIABLE = "ROTE_DATA"
 _LABEL_TABLE = "cifar10n_labels.npz"

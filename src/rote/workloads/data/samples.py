@@ -1,13 +1,112 @@
-"""Samples as tensors: stored compactly, handed out as batches that a model takes."""
+"""Samples as tensors: stored compactly, normalized, augmented, and handed out in batches."""
+
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional
 
-from rote.workloads.data.augmentation import Augmentation
 from rote.workloads.data.dataset import Array, Labels
-from rote.workloads.data.normalization import Normalization
 from rote.workloads.spec import InputKind
+
+_ROWS_AT_ONCE = 4096
+
+
+@dataclass(frozen=True, eq=False)
+class Normalization:
+    """x · scale + shift, elementwise.
+
+    Attributes:
+        scale: one over the deviation; of the shape of a sample.
+        shift: minus the mean over the deviation.
+    """
+
+    scale: Tensor
+    shift: Tensor
+
+    def __call__(self, rows: Tensor) -> Tensor:
+        """Normalize samples of any number type."""
+        return torch.addcmul(self.shift, rows.float(), self.scale)
+
+    def to(self, device: torch.device) -> "Normalization":
+        """The same on a device."""
+        return Normalization(self.scale.to(device), self.shift.to(device))
+
+
+def normalization_of(kind: InputKind, samples: Array, places: Labels) -> Normalization | None:
+    """Measure the samples of the training set.
+
+    Args:
+        kind: images are measured per channel and features per column; words and tokens are left
+            as they are.
+        samples: (samples, …, channels or columns); may be mapped from disk.
+        places: which of them are used, in ascending order.
+
+    Returns:
+        The normalization, or None.
+    """
+    if kind not in ("images", "features"):
+        return None
+    width = samples.shape[-1]
+    count, total, squares = 0, np.zeros(width), np.zeros(width)
+    for start in range(0, len(places), _ROWS_AT_ONCE):
+        chosen = samples[places[start : start + _ROWS_AT_ONCE]]
+        block = np.asarray(chosen, dtype=np.float64).reshape(-1, width)
+        count += len(block)
+        total += block.sum(axis=0)
+        squares += (block**2).sum(axis=0)
+    mean = total / count
+    deviation = np.sqrt(np.maximum(squares / count - mean**2, 0.0))
+    # A column that never changes, up to rounding, says nothing: leave its scale alone.
+    deviation[deviation <= 1e-7 * np.abs(mean)] = 1.0
+    deviation[deviation == 0] = 1.0
+    # As large as a sample, so that torch works through a batch in long strides.
+    scale = np.broadcast_to(1 / deviation, samples.shape[1:])
+    shift = np.broadcast_to(-mean / deviation, samples.shape[1:])
+    return Normalization(
+        torch.from_numpy(scale.astype(np.float32, order="C")),
+        torch.from_numpy(shift.astype(np.float32, order="C")),
+    )
+
+
+@dataclass(frozen=True)
+class Augmentation:
+    """Pad, crop at random, mirror at random.
+
+    Attributes:
+        crop: black pixels added on every side before a crop of the old size; 0 does not crop.
+        flip: whether to mirror left and right, each image with probability one half.
+    """
+
+    crop: int = 0
+    flip: bool = False
+
+    @property
+    def changes(self) -> bool:
+        """Whether it does anything."""
+        return self.crop > 0 or self.flip
+
+    def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
+        """Augment images (samples, height, width, channels), drawing from a CPU generator."""
+        if self.crop > 0:
+            images = self._cropped(images, generator)
+        if self.flip:
+            mirrored = torch.rand(len(images), generator=generator).lt(0.5).to(images.device)
+            images = torch.where(mirrored[:, None, None, None], images.flip(2), images)
+        return images
+
+    def _cropped(self, images: Tensor, generator: torch.Generator) -> Tensor:
+        samples, height, width, _ = images.shape
+        corners = torch.randint(2 * self.crop + 1, (2, samples), generator=generator)
+        rows, columns = corners.to(images.device)
+        pad = self.crop
+        padded = functional.pad(images, (0, 0, pad, pad, pad, pad))
+        # Every possible crop as a view: (samples, row, column, channels, height, width).
+        windows = padded.unfold(1, height, 1).unfold(2, width, 1)
+        chosen = windows[torch.arange(samples, device=images.device), rows, columns]
+        return chosen.permute(0, 2, 3, 1)
+
 
 READY_BYTES = 64 * 2**20
 """Sets that are no larger as floats are normalized once instead of batch by batch."""

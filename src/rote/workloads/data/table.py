@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TypeAlias, TypeVar
 
 import numpy as np
@@ -9,6 +10,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from rote.errors import InputError, did_you_mean
+from rote.store import read_cells
+from rote.workloads.data.arrays import IN_MEMORY_BYTES
 from rote.workloads.data.dataset import Array, Dataset, Labels, as_images, class_names_of
 from rote.workloads.data.table_inputs import MOST_CATEGORIES, Inputs, counted, listed
 from rote.workloads.spec import FieldError, InputKind
@@ -106,6 +109,34 @@ def read_table(frame: Frame, how: TableLayout, samples: Array | None = None) -> 
         table_rows=np.flatnonzero(labeled.to_numpy())[train],
     )
     return ReadTable(dataset, {name: said[name] for name in frame.columns if name in said})
+
+
+def read_frame(path: Path, label: str) -> pl.DataFrame:
+    """A table from a file; the cells of CSV are texts.
+
+    Args:
+        path: the file, CSV unless it ends in ``.parquet``.
+        label: the column of labels.
+
+    Raises:
+        InputError: if it cannot be read, or not at once.
+    """
+    size = path.stat().st_size
+    if not path.is_file():
+        raise InputError(f"Expected {path} to be a table, got a folder or a pipe.")
+    if size > IN_MEMORY_BYTES:
+        raise InputError(
+            f"Expected {path} to take at most {IN_MEMORY_BYTES / 2**30:g} GiB, got "
+            f"{size / 2**30:.1f} GiB. Keep fewer rows, or save arrays as .npy files in a folder, "
+            "which are not read whole."
+        )
+    if path.suffix.lower() != ".parquet":
+        return read_cells(path, label)
+    try:
+        return pl.read_parquet(path, glob=False)
+    except (pl.exceptions.PolarsError, OSError) as error:
+        reason = str(error).splitlines()[0].rstrip(".")
+        raise InputError(f"Expected {path} to be a whole Parquet file, got: {reason}.") from error
 
 
 def _label_columns(frame: Frame, how: TableLayout) -> tuple[str, str | None]:

@@ -1,43 +1,35 @@
 """The description of a run: typed, checked, hashable, read from TOML."""
 
 from rote.workloads.spec.allowed_imports import AllowedImports
-from rote.workloads.spec.data_section import (
+from rote.workloads.spec.data_sections import (
     TABLE_SUFFIXES,
     AnyData,
+    AnyNoise,
+    AsymmetricNoise,
     Data,
     FolderData,
     GivenData,
     InputKind,
+    InstanceNoise,
     LabelSet,
     NamedData,
+    Noise,
+    NoNoise,
     NpzData,
+    PlainNoise,
     SetName,
     TableData,
 )
-from rote.workloads.spec.field_error import FieldError
-from rote.workloads.spec.noise_section import (
-    AnyNoise,
-    AsymmetricNoise,
-    InstanceNoise,
-    Noise,
-    NoNoise,
-    PlainNoise,
-)
-from rote.workloads.spec.options import Options
-from rote.workloads.spec.recording_sections import (
-    BestCheckpoints,
-    Checkpoints,
-    PlainCheckpoints,
-    Probing,
-)
 from rote.workloads.spec.run_spec import RunSpec
-from rote.workloads.spec.section import Section
+from rote.workloads.spec.section import FieldError, Options, Section
 from rote.workloads.spec.toml_file import located, read_toml
 from rote.workloads.spec.training_sections import (
     ActivePassiveObjective,
     Adam,
     Architecture,
+    BestCheckpoints,
     CdrObjective,
+    Checkpoints,
     Cosine,
     CrossEntropyObjective,
     Exponential,
@@ -45,6 +37,8 @@ from rote.workloads.spec.training_sections import (
     NoSchedule,
     Objective,
     Optimizer,
+    PlainCheckpoints,
+    Probing,
     Schedule,
     Sgd,
 )

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from rote.errors import shown
 from rote.workloads.architectures import ARCHITECTURES
-from rote.workloads.spec.field_error import FieldError
 from rote.workloads.spec.run_spec import RunSpec
+from rote.workloads.spec.section import FieldError
 
 
 @dataclass(frozen=True)

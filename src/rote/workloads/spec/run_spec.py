@@ -7,19 +7,18 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from rote.errors import did_you_mean, shown
-from rote.workloads.spec.constraints import Above, AtLeast
-from rote.workloads.spec.data_section import Data, NamedData
-from rote.workloads.spec.field_error import FieldError, refuse
-from rote.workloads.spec.noise_section import Noise, NoNoise
-from rote.workloads.spec.recording_sections import Checkpoints, PlainCheckpoints, Probing
-from rote.workloads.spec.section import Section
+from rote.workloads.spec.data_sections import Data, NamedData, Noise, NoNoise
+from rote.workloads.spec.section import Above, AtLeast, FieldError, Section, refuse
 from rote.workloads.spec.toml_file import located, read_toml, write_toml
 from rote.workloads.spec.training_sections import (
     Architecture,
+    Checkpoints,
     Cosine,
     CrossEntropyObjective,
     Objective,
     Optimizer,
+    PlainCheckpoints,
+    Probing,
     Schedule,
     Sgd,
 )

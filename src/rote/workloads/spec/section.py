@@ -1,7 +1,7 @@
-"""A section of a spec: a frozen record that checks its fields by their annotations."""
+"""The base of all sections of a spec: a frozen record that checks its fields by annotation."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, fields
 from types import NoneType, UnionType
 from typing import (
@@ -10,15 +10,145 @@ from typing import (
     ClassVar,
     Literal,
     Self,
+    TypeAlias,
     Union,
     get_args,
     get_origin,
     get_type_hints,
 )
 
-from rote.errors import did_you_mean, shown
-from rote.workloads.spec.field_error import FieldError, refuse
-from rote.workloads.spec.options import Options, is_storable
+from rote.errors import InputError, did_you_mean, shown
+
+
+@dataclass(frozen=True)
+class AtLeast:
+    """Not smaller than ``low``."""
+
+    low: float
+
+    def __contains__(self, value: float) -> bool:
+        return value >= self.low
+
+    def __str__(self) -> str:
+        return f"of at least {self.low}"
+
+
+@dataclass(frozen=True)
+class Above:
+    """Larger than ``low``."""
+
+    low: float
+
+    def __contains__(self, value: float) -> bool:
+        return value > self.low
+
+    def __str__(self) -> str:
+        return f"above {self.low}"
+
+
+@dataclass(frozen=True)
+class Between:
+    """From ``low`` to ``high``, both allowed unless ``below`` excludes ``high``."""
+
+    low: float
+    high: float
+    below: bool = False
+
+    def __contains__(self, value: float) -> bool:
+        return self.low <= value and (value < self.high if self.below else value <= self.high)
+
+    def __str__(self) -> str:
+        return f"from {self.low} {'below' if self.below else 'to'} {self.high}"
+
+
+_DEEPEST = 20  # lists inside of lists
+
+Plain: TypeAlias = "str | int | float | bool | tuple[Plain, ...]"
+
+
+class Options(Mapping[str, Plain]):
+    """Names and plain values, sorted by name.
+
+    Args:
+        entries: the values; lists become tuples.
+
+    Raises:
+        TypeError: if a name is no string, or a value is not plain.
+
+    Example:
+        >>> Options({"width": 64, "depth": 2})
+        Options({'depth': 2, 'width': 64})
+    """
+
+    def __init__(self, entries: Mapping[str, object] | None = None) -> None:
+        given = dict(entries or {})
+        if not all(isinstance(name, str) for name in given):
+            raise TypeError("names of options are strings")
+        if not all(map(is_storable, given)):
+            raise TypeError("names of options are text that a file can hold")
+        self._entries = {name: _freeze(given[name]) for name in sorted(given)}
+
+    def __getitem__(self, name: str) -> Plain:
+        return self._entries[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __hash__(self) -> int:
+        return hash(tuple(self._entries.items()))
+
+    def __repr__(self) -> str:
+        return f"Options({self._entries})"
+
+
+def _freeze(value: object, depth: int = 0) -> Plain:
+    if isinstance(value, list | tuple) and depth < _DEEPEST:
+        return tuple(_freeze(entry, depth + 1) for entry in value)
+    if isinstance(value, str | bool | int | float) and is_storable(value):
+        return value
+    raise TypeError(f"{shown(value)} is no string, finite number, boolean or list of them")
+
+
+def is_storable(value: object) -> bool:
+    """Whether TOML and JSON can hold a value: no number beyond 64 bits, no NUL, no half letter."""
+    if isinstance(value, int):
+        return -(2**63) <= value < 2**63
+    if isinstance(value, str):
+        return "\0" not in value and (
+            value.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in value)
+        )
+    return not isinstance(value, float) or math.isfinite(value)
+
+
+_NAMED = 80  # characters of a field
+
+
+class FieldError(InputError):
+    """A field of a spec does not fit.
+
+    Args:
+        field: its dotted name, such as ``optimizer.lr``.
+        complaint: what follows "Expected `field`": what it should be, what it is, what to do.
+    """
+
+    def __init__(self, field: str, complaint: str) -> None:
+        name = field if len(field) <= _NAMED else f"{field[:_NAMED]}…"
+        super().__init__(f"Expected `{name}` {complaint}")
+        self.field = field
+        self.complaint = complaint
+
+    def within(self, section: str) -> "FieldError":
+        """The same error as seen from outside a section."""
+        return FieldError(f"{section}.{self.field}", self.complaint)
+
+
+def refuse(field: str, expected: str, given: object, hint: str = "") -> FieldError:
+    """The error for a value, in the one sentence shape."""
+    return FieldError(field, f"to be {expected}, got {shown(given)}.{hint}")
+
 
 _WORDS = {int: "an integer", float: "a number", str: "text", bool: "true or false"}
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rote.errors import InputError
-from rote.workloads.spec.field_error import FieldError
+from rote.workloads.spec.section import FieldError
 
 _LARGEST = 10_000_000  # bytes
 # What a new line may stand in, brackets, and new lines: enough to tell where a statement ends.
