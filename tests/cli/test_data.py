@@ -145,14 +145,14 @@ def test_few_samples_of_a_class_are_warned_of(tmp_path: Path) -> None:
         if "  " in line
     )
     assert told["samples of a class"] == "2 to 598"
-    assert told["careful"] == "1 class of fewer than 5 samples: too few to learn"
+    assert told["caution"] == "1 class with fewer than 5 samples, too few to learn"
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
         ("0.5,1.5,a\n0.25,2.5,b\n", "The first line must name the columns; this one looks like"),
-        ("label\na\nb\n", "columns of numbers or texts beside the labels, got none."),
+        ("label\na\nb\n", "no column of numbers or texts beside the labels"),
         ("who,label\nAnn,a\nBob,b\nCy,a\n", "got who: left out: 3 different names or codes,"),
     ],
 )

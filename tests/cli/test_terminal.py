@@ -68,10 +68,10 @@ def test_h_is_help_which_fits_80_columns_and_types_no_flag(path: tuple[str, ...]
         (["probe"], "`rote probe` takes, got: Missing argument"),
         (["study", "run", "--workers", "x"], "`rote study run` takes, got: Invalid value for"),
         (["select", "nowhere"], "`runs` to be an existing directory, got nowhere, which does not"),
-        (["train", "no.toml"], "no.toml to be an existing file, got none there. Check the path."),
-        (["sweep", "no.toml", "--out", "x"], "no.toml to be an existing file, got none there."),
+        (["train", "no.toml"], "File not found: no.toml. Check the path."),
+        (["sweep", "no.toml", "--out", "x"], "File not found: no.toml."),
         (["sweep", "--list", "nowhere"], "the store to be an existing directory, got nowhere"),
-        (["theory", "bounds", "--data", "no.npz"], "`--data` to be an existing file or folder"),
+        (["theory", "bounds", "--data", "no.npz"], "`--data` names no file or folder"),
         (
             ["probe", "no.pt", "--model", "mlp", "--data", "no.npy", "--classes", "2"],
             "checkpoints to be existing files or folders, got no.pt",

@@ -67,7 +67,7 @@ def test_what_cannot_be_measured_is_named_and_counts_as_average(
 
 def test_no_runs_and_no_store_are_refused_beforehand(tmp_path: Path) -> None:
     everything = {"grid": {"seed": [0, 1]}, "exclude": {"all": {"seed": [0, 1]}}}
-    with pytest.raises(InputError, match="Expected at least one run, got none"):
+    with pytest.raises(InputError, match="The sweep has no runs"):
         Sweep(SearchSpace.from_dict(everything), tmp_path).survey()
     file = tmp_path / "file"
     file.touch()

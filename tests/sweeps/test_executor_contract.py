@@ -10,7 +10,7 @@ from rote.errors import InputError
 from rote.store import WriterLock, status_of
 from rote.store.run_directory import CLAIM_FILE, DRAFT_FILE
 from rote.sweeps.executor import Blocked, Busy, Executor, Failed, Finished, Job, Lost, Started
-from rote.sweeps.local_executor import LocalExecutor, cores
+from rote.sweeps.local_executor import LocalExecutor, count_cores
 from rote.workloads import train
 from tests.sweeps import full_disk
 from tests.sweeps.executors import FACTORIES
@@ -179,4 +179,4 @@ def test_numbers_below_one_are_refused(workers: int | None, attempts: int, wrong
 
 def test_numbers_from_one_on_pass() -> None:
     assert LocalExecutor(1, attempts=1).workers == 1
-    assert LocalExecutor(None, attempts=1).workers == cores()
+    assert LocalExecutor(None, attempts=1).workers == count_cores()

@@ -124,7 +124,7 @@ def test_a_node_that_sees_another_storage_ends_the_sweep(tmp_path: Path) -> None
         store.mkdir()
         yield unseen
 
-    with pytest.raises(InputError, match=r"store to be on storage that every node reaches, got "):
+    with pytest.raises(InputError, match=r"cannot reach .*store"):
         for _ in in_time(RayExecutor(workers=2).run(jobs())):
             pass
     assert not lines(unseen.path)
@@ -136,7 +136,7 @@ def test_a_node_with_another_version_ends_the_sweep(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ray_tasks, "__version__", "99.0")
-    with pytest.raises(InputError, match=r"rote 99\.0 on every node, got .* on .*\. Install the"):
+    with pytest.raises(InputError, match=r"this machine has 99\.0\. Install the"):
         list(RayExecutor(workers=1).run([job_of(tmp_path)]))
     assert not any(path.name.startswith(".ray") for path in tmp_path.iterdir())
 
@@ -155,5 +155,5 @@ def test_a_node_that_lacks_a_package_ends_the_sweep(
     monkeypatch.setattr(LocalJob, "__module__", "only_here")
     package.LocalJob = LocalJob  # type: ignore[attr-defined]
     job = job_of(tmp_path)
-    with pytest.raises(InputError, match=r"able to begin a run, got: .*only_here.* Install the"):
+    with pytest.raises(InputError, match=r"cannot start runs: .*only_here.* Install the"):
         list(RayExecutor(workers=1).run([LocalJob(job.spec, job.path)]))

@@ -130,7 +130,7 @@ def test_exclusions_look_at_the_whole_spec() -> None:
     assert {spec.seed for spec in found} == {1}
     found = specs(grid=grid, exclude={"network": {"architecture": ["cnn", "lenet"], "seed": 1}})
     assert [spec.name for spec in found] == ["mlp-seed0", "mlp-seed1", "cnn-seed0"]
-    with pytest.raises(FieldError, match="`exclude.typo` to leave out at least one run"):
+    with pytest.raises(FieldError, match="`exclude.typo` excludes no run"):
         specs(grid=grid, exclude={"typo": {"architecture": {"nam": "cnn"}}})
 
 
@@ -181,15 +181,15 @@ def test_the_base_may_be_a_spec_of_its_own(tmp_path: Path) -> None:
         ),
         (
             "[grid]\nseed = [0]\noptimizer.lrr = [0.1]\n",
-            r"line 3: Expected `grid.optimizer.lrr` to be a known field of 'sgd'.*mean 'lr'",
+            r"line 3: `grid.optimizer.lrr` is not a field of 'sgd'.*mean 'lr'",
         ),
         (
             "[grid]\nseed = [0]\noptimzer.lr = [0.1]\n",
-            r"line 3: Expected `grid.optimzer` to be a known field",
+            r"line 3: `grid.optimzer` is not a field",
         ),
         (
             "[lists.recipe.good]\nseed = 1\n[lists.recipe.bad]\nepochs = 3\nbtch = 1\n",
-            r"line 5: Expected `lists.recipe.bad.btch` to be a known field",
+            r"line 5: `lists.recipe.bad.btch` is not a field",
         ),
         (
             "[zip.pair]\nseed = [0, 1]\nbatch = [8]\n",
@@ -211,13 +211,13 @@ def test_the_base_may_be_a_spec_of_its_own(tmp_path: Path) -> None:
             "[sample]\n[sample.draw]\nbatch = { choices = [9] }\n",
             r"`sample.count` to be an integer",
         ),
-        ("[gird]\nseed = [0]\n", r"line 1: Expected `gird` to be one of .* Did you mean 'grid'"),
+        ("[gird]\nseed = [0]\n", r"line 1: `gird` is not known here\. Did you mean 'grid'"),
         (
             "[grid]\nseed = [0, 1]\n[zip.a]\nseed = [2, 3]\n",
-            r"line 2: Expected `grid.seed` to be set in one place only, got zip.a.seed",
+            r"line 2: `grid.seed` sets the same field as zip.a.seed",
         ),
-        ("[grid]\nseed = = 3\n", r"Expected .* to be TOML, got: .*line 2"),
-        ("[exclude.x]\nepochs = 3\n", r"line 1: Expected `exclude.x` to leave out"),
+        ("[grid]\nseed = = 3\n", r"is not valid TOML: .*line 2"),
+        ("[exclude.x]\nepochs = 3\n", r"line 1: `exclude.x` excludes no run"),
         ("base = 'nowhere.toml'\n", r"line 1: Expected `base` to be a table or the file"),
     ],
 )

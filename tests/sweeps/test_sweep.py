@@ -75,7 +75,7 @@ def test_a_damaged_state_is_told_by_the_sweep(tmp_path: Path) -> None:
     state = bytearray((interrupted / "resume.pt").read_bytes())
     state[-1] ^= 4
     (interrupted / "resume.pt").write_bytes(state)
-    with pytest.warns(DamagedStateWarning, match="goes on from the state before it"):
+    with pytest.warns(DamagedStateWarning, match="resumes from the state before it"):
         assert sweep(tmp_path, [spec]).finished == 1
     train(spec, tmp_path / "alone")
     assert contents(interrupted) == contents(tmp_path / "alone")
@@ -92,7 +92,7 @@ def test_a_failure_is_recorded_and_forgotten_when_the_run_is_over(tmp_path: Path
     done = sweep(tmp_path / "store", specs, watch)
     record = run_path(tmp_path / "store", bad) / "failure.json"
     assert (done.finished, done.done, list(done.failed)) == (1, 1, ["bad"])
-    assert done.failed["bad"].startswith("rote.workloads.spec.section.FieldError: Expected")
+    assert done.failed["bad"].startswith("rote.workloads.spec.section.FieldError: `data.path`")
     assert done.to_dict()["failed"][0]["path"] == str(record.parent)
     written = json.loads(record.read_text())
     assert written["error"].startswith("Traceback")
@@ -154,7 +154,7 @@ def test_a_full_disk_stops_the_sweep_with_one_message(tmp_path: Path) -> None:
     specs = [small_spec(seed=seed) for seed in range(30)]
     specs[3] = small_spec(seed=3, architecture=full_disk.network(note))
     note.write_text(DRAFT_FILE)
-    with pytest.raises(StoreError, match=r"No space left on device\. The sweep has stopped with"):
+    with pytest.raises(StoreError, match=r"No space left on device\. The sweep stopped after"):
         sweep(store, specs)
     assert Sweep(specs, store).survey()["finished"] < 20
     note.unlink()
@@ -163,7 +163,7 @@ def test_a_full_disk_stops_the_sweep_with_one_message(tmp_path: Path) -> None:
 
 def test_a_store_that_cannot_be_written_is_refused_at_once(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("no directory")
-    with pytest.raises(StoreError, match="to be a writable directory, got: Not a directory"):
+    with pytest.raises(StoreError, match="Cannot write to .*Not a directory"):
         sweep(tmp_path / "file" / "store", [small_spec()])
 
 

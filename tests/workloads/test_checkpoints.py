@@ -83,7 +83,7 @@ def test_an_unknown_metric_is_refused_with_those_there_are(tmp_path: Path) -> No
 
 def test_a_missing_checkpoint_says_which_there_are(tmp_path: Path) -> None:
     kept(tmp_path, PlainCheckpoints(), [0.1, 0.2])
-    with pytest.raises(CorruptRunError, match=r"a checkpoint of step 5, got steps \[1, 2\]\."):
+    with pytest.raises(CorruptRunError, match=r"no checkpoint of step 5.*\[1, 2\]"):
         load_checkpoint(tmp_path, 5, network(0))
 
 

@@ -8,7 +8,7 @@ import torch
 
 from rote.labels import neighbor_votes
 from rote.store import NEIGHBORS_FILE, read_table
-from rote.workloads import holdout_votes
+from rote.workloads import loop
 from rote.workloads.data.splits import prepare
 from rote.workloads.loop import train
 from tests.workloads.small_runs import numbers, small_spec, write_npz
@@ -16,7 +16,7 @@ from tests.workloads.small_runs import numbers, small_spec, write_npz
 
 @pytest.fixture(autouse=True)
 def forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(holdout_votes, "_known", {})
+    monkeypatch.setattr(loop, "_known", {})
 
 
 def test_a_run_records_what_the_given_labels_of_its_training_samples_say(tmp_path: Path) -> None:
@@ -44,7 +44,7 @@ def test_runs_on_the_same_data_share_the_work_and_others_do_not(
         made.append(arguments)
         return neighbor_votes(*arguments, **options)
 
-    monkeypatch.setattr(holdout_votes, "neighbor_votes", counted)
+    monkeypatch.setattr(loop, "neighbor_votes", counted)
     for seed in range(3):
         train(small_spec(epochs=1, seed=seed), tmp_path / str(seed))
     assert len(made) == 1
@@ -54,7 +54,7 @@ def test_runs_on_the_same_data_share_the_work_and_others_do_not(
     table = read_table(tmp_path)
     votes = {run: table.neighbor_votes(run).tobytes() for run in table.paths}
     assert votes["0"] == votes["1"] == votes["2"] != votes["other"]
-    assert len(holdout_votes._known) == 2
+    assert len(loop._known) == 2
 
 
 def test_they_can_be_turned_off_and_nothing_else_changes(tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ def test_there_are_none_without_given_labels_or_for_token_ids(tmp_path: Path, ho
     kind = "tokens" if holdout == "ids" else "features"
     probe = {"batch": 8} if holdout == "ids" else {"holdout": "train", "batch": 8}
     spec = small_spec(data={"name": "npz", "path": path, "inputs": kind}, noise="none", probe=probe)
-    assert holdout_votes.holdout_votes(prepare(spec)) is None
+    assert loop.compute_holdout_votes(prepare(spec)) is None
 
 
 def test_a_run_that_was_cut_off_keeps_its_votes_or_makes_them_up(
@@ -107,13 +107,13 @@ def test_a_run_that_was_cut_off_keeps_its_votes_or_makes_them_up(
     def cut(reading: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(holdout_votes, "neighbor_votes", counted)
+    monkeypatch.setattr(loop, "neighbor_votes", counted)
     for name, is_lost in {"kept": False, "lost": True}.items():
         with pytest.raises(KeyboardInterrupt):
             train(spec, tmp_path / name, progress=cut)
         if is_lost:  # as after a power cut between run.json and the votes
             (tmp_path / name / NEIGHBORS_FILE).unlink()
-        holdout_votes._known.clear()
+        loop._known.clear()
         made.clear()
         assert numbers(train(spec, tmp_path / name).readings) == numbers(whole.readings)
         assert len(made) == is_lost

@@ -59,9 +59,9 @@ def test_token_ids_train_a_model_of_ones_own(tmp_path: Path) -> None:
     own = f"{__name__}:Embedding"
     run = train(small_spec(data=data, architecture=own))
     assert len(run.readings) == 3
-    with pytest.raises(FieldError, match=r"`architecture.name` to be your own for token ids"):
+    with pytest.raises(FieldError, match=r"`architecture.name` is 'mlp'.*token ids"):
         train(small_spec(data=data))
-    with pytest.raises(FieldError, match=r"`objective.name` to be another for token ids"):
+    with pytest.raises(FieldError, match=r"`objective.name` is 'mixup'.* token ids"):
         train(small_spec(data=data, architecture=own, objective="mixup"))
-    with pytest.raises(FieldError, match=r"`architecture.name` to be mlp or your own for rows"):
+    with pytest.raises(FieldError, match=r"`architecture.name` is 'cnn'.* use 'mlp'"):
         train(small_spec(data=data, architecture="cnn"))

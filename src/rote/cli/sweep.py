@@ -225,10 +225,10 @@ def _foresee(
 
 def _at_once(executor: "Executor") -> int:
     """How many runs do not slow each other down."""
-    from rote.sweeps import LocalExecutor, cores
+    from rote.sweeps import LocalExecutor, count_cores
 
     workers = executor.workers
-    return min(workers, cores()) if isinstance(executor, LocalExecutor) else workers
+    return min(workers, count_cores()) if isinstance(executor, LocalExecutor) else workers
 
 
 def _list(store: Path, *, as_json: bool) -> None:

@@ -57,12 +57,12 @@ def train(
     from rote.records import Reading
     from rote.store import read_description
     from rote.sweeps import path_by_name
-    from rote.workloads import AllowedImports, located
+    from rote.workloads import AllowedImports, locate_errors
     from rote.workloads import train as train_run
 
     described = _described(spec, data, label, truth, data_dir)
     described = described if seed is None else replace(described, seed=seed)
-    where = nullcontext if spec is None else partial(located, spec)
+    where = nullcontext if spec is None else partial(locate_errors, spec)
     with where():
         base = Path.cwd() if spec is None else spec.absolute().parent
         find_modules_in(base)
@@ -111,7 +111,7 @@ def _described(
     Raises:
         InputError: if there is neither.
     """
-    from rote.workloads import RunSpec, data_at, first_spec
+    from rote.workloads import RunSpec, make_data_section, suggest_spec
 
     if data is None:
         if spec is None or label is not None or truth is not None:
@@ -121,5 +121,5 @@ def _described(
             )
         return RunSpec.from_toml(spec)
     if spec is None:
-        return first_spec(data, label=label, truth=truth, data_dir=data_dir)
-    return replace(RunSpec.from_toml(spec), data=data_at(data, label=label, truth=truth))
+        return suggest_spec(data, label=label, truth=truth, data_dir=data_dir)
+    return replace(RunSpec.from_toml(spec), data=make_data_section(data, label=label, truth=truth))

@@ -1,4 +1,4 @@
-"""Starting many runs: which ones, where, and what has become of them."""
+"""Run many specs: the search space, the executors, the progress, and tuning."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rote.sweeps.executor import path_by_name as path_by_name
     from rote.sweeps.executor import run_path as run_path
     from rote.sweeps.local_executor import LocalExecutor as LocalExecutor
-    from rote.sweeps.local_executor import cores as cores
+    from rote.sweeps.local_executor import count_cores as count_cores
     from rote.sweeps.progress import LastReading as LastReading
     from rote.sweeps.progress import Progress as Progress
     from rote.sweeps.progress import read_last as read_last
@@ -46,7 +46,7 @@ _NAMES = {
     ],
     "failure": ["last_line"],
     "last_reading": ["LastReading", "read_last"],
-    "local_executor": ["LocalExecutor", "cores"],
+    "local_executor": ["LocalExecutor", "count_cores"],
     "progress": ["Progress"],
     "ray_executor": ["RayExecutor"],
     "space": ["SearchSpace"],

@@ -21,7 +21,7 @@ class Variant:
     """One place on an axis: what it changes in the spec.
 
     Attributes:
-        changes: nested tables, as in a spec.
+        changes: nest tables, as in a spec.
         label: its part of the run's name.
         origin: the table of the file that it comes from, as a dotted name; a field of ``changes``
             stands there under its own name.
@@ -43,8 +43,8 @@ def grid_axes(table: object) -> list[Axis]:
     """
     return [
         tuple(
-            Variant(nested(field, value), label_of(field, value), "grid")
-            for value in _values(entry, f"grid.{field}")
+            Variant(nest(field, value), make_label(field, value), "grid")
+            for value in _read_values(entry, f"grid.{field}")
         )
         for field, entry in leaves(as_table(table, "grid"))
     ]
@@ -79,7 +79,7 @@ def zip_axes(table: object) -> list[Axis]:
     for name, group in as_table(table, "zip").items():
         origin = f"zip.{name}"
         columns = {
-            field: _values(entry, f"{origin}.{field}")
+            field: _read_values(entry, f"{origin}.{field}")
             for field, entry in leaves(as_table(group, origin))
         }
         lengths = {field: len(values) for field, values in columns.items()}
@@ -87,34 +87,36 @@ def zip_axes(table: object) -> list[Axis]:
             if length != next(iter(lengths.values())):
                 raise FieldError(
                     f"{origin}.{field}",
-                    f"to have as many values as the others of its group ({lengths}), got {length}.",
+                    f"to have as many values as the others in its group ({lengths}), got {length}.",
                 )
         rows = zip(*columns.values(), strict=True)
-        axes.append(tuple(variant_of(dict(zip(columns, row, strict=True)), origin) for row in rows))
+        axes.append(
+            tuple(make_variant(dict(zip(columns, row, strict=True)), origin) for row in rows)
+        )
     return axes
 
 
-def variant_of(values: Table, origin: str) -> Variant:
-    """A variant that sets several fields, given by dotted name; where they stand is its origin."""
+def make_variant(values: Table, origin: str) -> Variant:
+    """Return a variant that sets several fields, given by dotted name."""
     changes: dict[str, Any] = {}
     for field, value in values.items():
-        changes = overlaid(changes, nested(field, value))
-    label = "-".join(label_of(field, value) for field, value in values.items())
+        changes = overlay(changes, nest(field, value))
+    label = "-".join(make_label(field, value) for field, value in values.items())
     return Variant(changes, label, origin)
 
 
-def label_of(field: str, value: object) -> str:
-    """A few letters for the value of a field; numbers come with the field's last word.
+def make_label(field: str, value: object) -> str:
+    """Return a short label for the value of a field; numbers get the last word of its name.
 
     Example:
-        >>> label_of("optimizer.lr", 0.1), label_of("architecture", {"name": "mlp", "scale": 2})
+        >>> make_label("optimizer.lr", 0.1), make_label("architecture", {"name": "mlp", "scale": 2})
         ('lr0.1', 'mlp-scale2')
     """
-    return "-".join(_labels(field, value))
+    return "-".join(_iterate_labels(field, value))
 
 
 def as_table(value: object, field: str, *, least: int = 1) -> Table:
-    """A table with at least so many entries.
+    """Return the value if it is a table with at least ``least`` entries.
 
     Raises:
         FieldError: if it is something else.
@@ -125,7 +127,7 @@ def as_table(value: object, field: str, *, least: int = 1) -> Table:
 
 
 def check_names(table: Table, known: tuple[str, ...], origin: str = "") -> None:
-    """Refuse entries that nobody will read.
+    """Refuse entries with unknown names.
 
     Raises:
         FieldError: if there is one.
@@ -134,7 +136,7 @@ def check_names(table: Table, known: tuple[str, ...], origin: str = "") -> None:
         if name not in known:
             raise FieldError(
                 f"{origin}{name}",
-                f"to be one of {', '.join(known)}, got an unknown one.{did_you_mean(name, known)}",
+                f"is not known here.{did_you_mean(name, known)} Known: {', '.join(known)}.",
             )
 
 
@@ -146,15 +148,15 @@ def check_size(field: str, runs: int) -> None:
     """
     if runs > MOST_RUNS:
         raise FieldError(
-            field, f"to make at most {MOST_RUNS:,} runs, got {shown(runs)}. Make several sweeps."
+            field, f"makes {shown(runs)} runs, more than {MOST_RUNS:,}. Make several sweeps."
         )
 
 
-def nested(field: str, value: object) -> dict[str, Any]:
-    """One field as nested tables.
+def nest(field: str, value: object) -> dict[str, Any]:
+    """One field as nest tables.
 
     Example:
-        >>> nested("optimizer.lr", 0.1)
+        >>> nest("optimizer.lr", 0.1)
         {'optimizer': {'lr': 0.1}}
     """
     for part in reversed(field.split(".")):
@@ -163,36 +165,38 @@ def nested(field: str, value: object) -> dict[str, Any]:
     return value
 
 
-def overlaid(values: Table, changes: Table) -> dict[str, Any]:
+def overlay(values: Table, changes: Table) -> dict[str, Any]:
     """Nested tables with changes laid over them, entry by entry."""
     result = dict(values)
     for name, new in changes.items():
         old = result.get(name)
         is_deeper = isinstance(new, Mapping) and isinstance(old, Mapping)
-        result[name] = overlaid(old, new) if is_deeper else new  # type: ignore[arg-type]
+        result[name] = overlay(old, new) if is_deeper else new  # type: ignore[arg-type]
     return result
 
 
-def _values(entry: object, field: str) -> list[Any]:
+def _read_values(entry: object, field: str) -> list[Any]:
     if not isinstance(entry, list) or not entry:
         raise FieldError(field, f"to be a list of values to try, got {shown(entry)}.")
     return entry
 
 
-def _labels(field: str, value: object) -> Iterator[str]:
+def _iterate_labels(field: str, value: object) -> Iterator[str]:
     if isinstance(value, Mapping):
         for name, entry in value.items():
-            yield from _labels(f"{field}.{name}", entry)
+            yield from _iterate_labels(f"{field}.{name}", entry)
     elif isinstance(value, list | tuple):
-        yield field.rpartition(".")[2] + "x".join("-".join(_labels("", entry)) for entry in value)
+        yield field.rpartition(".")[2] + "x".join(
+            "-".join(_iterate_labels("", entry)) for entry in value
+        )
     elif isinstance(value, str):
         yield value
     else:
-        yield field.rpartition(".")[2] + _number(value)
+        yield field.rpartition(".")[2] + _format_number(value)
 
 
-def _number(value: object) -> str:
-    """The shortest text that is this number and no other: names must tell runs apart."""
+def _format_number(value: object) -> str:
+    """Return the shortest text that identifies a number: names must tell runs apart."""
     if isinstance(value, float) and float(f"{value:g}") == value:
         return f"{value:g}"
     return (shown(value) if isinstance(value, int) else str(value)).lower()
@@ -203,7 +207,7 @@ _LARGEST = 2**63  # of the ends of a range; no NaN, either
 
 
 def sample_axis(table: object) -> Axis:
-    """An axis of ``count`` variants; each draws every field of ``[sample.draw]``.
+    """Return an axis of ``count`` variants; each draws every field of ``[sample.draw]``.
 
     Each field has a stream of its own: another field, or a larger count, changes no draw that was
     there before.
@@ -218,14 +222,17 @@ def sample_axis(table: object) -> Axis:
     """
     table = as_table(table, "sample")
     check_names(table, ("count", "seed", "draw"), "sample.")
-    count, seed = _whole(table, "count", None, at_least=1), _whole(table, "seed", 0, at_least=0)
+    count, seed = (
+        _read_integer(table, "count", None, at_least=1),
+        _read_integer(table, "seed", 0, at_least=0),
+    )
     check_size("sample.count", count)
     drawn = {
         field: list(islice(_draws(entry, field, seed), count))
         for field, entry in leaves(as_table(table.get("draw"), _ORIGIN), stop=tuple(_WAYS))
     }
     return tuple(
-        variant_of({field: values[place] for field, values in drawn.items()}, _ORIGIN)
+        make_variant({field: values[place] for field, values in drawn.items()}, _ORIGIN)
         for place in range(count)
     )
 
@@ -243,40 +250,40 @@ def _draws(entry: object, field: str, seed: int) -> Iterator[Any]:
         yield draw(generator.random())
 
 
-def _choices(values: object, field: str) -> Callable[[float], Any]:
+def _draw_choice(values: object, field: str) -> Callable[[float], Any]:
     if not isinstance(values, list) or not values:
         raise FieldError(field, f"to be a list of values, got {shown(values)}.")
     return lambda share: values[int(share * len(values))]
 
 
-def _uniform(values: object, field: str) -> Callable[[float], float]:
-    low, high = _ends(values, field)
-    return lambda share: _rounded(low + share * (high - low))
+def _draw_uniform(values: object, field: str) -> Callable[[float], float]:
+    low, high = _read_ends(values, field)
+    return lambda share: _round(low + share * (high - low))
 
 
-def _log_uniform(values: object, field: str) -> Callable[[float], float]:
-    low, high = _ends(values, field)
+def _draw_log_uniform(values: object, field: str) -> Callable[[float], float]:
+    low, high = _read_ends(values, field)
     if low <= 0:
         raise FieldError(field, f"to be two numbers above 0, got {shown(values)}.")
-    return lambda share: _rounded(low * (high / low) ** share)
+    return lambda share: _round(low * (high / low) ** share)
 
 
-def _integers(values: object, field: str) -> Callable[[float], int]:
-    low, high = _ends(values, field)
+def _draw_integer(values: object, field: str) -> Callable[[float], int]:
+    low, high = _read_ends(values, field)
     if not (isinstance(low, int) and isinstance(high, int)):
         raise FieldError(field, f"to be two whole numbers, got {shown(values)}.")
     return lambda share: low + int(share * (high - low + 1))
 
 
 _WAYS: dict[str, Callable[[object, str], Callable[[float], Any]]] = {
-    "choices": _choices,
-    "uniform": _uniform,
-    "log_uniform": _log_uniform,
-    "integers": _integers,
+    "choices": _draw_choice,
+    "uniform": _draw_uniform,
+    "log_uniform": _draw_log_uniform,
+    "integers": _draw_integer,
 }
 
 
-def _ends(values: object, field: str) -> tuple[float, float]:
+def _read_ends(values: object, field: str) -> tuple[float, float]:
     if isinstance(values, list) and len(values) == 2 and all(map(_is_number, values)):
         low, high = values
         if low < high:
@@ -288,12 +295,12 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < _LARGEST
 
 
-def _rounded(value: float) -> float:
+def _round(value: float) -> float:
     """Six digits: the last bits of a power differ between machines, and would make other runs."""
     return float(f"{value:.6g}")
 
 
-def _whole(table: Table, name: str, default: int | None, *, at_least: int) -> int:
+def _read_integer(table: Table, name: str, default: int | None, *, at_least: int) -> int:
     value = table.get(name, default)
     if not isinstance(value, int) or isinstance(value, bool) or value < at_least:
         given = "nothing" if value is None else shown(value)

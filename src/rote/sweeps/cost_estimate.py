@@ -82,31 +82,31 @@ def estimate(
     """
     kinds: dict[Hashable, list[RunSpec]] = {}
     for spec in specs:
-        kinds.setdefault(_kind(spec), []).append(spec)
-    costs, refused = _measured(kinds, data_dir, budget)
+        kinds.setdefault(_find_kind(spec), []).append(spec)
+    costs, refused = _measure_kinds(kinds, data_dir, budget)
     seconds: list[float] = []
     size = 0.0
     for kind, runs in kinds.items():
         known = [costs[kind]] if kind in costs else list(costs.values())
         for spec in runs:
             left = spec.epochs - read_last(run_path(store, spec)).step
-            seconds.append(_mean(cost.setup + left * cost.epoch for cost in known))
-            size += _mean(_bytes(spec, cost) for cost in known)
+            seconds.append(_average(cost.setup + left * cost.epoch for cost in known))
+            size += _average(_estimate_bytes(spec, cost) for cost in known)
     is_scaled = any(cost.is_scaled for cost in costs.values())
     longest = max(seconds, default=0.0)
     return Estimate(sum(seconds), longest, round(size), len(costs), len(kinds), is_scaled, refused)
 
 
-def _kind(spec: RunSpec) -> Hashable:
-    """What the time of an epoch depends on."""
+def _find_kind(spec: RunSpec) -> Hashable:
+    """Return everything that the time of an epoch depends on."""
     optimizer, objective = type(spec.optimizer), type(spec.objective)
     return spec.architecture, spec.data, spec.batch, spec.bf16, optimizer, objective
 
 
-def _measured(
+def _measure_kinds(
     kinds: dict[Hashable, list[RunSpec]], data_dir: Path | None, budget: float
 ) -> tuple[dict[Hashable, _Cost], dict[str, str]]:
-    """What kinds of run cost, and why some cannot be measured.
+    """Return the cost of each kind of run, and why some kinds could not be measured.
 
     Raises:
         InputError: if none can.
@@ -135,7 +135,7 @@ def _measure(spec: RunSpec, data_dir: Path | None) -> _Cost:
     setup = time.perf_counter() - began
     samples = splits.description["train"] + splits.description["holdout"]
     tested = 0 if splits.test_labels is None else len(splits.test_labels)
-    small = _shortened(spec, samples, tested)
+    small = _shorten(spec, samples, tested)
     with TemporaryDirectory(prefix="rote-") as folder:
         ends: list[float] = []
         run = train(
@@ -146,14 +146,16 @@ def _measure(spec: RunSpec, data_dir: Path | None) -> _Cost:
         return _Cost(
             setup=setup,
             epoch=(ends[1] - ends[0]) * scale,
-            checkpoint=_size(path / CHECKPOINT_FOLDER) // 2,
-            reading=(_size(path / JOURNAL_FILE) + _size(path / PREDICTIONS_FILE)) // 2,
-            labels=round(_size(path / LABELS_FILE) * scale) + _size(path / NEIGHBORS_FILE),
+            checkpoint=_measure_size(path / CHECKPOINT_FOLDER) // 2,
+            reading=(_measure_size(path / JOURNAL_FILE) + _measure_size(path / PREDICTIONS_FILE))
+            // 2,
+            labels=round(_measure_size(path / LABELS_FILE) * scale)
+            + _measure_size(path / NEIGHBORS_FILE),
             is_scaled=scale > 1,
         )
 
 
-def _shortened(spec: RunSpec, samples: int, tested: int) -> RunSpec:
+def _shorten(spec: RunSpec, samples: int, tested: int) -> RunSpec:
     """Two epochs of a run, on a part of its data if there are many."""
     values = spec.to_dict() | {"epochs": 2, "checkpoints": "all"}
     values["probe"] = values["probe"] | {"every": 1}
@@ -165,7 +167,7 @@ def _shortened(spec: RunSpec, samples: int, tested: int) -> RunSpec:
     return RunSpec.from_dict(values)
 
 
-def _bytes(spec: RunSpec, cost: _Cost) -> float:
+def _estimate_bytes(spec: RunSpec, cost: _Cost) -> float:
     readings = spec.epochs // spec.probe.every
     policy = spec.checkpoints
     if isinstance(policy, BestCheckpoints):
@@ -175,11 +177,11 @@ def _bytes(spec: RunSpec, cost: _Cost) -> float:
     return kept * cost.checkpoint + readings * cost.reading + cost.labels
 
 
-def _mean(values: Iterable[float]) -> float:
+def _average(values: Iterable[float]) -> float:
     numbers = list(values)
     return sum(numbers) / len(numbers)
 
 
-def _size(path: Path) -> int:
+def _measure_size(path: Path) -> int:
     files = path.iterdir() if path.is_dir() else [path]
     return sum(file.stat().st_size for file in files if file.is_file())

@@ -67,7 +67,7 @@ class Comparison:
 
     Attributes:
         verdict: what the usual rule keeps, and why.
-        selections: by the name of the rule; one that must be told something first says nothing.
+        selections: by the name of the rule; rules that need further arguments are left out.
         checkpoints: how many there were to choose from.
         best: the best test accuracy of them all.
     """

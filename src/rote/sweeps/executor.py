@@ -17,7 +17,7 @@ from rote.workloads import FieldError, RunSpec
 
 
 def path_by_name(folder: Path, spec: RunSpec) -> Path:
-    """A directory for a single run: its name for people, its identity for the rest.
+    """Return the directory of a single run, made of its name and its identity.
 
     Raises:
         FieldError: if the name leads out of the folder.
@@ -27,12 +27,12 @@ def path_by_name(folder: Path, spec: RunSpec) -> Path:
     try:
         return place_in(folder, f"{spec.name}-{spec.identity[:8]}")
     except InputError as error:
-        complaint = f"to be a name inside of {folder}, got {shown(spec.name)}. Choose another."
+        complaint = f"leads out of {folder}: {shown(spec.name)}. Choose another."
         raise FieldError("name", complaint) from error
 
 
 def run_path(store: Path, spec: RunSpec) -> Path:
-    """The directory of a run in a store: its identity alone.
+    """Return the directory of a run in a store, which is its identity.
 
     Sweeps that call the same run by different names find the same directory, and so the same lock.
     """
@@ -67,7 +67,7 @@ class Finished:
 
     Attributes:
         job: the run.
-        was_over: whether somebody else had completed it before.
+        was_over: whether it had been completed before.
         remark: what people must know about how it went on, if anything.
     """
 
@@ -165,10 +165,10 @@ class Retries:
         return job.path in self._deaths
 
     def next_job(self, coming: Iterator[Job]) -> Job | None:
-        """The job to begin: one that waits to be begun again, else a new one, else none."""
+        """Return the next job: one that waits for another attempt, else a new one, else None."""
         return self._waiting.popleft() if self._waiting else next(coming, None)
 
-    def judged(self, lost: Lost) -> Lost:
+    def count_death(self, lost: Lost) -> Lost:
         """Count a death; the job is given up, or else waits to be begun again."""
         self._deaths[lost.job.path] += 1
         gives_up = self._deaths[lost.job.path] >= self._attempts
@@ -181,7 +181,7 @@ _SCHEMA = 1
 
 
 def record_failure(job: Job, error: str) -> None:
-    """Write down why a run failed; it stays until the run is over.
+    """Record why a run failed; the record stays until the run finishes.
 
     Raises:
         StoreError: if it cannot be written.
@@ -200,18 +200,16 @@ def record_failure(job: Job, error: str) -> None:
         job.path.mkdir(parents=True, exist_ok=True)
         write_whole(job.path / FAILURE_FILE, text.encode())
     except OSError as failure:
-        raise StoreError(
-            f"Expected {job.path} to be writable, got: {failure.strerror}."
-        ) from failure
+        raise StoreError(f"Cannot write to {job.path}: {failure.strerror}.") from failure
 
 
 def forget_failure(job: Job) -> None:
-    """The run is over: what went wrong before does not matter any more."""
-    with suppress(OSError):  # a run that is over counts as such, whatever lies beside it
+    """Delete the record of an earlier failure of a run that has finished."""
+    with suppress(OSError):  # a finished run counts as finished anyway
         (job.path / FAILURE_FILE).unlink(missing_ok=True)
 
 
 def last_line(error: str) -> str:
-    """The line of a traceback that says what went wrong."""
+    """Return the line of a traceback that says what went wrong."""
     lines = error.strip().splitlines()
     return lines[-1].strip() if lines else ""

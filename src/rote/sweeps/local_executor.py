@@ -27,8 +27,8 @@ _PRELOAD = "rote.sweeps.preload"
 class LocalExecutor:
     """Runs jobs in processes of this machine. A process that dies is replaced.
 
-    A process does one job after the other, so that torch is loaded once. It ends when the one that
-    started it does, however that ends: no run is held by a process that nobody waits for.
+    A process does one job after the other, so that torch is loaded once. It ends when its parent
+    ends, however that happens, so that no orphan holds a run.
 
     Args:
         workers: how many jobs at a time; one per core by default.
@@ -39,7 +39,9 @@ class LocalExecutor:
     """
 
     def __init__(self, workers: int | None = None, *, attempts: int = 3) -> None:
-        self._workers = cores() if workers is None else check_integer("workers", workers, least=1)
+        self._workers = (
+            count_cores() if workers is None else check_integer("workers", workers, least=1)
+        )
         self._attempts = check_integer("attempts", attempts, least=1)
 
     @property
@@ -57,7 +59,7 @@ class LocalExecutor:
                     job = retries.next_job(coming)
                     if job is None:
                         break
-                    _free(team).begin(job)
+                    _find_free(team).begin(job)
                     yield Started(job)
                 busy = {worker.pipe: worker for worker in team if worker.job is not None}
                 if not busy:
@@ -69,7 +71,7 @@ class LocalExecutor:
                     event = worker.end()
                     if isinstance(event, Lost):
                         team.remove(worker)
-                        event = retries.judged(event)
+                        event = retries.count_death(event)
                     yield event
         finally:
             _dismiss(team)
@@ -89,7 +91,7 @@ class _Worker:
             self.pipe.send(job)
 
     def end(self) -> Event:
-        """What became of the job; ``Lost`` if the process is dead."""
+        """Return the outcome of the job; ``Lost`` if the process is dead."""
         job, self.job = self.job, None
         assert job is not None
         try:
@@ -97,11 +99,11 @@ class _Worker:
         except (EOFError, OSError):
             self.pipe.close()
             self.process.join()
-            return Lost(job, _cause_of_death(self.process.exitcode))
+            return Lost(job, _describe_death(self.process.exitcode))
 
 
-def _free(team: list[_Worker]) -> _Worker:
-    """A process without a job; a new one if all have one."""
+def _find_free(team: list[_Worker]) -> _Worker:
+    """Return a process without a job; start a new one if all are busy."""
     for worker in team:
         if worker.job is None:
             return worker
@@ -119,7 +121,7 @@ def _free(team: list[_Worker]) -> _Worker:
 
 
 def _prepare() -> None:
-    """See to it that the process that workers are forked off runs, and that Ctrl-C spares it.
+    """Start the process that workers are forked from, shielded from Ctrl-C.
 
     It ignores Ctrl-C by itself, but only after it has loaded torch.
     """
@@ -137,7 +139,7 @@ def _prepare() -> None:
 
 
 def _dismiss(team: list[_Worker]) -> None:
-    """End all processes. A run that is cut off here goes on from its last saved state."""
+    """End all processes. A run interrupted here resumes from its last saved state."""
     with _interrupts_held():
         for worker in team:
             worker.pipe.close()
@@ -164,7 +166,7 @@ def _interrupts_held() -> Iterator[None]:
         signal.raise_signal(signal.SIGINT)
 
 
-def _cause_of_death(exit_code: int | None) -> str:
+def _describe_death(exit_code: int | None) -> str:
     if exit_code is None or exit_code >= 0:
         return f"its process ended with exit code {exit_code}"
     name = signal.Signals(-exit_code).name
@@ -172,15 +174,15 @@ def _cause_of_death(exit_code: int | None) -> str:
     return f"its process was killed by {name}{hint}"
 
 
-def cores() -> int:
-    """How many cores this process may use."""
+def count_cores() -> int:
+    """How many count_cores this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def _serve(pipe: "Connection[Event, Job]", environment: dict[str, str]) -> None:
-    """What a worker does: one job after the other, until there is nobody to give it one."""
+    """Do one job after the other until the parent process ends."""
     # Ctrl-C reaches every process of a terminal; the sweep decides what it means.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.environ.update(environment)  # it may have changed since the first worker was made

@@ -1,4 +1,4 @@
-"""Everything a worker needs, loaded at once and, where workers are forked, once for all of them."""
+"""Load everything a worker needs, once for all forked workers."""
 
 import gc
 import os

@@ -159,7 +159,7 @@ class Progress:
             run.last = read_last(run.job.path)
 
     def to_dict(self) -> dict[str, Any]:
-        """The numbers, as JSON can hold them."""
+        """Return the numbers as plain values for JSON."""
         return {
             "total": self.total,
             "finished": self.finished,

@@ -47,7 +47,7 @@ class RayConnection:
                 "Expected `address` to be 'auto' or 'host:port' of the head of a Ray cluster, got "
                 f"{address!r}. From a machine outside of the cluster, use `ray job submit`."
             )
-        # Deaths of workers are told as events; in the middle of a table nobody can read them.
+        # Deaths of workers arrive as events; log lines would break the progress table.
         os.environ.setdefault(
             "RAY_DEDUP_LOGS_SKIP_REGEX", "A worker died or was killed|Raylet is terminated"
         )
@@ -86,7 +86,7 @@ class RayConnection:
     def slots(self, cpus: float, gpus: float) -> int:
         """How many tasks with these shares the nodes can run at the same time, right now."""
         nodes = [node["Resources"] for node in self.ray.nodes() if node["Alive"]]
-        return sum(_fitting(node, {"CPU": cpus, "GPU": gpus}) for node in nodes)
+        return sum(_count_slots(node, {"CPU": cpus, "GPU": gpus}) for node in nodes)
 
     def _join(self, address: str, quiet: dict[str, Any]) -> None:
         if address != "auto":
@@ -97,8 +97,8 @@ class RayConnection:
             # Ray says what is wrong at the end of a traceback inside of another error.
             cause = last_line(str(error.__cause__ or error)).split(". ")[0]
             raise InputError(
-                f"Expected the Ray cluster at {address!r} to let this process in, got: "
-                f"{cause.rstrip('.')}. {_advice(cause)}"
+                f"The Ray cluster at {address!r} refused the connection: {cause.rstrip('.')}. "
+                f"{_advise(cause)}"
             ) from error
 
 
@@ -111,14 +111,13 @@ def _check_answer(address: str) -> None:
         socket.create_connection(place, timeout=_ANSWERS_WITHIN).close()
     except (OSError, OverflowError) as error:
         raise InputError(
-            f"Expected `address` to be the head of a Ray cluster, got {address!r}, where nothing "
-            f"answers ({error}). Start one there with `ray start --head --port={node['port']}`, or "
-            "check host, port and firewall."
+            f"No Ray cluster answers at {address!r} ({error}). Start one there with `ray start "
+            f"--head --port={node['port']}`, or check host, port and firewall."
         ) from error
 
 
-def _advice(cause: str) -> str:
-    """What to do about a refusal."""
+def _advise(cause: str) -> str:
+    """Return what to do about a refused connection."""
     if "token" not in cause.lower():
         return (
             "The machine must be a node of the cluster: `ray start --head`, or `ray start "
@@ -132,7 +131,7 @@ def _advice(cause: str) -> str:
     )
 
 
-def _fitting(node: dict[str, float], shares: dict[str, float]) -> int:
+def _count_slots(node: dict[str, float], shares: dict[str, float]) -> int:
     """How often the shares fit into the resources of a node; rounding must not cost a slot."""
     fits = [node.get(name, 0.0) / share + 1e-6 for name, share in shares.items() if share > 0]
     return math.floor(min(fits))
@@ -150,7 +149,7 @@ class RayTasks:
         self._tasks: dict[Any, _Task] = {}
         self._marks: dict[Path, Path] = {}
         self._here = str(Path.cwd())
-        self._remote = ray.remote(_do).options(
+        self._remote = ray.remote(_run_task).options(
             num_cpus=cpus,
             num_gpus=gpus,
             num_returns="streaming",  # first where it runs, then what became of it
@@ -170,7 +169,7 @@ class RayTasks:
         self._tasks[stream] = _Task(job)
 
     def listen(self) -> list[Event]:
-        """What tasks have said; waits for a moment if they are silent."""
+        """Return the events of the tasks; wait for a moment if there are none."""
         ready, _ = self._ray.wait(list(self._tasks), timeout=_TICK)
         if ready:
             everybody = list(self._tasks)
@@ -201,7 +200,7 @@ class RayTasks:
         except (errors.RayError, StopIteration) as error:
             if task.begun is None:
                 yield Started(task.job)
-            said = Lost(task.job, _cause_of_death(error, task.begun))
+            said = Lost(task.job, _describe_death(error, task.begun))
         if isinstance(said, _Begun):
             task.begun = said
             _check(said, task.job)
@@ -211,16 +210,14 @@ class RayTasks:
             yield replace(said, job=task.job)
 
     def _mark(self, store: Path) -> Path:
-        """A file by which a task knows that it sees the same storage as this process."""
+        """Return a file by which a task recognizes the storage of this process."""
         if store not in self._marks:
             mark = store / f".ray-{uuid.uuid4().hex}"
             try:
                 store.mkdir(parents=True, exist_ok=True)
                 mark.touch()
             except OSError as error:
-                raise StoreError(
-                    f"Expected {store} to be a writable directory, got: {error.strerror}."
-                ) from error
+                raise StoreError(f"Cannot write to {store}: {error.strerror}.") from error
             self._marks[store] = mark
         return self._marks[store]
 
@@ -243,8 +240,8 @@ class _Task:
     begun: _Begun | None = None
 
 
-def _do(job: Job, mark: Path, directory: str, patience: float) -> Iterator[_Begun | Event]:
-    """The task: one run."""
+def _run_task(job: Job, mark: Path, directory: str, patience: float) -> Iterator[_Begun | Event]:
+    """Train one run as a Ray task."""
     begun = _Begun(socket.gethostname(), os.getpid(), __version__, sees_store=mark.is_file())
     yield begun
     if not begun.sees_store:
@@ -274,26 +271,24 @@ def _environment(gpus: float) -> dict[str, str]:
 def _check(begun: _Begun, job: Job) -> None:
     if begun.version != __version__:
         raise InputError(
-            f"Expected rote {__version__} on every node, got {begun.version} on {begun.host}. "
-            "Install the same environment there."
+            f"Node {begun.host} has rote {begun.version}, this machine has {__version__}. Install "
+            "the same environment on every node."
         )
     if not begun.sees_store:
         raise InputError(
-            f"Expected {job.path.absolute().parent} to be on storage that every node reaches, got "
-            f"{begun.host}, which sees another or none. Mount it there under the same path, or "
-            "take a directory that is shared."
+            f"Node {begun.host} cannot reach {job.path.absolute().parent}. Mount it there under "
+            "the same path, or use a directory on shared storage."
         )
 
 
 def _cannot_begin(error: str) -> InputError:
     return InputError(
-        "Expected every node to be able to begin a run, got: "
-        f"{last_line(error)} Install the environment of this process there, "
-        f"with rote {__version__}."
+        f"A node cannot start runs: {last_line(error)} Install the environment of this process "
+        f"there, with rote {__version__}."
     )
 
 
-def _cause_of_death(error: Exception, begun: _Begun | None) -> str:
+def _describe_death(error: Exception, begun: _Begun | None) -> str:
     where = "" if begun is None else f" (process {begun.process} on {begun.host})"
     what = str(error).strip().split("\n")[0].split(". ")[0].rstrip(".")
     return f"{what or type(error).__name__}{where}"
@@ -303,7 +298,7 @@ _COUNT_NODES_EVERY = 5.0  # seconds
 
 
 class RayExecutor:
-    """Runs jobs as tasks of Ray. A run whose worker or node dies goes on elsewhere.
+    """Runs jobs as tasks of Ray. A run whose worker or node dies resumes elsewhere.
 
     All nodes need the same environment, and the directories of the runs must be on storage that
     every node reaches under the same path.
@@ -356,9 +351,9 @@ class RayExecutor:
         room = self._connection.slots(self._cpus, self._gpus)
         if not room:
             raise InputError(
-                f"Expected a node with room for a run of {self._cpus:g} CPU and {self._gpus:g} GPU,"
-                f" got a cluster of {self._connection.ray.cluster_resources()}. Ask for less, or "
-                "give `workers` if nodes are still to come."
+                f"No node has room for a run of {self._cpus:g} CPU and {self._gpus:g} GPU. The "
+                f"cluster has {self._connection.ray.cluster_resources()}. Ask for less, or pass "
+                "`workers` if nodes join later."
             )
         return room
 
@@ -401,7 +396,7 @@ class RayExecutor:
             if not heard:
                 yield None
             for event in heard:
-                yield retries.judged(event) if isinstance(event, Lost) else event
+                yield retries.count_death(event) if isinstance(event, Lost) else event
 
     def _room(self) -> int:
         return self._workers or self._connection.slots(self._cpus, self._gpus)

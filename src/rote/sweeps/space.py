@@ -23,11 +23,11 @@ from rote.sweeps.axis import (
     check_size,
     grid_axes,
     list_axes,
-    overlaid,
+    overlay,
     sample_axis,
     zip_axes,
 )
-from rote.workloads import FieldError, RunSpec, located, read_toml
+from rote.workloads import FieldError, RunSpec, locate_errors, read_toml
 
 _TABLES = ("name", "base", "lists", "zip", "grid", "sample", "exclude")
 
@@ -46,7 +46,7 @@ class Exclusion:
 
     def covers(self, values: Table) -> bool:
         """Whether a run is left out, by its spec as nested tables."""
-        return all(_fulfils(values, field, allowed) for field, allowed in self.conditions)
+        return all(_fulfills(values, field, allowed) for field, allowed in self.conditions)
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class SearchSpace:
             InputError: naming file, line and field, what is expected and what is there.
         """
         path = Path(path)
-        with located(path):
+        with locate_errors(path):
             values = read_toml(path)
             return replace(cls.from_dict(values, folder=path.parent), file=path)
 
@@ -116,8 +116,8 @@ class SearchSpace:
         ]
         _check_apart(axes)
         check_size("grid" if "grid" in values else "lists", math.prod(map(len, axes)))
-        base = _base(values.get("base", {}), folder or Path())
-        excluded = _exclusions(values["exclude"]) if "exclude" in values else ()
+        base = _read_base(values.get("base", {}), folder or Path())
+        excluded = _read_exclusions(values["exclude"]) if "exclude" in values else ()
         return cls(base, axes, excluded, name)
 
     def __iter__(self) -> Iterator[RunSpec]:
@@ -134,11 +134,11 @@ class SearchSpace:
 
     def _in_file(self) -> AbstractContextManager[None]:
         """Errors inside of the block tell the line, if there is a file."""
-        return nullcontext() if self.file is None else located(self.file)
+        return nullcontext() if self.file is None else locate_errors(self.file)
 
     def _spec(self, variants: Sequence[Variant], used: set[str]) -> RunSpec | None:
-        """The run of one combination, or None if it is left out."""
-        values = _combined(self.base, variants)
+        """Return the run of one combination, or None if it is excluded."""
+        values = _combine(self.base, variants)
         try:
             spec = RunSpec.from_dict(values)
             if self.check is not None:
@@ -147,7 +147,7 @@ class SearchSpace:
             # What does not go together may be excluded for that very reason.
             if self._covered(values, used):
                 return None
-            raise _moved(error, variants) from error
+            raise _move_error(error, variants) from error
         if self.excluded and self._covered(spec.to_dict(), used):
             return None
         return replace(spec, name=self._name(spec, variants))
@@ -168,7 +168,7 @@ class SearchSpace:
             raise FieldError(
                 "name",
                 f"to be a pattern of fields that every run has, such as "
-                f"{{architecture.name}}-{{seed}}, got {shown(name)}: {error}.",
+                f"{{architecture.name}}-{{seed}}, got {shown(name)} ({error}).",
             ) from error
 
     def _check_used(self, used: set[str]) -> None:
@@ -176,8 +176,7 @@ class SearchSpace:
             if entry.name not in used:
                 raise FieldError(
                     f"exclude.{entry.name}",
-                    "to leave out at least one run, got conditions that none fulfils. Check the "
-                    "names and values of its fields, or remove it.",
+                    "excludes no run. Check the names and values of its fields, or remove it.",
                 )
 
 
@@ -186,7 +185,7 @@ def _check_pattern(name: str) -> None:
     try:
         parts = list(Formatter().parse(name))
     except ValueError:
-        return  # told when the first run is named
+        return  # reported when the first run is named
     for _, field, form, _ in parts:
         if re.search(r"\d{3}|[{]", form or "") or re.search(r"(^|\.)_", field or ""):
             raise FieldError(
@@ -194,7 +193,7 @@ def _check_pattern(name: str) -> None:
             )
 
 
-def _base(value: object, folder: Path) -> Table:
+def _read_base(value: object, folder: Path) -> Table:
     if isinstance(value, str):
         path = folder / value
         if not os.path.isfile(path):  # noqa: PTH113  # unlike pathlib's, it takes any name
@@ -203,7 +202,7 @@ def _base(value: object, folder: Path) -> Table:
     return as_table(value, "base", least=0)
 
 
-def _exclusions(table: object) -> tuple[Exclusion, ...]:
+def _read_exclusions(table: object) -> tuple[Exclusion, ...]:
     return tuple(
         Exclusion(
             name,
@@ -216,7 +215,7 @@ def _exclusions(table: object) -> tuple[Exclusion, ...]:
     )
 
 
-def _fulfils(values: Table, field: str, allowed: tuple[Any, ...]) -> bool:
+def _fulfills(values: Table, field: str, allowed: tuple[Any, ...]) -> bool:
     if _look_up(values, field) in allowed:
         return True
     # `architecture = "cnn"` says the same as `architecture.name = "cnn"`
@@ -231,8 +230,8 @@ def _look_up(values: Table, field: str) -> object:
     return found
 
 
-def _combined(base: Table, variants: Sequence[Variant]) -> dict[str, Any]:
-    """A spec as tables: whole sections replace what was there, then single fields are set.
+def _combine(base: Table, variants: Sequence[Variant]) -> dict[str, Any]:
+    """Build a spec as tables: whole sections are replaced first, then single fields are set.
 
     Where nothing was there, they are set in the section that a spec has by default.
     """
@@ -245,16 +244,16 @@ def _combined(base: Table, variants: Sequence[Variant]) -> dict[str, Any]:
             else:
                 values[name] = new
     for name, changes in partial:
-        old = values[name] if name in values else _default(name)
+        old = values[name] if name in values else _default_section(name)
         old = {RunSpec.tag_of(name): old} if isinstance(old, str) else old
         if not isinstance(old, Mapping):
             raise FieldError(name, f"to be a table, got {shown(old)}.")
-        values[name] = overlaid(old, changes)
+        values[name] = overlay(old, changes)
     return values
 
 
 @cache
-def _default(section: str) -> Table:
+def _default_section(section: str) -> Table:
     value = RunSpec().to_dict().get(section)
     return value if isinstance(value, Mapping) else {}
 
@@ -272,13 +271,13 @@ def _check_apart(axes: Sequence[Axis]) -> None:
         for field, place in mine.items():
             if field in owners:
                 raise FieldError(
-                    place, f"to be set in one place only, got {owners[field]} as well."
+                    place, f"sets the same field as {owners[field]}. Set it in one place."
                 )
         owners |= mine
 
 
-def _moved(error: FieldError, variants: Sequence[Variant]) -> InputError:
-    """The error of a spec, at the place of the sweep's file where the field was given."""
+def _move_error(error: FieldError, variants: Sequence[Variant]) -> InputError:
+    """Move the error of a spec to the place in the sweep's file where the field was set."""
     for variant in reversed(variants):
         for field, _ in leaves(variant.changes):
             if f"{field}.".startswith(f"{error.field}.") or error.field.startswith(f"{field}."):

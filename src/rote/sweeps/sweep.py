@@ -1,4 +1,4 @@
-"""The sweep: runs what is not over yet, whoever began it, and loses nothing."""
+"""The sweep: it runs every spec that has not finished, and resumes interrupted runs."""
 
 import errno
 import os
@@ -26,7 +26,7 @@ from rote.sweeps.executor import (
     run_path,
 )
 from rote.sweeps.progress import Progress
-from rote.sweeps.worker import why_unwritable
+from rote.sweeps.worker import find_write_problem
 from rote.workloads import RunSpec
 
 Watch = Callable[[Progress, Event | None], object]
@@ -37,12 +37,12 @@ _PATIENCE = 0.5  # seconds between two looks at runs that others hold
 class Sweep:
     """Many runs in one store. A run's directory is the identity of its spec.
 
-    A run that is over is skipped; one that was cut off goes on from its last saved state; one that
-    failed is tried again, once. A run that another process holds is left to it; it is waited for
-    at the end, and taken over if that process dies.
+    A finished run is skipped; an interrupted one resumes from its last saved state; a failed one
+    is tried again, once. A run that another process holds is left to that process. The sweep waits
+    for it at the end, and takes it over if that process dies.
 
     Args:
-        specs: the runs; gone through several times, never held all at once.
+        specs: the runs; iterated several times, never held in memory all at once.
         store: a directory that every worker can reach.
         data_dir: where datasets lie; ``ROTE_DATA`` by default.
     """
@@ -56,7 +56,7 @@ class Sweep:
         self._data_dir = None if data_dir is None else check_path("data_dir", data_dir).absolute()
 
     def survey(self) -> dict[State, int]:
-        """How many runs stand where; nothing is changed.
+        """Count the runs by status; nothing is changed.
 
         Raises:
             InputError: if a spec does not fit, or there is none.
@@ -65,12 +65,12 @@ class Sweep:
         counts = Counter(status_of(run_path(self._store, spec)).state for spec in self._specs)
         if not counts:
             raise InputError(
-                "Expected at least one run, got none: everything is left out. Check `[exclude]`."
+                "The sweep has no runs: `[exclude]` removes all of them. Check its conditions."
             )
         return {state: counts[state] for state in STATES}
 
     def run(self, executor: Executor, watch: Watch | None = None) -> Progress:
-        """Run everything that is not over.
+        """Run everything that has not finished.
 
         Args:
             executor: where.
@@ -78,8 +78,8 @@ class Sweep:
                 second when nothing does).
 
         Returns:
-            What became of the runs. When it is interrupted, all workers are stopped first; the same
-            call goes on where they were.
+            The outcome of all runs. When interrupted, it stops all workers first; the same call
+            resumes their runs.
 
         Raises:
             StoreError: if the store cannot be written, or the disk is full; workers are stopped.
@@ -88,12 +88,12 @@ class Sweep:
         self.check_store()
         counts = self.survey()
         progress = Progress(sum(counts.values()))
-        if counts["finished"] < progress.total and (reason := why_unwritable(self._store)):
-            raise self._unusable(reason)
+        if counts["finished"] < progress.total and (reason := find_write_problem(self._store)):
+            raise self._store_error(reason)
         _tell(watch, progress, None)
         held = self._work(executor, self._open_jobs(progress), progress, watch)
         while held:
-            free = self._let_go(held, progress)
+            free = self._release_held(held, progress)
             if free:
                 held += self._work(executor, free, progress, watch)
             elif held:
@@ -111,13 +111,13 @@ class Sweep:
         try:
             there = next(place for place in places if place.exists())
         except OSError as error:
-            raise self._unusable(error.strerror or str(error)) from error
+            raise self._store_error(error.strerror or str(error)) from error
         if not there.is_dir():
             code = errno.EEXIST if there == self._store else errno.ENOTDIR
-            raise self._unusable(os.strerror(code))
+            raise self._store_error(os.strerror(code))
 
     def open_specs(self) -> Iterator[RunSpec]:
-        """The runs that are not over, looked at one by one.
+        """Yield the runs that have not finished, checked one by one.
 
         Raises:
             InputError: if a spec does not fit; raised when it is its turn.
@@ -136,7 +136,7 @@ class Sweep:
     def _work(
         self, executor: Executor, jobs: Iterable[Job], progress: Progress, watch: Watch | None
     ) -> list[Job]:
-        """Do jobs; those that others hold are given back."""
+        """Do jobs, and return those that other processes hold."""
         held = []
         with closing(executor.run(jobs)) as events:
             for event in events:
@@ -151,7 +151,7 @@ class Sweep:
                     case Busy(job):
                         held.append(job)
                     case Blocked(_, reason):
-                        raise self._refusal(reason, progress)
+                        raise self._blocked_error(reason, progress)
                 _tell(watch, progress, event)
         return held
 
@@ -159,12 +159,12 @@ class Sweep:
         try:
             record_failure(job, error)
         except StoreError:
-            # The directory of one run may be somebody else's; that is no reason to end the rest.
-            if why_unwritable(self._store) is not None:
+            # One run's directory may belong to another user; the other runs go on.
+            if find_write_problem(self._store) is not None:
                 raise
 
-    def _let_go(self, held: list[Job], progress: Progress) -> list[Job]:
-        """Take from the held runs those that are over, and those that nobody holds any more.
+    def _release_held(self, held: list[Job], progress: Progress) -> list[Job]:
+        """Remove from the held runs those that have finished and those that are free again.
 
         Returns:
             The latter.
@@ -181,14 +181,13 @@ class Sweep:
         progress.elsewhere = len(held)
         return free
 
-    def _unusable(self, reason: str) -> StoreError:
-        return StoreError(f"Expected {self._store} to be a writable directory, got: {reason}.")
+    def _store_error(self, reason: str) -> StoreError:
+        return StoreError(f"Cannot write to {self._store}: {reason}.")
 
-    def _refusal(self, reason: str, progress: Progress) -> StoreError:
+    def _blocked_error(self, reason: str, progress: Progress) -> StoreError:
         return StoreError(
-            f"Expected {self._store} to take more runs, got: {reason}. The sweep has stopped with "
-            f"{progress.done} of {progress.total} runs over; nothing of them is lost. See to that, "
-            "then start the same sweep again."
+            f"Cannot write to {self._store}: {reason}. The sweep stopped after {progress.done} of "
+            f"{progress.total} runs, which are kept. Fix that, then start the same sweep again."
         )
 
 

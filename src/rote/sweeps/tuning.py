@@ -46,7 +46,7 @@ _ONE_RUN = Lock()
 
 
 def create_study(**options: Any) -> "Study":  # noqa: ANN401
-    """A study that minimizes ζ and maximizes training accuracy.
+    """Create a study that minimizes ζ and maximizes training accuracy.
 
     Args:
         options: of ``optuna.create_study``, such as ``storage``, ``sampler`` and
@@ -65,7 +65,7 @@ class SusceptibilityObjective:
     """(ζ, training accuracy) of the run that a trial suggests; no clean label is needed.
 
     A run's directory is the identity of its spec: a trial that suggests what was run before, in
-    this study or in a sweep over the same store, costs nothing, and one that was cut off goes on.
+    this study or in a sweep over the same store, costs nothing, and an interrupted one resumes.
     The trial remembers ``run`` (the directory), ``spec``, ``column`` (which ζ) and ``step`` (the
     checkpoint that counts), or ``error``. A run that fails is a failed trial and does not end the
     study; one that another process is doing is a pruned trial.
@@ -170,7 +170,7 @@ class SusceptibilityObjective:
                 study.tell(trial, state=_state("PRUNED" if isinstance(event, Busy) else "FAIL"))
 
     def _values(self, event: Event, trials: list["Trial"]) -> Values | None:
-        """What became of a run, in numbers; None if it has none."""
+        """Return the objective values of a run; None if it has none."""
         match event:
             case Finished(job):
                 forget_failure(job)
@@ -184,7 +184,7 @@ class SusceptibilityObjective:
                 record_failure(job, error)
                 _remember(trials, ERROR, last_line(error))
             case Blocked(job, reason):
-                raise StoreError(f"Expected {job.path.parent} to take more runs, got: {reason}.")
+                raise StoreError(f"Cannot write to {job.path.parent}: {reason}.")
         return None
 
 
@@ -227,7 +227,7 @@ def select_trial(study: "Study", rule: str = "pareto", **options: Any) -> Chosen
 
 
 def objective_values(tracker: "Tracker") -> Values:
-    """What an objective with a training loop of its own returns: (ζ, training accuracy).
+    """Return (ζ, training accuracy) of a tracker, for an objective with its own training loop.
 
     Args:
         tracker: after the last probe, to which ``train_accuracy=`` was given.

@@ -28,36 +28,36 @@ def run_job(job: Job) -> Event:
 
     try:
         with warnings.catch_warnings(record=True) as caught:
-            # A warning in the middle of a progress table helps nobody; the journal has the flags.
+            # A warning would break the progress table; the journal has the flags.
             warnings.simplefilter("ignore", RoteWarning)
             warnings.simplefilter("always", DamagedStateWarning)
             run = train(job.spec, job.path, data_dir=job.data_dir)
     except RunLockedError:
         return Busy(job)
     except Exception as error:  # noqa: BLE001  # one failed run must not stop the others
-        reason = _trouble_of_the_store(error, job.path.parent)
+        reason = _find_store_problem(error, job.path.parent)
         return Failed(job, format_exc()) if reason is None else Blocked(job, reason)
     damage = [str(entry.message) for entry in caught if entry.category is DamagedStateWarning]
     return Finished(job, was_over=run.model is None, remark=damage[0] if damage else None)
 
 
-def _trouble_of_the_store(error: BaseException, store: Path) -> str | None:
-    """What is wrong with the store, if that is why a run failed."""
-    for cause in _causes(error):
+def _find_store_problem(error: BaseException, store: Path) -> str | None:
+    """Return what is wrong with the store, if that is why a run failed."""
+    for cause in _iterate_causes(error):
         if isinstance(cause, OSError) and cause.errno in _OF_THE_STORE:
             return os.strerror(cause.errno)
         if os.strerror(errno.ENOSPC) in str(cause):  # writers in other languages only say it
             return os.strerror(errno.ENOSPC)
-    return why_unwritable(store)
+    return find_write_problem(store)
 
 
-def _causes(error: BaseException | None) -> Iterator[BaseException]:
+def _iterate_causes(error: BaseException | None) -> Iterator[BaseException]:
     while error is not None:
         yield error
         error = error.__cause__ or error.__context__
 
 
-def why_unwritable(path: Path) -> str | None:
+def find_write_problem(path: Path) -> str | None:
     """Why nothing can be written in a directory, which is made if needed; None if something can."""
     try:
         path.mkdir(parents=True, exist_ok=True)

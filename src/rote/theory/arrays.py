@@ -45,7 +45,7 @@ def as_float64(values: Numbers, name: str) -> FloatArray:
 
 
 def as_inputs(x: Numbers, name: str = "x") -> FloatArray:
-    """Samples of any shape as rows: (n, ...) becomes (n, d).
+    """Return samples of any shape as rows: (n, ...) becomes (n, d).
 
     Raises:
         InputError: if there is no sample, or no second dimension.
@@ -127,7 +127,7 @@ def as_probability(value: Numbers, name: str) -> FloatArray:
 
 
 def _without(strange: FloatArray, array: FloatArray, name: str, what: str) -> FloatArray:
-    """The array, if none of its values is strange and it is one number or a vector of them."""
+    """Return the array if it is one number or a vector, and every value is valid."""
     if strange.size or array.ndim > 1 or array.size == 0:
         got = f"{strange[0]:g}" if strange.size else f"shape {array.shape}"
         raise InputError(f"Expected `{name}` to be one or several {what}, got {got}.")
@@ -135,7 +135,7 @@ def _without(strange: FloatArray, array: FloatArray, name: str, what: str) -> Fl
 
 
 def take(x: Numbers, rows: npt.NDArray[np.intp]) -> FloatArray:
-    """Some of many samples as float64, without converting them all.
+    """Return some of many samples as float64, without converting all of them.
 
     Raises:
         InputError: if there are fewer samples than a row asks for.

@@ -213,7 +213,7 @@ def alignment(
 def moments(
     spectrum: Spectrum, y: FloatArray, *, eta: float, k: int, k_tilde: FloatArray
 ) -> Moments:
-    """The sums of `Moments` for every k̃, in blocks that bound the memory.
+    """Compute the sums of `Moments` for every k̃, in blocks that bound the memory.
 
     Raises:
         InputError: if η is out of range.
@@ -237,7 +237,7 @@ def noise_free_term(spectrum: Spectrum, factors: Filters) -> FloatArray:
 
 
 def _sums(spectrum: Spectrum, factors: Filters, q: FloatArray) -> tuple[FloatArray, ...]:
-    """Sums over the spectrum: aligned, trace, crossed, crossed_trace and floor of `Moments`."""
+    """Compute the sums over the spectrum: aligned, trace, crossed, crossed_trace and floor."""
     left, a = factors.left, factors.learned
     squared = left**2
     tail_a, tail_left = factors.tail_learned**2, factors.tail_left
@@ -255,7 +255,7 @@ def _sums(spectrum: Spectrum, factors: Filters, q: FloatArray) -> tuple[FloatArr
 def _couplings(
     spectrum: Spectrum, factors: Filters, q: FloatArray, y: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Sums over off-diagonal entries: pulls, couplings and random_couplings of `Moments`.
+    """Compute the sums over off-diagonal entries: pulls, couplings and random_couplings.
 
     ``Σ_{j≠l} M_jl² = Σ_i c_i² - Σ_j M_jj²`` with ``M = V diag(c) Vᵀ`` and ``M_jj = Σ_i V_ji² c_i``.
     """

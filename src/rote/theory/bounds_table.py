@@ -30,7 +30,7 @@ def bounds_table(
     pair: tuple[int, int] | None = None,
     landmarks: int | None = None,
 ) -> BoundsTable:
-    """The bounds of Theorem 2 on some samples of a data set.
+    """Compute the bounds of Theorem 2 on some samples of a data set.
 
     Args:
         x: inputs, of shape (n, ...); they are scaled to norm 1, as the paper assumes.
@@ -75,7 +75,7 @@ def bounds_table(
 
 
 def _spectrum_of(x: Numbers, landmarks: int | None, rng: np.random.Generator) -> Spectrum:
-    """The exact spectrum, or that of the landmarks asked for."""
+    """Return the exact spectrum, or that of the requested number of landmarks."""
     if landmarks is None:
         return spectrum(relu_gram(x, normalize=True))
     return nystrom_spectrum(x, landmarks=landmarks, rng=rng, normalize=True)
@@ -84,7 +84,7 @@ def _spectrum_of(x: Numbers, landmarks: int | None, rng: np.random.Generator) ->
 def _first_reversed(
     eigenpairs: Spectrum, y: FloatArray, eta: float, k: int, k_tilde: FloatArray
 ) -> int | None:
-    """The smallest k̃ at which Proposition 1 does not hold in the noise level."""
+    """Return the smallest k̃ at which Proposition 1 does not hold in the noise level."""
     is_reversed = alignment(eigenpairs, y, eta=eta, k=k, k_tilde=k_tilde) <= 0
     return int(k_tilde[is_reversed].min()) if is_reversed.any() else None
 

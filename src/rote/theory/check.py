@@ -172,7 +172,7 @@ def summarize(records: Iterable[CheckRecord]) -> list[WidthSummary]:
 
 
 def gap_exponent(narrow: WidthSummary, wide: WidthSummary) -> float:
-    """The p of a gap that goes with the width like ``m^p``; Theorem 1: -0.5.
+    """Fit the exponent p of a gap that scales with the width like ``m^p``; Theorem 1: -0.5.
 
     Args:
         narrow: all draws at one width; its gap is not 0.

@@ -31,7 +31,7 @@ class Filters:
 
 
 def filters(spectrum: Spectrum, *, eta: float, k: int, k_tilde: FloatArray) -> Filters:
-    """The factors of Theorem 1 in every eigendirection.
+    """Compute the factors of Theorem 1 in every eigendirection.
 
     Raises:
         InputError: if η is not positive, or so large that gradient descent diverges.
@@ -58,7 +58,7 @@ def objective(
     k: int,
     k_tilde: Numbers,
 ) -> FloatArray:
-    """The objective of Theorem 1 on the random labels after k + k̃ steps.
+    """Compute the objective of Theorem 1 on the random labels after k + k̃ steps.
 
     ``Φ̃(k + k̃) = ½ Σ_i [p_i - p̃_i - (1 - ηλ_i)^k p_i]² (1 - ηλ_i)^(2k̃)`` with ``p_i = v_iᵀ y``
     and ``p̃_i = v_iᵀ ỹ``.
@@ -124,7 +124,7 @@ def steps_to_memorize(
     k: int,
     epsilon: float,
 ) -> int | None:
-    """The resistance k̃*(ε): the first k̃ from which ``Φ̃(k + k̃) <= ε`` for good.
+    """Compute the resistance k̃*(ε): the first k̃ from which ``Φ̃(k + k̃) <= ε`` for good.
 
     Φ̃ of Theorem 1 never rises with k̃, so the first step below ε is also the last above it. (The
     paper asks for ``Φ̃ <= ε`` at every ``k̃ > k̃*``, which the step before this one fulfils too.)
@@ -158,7 +158,7 @@ def steps_to_memorize(
 
 
 def _first_step_below(weights: FloatArray, log_decays: FloatArray, epsilon: float) -> int | None:
-    """The first k̃ with ``Σ weights decays^(2k̃) <= ε`` by doubling, then by halves."""
+    """Find the first k̃ with ``Σ weights decays^(2k̃) <= ε`` by doubling, then by bisection."""
 
     def is_memorized(steps: int) -> bool:
         return bool(weights @ np.exp(2.0 * steps * log_decays) <= epsilon)

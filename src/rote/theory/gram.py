@@ -60,7 +60,7 @@ def relu_gram_product(x: Numbers, matrix: FloatArray, *, normalize: bool = False
 
 
 def relu_kernel(x: Numbers, z: Numbers, *, normalize: bool = False) -> FloatArray:
-    """The rectangle of H∞ between the samples of `x` and those of `z`.
+    """Compute the rectangle of H∞ between the samples of `x` and those of `z`.
 
     Args:
         x: samples of the rows, of shape (n, d) or (n, ...).
@@ -146,7 +146,7 @@ def _directions(x: Numbers, name: str, *, normalize: bool) -> tuple[FloatArray, 
 def _upper_blocks(
     units: FloatArray, norms: FloatArray
 ) -> Iterator[tuple[slice, slice, FloatArray]]:
-    """The blocks of H∞ on and above the diagonal, one after the other."""
+    """Yield the blocks of H∞ on and above the diagonal, one after the other."""
     for rows in slices(len(units), BLOCK):
         for columns in slices(len(units), BLOCK):
             if columns.start < rows.start:
@@ -175,7 +175,7 @@ def _block(
 
 
 def _jacobian_of(module: "torch.nn.Module") -> "Callable[[torch.Tensor], torch.Tensor]":
-    """The function from a batch to its gradients, of shape (batch, outputs, parameters)."""
+    """Return the function from a batch to its gradients, (batch, outputs, parameters)."""
     import torch
 
     trainable = {

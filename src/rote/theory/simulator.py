@@ -28,7 +28,7 @@ class TwoLayerNetwork:
     def draw(
         cls, features: int, width: int, *, kappa: float, rng: np.random.Generator
     ) -> "TwoLayerNetwork":
-        """A new network: ``w_r(0) ~ N(0, κ² I)`` and uniform ``a_r`` of ±1.
+        """Draw a new network: ``w_r(0) ~ N(0, κ² I)`` and uniform ``a_r`` of ±1.
 
         Raises:
             InputError: if the width is not a positive whole number, or κ is not positive.
@@ -55,7 +55,7 @@ class TwoLayerNetwork:
     def descended(
         self, x: FloatArray, u: FloatArray, eta: float
     ) -> tuple["TwoLayerNetwork", float]:
-        """The network after one gradient step on ``½‖f_W - u‖²``.
+        """Return the network after one gradient step on ``½‖f_W - u‖²``.
 
         ``w_r ← w_r - η (1/√m) a_r Σ_i (f_W(x_i) - u_i) 1{w_r·x_i >= 0} x_i``
 
@@ -70,7 +70,7 @@ class TwoLayerNetwork:
         return TwoLayerNetwork(self.weights - gradient, self.signs), objective
 
     def _respond(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """The outputs, and which unit is active for which sample."""
+        """Return the outputs, and which unit is active for which sample."""
         hidden = x @ self.weights
         is_active = (hidden >= 0).astype(np.float64)
         hidden *= is_active
@@ -121,7 +121,7 @@ def simulate(
     kappa: float,
     rng: np.random.Generator,
 ) -> Simulation:
-    """A two-layer network trained k steps on `y`, then k̃ steps on `y_random`.
+    """Train a two-layer network k steps on `y`, then k̃ steps on `y_random`.
 
     Args:
         x: inputs, of shape (n, d) or (n, ...); the paper's have norm 1.
@@ -155,7 +155,7 @@ def simulate(
 def _descend(
     network: TwoLayerNetwork, x: FloatArray, u: FloatArray, eta: float, steps: int
 ) -> tuple[TwoLayerNetwork, FloatArray]:
-    """The network after some steps, and the objective before each and after the last."""
+    """Return the network after some steps, and the objective before each and after the last."""
     objectives = np.empty(steps + 1)
     for step in range(steps):
         network, objectives[step] = network.descended(x, u, eta)

@@ -55,7 +55,7 @@ class Spectrum:
         return max(float(self.eigenvalues[-1]), self.tail)
 
     def project(self, y: Numbers, name: str = "y") -> FloatArray:
-        """The projections ``p_i = v_iᵀ y``.
+        """Compute the projections ``p_i = v_iᵀ y``.
 
         Args:
             y: one value per sample, of shape (n,) or (draws, n).
@@ -119,7 +119,7 @@ def nystrom_spectrum(
     passes: int = 1,
     normalize: bool = False,
 ) -> Spectrum:
-    """The spectrum of H∞ by Nyström's method, for more samples than a matrix of pairs can hold.
+    """Compute the spectrum of H∞ by Nyström's method, where the matrix of pairs is too large.
 
     ``Ĥ = (HΩ) (ΩᵀHΩ)⁻¹ (HΩ)ᵀ`` with as many columns in Ω as landmarks. Without a pass, Ω picks
     random samples, and only their columns of H∞ are computed. A pass replaces Ω by an orthonormal
@@ -167,12 +167,12 @@ def nystrom_spectrum(
 
 
 def _asymmetry(matrix: FloatArray) -> float:
-    """The largest ``|H_ij - H_ji|``, row by row so that no second matrix is held."""
+    """Return the largest ``|H_ij - H_ji|``, row by row so that no second matrix is held."""
     return max(float(np.abs(matrix[i, i:] - matrix[i:, i]).max()) for i in range(len(matrix)))
 
 
 def _eigenpairs(sketch: FloatArray, core: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """The eigenpairs of ``Ĥ = sketch core⁻¹ sketchᵀ``, ascending."""
+    """Return the eigenpairs of ``Ĥ = sketch core⁻¹ sketchᵀ``, ascending."""
     values, vectors = np.linalg.eigh((core + core.T) / 2)
     is_held = values > RANK_TOLERANCE * values[-1]
     factor = sketch @ (vectors[:, is_held] / np.sqrt(values[is_held]))

@@ -1,4 +1,4 @@
-"""What is trained, on what, and how: architectures, data, objectives and the training loop."""
+"""Run specs, data sets, architectures, objectives, and the training loop."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -8,9 +8,9 @@ if TYPE_CHECKING:
     from rote.workloads.checkpoints import load_checkpoint as load_checkpoint
     from rote.workloads.data import Dataset as Dataset
     from rote.workloads.data import check_file as check_file
-    from rote.workloads.data import data_at as data_at
     from rote.workloads.data import list_datasets as list_datasets
     from rote.workloads.data import load_arrays as load_arrays
+    from rote.workloads.data import make_data_section as make_data_section
     from rote.workloads.data import read_data as read_data
     from rote.workloads.data.splits import Splits as Splits
     from rote.workloads.data.splits import prepare as prepare
@@ -22,20 +22,34 @@ if TYPE_CHECKING:
     from rote.workloads.spec import BestCheckpoints as BestCheckpoints
     from rote.workloads.spec import FieldError as FieldError
     from rote.workloads.spec import RunSpec as RunSpec
-    from rote.workloads.spec import located as located
+    from rote.workloads.spec import locate_errors as locate_errors
     from rote.workloads.spec import read_toml as read_toml
-    from rote.workloads.spec_for_data import first_spec as first_spec
+    from rote.workloads.spec_for_data import suggest_spec as suggest_spec
 
 _NAMES = {
     "architectures": ["build_architecture"],
     "checkpoints": ["load_checkpoint"],
-    "data": ["Dataset", "check_file", "data_at", "list_datasets", "load_arrays", "read_data"],
+    "data": [
+        "Dataset",
+        "check_file",
+        "make_data_section",
+        "list_datasets",
+        "load_arrays",
+        "read_data",
+    ],
     "data.splits": ["Splits", "prepare"],
     "loop": ["TrainedRun", "train"],
     "network": ["build_network"],
     "run_folder": ["RunFolder"],
-    "spec": ["AllowedImports", "BestCheckpoints", "FieldError", "RunSpec", "located", "read_toml"],
-    "spec_for_data": ["first_spec"],
+    "spec": [
+        "AllowedImports",
+        "BestCheckpoints",
+        "FieldError",
+        "RunSpec",
+        "locate_errors",
+        "read_toml",
+    ],
+    "spec_for_data": ["suggest_spec"],
 }
 _HOMES = {name: f"{__name__}.{module}" for module, names in _NAMES.items() for name in names}
 

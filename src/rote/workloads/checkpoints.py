@@ -24,7 +24,7 @@ def load_checkpoint(run: Path | str, step: int, model: nn.Module) -> None:
     if not path.is_file():
         kept = sorted(int(file.stem.removeprefix("step-")) for file in path.parent.glob("step-*"))
         raise CorruptRunError(
-            f"Expected {run} to have a checkpoint of step {step}, got steps {kept}."
+            f"{run} has no checkpoint of step {step}. Steps with one: {kept or 'none'}."
         )
     load_model(model, path)
 
@@ -53,15 +53,15 @@ class CheckpointKeeper:
             self._save(model, epoch)
 
     def state_dict(self) -> dict[str, Any]:
-        """Which are the best so far."""
+        """Return the best checkpoints so far."""
         return {"best": [list(entry) for entry in self._best]}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from a state."""
+        """Restore the list of best checkpoints from a state."""
         self._best = [(value, step) for value, step in state["best"]]
 
     def _keep_best(self, policy: BestCheckpoints, model: nn.Module, reading: Reading) -> None:
-        value = _metric_of(reading, policy.metric)
+        value = _read_metric(reading, policy.metric)
         if not math.isfinite(value):
             return
         # Small is good from here on; of equals, the earlier one is better.
@@ -80,10 +80,10 @@ class CheckpointKeeper:
             with whole_file(path) as draft:
                 save_model(model, str(draft), metadata={"step": str(step)})
         except SafetensorError as error:  # which wraps what the disk says
-            raise StoreError(f"Expected {path} to be written, got: {error}.") from error
+            raise StoreError(f"Cannot write {path}: {error}.") from error
 
 
-def _metric_of(reading: Reading, name: str) -> float:
+def _read_metric(reading: Reading, name: str) -> float:
     value = getattr(reading, name, None)
     if not isinstance(value, float):
         known = [key for key, entry in reading.to_dict().items() if isinstance(entry, float)]

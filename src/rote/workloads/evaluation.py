@@ -20,7 +20,7 @@ Precision = Callable[[], AbstractContextManager[object]]
 
 
 class Evaluation(Signal):
-    """Accuracies in eval mode: on all labels, on right ones, on wrong ones, on the test set.
+    """Accuracies in eval mode: on all, correct and wrong given labels, and on the test set.
 
     Args:
         model: the network.
@@ -46,7 +46,7 @@ class Evaluation(Signal):
         self._context = context
 
     def read(self, epoch: int) -> Mapping[str, float]:  # noqa: ARG002
-        """What is known of them."""
+        """Return the accuracies that are known."""
         splits = self._splits
         with self._precision():
             predicted = predict(self._model, splits.train)
@@ -79,7 +79,7 @@ class CrossEntropyDrop(Signal):
         self._probe = Probe(context.model, context.optimizer, context.num_classes, policy=only)
 
     def read(self, epoch: int) -> Mapping[str, float]:  # noqa: ARG002
-        """The drop after the same step as that of ζ."""
+        """Return the drop after the same step as that of ζ."""
         rule = self._context.policy.optimizer
         with self._precision():
             found = self._probe.measure(self._context.inputs, self._context.labels)
@@ -87,7 +87,7 @@ class CrossEntropyDrop(Signal):
 
 
 def predict(model: nn.Module, samples: Samples) -> Tensor:
-    """The predicted class of every sample; the model is put back into the mode it was in."""
+    """Predict the class of every sample, and restore the model's mode."""
     was_training = model.training
     model.eval()
     try:
@@ -120,5 +120,5 @@ def training_accuracies(
 
 
 def share(hits: Tensor) -> float:
-    """The share of true entries, the same on every device."""
+    """Return the share of true entries, the same on every device."""
     return int(hits.sum()) / len(hits)

@@ -18,7 +18,7 @@ from rote.records import Reading
 from rote.snapshot import RandomState, restored
 from rote.store import NEIGHBORS_FILE, read_run
 from rote.tracking import Tracker, track
-from rote.workloads.data import Dataset, given_section, read_data
+from rote.workloads.data import Dataset, make_given_section, read_data
 from rote.workloads.data.samples import Samples
 from rote.workloads.data.splits import Splits, prepare
 from rote.workloads.run_folder import RunFolder
@@ -32,7 +32,7 @@ _KEPT = 8
 _known: dict[str, np.ndarray] = {}  # a worker of a sweep trains many runs on the same data
 
 
-def holdout_votes(splits: Splits) -> np.ndarray | None:
+def compute_holdout_votes(splits: Splits) -> np.ndarray | None:
     """Return nearest-neighbor votes; None without a labeled holdout, or for token ids.
 
     Distances are those of normalized pixels or features, or of weighted word counts.
@@ -43,11 +43,11 @@ def holdout_votes(splits: Splits) -> np.ndarray | None:
     if identity not in _known:
         while len(_known) >= _KEPT:
             del _known[next(iter(_known))]
-        _known[identity] = _counted(splits)
+        _known[identity] = _count_votes(splits)
     return _known[identity]
 
 
-def _counted(splits: Splits) -> np.ndarray:
+def _count_votes(splits: Splits) -> np.ndarray:
     train: Any = _Rows(splits.train)
     holdout: Any = splits.holdout
     if splits.description["inputs"] == "bag-of-words":
@@ -75,14 +75,14 @@ class _Rows:
 
 @dataclass(frozen=True)
 class TrainedRun:
-    """A run that is over.
+    """A finished run.
 
     Attributes:
         spec: what was run.
         description: identity, spec and data (noise with its realized rate), as JSON can hold them.
         readings: one per measured epoch.
         path: its directory, if it was saved.
-        model: the network after the last epoch; None if the run was over before.
+        model: the network after the last epoch; None if the run was finished before.
     """
 
     spec: RunSpec
@@ -96,7 +96,7 @@ def train(
     spec: RunSpec,
     out: Path | str | None = None,
     *,
-    data: Any = None,  # noqa: ANN401  # told by what it is
+    data: Any = None,  # noqa: ANN401  # recognized by its type
     data_dir: Path | str | None = None,
     progress: Callable[[Reading], object] | None = None,
     threads: int = 1,
@@ -110,9 +110,9 @@ def train(
 
     Args:
         spec: what to run.
-        out: a directory for journal and checkpoints. If it holds this run already, the run goes
-            on where it was interrupted, and ends with the same numbers; if it was over, nothing
-            is done.
+        out: a directory for journal and checkpoints. If it holds this run already, the run
+            resumes where it was interrupted, and ends with the same numbers; a finished run is
+            returned as it is.
         data: samples and labels to train on instead of those of the spec, of which seed and sizes
             still count: whatever ``read_data`` takes.
         data_dir: the folder of local data; ``ROTE_DATA`` by default.
@@ -123,10 +123,10 @@ def train(
         The readings, and the trained network.
 
     Raises:
-        InputError: if data or spec do not fit; a ``FieldError`` where one field is to blame.
+        InputError: if data or spec do not fit; a ``FieldError`` names the field.
         RunExistsError: if ``out`` holds something else.
         RunLockedError: if another process is writing ``out``.
-        StoreError: if ``out`` cannot be written any more: the disk is full, or it is gone.
+        StoreError: if ``out`` cannot be written: the disk is full, or the directory is gone.
         CorruptRunError: if what ``out`` holds is damaged.
 
     Example:
@@ -138,35 +138,35 @@ def train(
     """
     dataset = None if data is None else read_data(data, data_dir=data_dir)
     if dataset is not None:
-        spec = replace(spec, data=given_section(spec.data, dataset))
+        spec = replace(spec, data=make_given_section(spec.data, dataset))
     start = partial(_train, spec, dataset, data_dir, progress, threads)
     if out is None:
         return start(None)
     folder = RunFolder(check_path("out", out), spec)
-    over = _run_that_is_over(folder)
-    if over is not None:
-        return over
+    finished = _find_finished(folder)
+    if finished is not None:
+        return finished
     with folder.claimed():
-        over = _run_that_is_over(folder)  # another process may have ended it since
-        with _said_in_a_line(folder.path):
-            return start(folder) if over is None else over
+        finished = _find_finished(folder)  # another process may have ended it since
+        with _report_disk_errors(folder.path):
+            return start(folder) if finished is None else finished
 
 
 @contextmanager
-def _said_in_a_line(path: Path) -> Iterator[None]:
-    """What the disk refuses is no fault of the code."""
+def _report_disk_errors(path: Path) -> Iterator[None]:
+    """Turn an error of the file system into a ``StoreError`` that names the run."""
     try:
         yield
     except OSError as error:
         if isinstance(error, RoteError):
             raise
         raise StoreError(
-            f"Expected {path} to take the run, got: {error.strerror or error}. What was saved "
-            "before is not lost: see to that, then start the same run again."
+            f"Cannot write {path}: {error.strerror or error}. What was saved so far is kept: fix "
+            "that, then start the same run again to resume it."
         ) from error
 
 
-def _run_that_is_over(folder: RunFolder) -> TrainedRun | None:
+def _find_finished(folder: RunFolder) -> TrainedRun | None:
     earlier = folder.examine()
     if earlier is None or not earlier["finished"]:
         return None
@@ -204,7 +204,7 @@ def _start_tracking(workload: Workload, folder: RunFolder | None) -> Tracker:
         num_classes=splits.num_classes,
         loss_fn=workload.objective.loss,
         given_labels=splits.holdout_labels,
-        neighbor_votes=_neighbor_votes(workload, folder),
+        neighbor_votes=_votes_to_record(workload, folder),
         signals=workload.signals(),
         policy=workload.policy,
         seed=spec.probe.seed,
@@ -216,12 +216,12 @@ def _start_tracking(workload: Workload, folder: RunFolder | None) -> Tracker:
     return tracker
 
 
-def _neighbor_votes(workload: Workload, folder: RunFolder | None) -> np.ndarray | None:
+def _votes_to_record(workload: Workload, folder: RunFolder | None) -> np.ndarray | None:
     """Votes to be recorded; None where nothing is, or it was before a kill."""
     is_wanted = workload.spec.probe.neighbors
     if folder is None or not is_wanted or (folder.path / NEIGHBORS_FILE).is_file():
         return None
-    return holdout_votes(workload.splits)
+    return compute_holdout_votes(workload.splits)
 
 
 def _run(

@@ -6,7 +6,7 @@ from torch import nn
 from rote.errors import InputError
 from rote.workloads.architectures import ARCHITECTURES, build_architecture
 from rote.workloads.data.splits import Splits
-from rote.workloads.randomness import seed_of
+from rote.workloads.randomness import derive_seed
 from rote.workloads.spec import FieldError, MixupObjective, RunSpec
 
 _TAKES_ROWS = "mlp"
@@ -19,7 +19,7 @@ def make_network(spec: RunSpec, splits: Splits, device: torch.device) -> nn.Modu
         FieldError: if the architecture does not fit the data, or its options do not fit it.
     """
     _check_inputs(spec, splits)
-    torch.manual_seed(seed_of(spec.seed, "weights"))
+    torch.manual_seed(derive_seed(spec.seed, "weights"))
     model = build_network(spec, splits)
     if splits.is_images and spec.channels_last:
         model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
@@ -27,7 +27,7 @@ def make_network(spec: RunSpec, splits: Splits, device: torch.device) -> nn.Modu
 
 
 def build_network(spec: RunSpec, splits: Splits) -> nn.Module:
-    """The architecture of a spec, of the shape that its data ask for.
+    """Build the architecture of a spec in the shape that its data need.
 
     Raises:
         FieldError: if its options do not fit it.
@@ -42,20 +42,22 @@ def build_network(spec: RunSpec, splits: Splits) -> nn.Module:
             **spec.architecture.options,
         )
     except InputError as error:
-        raise FieldError("architecture", f"to fit the data, got: {error}") from error
+        raise FieldError("architecture", f"does not fit the data: {error}") from error
 
 
 def _check_inputs(spec: RunSpec, splits: Splits) -> None:
     name = spec.architecture.name
     if not splits.is_images and name in ARCHITECTURES and name != _TAKES_ROWS:
         raise FieldError(
-            "architecture.name", f"to be {_TAKES_ROWS} or your own for rows, got {name!r}."
+            "architecture.name",
+            f"is {name!r}, which takes images. For rows of numbers use {_TAKES_ROWS!r}, or your "
+            "own network.",
         )
     if splits.is_tokens and name == _TAKES_ROWS:
         raise FieldError(
             "architecture.name",
-            f"to be your own for token ids, got {name!r}. Or count them: set data.inputs = "
-            "'bag-of-words'.",
+            f"is {name!r}, which does not take token ids. Use your own network, or count the "
+            "tokens: set data.inputs = 'bag-of-words'.",
         )
     if splits.is_tokens and isinstance(spec.objective, MixupObjective):
-        raise FieldError("objective.name", "to be another for token ids, got 'mixup'.")
+        raise FieldError("objective.name", "is 'mixup', which does not work with token ids.")

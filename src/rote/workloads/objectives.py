@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from rote.workloads.randomness import numpy_generator, torch_generator
+from rote.workloads.randomness import make_numpy_generator, make_torch_generator
 from rote.workloads.spec import (
     ActivePassiveObjective,
     AnyNoise,
@@ -32,7 +32,7 @@ class Objective(ABC):
 
     @abstractmethod
     def loss(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """The mean loss of unmixed samples; also what the probe measures."""
+        """Return the mean loss of unmixed samples; the probe measures it, too."""
 
     def start_epoch(self, epoch: int) -> None:  # noqa: B027  # most have nothing to do here
         """Get ready for an epoch, counted from 1; what is drawn depends on nothing before it."""
@@ -40,7 +40,7 @@ class Objective(ABC):
     def training_loss(
         self, model: nn.Module, inputs: Tensor, labels: Tensor
     ) -> tuple[Tensor, Tensor | None]:
-        """The loss to differentiate in training, and the logits of the samples as they are."""
+        """Return the training loss, and the logits of the unmixed samples."""
         logits = model(inputs)
         return self.loss(logits, labels), logits
 
@@ -52,7 +52,7 @@ class CrossEntropy(Objective):
     """The mean of −log p_y."""
 
     def loss(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """The mean loss."""
+        """Return the mean loss."""
         return functional.cross_entropy(logits, labels)
 
 
@@ -98,7 +98,7 @@ class _ActivePassive(Objective):
         """a(k) of every sample and class."""
 
     def loss(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """The mean loss."""
+        """Return the mean loss."""
         log_probabilities = logits.log_softmax(1)
         terms = self._active_terms(log_probabilities)
         active = (terms.gather(1, labels[:, None]).squeeze(1) / terms.sum(1)).mean()
@@ -136,14 +136,14 @@ class Mixup(CrossEntropy):
         self._seed = seed
 
     def start_epoch(self, epoch: int) -> None:
-        """New generators for the epoch."""
-        self._shares = numpy_generator(self._seed, "mixup-share", epoch)
-        self._pairs = torch_generator(self._seed, "mixup-pairs", epoch)
+        """Create new generators for the epoch."""
+        self._shares = make_numpy_generator(self._seed, "mixup-share", epoch)
+        self._pairs = make_torch_generator(self._seed, "mixup-pairs", epoch)
 
     def training_loss(
         self, model: nn.Module, inputs: Tensor, labels: Tensor
     ) -> tuple[Tensor, None]:
-        """The loss on a batch that is mixed with itself; there are no logits of single samples."""
+        """Return the loss on a batch that is mixed with itself; single samples have no logits."""
         share = float(self._shares.beta(self._alpha, self._alpha))
         partner = torch.randperm(len(inputs), generator=self._pairs).to(inputs.device)
         # Indexing an image batch would lose its channels-last layout; lerp keeps the first's.
@@ -215,7 +215,7 @@ def make_objective(spec: RunSpec, num_classes: int) -> Objective:
     """Make the objective of a run.
 
     Raises:
-        FieldError: if CDR is not told the noise rate.
+        FieldError: if the noise rate for CDR is unknown.
     """
     chosen = spec.objective
     if isinstance(chosen, ActivePassiveObjective):

@@ -10,26 +10,26 @@ import numpy as np
 import torch
 
 
-def seed_of(root: int, *names: str | int) -> int:
-    """The seed of one use of randomness, of 63 bits.
+def derive_seed(root: int, *names: str | int) -> int:
+    """Derive the 63-bit seed of one use of randomness.
 
     Args:
         root: the seed in the run spec.
         *names: what is drawn, such as ``("order", 3)`` for the batches of the third epoch.
 
     Example:
-        >>> seed_of(0, "weights") == seed_of(0, "weights") != seed_of(0, "order", 1)
+        >>> derive_seed(0, "weights") == derive_seed(0, "weights") != derive_seed(0, "order", 1)
         True
     """
     text = "/".join(map(str, (root, *names)))
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1
 
 
-def torch_generator(root: int, *names: str | int) -> torch.Generator:
-    """A CPU generator for one use of randomness."""
-    return torch.Generator().manual_seed(seed_of(root, *names))
+def make_torch_generator(root: int, *names: str | int) -> torch.Generator:
+    """Return a CPU generator for one use of randomness."""
+    return torch.Generator().manual_seed(derive_seed(root, *names))
 
 
-def numpy_generator(root: int, *names: str | int) -> np.random.Generator:
-    """A NumPy generator for one use of randomness."""
-    return np.random.default_rng(seed_of(root, *names))
+def make_numpy_generator(root: int, *names: str | int) -> np.random.Generator:
+    """Return a NumPy generator for one use of randomness."""
+    return np.random.default_rng(derive_seed(root, *names))

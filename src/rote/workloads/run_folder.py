@@ -51,10 +51,10 @@ class SavedStates:
         with whole_file(self._newest) as draft:
             with draft.open("wb") as file:
                 file.write(bytes(_HEADER))
-                summed = _Summed(file)
-                torch.save(state, summed)  # type: ignore[arg-type]  # all it does is to write
+                hashing = _HashingFile(file)
+                torch.save(state, hashing)  # type: ignore[arg-type]  # all it does is to write
                 file.seek(0)
-                file.write(_header(summed.digest.hexdigest()))
+                file.write(_make_header(hashing.digest.hexdigest()))
             if self._newest.is_file():
                 self._keep_newest()
 
@@ -67,39 +67,38 @@ class SavedStates:
             self._newest.replace(self._previous)
 
     def load(self) -> dict[str, Any] | None:
-        """The newest state that is whole; nothing but numbers, text and tensors is loaded.
+        """Load the newest undamaged state; nothing but numbers, text and tensors is loaded.
 
         Raises:
             CorruptRunError: if there are states, and none is whole.
         """
         if not self._newest.is_file() and not self._previous.is_file():
             return None
-        state = _read(self._newest)
+        state = _read_state(self._newest)
         if state is not None:
             return state
-        state = _read(self._previous)
+        state = _read_state(self._previous)
         if state is None:
             raise CorruptRunError(
-                f"Expected {self._newest} to be the whole state of a run, got a damaged file, as "
-                f"after a power cut. Delete {self._newest.parent}: the run is then made anew, with "
-                "the same bits."
+                f"The saved state {self._newest} is damaged, and so is the one before it. Delete "
+                f"{self._newest.parent} and start the run again: it gives the same numbers."
             )
         warnings.warn(
-            f"{self._newest} is damaged or missing: the run goes on from the state before it, "
-            f"{self._previous.name}, and trains again what came after, to the same bits.",
+            f"{self._newest} is damaged or missing. The run resumes from the state before it, "
+            f"{self._previous.name}, and repeats the epochs after that, with the same numbers.",
             DamagedStateWarning,
             stacklevel=2,
         )
         return state
 
     def forget(self) -> None:
-        """There is nothing left to go on from."""
+        """Delete all saved states."""
         self._newest.unlink(missing_ok=True)
         self._previous.unlink(missing_ok=True)
 
 
-class _Summed:
-    """A file that is summed up while it is written."""
+class _HashingFile:
+    """A file that is hashing up while it is written."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
@@ -113,18 +112,18 @@ class _Summed:
         self._file.flush()
 
 
-def _header(digest: str) -> bytes:
+def _make_header(digest: str) -> bytes:
     return _MAGIC + digest.encode() + b"\n"
 
 
-def _read(file: Path) -> dict[str, Any] | None:
-    """A state, or None if the file is damaged or not there."""
+def _read_state(file: Path) -> dict[str, Any] | None:
+    """Read a state; return None if the file is damaged or missing."""
     if not file.is_file():
         return None
     raw = file.read_bytes()
     if not raw.startswith(_ZIP):
         contents = memoryview(raw)[_HEADER:]
-        if raw[:_HEADER] != _header(hashlib.sha256(contents).hexdigest()):
+        if raw[:_HEADER] != _make_header(hashlib.sha256(contents).hexdigest()):
             return None
         raw = bytes(contents)
     try:
@@ -153,7 +152,7 @@ class RunFolder:
     spec: RunSpec
 
     def examine(self) -> dict[str, Any] | None:
-        """What ``workload.json`` says about an earlier attempt at the same run that got so far.
+        """Return ``workload.json`` of an earlier attempt at the same run; None if there is none.
 
         Raises:
             RunExistsError: if the directory holds another run, or something else.
@@ -163,14 +162,14 @@ class RunFolder:
             found = _read_json(file)
             if found.get("identity") != self.spec.identity:
                 raise RunExistsError(
-                    f"Expected {self.path} to hold this run, got one that differs in "
+                    f"{self.path} holds another run, which differs in "
                     f"{', '.join(self._differences(found))}. Choose another directory."
                 )
             return found
         if self.is_started and read_run(self.path).readings:
             raise RunExistsError(
-                f"Expected {self.path} to be a new directory or a run of a spec, got a run that "
-                f"has no {WORKLOAD_FILE}. Choose another directory."
+                f"{self.path} holds a run that was not made by a spec: it has no "
+                f"{WORKLOAD_FILE}. Choose another directory."
             )
         if not self.is_started:
             check_free(self.path)
@@ -178,7 +177,7 @@ class RunFolder:
 
     @contextmanager
     def claimed(self) -> Iterator[None]:
-        """Inside the block nobody else trains this run, not even up to the journal's opening.
+        """Keep other processes from training this run inside the block.
 
         Raises:
             InputError: if the directory cannot be written.
@@ -188,9 +187,7 @@ class RunFolder:
             self.path.mkdir(parents=True, exist_ok=True)
             lock = WriterLock(self.path / CLAIM_FILE)
         except OSError as error:
-            raise InputError(
-                f"Expected `out` to be a writable directory, got {self.path}: {error.strerror}."
-            ) from error
+            raise InputError(f"Cannot write to `out` ({self.path}): {error.strerror}.") from error
         try:
             yield
         finally:
@@ -202,7 +199,7 @@ class RunFolder:
         return (self.path / RUN_FILE).is_file()
 
     def describe(self, description: dict[str, Any], *, finished: bool) -> dict[str, Any]:
-        """Write ``workload.json``: what the data are, and whether the run is over."""
+        """Write ``workload.json``: what the data are, and whether the run has finished."""
         contents = {
             "schema": _SCHEMA,
             "identity": self.spec.identity,
@@ -226,14 +223,14 @@ class RunFolder:
         return SavedStates(self.path)
 
     def finish(self, description: dict[str, Any]) -> dict[str, Any]:
-        """Declare the run over; there is nothing left to resume."""
+        """Declare the run finished, and delete its saved states."""
         contents = self.describe(description, finished=True)
         self.states.forget()
         return contents
 
     def _differences(self, found: dict[str, Any]) -> list[str]:
-        theirs = _fields(found["spec"])
-        ours = _fields(self.spec.to_dict())
+        theirs = _flatten_spec(found["spec"])
+        ours = _flatten_spec(self.spec.to_dict())
         names = sorted({*theirs, *ours})
         return [name for name in names if theirs.get(name) != ours.get(name)] or ["its version"]
 
@@ -242,22 +239,22 @@ def _read_json(file: Path) -> dict[str, Any]:
     try:
         contents = json.loads(file.read_bytes())
     except (ValueError, RecursionError) as error:
-        raise CorruptRunError(f"Expected {file} to be JSON, got: {error}.") from error
+        raise CorruptRunError(f"{file} is not valid JSON: {error}.") from error
     if not isinstance(contents, dict) or contents.get("schema") != _SCHEMA:
         raise CorruptRunError(
-            f"Expected {file} to describe a workload of schema {_SCHEMA}, got another. It was "
-            "written by another version of rote."
+            f"{file} is not a workload of schema {_SCHEMA}: it was written by another version of "
+            "rote, or edited."
         )
     kinds = {"identity": str, "finished": bool, "spec": dict}
     for name, kind in kinds.items():
         if not isinstance(contents.get(name), kind):
             raise CorruptRunError(
-                f"Expected {file} to say {name!r}, got {shown(contents.get(name))}. It is not as "
-                "rote wrote it: choose another directory."
+                f"{file} has no valid {name!r}: {shown(contents.get(name))}. It was edited or "
+                "damaged. Choose another directory."
             )
     return contents
 
 
-def _fields(values: dict[str, Any]) -> dict[str, Any]:
-    """What a spec sets, by dotted name; an empty table sets nothing."""
+def _flatten_spec(values: dict[str, Any]) -> dict[str, Any]:
+    """Return what a spec sets, by dotted name; an empty table sets nothing."""
     return {name: value for name, value in leaves(values) if value != {}}

@@ -1,4 +1,4 @@
-"""Where a run stands: saved after epochs, loaded to go on as if nothing had happened."""
+"""The state of a run: saved after epochs, loaded to resume with the same numbers."""
 
 from typing import Any
 
@@ -45,8 +45,8 @@ class RunState:
         state = self._folder.states.load()
         if state is None and self._tracker.readings:
             raise StateError(
-                f"Expected {self._folder.path} to have {STATE_FILE}, from which the run can go on, "
-                "got none. Start the run anew in another directory."
+                f"{self._folder.path} has readings but no {STATE_FILE}, so the run cannot resume. "
+                "Start it again in another directory."
             )
         if state is None:
             self._folder.record(self._workload.splits.record)
@@ -55,34 +55,35 @@ class RunState:
             return 0
         if state.get("version") != _VERSION:
             raise StateError(
-                f"Expected the state of {self._folder.path} to be of version {_VERSION}, got "
-                f"{shown(state.get('version'))}. Start the run anew in another directory."
+                f"The saved state of {self._folder.path} has version "
+                f"{shown(state.get('version'))}, not {_VERSION}. Start the run again in another "
+                "directory."
             )
         try:
-            return self._put_back(state)
+            return self._restore(state)
         except (LookupError, TypeError, AttributeError, ValueError, RuntimeError) as error:
             if isinstance(error, RoteError):
                 raise
             raise StateError(
-                f"Expected the state of {self._folder.path} to be of this run, got one that does "
-                f"not fit: {shown(str(error))}. Start the run anew in another directory."
+                f"The saved state of {self._folder.path} does not fit this run: "
+                f"{shown(str(error))}. Start the run again in another directory."
             ) from error
 
-    def _put_back(self, state: dict[str, Any]) -> int:
+    def _restore(self, state: dict[str, Any]) -> int:
         epoch = check_integer("epoch", state["epoch"], least=0, most=self._workload.spec.epochs)
         self._workload.load_state_dict(state["workload"])
-        self._tracker.load_state_dict(_unpacked(state["tracker"]))
+        self._tracker.load_state_dict(_unpack(state["tracker"]))
         self._keeper.load_state_dict(state["keeper"])
         return epoch
 
     def advance(self, epoch: int, reading: Reading | None) -> None:
-        """An epoch is done, and in the journal."""
+        """Keep a checkpoint and a state after an epoch that is in the journal."""
         self._keeper.keep(self._workload.model, epoch, reading)
         if epoch % self._every == 0 and epoch < self._workload.spec.epochs:
             self._save(epoch)
 
     def finish(self) -> dict[str, Any]:
-        """The run is over."""
+        """Declare the run finished."""
         return self._folder.finish(self._workload.splits.description)
 
     def _save(self, epoch: int) -> None:
@@ -91,14 +92,14 @@ class RunState:
                 "version": _VERSION,
                 "epoch": epoch,
                 "workload": self._workload.state_dict(),
-                "tracker": _packed(self._tracker.state_dict()),
+                "tracker": _pack(self._tracker.state_dict()),
                 "keeper": self._keeper.state_dict(),
             }
         )
 
 
-def _packed(tracker: dict[str, Any]) -> dict[str, Any]:
-    """The state of a tracker with all predictions in one small tensor: they are most of it."""
+def _pack(tracker: dict[str, Any]) -> dict[str, Any]:
+    """Pack all predictions of a tracker's state into one small tensor: they are most of it."""
     rows = tracker["predictions"]
     if not rows or rows[0] is None:
         return tracker
@@ -107,6 +108,6 @@ def _packed(tracker: dict[str, Any]) -> dict[str, Any]:
     return tracker | {"predictions": torch.from_numpy(stacked.numpy().astype(dtype))}
 
 
-def _unpacked(tracker: dict[str, Any]) -> dict[str, Any]:
+def _unpack(tracker: dict[str, Any]) -> dict[str, Any]:
     rows = tracker["predictions"]
     return tracker | {"predictions": list(rows)} if isinstance(rows, torch.Tensor) else tracker

@@ -1,10 +1,10 @@
-"""A run to begin with on somebody's data, for those who have not written a spec."""
+"""A first spec for a user's data, for those who have not written one."""
 
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from rote.workloads.data import data_at, load, read_data
+from rote.workloads.data import load, make_data_section, read_data
 from rote.workloads.spec import FolderData, RunSpec
 
 _FOR_ALL: dict[str, Any] = {"signals": ["aum", "confident_learning"]}
@@ -31,20 +31,20 @@ _FOR_PICTURES: dict[str, Any] = {
 _PICTURE_SIZE = 32
 
 
-def first_spec(
-    data: Any,  # noqa: ANN401  # told by what it is
+def suggest_spec(
+    data: Any,  # noqa: ANN401  # recognized by its type
     *,
     label: str | None = None,
     truth: str | None = None,
     data_dir: Path | str | None = None,
 ) -> RunSpec:
-    """A spec that fits some data.
+    """Return a spec that fits some data.
 
     Args:
         data: a set by name, the path of a table, an ``.npz`` or a folder, or anything else that
             ``read_data`` takes, which ``train`` must then be given, too: no file can name it.
         label: which labels to train on: a column of a table, or ``y_train_<label>`` of an ``.npz``.
-        truth: the column of right labels.
+        truth: the column of true labels.
         data_dir: the folder of local data; ``ROTE_DATA`` by default.
 
     Raises:
@@ -52,11 +52,11 @@ def first_spec(
 
     Example:
         >>> columns = {"size": [1.0, 2.0, 3.0, 4.0], "label": ["cat", "cow"] * 2}
-        >>> first_spec(columns).architecture.name
+        >>> suggest_spec(columns).architecture.name
         'mlp'
     """
     if isinstance(data, str | Path):
-        section = data_at(data, label=label, truth=truth)
+        section = make_data_section(data, label=label, truth=truth)
         if isinstance(section, FolderData):
             section = replace(section, image_size=_PICTURE_SIZE)
         found = load(section, data_dir)

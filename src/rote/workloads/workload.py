@@ -16,13 +16,13 @@ from rote.workloads.data.splits import Splits
 from rote.workloads.evaluation import CrossEntropyDrop, Evaluation
 from rote.workloads.network import make_network
 from rote.workloads.objectives import make_objective
-from rote.workloads.randomness import seed_of, torch_generator
+from rote.workloads.randomness import derive_seed, make_torch_generator
 from rote.workloads.spec import Cosine, Exponential, FieldError, RunSpec, Sgd
 from rote.workloads.spec import Optimizer as OptimizerSpec
 
 
 def choose_device(name: str) -> torch.device:
-    """The device of a run; ``auto`` takes the first there is of cuda, mps and cpu.
+    """Choose the device of a run; ``auto`` takes the first available of cuda, mps and cpu.
 
     Raises:
         FieldError: if a device is asked for that is not there.
@@ -36,7 +36,7 @@ def choose_device(name: str) -> torch.device:
         return torch.device(next(kind for kind, is_there in there.items() if is_there))
     if not there[name]:
         found = ", ".join(kind for kind, is_there in there.items() if is_there)
-        raise FieldError("device", f"to be a device that is there ({found}), got {name!r}.")
+        raise FieldError("device", f"to be an available device ({found}), got {name!r}.")
     return torch.device(name)
 
 
@@ -59,7 +59,7 @@ def repeatable(device: torch.device, threads: int) -> Iterator[None]:
 
 
 def precision(device: torch.device, *, bf16: bool) -> AbstractContextManager[object]:
-    """A block in which forward passes use bfloat16 where torch thinks it safe, if ``bf16``."""
+    """Return a block whose forward passes use bfloat16 where torch considers it safe."""
     return torch.autocast(device.type, dtype=torch.bfloat16) if bf16 else nullcontext()
 
 
@@ -90,7 +90,7 @@ def set_learning_rate(optimizer: Optimizer, lr: float) -> None:
 
 
 def learning_rate(spec: RunSpec, epoch: int) -> float:
-    """The learning rate with which an epoch, from 1, is trained, and after which it is probed.
+    """Return the learning rate with which an epoch (from 1) is trained, and then probed.
 
     Example:
         >>> spec = RunSpec.from_dict({"schedule": {"name": "cosine", "t_max": 2}, "epochs": 4})
@@ -111,8 +111,8 @@ def learning_rate(spec: RunSpec, epoch: int) -> float:
 class Workload:
     """What is needed to train one epoch after another.
 
-    Every epoch draws from generators of its own, named after its number: to go on after an
-    interruption, weights and optimizer are all that has to be put back.
+    Every epoch draws from generators of its own, named after its number: to resume after an
+    interruption, weights and optimizer are all that must be restored.
 
     Attributes:
         spec: the run.
@@ -150,7 +150,7 @@ class Workload:
         )
 
     def precision(self) -> AbstractContextManager[object]:
-        """The precision of forward passes."""
+        """Return a block that sets the precision of forward passes."""
         return precision(self._device, bf16=self.spec.bf16)
 
     def train_epoch(self, epoch: int, tracker: Tracker | None = None) -> dict[str, float]:
@@ -165,9 +165,9 @@ class Workload:
         """
         lr = learning_rate(self.spec, epoch)
         set_learning_rate(self.optimizer, lr)
-        torch.manual_seed(seed_of(self.spec.seed, "layers", epoch))  # dropout
+        torch.manual_seed(derive_seed(self.spec.seed, "layers", epoch))  # dropout
         self.objective.start_epoch(epoch)
-        augment = torch_generator(self.spec.seed, "augmentation", epoch)
+        augment = make_torch_generator(self.spec.seed, "augmentation", epoch)
         total = torch.zeros((), device=self._device)
         for chosen in self._batches(epoch):
             inputs = self.splits.train.batch(chosen, augment)
@@ -181,18 +181,18 @@ class Workload:
         return {"lr": lr, "train_loss": total.item() / len(self.splits.train)}
 
     def signals(self) -> list[str | Signal]:
-        """What is measured beside ζ: accuracies, extra drops, and what the spec names."""
+        """Return what is measured beside ζ: accuracies, extra drops, and the spec's signals."""
         found: list[str | Signal] = [Evaluation(self.model, self.splits, self.precision)]
         if self.objective.is_robust:
             found.append(CrossEntropyDrop(self.precision))
         return [*found, *self.spec.signals]
 
     def state_dict(self) -> dict[str, Any]:
-        """Weights and optimizer."""
+        """Return weights and optimizer state."""
         return {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from a state."""
+        """Restore weights and optimizer from a state."""
         self.model.load_state_dict(state["model"])
         self.optimizer.load_state_dict(state["optimizer"])
 
@@ -209,7 +209,7 @@ class Workload:
 
     def _batches(self, epoch: int) -> list[Tensor]:
         """Every sample once, in random order; no batch of one, which batch norm cannot take."""
-        generator = torch_generator(self.spec.seed, "order", epoch)
+        generator = make_torch_generator(self.spec.seed, "order", epoch)
         order = torch.randperm(len(self.splits.train), generator=generator).to(self._device)
         batches = list(torch.split(order, self.spec.batch))
         if len(batches) > 1 and len(batches[-1]) == 1:

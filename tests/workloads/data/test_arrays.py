@@ -52,12 +52,12 @@ def test_a_member_is_unpacked_once_and_again_when_the_file_changes(tmp_path: Pat
 
 
 def test_what_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"set\.npz to hold `x_test`, got x_train, y_train\."):
+    with pytest.raises(InputError, match=r"set\.npz has no array `x_test`.* x_train, y_train\."):
         ArrayFile(npz(tmp_path)).read("x_test")
-    with pytest.raises(InputError, match=r"none\.npz to be a file of arrays, got no such file"):
+    with pytest.raises(InputError, match=r"File not found: .*none\.npz"):
         ArrayFile(tmp_path / "none.npz")
     (tmp_path / "text.npz").write_text("no archive")
-    with pytest.raises(InputError, match=r"text\.npz to be an \.npz file, got another kind"):
+    with pytest.raises(InputError, match=r"text\.npz is not an \.npz file"):
         ArrayFile(tmp_path / "text.npz")
 
 

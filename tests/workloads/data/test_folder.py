@@ -92,13 +92,13 @@ def test_lists_that_do_not_fit_are_refused(folder: Path) -> None:
     with pytest.raises(InputError, match=r"line 2 of .*train\.txt to be a path and a class number"):
         read_folder(folder, name="a", image_size=8)
     lists.write_text("\n")
-    with pytest.raises(InputError, match=r"train\.txt to list at least one image, got none"):
+    with pytest.raises(InputError, match=r"train\.txt lists no images"):
         read_folder(folder, name="a", image_size=8)
     lists.write_text("images/none.npy 1")
-    with pytest.raises(InputError, match=r"none\.npy to be a readable image, got: .*No such file"):
+    with pytest.raises(InputError, match=r"File not found: .*none\.npy"):
         read_folder(folder, name="a", image_size=8)
     lists.unlink()
-    expected = r"animal10n to hold image or \.txt files in at least 2 subf.* images in train\.txt"
+    expected = r"animal10n .* at least 2 subf.* images in train\.txt"
     with pytest.raises(InputError, match=expected):
         read_folder(folder, name="a", image_size=8)
 
@@ -129,10 +129,10 @@ def test_a_subfolder_is_a_class(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     found = load(FolderData(path=str(tmp_path / "train"), image_size=8))
     assert found.x_test is None
     assert len(found.x_train) == 3
-    with pytest.raises(InputError, match=r"`data.vocabulary` to be left out for images, got 9"):
+    with pytest.raises(InputError, match=r"`data.vocabulary` .* not to images"):
         load(FolderData(path=str(tmp_path), vocabulary=9))
     (tmp_path / "test" / "cow").mkdir()
-    with pytest.raises(InputError, match=r"classes of the training set \(cat, dog\), got 'cow'"):
+    with pytest.raises(InputError, match=r"'cow' .* is not a class .*cat, dog"):
         load(FolderData(path=str(tmp_path)))
 
 
@@ -147,7 +147,7 @@ def test_texts_in_subfolders_are_counted(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found.y_train, [0, 1, 1])
     assert found.inputs == "bag-of-words"
     (tmp_path / "pos" / "c.txt").write_bytes(b"\xff\xfe")
-    with pytest.raises(InputError, match=r"c\.txt to be text in UTF-8, got: "):
+    with pytest.raises(InputError, match=r"c\.txt as UTF-8"):
         load(FolderData(path=str(tmp_path)))
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from rote.errors import InputError, RunExistsError
-from rote.workloads import first_spec, train
-from rote.workloads.data import data_at, load, read_data
+from rote.workloads import suggest_spec, train
+from rote.workloads.data import load, make_data_section, read_data
 from rote.workloads.spec import FieldError, FolderData, NamedData, NpzData, RunSpec, TableData
 from tests.workloads.small_runs import numbers, small_spec, write_npz
 
@@ -38,16 +38,16 @@ def test_a_run_is_known_by_what_it_was_given(tmp_path: Path) -> None:
         train(spec, tmp_path / "run", data=other)
     saved = RunSpec.from_toml(tmp_path / "run" / "spec.toml")
     assert saved.data.train_size == 50  # as in the spec
-    with pytest.raises(FieldError, match=r"`data.name` .* given in Python\. Pass them again"):
+    with pytest.raises(FieldError, match=r"`data.name` .* from Python\. Pass them again"):
         train(saved)
 
 
 def test_a_first_spec_fits_the_data(tmp_path: Path) -> None:
-    assert first_spec("digits").architecture.name == "cnn"
-    run = train(first_spec(TABLE), data=TABLE)
+    assert suggest_spec("digits").architecture.name == "cnn"
+    run = train(suggest_spec(TABLE), data=TABLE)
     assert len(run.readings) == 30
     path = write_npz(tmp_path / "own.npz", x_train=ROWS, y_train=np.arange(60) % 3)
-    spec = first_spec(path)
+    spec = suggest_spec(path)
     assert (spec.name, spec.architecture.name, spec.data) == ("own", "mlp", NpzData(path=path))
 
 
@@ -60,21 +60,21 @@ def test_a_first_spec_fits_the_data(tmp_path: Path) -> None:
     ],
 )
 def test_a_path_says_what_it_is(place: str, section: object) -> None:
-    assert data_at(place, label="y") == section
+    assert make_data_section(place, label="y") == section
 
 
 def test_names_and_folders_are_data_too() -> None:
-    assert data_at("mnist") == NamedData(name="mnist")
-    assert data_at("some/folder") == FolderData(path="some/folder")
+    assert make_data_section("mnist") == NamedData(name="mnist")
+    assert make_data_section("some/folder") == FolderData(path="some/folder")
     assert RunSpec.from_dict({"data": {"path": "a.tsv"}}).data == TableData(path="a.tsv")
-    with pytest.raises(FieldError, match=r"`data.label` to be a known field"):
-        data_at("some/folder", label="y")
-    with pytest.raises(FieldError, match=r"`data.name` to be given, one of digits, .*table, fold"):
+    with pytest.raises(FieldError, match=r"`data.label` is not a field"):
+        make_data_section("some/folder", label="y")
+    with pytest.raises(FieldError, match=r"`data.name` is required: one of digits, .*table, fold"):
         RunSpec.from_dict({"data": {"seed": 1}})
 
 
 def test_arrays_that_do_not_fit_are_refused() -> None:
-    with pytest.raises(InputError, match="`data` to hold `y_train`, got x_train"):
+    with pytest.raises(InputError, match="`data` has no array `y_train`.* x_train"):
         read_data({"x_train": ROWS})
     ragged = np.array([np.zeros(2), np.zeros(3)], dtype=object)
     with pytest.raises(InputError, match="`x_train` to hold numbers or texts, got object"):

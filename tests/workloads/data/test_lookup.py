@@ -43,7 +43,7 @@ def test_the_folder_may_come_from_the_environment(
 
 
 def test_a_missing_set_says_what_to_get_and_where_to_put_it(tmp_path: Path) -> None:
-    expected = rf"`data.name` .*got 'svhn'.* Put svhn\.npz into {tmp_path}\. How to get it: http"
+    expected = rf"`data.name` is 'svhn'.* Put svhn\.npz into {tmp_path}\. How to get it: http"
     with pytest.raises(InputError, match=expected):
         load(NamedData(name="svhn", source="local"), tmp_path)
     with pytest.raises(InputError, match=r"into the folder named by ROTE_DATA or --data-dir\."):
@@ -76,7 +76,7 @@ def test_human_labels_in_a_table_of_their_own(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found.y_train, WORSE)
     np.testing.assert_array_equal(found.truth, Y)
     write_npz(tmp_path / "cifar10n_labels.npz", y_clean=WORSE, y_worse=WORSE)
-    with pytest.raises(InputError, match=r"`y_clean` of .* to be the labels of .*original order"):
+    with pytest.raises(InputError, match=r"`y_clean` of .* differs from .*original order"):
         load(NamedData(name="cifar10n", labels="worse", source="local"), tmp_path)
 
 
@@ -90,7 +90,7 @@ def test_own_files_are_found_here_or_in_the_data_folder(tmp_path: Path) -> None:
     path = write_npz(tmp_path / "own.npz", x_train=COLOR, y_train=Y)
     assert load(NpzData(path=path)).name == "own.npz"
     assert load(NpzData(path="own.npz"), tmp_path).name == "own.npz"
-    with pytest.raises(InputError, match=r"`data.path` to be an existing .* none at other\.npz"):
+    with pytest.raises(InputError, match=r"`data.path` .*not found at other\.npz"):
         load(NpzData(path="other.npz"), tmp_path)
 
 
@@ -121,8 +121,8 @@ def test_a_good_file_is_summed_up(tmp_path: Path) -> None:
         "classes": 10,
         "shape": "32 × 32 × 3",
         "samples of a class": "2 to 2",
-        "careful": "fewer than 300 samples: a tenth is kept out of training, too few for a sure "
-        "verdict",
+        "caution": "fewer than 300 samples: the holdout, a tenth of them, is too small for strong "
+        "evidence",
         "wrong labels": "not known which",
         "y_worse differs from y_train": 0.25,
     }
@@ -135,8 +135,8 @@ def test_a_bad_file_says_why(tmp_path: Path) -> None:
     assert found.problems == ("Expected `y_train` to have one label per sample (20), got 3.",)
     whole = (tmp_path / "bad.npz").read_bytes()
     (tmp_path / "truncated.npz").write_bytes(whole[:200] + b"x" * 50 + whole[250:])
-    assert "to be whole, got damage: Bad CRC" in check_file(tmp_path / "truncated.npz").problems[0]
-    assert "no such file" in check_file(tmp_path / "none.npz").problems[0]
+    assert "is damaged: Bad CRC" in check_file(tmp_path / "truncated.npz").problems[0]
+    assert "File not found" in check_file(tmp_path / "none.npz").problems[0]
 
 
 def test_every_digit_is_used_once_and_every_fifth_of_a_class_for_testing() -> None:

@@ -3,7 +3,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rote.workloads.data.samples import normalization_of
+from rote.workloads.data.samples import measure_normalization
 
 RNG = np.random.default_rng(0)
 
@@ -11,7 +11,7 @@ RNG = np.random.default_rng(0)
 def test_images_have_zero_mean_and_unit_deviation_per_channel() -> None:
     images = RNG.integers(0, 256, (5000, 4, 4, 3), dtype=np.uint8)
     images[..., 1] //= 7
-    normalize = normalization_of("images", images, np.arange(5000))
+    normalize = measure_normalization("images", images, np.arange(5000))
     assert normalize is not None
     found = normalize(torch.from_numpy(images)).double()
     torch.testing.assert_close(found.mean((0, 1, 2)), torch.zeros(3).double(), atol=1e-5, rtol=0)
@@ -25,7 +25,7 @@ def test_features_agree_with_numpy(seed: int, samples: int) -> None:
     rng = np.random.default_rng(seed)
     rows = (rng.normal(size=(samples, 4)) * [1, 10, 0.1, 0] + [0, 5, -1, 3]).astype(np.float32)
     used = np.flatnonzero(rng.random(samples) < 0.7) if samples > 3 else np.arange(samples)
-    normalize = normalization_of("features", rows, used)
+    normalize = measure_normalization("features", rows, used)
     if len(used) == 0 or normalize is None:
         return
     mean, deviation = rows[used].mean(0, dtype=np.float64), rows[used].std(0, dtype=np.float64)
@@ -36,5 +36,5 @@ def test_features_agree_with_numpy(seed: int, samples: int) -> None:
 
 
 def test_words_and_tokens_are_left_alone() -> None:
-    assert normalization_of("bag-of-words", np.ones((3, 2)), np.arange(3)) is None
-    assert normalization_of("tokens", np.ones((3, 2), int), np.arange(3)) is None
+    assert measure_normalization("bag-of-words", np.ones((3, 2)), np.arange(3)) is None
+    assert measure_normalization("tokens", np.ones((3, 2), int), np.arange(3)) is None

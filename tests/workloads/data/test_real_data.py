@@ -48,4 +48,4 @@ def test_sets_are_read(
 @needs_data
 def test_a_table_of_labels_alone_cannot_be_trained_on() -> None:
     found = check_file(SHARED / "cifar10n_labels.npz")
-    assert "to hold `x_train`" in found.problems[0]
+    assert "no array `x_train`" in found.problems[0]

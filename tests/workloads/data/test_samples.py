@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from rote.workloads.data import samples as module
-from rote.workloads.data.samples import Augmentation, Samples, normalization_of
+from rote.workloads.data.samples import Augmentation, Samples, measure_normalization
 
 CPU = torch.device("cpu")
 IMAGES = np.random.default_rng(0).integers(0, 256, (20, 6, 6, 3), dtype=np.uint8)
@@ -17,7 +17,7 @@ def make(images: np.ndarray = IMAGES, *, crop: int = 0, channels_last: bool = Tr
         images,
         PLACES,
         kind="images",
-        normalization=normalization_of("images", IMAGES, np.arange(20)),
+        normalization=measure_normalization("images", IMAGES, np.arange(20)),
         device=CPU,
         channels_last=channels_last,
         augmentation=Augmentation(crop) if crop else None,

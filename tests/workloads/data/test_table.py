@@ -102,7 +102,7 @@ def test_what_each_column_was_taken_for_is_told(tmp_path: Path) -> None:
         "text": "text",
         "code": "left out: 16 different names or codes, too many for categories",
         "day": "left out: dates",
-        "label_worse": "left out: labels are no inputs",
+        "label_worse": "left out: another column of labels",
         "empty": "left out: no training row has a value",
     }
     assert found.command == f"rote train --data {tmp_path / 'a.parquet'}"
@@ -168,7 +168,7 @@ def test_right_labels_are_known_where_a_column_has_them() -> None:
     assert read_data(told, truth="label").truth is not None
     found = read_data(told, truth="label")
     assert found.truth is found.y_train
-    with pytest.raises(InputError, match=r"'label_clean' .* every right label, got 1 training row"):
+    with pytest.raises(InputError, match=r"'label_clean' .* no value in 1 training row"):
         read_data({"size": sizes, "label": noisy, "label_clean": ["a", None, "a", "b"]})
 
 
@@ -186,7 +186,7 @@ def test_only_columns_that_are_named_are_inputs() -> None:
     ("text", "expected"),
     [
         ("", "a CSV file with a header, got: empty CSV"),
-        ("label,a\n", "to hold rows, got none"),
+        ("label,a\n", "has no rows"),
         ("target,a\n1,2\n", "column 'label', got target, a. Did you mean 'target'. Name it: --lab"),
         ("label,a\n1,2\n2\n", "line 3 of .* to have 2 cells, got 1"),
         ("label,a\n1,2\n2,3,4\n", "more fields .* put texts with separators into quotes"),
@@ -195,7 +195,7 @@ def test_only_columns_that_are_named_are_inputs() -> None:
         ("label,a\n1,2\n2,inf\n1,4\n", "finite numbers, got inf in row 2"),
         ("label,a\n1,2\n2,1e300\n1,4\n", "fit 32-bit numbers"),
         ("label,a\n1,2\n1,4\n", "at least 2 classes .* got 1 different value in 2 rows"),
-        ("label\n1\n2\n", "columns of numbers or texts beside the labels, got none"),
+        ("label\n1\n2\n", "no column of numbers or texts beside the labels"),
         ("label,a,split\n1,2,valid\n2,3,dev\n", "to say 'train' and 'test', got dev, valid"),
         ("label,a\n1,\xe9\n".encode("latin-1"), "invalid utf-8 sequence. Save it as UTF-8"),
         ("label,a\n1,2\n".encode("utf-16"), "text in UTF-8, got UTF-16. Save it as UTF-8"),
@@ -205,7 +205,7 @@ def test_what_is_wrong_is_said_in_a_sentence(
     tmp_path: Path, text: str | bytes, expected: str
 ) -> None:
     path = write(tmp_path / "a.csv", text)
-    with pytest.raises(InputError, match=f"Expected .*{expected}"):
+    with pytest.raises(InputError, match=f"{expected}"):
         read_data(path)
     assert check_file(path).command is None
 
@@ -217,18 +217,18 @@ def test_many_different_labels_are_no_classes(tmp_path: Path) -> None:
 
 
 def test_files_that_are_none_or_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(InputError, match=r"a whole Parquet file, got: "):
+    with pytest.raises(InputError, match=r"as Parquet: "):
         read_data(write(tmp_path / "a.parquet", b"PAR1 no"))
-    with pytest.raises(InputError, match=r"end in \.npz, \.csv, \.tsv, \.parquet, got another"):
+    with pytest.raises(InputError, match=r"\.npz, \.csv, \.tsv, \.parquet"):
         read_data(write(tmp_path / "a.xlsx", b"x"))
-    with pytest.raises(InputError, match=r"`data.path` to be an existing file or folder, got none"):
+    with pytest.raises(InputError, match=r"`data.path` names no file or folder"):
         read_data(tmp_path / "none.csv")
     path = write(tmp_path / "a.csv", "label,a\n1,2\n2,3\n")
     monkeypatch.setattr("rote.workloads.data.table_inputs.IN_MEMORY_BYTES", 4)
     with pytest.raises(InputError, match=r"got 2 rows of 1 numbers\. Lower data\.vocabulary"):
         read_data(path)
     monkeypatch.setattr("rote.workloads.data.table.IN_MEMORY_BYTES", 4)
-    with pytest.raises(InputError, match=r"to take at most .* GiB, got 0\.0 GiB\. Keep fewer rows"):
+    with pytest.raises(InputError, match=r"too large .* 0\.0 GiB.* Keep fewer rows"):
         read_data(path)
     with pytest.raises(InputError, match=r"`data` to be a pandas or polars frame, .*, got int"):
         read_data(3)
@@ -246,7 +246,7 @@ def test_no_file_leads_to_anything_but_a_sentence(
     path = tmp_path_factory.getbasetemp() / "any.csv"
     path.write_bytes(b"label,a\n" + rest)
     found = check_file(path)
-    assert found.problems == () or found.problems[0].startswith("Expected ")
+    assert found.problems == () or "any.csv" in found.problems[0]
     assert (found.command is None) == bool(found.problems)
 
 

@@ -4,7 +4,7 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from rote.workloads.objectives import Mixup
-from rote.workloads.randomness import numpy_generator, torch_generator
+from rote.workloads.randomness import make_numpy_generator, make_torch_generator
 
 
 def test_the_loss_is_that_of_a_mixed_batch() -> None:
@@ -12,8 +12,8 @@ def test_the_loss_is_that_of_a_mixed_batch() -> None:
     model, x, y = nn.Linear(4, 3), torch.randn(6, 4), torch.arange(6) % 3
     mixup = Mixup(0.5, seed=7)
     mixup.start_epoch(2)
-    share = numpy_generator(7, "mixup-share", 2).beta(0.5, 0.5)
-    partner = torch.randperm(6, generator=torch_generator(7, "mixup-pairs", 2))
+    share = make_numpy_generator(7, "mixup-share", 2).beta(0.5, 0.5)
+    partner = torch.randperm(6, generator=make_torch_generator(7, "mixup-pairs", 2))
     mixed = model(share * x + (1 - share) * x[partner])
     expected = share * cross_entropy(mixed, y) + (1 - share) * cross_entropy(mixed, y[partner])
     assert mixup.training_loss(model, x, y)[0].item() == pytest.approx(expected.item(), rel=1e-5)

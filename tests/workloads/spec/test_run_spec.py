@@ -185,7 +185,7 @@ MISTAKES = [
     ("epochs = true", 1, r"`epochs` to be an integer of at least 1, got True\."),
     ("bf16 = 1", 1, r"`bf16` to be true or false, got 1\."),
     ("name = 3", 1, r"`name` to be text, got 3\."),
-    ("\nepoch = 3", 2, r"`epoch` to be a known field \(name, epochs.*Did you mean 'epochs'\?"),
+    ("\nepoch = 3", 2, r"`epoch` is not a field.*Did you mean 'epochs'\?.*name, epochs"),
     ("data = 3", 1, r"`data` to be a table, or its `name`, got 3\."),
     ("probe = 'auto'", 1, r"`probe` to be a table, got 'auto'\."),
     (
@@ -194,14 +194,14 @@ MISTAKES = [
         r"`optimizer.name` to be one of sgd, adam, adamw, got 'sgt'"
         r"\. Did you mean 'sgd'\?",
     ),
-    ("[optimizer]\nlr = 1", 1, r"`optimizer.name` to be given, one of sgd, adam, adamw, got noth"),
+    ("[optimizer]\nlr = 1", 1, r"`optimizer.name` is required: one of sgd, adam, adamw"),
     ("[optimizer]\nname = 'sgd'\n\nlr = -1", 4, r"`optimizer.lr` to be a number above 0, got -1\."),
     ("[optimizer]\nname = 'sgd'\nlr = inf", 3, r"`optimizer.lr` to be a number above 0, got inf\."),
     (
         "[optimizer]\nname = 'adam'\nmomentum = 0.9",
         3,
-        r"`optimizer.momentum` to be a known field "
-        r"of 'adam' \(name, lr, beta1, beta2, eps, weight_decay\), got an unknown one\.",
+        r"`optimizer.momentum` is not a field "
+        r"of 'adam'\..*name, lr, beta1, beta2, eps, weight_decay",
     ),
     (
         "optimizer = {name = 'sgd', nesterov = true, momentum = 0}",
@@ -214,34 +214,38 @@ MISTAKES = [
         r"`architecture.name` to be one of alexnet, .*, or "
         r"package\.module:factory, got 'resnet19'\. Did you mean 'resnet18'\?",
     ),
-    ("[architecture]\noptions.width = 1979-05-27", 2, r"`architecture.options` to hold plain val"),
+    (
+        "[architecture]\noptions.width = 1979-05-27",
+        2,
+        r"`architecture.options` .*1979",
+    ),
     ("[architecture]\noptions = 3", 2, r"`architecture.options` to be a table of options, got 3"),
-    ("[noise]\nmodel = 'pair'", 1, r"`noise.rate` to be given, a number from 0 to 1, got nothing"),
+    ("[noise]\nmodel = 'pair'", 1, r"`noise.rate` is required: a number from 0 to 1"),
     ("[noise]\nmodel = 'pair'\nrate = 1.5", 3, r"`noise.rate` to be a number from 0 to 1, got 1\."),
     (
         "[noise]\nmodel = 'symmetric'\nrate = 0.5",
         2,
         r"`noise.model` .* mean 'symmetric-i",
     ),
-    ("[data]\nname = 'cifar10n'", 1, r"`data.labels` to be given for cifar10n, one of aggre, "),
-    ("[data]\nname = 'mnist'\nlabels = 'worse'", 3, r"`data.labels` to be left out for mnist"),
-    ("[data]\nname = 'digits'\nsource = 'hub'", 3, r"`data.source` to be left out for digits"),
-    ("[data]\nname = 'npz'", 1, r"`data.path` to be given, text, got nothing\."),
+    ("[data]\nname = 'cifar10n'", 1, r"`data.labels` is required for cifar10n: one of aggre, "),
+    ("[data]\nname = 'mnist'\nlabels = 'worse'", 3, r"`data.labels` .* not to mnist"),
+    ("[data]\nname = 'digits'\nsource = 'hub'", 3, r"`data.source` does not apply to digits"),
+    ("[data]\nname = 'npz'", 1, r"`data.path` is required: text\."),
     (
         "[data]\nname = 'npz'\npath = 'a'\nvocabulary = 9\ninputs = 'tokens'",
         4,
-        r"`data.vocabulary` to be left out for tokens, got 9\.",
+        r"`data.vocabulary` .* not to tokens",
     ),
     (
         "[data]\nname = 'cifar10n'\nlabels = 'worse'\n[noise]\nmodel = 'pair'\nrate = 0.1",
         5,
-        r"`noise.model` to be 'none' with `data.labels` = 'worse', which are noisy already, got",
+        r"`noise.model` to be 'none' because `data.labels` = 'worse' .*got 'pair'",
     ),
     ("epochs = 10\n[probe]\nevery = 3", 3, r"`probe.every` to divide `epochs` \(10\), so that"),
     (
         "[probe]\nholdout = 'train'\nholdout_size = 3",
         3,
-        r"`probe.holdout_size` to be left out with holdout",
+        r"`probe.holdout_size` applies to holdout 'auto'",
     ),
     ("[checkpoints]\nkeep = 'best'\nmode = 'most'", 3, r"`checkpoints.mode` to be one of max, min"),
 ]
@@ -253,19 +257,19 @@ def test_a_mistake_is_named_with_file_line_and_field(
 ) -> None:
     file = tmp_path / "spec.toml"
     file.write_text(text)
-    with pytest.raises(InputError, match=rf"spec\.toml, line {line}: Expected {complaint}"):
+    with pytest.raises(InputError, match=rf"spec\.toml, line {line}: (Expected )?{complaint}"):
         RunSpec.from_toml(file)
 
 
 def test_a_mistake_in_the_syntax_is_named_with_its_line(tmp_path: Path) -> None:
     file = tmp_path / "spec.toml"
     file.write_text("epochs = 3\nbatch = \n")
-    with pytest.raises(InputError, match=r"spec\.toml to be TOML, got: .*at line 2"):
+    with pytest.raises(InputError, match=r"spec\.toml is not valid TOML: .*at line 2"):
         RunSpec.from_toml(file)
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"none\.toml to be an existing file, got none there"):
+    with pytest.raises(InputError, match=r"File not found: .*none\.toml"):
         RunSpec.from_toml(tmp_path / "none.toml")
 
 
@@ -274,7 +278,7 @@ def test_options_are_hashable_and_sorted() -> None:
     assert list(options.items()) == [("a", True), ("b", (1, 2))]
     assert len(options) == 2
     assert hash(options) == hash(Options({"a": True, "b": (1, 2)}))
-    with pytest.raises(TypeError, match="names of options are strings"):
+    with pytest.raises(TypeError, match="a name is not a string"):
         Options({1: 2})  # type: ignore[dict-item]
 
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rote.errors import InputError
-from rote.workloads.spec import FieldError, located
-from rote.workloads.spec.toml_file import line_of, write_toml
+from rote.workloads.spec import FieldError, locate_errors
+from rote.workloads.spec.toml_file import find_line, write_toml
 
 SCALARS = (
     st.booleans()
@@ -63,7 +63,7 @@ data.name = "x"
     ],
 )
 def test_fields_are_found(field: str, line: int | None) -> None:
-    assert line_of(TEXT, field) == line
+    assert find_line(TEXT, field) == line
 
 
 def test_an_error_of_a_field_is_located(tmp_path: Path) -> None:
@@ -71,12 +71,12 @@ def test_an_error_of_a_field_is_located(tmp_path: Path) -> None:
     file.write_text(TEXT)
     with (
         pytest.raises(InputError, match=r"run\.toml, line 13: Expected `optimizer.lr` to be less"),
-        located(file),
+        locate_errors(file),
     ):
         raise FieldError("optimizer.lr", "to be less, got more.")
     with (
         pytest.raises(InputError, match=r"run\.toml: Expected `batch` to be less, got more\."),
-        located(file),
+        locate_errors(file),
     ):
         raise FieldError("batch", "to be less, got more.")
 
@@ -94,8 +94,8 @@ def test_the_line_of_a_mistake_in_a_long_file_is_found_in_linear_time(
 
     monkeypatch.setattr(tomllib, "loads", counted)
     text = "".join(f"field{i} = [\n  {i},\n]\n" for i in range(1000)) + "[optimizer]\nlr = -1\n"
-    assert line_of(text, "optimizer.lr") == 3002
-    assert line_of(text, "field999") == 2998
+    assert find_line(text, "optimizer.lr") == 3002
+    assert find_line(text, "field999") == 2998
     assert read <= 2 * len(text)
 
 
@@ -115,4 +115,4 @@ def test_the_line_of_a_mistake_in_a_long_file_is_found_in_linear_time(
     ],
 )
 def test_statements_end_where_toml_ends_them(text: str, field: str, line: int | None) -> None:
-    assert line_of(text, field) == line
+    assert find_line(text, field) == line

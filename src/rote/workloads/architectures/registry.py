@@ -104,7 +104,7 @@ def _made(name: str, factory: Factory, arguments: dict[str, Any]) -> "nn.Module"
     except Exception as error:
         what = str(error).strip().partition("\n")[0]
         raise InputError(
-            f"Expected {shown(name)} to make a network, got {type(error).__name__}: {what}."
+            f"Architecture {shown(name)} failed with {type(error).__name__}: {what}."
         ) from error
     return _checked_module(name, made)
 

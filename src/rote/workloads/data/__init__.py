@@ -1,7 +1,7 @@
-"""Data sets by name, from files or handed over, their labels with noise, and batches of them."""
+"""Data sets by name, from files or from Python: their labels, noise, splits and batches."""
 
 from rote.workloads.data.dataset import Dataset
-from rote.workloads.data.given_data import data_at, given_section, read_data
+from rote.workloads.data.given_data import make_data_section, make_given_section, read_data
 from rote.workloads.data.listing import CheckedFile, ListedSet, check_file, list_datasets
 from rote.workloads.data.lookup import load, load_arrays
 
@@ -10,10 +10,10 @@ __all__ = [
     "Dataset",
     "ListedSet",
     "check_file",
-    "data_at",
-    "given_section",
     "list_datasets",
     "load",
     "load_arrays",
+    "make_data_section",
+    "make_given_section",
     "read_data",
 ]

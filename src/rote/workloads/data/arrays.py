@@ -48,9 +48,9 @@ class ArrayFile:
         if path.is_dir():
             self.names = sorted(file.stem for file in path.glob("*.npy") if file.is_file())
         elif not path.is_file():
-            raise InputError(f"Expected {path} to be a file of arrays, got no such file.")
+            raise InputError(f"File not found: {path}.")
         elif not zipfile.is_zipfile(path):
-            raise InputError(f"Expected {path} to be an .npz file, got another kind of file.")
+            raise InputError(f"{path} is not an .npz file. Save the arrays with numpy.savez.")
         else:
             self.names = sorted(name.removesuffix(".npy") for name in _members(path))
 
@@ -79,8 +79,8 @@ class ArrayFile:
         """
         if name not in self.names:
             raise InputError(
-                f"Expected {self.path} to hold `{name}`, got {', '.join(self.names) or 'nothing'}."
-                f"{_NAMED.get(name, '')}"
+                f"{self.path} has no array `{name}`. It holds: "
+                f"{', '.join(self.names) or 'nothing'}.{_NAMED.get(name, '')}"
             )
         shape, dtype = self.header(name)
         if dtype.hasobject:
@@ -106,8 +106,7 @@ class ArrayFile:
                     yield member
         except Exception as error:  # whatever the damage leads to
             raise InputError(
-                f"Expected `{name}` of {self.path} to be whole, got damage: {error}. Get the file "
-                "again."
+                f"Array `{name}` of {self.path} is damaged: {error}. Get the file again."
             ) from error
 
     def _unpacked(self, name: str) -> Path:
@@ -133,6 +132,4 @@ def _members(path: Path) -> list[str]:
         with zipfile.ZipFile(path) as archive:
             return archive.namelist()
     except (OSError, ValueError, RuntimeError, zipfile.BadZipFile) as error:
-        raise InputError(
-            f"Expected {path} to be whole, got damage: {error}. Get the file again."
-        ) from error
+        raise InputError(f"{path} is damaged: {error}. Get the file again.") from error

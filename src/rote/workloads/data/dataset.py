@@ -24,9 +24,9 @@ class Dataset:
         inputs: what the samples are.
         x_train: images (samples, height, width, channels), or rows of numbers or token ids.
         y_train: the given labels.
-        truth: the right labels, where known.
+        truth: the true labels, where known.
         x_test: further samples, if there are any.
-        y_test: their right labels.
+        y_test: their true labels.
         num_classes: how many classes.
         class_names: what they are called, where they have names.
         table_rows: which rows of its table the training samples are, from 0, if it is one.
@@ -52,11 +52,11 @@ class Dataset:
         return tuple(self.x_train.shape[1:])
 
 
-def class_names_of(values: Iterable[str]) -> tuple[str, ...]:
-    """The different ones, in the order in which classes are numbered: numbers by their size.
+def order_class_names(values: Iterable[str]) -> tuple[str, ...]:
+    """Return the distinct names in the order in which classes are numbered: numbers by value.
 
     Example:
-        >>> class_names_of(["10", "9", "10"]), class_names_of(["spam", "ham"])
+        >>> order_class_names(["10", "9", "10"]), order_class_names(["spam", "ham"])
         (('9', '10'), ('ham', 'spam'))
     """
     names = set(values)
@@ -106,7 +106,7 @@ def as_images(name: str, images: Array) -> Array:
 
 
 def as_numbers(name: str, numbers: Array) -> Array:
-    """An array of any shape as float32.
+    """Return an array of any shape as float32.
 
     Raises:
         InputError: if it holds anything but finite numbers; it calls them ``name``.

@@ -12,7 +12,7 @@ from rote.errors import InputError, shown
 from rote.extras import require
 from rote.store import whole_file
 from rote.workloads.data.arrays import IN_MEMORY_BYTES, ArrayFile, cache_folder
-from rote.workloads.data.dataset import Array, Dataset, Labels, class_names_of
+from rote.workloads.data.dataset import Array, Dataset, Labels, order_class_names
 from rote.workloads.data.npz_file import DEFAULT_VOCABULARY, FileLayout, count_words, read_npz
 from rote.workloads.spec import TABLE_SUFFIXES, FieldError
 
@@ -56,18 +56,18 @@ def read_folder(
         MissingExtraError: if Pillow is not installed.
     """
     limit = IN_MEMORY_BYTES if in_memory_bytes is None else in_memory_bytes
-    train, test = _found(folder)
+    train, test = _find_files(folder)
     if train is None:
         return read_npz(ArrayFile(folder), FileLayout(name, vocabulary=vocabulary))
     is_text = bool(train.class_names) and train.paths[0].lower().endswith(_TEXTS)
     if vocabulary is not None and not is_text:
-        raise FieldError("data.vocabulary", f"to be left out for images, got {vocabulary}.")
+        raise FieldError("data.vocabulary", "applies to texts only, not to images.")
     paths = [files.paths for files in (train, test) if files is not None]
     if is_text:
-        texts = [_texts(folder, files) for files in paths]
+        texts = [_read_texts(folder, files) for files in paths]
         x = count_words(texts[0], texts[1] if test else None, vocabulary or DEFAULT_VOCABULARY)
     else:
-        images = [_images(folder, files, image_size, limit) for files in paths]
+        images = [_read_images(folder, files, image_size, limit) for files in paths]
         x = images[0], images[1] if test else None
     y_test = None if test is None else test.labels
     largest = max(int(y.max()) for y in (train.labels, y_test) if y is not None)
@@ -86,29 +86,29 @@ def read_folder(
     )
 
 
-def _found(folder: Path) -> tuple[_Files | None, _Files | None]:
-    """The files for training and for testing; no files where there are arrays."""
+def _find_files(folder: Path) -> tuple[_Files | None, _Files | None]:
+    """Return the files for training and for testing; None where the folder holds arrays."""
     if (folder / "train.txt").is_file():
         test = folder / "test.txt"
         return _read_list(folder / "train.txt"), _read_list(test) if test.is_file() else None
     if not folder.is_dir():
         raise InputError(
-            f"Expected {folder} to be a folder, or to end in .npz, {', '.join(TABLE_SUFFIXES)}, "
-            "got another file. Save it as one of these."
+            f"{folder} is neither a folder nor a file that rote reads. Save it as one of: .npz, "
+            f"{', '.join(TABLE_SUFFIXES)}."
         )
     train = folder / "train" if (folder / "train").is_dir() else folder
-    names = class_names_of(entry.name for entry in _subfolders(train))
+    names = order_class_names(entry.name for entry in _subfolders(train))
     for suffixes in (_IMAGES, _TEXTS):
-        files = _of_classes(folder, train, names, suffixes)
+        files = _list_class_files(folder, train, names, suffixes)
         if files is not None and len(names) > 1:
             tested = folder / "test"
             is_there = train != folder and tested.is_dir()
-            return files, _of_classes(folder, tested, names, suffixes) if is_there else None
+            return files, _list_class_files(folder, tested, names, suffixes) if is_there else None
     if any(folder.glob("*.npy")):
         return None, None
     raise InputError(
-        f"Expected {folder} to hold image or .txt files in at least 2 subfolders, one per class, "
-        f"got {len(names)} subfolders and no such files. {_WANTED}"
+        f"{folder} does not hold image or .txt files in at least 2 subfolders, one per class: "
+        f"found {len(names)} subfolders without such files. {_WANTED}"
     )
 
 
@@ -122,15 +122,15 @@ def _subfolders(folder: Path) -> list[Path]:
     return [e for e in folder.iterdir() if e.is_dir() and not e.name.startswith((".", "_"))]
 
 
-def _of_classes(
+def _list_class_files(
     folder: Path, part: Path, names: Sequence[str], suffixes: tuple[str, ...]
 ) -> _Files | None:
     """Files with an end like this, class by class; None if there are none."""
     strange = [entry.name for entry in _subfolders(part) if entry.name not in names]
     if strange:
         raise InputError(
-            f"Expected the subfolders of {part} to be classes of the training set "
-            f"({', '.join(names)}), got {strange[0]!r}."
+            f"Subfolder {strange[0]!r} of {part} is not a class of the training set. Classes: "
+            f"{', '.join(names)}."
         )
     paths: list[str] = []
     labels: list[int] = []
@@ -142,15 +142,13 @@ def _of_classes(
     return _Files(paths, np.asarray(labels, dtype=np.int64), tuple(names)) if paths else None
 
 
-def _texts(folder: Path, paths: list[str]) -> Array:
+def _read_texts(folder: Path, paths: list[str]) -> Array:
     texts = []
     for path in paths:
         try:
             texts.append((folder / path).read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError) as error:
-            raise InputError(
-                f"Expected {folder / path} to be text in UTF-8, got: {error}."
-            ) from error
+            raise InputError(f"Cannot read {folder / path} as UTF-8 text: {error}.") from error
     return np.array(texts, dtype=object)
 
 
@@ -168,11 +166,11 @@ def _read_list(file: Path) -> _Files:
         paths.append(path.strip())
         labels.append(int(label))
     if not paths:
-        raise InputError(f"Expected {file} to list at least one image, got none.")
+        raise InputError(f"{file} lists no images.")
     return _Files(paths, np.asarray(labels, dtype=np.int64))
 
 
-def _images(folder: Path, paths: list[str], size: int, limit: int) -> Array:
+def _read_images(folder: Path, paths: list[str], size: int, limit: int) -> Array:
     stamp = "\n".join([str(folder.resolve()), str(size), *paths])
     code = hashlib.sha256(stamp.encode()).hexdigest()[:16]
     target = cache_folder() / f"{folder.name}-{code}.npy"
@@ -184,19 +182,17 @@ def _images(folder: Path, paths: list[str], size: int, limit: int) -> Array:
                 draft, mode="w+", dtype=np.uint8, shape=(len(paths), size, size, 3)
             )
             for place, path in enumerate(paths):
-                pixels[place] = _decoded(pillow, folder / path, size)
+                pixels[place] = _decode(pillow, folder / path, size)
             pixels.flush()
     images: Array = np.load(target, mmap_mode="r" if target.stat().st_size > limit else None)
     return images
 
 
-def _decoded(pillow: Any, path: Path, size: int) -> Array:  # noqa: ANN401  # a lazy module
+def _decode(pillow: Any, path: Path, size: int) -> Array:  # noqa: ANN401  # a lazy module
     if not path.is_file():  # a pipe would never end
-        raise InputError(f"Expected {path} to be a readable image, got: No such file.")
+        raise InputError(f"File not found: {path}. Correct the list of images.")
     try:
         with pillow.open(path) as image:
             return np.asarray(image.convert("RGB").resize((size, size)))
     except OSError as error:
-        raise InputError(
-            f"Expected {path} to be a readable image, got: {error}. Repair or remove it."
-        ) from error
+        raise InputError(f"Cannot read the image {path}: {error}. Repair or remove it.") from error

@@ -1,4 +1,4 @@
-"""Data that are handed over in Python: frames, datasets, arrays, paths."""
+"""Read data passed from Python: frames, datasets, arrays, paths."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ _WHAT = (
 
 
 def read_data(
-    source: Any,  # noqa: ANN401  # told by what it is
+    source: Any,  # noqa: ANN401  # recognized by its type
     *,
     label: str = "label",
     truth: str | None = None,
@@ -41,7 +41,7 @@ def read_data(
             table, a dict of columns, a dict of arrays (``x_train``, ``y_train`` and, if known,
             ``x_test``, ``y_test``), or the path of a table, an ``.npz`` or a folder.
         label: the column of given labels.
-        truth: the column of right labels; ``label_clean`` by default, if there is one.
+        truth: the column of true labels; ``label_clean`` by default, if there is one.
         columns: the columns that are inputs; by default all that are understood.
         vocabulary: how many words of texts are counted.
         name: what to call it; a file is called by its name.
@@ -62,7 +62,7 @@ def read_data(
         return source
     if isinstance(source, str | Path):
         named = None if label == "label" else label
-        section = data_at(
+        section = make_data_section(
             source, label=named, truth=truth, columns=columns or None, vocabulary=vocabulary
         )
         return load(section, data_dir)
@@ -70,43 +70,44 @@ def read_data(
         how = FileLayout(name or "arrays", vocabulary=vocabulary)
         return read_npz(_GivenArrays(source), how)
     layout = TableLayout(name or "frame", "`data`", label, truth, columns, vocabulary)
-    if package_of(source) == "datasets":
+    if find_package(source) == "datasets":
         return _read_splits(source, layout)
-    frame = frame_of(source)
+    frame = convert_frame(source)
     if frame is None:
         raise InputError(f"Expected `data` to be {_WHAT}, got {type(source).__name__}.")
     return read_table(frame, layout).dataset
 
 
-def data_at(place: Path | str, *, label: str | None = None, **told: object) -> Data:
-    """The data section of a spec for a set by name, or for a path, by what its end says it is.
+def make_data_section(place: Path | str, *, label: str | None = None, **more: object) -> Data:
+    """Return the data section of a spec for a set by name, or for a path by its suffix.
 
     Args:
         place: the name or the path.
         label: which labels to train on: a column of a table, or ``y_train_<label>`` of an ``.npz``.
-        **told: further fields of the section; None leaves them as they are by default.
+        **more: further fields of the section; None keeps the default.
 
     Raises:
-        FieldError: if such data do not take what was told.
+        FieldError: if such data do not have one of the fields.
     """
     text = str(place)
     is_array = text in CATALOG or text.lower().endswith(".npz")
     fields_told = {
         "name" if text in CATALOG else "path": text,
         "labels" if is_array else "label": label,
-        **told,
+        **more,
     }
     known = {name: value for name, value in fields_told.items() if value is not None}
     return RunSpec.from_dict({"data": known}).data
 
 
-def given_section(data: AnyData, dataset: Dataset) -> GivenData:
-    """The data section of a run on data that were handed over: seed and sizes as in the spec."""
+def make_given_section(data: AnyData, dataset: Dataset) -> GivenData:
+    """Return the data section of a run on data passed from Python; seed and sizes are kept."""
     kept = {entry.name: getattr(data, entry.name) for entry in fields(AnyData)}
-    return GivenData(fingerprint=_fingerprint(dataset), **kept)
+    return GivenData(fingerprint=fingerprint_dataset(dataset), **kept)
 
 
-def _fingerprint(dataset: Dataset) -> str:
+def fingerprint_dataset(dataset: Dataset) -> str:
+    """Hash all samples and labels, so that other data are recognized as such."""
     code = hashlib.sha256()
     for entry in ("x_train", "y_train", "truth", "x_test", "y_test"):
         array = getattr(dataset, entry)
@@ -136,7 +137,7 @@ class _GivenArrays:
         """
         found = self._arrays.get(name)
         if found is None:
-            raise InputError(f"Expected `data` to hold `{name}`, got {', '.join(self.names)}.")
+            raise InputError(f"`data` has no array `{name}`. It holds: {', '.join(self.names)}.")
         if found.dtype.hasobject:
             raise InputError(
                 f"Expected `{name}` to hold numbers or texts, got {found.dtype} of shape "
@@ -146,7 +147,7 @@ class _GivenArrays:
 
 
 def _read_splits(source: Any, how: TableLayout) -> Dataset:  # noqa: ANN401
-    """A Hugging Face dataset, of one split or several: images, texts or numbers."""
+    """Read a Hugging Face dataset of one or several splits: images, texts or numbers."""
     splits = dict(source) if isinstance(source, dict) else {"train": source}
     strange = {type(split).__name__ for split in splits.values()} - {"Dataset"}
     if strange or not splits:  # a stream has no length
@@ -160,14 +161,14 @@ def _read_splits(source: Any, how: TableLayout) -> Dataset:  # noqa: ANN401
     pictures = [name for name, kind in features.items() if type(kind).__name__ == "Image"]
     if pictures:
         return _read_images(splits, pictures[0], how)
-    frame = frame_of_splits(splits)
+    frame = stack_splits(splits)
     return read_table(frame if len(splits) > 1 else frame.drop("split"), how).dataset
 
 
 def _read_images(splits: dict[str, Any], column: str, how: TableLayout) -> Dataset:
     used = {part: splits[part] for part in ("train", "test") if part in splits} or splits
-    samples = images_of([split[column] for split in used.values()])
-    frame = frame_of_splits({part: split.remove_columns(column) for part, split in used.items()})
+    samples = stack_images([split[column] for split in used.values()])
+    frame = stack_splits({part: split.remove_columns(column) for part, split in used.items()})
     return read_table(frame if len(splits) > 1 else frame.drop("split"), how, samples).dataset
 
 
@@ -175,8 +176,8 @@ IMAGE_SIZE = 64
 """To which images of different sizes are scaled."""
 
 
-def frame_of(source: Any) -> pl.DataFrame | None:  # noqa: ANN401  # told by its package
-    """A frame of another library, or columns by name, as polars has it; None if it is none.
+def convert_frame(source: Any) -> pl.DataFrame | None:  # noqa: ANN401  # recognized by its package
+    """Convert a frame of another library, or columns by name, to polars; None for other types.
 
     Raises:
         InputError: if polars cannot take it.
@@ -185,7 +186,7 @@ def frame_of(source: Any) -> pl.DataFrame | None:  # noqa: ANN401  # told by its
         return source.collect()
     if isinstance(source, pl.DataFrame):
         return source
-    package = package_of(source)
+    package = find_package(source)
     try:
         if package == "pandas" and type(source).__name__ == "DataFrame":
             return pl.from_pandas(source)
@@ -196,19 +197,19 @@ def frame_of(source: Any) -> pl.DataFrame | None:  # noqa: ANN401  # told by its
     except Exception as error:  # whatever a foreign frame holds
         reason = str(error).splitlines()[0].rstrip(".")
         raise InputError(
-            f"Expected `data` to be columns of numbers and texts with different names, got a "
-            f"{type(source).__name__} that polars does not take: {reason}."
+            f"Cannot convert `data` ({type(source).__name__}) to a table: {reason}. Pass columns "
+            "of numbers and texts with different names."
         ) from error
     return None
 
 
-def package_of(source: object) -> str:
-    """The package that an object comes from, by which it is told without importing that."""
+def find_package(source: object) -> str:
+    """Return the package of an object's type, so that the package need not be imported."""
     return type(source).__module__.partition(".")[0]
 
 
-def frame_of_splits(splits: dict[str, Any]) -> pl.DataFrame:
-    """The splits of a Hugging Face dataset, one below the other, with a column ``split``."""
+def stack_splits(splits: dict[str, Any]) -> pl.DataFrame:
+    """Stack the splits of a Hugging Face dataset, with a column ``split``."""
     frames = []
     for name, split in splits.items():
         frame = pl.DataFrame(pl.from_arrow(split.with_format("arrow")[:]))
@@ -216,7 +217,7 @@ def frame_of_splits(splits: dict[str, Any]) -> pl.DataFrame:
     return pl.concat(frames, how="diagonal_relaxed")
 
 
-def images_of(columns: Sequence[Sequence[Any]]) -> Array:
+def stack_images(columns: Sequence[Sequence[Any]]) -> Array:
     """Pillow's images as bytes, column after column.
 
     As they are if all are squares of one size, otherwise scaled; gray ones have one channel if all

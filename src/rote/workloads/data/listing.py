@@ -13,9 +13,9 @@ from rote.errors import InputError, MissingExtraError
 from rote.workloads.data.arrays import ArrayFile, cache_folder
 from rote.workloads.data.catalog import CATALOG, NamedSet
 from rote.workloads.data.dataset import Dataset
-from rote.workloads.data.given_data import data_at
+from rote.workloads.data.given_data import make_data_section
 from rote.workloads.data.lookup import data_folder, find_local, load, read_table_file
-from rote.workloads.data.table_inputs import counted, listed
+from rote.workloads.data.table_inputs import format_count, format_names
 from rote.workloads.spec import Data, NpzData, TableData
 
 _ENOUGH = 300  # a tenth is the holdout, of which the posterior wants 30 labels
@@ -66,18 +66,18 @@ class CheckedFile:
 
 def list_datasets(data_dir: Path | str | None = None) -> tuple[ListedSet, ...]:
     """Every set that rote knows by name."""
-    return tuple(map(partial(_listed, folder=data_folder(data_dir)), CATALOG.values()))
+    return tuple(map(partial(_list_set, folder=data_folder(data_dir)), CATALOG.values()))
 
 
 def check_file(
     path: Path | str, *, label: str | None = None, truth: str | None = None
 ) -> CheckedFile:
-    """What is in a table, an ``.npz`` or a folder, and what is wrong with it.
+    """Check a table, an ``.npz`` file or a folder: what it holds, and what is wrong with it.
 
     Args:
         path: the file or folder.
         label: which labels to train on: a column of a table, or ``y_train_<label>`` of an ``.npz``.
-        truth: the column of right labels.
+        truth: the column of true labels.
     """
     path = check_path("path", path)
     contents: dict[str, str] = {}
@@ -85,14 +85,14 @@ def check_file(
     problems: tuple[str, ...] = ()
     try:
         _check_there(path)
-        data = data_at(path, label=label, truth=truth)
+        data = make_data_section(path, label=label, truth=truth)
         if isinstance(data, TableData):
             table = read_table_file(data, path)
             contents, dataset = table.columns, table.dataset
         else:
-            contents = _arrays_in(path)
+            contents = _list_arrays(path)
             dataset = load(data)
-        summary = _summary(dataset, _labels_of(data)) | _further_labels(path)
+        summary = _summarize(dataset, _describe_labels(data)) | _compare_labels(path)
     except (InputError, MissingExtraError) as error:
         problems = (str(error),)
     told = [("--label", label), ("--truth", truth)]
@@ -102,23 +102,23 @@ def check_file(
 
 def _check_there(path: Path) -> None:
     if not path.exists():
-        raise InputError(f"Expected {path} to be a file or a folder, got no such file.")
+        raise InputError(f"File not found: {path}.")
 
 
-def _listed(named: NamedSet, folder: Path | None) -> ListedSet:
-    found = _place_of(named, folder)
+def _list_set(named: NamedSet, folder: Path | None) -> ListedSet:
+    found = _find_place(named, folder)
     return ListedSet(
         name=named.name,
         classes=named.classes,
         shape=named.shape,
         found=found,
-        subset=None if found is None else _subset_of(named, Path(found)),
+        subset=None if found is None else _describe_subset(named, Path(found)),
         obtain=named.obtain,
         on_hub=named.hub is not None,
     )
 
 
-def _subset_of(named: NamedSet, found: Path) -> str | None:
+def _describe_subset(named: NamedSet, found: Path) -> str | None:
     """How many of the published samples a file holds; None if all, or it does not tell."""
     if found.suffix != ".npz":
         return None
@@ -134,7 +134,7 @@ def _subset_of(named: NamedSet, found: Path) -> str | None:
     return " and ".join(parts) if any(map(lt, held, named.samples)) else None
 
 
-def _arrays_in(path: Path) -> dict[str, str]:
+def _list_arrays(path: Path) -> dict[str, str]:
     if path.suffix.lower() != ".npz" and not any(path.glob("*.npy")):
         return {}
     file = ArrayFile(path)
@@ -142,7 +142,7 @@ def _arrays_in(path: Path) -> dict[str, str]:
     return {name: f"{dtype} {shape}" for name, (shape, dtype) in headers.items()}
 
 
-def _labels_of(data: Data) -> str:
+def _describe_labels(data: Data) -> str:
     if isinstance(data, TableData):
         return f"column {data.label}"
     if isinstance(data, NpzData):
@@ -150,7 +150,7 @@ def _labels_of(data: Data) -> str:
     return "subfolders or lists"
 
 
-def _summary(dataset: Dataset, labels: str) -> dict[str, float | int | str]:
+def _summarize(dataset: Dataset, labels: str) -> dict[str, float | int | str]:
     found: dict[str, float | int | str] = {
         "inputs": dataset.inputs,
         "labels": labels,
@@ -162,26 +162,26 @@ def _summary(dataset: Dataset, labels: str) -> dict[str, float | int | str]:
     counts = np.bincount(dataset.y_train, minlength=dataset.num_classes)
     found["samples of a class"] = f"{counts.min():,} to {counts.max():,}"
     if dataset.class_names:
-        found["class names"] = listed(list(dataset.class_names))
+        found["class names"] = format_names(list(dataset.class_names))
     if dataset.truth is None:
         found["wrong labels"] = "not known which"
     else:
         found["wrong labels"] = float(np.mean(dataset.truth != dataset.y_train))
     if len(dataset.y_train) < _ENOUGH:
-        found["careful"] = (
-            f"fewer than {_ENOUGH} samples: a tenth is kept out of training, too few for a sure "
-            "verdict"
+        found["caution"] = (
+            f"fewer than {_ENOUGH} samples: the holdout, a tenth of them, is too small for strong "
+            "evidence"
         )
     elif counts.min() < _ENOUGH_OF_CLASS:
         few = int(np.sum(counts < _ENOUGH_OF_CLASS))
-        found["careful"] = (
-            f"{counted(few, 'class', 'classes')} of fewer than {_ENOUGH_OF_CLASS} samples: too "
-            "few to learn"
+        found["caution"] = (
+            f"{format_count(few, 'class', 'classes')} with fewer than {_ENOUGH_OF_CLASS} samples, "
+            "too few to learn"
         )
     return found
 
 
-def _further_labels(path: Path) -> dict[str, float | int | str]:
+def _compare_labels(path: Path) -> dict[str, float | int | str]:
     """Other labels in a file of arrays: how many of them differ from the plain ones."""
     if path.suffix.lower() != ".npz":
         return {}
@@ -197,7 +197,7 @@ def _further_labels(path: Path) -> dict[str, float | int | str]:
     return found
 
 
-def _place_of(named: NamedSet, folder: Path | None) -> str | None:
+def _find_place(named: NamedSet, folder: Path | None) -> str | None:
     if named.name == "digits":
         return "scikit-learn"
     cached = cache_folder() / f"{named.name}.npz"

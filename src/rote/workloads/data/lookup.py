@@ -43,23 +43,21 @@ def fetch(named: NamedSet) -> Path:
         return target
     if named.hub is None:
         raise InputError(
-            f"Expected {named.name} to be on the Hugging Face hub, got no address. "
-            f"Get it by hand: {named.obtain}."
+            f"{named.name} is not on the Hugging Face hub. Get it by hand: {named.obtain}."
         )
     datasets = require("datasets", extra="datasets")
     try:
         splits = datasets.load_dataset(named.hub.repository, named.hub.configuration)
     except (OSError, ValueError) as error:  # no network, no such repository
         raise InputError(
-            f"Expected {named.hub.repository} to be downloadable, got: {error}. "
-            f"Get it by hand: {named.obtain}."
+            f"Cannot download {named.hub.repository}: {error}. Get it by hand: {named.obtain}."
         ) from error
     _save(target, named, splits)
     return target
 
 
 def convert_split(split: Any, named: NamedSet) -> tuple[Array, Labels]:  # noqa: ANN401
-    """The images and labels of one split."""
+    """Convert one split of a hub dataset to images and labels."""
     assert named.hub is not None
     mode = "L" if named.shape[2] == 1 else "RGB"
     images = np.empty((len(split), *named.shape), dtype=np.uint8)
@@ -83,7 +81,7 @@ _TESTED_DIGITS = 5  # every fifth of a class
 
 
 def data_folder(data_dir: Path | str | None) -> Path | None:
-    """The folder of local data: the one given, or else that in ``ROTE_DATA``."""
+    """Return the folder of local data: the argument, or else ``ROTE_DATA``."""
     named = data_dir if data_dir is not None else os.environ.get(VARIABLE) or None
     return (
         None if named is None else check_path(VARIABLE if data_dir is None else "data_dir", named)
@@ -101,8 +99,8 @@ def load(data: Data, data_dir: Path | str | None = None) -> Dataset:
     if isinstance(data, GivenData):
         raise FieldError(
             "data.name",
-            "to be what can be found, got data that were given in Python. Pass them again, "
-            "train(spec, data=...), or save them and name the file.",
+            "is 'given': the data were passed from Python. Pass them again, train(spec, data=...), "
+            "or save them and name the file.",
         )
     if not isinstance(data, NamedData):
         return _load_path(data, find_path(data.path, folder, "data.path"))
@@ -123,7 +121,7 @@ def _load_path(data: NpzData | TableData | FolderData, path: Path) -> Dataset:
 
 
 def read_table_file(data: TableData, path: Path) -> ReadTable:
-    """A table on disk, and what its columns were taken for.
+    """Read a table from disk, with what each column is used for.
 
     Raises:
         InputError: if it cannot be read, or a column does not fit.
@@ -133,14 +131,14 @@ def read_table_file(data: TableData, path: Path) -> ReadTable:
 
 
 def load_arrays(data: str, data_dir: Path | str | None = None) -> tuple[str, Array, Array]:
-    """Inputs and classes of a set, whatever they are.
+    """Load inputs and classes of a set of any kind.
 
     Args:
         data: its name, or the path of a table, or of an ``.npz`` with ``x_train`` and ``y_train``.
         data_dir: the folder of local data; ``ROTE_DATA`` by default.
 
     Returns:
-        Name, inputs and classes; the classes are the right ones where they are known.
+        Name, inputs and classes; the classes are the true ones where they are known.
 
     Raises:
         InputError: if there is no such set, saying which file is expected where, or it does not
@@ -164,7 +162,7 @@ def load_arrays(data: str, data_dir: Path | str | None = None) -> tuple[str, Arr
 
 
 def load_digits() -> Dataset:
-    """The embedded set: 8×8 handwritten digits that come with scikit-learn, pixels from 0 to 16.
+    """Load the 8×8 handwritten digits that come with scikit-learn; pixels from 0 to 16.
 
     1,442 images are for training and 355, every fifth of each class, for testing.
     """
@@ -206,7 +204,7 @@ def _digits() -> np.ndarray:
 
 
 def find_path(path: str, folder: Path | None, field: str) -> Path:
-    """A path as it is, or inside the data folder.
+    """Find a path as it is, or inside the data folder.
 
     Raises:
         FieldError: if there is neither.
@@ -219,14 +217,14 @@ def find_path(path: str, folder: Path | None, field: str) -> Path:
         places = " and ".join(map(str, tried))
         raise FieldError(
             field,
-            f"to be an existing file or folder, got none at {places}. Check the path, or take a "
-            f"name of `rote data list`.{did_you_mean(str(path), CATALOG)}",
+            f"names no file or folder: not found at {places}. Check the path, or use a name from "
+            f"`rote data list`.{did_you_mean(str(path), CATALOG)}",
         )
     return found
 
 
 def find_local(named: NamedSet, folder: Path | None) -> Path | None:
-    """The file or folder of a named set in the data folder, if it is there."""
+    """Return the file or folder of a named set in the data folder, if it is there."""
     if folder is None:
         return None
     places = [folder / file for file in named.files]
@@ -245,26 +243,26 @@ def _load_named(data: NamedData, named: NamedSet, folder: Path | None) -> Datase
         try:
             found = fetch(named)
         except MissingExtraError as error:
-            raise _missing(named, folder) from error
+            raise _missing_error(named, folder) from error
     if found is None:
-        raise _missing(named, folder)
+        raise _missing_error(named, folder)
     if found.is_dir() and (found / "train.txt").is_file():
         return read_folder(found, name=named.name, image_size=named.shape[0])
     how = FileLayout(named.name, data.labels, is_truth=named.is_truth, inputs="images")
-    return _checked(read_npz(ArrayFile(found), how), named)
+    return _check_shape(read_npz(ArrayFile(found), how), named)
 
 
 def _join_labels(data: NamedData, folder: Path | None) -> Dataset:
-    """The images of CIFAR-10 with the table of human labels."""
+    """Join the images of CIFAR-10 with the table of human labels."""
     named = CATALOG["cifar10n"]
     if folder is None or not (folder / _LABEL_TABLE).is_file():
-        raise _missing(named, folder)
+        raise _missing_error(named, folder)
     images = _load_named(NamedData(name="cifar10", source=data.source), CATALOG["cifar10"], folder)
     table = ArrayFile(folder / _LABEL_TABLE)
     if not np.array_equal(table.read("y_clean"), images.y_train):
         raise InputError(
-            f"Expected `y_clean` of {table.path} to be the labels of {images.source}, got others. "
-            "Use the 50,000 training images in their original order."
+            f"`y_clean` of {table.path} differs from the labels of {images.source}. Use the 50,000 "
+            "training images in their original order."
         )
     return replace(
         images,
@@ -275,7 +273,7 @@ def _join_labels(data: NamedData, folder: Path | None) -> Dataset:
     )
 
 
-def _checked(dataset: Dataset, named: NamedSet) -> Dataset:
+def _check_shape(dataset: Dataset, named: NamedSet) -> Dataset:
     if dataset.sample_shape != named.shape or dataset.num_classes != named.classes:
         raise InputError(
             f"Expected {dataset.source} to hold {named.name}: images of shape {named.shape} in "
@@ -284,12 +282,12 @@ def _checked(dataset: Dataset, named: NamedSet) -> Dataset:
     return dataset
 
 
-def _missing(named: NamedSet, folder: Path | None) -> FieldError:
+def _missing_error(named: NamedSet, folder: Path | None) -> FieldError:
     place = f"the folder named by {VARIABLE} or --data-dir" if folder is None else str(folder)
     files = " or ".join(named.files)
     download = "" if named.hub is None else " Or: pip install 'rote[datasets]' to download it."
     return FieldError(
         "data.name",
-        f"to be a set that is there, got {named.name!r}, which is not. Put {files} into {place}. "
+        f"is {named.name!r}, which was not found. Put {files} into {place}. "
         f"How to get it: {named.obtain}.{download}",
     )

@@ -60,9 +60,9 @@ def read_npz(file: Arrays, how: FileLayout) -> Dataset:
     prefix = "text" if "text_train" in file and "x_train" not in file else "x"
     x_train = file.read(f"{prefix}_train")
     x_test = file.read(f"{prefix}_test") if f"{prefix}_test" in file else None
-    kind = _kind_of(x_train, how)
-    x_train, x_test = _converted(kind, x_train, x_test, how)
-    y_train, truth = _labels_of(file, how, len(x_train))
+    kind = _guess_kind(x_train, how)
+    x_train, x_test = _convert(kind, x_train, x_test, how)
+    y_train, truth = _read_labels(file, how, len(x_train))
     y_test = None if x_test is None else as_labels("y_test", file.read("y_test"), len(x_test))
     if (y_train < 0).any():
         named = y_train >= 0
@@ -78,12 +78,12 @@ def read_npz(file: Arrays, how: FileLayout) -> Dataset:
         x_test=x_test,
         y_test=y_test,
         num_classes=_count_classes(file, y_train, truth, y_test),
-        class_names=_class_names(file),
+        class_names=_read_class_names(file),
     )
 
 
 def read_unlabeled(path: Path, dataset: Dataset) -> Array:
-    """Samples for the holdout, ``x`` (or ``x_train``) of a file of their own.
+    """Read samples for the holdout: ``x`` (or ``x_train``) of a separate file.
 
     Raises:
         InputError: if they are not like those of the set.
@@ -91,8 +91,8 @@ def read_unlabeled(path: Path, dataset: Dataset) -> Array:
     if dataset.inputs == "bag-of-words":
         raise FieldError(
             "probe.holdout",
-            "to be 'auto' or 'train' for words, whose columns are counted together "
-            "with the training set, got a path.",
+            "is a path, which does not work for texts: their words are counted together with the "
+            "training set. Use 'auto' or 'train'.",
         )
     file = ArrayFile(path)
     name = "x" if "x" in file else "x_train"
@@ -132,16 +132,16 @@ def count_words(train: Array, test: Array | None, vocabulary: int) -> tuple[Arra
         max_features=vocabulary,
         sublinear_tf=True,
         dtype=np.float32,
-        **({} if is_text else {"analyzer": _ids}),
+        **({} if is_text else {"analyzer": _drop_padding}),
     )
     try:
         rows = counter.fit_transform(train)
     except ValueError as error:
-        raise InputError(f"Expected words in the texts, got none: {error}") from error
+        raise InputError(f"The texts contain no words: {error}") from error
     return rows.toarray(), None if test is None else counter.transform(test).toarray()
 
 
-def _kind_of(x: Array, how: FileLayout) -> InputKind:
+def _guess_kind(x: Array, how: FileLayout) -> InputKind:
     if how.inputs != "auto":
         return how.inputs  # type: ignore[return-value]
     if x.dtype.kind == "U":
@@ -152,19 +152,19 @@ def _kind_of(x: Array, how: FileLayout) -> InputKind:
         return "features"
     raise FieldError(
         "data.inputs",
-        "to be given (images, features, bag-of-words or tokens) for samples that do not tell, "
-        f"got {x.dtype} of shape {x.shape}.",
+        f"is required for {x.dtype} samples of shape {x.shape}: images, features, bag-of-words or "
+        "tokens.",
     )
 
 
-def _converted(
+def _convert(
     kind: InputKind, x_train: Array, x_test: Array | None, how: FileLayout
 ) -> tuple[Array, Array | None]:
     if kind == "bag-of-words":
         size = how.vocabulary or DEFAULT_VOCABULARY
         return count_words(x_train, x_test, size)
     if how.vocabulary is not None:
-        raise FieldError("data.vocabulary", f"to be left out for {kind}, got {how.vocabulary}.")
+        raise FieldError("data.vocabulary", f"applies to texts only, not to {kind}.")
     convert = {"images": as_images, "features": _as_rows, "tokens": _as_tokens}[kind]
     return convert("x_train", x_train), None if x_test is None else convert("x_test", x_test)
 
@@ -183,8 +183,8 @@ def _as_tokens(name: str, x: Array) -> Array:
     return x
 
 
-def _labels_of(file: Arrays, how: FileLayout, samples: int) -> tuple[Labels, Labels | None]:
-    """The given labels, and the right ones where known."""
+def _read_labels(file: Arrays, how: FileLayout, samples: int) -> tuple[Labels, Labels | None]:
+    """Return the given labels, and the true ones where known."""
     plain = as_labels("y_train", file.read("y_train"), samples)
     if how.labels is None:
         if "y_train_clean" in file:
@@ -196,21 +196,21 @@ def _labels_of(file: Arrays, how: FileLayout, samples: int) -> tuple[Labels, Lab
     sets = [name for name in file.names if name.startswith("y_")]
     raise FieldError(
         "data.labels",
-        f"to name labels in {file.path} (y_train_{how.labels} or y_{how.labels}), "
-        f"got only {', '.join(sets)}.",
+        f"names no labels in {file.path}: it has neither y_train_{how.labels} nor "
+        f"y_{how.labels}, only {', '.join(sets)}.",
     )
 
 
 def _count_classes(file: Arrays, *labels: Labels | None) -> int:
     largest = max(int(entries.max(initial=0)) for entries in labels if entries is not None)
-    return max(largest + 1, len(_class_names(file)), 2)
+    return max(largest + 1, len(_read_class_names(file)), 2)
 
 
-def _class_names(file: Arrays) -> tuple[str, ...]:
+def _read_class_names(file: Arrays) -> tuple[str, ...]:
     return tuple(map(str, file.read("class_names"))) if "class_names" in file else ()
 
 
-def _ids(row: Array) -> list[int]:
-    """The token ids of one sample, without padding."""
+def _drop_padding(row: Array) -> list[int]:
+    """Return the token ids of one sample, without padding."""
     kept: list[int] = row[row >= 0].tolist()
     return kept

@@ -30,11 +30,11 @@ class Normalization:
         return torch.addcmul(self.shift, rows.float(), self.scale)
 
     def to(self, device: torch.device) -> "Normalization":
-        """The same on a device."""
+        """Return the same normalization on a device."""
         return Normalization(self.scale.to(device), self.shift.to(device))
 
 
-def normalization_of(kind: InputKind, samples: Array, places: Labels) -> Normalization | None:
+def measure_normalization(kind: InputKind, samples: Array, places: Labels) -> Normalization | None:
     """Measure the samples of the training set.
 
     Args:
@@ -90,13 +90,13 @@ class Augmentation:
     def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
         """Augment images (samples, height, width, channels), drawing from a CPU generator."""
         if self.crop > 0:
-            images = self._cropped(images, generator)
+            images = self._crop(images, generator)
         if self.flip:
             mirrored = torch.rand(len(images), generator=generator).lt(0.5).to(images.device)
             images = torch.where(mirrored[:, None, None, None], images.flip(2), images)
         return images
 
-    def _cropped(self, images: Tensor, generator: torch.Generator) -> Tensor:
+    def _crop(self, images: Tensor, generator: torch.Generator) -> Tensor:
         samples, height, width, _ = images.shape
         corners = torch.randint(2 * self.crop + 1, (2, samples), generator=generator)
         rows, columns = corners.to(images.device)
@@ -149,14 +149,14 @@ class Samples:
         if self._mapped is None:
             self._stored = torch.from_numpy(source[places]).to(device)
             if self._stored.numel() * 4 <= READY_BYTES and augmentation is None:
-                self._stored = self._finished(self._stored)
+                self._stored = self._finish(self._stored)
                 self._normalization = None
 
     def __len__(self) -> int:
         return len(self._places)
 
     def batch(self, chosen: Tensor | slice, generator: torch.Generator | None = None) -> Tensor:
-        """Some samples, ready for a model; with a generator they are augmented, if the split is.
+        """Return some samples, ready for a model; a generator augments them, if the split does so.
 
         Returns:
             Images (samples, channels, height, width), rows of numbers, or token ids.
@@ -164,7 +164,7 @@ class Samples:
         rows = self._fetch(chosen)
         if generator is not None and self._augmentation is not None:
             rows = self._augmentation(rows, generator)
-        rows = self._finished(rows)
+        rows = self._finish(rows)
         if self._kind != "images":
             return rows
         images = rows.permute(0, 3, 1, 2)
@@ -178,8 +178,8 @@ class Samples:
         places = self._places[chosen if isinstance(chosen, slice) else chosen.cpu().numpy()]
         return torch.from_numpy(self._mapped[places]).to(self._device)
 
-    def _finished(self, rows: Tensor) -> Tensor:
-        """Samples as the number type that the model takes."""
+    def _finish(self, rows: Tensor) -> Tensor:
+        """Convert samples to the number type that the model takes."""
         if self._kind == "tokens":
             return rows.long()
         return rows.float() if self._normalization is None else self._normalization(rows)

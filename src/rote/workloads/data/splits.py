@@ -14,8 +14,8 @@ from rote.labels.noise import CLASS_MAPS, NoisyLabels, add_noise
 from rote.workloads.data.dataset import Array, Dataset, Labels
 from rote.workloads.data.lookup import data_folder, find_path, load
 from rote.workloads.data.npz_file import read_unlabeled
-from rote.workloads.data.samples import Augmentation, Samples, normalization_of
-from rote.workloads.randomness import numpy_generator, seed_of
+from rote.workloads.data.samples import Augmentation, Samples, measure_normalization
+from rote.workloads.randomness import derive_seed, make_numpy_generator
 from rote.workloads.spec import (
     AnyNoise,
     AsymmetricNoise,
@@ -26,7 +26,7 @@ from rote.workloads.spec import (
 )
 
 AS_GIVEN = "as given"
-"""The noise of a file that holds noisy labels beside the right ones."""
+"""The noise of a file that holds noisy labels beside the true ones."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,24 +58,26 @@ def give_labels(spec: RunSpec, dataset: Dataset, rows: Labels) -> GivenLabels:
     if isinstance(spec.noise, NoNoise):
         if truth is None:
             return GivenLabels(labels, None, {"model": None, "realized_rate": None})
-        return _as_given(_human(truth, labels, dataset.num_classes), model=_model_of(dataset))
-    noisy = _noisy(spec.noise, dataset, labels, dataset.x_train, rows, seed=spec.data.seed)
-    return _as_given(noisy, seed=seed_of(spec.data.seed, "noise"))
+        return _describe_noise(
+            _compare_human(truth, labels, dataset.num_classes), model=_name_noise(dataset)
+        )
+    noisy = _add_noise(spec.noise, dataset, labels, dataset.x_train, rows, seed=spec.data.seed)
+    return _describe_noise(noisy, seed=derive_seed(spec.data.seed, "noise"))
 
 
-def _as_given(noisy: NoisyLabels, **more: Any) -> GivenLabels:  # noqa: ANN401
+def _describe_noise(noisy: NoisyLabels, **more: Any) -> GivenLabels:  # noqa: ANN401
     description = {**noisy.description, "realized_rate": noisy.realized_rate, **more}
     return GivenLabels(noisy.labels, noisy.mask, description)
 
 
-def _model_of(dataset: Dataset) -> str:
+def _name_noise(dataset: Dataset) -> str:
     """Whether people, rules or a machine labeled a file is not known; it came so."""
     if dataset.truth is dataset.y_train:
         return "none"
     return "human" if dataset.name == "cifar10n" else AS_GIVEN
 
 
-def _human(truth: Labels, labels: Labels, num_classes: int) -> NoisyLabels:
+def _compare_human(truth: Labels, labels: Labels, num_classes: int) -> NoisyLabels:
     return add_noise(
         truth,
         model="human",
@@ -86,7 +88,7 @@ def _human(truth: Labels, labels: Labels, num_classes: int) -> NoisyLabels:
     )
 
 
-def _noisy(
+def _add_noise(
     noise: AnyNoise, dataset: Dataset, labels: Labels, inputs: Array, rows: Labels, *, seed: int
 ) -> NoisyLabels:
     options = dict(noise.options)
@@ -94,8 +96,7 @@ def _noisy(
         if dataset.name not in CLASS_MAPS:
             raise FieldError(
                 "noise.class_map",
-                f"to be given for {dataset.name}, for which none is published "
-                f"({', '.join(CLASS_MAPS)}), got nothing.",
+                f"is required for {dataset.name}. Published maps: {', '.join(CLASS_MAPS)}.",
             )
         options["class_map"] = dataset.name
     needs_inputs = isinstance(noise, InstanceNoise)
@@ -107,12 +108,12 @@ def _noisy(
             model=noise.model,  # type: ignore[attr-defined]  # every kind of noise has one
             rate=noise.rate,
             num_classes=dataset.num_classes,
-            generator=numpy_generator(seed, "noise"),
+            generator=make_numpy_generator(seed, "noise"),
             inputs=inputs[rows] if needs_inputs else None,
             **options,
         )
     except InputError as error:
-        raise FieldError("noise", f"to fit {dataset.name}, got: {error}") from error
+        raise FieldError("noise", f"does not fit {dataset.name}: {error}") from error
 
 
 HOLDOUT_SIZE = 512
@@ -128,7 +129,7 @@ class Splits:
         labels: their given labels.
         wrong: which of these are wrong, where known.
         test: the test samples, if there are any.
-        test_labels: their right labels.
+        test_labels: their true labels.
         holdout: samples for the probe; S̃ is the first of them.
         holdout_labels: their given labels, when they were kept out of training.
         num_classes: how many classes.
@@ -184,14 +185,14 @@ def prepare(
         spec: the run.
         data_dir: the folder of local data.
         device: where batches live; the CPU by default.
-        dataset: the data, if they were handed over; those of the spec by default.
+        dataset: the data, if they were passed from Python; those of the spec by default.
 
     Raises:
         InputError: if the data are missing, or do not fit the spec.
     """
     dataset = load(spec.data, data_dir) if dataset is None else dataset
     _check_augmentation(spec, dataset)
-    rows = _subset(len(dataset.y_train), spec.data.train_size, spec, "train_size")
+    rows = _choose_subset(len(dataset.y_train), spec.data.train_size, spec, "train_size")
     given = give_labels(spec, dataset, rows)
     division = divide(spec, len(rows))
     build = _Builder(spec, dataset, rows, device or torch.device("cpu"))
@@ -200,7 +201,7 @@ def prepare(
         train=build.samples(dataset.x_train, rows[train], augmented=True),
         labels=build.tensor(given.labels[train]),
         wrong=None if given.wrong is None else build.tensor(given.wrong[train]),
-        holdout=_holdout_samples(build, spec, dataset, rows[holdout], data_dir).batch(slice(None)),
+        holdout=_read_holdout(build, spec, dataset, rows[holdout], data_dir).batch(slice(None)),
         holdout_labels=build.tensor(given.labels[holdout]) if division.held_out else None,
         num_classes=dataset.num_classes,
         in_channels=build.in_channels,
@@ -208,8 +209,8 @@ def prepare(
         is_images=dataset.inputs == "images",
         is_tokens=dataset.inputs == "tokens",
         description=_describe(dataset, given, division),
-        record=_record(rows, given, division, dataset),
-        **_test_split(build, spec, dataset),
+        record=_record_division(rows, given, division, dataset),
+        **_read_test(build, spec, dataset),
     )
 
 
@@ -220,9 +221,8 @@ def divide(spec: RunSpec, samples: int) -> Division:
         FieldError: if the holdout leaves too little to train on.
     """
     everything = np.arange(samples)
-    generator = numpy_generator(
-        spec.data.seed, "pool"
-    )  # the stream that drew every recorded holdout
+    # The name of the stream is fixed: it drew the holdout of every recorded run.
+    generator = make_numpy_generator(spec.data.seed, "pool")
     if spec.probe.holdout != "auto":
         size = min(spec.probe.batch, samples) if spec.probe.holdout == "train" else 0
         return Division(everything, generator.choice(samples, size, replace=False), held_out=False)
@@ -243,13 +243,13 @@ class _Builder:
         self._spec = spec
         self._kind = dataset.inputs
         self._device = device
-        self._normalization = normalization_of(dataset.inputs, dataset.x_train, rows)
+        self._normalization = measure_normalization(dataset.inputs, dataset.x_train, rows)
         shape = dataset.sample_shape
         self.in_channels = shape[2] if self._kind == "images" else shape[0]
         self.image_size = shape[0] if self._kind == "images" else 1
 
     def samples(self, source: Array, places: Labels, *, augmented: bool = False) -> Samples:
-        """Samples that are normalized by the training set."""
+        """Return samples, normalized by the training set."""
         augmentation = Augmentation(self._spec.data.crop, self._spec.data.flip)
         return Samples(
             source,
@@ -270,7 +270,7 @@ def _check_augmentation(spec: RunSpec, dataset: Dataset) -> None:
     for field in ("crop", "flip"):
         given = getattr(spec.data, field)
         if given and dataset.inputs != "images":
-            raise FieldError(f"data.{field}", f"to be left out for {dataset.inputs}, got {given}.")
+            raise FieldError(f"data.{field}", f"applies to images only, not to {dataset.inputs}.")
     size = dataset.sample_shape[0]
     if spec.data.crop > size:
         raise FieldError(
@@ -278,17 +278,17 @@ def _check_augmentation(spec: RunSpec, dataset: Dataset) -> None:
         )
 
 
-def _subset(samples: int, size: int | None, spec: RunSpec, field: str) -> Labels:
+def _choose_subset(samples: int, size: int | None, spec: RunSpec, field: str) -> Labels:
     """Places of the samples that are used, ascending."""
     if size is None:
         return np.arange(samples)
     if size > samples:
         raise FieldError(f"data.{field}", f"to be at most {samples}, got {size}.")
-    chosen = numpy_generator(spec.data.seed, field).choice(samples, size, replace=False)
+    chosen = make_numpy_generator(spec.data.seed, field).choice(samples, size, replace=False)
     return np.sort(chosen)
 
 
-def _holdout_samples(
+def _read_holdout(
     build: _Builder, spec: RunSpec, dataset: Dataset, rows: Labels, data_dir: Path | str | None
 ) -> Samples:
     if spec.probe.holdout in ("auto", "train"):
@@ -298,14 +298,12 @@ def _holdout_samples(
     return build.samples(foreign, np.arange(len(foreign)))
 
 
-def _test_split(build: _Builder, spec: RunSpec, dataset: Dataset) -> dict[str, Any]:
+def _read_test(build: _Builder, spec: RunSpec, dataset: Dataset) -> dict[str, Any]:
     if dataset.x_test is None or dataset.y_test is None:
         if spec.data.test_size is not None:
-            raise FieldError(
-                "data.test_size", "to be left out where there is no test set, got one."
-            )
+            raise FieldError("data.test_size", "does not apply: the data have no test set.")
         return {"test": None, "test_labels": None}
-    rows = _subset(len(dataset.y_test), spec.data.test_size, spec, "test_size")
+    rows = _choose_subset(len(dataset.y_test), spec.data.test_size, spec, "test_size")
     return {
         "test": build.samples(dataset.x_test, rows),
         "test_labels": build.tensor(dataset.y_test[rows]),
@@ -326,7 +324,7 @@ def _describe(dataset: Dataset, given: GivenLabels, division: Division) -> dict[
     }
 
 
-def _record(
+def _record_division(
     rows: Labels, given: GivenLabels, division: Division, dataset: Dataset
 ) -> dict[str, Array]:
     record: dict[str, Array] = {

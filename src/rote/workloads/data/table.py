@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from rote.errors import InputError, did_you_mean
 from rote.store import read_cells
 from rote.workloads.data.arrays import IN_MEMORY_BYTES
-from rote.workloads.data.dataset import Array, Dataset, Labels, as_images, class_names_of
-from rote.workloads.data.table_inputs import MOST_CATEGORIES, Inputs, counted, listed
+from rote.workloads.data.dataset import Array, Dataset, Labels, as_images, order_class_names
+from rote.workloads.data.table_inputs import MOST_CATEGORIES, Inputs, format_count, format_names
 from rote.workloads.spec import FieldError, InputKind
 
 _LABEL_LIKE = ("labels", "target", "class", "category", "y")
@@ -32,7 +32,7 @@ class TableLayout:
         name: of the set.
         source: where it was found; errors call it so.
         label: the column of given labels.
-        truth: the column of right labels; ``label_clean`` by default, if there is one.
+        truth: the column of true labels; ``label_clean`` by default, if there is one.
         columns: the inputs; by default all that are understood.
         vocabulary: how many words to count.
         classes: what the numbers in the column of labels stand for, where that is known.
@@ -76,25 +76,25 @@ def read_table(frame: Frame, how: TableLayout, samples: Array | None = None) -> 
     Raises:
         InputError: if a column is missing, or holds what it must not.
     """
-    given, truth = _label_columns(frame, how)
+    given, truth = _find_label_columns(frame, how)
     if frame.is_empty():
-        raise InputError(f"Expected {how.source} to hold rows, got none.")
+        raise InputError(f"{how.source} has no rows.")
     said: dict[str, str] = {}
-    labeled = _labeled(frame[given], said, is_numbered=bool(how.classes))
+    labeled = _find_labeled(frame[given], said, is_numbered=bool(how.classes))
     frame = frame.filter(labeled)
-    rows = _parts(frame, how.source, said)
+    rows = _find_parts(frame, how.source, said)
     train, test = rows
-    names, labels = _labels(frame, how, given, truth)
+    names, labels = _read_labels(frame, how, given, truth)
     if samples is None:
         kind, x_train, x_test = _read_inputs(frame, how, said, rows, {given, truth, "split"})
     else:
         images = as_images("image", samples[labeled.to_numpy()])
-        kind, (x_train, x_test) = "images", _divided(images, train, test)
+        kind, (x_train, x_test) = "images", _divide(images, train, test)
     said[given] = f"the label: {len(names)} classes{said.get(given, '')}"
     if truth is not None and truth != given:
         _check_truth(labels[truth][train], truth, how.source)
-        said[truth] = "the right label, which nothing is trained on"
-    y_train, y_test = _divided(labels[truth or given], train, test)
+        said[truth] = "the true label, not used for training"
+    y_train, y_test = _divide(labels[truth or given], train, test)
     dataset = Dataset(
         name=how.name,
         source=how.source,
@@ -112,23 +112,23 @@ def read_table(frame: Frame, how: TableLayout, samples: Array | None = None) -> 
 
 
 def read_frame(path: Path, label: str) -> pl.DataFrame:
-    """A table from a file; the cells of CSV are texts.
+    """Read a table from a file; the cells of CSV are texts.
 
     Args:
         path: the file, CSV unless it ends in ``.parquet``.
         label: the column of labels.
 
     Raises:
-        InputError: if it cannot be read, or not at once.
+        InputError: if it cannot be read, or is too large.
     """
     size = path.stat().st_size
     if not path.is_file():
-        raise InputError(f"Expected {path} to be a table, got a folder or a pipe.")
+        raise InputError(f"{path} is a folder or a pipe, not a table.")
     if size > IN_MEMORY_BYTES:
         raise InputError(
-            f"Expected {path} to take at most {IN_MEMORY_BYTES / 2**30:g} GiB, got "
-            f"{size / 2**30:.1f} GiB. Keep fewer rows, or save arrays as .npy files in a folder, "
-            "which are not read whole."
+            f"{path} is too large to read at once: {size / 2**30:.1f} GiB, at most "
+            f"{IN_MEMORY_BYTES / 2**30:g} GiB. Keep fewer rows, or save arrays as .npy files in "
+            "a folder, which are not read whole."
         )
     if path.suffix.lower() != ".parquet":
         return read_cells(path, label)
@@ -136,10 +136,10 @@ def read_frame(path: Path, label: str) -> pl.DataFrame:
         return pl.read_parquet(path, glob=False)
     except (pl.exceptions.PolarsError, OSError) as error:
         reason = str(error).splitlines()[0].rstrip(".")
-        raise InputError(f"Expected {path} to be a whole Parquet file, got: {reason}.") from error
+        raise InputError(f"Cannot read {path} as Parquet: {reason}.") from error
 
 
-def _label_columns(frame: Frame, how: TableLayout) -> tuple[str, str | None]:
+def _find_label_columns(frame: Frame, how: TableLayout) -> tuple[str, str | None]:
     for column, of in ((how.label, "label"), (how.truth, "truth")):
         if column is not None and column not in frame.columns:
             likely = next((name for name in _LABEL_LIKE if name in frame.columns), None)
@@ -149,14 +149,14 @@ def _label_columns(frame: Frame, how: TableLayout) -> tuple[str, str | None]:
                 way = " The first line must name the columns; this one looks like a sample."
             raise InputError(
                 f"Expected {how.source} to have a column {column!r}, got "
-                f"{listed(frame.columns)}.{way}"
+                f"{format_names(frame.columns)}.{way}"
             )
     clean = "label_clean"
     found = clean if clean in frame.columns and how.label != clean else None
     return how.label, how.truth or found
 
 
-def _labeled(values: pl.Series, said: dict[str, str], *, is_numbered: bool) -> pl.Series:
+def _find_labeled(values: pl.Series, said: dict[str, str], *, is_numbered: bool) -> pl.Series:
     """Which rows have a label."""
     missing = values.is_null()
     if values.dtype.is_float():
@@ -165,11 +165,11 @@ def _labeled(values: pl.Series, said: dict[str, str], *, is_numbered: bool) -> p
         missing = missing | (values == -1).fill_null(value=True)
     count = int(missing.sum())
     if count:
-        said[values.name] = f"; {counted(count, 'row')} without one left out"
+        said[values.name] = f"; {format_count(count, 'row')} without one left out"
     return ~missing
 
 
-def _parts(frame: Frame, source: str, said: dict[str, str]) -> tuple[Labels, Labels | None]:
+def _find_parts(frame: Frame, source: str, said: dict[str, str]) -> tuple[Labels, Labels | None]:
     """Places of the rows for training, and of those for testing, if there are any."""
     if "split" not in frame.columns:
         return np.arange(len(frame)), None
@@ -179,7 +179,7 @@ def _parts(frame: Frame, source: str, said: dict[str, str]) -> tuple[Labels, Lab
     if not len(found["train"]):
         raise InputError(
             f"Expected column 'split' of {source} to say 'train' and 'test', got "
-            f"{listed(told.unique().sort().to_list())}."
+            f"{format_names(told.unique().sort().to_list())}."
         )
     rest = len(frame) - sum(map(len, found.values()))
     counts = ", ".join(f"{len(places):,} {part}" for part, places in found.items())
@@ -187,23 +187,23 @@ def _parts(frame: Frame, source: str, said: dict[str, str]) -> tuple[Labels, Lab
     return found["train"], found["test"] if len(found["test"]) else None
 
 
-def _labels(
+def _read_labels(
     frame: Frame, how: TableLayout, given: str, truth: str | None
 ) -> tuple[tuple[str, ...], dict[str, Labels]]:
-    """What the classes are called, and the columns of labels as their numbers."""
+    """Return the class names, and the label columns as class numbers."""
     found = [frame[name] for name in {given, truth or given}]
-    names = how.classes or class_names_of(
+    names = how.classes or order_class_names(
         name for values in found for name in _as_texts(values).drop_nulls().unique()
     )
     many = len(names) > MOST_CATEGORIES and len(names) > len(frame) / 2
     if (many and not how.classes) or len(names) < 2:
         raise InputError(
             f"Expected column {given!r} of {how.source} to hold at least 2 classes with several "
-            f"rows each, got {counted(len(names), 'different value')} in "
-            f"{counted(len(frame), 'row')}. Name the column of labels: --label COLUMN, or "
+            f"rows each, got {format_count(len(names), 'different value')} in "
+            f"{format_count(len(frame), 'row')}. Name the column of labels: --label COLUMN, or "
             'label="COLUMN".'
         )
-    return names, {values.name: _numbered(values, names, how) for values in found}
+    return names, {values.name: _number_classes(values, names, how) for values in found}
 
 
 def _as_texts(values: pl.Series) -> pl.Series:
@@ -215,7 +215,7 @@ def _as_texts(values: pl.Series) -> pl.Series:
     return values.cast(pl.String)
 
 
-def _numbered(values: pl.Series, names: tuple[str, ...], how: TableLayout) -> Labels:
+def _number_classes(values: pl.Series, names: tuple[str, ...], how: TableLayout) -> Labels:
     if how.classes:
         codes = values.cast(pl.Int64, strict=False).fill_null(-1)
         if ((codes < -1) | (codes >= len(names))).any():
@@ -233,12 +233,12 @@ def _check_truth(right: Labels, truth: str, source: str) -> None:
     unknown = int((right < 0).sum())
     if unknown:
         raise InputError(
-            f"Expected column {truth!r} of {source} to know every right label, got "
-            f"{counted(unknown, 'training row')} without one. Fill them in, or rename the column."
+            f"Column {truth!r} of {source} (true labels) has no value in "
+            f"{format_count(unknown, 'training row')}. Fill them in, or rename the column."
         )
 
 
-def _divided(
+def _divide(
     values: NDArray[_Any], train: Labels, test: Labels | None
 ) -> tuple[NDArray[_Any], NDArray[_Any] | None]:
     return values[train], None if test is None else values[test]
@@ -251,26 +251,26 @@ def _read_inputs(
     rows: tuple[Labels, Labels | None],
     others: set[str | None],
 ) -> tuple[InputKind, Array, Array | None]:
-    """The inputs of both parts, from all columns that are not ``others``."""
+    """Build the inputs of both parts from all columns that are not ``others``."""
     candidates = [name for name in frame.columns if name not in others]
     for name in how.columns:
         if name not in candidates:
             raise FieldError(
                 "data.columns",
-                f"to name inputs of {how.source} ({listed(candidates)}), got {name!r}.",
+                f"to name inputs of {how.source} ({format_names(candidates)}), got {name!r}.",
             )
     inputs = Inputs(how.source, rows[0])
     for name in candidates:
         if how.columns and name not in how.columns:
             said[name] = "left out: not among data.columns"
         elif not how.columns and (name == "label" or name.startswith("label_")):
-            said[name] = "left out: labels are no inputs"
+            said[name] = "left out: another column of labels"
         else:
             said[name] = inputs.take(frame[name], is_asked_for=bool(how.columns))
     if inputs.is_empty:
         found = "; ".join(f"{name}: {said[name]}" for name in candidates[:_MOST_NAMED])
         raise InputError(
-            f"Expected {how.source} to have columns of numbers or texts beside the labels, got "
+            f"{how.source} has no column of numbers or texts beside the labels. Columns: "
             f"{found or 'none'}."
         )
-    return inputs.joined(rows[1], how.vocabulary)
+    return inputs.join(rows[1], how.vocabulary)

@@ -22,8 +22,8 @@ _WAYS = {
 """By pattern: what stands between thousands, and before decimals; a column is of one way."""
 
 
-def numbers_in(values: pl.Series, source: str) -> tuple[pl.Series, str] | None:
-    """A column as numbers, missing ones as None, and how they were read where that is not plain.
+def read_numbers(values: pl.Series, source: str) -> tuple[pl.Series, str] | None:
+    """Read a column as numbers, missing ones as None, and say how where that is not obvious.
 
     Args:
         values: the column.
@@ -42,7 +42,7 @@ def numbers_in(values: pl.Series, source: str) -> tuple[pl.Series, str] | None:
         known = values.set(values.str.to_lowercase().is_in(_ABSENT).fill_null(value=False), None)
         if known.is_empty() or known.null_count() == len(known):
             return None
-        found = _plain(known, source) or _written(known)
+        found = _read_plain(known, source) or _read_written(known)
         if found is None:
             return None
         numbers, how = found
@@ -57,13 +57,13 @@ def numbers_in(values: pl.Series, source: str) -> tuple[pl.Series, str] | None:
     return numbers.fill_nan(None), how
 
 
-def _plain(texts: pl.Series, source: str) -> tuple[pl.Series, str] | None:
+def _read_plain(texts: pl.Series, source: str) -> tuple[pl.Series, str] | None:
     numbers = texts.cast(pl.Float64, strict=False)
     is_odd = numbers.is_null() & texts.is_not_null()
     if 2 * int(is_odd.sum()) > len(texts) - texts.null_count():
         return None
     if is_odd.any():
-        written = _written(texts)
+        written = _read_written(texts)
         if written is not None:
             return written
         at = int(is_odd.arg_max() or 0)
@@ -75,7 +75,7 @@ def _plain(texts: pl.Series, source: str) -> tuple[pl.Series, str] | None:
     return numbers, ""
 
 
-def _written(texts: pl.Series) -> tuple[pl.Series, str] | None:
+def _read_written(texts: pl.Series) -> tuple[pl.Series, str] | None:
     """Numbers with signs or commas, if all of them are written in one way."""
     bare = texts.str.replace_all(_SIGNS, "")
     for pattern, (thousands, decimal) in _WAYS.items():
@@ -135,10 +135,10 @@ class Inputs:
         known = values[self._train].drop_nulls()
         if known.is_empty():
             return "left out: no training row has a value"
-        found = numbers_in(values, self._source)
+        found = read_numbers(values, self._source)
         if found is not None:
             numbers, how = found
-            if not is_asked_for and _counts_rows(numbers):
+            if not is_asked_for and _is_row_number(numbers):
                 return "left out: it numbers the rows"
             return self._take_numbers(numbers, how)
         if are_dates(known):
@@ -150,11 +150,11 @@ class Inputs:
         if not is_text and len(names) <= min(MOST_CATEGORIES, len(self._train) // 2):
             rows = values.to_numpy()[:, None] == names.to_numpy()[None, :]
             self._numbers.append(rows.astype(np.float32))
-            count = counted(len(names), "category", "categories")
-            return f"{count}: {listed(names.to_list())}"
+            count = format_count(len(names), "category", "categories")
+            return f"{count}: {format_names(names.to_list())}"
         if is_text or float(several) >= 0.5:  # type: ignore[arg-type]  # a share
             self._texts.append(values.fill_null(""))
-            return "text" + _absent(values, "an empty text stands in")
+            return "text" + _describe_missing(values, "an empty text stands in")
         return f"left out: {len(names):,} different names or codes, too many for categories"
 
     @property
@@ -162,7 +162,7 @@ class Inputs:
         """Whether no column was taken."""
         return not self._numbers and not self._texts
 
-    def joined(
+    def join(
         self, test: Labels | None, vocabulary: int | None
     ) -> tuple[InputKind, Array, Array | None]:
         """All columns side by side, of the training rows and of those for testing.
@@ -184,7 +184,7 @@ class Inputs:
             texts[self._train], None if test is None else texts[test], words
         )
         if numbers is not None:
-            scaled = _standardized(numbers, self._train)
+            scaled = _standardize(numbers, self._train)
             x_train = np.concatenate([x_train, scaled[self._train]], axis=1)
             if x_test is not None:
                 x_test = np.concatenate([x_test, scaled[test]], axis=1)
@@ -192,15 +192,16 @@ class Inputs:
 
     def _check(self, tested: int, words: int, vocabulary: int | None) -> None:
         if not self._texts and vocabulary is not None:
-            raise FieldError("data.vocabulary", f"to be left out for numbers, got {vocabulary}.")
+            raise FieldError(
+                "data.vocabulary", "applies to texts only; this table has numbers only."
+            )
         rows = len(self._train) + tested
         width = words + sum(part.shape[1] for part in self._numbers)
         if 4 * rows * width > IN_MEMORY_BYTES:
             raise InputError(
-                f"Expected the inputs of {self._source} to take at most "
-                f"{IN_MEMORY_BYTES / 2**30:g} GiB, got {rows:,} rows of {width:,} numbers. Lower "
-                "data.vocabulary, name fewer data.columns, or save numbers as x_train.npy in a "
-                "folder, which is not read whole."
+                f"The inputs of {self._source} are too large: {rows:,} rows of {width:,} numbers. "
+                f"At most {IN_MEMORY_BYTES / 2**30:g} GiB are read. Lower data.vocabulary, name "
+                "fewer data.columns, or save numbers as x_train.npy in a folder."
             )
 
     def _take_numbers(self, numbers: pl.Series, how: str) -> str:
@@ -214,17 +215,17 @@ class Inputs:
                 "larger ones."
             )
         self._numbers.append(filled[:, None])
-        return f"numbers{how}" + _absent(numbers, "the training mean stands in")
+        return f"numbers{how}" + _describe_missing(numbers, "the training mean stands in")
 
 
-def _counts_rows(numbers: pl.Series) -> bool:
+def _is_row_number(numbers: pl.Series) -> bool:
     if numbers.null_count() or len(numbers) < _ROW_NUMBERS_FROM:
         return False
     span = float(numbers.max()) - float(numbers.min())  # type: ignore[arg-type]
     return span == len(numbers) - 1 and numbers.n_unique() == len(numbers)
 
 
-def _standardized(numbers: Array, train: Labels) -> Array:
+def _standardize(numbers: Array, train: Labels) -> Array:
     measured = numbers[train].astype(np.float64)
     deviation = measured.std(axis=0)
     deviation[deviation <= 1e-7 * np.abs(measured.mean(axis=0))] = 1.0
@@ -232,17 +233,17 @@ def _standardized(numbers: Array, train: Labels) -> Array:
     return scaled
 
 
-def _absent(values: pl.Series, what: str) -> str:
+def _describe_missing(values: pl.Series, what: str) -> str:
     missing = values.null_count()
     return f", {missing:,} missing: {what}" if missing else ""
 
 
-def counted(count: int, one: str, many: str | None = None) -> str:
-    """A number with its noun."""
+def format_count(count: int, one: str, many: str | None = None) -> str:
+    """Format a number with its noun."""
     return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
-def listed(names: list[str], most: int = 8) -> str:
-    """The first names, and how many more there are."""
+def format_names(names: list[str], most: int = 8) -> str:
+    """Format the first names, and how many more there are."""
     more = [f"and {len(names) - most} more"] if len(names) > most else []
     return ", ".join([*names[:most], *more])

@@ -22,7 +22,7 @@ from rote.workloads.spec.data_sections import (
 )
 from rote.workloads.spec.run_spec import RunSpec
 from rote.workloads.spec.section import FieldError, Options, Section
-from rote.workloads.spec.toml_file import located, read_toml
+from rote.workloads.spec.toml_file import locate_errors, read_toml
 from rote.workloads.spec.training_sections import (
     ActivePassiveObjective,
     Adam,
@@ -83,6 +83,6 @@ __all__ = [
     "SetName",
     "Sgd",
     "TableData",
-    "located",
+    "locate_errors",
     "read_toml",
 ]

@@ -31,27 +31,27 @@ class AllowedImports:
         Raises:
             FieldError: naming the module, and how to allow it.
         """
-        for field, address in _addresses(spec):
+        for field, address in _iterate_addresses(spec):
             module = address.partition(":")[0]
             if not self._allows(module):
-                beside = "" if self.folder is None else "beside the file, or "
+                beside = "" if self.folder is None else "in the spec's folder and not "
                 raise FieldError(
                     field,
-                    f"to name a module that is {beside}allowed with --allow-import, got "
-                    f"{shown(address)}. It runs code: if you trust it, add --allow-import "
+                    f"names {shown(address)}, whose code is not {beside}allowed. Importing it "
+                    "runs its code: if you trust it, add --allow-import "
                     f"{shown(module)[1:-1]}.",
                 )
 
     def _allows(self, module: str) -> bool:
         if any(f"{module}.".startswith(f"{name}.") for name in self.modules):
             return True
-        place = _place_of(module.partition(".")[0])
+        place = _find_module(module.partition(".")[0])
         if self.folder is None or place is None:
             return False
         return place.is_relative_to(self.folder.resolve()) and not _is_installed(place)
 
 
-def _addresses(spec: RunSpec) -> Iterator[tuple[str, str]]:
+def _iterate_addresses(spec: RunSpec) -> Iterator[tuple[str, str]]:
     if spec.architecture.name not in ARCHITECTURES:
         yield "architecture.name", spec.architecture.name
     for name in spec.signals:
@@ -59,7 +59,7 @@ def _addresses(spec: RunSpec) -> Iterator[tuple[str, str]]:
             yield "signals", name
 
 
-def _place_of(package: str) -> Path | None:
+def _find_module(package: str) -> Path | None:
     """Where a module lies that is not inside another; None if it is not found, or built in."""
     try:
         found = find_spec(package)

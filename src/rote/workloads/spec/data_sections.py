@@ -5,7 +5,6 @@ from dataclasses import dataclass, fields
 from pathlib import PurePath
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias, get_args
 
-from rote.errors import shown
 from rote.workloads.spec.section import Above, AtLeast, Between, FieldError, Options, Section
 
 SetName: TypeAlias = Literal[
@@ -49,7 +48,7 @@ class AnyData(Section):
 
     @classmethod
     def implied_tag(cls, values: Mapping[str, Any]) -> str | None:
-        """What a path is, by its end: arrays, a table, or a folder."""
+        """Return the kind of a path by its suffix: arrays, a table, or a folder."""
         path = values.get("path")
         if not isinstance(path, str):
             return None
@@ -75,12 +74,12 @@ class NamedData(AnyData):
     def check(self) -> None:
         """Human labels belong to ``cifar10n``, which has no others; digits are always here."""
         if self.name == "digits" and self.source != "auto":
-            raise FieldError("source", f"to be left out for digits, got {self.source!r}.")
+            raise FieldError("source", "does not apply to digits, which come with scikit-learn.")
         if self.name == "cifar10n" and self.labels is None:
             sets = ", ".join(get_args(LabelSet))
-            raise FieldError("labels", f"to be given for cifar10n, one of {sets}, got nothing.")
+            raise FieldError("labels", f"is required for cifar10n: one of {sets}.")
         if self.name != "cifar10n" and self.labels is not None:
-            raise FieldError("labels", f"to be left out for {self.name}, got {shown(self.labels)}.")
+            raise FieldError("labels", f"applies to cifar10n only, not to {self.name}.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +90,7 @@ class NpzData(AnyData):
         name: ``npz``.
         path: the file; looked up in the data folder if it is not there.
         labels: train on ``y_train_<labels>`` (or ``y_<labels>``), with ``y_train`` as the truth.
-        inputs: what the arrays hold; told from their type and shape by default. ``features`` are
+        inputs: what the arrays hold; guessed from their type and shape by default. ``features`` are
             numbers in columns, ``bag-of-words`` counts, token ids or texts to be counted,
             ``tokens`` ids for a model of the user's own.
         vocabulary: how many words of texts are counted, the most frequent ones.
@@ -107,7 +106,7 @@ class NpzData(AnyData):
         """Only words are counted."""
         if self.vocabulary is not None and self.inputs not in ("auto", "bag-of-words"):
             raise FieldError(
-                "vocabulary", f"to be left out for {self.inputs}, got {self.vocabulary}."
+                "vocabulary", f"applies to texts and token ids only, not to {self.inputs}."
             )
 
 
@@ -119,7 +118,7 @@ class TableData(AnyData):
         name: ``table``.
         path: the file; looked up in the data folder if it is not there.
         label: the column of given labels.
-        truth: the column of right labels; ``label_clean`` by default, if there is one.
+        truth: the column of true labels; ``label_clean`` by default, if there is one.
         columns: the columns that are inputs; by default all that are understood.
         vocabulary: how many words of texts are counted, the most frequent ones.
     """
@@ -151,7 +150,7 @@ class FolderData(AnyData):
 
 @dataclass(frozen=True, kw_only=True)
 class GivenData(AnyData):
-    """What was handed over in Python (``train(spec, data=frame)``); no file can repeat it.
+    """Data passed from Python (``train(spec, data=frame)``); no file can repeat it.
 
     Attributes:
         name: ``given``.

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from rote.errors import did_you_mean, shown
 from rote.workloads.spec.data_sections import Data, NamedData, Noise, NoNoise
 from rote.workloads.spec.section import Above, AtLeast, FieldError, Section, refuse
-from rote.workloads.spec.toml_file import located, read_toml, write_toml
+from rote.workloads.spec.toml_file import locate_errors, read_toml, write_toml
 from rote.workloads.spec.training_sections import (
     Architecture,
     Checkpoints,
@@ -81,7 +81,7 @@ class RunSpec(Section):
     signals: tuple[str, ...] = ()
 
     def check(self) -> None:
-        """Refuse sections that do not go together, and a name that nobody reads."""
+        """Refuse sections that contradict each other, and a name that is too long."""
         if self.name is not None and len(self.name) > _NAME_LENGTH:
             raise refuse("name", f"text of at most {_NAME_LENGTH} characters", self.name)
         if self.epochs % self.probe.every:
@@ -94,8 +94,8 @@ class RunSpec(Section):
         if labels is not None and not isinstance(self.noise, NoNoise):
             raise FieldError(
                 "noise.model",
-                f"to be 'none' with `data.labels` = {shown(labels)}, which are noisy already, "
-                f"got {self.noise.model!r}.",
+                f"to be 'none' because `data.labels` = {shown(labels)} is noisy already, got "
+                f"{self.noise.model!r}.",
             )
         if self.signals:
             _check_signals(self.signals)
@@ -103,8 +103,8 @@ class RunSpec(Section):
     @property
     def identity(self) -> str:
         """A hash of everything that sets the run apart; the same however the spec was written."""
-        essence = {"version": _IDENTITY_VERSION, **self.essence()}
-        text = json.dumps(essence, sort_keys=True, allow_nan=False)
+        identity_fields = {"version": _IDENTITY_VERSION, **self.identity_fields()}
+        text = json.dumps(identity_fields, sort_keys=True, allow_nan=False)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     @classmethod
@@ -114,11 +114,11 @@ class RunSpec(Section):
         Raises:
             InputError: naming file, line and field, what is expected and what is there.
         """
-        with located(path):
+        with locate_errors(path):
             return cls.from_dict(read_toml(path))
 
     def to_toml(self) -> str:
-        """The spec as TOML, every field written out."""
+        """Return the spec as TOML, every field written out."""
         return write_toml(self.to_dict())
 
 
@@ -132,6 +132,6 @@ def _check_signals(signals: tuple[str, ...]) -> None:
         if name not in known and ":" not in signal:
             raise FieldError(
                 "signals",
-                f"to be of {', '.join(known)}, or package.module:Name, got {shown(signal)}."
+                f"to be one of {', '.join(known)}, or package.module:Name, got {shown(signal)}."
                 f"{did_you_mean(name, known)}",
             )

@@ -83,9 +83,9 @@ class Options(Mapping[str, Plain]):
     def __init__(self, entries: Mapping[str, object] | None = None) -> None:
         given = dict(entries or {})
         if not all(isinstance(name, str) for name in given):
-            raise TypeError("names of options are strings")
+            raise TypeError("a name is not a string")
         if not all(map(is_storable, given)):
-            raise TypeError("names of options are text that a file can hold")
+            raise TypeError("a name contains characters that no file can hold")
         self._entries = {name: _freeze(given[name]) for name in sorted(given)}
 
     def __getitem__(self, name: str) -> Plain:
@@ -109,7 +109,7 @@ def _freeze(value: object, depth: int = 0) -> Plain:
         return tuple(_freeze(entry, depth + 1) for entry in value)
     if isinstance(value, str | bool | int | float) and is_storable(value):
         return value
-    raise TypeError(f"{shown(value)} is no string, finite number, boolean or list of them")
+    raise TypeError(f"{shown(value)} is not a string, finite number, boolean, or list of these")
 
 
 def is_storable(value: object) -> bool:
@@ -131,22 +131,28 @@ class FieldError(InputError):
 
     Args:
         field: its dotted name, such as ``optimizer.lr``.
-        complaint: what follows "Expected `field`": what it should be, what it is, what to do.
+        complaint: what follows the name: "to be …, got …" for a bad value, which makes it
+            "Expected `field` to be …", or any other predicate, such as "is required".
+
+    Attributes:
+        field: the dotted name.
+        complaint: the rest of the sentence.
     """
 
     def __init__(self, field: str, complaint: str) -> None:
         name = field if len(field) <= _NAMED else f"{field[:_NAMED]}…"
-        super().__init__(f"Expected `{name}` {complaint}")
+        is_bad_value = complaint.startswith("to ")
+        super().__init__(f"{'Expected ' if is_bad_value else ''}`{name}` {complaint}")
         self.field = field
         self.complaint = complaint
 
     def within(self, section: str) -> "FieldError":
-        """The same error as seen from outside a section."""
+        """Return the same error as seen from outside a section."""
         return FieldError(f"{section}.{self.field}", self.complaint)
 
 
 def refuse(field: str, expected: str, given: object, hint: str = "") -> FieldError:
-    """The error for a value, in the one sentence shape."""
+    """Return the error for a value that does not fit."""
     return FieldError(field, f"to be {expected}, got {shown(given)}.{hint}")
 
 
@@ -170,9 +176,9 @@ class Section:
     """The field that says which of several sections it is; text alone stands for that field."""
 
     def __post_init__(self) -> None:
-        hints = _hints_of(type(self))
+        hints = _read_hints(type(self))
         for entry in fields(self):
-            value = _fitting(hints[entry.name], getattr(self, entry.name), entry.name)
+            value = _convert(hints[entry.name], getattr(self, entry.name), entry.name)
             object.__setattr__(self, entry.name, value)
         self.check()
 
@@ -197,19 +203,19 @@ class Section:
                 whose = f" of {shown(values[cls.tag])}" if cls.tag and cls.tag in values else ""
                 raise FieldError(
                     name,
-                    f"to be a known field{whose} ({', '.join(known)}), got an unknown one."
-                    f"{did_you_mean(name, list(known))}",
+                    f"is not a field{whose}.{did_you_mean(name, list(known))} "
+                    f"Known fields: {', '.join(known)}.",
                 )
         for name, entry in known.items():
-            if name not in values and _default_of(entry) is MISSING:
-                expected = _words(_hints_of(cls)[name])
-                raise FieldError(name, f"to be given, {expected}, got nothing.")
+            if name not in values and _read_default(entry) is MISSING:
+                expected = _describe(_read_hints(cls)[name])
+                raise FieldError(name, f"is required: {expected}.")
         return cls(**values)
 
     @classmethod
     def tag_of(cls, field: str) -> str | None:
-        """The tag of the section that a field holds; None if it holds none."""
-        annotation = _hints_of(cls).get(field)
+        """Return the tag of the section that a field holds; None if it holds none."""
+        annotation = _read_hints(cls).get(field)
         arm = (get_args(annotation) or (annotation,))[0]
         tag: str | None = getattr(arm, "tag", None)
         return tag
@@ -218,10 +224,10 @@ class Section:
         """Every field as plain values, the tag first; what is ``None`` is left out."""
         names = sorted((entry.name for entry in fields(self)), key=lambda name: name != self.tag)
         values = {name: getattr(self, name) for name in names}
-        return {name: _plain(value) for name, value in values.items() if value is not None}
+        return {name: _to_plain(value) for name, value in values.items() if value is not None}
 
-    def essence(self) -> dict[str, Any]:
-        """What sets it apart: its tag, and the fields that are not as they are by default.
+    def identity_fields(self) -> dict[str, Any]:
+        """Return the identity of a section: its tag, and the fields that differ from the default.
 
         Fields marked ``identity: False`` do not count. A field added later, at its default,
         changes nothing here.
@@ -231,89 +237,91 @@ class Section:
             value = getattr(self, entry.name)
             if not entry.metadata.get("identity", True):
                 continue
-            if entry.name == self.tag or value != _default_of(entry):
-                values[entry.name] = value.essence() if isinstance(value, Section) else value
-        return {name: _plain(value) for name, value in values.items()}
+            if entry.name == self.tag or value != _read_default(entry):
+                values[entry.name] = (
+                    value.identity_fields() if isinstance(value, Section) else value
+                )
+        return {name: _to_plain(value) for name, value in values.items()}
 
 
 _HINTS: dict[type[Section], dict[str, Any]] = {}  # a sweep makes thousands of specs
 
 
-def _hints_of(section: type[Section]) -> dict[str, Any]:
+def _read_hints(section: type[Section]) -> dict[str, Any]:
     if section not in _HINTS:
         _HINTS[section] = get_type_hints(section, include_extras=True)
     return _HINTS[section]
 
 
-def _default_of(entry: "Field[Any]") -> object:
+def _read_default(entry: "Field[Any]") -> object:
     return entry.default_factory() if entry.default_factory is not MISSING else entry.default
 
 
-def _plain(value: object) -> object:
+def _to_plain(value: object) -> object:
     if isinstance(value, Section):
         return value.to_dict()
     if isinstance(value, Options | Mapping):
-        return {name: _plain(entry) for name, entry in value.items()}
-    return [_plain(entry) for entry in value] if isinstance(value, tuple) else value
+        return {name: _to_plain(entry) for name, entry in value.items()}
+    return [_to_plain(entry) for entry in value] if isinstance(value, tuple) else value
 
 
-def _fitting(annotation: Any, value: object, field: str) -> Any:  # noqa: ANN401
-    """A value as its annotation wants it.
+def _convert(annotation: Any, value: object, field: str) -> Any:  # noqa: ANN401
+    """Convert a value to what its annotation wants.
 
     Raises:
         FieldError: if it does not fit.
     """
     kind = get_origin(annotation)
     if kind is Annotated:
-        return _within_bounds(annotation, value, field)
+        return _convert_bounded(annotation, value, field)
     if kind in (Union, UnionType):
-        return _one_of(get_args(annotation), value, field)
+        return _convert_union(get_args(annotation), value, field)
     if kind is Literal:
-        return _choice(get_args(annotation), value, field)
+        return _convert_choice(get_args(annotation), value, field)
     if kind is tuple:
-        return _list(get_args(annotation)[0], value, field)
+        return _convert_list(get_args(annotation)[0], value, field)
     if annotation is Options:
-        return _options(value, field)
+        return _convert_options(value, field)
     if _is_section(annotation):
-        return _section((annotation,), value, field)
-    return _scalar(annotation, value, field)
+        return _convert_section((annotation,), value, field)
+    return _convert_scalar(annotation, value, field)
 
 
-def _within_bounds(annotation: Any, value: object, field: str) -> Any:  # noqa: ANN401
+def _convert_bounded(annotation: Any, value: object, field: str) -> Any:  # noqa: ANN401
     base, *constraints = get_args(annotation)
     try:
-        number = _fitting(base, value, field)
+        number = _convert(base, value, field)
     except FieldError:
-        raise refuse(field, _words(annotation), value) from None
+        raise refuse(field, _describe(annotation), value) from None
     if all(number in constraint for constraint in constraints):
         return number
-    raise refuse(field, _words(annotation), value)
+    raise refuse(field, _describe(annotation), value)
 
 
-def _scalar(kind: type, value: object, field: str) -> object:
+def _convert_scalar(kind: type, value: object, field: str) -> object:
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
         value = float(value) if is_storable(value) else math.inf
     fits = isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
     if not fits or (isinstance(value, float) and not math.isfinite(value)):
-        raise refuse(field, _words(kind), value)
+        raise refuse(field, _describe(kind), value)
     if not is_storable(value):
-        raise refuse(field, f"{_words(kind)} that a file can hold", value)
+        raise refuse(field, f"{_describe(kind)} that a file can hold", value)
     return value
 
 
-def _choice(choices: tuple[str, ...], value: object, field: str) -> Any:  # noqa: ANN401
+def _convert_choice(choices: tuple[str, ...], value: object, field: str) -> Any:  # noqa: ANN401
     if value in choices:
         return value
-    raise refuse(field, _words(Literal[choices]), value, did_you_mean(value, list(choices)))
+    raise refuse(field, _describe(Literal[choices]), value, did_you_mean(value, list(choices)))
 
 
-def _list(kind: Any, value: object, field: str) -> tuple[Any, ...]:  # noqa: ANN401
+def _convert_list(kind: Any, value: object, field: str) -> tuple[Any, ...]:  # noqa: ANN401
     if not isinstance(value, list | tuple):
-        raise refuse(field, f"a list, each {_words(kind)}", value)
-    return tuple(_fitting(kind, entry, field) for entry in value)
+        raise refuse(field, f"a list, each {_describe(kind)}", value)
+    return tuple(_convert(kind, entry, field) for entry in value)
 
 
-def _options(value: object, field: str) -> Options:
+def _convert_options(value: object, field: str) -> Options:
     if isinstance(value, Options):
         return value
     if not isinstance(value, Mapping):
@@ -321,27 +329,27 @@ def _options(value: object, field: str) -> Options:
     try:
         return Options(value)
     except TypeError as error:
-        complaint = f"to hold plain values, got an entry that does not: {error}."
+        complaint = f"holds a value that no spec can store: {error}."
         raise FieldError(field, complaint) from error
 
 
-def _one_of(arms: tuple[Any, ...], value: object, field: str) -> Any:  # noqa: ANN401
+def _convert_union(arms: tuple[Any, ...], value: object, field: str) -> Any:  # noqa: ANN401
     if value is None and NoneType in arms:
         return None
     others = tuple(arm for arm in arms if arm is not NoneType)
     if all(map(_is_section, others)):
-        return _section(others, value, field)
+        return _convert_section(others, value, field)
     if len(others) > 1:
         # Text, or a table: the only other union there is.
-        return _fitting(Options if isinstance(value, Mapping) else str, value, field)
-    return _fitting(others[0], value, field)
+        return _convert(Options if isinstance(value, Mapping) else str, value, field)
+    return _convert(others[0], value, field)
 
 
 def _is_section(kind: object) -> bool:
     return isinstance(kind, type) and issubclass(kind, Section)
 
 
-def _section(arms: tuple[type[Section], ...], value: object, field: str) -> Section:
+def _convert_section(arms: tuple[type[Section], ...], value: object, field: str) -> Section:
     if isinstance(value, arms):
         return value
     tag = arms[0].tag
@@ -350,30 +358,30 @@ def _section(arms: tuple[type[Section], ...], value: object, field: str) -> Sect
     if not isinstance(value, Mapping):
         raise refuse(field, "a table" if tag is None else f"a table, or its `{tag}`", value)
     try:
-        return (arms[0] if len(arms) == 1 else _named(arms, value)).from_dict(value)
+        return (arms[0] if len(arms) == 1 else _find_arm(arms, value)).from_dict(value)
     except FieldError as error:
         raise error.within(field) from None
 
 
-def _named(arms: tuple[type[Section], ...], values: Mapping[str, Any]) -> type[Section]:
+def _find_arm(arms: tuple[type[Section], ...], values: Mapping[str, Any]) -> type[Section]:
     tag = arms[0].tag
     assert tag is not None
-    by_name = {name: arm for arm in arms for name in get_args(_hints_of(arm)[tag])}
+    by_name = {name: arm for arm in arms for name in get_args(_read_hints(arm)[tag])}
     named = values.get(tag, arms[0].implied_tag(values))
     if named is None:
-        raise FieldError(tag, f"to be given, one of {', '.join(by_name)}, got nothing.")
-    return by_name[_choice(tuple(by_name), named, tag)]
+        raise FieldError(tag, f"is required: one of {', '.join(by_name)}.")
+    return by_name[_convert_choice(tuple(by_name), named, tag)]
 
 
-def _words(annotation: Any) -> str:  # noqa: ANN401
-    """An annotation as a person says it."""
+def _describe(annotation: Any) -> str:  # noqa: ANN401
+    """Describe an annotation in words."""
     kind = get_origin(annotation)
     if kind is Annotated:
         base, *constraints = get_args(annotation)
-        return " ".join([_words(base), *map(str, constraints)])
+        return " ".join([_describe(base), *map(str, constraints)])
     if kind is Literal:
         choices = get_args(annotation)
         return f"one of {', '.join(choices)}" if len(choices) > 1 else repr(choices[0])
     if kind in (Union, UnionType):
-        return " or ".join(_words(arm) for arm in get_args(annotation) if arm is not NoneType)
+        return " or ".join(_describe(arm) for arm in get_args(annotation) if arm is not NoneType)
     return _WORDS.get(annotation, "a table")

@@ -25,19 +25,17 @@ def read_toml(path: str | Path) -> dict[str, Any]:
     Raises:
         InputError: if it cannot be read, naming the line of a mistake in the syntax.
     """
-    text = _text_of(Path(path))
+    text = _read_text(Path(path))
     try:
         return tomllib.loads(text)
     except ValueError as error:
-        raise InputError(f"Expected {path} to be TOML, got: {error}.") from error
+        raise InputError(f"{path} is not valid TOML: {error}.") from error
     except RecursionError as error:
-        raise InputError(
-            f"Expected {path} to be TOML, got brackets inside of brackets, too deep to be read."
-        ) from error
+        raise InputError(f"{path} nests tables or lists too deeply to be read.") from error
 
 
 @contextmanager
-def located(path: str | Path) -> Iterator[None]:
+def locate_errors(path: str | Path) -> Iterator[None]:
     """Tell where in a spec file the field stands that an error inside the block is about.
 
     Raises:
@@ -46,29 +44,29 @@ def located(path: str | Path) -> Iterator[None]:
     try:
         yield
     except FieldError as error:
-        line = line_of(_text_of(Path(path)), error.field)
+        line = find_line(_read_text(Path(path)), error.field)
         place = str(path) if line is None else f"{path}, line {line}"
         raise InputError(f"{place}: {error}") from error
 
 
-def line_of(text: str, field: str) -> int | None:
-    r"""The line of a TOML text on which a field, or else the nearest table around it, begins.
+def find_line(text: str, field: str) -> int | None:
+    r"""Return the line of a TOML text on which a field, or else the nearest table, begins.
 
     Example:
-        >>> line_of("epochs = 3\n[optimizer]\nname = 'sgd'\nlr = -1", "optimizer.lr")
+        >>> find_line("epochs = 3\n[optimizer]\nname = 'sgd'\nlr = -1", "optimizer.lr")
         4
     """
     parts = tuple(field.split("."))
     best, found = 0, None
-    for line, path, values in _statements(text):
-        size = _shared(parts, path, values)
+    for line, path, values in _iterate_statements(text):
+        size = _count_shared(parts, path, values)
         if size > best:
             best, found = size, line
     return found
 
 
-def _text_of(file: Path) -> str:
-    """The text of a file; a pipe or a device is not even opened: it may never end.
+def _read_text(file: Path) -> str:
+    """Read the text of a file; a pipe or a device is not opened: reading it may never end.
 
     Raises:
         InputError: if it cannot be read, or is no file of a size that people write.
@@ -76,24 +74,22 @@ def _text_of(file: Path) -> str:
     try:
         facts = file.stat()
         if not stat.S_ISREG(facts.st_mode):
-            raise InputError(f"Expected {file} to be a TOML file, got something that is no file.")
+            raise InputError(f"{file} is not a regular file. Pass the path of a TOML file.")
         if facts.st_size > _LARGEST:
             raise InputError(
-                f"Expected {file} to be a TOML file of at most {_LARGEST:,} bytes, got "
-                f"{facts.st_size:,}."
+                f"{file} is too large for a TOML file: {facts.st_size:,} bytes, at most "
+                f"{_LARGEST:,} are read."
             )
         return file.read_text(encoding="utf-8")
     except FileNotFoundError:
-        raise InputError(
-            f"Expected {file} to be an existing file, got none there. Check the path."
-        ) from None
+        raise InputError(f"File not found: {file}. Check the path.") from None
     except (OSError, ValueError) as error:
         if isinstance(error, InputError):
             raise
-        raise InputError(f"Expected {file} to be a readable TOML file, got: {error}.") from error
+        raise InputError(f"Cannot read {file}: {error}.") from error
 
 
-def _statements(text: str) -> Iterator[tuple[int, tuple[str, ...], Mapping[str, Any]]]:
+def _iterate_statements(text: str) -> Iterator[tuple[int, tuple[str, ...], Mapping[str, Any]]]:
     """Every header and every entry: its line, the table it stands in, and what it says."""
     start, line, begins, depth = 0, 1, 1, 0
     table: tuple[str, ...] = ()
@@ -110,15 +106,15 @@ def _statements(text: str) -> Iterator[tuple[int, tuple[str, ...], Mapping[str, 
         except (ValueError, RecursionError):
             values = {}
         if statement.lstrip().startswith("["):
-            table = _path_of(values)
+            table = _read_header(values)
             yield begins, table, {}
         elif values:
             yield begins, table, values
         begins = line
 
 
-def _path_of(header: object) -> tuple[str, ...]:
-    """The dotted name of a header, from what it is read as: tables with one entry each."""
+def _read_header(header: object) -> tuple[str, ...]:
+    """Return the dotted name of a header, which is read as tables with one entry each."""
     path: tuple[str, ...] = ()
     while header:
         if isinstance(header, list):
@@ -130,7 +126,7 @@ def _path_of(header: object) -> tuple[str, ...]:
     return path
 
 
-def _shared(parts: tuple[str, ...], path: tuple[str, ...], values: object) -> int:
+def _count_shared(parts: tuple[str, ...], path: tuple[str, ...], values: object) -> int:
     """How many parts of a field a statement reaches; 0 if it is about another field."""
     common = parts[: len(path)]
     if path[: len(common)] != common:
@@ -145,37 +141,37 @@ def _shared(parts: tuple[str, ...], path: tuple[str, ...], values: object) -> in
 
 def write_toml(values: Mapping[str, Any]) -> str:
     """Nested tables as TOML; ``tomllib.loads`` gives the same values back."""
-    return "\n".join(_table(values, ())).lstrip("\n") + "\n"
+    return "\n".join(_write_table(values, ())).lstrip("\n") + "\n"
 
 
-def _table(values: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[str]:
+def _write_table(values: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[str]:
     plain = {name: value for name, value in values.items() if not isinstance(value, Mapping)}
     if path and (plain or len(plain) == len(values)):
         yield ""
-        yield f"[{'.'.join(map(_key, path))}]"
+        yield f"[{'.'.join(map(_write_key, path))}]"
     for name, value in plain.items():
-        yield f"{_key(name)} = {_value(value)}"
+        yield f"{_write_key(name)} = {_write_value(value)}"
     for name, value in values.items():
         if isinstance(value, Mapping):
-            yield from _table(value, (*path, name))
+            yield from _write_table(value, (*path, name))
 
 
-def _key(name: str) -> str:
+def _write_key(name: str) -> str:
     bare = name.isascii() and name.replace("-", "_").replace("_", "a").isalnum()
-    return name if bare else _value(name)
+    return name if bare else _write_value(name)
 
 
-def _value(value: object) -> str:
+def _write_value(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
-        return f'"{"".join(map(_character, value))}"'
+        return f'"{"".join(map(_escape, value))}"'
     if isinstance(value, list | tuple):
-        return f"[{', '.join(map(_value, value))}]"
+        return f"[{', '.join(map(_write_value, value))}]"
     return repr(value)
 
 
-def _character(character: str) -> str:
+def _escape(character: str) -> str:
     if character in '"\\' or ord(character) < 0x20 or ord(character) == 0x7F:
         return f"\\u{ord(character):04x}"
     return character

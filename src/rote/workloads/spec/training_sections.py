@@ -178,7 +178,7 @@ class Probing(Section):
         every: measure after every n-th epoch.
         mode: of the network while it is probed.
         step: the optimizer's own step, or that of a newly built one.
-        plain_lr: the learning rate of the plain step.
+        plain_lr: the learning rate of the reference step.
         resample: a new S̃ for every probe.
         same_masks: the same dropout before and after the step.
         seed: of the random labels of S̃; apart from the seed of the run, so that all runs of a
@@ -204,7 +204,7 @@ class Probing(Section):
         if self.holdout_size is not None and self.holdout != "auto":
             raise FieldError(
                 "holdout_size",
-                f"to be left out with holdout {shown(self.holdout)}, got {self.holdout_size}.",
+                f"applies to holdout 'auto' only, not to {shown(self.holdout)}.",
             )
 
 
@@ -214,7 +214,7 @@ class PlainCheckpoints(Section):
 
     Attributes:
         keep: which.
-        resume_every: after every n-th epoch, save what is needed to go on after a kill.
+        resume_every: after every n-th epoch, save the state from which a killed run resumes.
     """
 
     tag: ClassVar[str | None] = "keep"
@@ -232,7 +232,7 @@ class BestCheckpoints(Section):
         k: how many.
         metric: any number of a reading, such as ``validation_accuracy`` or ``susceptibility``.
         mode: whether the largest or the smallest values are best.
-        resume_every: after every n-th epoch, save what is needed to go on after a kill.
+        resume_every: after every n-th epoch, save the state from which a killed run resumes.
     """
 
     tag: ClassVar[str | None] = "keep"
