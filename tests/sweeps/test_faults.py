@@ -126,7 +126,7 @@ def wait_for_the_end_of(processes: set[int]) -> None:
 @pytest.mark.parametrize(
     ("seeds", "deaths"), [([0], 8), pytest.param([0, 1, 2], 24, marks=pytest.mark.full)]
 )
-def test_a_sweep_survives_its_murderers_bit_for_bit(
+def test_a_killed_sweep_resumes_to_the_same_numbers(
     seeds: list[int], deaths: int, tmp_path: Path
 ) -> None:
     file, calm, stormy = tmp_path / "sweep.toml", tmp_path / "calm", tmp_path / "stormy"

@@ -33,7 +33,6 @@ from rote.workloads.spec import RunSpec
 PREVIOUS_FILE = "resume-before.pt"
 _MAGIC = b"rote state 1 "
 _HEADER = len(_MAGIC) + 64 + 1  # then the digest in hexadecimal, and a new line
-_ZIP = b"PK\x03\x04"  # how states of earlier versions begin, which have no checksum
 
 
 class SavedStates:
@@ -121,13 +120,11 @@ def _read_state(file: Path) -> dict[str, Any] | None:
     if not file.is_file():
         return None
     raw = file.read_bytes()
-    if not raw.startswith(_ZIP):
-        contents = memoryview(raw)[_HEADER:]
-        if raw[:_HEADER] != _make_header(hashlib.sha256(contents).hexdigest()):
-            return None
-        raw = bytes(contents)
+    contents = memoryview(raw)[_HEADER:]
+    if raw[:_HEADER] != _make_header(hashlib.sha256(contents).hexdigest()):
+        return None
     try:
-        state = torch.load(BytesIO(raw), map_location="cpu", weights_only=True)
+        state = torch.load(BytesIO(bytes(contents)), map_location="cpu", weights_only=True)
     except Exception:  # noqa: BLE001  # torch raises whatever the damage leads to
         return None
     return state if isinstance(state, dict) else None

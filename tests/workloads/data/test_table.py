@@ -225,7 +225,7 @@ def test_files_that_are_none_or_too_large(tmp_path: Path, monkeypatch: pytest.Mo
         read_data(tmp_path / "none.csv")
     path = write(tmp_path / "a.csv", "label,a\n1,2\n2,3\n")
     monkeypatch.setattr("rote.workloads.data.table_inputs.IN_MEMORY_BYTES", 4)
-    with pytest.raises(InputError, match=r"got 2 rows of 1 numbers\. Lower data\.vocabulary"):
+    with pytest.raises(InputError, match=r"2 rows of 1 numbers\..* Lower data\.vocabulary"):
         read_data(path)
     monkeypatch.setattr("rote.workloads.data.table.IN_MEMORY_BYTES", 4)
     with pytest.raises(InputError, match=r"too large .* 0\.0 GiB.* Keep fewer rows"):
@@ -234,7 +234,7 @@ def test_files_that_are_none_or_too_large(tmp_path: Path, monkeypatch: pytest.Mo
         read_data(3)
     pandas = pytest.importorskip("pandas", reason="pandas is not installed")
     twice = pandas.DataFrame([[1, 2], [3, 4]], columns=["label", "label"])
-    with pytest.raises(InputError, match=r"different names, got a DataFrame that polars does not"):
+    with pytest.raises(InputError, match=r"`data` \(DataFrame\) .*different names"):
         read_data(twice)
 
 
