@@ -1,21 +1,30 @@
 # Every target does its own set-up: `make demo` and `make test` work on a fresh machine.
 PYTHON ?= python3
 VENV ?= .venv
-BIN := $(VENV)/bin
+BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 # What is imported is compiled when it is; of 27,000 files most never are.
-PIP := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt
+QUIET_PIP := -m pip install --quiet --disable-pip-version-check --no-compile
+# The newest of everything: make test CONSTRAINTS=/dev/null TORCH=torch
+CONSTRAINTS ?= constraints.txt
+PIP := $(BIN)/python $(QUIET_PIP) --constraint $(CONSTRAINTS)
+# This torch, in the same command: any other version drags in gigabytes of GPU libraries.
+TORCH ?= torch==2.13.0
+# The first pip that installs dependency groups is 25.1.
+NEW_PIP := pip==26.3
 unexport PYTHONDONTWRITEBYTECODE
 # Small networks are fastest with one thread per process and one process per core.
 export OMP_NUM_THREADS := 1
 WORKERS ?= $(shell env -u OMP_NUM_THREADS nproc 2>/dev/null || echo 2)
 # The newest torch with its GPU libraries, gigabytes that no other target needs.
 COMPAT_VENV ?= .venv-compat
+# The lowest versions that pyproject.toml allows; this torch has GPU libraries, too.
+LOWEST_VENV ?= .venv-lowest
 
 .DEFAULT_GOAL := help
-.PHONY: help demo quick test test-all run-tests fuzz compat check format docs wheel bench clean
+.PHONY: help demo quick test test-all test-lowest run-tests fuzz compat check format docs wheel bench clean
 
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
 demo: $(VENV)/core.stamp ## train a pool on noisy digits and see what each rule would keep
 	$(BIN)/rote demo
@@ -30,6 +39,9 @@ test: $(VENV)/chromium.stamp ## everything CI runs: set-up, check, all tests
 
 test-all: $(VENV)/chromium.stamp ## the same with every model × optimizer × mode × moment
 	@$(MAKE) --no-print-directory --jobs=2 check run-tests MARKED='-m ""'
+
+test-lowest: $(LOWEST_VENV)/lowest.stamp ## the fast tests with the lowest versions that pyproject.toml allows
+	$(LOWEST_VENV)/bin/python -m pytest -n $(WORKERS) -q -m "not slow and not full" tests
 
 run-tests: $(VENV)/chromium.stamp
 	$(BIN)/python -m pytest -n $(WORKERS) -q $(MARKED)
@@ -56,10 +68,9 @@ docs: $(VENV)/docs.stamp ## the documentation as a site that needs no server: si
 
 wheel: $(VENV)/core.stamp ## a wheel in dist/, and the demo from it in a new environment
 	rm -rf dist build
-	$(BIN)/pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
+	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
 	folder=$$(mktemp -d) && $(PYTHON) -m venv $$folder/venv && \
-	  $$folder/venv/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt \
-	    torch==2.13.0 dist/*.whl && \
+	  $$folder/venv/bin/python $(QUIET_PIP) --constraint $(CONSTRAINTS) $(TORCH) dist/*.whl && \
 	  cd $$folder && venv/bin/rote demo --epochs 5 --quiet && rm -r $$folder
 
 bench: $(VENV)/chromium.stamp ## measure the speed goals and rewrite benchmarks/*.json
@@ -75,22 +86,26 @@ bench: $(VENV)/chromium.stamp ## measure the speed goals and rewrite benchmarks/
 	$(BIN)/python benchmarks/performance.py
 
 clean: ## remove the environment, caches and what was built
-	rm -rf $(VENV) $(COMPAT_VENV) site dist build .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(COMPAT_VENV) $(LOWEST_VENV) site dist build .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 
-# This torch, in the same command: any other version drags in gigabytes of GPU libraries.
-# And a newer pip than comes with Python: it finds the same packages in half the time.
 $(VENV)/core.stamp: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	-$(PIP) pip==26.3
-	$(PIP) torch==2.13.0 --editable .
+	$(PIP) $(NEW_PIP)
+	$(PIP) $(TORCH) --editable .
 	touch $@
 
 $(VENV)/dev.stamp: $(VENV)/core.stamp
-	$(PIP) --editable '.[dev]'
+	$(PIP) $(TORCH) --group dev --editable '.[all]'
 	touch $@
 
 $(VENV)/docs.stamp: $(VENV)/core.stamp
-	$(PIP) --editable '.[docs]'
+	$(PIP) --group docs
+	touch $@
+
+$(LOWEST_VENV)/lowest.stamp: pyproject.toml
+	test -x $(LOWEST_VENV)/bin/python || $(PYTHON) -m venv $(LOWEST_VENV)
+	$(LOWEST_VENV)/bin/python $(QUIET_PIP) $(NEW_PIP)
+	$(LOWEST_VENV)/bin/python $(QUIET_PIP) --group lowest --editable .
 	touch $@
 
 $(COMPAT_VENV)/compat.stamp: compat/requirements.txt

@@ -213,7 +213,7 @@ def test_what_rules_cost_is_what_leaderboard_and_stopping_say() -> None:
 
 
 def test_the_citation_credits_the_paper_and_related_work_of_the_posterior() -> None:
-    yaml = pytest.importorskip("yaml", reason="needs PyYAML, which the extra `docs` brings")
+    yaml = pytest.importorskip("yaml", reason="needs PyYAML, which the group `docs` brings")
     cited = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
     assert cited["version"] == rote.__version__
     paper, *related = cited["references"]

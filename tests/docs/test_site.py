@@ -12,7 +12,7 @@ import rote
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("site")]
 
-pytest.importorskip("mkdocs", reason="needs the extra `docs`")
+pytest.importorskip("mkdocs", reason="needs the group `docs`")
 
 ROOT = Path(__file__).parents[2]
 LOADED = re.compile(r"""<(?:script|link|img|iframe)[^>]*?(?:src|href)=["']?(https?:)?//""")
@@ -44,7 +44,7 @@ def test_every_page_is_there_and_loads_nothing_from_elsewhere(site: Path) -> Non
 
 
 def test_every_public_name_is_in_the_reference(site: Path) -> None:
-    page = (site / "api.html").read_text()
+    page = "".join(path.read_text() for path in (site / "api").glob("*.html"))
     for name in set(rote.__all__) - {"__version__"}:
         assert f'id="rote.{name}"' in page, name
     assert "&gt;&gt;&gt; " in page or ">>> " in page  # the examples of the docstrings, as code
