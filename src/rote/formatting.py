@@ -27,6 +27,17 @@ def as_percent(value: float, digits: int = 2) -> str:
     return f"{value:.{digits}%}" if is_share(value, digits) else f"{value:.4g}"
 
 
+def as_points(mine: float, theirs: float) -> str:
+    """Write how many points one accuracy is above another, with its sign.
+
+    Example:
+        >>> as_points(0.9, 0.75), as_points(60.0, 65.0), as_points(0.5, 0.5)
+        ('+15.0 points', '-5.0 points', '±0.0 points')
+    """
+    gap = round((mine - theirs) * (100 if is_share(max(mine, theirs)) else 1), 1)
+    return f"{gap:+.1f} points" if gap else "±0.0 points"
+
+
 def as_text(value: float, column: Column) -> str:
     """Write a number of a column with its unit.
 

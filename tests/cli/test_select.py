@@ -141,8 +141,8 @@ class Second:
     name, needs, compares_runs = "second", ("gwa",), False
 
     def judge(self, candidates):
-        from rote.selection import Verdict
-        return Verdict(1, (f"gwa is {candidates.values('gwa')[1]}.",))
+        from rote.selection import Decision
+        return Decision(1, (f"gwa is {candidates.values('gwa')[1]}.",))
 '''
 
 
@@ -284,9 +284,9 @@ class Suspecting:
     name, needs, compares_runs = "suspecting", (), False
 
     def judge(self, candidates):
-        from rote.selection import Findings, Suspect, Verdict
+        from rote.selection import Findings, Suspect, Decision
         suspects = (Suspect(4, 1, 0, 0.75), Suspect(2, 0, 3, 0.5))
-        return Verdict(0, ("So.",), findings=Findings(noise_rate=0.25, suspects=suspects))
+        return Decision(0, ("So.",), findings=Findings(noise_rate=0.25, suspects=suspects))
 '''
 
 

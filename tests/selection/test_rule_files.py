@@ -9,7 +9,7 @@ import pytest
 
 import rote.selection.rules
 from rote.errors import InputError
-from rote.selection import RULES, About, Candidates, Verdict, about, find_rule
+from rote.selection import RULES, About, Candidates, Decision, about, find_rule
 from rote.selection.rules.extremum import Extremum
 
 ROOT = Path(__file__).parents[2]
@@ -59,8 +59,8 @@ class First:
     needs: ClassVar[tuple[str, ...]] = ()
     compares_runs: ClassVar[bool] = False
 
-    def judge(self, candidates: Candidates) -> Verdict:
-        return Verdict(self.skip, (f"{len(candidates)} candidates.",))
+    def judge(self, candidates: Candidates) -> Decision:
+        return Decision(self.skip, (f"{len(candidates)} candidates.",))
 
 
 READY = First(skip=1)

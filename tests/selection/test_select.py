@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from rote.errors import InputError
-from rote.selection import RULES, Candidates, Selection, Verdict, select
+from rote.selection import RULES, Candidates, Decision, Selection, select
 from rote.store import read_table
 from tests.selection.tables import Row, table_of, write_voters
 
@@ -279,8 +279,8 @@ def test_a_rule_of_ones_own_can_be_given() -> None:
         needs: ClassVar[tuple[str, ...]] = ()
         compares_runs: ClassVar[bool] = False
 
-        def judge(self, candidates: Candidates) -> Verdict:
-            return Verdict(0, (f"{len(candidates)} candidates.",))
+        def judge(self, candidates: Candidates) -> Decision:
+            return Decision(0, (f"{len(candidates)} candidates.",))
 
     selection = select(table_of(spread()), First())
     assert (selection.rule, selection.pick.run, selection.pick.step) == ("first", "run0", 1)

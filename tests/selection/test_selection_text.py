@@ -13,10 +13,10 @@ import pytest
 from rote.errors import InputError, StoreError
 from rote.selection import (
     Candidates,
+    Decision,
     Findings,
     Selection,
     Suspect,
-    Verdict,
     copy_checkpoint,
     select,
 )
@@ -34,7 +34,7 @@ class Estimating:
     needs: ClassVar[tuple[str, ...]] = ()
     compares_runs: ClassVar[bool] = False
 
-    def judge(self, candidates: Candidates) -> Verdict:
+    def judge(self, candidates: Candidates) -> Decision:
         estimate = candidates.values("train_accuracy") / 2
         findings = Findings(
             noise_rate=0.4,
@@ -42,7 +42,7 @@ class Estimating:
             confidence=0.83,
             suspects=(Suspect(3, 1, 0, 0.9),),
         )
-        return Verdict(
+        return Decision(
             1,
             ("It estimates.",),
             interval=(0.25, 0.5),

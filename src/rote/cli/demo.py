@@ -10,7 +10,7 @@ from rote.cli.command import stoppable
 from rote.cli.options import Quiet
 from rote.cli.output import list_out
 from rote.cli.report import command_line
-from rote.cli.select import show_paragraph
+from rote.cli.select import show_summary
 from rote.errors import RoteError
 from rote.records import ZETAS
 
@@ -63,7 +63,7 @@ def demo(
         "data (gap: points below it). No rule but the oracle has seen a clean label."
     )
     console.print(f"All of it on one page: {page.path}", markup=False, highlight=False)
-    show_paragraph(compared.verdict, console)
+    show_summary(compared.verdict, console)
 
 
 def _run(

@@ -105,33 +105,22 @@ def _write(selection: "Selection", suspects: Path | None, copy_to: Path | None) 
 
 
 def show(selection: "Selection") -> None:
-    """Print a selection for people: a short table, and one paragraph."""
+    """Print a selection for people: a short table, and the summary."""
     from rich.console import Console
 
     console = Console()
     table = _regions(selection) if selection.has_regions else _best(selection)
     if table is not None:
         console.print(table)
-    show_paragraph(selection, console)
+    show_summary(selection, console)
 
 
-def show_paragraph(selection: "Selection", console: "Console") -> None:
-    """Keep this file, how much better it is, because, how sure; and what is doubtful about it."""
-    from rote.formatting import visible
-
-    pick = selection.pick
-    console.print(f"Keep step [bold]{pick.step}[/bold] of run ", end="")
-    console.print(visible(pick.run), style="bold", markup=False, highlight=False)
-    place = pick.path if pick.file is None else pick.file
-    if place is not None:  # on a line of its own, for those who copy it
-        console.print(f"  in {visible(place)}", markup=False, highlight=False, soft_wrap=True)
-    console.print(selection.because, markup=False, highlight=False)
-    if pick.susceptibility is not None and (meaning := selection.perspective):
-        said = f"Its ζ is {pick.susceptibility:.4f}; {meaning}."
-        console.print(said, markup=False, highlight=False)
-    for warning in selection.warnings:
-        text = f"Careful: {visible(warning)}"
-        console.print(text, style="yellow", markup=False, highlight=False)
+def show_summary(selection: "Selection", console: "Console") -> None:
+    """Print the summary of a selection, the headline in bold."""
+    headline, *lines = selection.summary.lines
+    console.print(headline, style="bold", markup=False, highlight=False)
+    for line in lines:
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 def _regions(selection: "Selection") -> "Table":

@@ -31,7 +31,7 @@ from rote.reporting.page_text import (
     points,
 )
 from rote.reporting.palette import DARK, DARK_SHADES, FONT, LIGHT, LIGHT_SHADES
-from rote.selection import REGIONS, compared
+from rote.selection import REGIONS, compare
 from rote.version import __version__
 
 if TYPE_CHECKING:
@@ -262,7 +262,7 @@ def _make_environment() -> jinja2.Environment:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    words = (percent, number, counted, interval, visible, named, breakable, coded, compared)
+    words = (percent, number, counted, interval, visible, named, breakable, coded, compare)
     environment.filters |= {word.__name__: word for word in words}
     return environment
 

@@ -1,4 +1,4 @@
-"""Choosing a checkpoint: regions, rules, how well they agree with the truth. No torch."""
+"""Selecting a checkpoint: rules, evidence, suspected labels, agreement with the truth. No torch."""
 
 from rote.selection.agreement import (
     Agreement,
@@ -7,7 +7,6 @@ from rote.selection.agreement import (
     correlation_of,
     resampled_correlation,
 )
-from rote.selection.baseline_comparison import Baseline
 from rote.selection.bootstrap import Draws, Estimate
 from rote.selection.candidates import (
     Booleans,
@@ -17,11 +16,11 @@ from rote.selection.candidates import (
     candidates_of,
     numbers,
 )
-from rote.selection.checkpoint_copy import copy_checkpoint
+from rote.selection.evidence import Evidence
 from rote.selection.groups import Group, comparable_groups
 from rote.selection.regions import REGIONS, RegionSummary, is_resistant, percentile
 from rote.selection.regret import regret, resampled_regret
-from rote.selection.rule import About, Findings, Rule, Suspect, Verdict, about
+from rote.selection.rule import About, Decision, Findings, Grade, Reason, Rule, Suspect, about
 from rote.selection.rules import FAMILIES, RULES, find_rule
 from rote.selection.select_checkpoint import (
     DEFAULT_RULE,
@@ -32,15 +31,16 @@ from rote.selection.select_checkpoint import (
     tables_of,
     usable_for,
 )
-from rote.selection.selection import Pick, Selection
-from rote.selection.selection_text import compared
+from rote.selection.selection import Baseline, Pick, Selection, copy_checkpoint
 from rote.selection.settings import plain_text, settings_of
+from rote.selection.summary import HOLDOUT_HINT, Explanation, Section, Summary, SummaryRow, compare
 from rote.selection.suspects import SuspectLabel, Suspicion, as_csv, find_suspects
 from rote.selection.warnings import why_no_zeta
 
 __all__ = [
     "DEFAULT_RULE",
     "FAMILIES",
+    "HOLDOUT_HINT",
     "REGIONS",
     "RULES",
     "About",
@@ -48,27 +48,34 @@ __all__ = [
     "Baseline",
     "Booleans",
     "Candidates",
+    "Decision",
     "Draws",
     "Estimate",
+    "Evidence",
+    "Explanation",
     "Findings",
     "Floats",
+    "Grade",
     "Group",
     "Integers",
     "Pick",
+    "Reason",
     "RegionSummary",
     "Rule",
+    "Section",
     "Selection",
+    "Summary",
+    "SummaryRow",
     "Suspect",
     "SuspectLabel",
     "Suspicion",
-    "Verdict",
     "about",
     "agreement",
     "as_csv",
     "candidates_of",
     "choose",
     "comparable_groups",
-    "compared",
+    "compare",
     "copy_checkpoint",
     "correlation",
     "correlation_of",

@@ -71,6 +71,23 @@ class Labels:
 
 
 @dataclass(frozen=True)
+class Spread:
+    """How far an estimated accuracy may be off.
+
+    Attributes:
+        interval: the 95 % interval.
+        confidence: the probability to be within a point of the best.
+        beats_last: the probability to be better than the last checkpoint; None if it is the last.
+        expected_loss: the expected accuracy that it lacks to the best.
+    """
+
+    interval: tuple[float, float]
+    confidence: float
+    beats_last: float | None
+    expected_loss: float
+
+
+@dataclass(frozen=True)
 class Estimate:
     """What is believed about the voters of a ballot.
 
@@ -134,8 +151,8 @@ class Estimate:
                 evidence = self.labels.with_votes(self.votes.shares(number), _FLOOR_OF_RUNS)
                 yield part, rows, self.beliefs[number].posterior(evidence)
 
-    def resampled(self, pick: int) -> tuple[tuple[float, float], float]:
-        """How sure the accuracy of a voter is, and how sure that it is within a point of the best.
+    def resample(self, pick: int, last: int | None = None) -> Spread:
+        """Estimate how far the accuracy of a voter may be off, and how it compares with others.
 
         Samples of the holdout are resampled, and true labels drawn from their posterior: what a
         voter gets right is its expectation under the votes of the others, and a deviation from that
@@ -144,12 +161,15 @@ class Estimate:
 
         Args:
             pick: a position among the voters.
+            last: the position of the last checkpoint; None if it does not vote.
 
         Returns:
-            The 95 % interval, and the probability.
+            The 95 % interval, and how probably the voter is better than others.
         """
         best = np.argsort(-self.accuracy, kind="stable")[:_RIVALS]
         best = np.append(best[best != pick], pick)
+        if last is not None and last not in best:  # it may be far from the best
+            best = np.append(last, best)
         predicted, expected = self._of(best)
         samples = self.ballot.samples
         counts, uniform = _resampled(samples)
@@ -167,8 +187,17 @@ class Estimate:
         ends = np.quantile(right[:, -1], [0.025, 0.975]) - accuracy
         low, high = accuracy + [-1, 1] * np.hypot(ends, 1.96 * _MODEL_ERROR * guessed)
         wide = self.accuracy[best] + (1 + (_WIDENING - 1) * guessed) * (right - self.accuracy[best])
-        near = wide[:, -1] >= wide.max(axis=1) - _NEAR
-        return (max(0.0, float(low)), min(1.0, float(high))), float(near.mean())
+        below = wide.max(axis=1) - wide[:, -1]
+        beats_last = None
+        if last is not None and last != pick:
+            gain = wide[:, -1] - wide[:, np.flatnonzero(best == last)[0]]
+            beats_last = float((gain > 0).mean() + (gain == 0).mean() / 2)
+        return Spread(
+            (max(0.0, float(low)), min(1.0, float(high))),
+            float((below <= _NEAR).mean()),
+            beats_last,
+            float(below.mean()),
+        )
 
     def _of(self, chosen: Integers) -> tuple[Classes, Floats]:
         """What some voters predict, and how probably each of it is right."""

@@ -90,7 +90,7 @@ def check_comparable(table: RunTable) -> None:
         f"{len(groups)} groups that differ in {', '.join(sorted(differing))}: "
         f"{', '.join([*listed[:_MOST_LISTED], *more])}. Choose one with "
         f"{' '.join(f'--where {shown(pair)}' for pair in first)} (where={{...}}), or have a "
-        f"verdict for each with rote select --group-by {key or 'KEY'} "
+        f"decision for each with rote select --group-by {key or 'KEY'} "
         "(rote.selection.select_groups)."
     )
 

@@ -1,8 +1,9 @@
-"""Choosing a checkpoint: read, judge, explain."""
+"""Selecting a checkpoint: read runs, let a rule decide, describe the decision."""
 
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,22 +14,23 @@ import numpy as np
 from rote.errors import InputError, did_you_mean
 from rote.interpretation import read_start
 from rote.records import COLUMNS
-from rote.selection.baseline_comparison import compare_with_baselines
-from rote.selection.candidates import ZETA, Candidates, as_shares, candidates_of
+from rote.selection.candidates import ZETA, Candidates, as_shares, candidates_of, spread_of
+from rote.selection.evidence import grade_evidence
 from rote.selection.groups import check_comparable, grouped, runs_where
 from rote.selection.regions import paper_thresholds, regions_of, summarize
+from rote.selection.rule import Reason
 from rote.selection.rules import RULES, find_rule
-from rote.selection.selection import Pick, Selection
+from rote.selection.selection import ESTIMATE, Baseline, Pick, Selection
 from rote.selection.warnings import warnings_of
 from rote.store import RunTable, find_checkpoint, read_table
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from rote.selection.rule import Rule, Verdict
+    from rote.selection.rule import Decision, Rule
 
 DEFAULT_RULE = "auto"
-"""The strongest that what is recorded allows."""
+"""The strongest rule that the recorded data allow."""
 
 
 def select(
@@ -41,36 +43,46 @@ def select(
     per_cent: bool = False,
     **options: Any,  # noqa: ANN401
 ) -> Selection:
-    """Choose the checkpoint to keep; ``print`` what comes back.
+    r"""Select the checkpoint to keep; ``print`` the result.
 
     Args:
         runs: a run directory, a directory of run directories, a source
             (``mlflow:EXPERIMENT[@uri]``, ``tensorboard:LOGDIR``, ``csv:FILE``,
             ``package.module:Name:PLACE``), a list of any of these, or a table.
         rule: the name of a rule in ``RULES``; ``max:COLUMN`` or ``min:COLUMN`` for any recorded
-            column; or a rule of your own, as it is or as ``package.module:Name``.
-        column: which ζ to go by: ``susceptibility`` (live step), ``susceptibility_plain`` (plain
-            step), or either with ``_relative`` behind it (relative to the loss before the step).
+            column; or your own rule, as an object or as ``package.module:Name``.
+        column: which ζ to use: ``susceptibility`` (live step), ``susceptibility_plain`` (reference
+            step), or either with the suffix ``_relative`` (relative to the loss before the step).
         mapping: where metrics have other names than rote's: from rote's name to theirs, such as
             ``{"susceptibility": "my_metric"}``.
-        where: only the runs that say this of themselves, by dotted names of ``run.json``, the
+        where: select among runs with these properties only, by dotted names of ``run.json``, the
             description of their data and their spec, such as ``{"data.name": "digits"}``.
-        per_cent: accuracies above 1 were recorded in per cent, and are divided by 100.
+        per_cent: divide accuracies above 1 by 100; they were recorded in percent.
         options: of the rule, such as ``t1=40`` for ``percentile``.
 
     Returns:
-        The pick, with the regions, the thresholds, the reasons, and what makes it doubtful.
+        The selected checkpoint with its evidence, reasons and warnings.
 
     Raises:
         InputError: if there is no such rule, column, option, run, source or metric, no checkpoint
-            has what the rule needs, or the runs must not be compared: they are on other data,
-            classes, labels or holdouts.
+            has what the rule needs, or the runs cannot be compared because their data, classes,
+            labels or holdouts differ.
         MissingExtraError: if the package of a source is not installed.
         CorruptRunError: if a file is damaged.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     table = "step,train_accuracy,validation_accuracy\n1,0.5,0.4\n2,0.9,0.3\n"
+        ...     _ = (Path(folder) / "a.csv").write_text(table)
+        ...     print(select(f"csv:{folder}/a.csv").headline)
+        Keep step 1 of a
     """
     judge = find_rule(rule, options)
     table = table_of(runs, mapping, where=where, per_cent=per_cent)
-    return choose(judge, candidates_of(table, column))
+    found = choose(judge, candidates_of(table, column))
+    return found if isinstance(runs, RunTable) else replace(found, source=_quote(runs))
 
 
 def select_groups(
@@ -84,7 +96,7 @@ def select_groups(
     per_cent: bool = False,
     **options: Any,  # noqa: ANN401
 ) -> dict[str, Selection]:
-    """Choose a checkpoint of every group of runs: the arguments are those of ``select``.
+    """Select a checkpoint of every group of runs; the arguments are those of ``select``.
 
     Args:
         runs: as for ``select``.
@@ -97,7 +109,7 @@ def select_groups(
         options: as for ``select``.
 
     Returns:
-        What to keep, by what the runs of a group say.
+        One selection per group, by the value that its runs have in common.
 
     Raises:
         InputError: as for ``select``, of any group.
@@ -114,7 +126,7 @@ def table_of(
     where: Mapping[str, Any] | None = None,
     per_cent: bool = False,
 ) -> RunTable:
-    """What is given as runs, read unless it is a table already; all may be compared.
+    """Read runs into a table, unless they are one already, and check that they are comparable.
 
     Raises:
         InputError: if there is no run, a table comes with a mapping, or runs must not be compared.
@@ -132,10 +144,10 @@ def tables_of(
     where: Mapping[str, Any] | None = None,
     per_cent: bool = False,
 ) -> dict[str, RunTable]:
-    """The same in groups, by what runs say under a dotted name.
+    """Read runs into one table per group, by their values under a dotted name.
 
     Raises:
-        InputError: as for ``table_of``, of any group; or if no run says anything under that name.
+        InputError: as for ``table_of``, of any group; or if no run has a value under that name.
     """
     groups = grouped(_read(runs, mapping, where, per_cent), by)
     for part in groups.values():
@@ -152,58 +164,115 @@ def _read(
     if not isinstance(runs, RunTable):
         table = read_table(runs, mapping)
     elif mapping:
-        raise InputError("Expected `mapping` to go with runs to read, got a table. Pass it there.")
+        raise InputError(
+            "A table of runs takes no `mapping`. Pass it to the function that reads them."
+        )
     else:
         table = runs
     table = runs_where(table, where) if where else table
     return as_shares(table) if per_cent else table
 
 
+def _quote(runs: Path | str | Sequence[Path | str]) -> str:
+    """Return runs as arguments of a shell command."""
+    places = [runs] if isinstance(runs, Path | str) else runs
+    return " ".join(shlex.quote(str(place)) for place in places)
+
+
 def choose(rule: Rule, candidates: Candidates) -> Selection:
-    """What a rule says about candidates.
+    """Let a rule decide among candidates, and describe its decision.
+
+    Args:
+        rule: the rule.
+        candidates: all checkpoints.
+
+    Returns:
+        The selection.
 
     Raises:
-        InputError: if none has what it needs.
+        InputError: if none has what the rule needs.
     """
     usable = usable_for(rule, candidates)
-    verdict = rule.judge(usable)
-    spoken = verdict.by or rule
-    if verdict.column is not None:
-        candidates = replace(candidates, column=verdict.column)
-        usable = replace(usable, column=verdict.column)
-    thresholds = dict(verdict.thresholds)
+    decision = rule.judge(usable)
+    decided_by = decision.by or rule
+    if decision.column is not None:
+        candidates = replace(candidates, column=decision.column)
+        usable = replace(usable, column=decision.column)
+    thresholds = dict(decision.thresholds)
     has_regions = thresholds.keys() >= {"susceptibility", "train_accuracy"}
     if not has_regions:
         thresholds = paper_thresholds(candidates) | thresholds
     region = regions_of(candidates, thresholds)
     summary = summarize(candidates, region)
-    pick = _pick(candidates, usable, verdict, region)
+    pick = _pick(candidates, usable, decision, region)
+    warnings = warnings_of(candidates, usable, decided_by, decision, summary)
     return Selection(
-        rule=spoken.name,
+        rule=decided_by.name,
         column=candidates.column,
         thresholds=thresholds,
         pick=pick,
-        table=_table(candidates, usable, verdict, region),
+        table=_table(candidates, usable, decision, region),
         regions=summary,
-        reasons=verdict.reasons
-        if verdict.by is not None
-        else (f"Rule `{rule.name}`, by `{candidates.column}`.", *verdict.reasons),
-        warnings=(*warnings_of(candidates, usable, spoken, verdict, summary), *verdict.warnings),
+        reasons=_reasons(decided_by, candidates, decision),
+        warnings=(*warnings, *decision.warnings),
+        evidence=grade_evidence(decided_by, decision, usable.num_runs),
         has_regions=has_regions,
-        baselines=compare_with_baselines(usable, verdict),
+        baselines=_compare_with_baselines(usable, decision),
         start=read_start(candidates.table.descriptions.get(pick.run, {})),
-        **vars(verdict.findings),
+        source=_find_source(pick, usable.num_runs),
+        **vars(decision.findings),
+    )
+
+
+def _reasons(rule: Rule, candidates: Candidates, decision: Decision) -> tuple[Reason, ...]:
+    """Return the reasons of a decision, which rule decided first."""
+    if any(reason.kind == "rule" for reason in decision.why):
+        return decision.why
+    by = f", by `{candidates.column}`" if "zeta" in rule.needs else ""
+    first = Reason("rule", f"Rule: {rule.name}{by}.", {"rule": rule.name})
+    return (first, *decision.why)
+
+
+def _find_source(pick: Pick, runs: int) -> str | None:
+    if pick.path is None:
+        return None
+    return shlex.quote(str(pick.path if runs == 1 else pick.path.parent))
+
+
+def _compare_with_baselines(usable: Candidates, decision: Decision) -> tuple[Baseline, ...]:
+    """Compare by estimate, or by the given labels of the holdout; and by test accuracy."""
+    estimated = decision.columns.get(ESTIMATE)
+    measured = {"validation_accuracy": usable.values("validation_accuracy")}
+    columns = measured if estimated is None else {ESTIMATE: estimated}
+    columns["test_accuracy"] = usable.values("test_accuracy")
+    last = RULES["last"]().judge(usable).pick
+    return tuple(
+        Baseline(
+            name,
+            float(values[decision.pick]),
+            float(values[last]) if np.isfinite(values[last]) else None,
+            *(spread_of(values) if values is estimated else usable.spread(name)),
+        )
+        for name, values in columns.items()
+        if np.isfinite(values[decision.pick])
     )
 
 
 def usable_for(rule: Rule, candidates: Candidates) -> Candidates:
-    """The candidates that have what a rule needs.
+    """Return the candidates that have what a rule needs.
+
+    Args:
+        rule: the rule.
+        candidates: all checkpoints.
+
+    Returns:
+        Those with finite values in all columns that the rule needs.
 
     Raises:
-        InputError: if none has.
+        InputError: if there are none.
     """
     if not len(candidates):
-        raise InputError("Expected `runs` to have checkpoints, got none. Probe at least once.")
+        raise InputError("The runs have no checkpoints. Probe at least once.")
     for count, need in enumerate(rule.needs, start=1):
         if not candidates.known(*rule.needs[:count]).any():
             name = candidates.column if need == ZETA else need
@@ -211,18 +280,18 @@ def usable_for(rule: Rule, candidates: Candidates) -> Candidates:
             known = candidates.table.columns
             guess = "" if name in known or name in COLUMNS else did_you_mean(name, known)
             raise InputError(
-                f"Expected `{name}` to be recorded for rule {rule.name!r}, got no checkpoint with "
-                f"a finite one among {len(candidates)}.{guess} Record it, or use a rule that does "
-                f"without ({', '.join(others)})."
+                f"Rule {rule.name!r} needs `{name}`, and none of the {len(candidates)} checkpoints "
+                f"has a finite one.{guess} Record it, or use a rule that does not need it "
+                f"({', '.join(others)})."
             )
     usable = candidates.known(*rule.needs)
     return candidates if usable.all() else candidates.take(usable)
 
 
 def _pick(
-    everything: Candidates, usable: Candidates, verdict: Verdict, region: npt.NDArray[np.int8]
+    everything: Candidates, usable: Candidates, decision: Decision, region: npt.NDArray[np.int8]
 ) -> Pick:
-    index = verdict.pick
+    index = decision.pick
     name = usable.runs[usable.run[index]]
     path, step = usable.table.paths.get(name), int(usable.step[index])
     place = int(np.flatnonzero(everything.position == usable.position[index])[0])
@@ -234,15 +303,15 @@ def _pick(
         region=int(region[place]) or None,
         test_accuracy=_known(usable.values("test_accuracy")[index]),
         validation_accuracy=_known(usable.values("validation_accuracy")[index]),
-        score=None if verdict.score is None else _known(verdict.score[index]),
-        interval=verdict.interval,
+        score=None if decision.score is None else _known(decision.score[index]),
+        interval=decision.interval,
         path=path,
         file=None if path is None else find_checkpoint(path, step),
     )
 
 
 def _table(
-    everything: Candidates, usable: Candidates, verdict: Verdict, region: npt.NDArray[np.int8]
+    everything: Candidates, usable: Candidates, decision: Decision, region: npt.NDArray[np.int8]
 ) -> Any:  # noqa: ANN401
     import polars as pl
 
@@ -251,8 +320,8 @@ def _table(
     columns = [pl.Series("region", placed)]
     if not placed.all():
         columns = [columns[0].replace(0, None)]
-    known = {} if verdict.score is None else {"score": verdict.score}
-    for name, values in {**known, **verdict.columns}.items():
+    known = {} if decision.score is None else {"score": decision.score}
+    for name, values in {**known, **decision.columns}.items():
         column = np.full(len(everything), np.nan)
         column[usable.position] = values
         columns.append(pl.Series(name, column).fill_nan(None))

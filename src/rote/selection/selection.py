@@ -1,30 +1,46 @@
-"""The outcome of a selection."""
+"""The outcome of a selection: the checkpoint to keep, and everything known about the choice."""
 
 from __future__ import annotations
 
+import filecmp
+import re
+import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from math import nan
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rote.errors import InputError, StoreError
 from rote.interpretation import RELATIVE_ZETAS, explain_susceptibility
 from rote.records import Reading
-from rote.selection.baseline_comparison import ESTIMATE
-from rote.selection.selection_text import as_html, because, headline, paragraph, why
+from rote.selection.summary import (
+    HOLDOUT_HINT,
+    Explanation,
+    Summary,
+    as_html,
+    explain,
+    summarize,
+    write_headline,
+)
+from rote.store import whole_file
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import polars as pl
 
-    from rote.selection.baseline_comparison import Baseline
+    from rote.selection.evidence import Evidence
     from rote.selection.regions import RegionSummary
-    from rote.selection.rule import Suspect
+    from rote.selection.rule import Reason, Suspect
+
+ESTIMATE = "estimated_accuracy"
+
+_ODD = re.compile(r"[^\w.=+-]+", re.ASCII)
+_LONGEST = 100
 
 
 @dataclass(frozen=True)
 class Pick:
-    """The checkpoint to keep; what is not known of it is None.
+    """The checkpoint to keep; what is not known about it is None.
 
     Attributes:
         run: the name of its run.
@@ -34,8 +50,8 @@ class Pick:
         region: from 1 to 4.
         test_accuracy: on the test set.
         validation_accuracy: on the given labels of the holdout.
-        score: what the rule went by, if it is none of these.
-        interval: in which score or validation accuracy lies with 95 % confidence.
+        score: the score by which the rule ranked it, if that is no column.
+        interval: the 95 % interval of the score or validation accuracy.
         path: the directory of its run.
         file: its weights, if they were saved: a file, or the folder of a trainer.
     """
@@ -54,27 +70,65 @@ class Pick:
 
 
 @dataclass(frozen=True)
-class Selection:
-    """Which checkpoint a rule keeps, and why.
+class Baseline:
+    """One accuracy of the selected checkpoint, and that of checkpoints one would keep by default.
 
     Attributes:
-        rule: its name.
+        column: which accuracy.
+        pick: that of the selected checkpoint.
+        last: of the last checkpoint; of several runs, of the best-trained last one. None if it is
+            not known.
+        median: the median over all checkpoints for which it is known.
+        best: the highest.
+    """
+
+    column: str
+    pick: float
+    last: float | None
+    median: float
+    best: float
+
+
+@dataclass(frozen=True)
+class Selection:
+    r"""Which checkpoint a rule keeps, and why.
+
+    ``print`` it for a summary of a few lines; ``explanation`` has the rest.
+
+    Attributes:
+        rule: the name of the rule that decided.
         column: which of the four ζ it used.
         thresholds: by name.
-        pick: the checkpoint.
+        pick: the selected checkpoint.
         table: every checkpoint, with its ``region`` (and ``score``, if the rule gives one).
-        regions: what the four regions hold.
-        reasons: sentences.
-        warnings: sentences about what makes the pick doubtful.
-        noise_rate: the share of the holdout's given labels that are taken to be wrong, if the rule
-            has estimated it.
-        noise_matrix: true class × given label, where the noise is believed to know classes.
-        confidence: the probability that the pick is within a point of the best, if it is known.
-        suspects: samples of the holdout whose given label is probably wrong, the surest first.
-        has_regions: whether the regions are the rule's own, and not only the paper's.
-        baselines: the pick beside the last and the median checkpoint: by what is estimated, and by
-            the truth where it is known.
-        start: the ζ that the network of the pick showed before it was trained, by column.
+        regions: summaries of the four regions.
+        reasons: why, as records with a text.
+        warnings: sentences about what makes the selection doubtful.
+        evidence: how far the data behind it can be trusted.
+        noise_rate: the estimated share of the holdout's given labels that are wrong.
+        noise_matrix: true class × given label, where the noise seems to depend on the class.
+        labels: how many labels of the holdout are known.
+        confidence: the probability that the selected checkpoint is within a point of the best.
+        beats_last: the probability that it is better than the last checkpoint.
+        expected_loss: the expected accuracy that it lacks to the best checkpoint.
+        suspects: holdout samples whose given label is probably wrong, the most probable first.
+        has_regions: whether the regions are the rule's own, and not the paper's.
+        baselines: the selected checkpoint beside the last and the median one: by the estimate or
+            the given labels, and by test accuracy where it is known.
+        start: ζ of the untrained network of the selected run, by column.
+        source: the arguments with which commands such as ``rote report`` read the same runs,
+            quoted for a shell; None if they are not known.
+
+    Example:
+        >>> import rote
+        >>> from pathlib import Path
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     table = "step,train_accuracy,validation_accuracy\n1,0.5,0.4\n2,0.9,0.3\n"
+        ...     _ = (Path(folder) / "a.csv").write_text(table)
+        ...     selection = rote.select(f"csv:{folder}/a.csv")
+        >>> selection.pick.step, selection.rule, selection.evidence.grade
+        (1, 'noisy-validation', 'fair')
     """
 
     rule: str
@@ -83,52 +137,68 @@ class Selection:
     pick: Pick
     table: pl.DataFrame
     regions: tuple[RegionSummary, ...]
-    reasons: tuple[str, ...]
+    reasons: tuple[Reason, ...]
     warnings: tuple[str, ...]
+    evidence: Evidence
     noise_rate: float | None = None
     noise_matrix: tuple[tuple[float, ...], ...] | None = None
+    labels: int | None = None
     confidence: float | None = None
+    beats_last: float | None = None
+    expected_loss: float | None = None
     suspects: tuple[Suspect, ...] = ()
     has_regions: bool = False
     baselines: tuple[Baseline, ...] = ()
     start: Mapping[str, float] = field(default_factory=dict)
+    source: str | None = None
 
     def __str__(self) -> str:
-        """One paragraph: keep this file, how much better it is, because, how sure."""
-        return paragraph(self)
+        """Return the summary: what to keep, how good it is, how strong the evidence is."""
+        return self.summary.text
 
     def _repr_html_(self) -> str:
-        """A small table, for notebooks."""
+        """Return a small table, for notebooks."""
         return as_html(self)
 
     @property
     def headline(self) -> str:
-        """What to keep, in one sentence."""
-        return headline(self)
+        """Return what to keep: "Keep step 15 of run", or "Tentative: …" for weak evidence."""
+        return write_headline(self)
 
     @property
-    def why(self) -> tuple[str, ...]:
-        """The reasons, one by one, without the name of the rule."""
-        return why(self)
+    def summary(self) -> Summary:
+        """Return the verdict in a few lines, as records and as text (``summary.text``)."""
+        return summarize(self)
+
+    def summarize(self, holdout_hint: str = HOLDOUT_HINT) -> Summary:
+        """Return the summary with a trainer's own advice on how to get better evidence.
+
+        Args:
+            holdout_hint: a clause, such as "pass holdout=... to SusceptibilityCallback".
+
+        Returns:
+            The summary.
+        """
+        return summarize(self, holdout_hint)
 
     @property
-    def because(self) -> str:
-        """How much better than the last and the median checkpoint; why, how sure, its limits."""
-        return because(self)
+    def explanation(self) -> Explanation:
+        """Return everything that the summary leaves out, under headings."""
+        return explain(self)
 
     @property
     def perspective(self) -> str:
-        """How high the pick's ζ is, beside its run's past and a fresh network; may be empty."""
+        """Return how high ζ is, beside its run's minimum and the untrained network."""
         found = _readings_up_to(self.table, self.pick.run, self.pick.step)
         return explain_susceptibility(found, self.start)
 
     @property
     def estimated_accuracy(self) -> float | None:
-        """Of the pick, if the rule estimates it."""
+        """Return the estimated clean accuracy of the pick, if the rule estimates it."""
         return next((s.pick for s in self.baselines if s.column == ESTIMATE), None)
 
     def to_json(self) -> dict[str, Any]:
-        """The object that ``rote select --json`` prints; test accuracy only where it is known."""
+        """Return the object that ``rote select --json`` prints; test accuracy where it is known."""
         pick = self.pick
         known = {
             "validation_accuracy": pick.validation_accuracy,
@@ -151,13 +221,17 @@ class Selection:
                 "interval": None if pick.interval is None else list(pick.interval),
             }
             | {name: value for name, value in known.items() if value is not None},
+            "headline": self.headline,
+            "evidence": asdict(self.evidence),
             "confidence": self.confidence,
+            "beats_last": self.beats_last,
+            "expected_loss": self.expected_loss,
             "noise_rate": self.noise_rate,
             "noise_matrix": self.noise_matrix,
             "suspects": [asdict(suspect) for suspect in self.suspects],
             "baselines": [asdict(baseline) for baseline in self.baselines],
             "regions": [self._region(entry) for entry in self.regions],
-            "reasons": list(self.reasons),
+            "reasons": [asdict(reason) for reason in self.reasons],
             "warnings": list(self.warnings),
         }
 
@@ -194,3 +268,50 @@ def _reading(row: dict[str, Any]) -> Reading:
         susceptibility_plain_relative=plain,
         metrics={} if trained is None else {"train_accuracy": trained},
     )
+
+
+def copy_checkpoint(pick: Pick, folder: Path | str) -> Path:
+    """Copy the weights of the selected checkpoint into a folder, whole or not at all.
+
+    The copy is named after its run and its step. An identical copy that is there already stays.
+
+    Args:
+        pick: the selected checkpoint.
+        folder: where to copy it; made if it does not exist.
+
+    Returns:
+        The copy.
+
+    Raises:
+        InputError: if the weights were not saved, or the folder has another file of that name.
+        StoreError: if it cannot be written.
+    """
+    if pick.file is None:
+        raise InputError(
+            f"No weights were saved for step {pick.step} of {pick.run}. Next time, set "
+            'checkpoints = { keep = "all" } in a spec; in your own loop, save them after every '
+            f"probe as step-{pick.step}.pt in the run's folder."
+        )
+    if pick.file.is_dir():
+        raise InputError(
+            f"The weights are a folder, {pick.file}, and not one file. Copy the folder yourself."
+        )
+    target = Path(folder).expanduser() / _name_copy(pick, pick.file)
+    if target.exists():
+        if target.is_file() and filecmp.cmp(pick.file, target, shallow=False):
+            return target
+        raise InputError(f"Another file exists at {target}. Move it, or copy elsewhere.")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with whole_file(target, shared=True) as draft:
+            shutil.copyfile(pick.file, draft)
+    except OSError as error:
+        raise StoreError(
+            f"Cannot write {target}: {error.strerror or error}. Choose another folder."
+        ) from error
+    return target
+
+
+def _name_copy(pick: Pick, file: Path) -> str:
+    run = _ODD.sub("-", pick.run).strip("-.")[:_LONGEST] or "run"
+    return f"{run}-step-{pick.step:05d}{file.suffix}"

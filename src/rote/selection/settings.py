@@ -1,16 +1,20 @@
-"""What a run was: its spec if it has one, otherwise what ``run.json`` describes."""
+"""The settings of a run: its spec if it has one, otherwise what ``run.json`` describes."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rote.store import leaves
+
+if TYPE_CHECKING:
+    from rote.selection.candidates import Candidates
 
 _NOT_CHOSEN = {"schema", "command", "columns", "rows", "start", "checksums"}
 _TOLD_ELSEWHERE = {"name", "created", "versions", *_NOT_CHOSEN}
 _TOO_LONG = {"labels.values", "holdout.hash", "given_labels"}
+_MOST_SPECS = 200  # to read for their schedules
 _LETTERS = 12  # of a hash: enough to tell two apart
 
 
@@ -60,3 +64,30 @@ def plain_text(value: object) -> str:
     if isinstance(value, list | tuple):
         return ", ".join(plain_text(entry) for entry in value)
     return str(value)
+
+
+def find_step_differences(candidates: Candidates) -> tuple[str, ...]:
+    """Return in which settings that scale a training step the runs differ, in words.
+
+    Args:
+        candidates: checkpoints of several runs.
+
+    Returns:
+        Of ``learning rate``, ``optimizer`` and ``schedule``, those with more than one value. What
+        a run does not record differs from nothing.
+    """
+    table = candidates.table
+    names = [candidates.runs[code] for code in sorted(set(candidates.run.tolist()))]
+    values: dict[str, set[str]] = {"learning rate": set(), "optimizer": set(), "schedule": set()}
+    for name in names:
+        told = table.descriptions.get(name, {}).get("optimizer")
+        if isinstance(told, Mapping):
+            settings = told.get("settings")
+            lr = settings.get("lr") if isinstance(settings, Mapping) else None
+            values["optimizer"].add(str(told.get("class")))
+            values["learning rate"] |= set() if lr is None else {plain_text(lr)}
+        if len(names) <= _MOST_SPECS:
+            spec = table.workload(name).get("spec")
+            schedule = spec.get("schedule") if isinstance(spec, Mapping) else None
+            values["schedule"] |= set() if schedule is None else {str(schedule)}
+    return tuple(what for what, found in values.items() if len(found) > 1)

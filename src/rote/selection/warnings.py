@@ -11,12 +11,13 @@ import numpy as np
 from rote.formatting import as_percent, visible
 from rote.records import COLUMNS, ZETAS
 from rote.selection.candidates import ZETA
+from rote.selection.settings import find_step_differences
 from rote.store import foreign_metrics, likely_mapping
 
 if TYPE_CHECKING:
     from rote.selection.candidates import Candidates
     from rote.selection.regions import RegionSummary
-    from rote.selection.rule import Rule, Verdict
+    from rote.selection.rule import Decision, Rule
 
 _FEW = 10
 _MOST_LISTED = 12
@@ -28,7 +29,7 @@ def warnings_of(
     everything: Candidates,
     usable: Candidates,
     rule: Rule,
-    verdict: Verdict,
+    decision: Decision,
     regions: tuple[RegionSummary, ...],
 ) -> tuple[str, ...]:
     """Sentences; none if there is nothing to say."""
@@ -37,9 +38,10 @@ def warnings_of(
         *_left_out(everything, rule),
         *_too_few(usable, rule),
         *_per_cent(usable),
-        *(_no_zeta(everything) or _odd_regions(verdict.thresholds, regions)),
-        *_odd_mean(usable, verdict.thresholds),
-        *_odd_readings(usable, verdict.pick),
+        *(_no_zeta(everything) or _odd_regions(decision.thresholds, regions)),
+        *_odd_mean(usable, decision.thresholds),
+        *_live_zeta(usable, rule),
+        *_odd_readings(usable, decision.pick),
     )
 
 
@@ -119,6 +121,20 @@ def _per_cent(usable: Candidates) -> Iterator[str]:
                 f"`{column.name}` reaches {highest:.4g}: accuracies are shares from 0 to 1. "
                 "Divide per cent by 100: per_cent=True, or --per-cent."
             )
+
+
+def _live_zeta(usable: Candidates, rule: Rule) -> Iterator[str]:
+    """Warn where live ζ is compared between runs whose training steps differ in size."""
+    is_live = "plain" not in usable.column
+    if ZETA not in rule.needs or not is_live or usable.num_runs < 2:
+        return
+    differing = find_step_differences(usable)
+    if differing:
+        yield (
+            f"Live ζ is compared although the runs differ in {', '.join(differing)}, which change "
+            "it. Use column `susceptibility_plain_relative` (--column), if the reference step was "
+            "recorded."
+        )
 
 
 def _odd_mean(usable: Candidates, thresholds: Mapping[str, float]) -> Iterator[str]:

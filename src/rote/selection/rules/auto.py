@@ -1,4 +1,4 @@
-"""The strongest rule that what is recorded allows."""
+"""The strongest rule that the recorded data allow."""
 
 from __future__ import annotations
 
@@ -10,55 +10,60 @@ import numpy as np
 
 from rote.errors import InputError
 from rote.records import ZETAS
+from rote.selection.rule import Reason, explain_dropped
 from rote.selection.rules.consensus import Consensus
 from rote.selection.rules.filter import Filter
 from rote.selection.rules.last import Last
 from rote.selection.rules.noise_rate import NoiseRate
 from rote.selection.rules.noisy_validation import NoisyValidation
-from rote.selection.rules.posterior import Posterior, votes_of_neighbors
+from rote.selection.rules.posterior import Posterior, read_neighbor_votes
 from rote.selection.rules.staged import Staged
+from rote.selection.settings import find_step_differences
 from rote.selection.votes import Ballot, shared_holdout
 
 if TYPE_CHECKING:
     from rote.selection.candidates import Booleans, Candidates, Floats, Integers
-    from rote.selection.rule import Rule, Verdict
+    from rote.selection.rule import Decision, Rule
 
 _FEWEST_LABELS = 30
 _COMPETENT = 0.7
-"""The agreement of the best with the vote of the others from which on consensus is believed."""
+"""The agreement of the best checkpoint with the other runs' vote that consensus needs."""
 
 _FEWEST_CHECKPOINTS = 5
-"""Of one run, so that half of them are worth leaving out."""
+"""Of one run, so that it makes sense to drop half of them."""
 
 _GAUGE = "susceptibility_plain_relative"
+_HOLD_OUT = "hold out samples with their given labels (inputs=, given_labels=)"
 
 
 @dataclass(frozen=True)
 class _Choice:
-    """Which rule speaks.
+    """Which rule decides.
 
     Attributes:
         rule: this one.
-        because: why it can.
-        stronger: what would make it stronger, as a sentence.
-        column: which ζ it goes by, if it is another than was asked for.
-        verdict: what it has said already.
+        because: why it can, as a clause.
+        improvement: what would give better evidence, as a sentence.
+        column: which ζ it uses, if it is another than was asked for.
+        decision: what it has decided already.
+        notes: further reasons.
     """
 
     rule: Rule
     because: str
-    stronger: str
+    improvement: str
     column: str | None = None
-    verdict: Verdict | None = None
+    decision: Decision | None = None
+    notes: tuple[Reason, ...] = ()
 
 
 @dataclass(frozen=True)
 class _Lack:
-    """Why nothing that is held out can speak.
+    """Why no holdout can be used.
 
     Attributes:
-        words: what is lacking.
-        is_weak: whether runs could vote, and are too weak to.
+        words: what is missing.
+        is_weak: whether runs could vote, but are too inaccurate.
     """
 
     words: str
@@ -67,22 +72,23 @@ class _Lack:
 
 @dataclass(frozen=True)
 class Auto:
-    """The strongest rule that what is recorded allows; it says which, and why.
+    """The strongest rule that the recorded data allow; it says which, and why.
 
     Several runs on a holdout with given labels: ``posterior``. One such run: ``posterior`` with
-    votes of its nearest training samples, or ``noisy-validation`` where there are none. Several
-    runs on a holdout without labels: ``consensus``, if the best checkpoint agrees with the others
-    on at least 70 % of the holdout, or else ``staged`` on the plain relative ζ. Nothing of this:
+    nearest-neighbor votes, or ``noisy-validation`` where there are none. Several runs on a holdout
+    without labels: ``consensus``, if the best checkpoint agrees with the others on at least 70 % of
+    the holdout, or else ``staged`` on the relative ζ of the reference step. Without a holdout:
     ``noise-rate``, if the share of wrong labels is given; otherwise ζ and training accuracy as in
-    the paper, ``staged``, or ``filter`` for a single run; ``last`` where one of these is not
-    recorded. A checkpoint whose training accuracy dropped is never selected.
+    the paper (``staged``, or ``filter`` for a single run); ``last`` where one of these is not
+    recorded. Live ζ of runs with different learning rates, optimizers or schedules is replaced by
+    ζ of the reference step. A checkpoint whose training accuracy dropped is never selected.
 
     Attributes:
         noise_rate: the share of wrong labels, if it is known.
-        clean_labels: labels of the holdout that are known to be right, −1 where there is none.
+        clean_labels: labels of the holdout that are known to be correct, −1 where there is none.
 
     Raises:
-        InputError: if the rate is no share, or the labels are no integers in a row.
+        InputError: if the rate is not from 0 to 1, or the labels are no row of integers.
     """
 
     noise_rate: float | None = None
@@ -97,30 +103,35 @@ class Auto:
         made = Posterior(self.noise_rate, self.clean_labels)
         object.__setattr__(self, "clean_labels", made.clean_labels)
 
-    def judge(self, candidates: Candidates) -> Verdict:
-        """What the strongest rule says."""
+    def judge(self, candidates: Candidates) -> Decision:
+        """Let the strongest rule decide."""
         choice = self._by_holdout(candidates)
         if isinstance(choice, _Lack):
             choice = self._by_training(candidates, choice)
         column = choice.column or candidates.column
-        verdict = choice.verdict or _judged(choice.rule, replace(candidates, column=column))
-        first = f"Rule `auto` took `{choice.rule.name}`, because {choice.because}."
+        decision = choice.decision or _decide(choice.rule, replace(candidates, column=column))
+        first = Reason(
+            "rule",
+            f"Rule: {choice.rule.name} (chosen by auto: {choice.because}).",
+            {"rule": choice.rule.name, "because": choice.because},
+        )
+        improvement = Reason("improvement", choice.improvement)
         return replace(
-            verdict,
-            reasons=(first, *verdict.reasons, choice.stronger),
-            warnings=(*verdict.warnings, *self._unused(choice.rule)),
+            decision,
+            reasons=(first, *decision.reasons, *choice.notes, improvement),
+            warnings=(*decision.warnings, *self._unused(choice.rule)),
             by=choice.rule,
             column=choice.column,
         )
 
     def _unused(self, rule: Rule) -> Iterator[str]:
-        """What was told in vain."""
+        """Warn of arguments that the rule cannot use."""
         for name in ("noise_rate", "clean_labels"):
             if getattr(self, name) is not None and not hasattr(rule, name):
-                yield f"`{name}` was not used: rule `{rule.name}` cannot do anything with it."
+                yield f"`{name}` was not used: rule `{rule.name}` has no use for it."
 
     def _by_holdout(self, candidates: Candidates) -> _Choice | _Lack:
-        """What samples that nobody trained on allow, or what they lack."""
+        """Choose by the predictions on a holdout, or say what is missing."""
         try:
             voters, _ = shared_holdout(candidates, least=1)
         except InputError:
@@ -131,98 +142,107 @@ class Auto:
         ballot = Ballot.of(candidates, voters)
         posterior = Posterior(self.noise_rate, self.clean_labels)
         labels = posterior.labels(candidates, voters, ballot).known
-        are_known = f"{labels} of its labels are {'known' if self.clean_labels else 'given'}"
+        kind = "known" if self.clean_labels else "given"
         if labels >= _FEWEST_LABELS:
-            has_neighbors = votes_of_neighbors(candidates, voters, ballot) is not None
-            found = self._by_labels(posterior, len(voters), are_known, has_neighbors)
+            has_neighbors = read_neighbor_votes(candidates, voters, ballot) is not None
+            found = self._by_labels(posterior, len(voters), f"{labels} {kind}", has_neighbors)
             if found is not None:
                 return found
-        lacking = f"only {are_known}" if labels else "none of its labels is given"
+        lacking = f"the holdout has only {labels} {kind} labels"
+        lacking = lacking if labels else "the holdout has no given labels"
         if len(voters) == 1:
-            lacking = "one run alone predicts the holdout, without the votes of nearest neighbors"
+            lacking = "there is one run, without nearest-neighbor votes"
         by_validation = _by_validation(candidates, lacking)
         if by_validation is not None or len(voters) == 1:
             return by_validation or _Lack(lacking)
         return _by_consensus(candidates, ballot, lacking)
 
     def _by_labels(
-        self, posterior: Posterior, voters: int, are_known: str, has_neighbors: bool
+        self, posterior: Posterior, voters: int, labels: str, has_neighbors: bool
     ) -> _Choice | None:
-        """What a holdout with labels allows; None if they are all there is, and may be wrong."""
-        known = "right labels" if self.clean_labels is None else "more right labels"
-        clean = f"{known} for some of it (clean_labels=, --clean-labels)"
+        """Choose by a holdout with labels; None if these labels are all there is."""
+        more = "clean labels" if self.clean_labels is None else "more clean labels"
+        clean = f"{more} for some of it (clean_labels=, --clean-labels)"
         if voters > 1:
-            because = f"{voters} runs predict one holdout, and {are_known}"
-            more = f"More runs, a larger holdout, or {clean} would make it stronger."
+            because = f"{voters} runs share a holdout set with {labels} labels"
+            better = f"More runs, a larger holdout, or {clean} would give better evidence."
         elif has_neighbors:
-            because = (
-                f"one run predicts a holdout, {are_known}, and the labels of the nearest training "
-                "samples are recorded"
-            )
-            more = f"A second run on the same holdout, or {clean}, would make it stronger."
+            because = f"one run with nearest-neighbor votes and {labels} holdout labels"
+            better = f"A second run on the same holdout, or {clean}, would give better evidence."
         elif self.clean_labels is not None:
-            because = f"one run predicts a holdout, and {are_known}"
-            more = "Votes would make it stronger: other runs on the holdout, or neighbor_votes=."
+            because = f"one run predicts a holdout set with {labels} labels"
+            better = (
+                "Votes would give better evidence: other runs on the same holdout, or "
+                "neighbor_votes=."
+            )
         else:
             return None
-        return _Choice(posterior, because, more)
+        return _Choice(posterior, because, better)
 
     def _by_training(self, candidates: Candidates, lack: _Lack) -> _Choice:
-        """What can be said with nothing held out."""
+        """Choose without a holdout."""
         lacking = lack.words
-        more = (
-            "A holdout that is kept out of training, with its given labels, would make it stronger."
-        )
+        better = f"For better evidence, {_HOLD_OUT}."
         if self.noise_rate is not None and _usable(candidates, "train_accuracy").any():
             because = f"{lacking}, but the share of wrong labels is known"
-            return _Choice(NoiseRate(self.noise_rate), because, more)
-        column = _gauge(candidates) if lack.is_weak else None
+            return _Choice(NoiseRate(self.noise_rate), because, better)
+        differing = find_step_differences(candidates) if candidates.num_runs > 1 else ()
+        column = _find_gauge(candidates) if lack.is_weak or differing else None
         gauged = replace(candidates, column=column or candidates.column)
         usable = int(_usable(gauged, "zeta", "train_accuracy").sum())
         if usable and (candidates.num_runs > 1 or usable >= _FEWEST_CHECKPOINTS):
-            because = f"{lacking}: ζ and training accuracy are all there is"
+            because = f"{lacking}, only ζ and training accuracy are recorded"
             rule = Staged() if candidates.num_runs > 1 else Filter()
-            return _Choice(rule, because, f"{more} So would noise_rate=.", column)
+            notes = _explain_gauge(column, differing)
+            return _Choice(rule, because, f"{better} noise_rate= also helps.", column, notes=notes)
         if usable:
-            because = (
-                f"{lacking}, and a run of {usable} checkpoints is too short for ζ to divide it"
-            )
-            return _Choice(Last(), because, f"{more} So would more checkpoints.")
+            because = f"{lacking}, and {usable} checkpoints are too few to compare their ζ"
+            return _Choice(Last(), because, f"{better} More checkpoints also help.")
         if _usable(candidates, "zeta").any():
-            because = f"{lacking}, and ζ without training accuracy does not tell what was learned"
-            return _Choice(Last(), because, f"{more} So would train_accuracy=.")
-        return _Choice(Last(), f"{lacking}, and ζ is not recorded", more)
+            because = f"{lacking}, and ζ is uninformative without training accuracy"
+            return _Choice(Last(), because, f"{better} train_accuracy= also helps.")
+        return _Choice(Last(), f"{lacking}, and ζ is not recorded", better)
+
+
+def _explain_gauge(column: str | None, differing: tuple[str, ...]) -> tuple[Reason, ...]:
+    """Explain why ζ of the reference step is used; without it, a warning says so."""
+    if column is None or not differing:
+        return ()
+    text = (
+        f"The runs differ in {', '.join(differing)}, which changes live ζ. They are compared by ζ "
+        "of the reference step."
+    )
+    return (Reason("threshold", text, {"column": column, "differing": list(differing)}),)
 
 
 def _by_validation(candidates: Candidates, lacking: str) -> _Choice | None:
     if not _usable(candidates, "validation_accuracy").any():
         return None
-    because = f"the accuracy on given labels of a holdout is recorded, but {lacking}"
-    more = (
-        "Votes would make it stronger: other runs on the same holdout, or neighbor_votes= for one "
-        "run alone."
+    because = f"noisy validation accuracy is recorded, and {lacking}"
+    better = (
+        "Votes would give better evidence: other runs on the same holdout, or neighbor_votes= for "
+        "one run."
     )
-    return _Choice(NoisyValidation(), because, more)
+    return _Choice(NoisyValidation(), because, better)
 
 
 def _by_consensus(candidates: Candidates, ballot: Ballot, lacking: str) -> _Choice | _Lack:
-    """The vote of the runs, if they are competent, or what they lack."""
+    """Choose the vote of the runs, if they are accurate enough."""
     rule = Consensus()
-    verdict = _judged(rule, candidates)
-    assert verdict.score is not None
-    agreed = float(verdict.score[verdict.pick])
-    setting = f"{ballot.num_runs} runs predict one holdout, {lacking}, and the runs are"
-    measured = f"the best agrees with the others on {agreed:.0%} of the holdout"
+    decision = _decide(rule, candidates)
+    assert decision.score is not None
+    agreed = float(decision.score[decision.pick])
+    measured = f"the best checkpoint agrees with the other runs on {agreed:.0%} of the holdout"
     if agreed < _COMPETENT:
-        words = f"{setting} too weak to vote ({measured}, less than {_COMPETENT:.0%})"
+        words = f"{lacking}, and the runs are too weak to vote ({measured})"
         return _Lack(words, is_weak=True)
-    because = f"{setting} competent ({measured}, {_COMPETENT:.0%} or more)"
-    more = "Given labels of the holdout, wrong ones among them, would make it stronger."
-    return _Choice(rule, because, more, verdict=verdict)
+    because = f"{ballot.num_runs} runs share a holdout set, {lacking}, and {measured}"
+    better = "Given labels of the holdout, even noisy ones, would give better evidence."
+    return _Choice(rule, because, better, decision=decision)
 
 
-def _gauge(candidates: Candidates) -> str | None:
-    """The plain relative ζ in place of the default one, where all that have one have both."""
+def _find_gauge(candidates: Candidates) -> str | None:
+    """Return ζ of the reference step, relative, if all checkpoints with live ζ have it."""
     if candidates.column != ZETAS[0]:
         return None
     has_gauge = replace(candidates, column=_GAUGE).known("zeta")
@@ -230,16 +250,16 @@ def _gauge(candidates: Candidates) -> str | None:
 
 
 def _usable(candidates: Candidates, *needs: str) -> Booleans:
-    """Those that have what is needed and are on no dip."""
+    """Return which have what is needed, and no drop of training accuracy."""
     return candidates.known(*needs) & candidates.steady
 
 
-def _judged(rule: Rule, candidates: Candidates) -> Verdict:
-    """What a rule says about those that have what it needs and are on no dip."""
-    if isinstance(rule, Posterior):  # dips vote, and have an estimate; they are not picked
+def _decide(rule: Rule, candidates: Candidates) -> Decision:
+    """Let a rule decide among those that have what it needs and no drop of training accuracy."""
+    if isinstance(rule, Posterior):  # after a drop they vote, and are not selected
         return rule.judge(candidates)
     kept = np.flatnonzero(_usable(candidates, *rule.needs))
-    verdict = rule.judge(candidates.take(kept))
+    decision = rule.judge(candidates.take(kept))
 
     def spread(values: Floats) -> Floats:
         column = np.full(len(candidates), np.nan)
@@ -247,19 +267,19 @@ def _judged(rule: Rule, candidates: Candidates) -> Verdict:
         return column
 
     return replace(
-        verdict,
-        pick=int(kept[verdict.pick]),
-        reasons=(*verdict.reasons, *_dip(rule, candidates, kept)),
-        score=None if verdict.score is None else spread(verdict.score),
-        columns={name: spread(values) for name, values in verdict.columns.items()},
+        decision,
+        pick=int(kept[decision.pick]),
+        reasons=(*decision.reasons, *_explain_dropped(rule, candidates, kept)),
+        score=None if decision.score is None else spread(decision.score),
+        columns={name: spread(values) for name, values in decision.columns.items()},
     )
 
 
-def _dip(rule: Rule, candidates: Candidates, kept: Integers) -> Iterator[str]:
-    """What the rule would have picked, if that is on a dip."""
+def _explain_dropped(rule: Rule, candidates: Candidates, kept: Integers) -> Iterator[Reason]:
+    """Name what the rule would have selected, if training accuracy dropped there."""
     known = np.flatnonzero(candidates.known(*rule.needs))
     if len(known) == len(kept):
         return
-    pick = known[rule.judge(candidates.take(known)).pick]
+    pick = int(known[rule.judge(candidates.take(known)).pick])
     if pick not in kept:
-        yield f"Left out is {candidates.name(pick)}: its training accuracy dropped at this step."
+        yield explain_dropped(candidates.name(pick))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from rote.arguments import check_number
-from rote.selection.rule import Verdict
+from rote.selection.rule import Decision
 
 if TYPE_CHECKING:
     from rote.selection.candidates import Candidates, Floats, Integers
@@ -49,7 +49,7 @@ class BeforeRise:
     def __post_init__(self) -> None:
         check_number("sharpness", self.sharpness, least=0, most=1)
 
-    def judge(self, candidates: Candidates) -> Verdict:
+    def judge(self, candidates: Candidates) -> Decision:
         """The checkpoint at the bend."""
         parts = list(candidates.by_run())
         starts, ends = (np.array([getattr(p, at) for p in parts]) for at in ("start", "stop"))
@@ -69,7 +69,7 @@ class BeforeRise:
                 f"ζ rises sharply in {(bends >= 0).sum()} of {len(parts)} runs; of "
                 "the checkpoints before, the pick has the highest training accuracy."
             )
-        return Verdict(pick, tuple(reasons), warnings=_warnings(parts))
+        return Decision(pick, tuple(reasons), warnings=_warnings(parts))
 
 
 def bend(step: Floats, zeta: Floats, sharpness: float) -> int | None:

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from rote.arguments import check_integer
-from rote.selection.rule import Verdict
+from rote.selection.rule import Decision
 from rote.selection.rules.noisy_validation import wilson_interval
 from rote.selection.votes import Ballot, shared_holdout
 
 if TYPE_CHECKING:
     from rote.selection.candidates import Candidates
+    from rote.selection.rule import Grade
 
 
 @dataclass(frozen=True)
@@ -42,13 +43,14 @@ class Consensus:
     name: ClassVar[str] = "consensus"
     needs: ClassVar[tuple[str, ...]] = ()
     compares_runs: ClassVar[bool] = True
+    evidence: ClassVar[Grade] = "fair"
     not_resampled: ClassVar[str] = "A run that is drawn twice would vote on itself."
     order: ClassVar[int] = 200
 
     def __post_init__(self) -> None:
         check_integer("rounds", self.rounds, least=1)
 
-    def judge(self, candidates: Candidates) -> Verdict:
+    def judge(self, candidates: Candidates) -> Decision:
         """The highest agreement.
 
         Raises:
@@ -77,4 +79,4 @@ class Consensus:
                 "Even the pick agrees with the others on less than half of the holdout: where "
                 "models are that weak, their vote says little about the truth.",
             )
-        return Verdict(pick, (reason,), warnings=warnings, score=score, interval=interval)
+        return Decision(pick, (reason,), warnings=warnings, score=score, interval=interval)

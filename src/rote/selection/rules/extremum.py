@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from rote.errors import InputError
 from rote.formatting import as_text
-from rote.selection.rule import Verdict
+from rote.selection.rule import Decision
 
 if TYPE_CHECKING:
     from rote.records import Better, Column
@@ -51,7 +51,7 @@ class Extremum:
         """The column."""
         return (self.column,)
 
-    def judge(self, candidates: Candidates) -> Verdict:
+    def judge(self, candidates: Candidates) -> Decision:
         """The extreme value."""
         values = candidates.values(self.column)
         pick = candidates.best(values if self.direction == "max" else -values)
@@ -60,7 +60,7 @@ class Extremum:
             f"The pick, {candidates.name(pick)}, has the {_DIRECTIONS[self.direction][:-2]}est "
             f"{_named(column)} of {len(candidates)} checkpoints: {as_text(values[pick], column)}."
         )
-        return Verdict(pick, (reason,), warnings=tuple(self._warnings(column)))
+        return Decision(pick, (reason,), warnings=tuple(self._warnings(column)))
 
     def _warnings(self, column: Column) -> Iterator[str]:
         if column.better not in (None, _DIRECTIONS[self.direction]):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from rote.selection.regions import is_resistant, percentile
-from rote.selection.rule import Verdict
+from rote.selection.rule import Decision
 from rote.selection.rules.region_one import distance
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ class Filter:
     divides_by: ClassVar[tuple[str, ...]] = ("zeta",)
     order: ClassVar[int] = 120
 
-    def judge(self, candidates: Candidates) -> Verdict:
+    def judge(self, candidates: Candidates) -> Decision:
         """The highest training accuracy among those that stay."""
         thresholds = {"susceptibility": percentile(candidates.zeta, 50)}
         stays = is_resistant(candidates, thresholds["susceptibility"])
@@ -36,4 +36,4 @@ class Filter:
             f"The pick, {candidates.name(pick)}, has the highest training accuracy among them: "
             + distance(candidates, pick, thresholds)
         )
-        return Verdict(pick, (what, why), thresholds)
+        return Decision(pick, (what, why), thresholds)

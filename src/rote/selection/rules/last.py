@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from rote.selection.rule import Verdict
+from rote.selection.rule import Decision
 
 if TYPE_CHECKING:
     from rote.selection.candidates import Candidates
@@ -23,7 +23,7 @@ class Last:
     is_baseline: ClassVar[bool] = True
     order: ClassVar[int] = 900
 
-    def judge(self, candidates: Candidates) -> Verdict:
+    def judge(self, candidates: Candidates) -> Decision:
         """The last checkpoint."""
         ends = candidates.last()
         pick = candidates.best(candidates.values("train_accuracy"), ends)
@@ -38,4 +38,4 @@ class Last:
                     f"Of the {len(ends)} runs nothing tells which of them is better: it is the "
                     "first by name."
                 )
-        return Verdict(pick, tuple(reasons))
+        return Decision(pick, tuple(reasons))

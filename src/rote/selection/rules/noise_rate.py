@@ -9,7 +9,7 @@ import numpy as np
 
 from rote.arguments import check_number
 from rote.errors import InputError
-from rote.selection.rule import Verdict
+from rote.selection.rule import Decision
 
 if TYPE_CHECKING:
     from rote.selection.candidates import Candidates
@@ -44,7 +44,7 @@ class NoiseRate:
         if self.noise_rate is not None:
             check_number("noise_rate", self.noise_rate, least=0, most=1)
 
-    def judge(self, candidates: Candidates) -> Verdict:
+    def judge(self, candidates: Candidates) -> Decision:
         """The first that gets there.
 
         Raises:
@@ -69,14 +69,14 @@ class NoiseRate:
                 f"No checkpoint fits {right:.1%} of the labels, the share of right ones; the pick, "
                 f"{candidates.name(pick)}, fits most: {accuracy[pick]:.1%}."
             )
-            return Verdict(pick, (reason,), warnings=caution)
+            return Decision(pick, (reason,), warnings=caution)
         pick = candidates.best(-candidates.zeta, np.array(first))
         reason = (
             f"The pick, {candidates.name(pick)}, is the first of its run that fits {right:.1%} of "
             f"the labels, the share of right ones: {accuracy[pick]:.1%}."
         )
         among = f"{len(first)} of {len(parts)} runs get there; it does with the lowest ζ."
-        return Verdict(
+        return Decision(
             pick,
             (reason, among) if len(parts) > 1 else (reason,),
             {"right_labels": right},

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, ClassVar
 
 from rote.errors import InputError
 from rote.formatting import as_percent
-from rote.selection.rule import Verdict
+from rote.selection.rule import Decision
 
 if TYPE_CHECKING:
     from rote.selection.candidates import Candidates
+    from rote.selection.rule import Grade
 
 _Z95 = 1.959963984540054
 
@@ -29,9 +30,10 @@ class NoisyValidation:
     name: ClassVar[str] = "noisy-validation"
     needs: ClassVar[tuple[str, ...]] = ("validation_accuracy",)
     compares_runs: ClassVar[bool] = False
+    evidence: ClassVar[Grade] = "fair"
     order: ClassVar[int] = 300
 
-    def judge(self, candidates: Candidates) -> Verdict:
+    def judge(self, candidates: Candidates) -> Decision:
         """The highest validation accuracy, with its 95 % interval."""
         validation = candidates.values("validation_accuracy")
         pick = candidates.best(validation)
@@ -46,10 +48,10 @@ class NoisyValidation:
                 "The size of the holdout is not recorded, so the validation accuracy has no "
                 "interval. Rule `noisy-validation` takes samples=.",
             )
-            return Verdict(pick, (reason + ".",), warnings=unknown)
+            return Decision(pick, (reason + ".",), warnings=unknown)
         interval = wilson_interval(accuracy, samples)
         reason += f" ({interval[0]:.2%} to {interval[1]:.2%} at 95%, {samples} labels)."
-        return Verdict(pick, (reason,), interval=interval)
+        return Decision(pick, (reason,), interval=interval)
 
 
 @dataclass(frozen=True)
@@ -64,9 +66,10 @@ class NoisyValidationThenSusceptibility:
     name: ClassVar[str] = "noisy-validation+susceptibility"
     needs: ClassVar[tuple[str, ...]] = ("validation_accuracy", "zeta")
     compares_runs: ClassVar[bool] = False
+    evidence: ClassVar[Grade] = "fair"
     order: ClassVar[int] = 310
 
-    def judge(self, candidates: Candidates) -> Verdict:
+    def judge(self, candidates: Candidates) -> Decision:
         """The lowest ζ among those that validation cannot tell from its best.
 
         Raises:
@@ -94,7 +97,7 @@ class NoisyValidationThenSusceptibility:
             f"{candidates.zeta[pick]:.4g}, at a validation accuracy of "
             f"{as_percent(validation[pick])}."
         )
-        return Verdict(
+        return Decision(
             pick,
             (what, why),
             {"validation_accuracy": highest - error},

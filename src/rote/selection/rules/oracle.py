@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from rote.formatting import as_percent
-from rote.selection.rule import Verdict
+from rote.selection.rule import Decision
 
 if TYPE_CHECKING:
     from rote.selection.candidates import Candidates
+    from rote.selection.rule import Grade
 
 
 @dataclass(frozen=True)
@@ -19,10 +20,11 @@ class Oracle:
     name: ClassVar[str] = "oracle"
     needs: ClassVar[tuple[str, ...]] = ("test_accuracy",)
     compares_runs: ClassVar[bool] = False
+    evidence: ClassVar[Grade] = "strong"
     is_baseline: ClassVar[bool] = True
     order: ClassVar[int] = 910
 
-    def judge(self, candidates: Candidates) -> Verdict:
+    def judge(self, candidates: Candidates) -> Decision:
         """The highest test accuracy."""
         accuracy = candidates.values("test_accuracy")
         pick = candidates.best(accuracy)
@@ -31,4 +33,4 @@ class Oracle:
             f"{len(candidates)} checkpoints: {as_percent(accuracy[pick])}. It needs clean "
             "labels: no rule can do better, and none may use it."
         )
-        return Verdict(pick, (reason,))
+        return Decision(pick, (reason,))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from rote.formatting import as_percent
-from rote.selection.rule import Verdict
+from rote.selection.rule import Decision
 
 if TYPE_CHECKING:
     from rote.selection.candidates import Booleans, Candidates, Floats
@@ -27,7 +27,7 @@ class Pareto:
     compares_runs: ClassVar[bool] = True
     order: ClassVar[int] = 140
 
-    def judge(self, candidates: Candidates) -> Verdict:
+    def judge(self, candidates: Candidates) -> Decision:
         """The knee of the front."""
         train = candidates.values("train_accuracy")
         front = is_on_front(candidates.zeta, train)
@@ -45,7 +45,7 @@ class Pareto:
             f"{as_percent(train[pick])}, {height[pick]:.3f} above the line between the ends (both "
             "axes scaled to 1)."
         )
-        return Verdict(pick, (what, why), score=height)
+        return Decision(pick, (what, why), score=height)
 
 
 def is_on_front(zeta: Floats, accuracy: Floats) -> Booleans:

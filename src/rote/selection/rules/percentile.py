@@ -11,7 +11,7 @@ from rote.selection.rules.region_one import PREFERENCES, Preference, judge_regio
 
 if TYPE_CHECKING:
     from rote.selection.candidates import Candidates
-    from rote.selection.rule import Verdict
+    from rote.selection.rule import Decision
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Percentile:
         check_number("t1", self.t1, least=0, most=100)
         check_number("t2", self.t2, least=0, most=100)
 
-    def judge(self, candidates: Candidates) -> Verdict:
+    def judge(self, candidates: Candidates) -> Decision:
         """The preferred checkpoint of Region 1."""
         return judge_region_one(
             candidates,

@@ -12,38 +12,43 @@ from rote.arguments import check_number
 from rote.errors import InputError
 from rote.selection.clean_accuracy import Estimate, Labels, estimate
 from rote.selection.label_noise import UNKNOWN
-from rote.selection.rule import Findings, Verdict
+from rote.selection.rule import Decision, Findings, Reason, explain_dropped
 from rote.selection.rules.noisy_validation import wilson_interval
 from rote.selection.votes import Ballot, shared_holdout
 
 if TYPE_CHECKING:
     from rote.selection.candidates import Candidates, Floats, Integers
+    from rote.selection.rule import Grade
 
-BLIND = (
-    "It cannot see errors that can be predicted from the inputs, such as those of labeling rules "
-    "or of a systematic annotator: where labels have such, the estimate is too high."
+BLIND = Reason(
+    "limits",
+    "Systematic label errors (labeling rules, one biased annotator) are invisible to this estimate "
+    "and make it too high.",
 )
+_STRONG_LABELS = 200
+"""Given labels from which on the votes of several runs are strong evidence."""
+
 _NEARLY_NONE = 0.05
 _SURE = 2.0
 
 
 @dataclass(frozen=True)
 class Posterior:
-    """The highest estimated clean accuracy: votes on the holdout and its given labels together.
+    """The highest estimated clean accuracy, from votes on the holdout and its given labels.
 
-    The votes of the other runs give a prior of each sample's true class, or, for one run alone,
-    those of the nearest training samples (``neighbor_votes``); how sharp it is, a bias per class
-    and the noise of the given labels are fitted by likelihood on the given labels. A checkpoint
-    scores the mean posterior of what it predicts. Where the votes say nothing about the given
-    labels, it is noisy validation. What it cannot see: errors that votes and labels share, such as
-    labels from a rule that can be read off the inputs.
+    The votes of the other runs, or for one run alone those of the nearest training samples
+    (``neighbor_votes``), give a prior of each sample's true class. Its sharpness, a bias per class
+    and the noise of the given labels are fitted to the given labels by maximum likelihood. The
+    score of a checkpoint is the mean posterior of its predictions. Where the votes do not predict
+    the given labels, the rule is noisy validation. Systematic label errors, which votes and labels
+    share, are invisible to it.
 
     Attributes:
         noise_rate: the share of wrong labels, if it is known.
-        clean_labels: labels of the holdout that are known to be right, −1 where there is none.
+        clean_labels: labels of the holdout that are known to be correct, −1 where there is none.
 
     Raises:
-        InputError: if the rate is no share, or the labels are no integers in a row.
+        InputError: if the rate is not from 0 to 1, or the labels are no row of integers.
     """
 
     noise_rate: float | None = None
@@ -51,6 +56,7 @@ class Posterior:
     name: ClassVar[str] = "posterior"
     needs: ClassVar[tuple[str, ...]] = ()
     compares_runs: ClassVar[bool] = False
+    evidence: ClassVar[Grade] = "fair"
     not_resampled: ClassVar[str] = "A run that is drawn twice would vote on itself."
     order: ClassVar[int] = 250
 
@@ -60,39 +66,39 @@ class Posterior:
         if self.clean_labels is not None:
             object.__setattr__(self, "clean_labels", _row_of_integers(self.clean_labels))
 
-    def judge(self, candidates: Candidates) -> Verdict:
-        """The highest estimate.
+    def judge(self, candidates: Candidates) -> Decision:
+        """Select the highest estimate.
 
         Raises:
-            InputError: if no run has predictions, one run alone has no votes of neighbors, or the
-                holdout has no labels.
+            InputError: if no run has predictions, one run alone has no nearest-neighbor votes, or
+                the holdout has no labels.
         """
         voters, warnings = shared_holdout(candidates, least=1)
         ballot = Ballot.of(candidates, voters)
         labels = self.labels(candidates, voters, ballot)
         if not labels.known:
             raise InputError(
-                "Expected `runs` to record the given labels of their holdout for rule 'posterior', "
-                "got none. Pass given_labels= to rote.track, or use rule `consensus`."
+                "Rule 'posterior' needs the given labels of the holdout, and the runs have none. "
+                "Pass given_labels= to rote.track, or use rule `consensus`."
             )
-        neighbors = votes_of_neighbors(candidates, voters, ballot)
+        neighbors = read_neighbor_votes(candidates, voters, ballot)
         if neighbors is None and len(voters) == 1:
-            if (labels.clean != UNKNOWN).any():  # labels that are right need no votes
+            if (labels.clean != UNKNOWN).any():  # clean labels need no votes
                 return _by_labels_alone(candidates, ballot, labels, "There are no votes", warnings)
             raise InputError(
-                "Expected `runs` to hold at least 2 runs with predictions on the same holdout, or "
-                "one with votes of neighbors, got one without. Pass neighbor_votes= to rote.track, "
-                "or use rule `noisy-validation`."
+                "Rule 'posterior' needs votes: 2 runs with predictions on the same holdout, or one "
+                "with nearest-neighbor votes. Pass neighbor_votes= to rote.track, or use rule "
+                "`noisy-validation`."
             )
         found = estimate(ballot, labels, neighbors)
         if not found.belief.votes_carry:
             who = "runs" if neighbors is None else "nearest training samples"
-            why = f"The votes of the {who} say nothing about the given labels"
+            why = f"The votes of the {who} do not predict the given labels"
             return _by_labels_alone(candidates, ballot, labels, why, warnings)
         return _by_estimate(candidates, found, warnings)
 
     def labels(self, candidates: Candidates, runs: set[str], ballot: Ballot) -> Labels:
-        """What is known about the labels of the holdout that some runs share.
+        """Collect what is known about the labels of the holdout that some runs share.
 
         Raises:
             InputError: if the runs have different labels, or the clean ones do not fit the holdout.
@@ -104,7 +110,7 @@ class Posterior:
 
 
 def given_labels(candidates: Candidates, runs: set[str], ballot: Ballot) -> Integers:
-    """The given labels of the holdout that some runs share, −1 where there is none.
+    """Read the given labels of the holdout that some runs share, −1 where there is none.
 
     Raises:
         InputError: if they have different ones.
@@ -115,14 +121,14 @@ def given_labels(candidates: Candidates, runs: set[str], ballot: Ballot) -> Inte
         return np.full(ballot.samples, UNKNOWN)
     if any(not np.array_equal(known[0], labels) for labels in known[1:]):
         raise InputError(
-            "Expected `runs` to have the same given labels of their holdout, got different ones. "
-            "Select among runs on the same labels."
+            "The runs have different given labels for the same holdout. Select among runs with the "
+            "same labels."
         )
     return _within(known[0], ballot)
 
 
-def votes_of_neighbors(candidates: Candidates, runs: set[str], ballot: Ballot) -> Floats | None:
-    """Those of a run that has nobody else to vote, if they are recorded and fit the holdout."""
+def read_neighbor_votes(candidates: Candidates, runs: set[str], ballot: Ballot) -> Floats | None:
+    """Read the nearest-neighbor votes of a single run, if recorded and of the right shape."""
     if len(runs) > 1:
         return None
     found = candidates.table.neighbor_votes(min(runs))
@@ -158,51 +164,82 @@ def _row_of_integers(labels: Sequence[int]) -> tuple[int, ...]:
     return tuple(found.tolist())
 
 
-def _by_estimate(candidates: Candidates, found: Estimate, warnings: tuple[str, ...]) -> Verdict:
+def _by_estimate(candidates: Candidates, found: Estimate, warnings: tuple[str, ...]) -> Decision:
     ballot = found.ballot
     accuracy = np.full(len(candidates), np.nan)
     accuracy[ballot.voters] = found.accuracy
     pick = candidates.best(accuracy, _steady(candidates, ballot))
-    interval, confidence = found.resampled(int(np.searchsorted(ballot.voters, pick)))
-    others = ballot.num_runs - 1
-    votes = {0: "the nearest training samples", 1: "the other run"}.get(
-        others, f"the other {others} runs"
+    last = find_position(ballot.voters, find_last(candidates))
+    spread = found.resample(int(np.searchsorted(ballot.voters, pick)), last)
+    reasons = (
+        *_explain_estimate(candidates, found, accuracy, pick),
+        *_explain_dropped(candidates, accuracy, pick),
+        BLIND,
     )
-    what = (
-        f"The pick, {candidates.name(pick)}, has the highest estimated clean accuracy of "
-        f"{len(ballot.voters)} checkpoints: {accuracy[pick]:.1%} ({interval[0]:.1%} to "
-        f"{interval[1]:.1%} at 95%); the median is {np.median(found.accuracy):.1%}."
-    )
-    why = (
-        f"It is estimated from the votes of {votes} and {found.labels.known} labels, of which "
-        f"about {found.noise_rate:.0%} are taken to be wrong; with {confidence:.0%} probability "
-        "the pick is within 1 point of the best."
-    )
-    reasons = (what, why, *_dip(candidates, accuracy, pick), BLIND)
-    return Verdict(
+    is_strong = ballot.num_runs > 1 and found.labels.known >= _STRONG_LABELS
+    return Decision(
         pick,
         reasons,
         warnings=(*warnings, *_hints(found)),
         score=accuracy,
-        interval=interval,
+        interval=spread.interval,
         columns={"estimated_accuracy": accuracy},
-        findings=Findings(found.noise_rate, _matrix(found), confidence, found.suspects()),
+        findings=Findings(
+            found.noise_rate,
+            _matrix(found),
+            found.labels.known,
+            spread.confidence,
+            spread.beats_last,
+            spread.expected_loss,
+            found.suspects(),
+        ),
+        evidence="strong" if is_strong else "fair",
     )
 
 
+def _explain_estimate(
+    candidates: Candidates, found: Estimate, accuracy: Floats, pick: int
+) -> Iterator[Reason]:
+    ballot = found.ballot
+    others = ballot.num_runs - 1
+    votes = {0: "the nearest training samples", 1: "the other run"}.get(
+        others, f"the other {others} runs"
+    )
+    yield Reason(
+        "choice",
+        f"The selected checkpoint, {candidates.name(pick)}, has the highest estimated accuracy of "
+        f"{len(ballot.voters)}: {accuracy[pick]:.1%} (median {np.median(found.accuracy):.1%}).",
+        {"estimated_accuracy": float(accuracy[pick]), "checkpoints": len(ballot.voters)},
+    )
+    yield Reason(
+        "estimate",
+        f"The estimate combines the votes of {votes} with {found.labels.known} labels of the "
+        f"holdout, of which about {found.noise_rate:.0%} look wrong.",
+        {"labels": found.labels.known, "noise_rate": found.noise_rate, "voting_runs": others},
+    )
+
+
+def find_last(candidates: Candidates) -> int:
+    """Return the last checkpoint; of several runs, the best-trained last one."""
+    return candidates.best(candidates.values("train_accuracy"), candidates.last())
+
+
+def find_position(voters: Integers, candidate: int) -> int | None:
+    """Return the position of a candidate among sorted voters; None if it does not vote."""
+    found = int(np.searchsorted(voters, candidate))
+    return found if found < len(voters) and voters[found] == candidate else None
+
+
 def _steady(candidates: Candidates, ballot: Ballot) -> Integers:
-    """The voters that are on no dip of training accuracy; all of them, if each is."""
+    """Return the voters at which training accuracy did not drop; all, if it did at each."""
     found = ballot.voters[candidates.steady[ballot.voters]]
     return found if len(found) else ballot.voters
 
 
-def _dip(candidates: Candidates, score: Floats, pick: int) -> Iterator[str]:
+def _explain_dropped(candidates: Candidates, score: Floats, pick: int) -> Iterator[Reason]:
     highest = int(np.nanargmax(score))
     if score[highest] > score[pick]:
-        yield (
-            f"Left out is {candidates.name(highest)}, with {score[highest]:.1%}: its training "
-            "accuracy dropped at this step."
-        )
+        yield explain_dropped(candidates.name(highest), f" ({score[highest]:.1%})")
 
 
 def _matrix(found: Estimate) -> tuple[tuple[float, ...], ...] | None:
@@ -212,11 +249,11 @@ def _matrix(found: Estimate) -> tuple[tuple[float, ...], ...] | None:
 
 
 def _hints(found: Estimate) -> Iterator[str]:
-    """Signs of errors that can be predicted from the inputs."""
+    """Describe signs of systematic label errors."""
     if found.surprise() > _SURE:
         yield (
-            "Votes and given labels miss more of the clean labels than they should: many errors "
-            "can be predicted from the inputs, and the estimated accuracy is too high."
+            "Votes and given labels miss more of the clean labels than expected: many label errors "
+            "are systematic, and the estimated accuracy is too high."
         )
     labels, given = found.labels, found.labels.given
     labeled = given != UNKNOWN
@@ -230,31 +267,35 @@ def _hints(found: Estimate) -> Iterator[str]:
     error = np.sqrt(agreed * (1 - agreed) / count)
     if labels.noise_rate is not None and agreed > 1 - labels.noise_rate + _SURE * error:
         yield (
-            f"A checkpoint predicts {agreed:.0%} of given labels that it has not seen, and only "
-            f"{1 - labels.noise_rate:.0%} are right: many wrong labels can be predicted from the "
-            "inputs, and the estimated accuracy is too high."
+            f"A checkpoint predicts {agreed:.0%} of given labels that it has not seen, although "
+            f"only {1 - labels.noise_rate:.0%} are correct: many label errors are systematic, and "
+            "the estimated accuracy is too high."
         )
     elif labels.noise_rate is None and found.noise_rate < _NEARLY_NONE:
         yield (
-            f"Only {found.noise_rate:.1%} of the given labels look wrong: either they are right, "
-            "or their errors can be predicted from the inputs, which nothing here can tell apart. "
-            "A few labels that are known to be right (clean_labels=) can."
+            f"Only {found.noise_rate:.1%} of the given labels look wrong: either they are correct, "
+            "or their errors are systematic. A few clean labels (clean_labels=) can tell."
         )
 
 
 def _by_labels_alone(
     candidates: Candidates, ballot: Ballot, labels: Labels, why: str, warnings: tuple[str, ...]
-) -> Verdict:
+) -> Decision:
     label = labels.best
     is_known = label != UNKNOWN
     score = np.full(len(candidates), np.nan)
     for part, rows in ballot.by_run():
         score[ballot.voters[part]] = (rows == label)[:, is_known].mean(axis=1)
     pick = candidates.best(score, _steady(candidates, ballot))
-    reason = (
-        f"{why}; the pick, {candidates.name(pick)}, has the highest accuracy on the {labels.known} "
-        f"labels that are known: {score[pick]:.1%}."
+    reason = Reason(
+        "choice",
+        f"{why}. The selected checkpoint, {candidates.name(pick)}, has the highest accuracy on the "
+        f"{labels.known} known labels: {score[pick]:.1%}.",
+        {"accuracy": float(score[pick]), "labels": labels.known},
     )
     interval = wilson_interval(float(score[pick]), labels.known)
-    reasons = (reason, *_dip(candidates, score, pick))
-    return Verdict(pick, reasons, warnings=warnings, score=score, interval=interval)
+    reasons = (reason, *_explain_dropped(candidates, score, pick))
+    findings = Findings(labels=labels.known)
+    return Decision(
+        pick, reasons, warnings=warnings, score=score, interval=interval, findings=findings
+    )

@@ -9,7 +9,7 @@ import numpy as np
 
 from rote.formatting import as_percent
 from rote.selection.regions import is_resistant, is_trainable
-from rote.selection.rule import Verdict
+from rote.selection.rule import Decision
 
 if TYPE_CHECKING:
     from rote.selection.candidates import Booleans, Candidates, Floats
@@ -32,7 +32,7 @@ def judge_region_one(
     thresholds: Mapping[str, float],
     words: Mapping[str, str],
     prefer: Preference,
-) -> Verdict:
+) -> Decision:
     """The preferred checkpoint of Region 1.
 
     If Region 1 is empty, the highest training accuracy among all resistant checkpoints, with a
@@ -61,7 +61,7 @@ def judge_region_one(
             "The pick comes from Region 3, because Region 1 is empty: it is the resistant "
             "checkpoint with the highest training accuracy. Try rule `staged`.",
         )
-    return Verdict(pick, (what, why), dict(thresholds), warnings)
+    return Decision(pick, (what, why), dict(thresholds), warnings)
 
 
 def distance(candidates: Candidates, pick: int, thresholds: Mapping[str, float]) -> str:

@@ -11,7 +11,7 @@ from rote.selection.rules.region_one import PREFERENCES, Preference, judge_regio
 
 if TYPE_CHECKING:
     from rote.selection.candidates import Candidates
-    from rote.selection.rule import Verdict
+    from rote.selection.rule import Decision
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Regions:
     def __post_init__(self) -> None:
         check_choice("prefer", self.prefer, PREFERENCES)
 
-    def judge(self, candidates: Candidates) -> Verdict:
+    def judge(self, candidates: Candidates) -> Decision:
         """The preferred checkpoint of Region 1."""
         words = dict.fromkeys(("susceptibility", "train_accuracy"), "its mean")
         return judge_region_one(candidates, paper_thresholds(candidates), words, self.prefer)

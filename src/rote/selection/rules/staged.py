@@ -11,7 +11,7 @@ from rote.selection.rules.region_one import PREFERENCES, Preference, judge_regio
 
 if TYPE_CHECKING:
     from rote.selection.candidates import Candidates
-    from rote.selection.rule import Verdict
+    from rote.selection.rule import Decision
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Staged:
     def __post_init__(self) -> None:
         check_choice("prefer", self.prefer, PREFERENCES)
 
-    def judge(self, candidates: Candidates) -> Verdict:
+    def judge(self, candidates: Candidates) -> Decision:
         """The preferred checkpoint of Region 1."""
         zeta = mean(candidates.zeta)
         accuracy = mean(candidates.values("train_accuracy")[is_resistant(candidates, zeta)])

@@ -17,7 +17,7 @@ from rote.studies.selector import TRUTH
 from rote.studies.study import Record, Study, by_pool, is_for_rules
 
 if TYPE_CHECKING:
-    from rote.selection import Candidates, Floats, Integers, Verdict
+    from rote.selection import Candidates, Decision, Floats, Integers
     from rote.studies.pool import Pool
 
 
@@ -56,7 +56,7 @@ def pool_record(pool: Pool, candidates: Candidates) -> Record | None:
     }
 
 
-def _pick(verdict: Verdict, truth: Floats) -> Record:
+def _pick(verdict: Decision, truth: Floats) -> Record:
     assert verdict.score is not None
     return {
         "estimated": float(verdict.score[verdict.pick]),
