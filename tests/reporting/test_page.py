@@ -75,7 +75,7 @@ def test_the_verdict_is_what_select_says(page: Page, visit: Open) -> None:
     title = opened.text("h1")
     assert title == f"Keep step {selection.pick.step} of {selection.pick.run}"
     words = opened.text("#verdict")
-    for reason in selection.reasons[1:]:
+    for reason in map(str, selection.reasons[1:]):
         assert reason in words
     command = f"rote select {page('usual').with_suffix('')} --rule staged"
     assert command in opened.text("#same-pick")

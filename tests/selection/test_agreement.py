@@ -168,7 +168,7 @@ def test_what_is_not_recorded_has_no_value() -> None:
     result = agreement(table_of(found))
     assert result.train_test_kendall.value is None
     assert result.memorization_spearman.value is None
-    assert "Expected `train_accuracy` to be recorded" in (result.regret.reason or "")
+    assert "needs `train_accuracy`" in (result.regret.reason or "")
 
 
 @pytest.mark.parametrize("rule", ["regions", "before-rise", "last", "oracle", "pareto"])

@@ -18,10 +18,11 @@ GAUGE = "susceptibility_plain_relative"
 
 
 def took(found: Selection) -> str:
-    """The rule, as the first sentence names it."""
-    first = found.reasons[0]
-    assert first.startswith(f"Rule `auto` took `{found.rule}`, because ")
-    assert "would make it stronger" in found.reasons[-1]
+    """Return the rule, as the first reason names it."""
+    first, *_, last = found.reasons
+    assert (first.kind, last.kind) == ("rule", "improvement")
+    assert first.facts["rule"] == found.rule
+    assert first.text.startswith(f"Rule: {found.rule} (chosen by auto: ")
     return found.rule
 
 
@@ -36,8 +37,8 @@ def test_several_runs_and_labels_are_for_the_posterior(tmp_path: Path) -> None:
     write_holdout(tmp_path, predicted, given_labels)
     found = select(tmp_path)
     assert took(found) == "posterior"
-    assert "6 runs predict one holdout, and 400 of its labels are given" in found.reasons[0]
-    assert "right labels for some of it (clean_labels=, --clean-labels)" in found.reasons[-1]
+    assert "6 runs share a holdout set with 400 given labels" in found.reasons[0].text
+    assert "clean labels for some of it (clean_labels=, --clean-labels)" in found.reasons[-1].text
     asked = select(tmp_path, rule="posterior")
     assert found.pick == asked.pick
     assert found.suspects == asked.suspects
@@ -67,20 +68,20 @@ def test_clean_labels_are_used_or_it_is_said_that_they_are_not(tmp_path: Path) -
     write_holdout(tmp_path / "one", predicted[:1], given_labels)
     alone = select(tmp_path / "one", clean_labels=truth)
     assert took(alone) == "posterior"
-    assert "one run predicts a holdout, and 400 of its labels are known" in alone.reasons[0]
+    assert "one run predicts a holdout set with 400 known labels" in alone.reasons[0].text
     assert alone.pick.score == pytest.approx((predicted[0] == truth).mean(axis=1).max())
     few = np.where(np.arange(len(truth)) < 5, truth, -1)
     write_voters(tmp_path / "bare", predicted, CLASSES)
     found = select(tmp_path / "bare", clean_labels=few, noise_rate=0.4)
     assert took(found) == "consensus"
-    assert "only 5 of its labels are known" in found.reasons[0]
+    assert "only 5 known labels" in found.reasons[0].text
     assert [warning.split(" was not used")[0] for warning in found.warnings[-2:]] == [
         "`noise_rate`",
         "`clean_labels`",
     ]
     unknown = select(tmp_path / "bare", clean_labels=np.full(len(truth), -1))
     assert took(unknown) == "consensus"
-    assert "none of its labels is given" in unknown.reasons[0]
+    assert "the holdout has no given labels" in unknown.reasons[0].text
 
 
 def test_runs_without_labels_vote_if_they_are_competent(tmp_path: Path) -> None:
@@ -90,12 +91,12 @@ def test_runs_without_labels_vote_if_they_are_competent(tmp_path: Path) -> None:
     assert took(found) == "consensus"
     asked = select(tmp_path / "able", rule="consensus")
     assert (found.pick.run, found.pick.step) == (asked.pick.run, asked.pick.step)
-    assert "are competent (the best agrees with the others on" in found.reasons[0]
+    assert "the best checkpoint agrees with the other runs on" in found.reasons[0].text
     dice = np.random.default_rng(0).integers(CLASSES, size=predicted.shape).astype(np.uint8)
     write_voters(tmp_path / "weak", dice, CLASSES)
     weak = select(tmp_path / "weak")
     assert took(weak) == "staged"
-    assert "too weak to vote (the best agrees with the others on" in weak.reasons[0]
+    assert "too weak to vote" in weak.reasons[0].text
     gauged = read_table(tmp_path / "weak")
     gauged = replace(gauged, frame=gauged.frame.with_columns(pl.lit(0.1).alias(GAUGE)))
     assert select(gauged).column == GAUGE
@@ -126,16 +127,16 @@ def test_with_nothing_held_out_zeta_and_training_accuracy_are_left() -> None:
     bare = [{key: row[key] for key in ("run", "step", "susceptibility")} for row in found]
     without = select(table_of(bare))
     assert took(without) == "last"
-    assert "ζ without training accuracy does not tell" in without.reasons[0]
-    assert "of 3 runs it has the lowest ζ" in without.reasons[2]
+    assert "ζ is uninformative without training accuracy" in without.reasons[0].text
+    assert "of 3 runs it has the lowest ζ" in without.reasons[2].text
     one = select(table_of([row for row in found if row["run"] == "a"]))
     assert took(one) == "filter"
-    assert "no predictions on a holdout are recorded: ζ and training accuracy" in one.reasons[0]
+    assert "only ζ and training accuracy are recorded" in one.reasons[0].text
     assert one.pick.step == 10  # ζ falls: the half with lower ζ is the later one
     assert one.warnings == ()
     short = select(table_of([row for row in found if row["run"] == "b"][:4]))
     assert (took(short), short.pick.step) == ("last", 4)
-    assert "a run of 4 checkpoints is too short" in short.reasons[0]
+    assert "4 checkpoints are too few" in short.reasons[0].text
 
 
 @settings(deadline=None, max_examples=50)
@@ -167,7 +168,7 @@ def test_the_posterior_names_what_it_leaves_out_on_a_dip(tmp_path: Path) -> None
     )
     found = select(replace(table, frame=dipped))
     assert (found.pick.run, found.pick.step) != (best.run, best.step)
-    assert any("its training accuracy dropped at this step" in reason for reason in found.reasons)
+    assert any(reason.kind == "dropped" for reason in found.reasons)
     assert np.isfinite(found.table["estimated_accuracy"].to_numpy()).all()
     assert json.dumps([vars(suspect) for suspect in found.suspects])
 
@@ -184,6 +185,7 @@ def test_what_another_rule_leaves_out_on_a_dip_is_named() -> None:
     ]
     found = select(table_of(rows))
     assert (took(found), found.pick.step) == ("noisy-validation", 5)
-    assert "Left out is step 7 of Run: its training accuracy dropped at this step." in found.reasons
+    (dropped,) = (reason for reason in found.reasons if reason.kind == "dropped")
+    assert "step 7 of Run" in dropped.text
     rows[6]["validation_accuracy"] = 0.1
-    assert not any("dip" in reason for reason in select(table_of(rows)).reasons)
+    assert not any(reason.kind == "dropped" for reason in select(table_of(rows)).reasons)

@@ -100,20 +100,20 @@ def curve(run: str, corner: int, train: float | None = None, length: int = 20) -
 def test_the_last_checkpoint_before_the_rise_is_picked() -> None:
     selection = select(table_of(curve("a", 12)), "before-rise")
     assert selection.pick.step == 12
-    assert "ζ rises sharply after step 12 of a" in selection.reasons[1]
+    assert "ζ rises sharply after step 12 of a" in selection.reasons[1].text
 
 
 def test_without_a_rise_the_last_checkpoint_stays() -> None:
     selection = select(table_of(curve("a", 30)), "before-rise")
     assert selection.pick.step == 20
-    assert "does not rise sharply" in selection.reasons[1]
+    assert "does not rise sharply" in selection.reasons[1].text
 
 
 def test_of_several_runs_the_best_trained_is_kept() -> None:
     rows = curve("a", 12, 0.6) + curve("b", 7, 0.8) + curve("c", 40, 0.7)
     selection = select(table_of(rows), "before-rise")
     assert (selection.pick.run, selection.pick.step) == ("b", 7)
-    assert "in 2 of 3 runs" in selection.reasons[2]
+    assert "in 2 of 3 runs" in selection.reasons[2].text
 
 
 def test_of_several_runs_without_training_accuracy_the_lowest_zeta_is_kept() -> None:

@@ -100,7 +100,7 @@ def test_the_most_accurate_is_found_without_labels(tmp_path: Path) -> None:
     selection = select(tmp_path, "consensus")
     assert selection.pick.step == 8
     assert selection.pick.interval is not None
-    assert "vote of the other 5 runs" in selection.reasons[1]
+    assert "vote of the other 5 runs" in selection.reasons[1].text
     assert selection.warnings == ()
 
 

@@ -32,7 +32,7 @@ def test_alone_it_takes_the_highest_and_gives_its_interval() -> None:
     selection = select(table_of(validated(), samples=100), "noisy-validation")
     assert selection.pick.step == 3
     assert selection.pick.interval == pytest.approx((0.4038, 0.5962), abs=1e-4)
-    assert "50.00% (40.38% to 59.62% at 95%, 100 labels)" in selection.reasons[1]
+    assert "50.00% (40.38% to 59.62% at 95%, 100 labels)" in selection.reasons[1].text
 
 
 def test_zeta_decides_within_one_standard_error() -> None:
@@ -40,7 +40,7 @@ def test_zeta_decides_within_one_standard_error() -> None:
     selection = select(table, "noisy-validation+susceptibility")
     assert selection.pick.step == 2
     assert selection.thresholds["validation_accuracy"] == pytest.approx(0.45)
-    assert "standard error of 5.00% (100 labels); 3 of 5 checkpoints" in selection.reasons[1]
+    assert "standard error of 5.00% (100 labels); 3 of 5 checkpoints" in selection.reasons[1].text
 
 
 def test_more_labels_leave_zeta_less_to_decide() -> None:

@@ -257,7 +257,7 @@ def test_the_knee_of_the_front_is_chosen_from_values_alone() -> None:
     # The knee by hand: accuracy less ζ, both from 0 to 1 on the front.
     height = [(accuracy - 0.3) / 0.6 - zeta for zeta, accuracy in points]
     assert chosen.trial.params == {"x": int(np.argmax(height))} == {"x": 1}
-    assert "knee" in " ".join(chosen.selection.reasons)
+    assert "knee" in " ".join(map(str, chosen.selection.reasons))
     assert {trial.number for trial in study.best_trials} == {0, 1, 2, 3}
 
 

@@ -35,9 +35,12 @@ def select(
         Path | None,
         typer.Option(metavar="DIR", help="Copy the weights of the pick into this folder."),
     ] = None,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Also print why, and how sure that is.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Pick a checkpoint without a clean label, and say why."""
+    """Select the checkpoint to keep without clean labels."""
     from rote.selection import DEFAULT_RULE, select_groups
     from rote.selection import select as select_from
 
@@ -50,7 +53,7 @@ def select(
             with naming_new_folders(suspects and suspects.parent, copy_to):
                 notes = _write(selection, suspects, copy_to)
         finally:  # it stands, whatever cannot be written
-            _tell(selection, as_json=as_json)
+            _tell(selection, as_json=as_json, explain=explain)
         for note in notes:  # beside an object for machines they go where errors go
             say(one_line(note), err=as_json)
         return
@@ -67,16 +70,16 @@ def select(
         finally:
             if not as_json:
                 say(f"{group_by} = {one_line(value)}")
-                show(entry)
+                show(entry, explain=explain)
         for note in notes:
             say(one_line(note), err=as_json)
 
 
-def _tell(selection: "Selection", *, as_json: bool) -> None:
+def _tell(selection: "Selection", *, as_json: bool, explain: bool) -> None:
     if as_json:
         say_json(selection.to_json())
     else:
-        show(selection)
+        show(selection, explain=explain)
 
 
 def _write(selection: "Selection", suspects: Path | None, copy_to: Path | None) -> list[str]:
@@ -104,8 +107,8 @@ def _write(selection: "Selection", suspects: Path | None, copy_to: Path | None) 
     return notes
 
 
-def show(selection: "Selection") -> None:
-    """Print a selection for people: a short table, and the summary."""
+def show(selection: "Selection", *, explain: bool = False) -> None:
+    """Print a selection for people: a short table, the summary, and the explanation."""
     from rich.console import Console
 
     console = Console()
@@ -113,6 +116,8 @@ def show(selection: "Selection") -> None:
     if table is not None:
         console.print(table)
     show_summary(selection, console)
+    if explain:
+        console.print(f"\n{selection.explanation}", markup=False, highlight=False, soft_wrap=True)
 
 
 def show_summary(selection: "Selection", console: "Console") -> None:

@@ -44,7 +44,7 @@ class Evidence:
             return ""
         among = "within one run" if self.is_one_run else "among all runs of a pool"
         return (
-            f"In our {self.pools} test pools this rule lost {self.points_lost:.1f} points on "
+            f"In our {self.pools} pools this rule lost {self.points_lost:.1f} points on "
             f"average, {among}."
         )
 
