@@ -3,6 +3,7 @@
 import math
 import operator
 from collections.abc import Iterable
+from contextlib import suppress
 from numbers import Real
 from pathlib import Path
 
@@ -80,17 +81,27 @@ def check_choice(name: str, value: object, choices: Iterable[str]) -> str:
 
 
 def check_path(name: str, value: Path | str) -> Path:
-    """A path, with ``~`` as the home of a user.
+    """Return a path, with ``~`` replaced by the home directory of the user.
 
     Raises:
-        InputError: if there is no such user, or no path can be like that.
+        InputError: if there is no such user, or no file can have that path.
+
+    Example:
+        >>> str(check_path("out", "runs/a"))
+        'runs/a'
     """
+    reason = "a null character is not allowed in it"
     try:
         if "\0" not in str(value):
-            return Path(value).expanduser()
-    except RuntimeError:  # nobody of that name
-        pass
-    raise InputError(f"Expected `{name}` to be a path, got {shown(str(value))}.")
+            path = Path(value).expanduser()
+            with suppress(FileNotFoundError, NotADirectoryError, PermissionError):
+                path.lstat()
+            return path
+    except RuntimeError:
+        reason = "there is no such user"
+    except OSError as error:  # such as a name of 300 letters
+        reason = error.strerror or str(error)
+    raise InputError(f"Expected `{name}` to be a path, got {shown(str(value))}: {reason}.")
 
 
 def place_in(folder: Path, name: str) -> Path:

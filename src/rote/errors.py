@@ -37,7 +37,15 @@ class ConcurrentProbeError(InterferenceError):
 
 
 class RunExistsError(RoteError, FileExistsError):
-    """A place to write to is in use by an earlier run."""
+    """A place to write to is in use by an earlier run.
+
+    Attributes:
+        place: the directory, or the logger's run.
+    """
+
+    def __init__(self, message: str, place: str = "") -> None:
+        super().__init__(message)
+        self.place = place
 
 
 class RunLockedError(RoteError, RuntimeError):

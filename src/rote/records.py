@@ -202,15 +202,18 @@ class RunRecord:
         path: its directory.
         description: what was run: seed, versions, policy, holdout, labels (``run.json``).
         readings: every reading that counts, in order.
-        rows: which row of the row files belongs to each; None if it is the reading's position.
+        rows: which row of the row files belongs to each.
         row_checks: the CRC-32 of each one's row, or None, by the name of the row file.
+        synced_rows: how many rows were surely on the disk when the last reading was written; a
+            power cut may have taken later ones.
     """
 
     path: Path
     description: Mapping[str, Any]
     readings: tuple[Reading, ...]
-    rows: tuple[int, ...] | None = None
+    rows: tuple[int, ...] = ()
     row_checks: Mapping[str, Sequence[float | None]] = field(default_factory=dict)
+    synced_rows: int = 0
 
 
 @dataclass(frozen=True)

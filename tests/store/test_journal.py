@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from zlib import crc32
 
 import numpy as np
 import pytest
@@ -94,44 +93,6 @@ def test_lines_that_were_lost_before_a_run_went_on_are_still_told_of(run: Path) 
     opened.append(reading(COUNT + 1), COUNT)
     opened.close()
     assert_reads(run, [1, *range(3, COUNT + 2)], "has lost 1")
-
-
-def test_lines_with_a_checksum_of_their_own_only_are_read(run: Path) -> None:
-    def shorten(lines: list[bytes]) -> None:
-        for at, line in enumerate(lines):
-            start = line[: line.index(b'"#":"') + len('"#":"00000001')]
-            lines[at] = start + b'.%08x"}\n' % crc32(start)
-
-    change(run, shorten)
-    assert [entry.step for entry in read_run(run).readings] == list(range(1, COUNT + 1))
-    assert read_table(run).frame["step"].to_list() == list(range(1, COUNT + 1))
-
-
-def test_an_old_journal_that_is_gone_on_with_reads_as_one(tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    opened = RunDirectory.create(run, DESCRIPTION)
-    opened.append(reading(1), 0)
-    opened.append(reading(2), 1)
-    opened.close()
-
-    def make_old(lines: list[bytes]) -> None:
-        for at, line in enumerate(lines):
-            old = line[: line.index(b',"row"')] + b"}\n"
-            lines[at] = old.replace(b'"schema":2', b'"schema":1')
-
-    change(run, make_old)
-    opened = RunDirectory.reopen(run)
-    opened.resume_after(1)
-    opened.append(reading(2), 1)
-    opened.append(reading(3), 2)
-    opened.close()
-    record, table = read_run(run), read_table(run)
-    assert [entry.step for entry in record.readings] == table.frame["step"].to_list() == [1, 2, 3]
-    assert record.rows == tuple(table.frame["row"]) == (0, 1, 2)
-    change(run, lambda lines: lines.append(lines.pop(0)))
-    for read in (read_run, read_table):
-        with pytest.raises(CorruptRunError, match="line 5 of .* older version"):
-            read(run)
 
 
 def test_a_run_that_lost_a_reading_goes_on_before_it(run: Path) -> None:

@@ -1,5 +1,7 @@
 """One writer at a time, and a way to ask that leaves no trace."""
 
+import errno
+import fcntl
 import gc
 import os
 import signal
@@ -11,7 +13,7 @@ import pytest
 import torch
 
 import rote
-from rote.errors import RunLockedError
+from rote.errors import RoteWarning, RunLockedError, StoreError
 from rote.store import WriterLock, is_locked
 
 
@@ -22,12 +24,43 @@ def test_asking_says_who_holds_it_and_changes_nothing(tmp_path: Path) -> None:
     lock = WriterLock(path)
     owner = path.read_bytes()
     assert is_locked(path)
-    with pytest.raises(RunLockedError, match="this very process. Close the tracker"):
+    with pytest.raises(RunLockedError, match="This process is writing it: close the tracker"):
         WriterLock(path)
     lock.release()
     assert not is_locked(path)
     assert path.read_bytes() == owner
     WriterLock(path).release()
+
+
+def test_a_planted_link_is_refused_and_its_target_stays(tmp_path: Path) -> None:
+    target = tmp_path / "precious"
+    target.write_text("mine")
+    for name in ("writer.lock", "claim.lock"):
+        (tmp_path / name).symlink_to(target)
+        with pytest.raises(StoreError, match=f"{name} is a symbolic link"):
+            WriterLock(tmp_path / name)
+    assert target.read_text() == "mine"
+
+
+def test_without_locks_a_second_file_keeps_others_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOTSUP, "Operation not supported")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    path = tmp_path / "writer.lock"
+    with pytest.warns(RoteWarning, match=r"has no locks.*delete that file"):
+        lock = WriterLock(path)
+    assert is_locked(path)
+    with pytest.raises(RunLockedError, match="is being written by process"):
+        WriterLock(path)
+    path.write_text("process 1 on elsewhere")
+    with pytest.raises(RunLockedError, match=r"delete .*writer\.lock\.owner"):
+        WriterLock(path)
+    lock.release()
+    assert not is_locked(path)
+    assert [file.name for file in tmp_path.iterdir()] == ["writer.lock"]
 
 
 OWNER = """

@@ -1,6 +1,7 @@
 """What is recorded per sample: one file per name, one row per reading."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from rote.errors import CorruptRunError, DamagedRowsWarning, InputError, StoreEr
 from rote.records import Reading
 from rote.store import (
     RunDirectory,
+    held_file,
     open_sinks,
     read_predictions,
     read_rows_of,
@@ -109,8 +111,9 @@ def damages() -> dict[str, Callable[[Path], object]]:
 @pytest.mark.parametrize("name", ["predictions", "aum", "seen"])
 @pytest.mark.parametrize("damage", damages())
 def test_a_row_that_is_not_as_it_was_written_is_noticed(
-    tmp_path: Path, damage: str, name: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: str, name: str
 ) -> None:
+    monkeypatch.setattr(held_file, "SYNC_SECONDS", 0.0)
     run = RunDirectory.create(tmp_path / "run", DESCRIPTION)
     for row, step in enumerate((1, 2, 3)):
         run.append(reading(step), row)
@@ -127,7 +130,54 @@ def test_a_row_that_is_not_as_it_was_written_is_noticed(
     assert not [column for column in table.frame.columns if "#" in column]
 
 
-def test_rows_from_before_they_had_checksums_are_taken_as_they_are(tmp_path: Path) -> None:
+def test_rows_of_the_last_second_may_be_lost_and_no_others(tmp_path: Path) -> None:
+    """After a power cut: row 0 was synced, rows 1 to 3 were not, and row 2 did not survive."""
+    run = RunDirectory.create(tmp_path / "run", DESCRIPTION)
+    for row in range(4):
+        run.append(reading(row + 1), row)
+    run.close()
+    file = tmp_path / "run" / "aum.bin"
+    whole = file.read_bytes()
+    file.write_bytes(whole[: 2 * 16] + bytes(16) + whole[3 * 16 :])
+    record = read_run(tmp_path / "run")
+    assert (record.synced_rows, len(record.readings)) == (1, 4)
+    with pytest.warns(DamagedRowsWarning, match=r"aum\.bin from row 2 on were lost.*Resume"):
+        assert np.shape(read_rows_of(record, "aum")) == (2, 4)
+    with pytest.warns(DamagedRowsWarning, match="from row 2 on"):
+        assert np.shape(read_table(tmp_path).rows("run", "aum")) == (2, 4)
+    with pytest.warns(DamagedRowsWarning, match="from row 2 on"):
+        sinks = open_sinks(targets_of(tmp_path / "run"), {}, resume=True)
+    assert [entry.step for entry in sinks.earlier] == [1, 2]
+    sinks.close()
+    file.write_bytes(bytes(16) + whole[16:])
+    with pytest.raises(CorruptRunError, match="row 0 of"):
+        read_rows_of(record, "aum")
+
+
+def test_files_are_synced_at_most_once_per_second(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, synced = [100.0], []
+    monkeypatch.setenv("ROTE_FSYNC", "1")
+    monkeypatch.setattr(held_file.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(os, "fsync", lambda number: synced.append(number))
+    run = RunDirectory.create(tmp_path / "run", DESCRIPTION)
+    synced.clear()
+    counts = []
+    for row in range(6):
+        run.append(reading(row + 1), row)
+        counts.append(len(synced))
+        now[0] += 0.4
+    files = 1 + 3  # the journal, and three files of rows
+    assert counts == [files, files, files, 2 * files, 2 * files, 2 * files]
+    run.sync()
+    run.sync()
+    assert len(synced) == 3 * files  # what is synced already is not synced again
+    run.close()
+    assert len(synced) == 3 * files
+
+
+def test_rows_without_checksums_are_taken_as_they_are(tmp_path: Path) -> None:
     run = RunDirectory.create(tmp_path / "run", DESCRIPTION)
     for row, step in enumerate((1, 2)):
         run.append(replace(reading(step), predictions=None, sample_rows={}), row)

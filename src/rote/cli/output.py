@@ -12,7 +12,7 @@ from typing import TextIO
 
 from rote.errors import RoteError
 
-_STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+_STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 _PLAIN = {
     "ζ": "zeta",
     "S̃": "S~",

@@ -179,8 +179,11 @@ class Adapter(ABC):
             with self._as_in_training():
                 tracker = track(model, optimizer, save_to=self.save_to, resume=resume, **options)
         except RunExistsError as error:
-            way = f"resume from a checkpoint (`{self._resumed_by}`)"
-            raise RunExistsError(str(error).replace("pass resume=True", way)) from error
+            raise RunExistsError(
+                f"{error.place} is in use. Choose another `save_to`, or resume from a checkpoint "
+                f"(`{self._resumed_by}`).",
+                error.place,
+            ) from error
         self.tracker, self._watching = tracker, TrainingSignals(tracker)
         self._network = weakref.ref(model)
         if self._new_signals is None:

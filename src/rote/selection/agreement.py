@@ -157,6 +157,7 @@ def resampled_correlation(
     zeta: Floats | None = None,
 ) -> tuple[Estimate, Floats | None]:
     """The same as ``correlation_of``, and beside it the correlation in every draw of runs."""
+    x, y = _without_overflow(x), _without_overflow(y)
     kept = np.ones(len(x), dtype=np.bool_)
     if zeta is not None and len(zeta):
         kept = zeta <= percentile(zeta, 50)
@@ -169,6 +170,12 @@ def resampled_correlation(
     if isinstance(drawn, str):
         return Estimate(value, reason=drawn), None
     return draws.estimate(value, drawn), drawn
+
+
+def _without_overflow(values: Floats) -> Floats:
+    """Scale values whose squares would overflow, which changes no correlation."""
+    largest = float(np.abs(values).max(initial=0.0))
+    return values / largest if largest > _SQUARABLE else values
 
 
 def _regret_or_reason(rule: Rule, candidates: Candidates, draws: Draws) -> Estimate:
@@ -188,5 +195,7 @@ def _by_scipy(kind: str, x: Floats, y: Floats) -> float:
     }
     return float(functions[kind](x, y).statistic)
 
+
+_SQUARABLE = 1e100
 
 _MEASURES: dict[str, Measure] = {"pearson": pearson, "spearman": spearman, "kendall": kendall}

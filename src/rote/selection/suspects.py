@@ -18,7 +18,7 @@ from rote.selection.candidates import candidates_of
 from rote.selection.groups import take_runs
 from rote.selection.rules import find_rule
 from rote.selection.select_checkpoint import choose, table_of
-from rote.store import DAMAGED_ARRAYS, LABELS_FILE
+from rote.store import DAMAGED_ARRAYS, LABELS_FILE, escape_cells
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -154,7 +154,7 @@ def as_csv(found: Sequence[Suspicion]) -> str:
         for suspect in suspicion.suspects:
             values = [getattr(suspect, name) for name in names]
             called = map(suspicion.called, (suspect.given, suspect.believed))
-            writer.writerow([" ".join(suspicion.runs), *values, *called])
+            writer.writerow(escape_cells([" ".join(suspicion.runs), *values, *called]))
     return text.getvalue()
 
 

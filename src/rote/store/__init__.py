@@ -1,10 +1,12 @@
 """Results on disk: an append-only journal in a directory per run, and loggers. Never torch."""
 
 from rote.store.checksums import checksums_of
-from rote.store.csv_cells import read_cells
+from rote.store.csv_cells import escape_cells, read_cells
 from rote.store.damaged_arrays import DAMAGED_ARRAYS
+from rote.store.directories import read_whole_readings
 from rote.store.found_runs import FoundRun, SourceRuns, checkpoint, frame_of
 from rote.store.given_labels import text_of_labels
+from rote.store.journal import seal_journal
 from rote.store.journal_line import parse_line
 from rote.store.lock import WriterLock, is_locked
 from rote.store.logger import Address, Logger
@@ -51,6 +53,7 @@ from rote.store.save_to import SaveTo, Target, can_be_read, name_of, open_sinks,
 from rote.store.schema import (
     GIVEN_LABELS,
     SCHEMA_VERSION,
+    check_metric_name,
     is_reserved,
     line_of_reading,
     line_of_resume,
@@ -95,9 +98,11 @@ __all__ = [
     "bytes_of_votes",
     "can_be_read",
     "check_free",
+    "check_metric_name",
     "checkpoint",
     "checkpoint_path",
     "checksums_of",
+    "escape_cells",
     "find_checkpoint",
     "foreign_metrics",
     "frame_of",
@@ -119,8 +124,10 @@ __all__ = [
     "read_rows_of",
     "read_run",
     "read_table",
+    "read_whole_readings",
     "reading_of_line",
     "run_directories",
+    "seal_journal",
     "smallest_type",
     "status_of",
     "targets_of",

@@ -1,10 +1,11 @@
-"""The cells of a CSV file as texts: what is a number is decided by who asked."""
+"""Cells of CSV files: reading them as texts, and escaping those that are written."""
 
 from __future__ import annotations
 
 import csv
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections import Counter
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from rote.errors import InputError
@@ -15,6 +16,26 @@ if TYPE_CHECKING:
     import polars as pl
 
 _SEPARATORS = (",", ";", "\t")
+_FORMULAS = ("=", "+", "-", "@", "\t", "\r")
+
+
+def escape_cells(cells: Iterable[object]) -> list[object]:
+    """Put an apostrophe before texts that a spreadsheet would run as formulas.
+
+    Args:
+        cells: the cells of one row; numbers stay as they are.
+
+    Returns:
+        The cells to write.
+
+    Example:
+        >>> escape_cells(["=1+1", "cat", -3])
+        ["'=1+1", 'cat', -3]
+    """
+    return [
+        f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULAS) else cell
+        for cell in cells
+    ]
 
 
 def read_cells(path: Path, column: str) -> pl.DataFrame:

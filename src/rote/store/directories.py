@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,8 +25,9 @@ from rote.store.run_record import (
     read_description,
     read_rows_of,
     read_run,
+    without_garbage_collection,
 )
-from rote.store.schema import ROW_CHECK
+from rote.store.schema import ROW_CHECK, SYNCED_ROWS
 from rote.store.sinks import Opened
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def open_directory(path: Path, description: Mapping[str, Any], *, resume: bool) 
         return Opened(created, str(path), undo=lambda: _remove(created, folders))
     run = RunDirectory.reopen(path)
     try:
-        return Opened(run, str(path), read_description(path), _held(path))
+        return Opened(run, str(path), read_description(path), read_whole_readings(path))
     except BaseException:
         run.close()
         raise
@@ -77,16 +77,22 @@ def _remove(run: RunDirectory, folders: list[Path]) -> None:
     remove_folders(folders)
 
 
-def _held(path: Path) -> tuple[Reading, ...]:
+def read_whole_readings(path: Path) -> tuple[Reading, ...]:
+    """Read the readings of a run from the first on, with all that was recorded per sample.
+
+    Raises:
+        CorruptRunError: if a file is damaged, or there is no run.
+    """
     record = _up_to_a_gap(read_run(path))
     found = {name: read_rows_of(record, name) for name in row_layouts(record.description)}
     rows = {name: values for name, values in found.items() if values is not None}
-    for name, values in rows.items():
-        if len(values) != len(record.readings):
-            raise CorruptRunError(
-                f"Expected {path} to hold {name} for {len(record.readings)} readings, got "
-                f"{len(values)}. Restore its files from a copy, or start a new run."
-            )
+    whole = min(map(len, rows.values()), default=len(record.readings))
+    if whole < min(len(record.readings), record.synced_rows):
+        raise CorruptRunError(
+            f"{path} holds {whole} rows for {len(record.readings)} readings. Restore its files "
+            "from a copy, or start a new run."
+        )
+    record = replace(record, readings=record.readings[:whole])
     predictions = rows.pop(PREDICTIONS, [None] * len(record.readings))
     return tuple(
         replace(
@@ -100,24 +106,11 @@ def _held(path: Path) -> tuple[Reading, ...]:
 
 def _up_to_a_gap(record: RunRecord) -> RunRecord:
     """The readings before the first that is lost: what follows from it must be taken again."""
-    rows = record.rows or ()
-    whole = next((at for at, row in enumerate(rows) if row != at), len(rows))
-    return replace(record, readings=record.readings[:whole], rows=rows[:whole])
+    whole = next((at for at, row in enumerate(record.rows) if row != at), len(record.rows))
+    return replace(record, readings=record.readings[:whole], rows=record.rows[:whole])
 
 
-@contextmanager
-def _without_garbage_collection() -> Iterator[None]:
-    """For a block that makes a million objects, all of which stay: there is no garbage to find."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
-
-
-@_without_garbage_collection()
+@without_garbage_collection()
 def read_directories(roots: Iterable[Path]) -> SourceRuns:
     """Read run directories, and those anywhere below a directory; ordered by name.
 
@@ -140,7 +133,9 @@ def read_directories(roots: Iterable[Path]) -> SourceRuns:
     frame = _ordered(frame, len(paths), order)
     checks = [name for name in frame.columns if name.startswith(ROW_CHECK)]
     source = SourceRuns(
-        runs, frame.drop(checks), row_checks=frame.select("run", "row", *checks) if checks else None
+        runs,
+        frame.drop(SYNCED_ROWS, *checks),
+        row_checks=frame.select("run", "row", SYNCED_ROWS, *checks) if checks else None,
     )
     return unreadable.left_out_of(source)
 

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import time
 import weakref
 from pathlib import Path
 
@@ -9,6 +10,25 @@ from rote.errors import StoreError
 
 SWITCH = "ROTE_FSYNC"
 """The environment variable that turns waiting for the disk off: ``ROTE_FSYNC=0``."""
+
+
+SYNC_SECONDS = 1.0
+"""Files of a run are synced at most this often; a power cut can take the readings since then."""
+
+
+class SyncClock:
+    """Decides when files that are written together are synced: at most once per second."""
+
+    def __init__(self) -> None:
+        self._last = -SYNC_SECONDS
+
+    def is_due(self) -> bool:
+        """Tell whether the last sync is at least a second ago; if so, this is the next one."""
+        now = time.monotonic()
+        if now - self._last < SYNC_SECONDS:
+            return False
+        self._last = now
+        return True
 
 
 class HeldFile:

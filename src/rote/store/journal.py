@@ -1,6 +1,6 @@
 """An append-only file of JSON lines that survives a kill, and a power cut, at any moment."""
 
-import math
+import json
 import os
 import warnings
 from collections.abc import Mapping, Sequence
@@ -20,11 +20,11 @@ from rote.store.journal_line import (
     parse_object,
 )
 from rote.store.plain_file import read_plain
-from rote.store.schema import KINDS, check_version, values_of_line
+from rote.store.schema import KINDS, Line, check_version, lines_that_count, values_of_line
 
 
 class Journal:
-    """Appends lines; each is on the disk before ``append`` returns.
+    """Appends lines to a file.
 
     Args:
         path: the file; created if absent, never shortened below its last whole line.
@@ -38,8 +38,8 @@ class Journal:
             self._write(b"\n", len(data))
         self._last = self._look()
 
-    def append(self, line: Mapping[str, Any]) -> None:
-        """Write one line.
+    def append(self, line: Mapping[str, Any], *, synced: bool = True) -> None:
+        """Write one line, and wait until it is on the disk unless ``synced`` is false.
 
         Raises:
             StoreError: if the file was removed, replaced or shortened meanwhile.
@@ -56,18 +56,23 @@ class Journal:
         if size > end:  # an interrupt came between the writing of a line and its being noted
             so_far, _ = self._look()
         data, so_far = bytes_of_line(line, so_far)
-        self._write(data, size)
+        self._write(data, size, synced=synced)
         self._last = so_far, size + len(data)
+
+    def sync(self) -> None:
+        """Wait until all lines are on the disk."""
+        self._file.sync()
 
     def close(self) -> None:
         """Give the file back."""
         self._file.close()
 
-    def _write(self, data: bytes, size: int) -> None:
+    def _write(self, data: bytes, size: int, *, synced: bool = True) -> None:
         try:
             while data:
                 data = data[os.write(self._file.number, data) :]
-            self._file.sync()
+            if synced:
+                self._file.sync()
         except OSError:
             os.ftruncate(self._file.number, size)  # half a line would spoil the next one
             raise
@@ -92,8 +97,8 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
     """Every whole line of a journal, in the order in which they were written.
 
     A line that a kill cut off, at the end or before the run was resumed, is skipped with a
-    ``TornJournalWarning``. Lines that are missing, doubled or out of order, which those of schema 1
-    cannot tell, are warned of; what is left is put in order.
+    ``TornJournalWarning``. Lines that are missing, doubled or out of order are warned of; what is
+    left is put in order.
 
     Raises:
         CorruptRunError: if a line is damaged in any other way.
@@ -110,28 +115,23 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
             check_version(entry.line.get("schema"), where)
             if entry.line.get("kind") in KINDS:
                 values_of_line(entry.line, where)
+            if entry.line.get("kind") == "reading" and type(entry.line.get("row")) is not int:
+                raise CorruptRunError(f"Expected {where} to say which row it has, got none.")
     return [entry.line for entry in _in_order(found, path) if entry.line is not None]
 
 
 def _check_damage(found: Sequence[_Found], path: Path) -> None:
-    whole = [entry for entry in found if entry.line is not None]
     truncated_at: int | None = None  # several kills in a row may leave several truncated lines
-    first = min((entry.number for entry in whole if entry.number), default=math.inf)
     for entry in found:
         line, at, what = entry.line, entry.at, ""
         if line is None and parse_object(entry.raw) is not None:
             what = "one that does not fit its checksum"
-        elif line and not entry.number and at >= first:
-            what = "one of an older version, which cannot come so late"
         elif truncated_at is not None and line and line.get("kind") != "resume":
             at, what = truncated_at, "one that is cut off"
         if what:
-            # Only where lines have numbers does nothing shift when one is taken out.
-            is_safe = whole and all(e.number or e.at == at for e in whole)
-            way = ", or delete that line to lose what it says only" if is_safe else ""
             raise CorruptRunError(
                 f"Expected line {at} of {path} to be as it was written, got {what}. Restore the "
-                f"file from a copy{way}."
+                "file from a copy, or delete that line to lose only what it says."
             )
         truncated_at = (truncated_at or at) if line is None else None
 
@@ -145,7 +145,7 @@ def _in_order(found: Sequence[_Found], path: Path) -> list[_Found]:
     if any(later < earlier for earlier, later in pairwise(numbers)):
         _warn(f"{path} has lines that are out of order; they count in the order of writing.")
         once = sorted(once, key=lambda entry: entry.number)
-    # What was cut off had a number, too, and so had the lines of schema 1 before the first.
+    # What was cut off had a number, too.
     missing = max(numbers, default=0) - len(once)
     if missing > 0:
         _warn(f"{path} has lost {missing} of its lines; what they said is not counted.")
@@ -154,3 +154,31 @@ def _in_order(found: Sequence[_Found], path: Path) -> list[_Found]:
 
 def _warn(message: str) -> None:
     warnings.warn(OddJournalWarning(message), stacklevel=4)
+
+
+def read_counted(journal: Path) -> list[Line]:
+    """The lines of a journal whose readings count; of one that does not exist, none.
+
+    Raises:
+        CorruptRunError: if it is damaged, or cannot be read.
+    """
+    try:
+        lines = read_lines(journal)
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise CorruptRunError(f"Expected {journal} to be a journal, got: {error}.") from error
+    return lines_that_count(lines, str(journal))
+
+
+def seal_journal(path: Path) -> None:
+    """Give the plain JSON lines of a packed run their rows, numbers and checksums.
+
+    Args:
+        path: a file with one reading per line; afterwards a journal.
+    """
+    so_far, sealed = FileSoFar(), []
+    for row, raw in enumerate(path.read_bytes().splitlines()):
+        data, so_far = bytes_of_line({**json.loads(raw), "row": row}, so_far)
+        sealed.append(data)
+    path.write_bytes(b"".join(sealed))

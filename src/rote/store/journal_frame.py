@@ -20,18 +20,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rote.errors import CorruptRunError, OddJournalWarning
+from rote.store.journal import read_counted
 from rote.store.journal_pieces import Piece, batches_of
-from rote.store.run_record import read_counted
 from rote.store.schema import (
     CHECK,
-    CHECKED_SCHEMA,
     KINDS,
     NO_LIMIT,
-    PLAIN_SCHEMA,
     READING_COLUMNS,
     ROW_CHECK,
+    SCHEMA_VERSION,
+    SYNCED_ROWS,
     is_reserved,
-    rows_of_lines,
     still_count,
 )
 
@@ -60,23 +59,51 @@ def read_journals(
 
     Returns:
         The columns of a reading, its metrics by name, ``run`` (the position in ``journals``) and
-        ``row`` (which row of the row files belongs to it), and the checksums of these rows, each
-        with ``ROW_CHECK`` before its name. A value that is missing, or was not finite, is null. And
-        what is wrong with the runs that cannot be read.
+        ``row`` (which row of the row files belongs to it), ``SYNCED_ROWS``, and the checksums of
+        these rows, each with ``ROW_CHECK`` before its name. A value that is missing, or was not
+        finite, is null. And what is wrong with the runs that cannot be read.
     """
     import polars as pl
 
     odd: set[int] = set()
     batches = _read_ahead(batches_of(journals, odd), odd)
     frames = [frame for found in batches for frame in found]
-    names = ("run", "kind", "schema", "row", *READING_COLUMNS)
+    names = ("run", "kind", "schema", "row", SYNCED_ROWS, *READING_COLUMNS)
     empty = pl.DataFrame(schema={name: _type(name) for name in names})
     frame = _readings_that_count(_in_order(_joined([empty, *frames])), odd)
     slow, damaged = _read_by_line(journals, sorted(odd))
     if slow:
         frame = _in_order(_joined([frame, *slow]))
     metrics, checks = _metrics(frame.columns), _row_checks(frame.columns)
-    return frame.select("run", "row", *READING_COLUMNS, *metrics, *checks), damaged
+    return frame.select("run", "row", SYNCED_ROWS, *READING_COLUMNS, *metrics, *checks), damaged
+
+
+def read_plain_journal(journal: Path) -> pl.DataFrame | None:
+    """Read a journal in which nothing is odd: its readings that count, as ``read_journals`` does.
+
+    Returns:
+        None if ``read_counted`` has something to say about it, or if it cannot be told whether a
+        metric is missing or NaN.
+    """
+    import polars as pl
+
+    odd: set[int] = set()
+    frames = [frame for found in _read_ahead(batches_of([journal], odd), odd) for frame in found]
+    if odd or not frames or sum(len(_metrics(frame.columns)) for frame in frames) > _MOST_METRICS:
+        return None
+    if SYNCED_ROWS not in frames[0].columns:
+        return None
+    metrics = _metrics(frames[0].columns)
+    frame = pl.concat(frames, how="diagonal")
+    is_reading = frame["kind"] == "reading"
+    if (
+        _metrics(frame.columns) != metrics
+        or frame.filter(is_reading)[metrics].null_count().sum_horizontal().sum()
+    ):
+        return None
+    frame = _readings_that_count(frame, odd)
+    names = ("run", "row", SYNCED_ROWS, *READING_COLUMNS, *metrics, *_row_checks(frame.columns))
+    return None if odd else frame.select(names)
 
 
 def _in_order(frame: pl.DataFrame) -> pl.DataFrame:
@@ -142,7 +169,7 @@ def _read_as_table(pieces: list[Piece]) -> pl.DataFrame | None:
         )
     except pl.exceptions.PolarsError:
         return None
-    return frame.shrink_to_fit() if _is_plain(frame, is_whole=True) else None
+    return frame.shrink_to_fit() if _is_plain(frame) else None
 
 
 def _separate_names(lines: memoryview) -> None:
@@ -183,8 +210,7 @@ def _read_at_once(pieces: list[Piece]) -> pl.DataFrame | None:
             return None
         expected = np.repeat([len(names) for names in keys], lines)
         is_resume = (frame["kind"] == "resume").fill_null(value=False).to_numpy()
-        is_checked = (frame["schema"] == CHECKED_SCHEMA).fill_null(value=False).to_numpy()
-        expected[is_resume] = np.where(is_checked[is_resume], 4, 3)
+        expected[is_resume] = 4
         if not _is_complete(frame, data, int(expected.sum())):
             keys_found = _KEY.findall(data)
             names = {json.loads(name) for name in set(keys_found)}
@@ -197,10 +223,7 @@ def _read_at_once(pieces: list[Piece]) -> pl.DataFrame | None:
                 return None
     except (pl.exceptions.PolarsError, ValueError):
         return None
-    is_as_written = [piece.is_as_written for piece in pieces]
-    if not _is_plain(frame, is_whole=all(is_as_written)):
-        return None
-    if not _is_as_written(frame, is_checked, np.repeat(is_as_written, lines)):
+    if not all(piece.is_as_written for piece in pieces) or not _is_plain(frame):
         return None
     run = np.repeat(np.array([piece.run for piece in pieces], dtype=np.int64), lines)
     # What polars parses into has room for twice as much.
@@ -239,49 +262,35 @@ def _is_complete(frame: pl.DataFrame, data: bytes, keys: int) -> bool:
     return nulls == absent or nulls == absent + data.count(b":null")
 
 
-def _is_plain(frame: pl.DataFrame, *, is_whole: bool) -> bool:
-    """Whether there are only readings and resumes of known versions, with steps and no infinity.
-
-    ``is_whole``: every line is as rote wrote it, and it writes none.
-    """
-    import polars as pl
-
-    versions, floats = frame["schema"], frame.select(pl.selectors.float())
+def _is_plain(frame: pl.DataFrame) -> bool:
+    """Tell whether there are only readings and resumes of this version, with steps."""
+    versions, is_reading = frame["schema"], frame["kind"] == "reading"
+    has_row = frame["row"].is_not_null() if "row" in frame.columns else ~is_reading
     return bool(
         not versions.null_count()
-        and versions.is_between(PLAIN_SCHEMA, CHECKED_SCHEMA).all()
+        and (versions == SCHEMA_VERSION).all()
         and frame["kind"].is_in(KINDS).fill_null(value=False).all()
         and not frame["step"].null_count()
         and (frame["step"] >= 0).all()
-        and (is_whole or not any((v.is_infinite() | v.is_nan()).any() for v in floats))
+        and (~is_reading | has_row).all()
     )
-
-
-def _is_as_written(frame: pl.DataFrame, is_checked: np.ndarray, is_whole: np.ndarray) -> bool:
-    """Whether every line fits its checksum, or is of a version that has none, and no row."""
-    fits = is_whole | ~is_checked
-    for name in {CHECK, "row"} & set(frame.columns):
-        fits &= is_checked | frame[name].is_null().to_numpy()
-    return bool(fits.all())
 
 
 def _type(name: str) -> Any:  # noqa: ANN401
     import polars as pl
 
     types = {"kind": pl.String, CHECK: pl.String, "flags": pl.List(pl.String)}
-    whole = {"schema", "step", "run", "row"}
+    whole = {"schema", "step", "run", "row", SYNCED_ROWS}
     return pl.Int64 if name in whole else types.get(name, pl.Float64)
 
 
 def _readings_that_count(frame: pl.DataFrame, odd: set[int]) -> pl.DataFrame:
     """Without resumes, and the readings that a later one declares void.
 
-    Runs whose steps do not grow, or whose versions fall, are odd, too. No odd run is kept.
+    Runs whose steps do not grow are odd, too. No odd run is kept.
     """
     import polars as pl
 
-    run, schema = frame["run"].to_numpy(), frame["schema"].to_numpy()
-    odd.update(np.unique(run[1:][(np.diff(run) == 0) & (np.diff(schema) < 0)]).tolist())
     if odd:
         frame = frame.filter(~pl.col("run").is_in(list(odd)))
     is_reading = (frame["kind"] == "reading").to_numpy()
@@ -298,14 +307,7 @@ def _readings_that_count(frame: pl.DataFrame, odd: set[int]) -> pl.DataFrame:
         backwards = np.unique(run[1:][is_back])
         odd.update(backwards.tolist())
         frame = frame.filter(~pl.col("run").is_in(backwards))
-    position = pl.Series("row", _position_in_run(frame["run"].to_numpy()))
-    return frame.with_columns(pl.col("row").fill_null(position))
-
-
-def _position_in_run(run: np.ndarray) -> np.ndarray:
-    position = np.arange(len(run))
-    is_first = np.append(True, run[1:] != run[:-1])[: len(run)]
-    return position - np.maximum.accumulate(np.where(is_first, position, 0))
+    return frame
 
 
 def _read_by_line(
@@ -324,10 +326,9 @@ def _read_by_line(
         others = sorted(_metrics(counts), key=lambda name: (-counts[name], name))
         # One more than there may be is noticed later.
         others = others[: _MOST_METRICS + 1]
-        kept = ("run", "row", *READING_COLUMNS, *others, *_row_checks(counts))
+        kept = ("run", "row", SYNCED_ROWS, *READING_COLUMNS, *others, *_row_checks(counts))
         rows = [
-            {name: line[name] for name in kept if name in line} | {"run": run, "row": row}
-            for line, row in zip(lines, rows_of_lines(lines), strict=True)
+            {name: line[name] for name in kept if name in line} | {"run": run} for line in lines
         ]
         frames.append(pl.DataFrame(rows, schema={name: _type(name) for name in kept}))
     return frames, damaged

@@ -2,8 +2,7 @@
 
 ``…,"row":4,"#":"00000005.2bd1a3c4.9f3a21bc.51d0c3aa"}`` is the fifth line. The shape tells that all
 lines up to there differ in their numbers only, which lets them be read as a table; the checksum of
-the file up to there lets all lines be checked at once; its own, which one is damaged. Older lines
-have fewer of these, and those of schema 1 no such end.
+the file up to there lets all lines be checked at once; its own tells which one is damaged.
 """
 
 import json
@@ -13,11 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 from zlib import crc32
 
-from rote.store.schema import CHECK, CHECKED_SCHEMA, PLAIN_SCHEMA
+from rote.store.schema import CHECK, SCHEMA_VERSION
 
 _END = re.compile(
-    rb',"#":"(?P<number>[0-9a-f]{8})\.(?:(?P<shape>[0-9a-f]{8})\.(?=.{17}"}))?'
-    rb'(?:(?P<file>[0-9a-f]{8})\.)?(?P<own>[0-9a-f]{8})"}\Z'
+    rb',"#":"(?P<number>[0-9a-f]{8})\.(?P<shape>[0-9a-f]{8})\.'
+    rb'(?P<file>[0-9a-f]{8})\.(?P<own>[0-9a-f]{8})"}\Z'
 )
 _FILE, _OWN = len('9f3a21bc.51d0c3aa"}\n'), len('.51d0c3aa"}\n')
 
@@ -42,12 +41,11 @@ def bytes_of_line(line: Mapping[str, Any], before: FileSoFar) -> tuple[bytes, Fi
 
     Example:
         >>> bytes_of_line({"schema": 1, "kind": "resume", "step": 3}, FileSoFar())[0].strip()
-        b'{"schema":2,"kind":"resume","step":3,"#":"00000001.66ec9bfc.b2a40396.78ac1a41"}'
+        b'{"schema":1,"kind":"resume","step":3,"#":"00000001.66ec9bfc.b2a40396.78ac1a41"}'
     """
-    values = {**line, "schema": CHECKED_SCHEMA}
-    own = _shape(values)
+    own = _shape(line)
     number, shape = before.lines + 1, own if before.shape in (None, own) else 0
-    text = json.dumps(values, allow_nan=False, separators=(",", ":"))
+    text = json.dumps(line, allow_nan=False, separators=(",", ":"))
     data = f'{text[:-1]},"{CHECK}":"{number:08x}.{shape:08x}.'.encode()
     data += b"%08x" % crc32(data, before.checksum)
     data += b'.%08x"}\n' % crc32(data)
@@ -80,7 +78,7 @@ def file_so_far(data: bytes) -> FileSoFar:
     raws = [raw for raw in data.split(b"\n") if raw]
     lines = max([len(raws), *map(number_of, raws)])
     end = _END.search(raws[-1]) if raws else None
-    if end is None or end["file"] is None:
+    if end is None:
         return FileSoFar(lines, crc32(data), 0 if data else None)
     found = _said(raws[-1], crc32(data[-_FILE:], int(end["file"], 16)))
     return found if found.lines == lines else FileSoFar(lines, found.checksum, 0)
@@ -90,7 +88,7 @@ def _said(raw: bytes, checksum: int) -> FileSoFar:
     end = _END.search(raw)
     if end is None:
         return FileSoFar(0, checksum, 0)
-    return FileSoFar(int(end["number"], 16), checksum, int(end["shape"] or b"0", 16))
+    return FileSoFar(int(end["number"], 16), checksum, int(end["shape"], 16))
 
 
 def parse_line(raw: bytes) -> dict[str, Any] | None:
@@ -115,9 +113,7 @@ def number_of(raw: bytes) -> int:
 
 
 def _is_as_written(raw: bytes, line: Mapping[str, Any]) -> bool:
-    if line.get("schema") == PLAIN_SCHEMA:
-        return CHECK not in line and "row" not in line
     end = _END.search(raw)
     is_whole = end is not None and crc32(raw[: end.start("own") - 1]) == int(end["own"], 16)
     # What a newer rote writes is refused for its version, not as damaged.
-    return is_whole or line.get("schema") != CHECKED_SCHEMA
+    return is_whole or line.get("schema") != SCHEMA_VERSION

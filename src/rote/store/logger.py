@@ -119,7 +119,7 @@ def parse_address(text: str, argument: str, use: Use) -> Address | None:
         >>> parse_address("runs/a", "runs", "read")
     """
     found, own = _PREFIX.fullmatch(text), _OWN.fullmatch(text)
-    if (found is None and own is None) or Path(text).exists():
+    if (found is None and own is None) or _exists(text):
         return None
     if found is not None and found[1].lower() in kinds():
         address = Address(found[1].lower(), found[2])
@@ -135,6 +135,13 @@ def parse_address(text: str, argument: str, use: Use) -> Address | None:
         only = "read." if use == "open" else f"written: {beside}, or export as CSV."
         raise _refusal(text, argument, use, f" It can only be {only}")
     return address
+
+
+def _exists(text: str) -> bool:
+    try:
+        return Path(text).exists()
+    except OSError:  # such as a name of 300 letters
+        return False
 
 
 def _is_module(name: str) -> bool:

@@ -117,7 +117,7 @@ class RowFile:
         self._size = self._size_now()
 
     def write(self, row: int, values: np.ndarray) -> int:
-        """Write one row; it is on the disk when this returns.
+        """Write one row; ``sync`` waits until it is on the disk.
 
         Returns:
             Its checksum.
@@ -140,9 +140,12 @@ class RowFile:
         while data:
             written = os.pwrite(self._file.number, data, at)
             data, at = data[written:], at + written
-        self._file.sync()
         self._size = self._size_now()
         return check
+
+    def sync(self) -> None:
+        """Wait until all rows are on the disk."""
+        self._file.sync()
 
     def close(self) -> None:
         """Give the file back."""

@@ -15,7 +15,7 @@ from rote.errors import (
     StoreError,
 )
 from rote.records import Reading
-from rote.store.held_file import make_folders, sync_folder
+from rote.store.held_file import SyncClock, make_folders, sync_folder
 from rote.store.journal import Journal
 from rote.store.lock import WriterLock
 from rote.store.row_file import PREDICTIONS, RowFile, row_layouts, row_path
@@ -26,7 +26,13 @@ from rote.store.run_record import (
     layouts_of_run,
     read_description,
 )
-from rote.store.schema import ROW_CHECK, SCHEMA_VERSION, line_of_reading, line_of_resume
+from rote.store.schema import (
+    ROW_CHECK,
+    SCHEMA_VERSION,
+    SYNCED_ROWS,
+    line_of_reading,
+    line_of_resume,
+)
 from rote.store.whole_files import write_whole
 
 LOCK_FILE = "writer.lock"
@@ -52,6 +58,9 @@ class RunDirectory:
         self._journal = Journal(path / JOURNAL_FILE)
         (path / PREDICTIONS_FILE).touch()
         self._rows = {name: RowFile(row_path(path, name), row) for name, row in layouts.items()}
+        self._clock = SyncClock()
+        self._written_rows = self._synced_rows = 0
+        self._is_synced = True
         self._run_file = (path / RUN_FILE).absolute()
         self._run_file_seen = self._run_file_now()
         sync_folder(path)
@@ -111,6 +120,9 @@ class RunDirectory:
     def append(self, reading: Reading, row: int) -> None:
         """Write one reading; ``row`` counts the readings that came before it.
 
+        Readings that come within a second of the last sync are written, so that they survive a
+        kill, but are synced with a later one: a power cut may take them.
+
         Raises:
             RunLockedError: in a process that was forked off the one that opened the run.
             InputError: if it has rows per sample that the run does not describe.
@@ -134,11 +146,30 @@ class RunDirectory:
             f"{ROW_CHECK}{name}": self._rows[name].write(row, values)
             for name, values in rows.items()
         }
-        self._journal.append(line_of_reading(reading) | {"row": row} | checks)
+        self._written_rows = row + 1
+        self._synced_rows = min(self._synced_rows, row)  # what came after is written over
+        self._is_synced = self._clock.is_due()
+        if self._is_synced:
+            self._sync_rows()
+        line = line_of_reading(reading) | {"row": row, SYNCED_ROWS: self._synced_rows} | checks
+        self._journal.append(line, synced=self._is_synced)
 
     def resume_after(self, step: int) -> None:
         """Declare the readings after ``step`` void: they will be taken again."""
+        self._sync_rows()
         self._journal.append(line_of_resume(step))
+
+    def sync(self) -> None:
+        """Wait until everything that was written is on the disk."""
+        if not self._is_synced:
+            self._sync_rows()
+            self._journal.sync()
+            self._is_synced = True
+
+    def _sync_rows(self) -> None:
+        for rows in self._rows.values():
+            rows.sync()
+        self._synced_rows = self._written_rows
 
     def _check_place(self) -> None:
         now = self._run_file_now() if self._run_file.is_file() else None
@@ -166,10 +197,14 @@ class RunDirectory:
 
     def close(self) -> None:
         """Let others write this run."""
-        self._journal.close()
-        for rows in self._rows.values():
-            rows.close()
-        self._lock.release()
+        try:
+            if os.getpid() == self._owner:
+                self.sync()
+        finally:
+            self._journal.close()
+            for rows in self._rows.values():
+                rows.close()
+            self._lock.release()
 
 
 def check_free(path: Path) -> None:
@@ -179,18 +214,13 @@ def check_free(path: Path) -> None:
         RunExistsError: if there is anything else.
     """
     if path.is_file():
-        raise RunExistsError(
-            f"Expected `save_to` to be a new directory, got {path}, which is a file. "
-            "Choose another."
-        )
+        raise RunExistsError(f"{path} is a file. Choose a new directory.", str(path))
     leftovers = {LOCK_FILE, CLAIM_FILE, DRAFT_FILE, FAILURE_FILE, FAILURE_DRAFT}
+    leftovers |= {f"{name}.owner" for name in (LOCK_FILE, CLAIM_FILE)}
     if path.exists() and not (
         path.is_dir() and all(entry.name in leftovers for entry in path.iterdir())
     ):
-        raise RunExistsError(
-            f"Expected `save_to` to be a new directory, got {path}, which is in use. "
-            "Choose another, or pass resume=True to go on with the run in it."
-        )
+        raise RunExistsError(f"{path} is in use. Choose a new directory.", str(path))
 
 
 @contextmanager

@@ -1,16 +1,22 @@
 """A run as it is read: its description, every reading that counts, and what belongs to each."""
 
+from __future__ import annotations
+
+import gc
 import json
-from collections.abc import Mapping
+import math
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from rote.errors import CorruptRunError, InputError
-from rote.records import RunRecord
+from rote.errors import CorruptRunError, DamagedRowsWarning, InputError
+from rote.records import Reading, RunRecord
 from rote.store.checksums import is_as_written
-from rote.store.journal import read_lines
+from rote.store.journal import read_counted
 from rote.store.plain_file import read_plain
 from rote.store.row_file import (
     PREDICTIONS,
@@ -22,15 +28,23 @@ from rote.store.row_file import (
     row_path,
 )
 from rote.store.schema import (
+    ALWAYS_NUMBERS,
     GIVEN_LABELS,
-    Line,
+    READING_COLUMNS,
+    ROW_CHECK,
+    SYNCED_ROWS,
     check_version,
-    lines_that_count,
+    is_reserved,
     reading_of_line,
     row_checks_of_lines,
-    rows_of_lines,
 )
 from rote.store.whole_files import write_whole
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_LONG = 1 << 20
+"""Bytes of a journal from which on it pays to load polars."""
 
 RUN_FILE = "run.json"
 JOURNAL_FILE = "journal.jsonl"
@@ -58,26 +72,77 @@ def read_run(path: Path | str) -> RunRecord:
     path = Path(path)
     description = read_description(path)
     layouts_of_run(path, description)
-    journal = path / JOURNAL_FILE
+    found = _read_fast(path / JOURNAL_FILE) or _read_by_line(path / JOURNAL_FILE)
+    return RunRecord(path, description, *found)
+
+
+class _Readings(NamedTuple):
+    """What a journal says, in the order of the fields of a ``RunRecord``."""
+
+    readings: tuple[Reading, ...]
+    rows: tuple[int, ...]
+    row_checks: Mapping[str, Sequence[float | None]]
+    synced_rows: int
+
+
+def _read_by_line(journal: Path) -> _Readings:
     counted = read_counted(journal)
-    readings = tuple(reading_of_line(line) for line in counted)
-    rows, checks = tuple(rows_of_lines(counted)), row_checks_of_lines(counted)
-    return RunRecord(path, description, readings, rows, checks)
+    return _Readings(
+        tuple(reading_of_line(line) for line in counted),
+        tuple(line["row"] for line in counted),
+        row_checks_of_lines(counted),
+        counted[-1].get(SYNCED_ROWS, 0) if counted else 0,
+    )
 
 
-def read_counted(journal: Path) -> list[Line]:
-    """The lines of a journal whose readings count; of one that does not exist, none.
+def _read_fast(journal: Path) -> _Readings | None:
+    """Read a long journal as a table; None if it is short, or anything about it is odd.
 
-    Raises:
-        CorruptRunError: if it is damaged, or cannot be read.
+    A million lines one by one would take minutes. What counts is decided as for short ones.
     """
+    if not journal.is_file() or journal.stat().st_size < _LONG:
+        return None
+    from rote.store.journal_frame import read_plain_journal
+
+    frame = read_plain_journal(journal)
+    return None if frame is None else _readings_of_frame(frame)
+
+
+@contextmanager
+def without_garbage_collection() -> Iterator[None]:
+    """Pause garbage collection in a block that makes a million objects, all of which stay."""
+    was_on = gc.isenabled()
+    gc.disable()
     try:
-        lines = read_lines(journal)
-    except FileNotFoundError:
-        return []
-    except OSError as error:
-        raise CorruptRunError(f"Expected {journal} to be a journal, got: {error}.") from error
-    return lines_that_count(lines, str(journal))
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+@without_garbage_collection()
+def _readings_of_frame(frame: pl.DataFrame) -> _Readings:
+    columns = {name: frame[name].to_list() for name in frame.columns}
+    checks = {
+        name.removeprefix(ROW_CHECK): tuple(columns.pop(name))
+        for name in frame.columns
+        if name.startswith(ROW_CHECK)
+    }
+    rows, synced = tuple(columns.pop("row")), columns.pop(SYNCED_ROWS)
+    del columns["run"]
+    columns["flags"] = [tuple(flags) for flags in columns["flags"]]
+    for name in ALWAYS_NUMBERS:
+        columns[name] = [math.nan if value is None else value for value in columns[name]]
+    metrics = {name: columns.pop(name) for name in list(columns) if not is_reserved(name)}
+    measured = (
+        [dict(zip(metrics, values, strict=True)) for values in zip(*metrics.values(), strict=True)]
+        if metrics
+        else [{} for _ in rows]
+    )
+    # In the order of the fields: by keyword it would take half as long again.
+    in_order = [columns[name] for name in READING_COLUMNS]
+    readings = tuple(Reading(*values) for values in zip(*in_order, measured, strict=True))
+    return _Readings(readings, rows, checks, synced[-1] or 0 if synced else 0)
 
 
 def read_description(path: Path | str) -> dict[str, Any]:
@@ -125,10 +190,12 @@ def read_rows_of(run: RunRecord, name: str) -> np.ndarray | None:
     file = row_path(run.path, name)
     if layout is None:
         return None
-    rows = range(len(run.readings)) if run.rows is None else run.rows
-    mapped = map_rows(file, layout)
+    rows, mapped = run.rows, map_rows(file, layout)
     damaged = first_damaged(mapped, rows, run.row_checks.get(name, ()))
-    if damaged is not None:
+    if damaged is not None and damaged >= run.synced_rows:
+        warnings.warn(lost_rows(file, damaged), stacklevel=2)
+        rows = rows[: rows.index(damaged)]
+    elif damaged is not None:
         raise CorruptRunError(
             f"Expected row {damaged} of {file} to be as it was written, got another or none. "
             "Restore the file from a copy, or start a new run."
@@ -142,6 +209,14 @@ def read_rows_of(run: RunRecord, name: str) -> np.ndarray | None:
             f"{found.max()}. Restore it from a copy."
         )
     return found
+
+
+def lost_rows(file: Path, first: int) -> DamagedRowsWarning:
+    """Return the warning about rows that were written less than a second before a power cut."""
+    return DamagedRowsWarning(
+        f"The rows of {file} from row {first} on were lost, as in a power cut. Resume the run to "
+        "take these readings again."
+    )
 
 
 def layouts_of_run(path: Path, description: Mapping[str, Any]) -> dict[str, RowLayout]:

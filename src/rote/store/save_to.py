@@ -7,6 +7,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from rote.arguments import check_path
 from rote.errors import InputError
 from rote.records import Reading
 from rote.store.directories import open_directory
@@ -89,7 +90,8 @@ def open_sinks(targets: Iterable[Target], description: Mapping[str, Any], *, res
     strict, patient = [opened[path] for path in directories], [opened[entry] for entry in loggers]
     told = [Opened(_FunctionSink(entry), repr(entry), held=None) for entry in functions]
     retrying = [replace(entry, sink=RetryingSink(entry.sink, entry.place)) for entry in patient]
-    return Sinks([*told, *strict, *retrying], [*strict, *patient])
+    directory = directories[0].absolute() if directories else None
+    return Sinks([*told, *strict, *retrying], [*strict, *patient], directory)
 
 
 def _opened(target: Path | Address, description: Mapping[str, Any], *, resume: bool) -> Opened:
@@ -113,9 +115,9 @@ def _target(entry: object) -> Target:
             raise InputError(
                 "Expected `save_to` to name a directory or a logger, got an empty text."
             )
-        return parse_address(entry, "save_to", "open") or Path(entry).expanduser()
+        return parse_address(entry, "save_to", "open") or check_path("save_to", entry)
     if isinstance(entry, PathLike):
-        return Path(entry).expanduser()
+        return check_path("save_to", Path(entry))
     if callable(entry):
         return entry
     raise _refusal(entry)

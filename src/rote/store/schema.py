@@ -1,4 +1,4 @@
-"""What a line of the journal says, which lines count, and which versions can be read."""
+"""What a line of the journal says, which lines count, and which version can be read."""
 
 import math
 import warnings
@@ -8,14 +8,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from rote.errors import CorruptRunError, OddJournalWarning
+from rote.errors import CorruptRunError, InputError, OddJournalWarning
 from rote.records import Reading
 
-PLAIN_SCHEMA, CHECKED_SCHEMA = 1, 2
-"""Lines as loggers keep them, and rote did; lines of a journal with row, number and checksum."""
-
-SCHEMA_VERSION = PLAIN_SCHEMA
-"""Of descriptions, and of what loggers keep."""
+SCHEMA_VERSION = 1
+"""Of descriptions, of journals, and of what loggers keep."""
 
 KINDS = ("reading", "resume")
 
@@ -25,8 +22,11 @@ CHECK = "#"
 ROW_CHECK = "row#"
 """Before the name of a row file: the CRC-32 of the reading's row in it."""
 
+SYNCED_ROWS = "synced_rows"
+"""How many rows of the row files were surely on the disk when a line was written."""
+
 _RESERVED = frozenset(
-    {"schema", "kind", "name", "run", "row", "region", "score", CHECK}
+    {"schema", "kind", "name", "run", "row", "region", "score", CHECK, SYNCED_ROWS}
     | {entry.name for entry in fields(Reading)}
 )
 
@@ -47,7 +47,7 @@ NO_LIMIT = int(np.iinfo(np.int64).max)
 Line: TypeAlias = Mapping[str, Any]
 """One line of a journal, in a file or wherever a logger keeps it."""
 
-_ALWAYS_NUMBERS = (
+ALWAYS_NUMBERS = (
     "loss_before",
     "loss_after",
     "drop",
@@ -59,6 +59,30 @@ _ALWAYS_NUMBERS = (
 def is_reserved(name: str) -> bool:
     """Whether a metric cannot have a name: a line of the journal, or a table of runs, uses it."""
     return name in _RESERVED or name.startswith(ROW_CHECK)
+
+
+def check_metric_name(name: str) -> None:
+    """Refuse a name under which a metric could not be written, or not be read again.
+
+    Raises:
+        InputError: if the name is reserved, empty, or not valid Unicode.
+
+    Example:
+        >>> check_metric_name("train_accuracy")
+    """
+    if is_reserved(name):
+        raise InputError(
+            f"Expected a metric's name to be free, got `{name}`, which every reading has."
+        )
+    if not name or not is_encodable(name):
+        raise InputError(
+            f"Expected a metric's name to be Unicode text, got {name!a}. Rename the metric."
+        )
+
+
+def is_encodable(text: str) -> bool:
+    """Tell whether a text can be written to files: half a surrogate pair cannot."""
+    return not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
 def line_of_reading(reading: Reading) -> dict[str, Any]:
@@ -82,7 +106,7 @@ def numbers_of(reading: Reading) -> dict[str, float]:
 def reading_of_line(line: Line) -> Reading:
     """The inverse of ``line_of_reading``; a null where a number must be is NaN."""
     values = dict(line)
-    for name in _ALWAYS_NUMBERS:
+    for name in ALWAYS_NUMBERS:
         values[name] = _number(values.get(name))
     values["metrics"] = {
         name: _number(value) for name, value in line.items() if not is_reserved(name)
@@ -161,26 +185,22 @@ def values_of_line(line: Line, where: str) -> dict[str, Any]:
     for name, value in line.items():
         if name not in values and (name in READING_COLUMNS or name not in _RESERVED):
             values[name] = _checked_number(name, value, where)
-    row = line.get("row")
-    return values if row is None else values | {"row": row}
+    return values | {
+        name: line[name] for name in ("row", SYNCED_ROWS) if line.get(name) is not None
+    }
 
 
 def check_version(found: object, where: str) -> None:
-    """Refuse files of a version that this code does not know.
+    """Refuse files of another version.
 
     Raises:
-        CorruptRunError: if the version is missing or newer.
+        CorruptRunError: if the version is missing or another.
     """
-    if type(found) is not int or not PLAIN_SCHEMA <= found <= CHECKED_SCHEMA:
+    if type(found) is not int or found != SCHEMA_VERSION:
         raise CorruptRunError(
-            f"Expected schema of {where} to be from 1 to {CHECKED_SCHEMA}, got {found!r:.80}. "
-            "It was written by a newer rote, or is no run of rote: update rote, or check the path."
+            f"Expected schema {SCHEMA_VERSION} in {where}, got {found!r:.80}. It was written by a "
+            "newer rote, or is not a run of rote: update rote, or check the path."
         )
-
-
-def rows_of_lines(lines: Iterable[Line]) -> list[int]:
-    """Which row of the row files each reading has; a line that does not say has its position."""
-    return [int(line.get("row", at)) for at, line in enumerate(lines)]
 
 
 def row_checks_of_lines(lines: Sequence[Line]) -> dict[str, tuple[float | None, ...]]:
@@ -191,8 +211,7 @@ def row_checks_of_lines(lines: Sequence[Line]) -> dict[str, tuple[float | None, 
 
 def _checked_number(name: str, value: object, where: str) -> float | None:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    is_text = not any("\ud800" <= letter <= "\udfff" for letter in name)  # as tables take it
-    if not is_text or not (is_number or value is None):
+    if not is_encodable(name) or not (is_number or value is None):
         raise CorruptRunError(
             f"Expected {name!r:.80} in {where} to be a number, got {value!r:.80}."
         )

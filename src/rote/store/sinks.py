@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from math import isfinite
+from pathlib import Path
 from typing import Any, Protocol
 
 from rote.errors import InputError
@@ -20,6 +22,13 @@ class Sink(Protocol):
 
     def close(self) -> None:
         """Nothing more will come."""
+
+
+def _sync(sink: Sink) -> None:
+    """Wait until what a sink was given is on the disk, if it is a file that waits for that."""
+    sync = getattr(sink, "sync", None)
+    if sync is not None:
+        sync()
 
 
 @dataclass(frozen=True)
@@ -87,9 +96,16 @@ class Sinks:
         opened: in the order of writing: those whose failure means that a reading is not taken come
             before those that only wait.
         readable: in the order of trust: whose readings count when an earlier run is resumed.
+        directory: the run directory among them, which holds every reading and its rows.
     """
 
-    def __init__(self, opened: Sequence[Opened] = (), readable: Iterable[Opened] = ()) -> None:
+    def __init__(
+        self,
+        opened: Sequence[Opened] = (),
+        readable: Iterable[Opened] = (),
+        directory: Path | None = None,
+    ) -> None:
+        self.directory = directory
         self._members = [_Member(entry) for entry in opened]
         known = [entry.held for entry in readable if entry.held is not None]
         self.earlier: tuple[Reading, ...] = known[0] if known else ()
@@ -99,13 +115,26 @@ class Sinks:
         ]
         """Where earlier runs were found, and what they were."""
         self._is_closed = False
+        self._is_copy = False
+
+    def detach(self) -> "Sinks":
+        """Return what a copy of the tracker has instead: no sinks, if there are or were any."""
+        copy = Sinks(directory=self.directory)
+        copy._is_copy = self._is_copy or self._is_closed or bool(self._members)
+        return copy
 
     def check_open(self) -> None:
         """Refuse to go on where a reading would be missed.
 
         Raises:
-            InputError: if there were sinks, and they were closed.
+            InputError: if there were sinks, and they were closed, or belong to the original.
         """
+        if self._is_copy:
+            raise InputError(
+                "This tracker is a copy, and only the original writes to `save_to`: the same "
+                "readings would be written twice. Probe with the original, or make another tracker "
+                "with rote.track."
+            )
         if self._is_closed:
             raise InputError(
                 "Expected the tracker to be open, got a closed one: its `save_to` would miss this "
@@ -131,6 +160,11 @@ class Sinks:
         """Make every sink say what the tracker remembers."""
         for member in self._members:
             member.go_on_from(readings)
+
+    def sync(self) -> None:
+        """Wait until everything is on the disk: a state that is saved next builds on it."""
+        for member in self._members:
+            _sync(member.sink)
 
     def close(self) -> None:
         """Nothing more will come. Closing twice is fine."""
@@ -163,5 +197,6 @@ class Writing:
                 self._sinks.go_on_from(self._earlier)
 
 
-def _identity(reading: Reading) -> tuple[int, str]:
-    return reading.step, repr(reading.drop)
+def _identity(reading: Reading) -> tuple[int, float | None]:
+    # In a file every number that is not finite is null.
+    return reading.step, reading.drop if isfinite(reading.drop) else None

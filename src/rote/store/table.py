@@ -21,9 +21,9 @@ from rote.store.logger import Address, logger_of, parse_address
 from rote.store.mapping import apply_mapping, check_mapping
 from rote.store.neighbor_votes import read_neighbor_votes
 from rote.store.row_file import PREDICTIONS, are_classes, first_damaged, map_rows, row_path
-from rote.store.run_record import layouts_of_run
+from rote.store.run_record import layouts_of_run, lost_rows
 from rote.store.run_status import read_workload
-from rote.store.schema import ROW_CHECK
+from rote.store.schema import ROW_CHECK, SYNCED_ROWS
 
 if TYPE_CHECKING:
     import polars as pl
@@ -53,7 +53,7 @@ class RunTable:
         default_factory=dict, repr=False, compare=False
     )
     _are_classes: dict[str, bool] = field(default_factory=dict, repr=False, compare=False)
-    _are_whole: dict[tuple[str, str], bool] = field(default_factory=dict, repr=False, compare=False)
+    _whole_rows: dict[tuple[str, str], int] = field(default_factory=dict, repr=False, compare=False)
 
     @cached_property
     def columns(self) -> dict[str, Column]:
@@ -134,23 +134,30 @@ class RunTable:
         if layout is None:
             return None
         found = map_rows(row_path(path, name), layout)
-        if (run, name) not in self._are_whole:
-            self._are_whole[run, name] = self._check_rows(run, name, found)
-        return found if self._are_whole[run, name] else None
+        if (run, name) not in self._whole_rows:
+            self._whole_rows[run, name] = self._count_whole_rows(run, name, found)
+        whole = self._whole_rows[run, name]
+        return found[:whole] if found is not None and whole else None
 
-    def _check_rows(self, run: str, name: str, found: np.ndarray | None) -> bool:
+    def _count_whole_rows(self, run: str, name: str, found: np.ndarray | None) -> int:
+        """Count the rows before the first damaged one; 0 if it is not the end that was lost."""
+        count = 0 if found is None else len(found)
         checks, key = self._checks_by_run.get(run), f"{ROW_CHECK}{name}"
         if checks is None or key not in checks.columns:
-            return True
+            return count
         damaged = first_damaged(found, checks["row"].to_list(), checks[key].to_list())
         if damaged is None:
-            return True
+            return count
+        file = row_path(self.paths[run], name)
+        if damaged >= (checks[SYNCED_ROWS][-1] or 0):
+            warnings.warn(lost_rows(file, damaged), stacklevel=4)
+            return damaged
         message = (
-            f"Left out `{name}` of {run!r}: row {damaged} of {row_path(self.paths[run], name)} is "
-            "not as it was written. Restore the file."
+            f"Left out `{name}` of {run!r}: row {damaged} of {file} is not as it was written. "
+            "Restore the file."
         )
         warnings.warn(DamagedRowsWarning(message), stacklevel=4)
-        return False
+        return 0
 
     @cached_property
     def _checks_by_run(self) -> dict[str, pl.DataFrame]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rote.errors import InputError
-from rote.store import RunTable, read_table, write_whole
+from rote.store import JOURNAL_FILE, RunTable, read_table, seal_journal, write_whole
 
 _DIGITS = 6
 _OF_THE_MACHINE = ("created", "versions", "command", "rows")
@@ -57,6 +57,8 @@ def unpack(file: Path, folder: Path) -> RunTable:
         raise InputError(f"Expected a packed pool at {file}, got none. Run the study first.")
     with tarfile.open(file, mode="r:xz") as archive:
         archive.extractall(folder, filter="data")
+    for journal in folder.glob(f"*/{JOURNAL_FILE}"):
+        seal_journal(journal)
     return read_table(folder)
 
 

@@ -12,7 +12,7 @@ from torch.optim import Optimizer
 from torch.utils.data import DataLoader, Dataset
 
 from rote.arguments import check_instance, check_integer
-from rote.errors import InputError, RoteWarning, UncopiedStateWarning
+from rote.errors import InputError, RoteWarning, RunExistsError, UncopiedStateWarning
 from rote.interpretation import read_start
 from rote.labels import LabelSampler
 from rote.probe import (
@@ -147,7 +147,7 @@ def track(
         policy = ProbePolicy() if policy is None else policy
         check_instance("policy", policy, ProbePolicy)
         num_classes = check_integer("num_classes", num_classes, least=2)
-        seed = check_integer("seed", seed)
+        seed = check_integer("seed", seed, least=-(2**63), most=2**63 - 1)
         targets = targets_of(save_to)
         _check_saving(targets, name, resume=resume)
         check_model_and_optimizer(model, optimizer)
@@ -333,7 +333,11 @@ def _open_run(
         name=name_of(targets) if name is None else str(name),
         start=tracker.start,
     )
-    run = open_sinks(targets, description, resume=resume)
+    try:
+        run = open_sinks(targets, description, resume=resume)
+    except RunExistsError as error:
+        advice = f"{error} Pass resume=True to continue the run that is there."
+        raise RunExistsError(advice, error.place) from error
     try:
         for place, found in run.found:
             check_same_run(found, description, place)

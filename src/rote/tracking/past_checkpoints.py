@@ -15,7 +15,7 @@ from rote.labels import LabelSampler
 from rote.probe import Inputs, LossFunction, ProbePolicy
 from rote.records import Reading
 from rote.snapshot import preserved
-from rote.store import SaveTo, name_checkpoints, targets_of
+from rote.store import SaveTo, check_free, name_checkpoints, targets_of
 from rote.tracking.make_tracker import track
 from rote.tracking.saved_weights import read_weights
 
@@ -92,6 +92,8 @@ def probe_checkpoints(
     files = tuple(Path(path) for path in checkpoints)
     if not files:
         raise InputError("Expected at least one checkpoint, got none.")
+    for folder in folders:
+        check_free(folder)
     for file in files:  # a file that does not fit is found before an hour of probing
         read_weights(file, key)
     if optimizer is None:

@@ -50,12 +50,14 @@ class RandomBatch:
         self._size = size
         self._num_classes = num_classes
         self._generator = torch.Generator().manual_seed(seed)
+        self._drawn_as: int | Tensor | None = seed
         samples = frozen(source) if is_given else self._fetch(seed)  # type: ignore[arg-type]
         is_holdout = self._source is None or not resample
         self.holdout: Inputs | None = samples if is_holdout else None
         self.holdout_hash: str | None = content_hash(samples) if is_holdout else None
         self._sampler = self._as_sampler(labels, num_samples(samples))
         self.inputs, self.labels = self._draw(samples)
+        self._first = self.inputs, self._drawn_as
 
     def draw(self) -> None:
         """Bring the samples and labels of the next probe: the same ones, unless resampled."""
@@ -70,15 +72,15 @@ class RandomBatch:
         Yields:
             Samples and labels.
         """
-        inputs, state = self.inputs, self.state_dict()
+        before = self.inputs, self.labels, self._drawn_as, self._generator.get_state()
         try:
             if anew:
                 self.draw()
             yield self.inputs, self.labels
         except BaseException:
             with delayed_interrupts():
-                self.inputs = inputs
-                self.load_state_dict(state)
+                self.inputs, self.labels, self._drawn_as, state = before
+                self._generator.set_state(state)
             raise
 
     def describe(self) -> dict[str, Any]:
@@ -93,11 +95,15 @@ class RandomBatch:
         }
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything that the next draws depend on."""
-        return {"labels": self.labels.clone(), "generator": self._generator.get_state()}
+        """Return everything that the next draws depend on."""
+        return {
+            "labels": self.labels.clone(),
+            "generator": self._generator.get_state(),
+            "drawn_as": self._drawn_as,
+        }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from a state.
+        """Continue from a state: the same samples, labels and next draws.
 
         Raises:
             StateError: if it belongs to a batch of another size.
@@ -107,15 +113,33 @@ class RandomBatch:
                 f"Expected a state with labels of shape {tuple(self.labels.shape)}, "
                 f"got {tuple(state['labels'].shape)}. Use the same batch size and kind of labels."
             )
-        self.labels = state["labels"].clone()
+        self.inputs = self._inputs_drawn_as(state["drawn_as"])
+        self.labels, self._drawn_as = state["labels"].clone(), state["drawn_as"]
         self._generator.set_state(state["generator"])
+
+    def _inputs_drawn_as(self, drawn_as: int | Tensor | None) -> Inputs:
+        """Return the samples of an earlier draw, which the journal may have moved past."""
+        if isinstance(drawn_as, Tensor):
+            assert self.holdout is not None
+            return take(self.holdout, drawn_as)
+        if not self._resample:
+            return self.inputs
+        inputs, first = self._first
+        if drawn_as == first:
+            return inputs
+        if isinstance(self._source, SampleSource) and drawn_as is not None:
+            with torch.inference_mode(False):
+                return take(frozen(self._source.draw(self._size, drawn_as)), slice(self._size))
+        return self.inputs  # of a callable; the next probe draws new ones before it measures
 
     def _fetch(self, seed: int | None = None) -> Inputs:
         if isinstance(self._source, SampleSource):
             if seed is None:
                 seed = int(torch.randint(2**31, (), generator=self._generator))
+            self._drawn_as = seed
             return frozen(self._source.draw(self._size, seed))
         assert callable(self._source)
+        self._drawn_as = seed  # None for later batches, which cannot be brought back
         # The caller's loader may draw from the global generators; training must not notice.
         with restored(RandomState()):
             return frozen(self._source())
@@ -133,7 +157,7 @@ class RandomBatch:
         if self._resample and self._source is None and total > self._size:
             device = self._generator.device
             order = torch.randperm(total, generator=self._generator, device=device)
-            chosen = order[: self._size]
+            chosen = self._drawn_as = order[: self._size]
         # A caller in inference mode must not make S̃ useless for a backward pass.
         with torch.inference_mode(False):
             inputs = take(samples, chosen)

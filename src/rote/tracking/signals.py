@@ -11,7 +11,7 @@ from typing import Any
 from rote.errors import InputError, StateError
 from rote.records import Column, Reading, column_named
 from rote.snapshot import RandomState, delayed_interrupts, restored, verified
-from rote.store import is_reserved
+from rote.store import check_metric_name
 from rote.tracking.signal import Signal, SignalContext, find_signal
 from rote.tracking.signal_batch import Batch
 
@@ -146,11 +146,11 @@ class Signals:
             known[name].load_state_dict(values)
 
     def _add(self, column: Column, signal: str) -> None:
-        if is_reserved(column.name) and column.name != "validation_accuracy":
-            raise InputError(
-                f"Expected the columns of signal `{signal}` to have names of their own, got "
-                f"`{column.name}`, which every reading has."
-            )
+        if column.name != "validation_accuracy":
+            try:
+                check_metric_name(column.name)
+            except InputError as error:
+                raise InputError(f"Signal `{signal}` cannot be recorded. {error}") from error
         if column.name in self._homes:
             raise InputError(
                 f"Expected every column to come from one signal, got `{column.name}` from "

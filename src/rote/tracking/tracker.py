@@ -1,19 +1,28 @@
-"""The tracker: probes when it is time, remembers the means, writes the journal."""
+"""The tracker: probes when a probe is due, keeps the means, writes readings, saves its state."""
 
+import math
 import time
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from copy import deepcopy
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
 from rote.arguments import check_number
-from rote.errors import InputError
+from rote.errors import (
+    CorruptRunError,
+    InputError,
+    NonFiniteReadingWarning,
+    RoteWarning,
+    StateError,
+)
 from rote.interpretation import Watch, explain_susceptibility, find_notes
 from rote.probe import (
     Inputs,
@@ -25,24 +34,37 @@ from rote.probe import (
     check_model_and_optimizer,
     content_hash,
     from_first_rank,
+    is_first_rank,
     members_of,
     num_samples,
     world_size,
 )
-from rote.records import Reading
+from rote.records import SHARES, Reading
 from rote.snapshot import delayed_interrupts, restored
-from rote.store import Sinks, Writing
-from rote.tracking.metrics import as_numbers, warn_of_per_cent
+from rote.store import Sinks, Writing, check_metric_name, read_whole_readings
 from rote.tracking.noisy_validation import as_given_labels, validation_accuracy
 from rote.tracking.random_batch import RandomBatch
 from rote.tracking.signal_batch import Batch
 from rote.tracking.signals import Signals
 from rote.tracking.susceptibility import Susceptibility
-from rote.tracking.tracker_state import STATE_VERSION, check_state, readings_of, state_of
+
+_STATE_VERSION = 1
+_STATE_KEYS = {
+    *("version", "step", "num_classes", "policy", "holdout", "batch", "means", "signals"),
+    *("count", "run", "readings", "predictions"),
+}
+_ROUNDING = 1e-6  # a mean of ones in single precision
 
 
 class Tracker:
     """Tracks the susceptibility of one training run. Made by ``rote.track``.
+
+    With a run directory in ``save_to``, what is recorded per sample is kept on disk only, and
+    ``state_dict`` has the same size however long the run is: the readings stay in the journal.
+    Without one, the readings and their predictions are kept in memory and saved with the state.
+
+    A copy (``copy.deepcopy``, ``pickle``) of a tracker with a ``save_to`` does not write, and
+    refuses to probe.
 
     Attributes:
         readings: all readings so far.
@@ -161,7 +183,7 @@ class Tracker:
         with ExitStack() as undoing:
             with agreed() as facts:
                 self._run.check_open()
-                numbers = as_numbers(metrics)
+                numbers = self._as_finite(as_numbers(metrics), step)
                 self.signals.check_metrics(numbers)
                 drawn = self.batch.drawn(anew=bool(self.readings))
                 inputs, labels = undoing.enter_context(drawn)
@@ -176,7 +198,7 @@ class Tracker:
                 watch, note = self._watch.after(reading, self._noise_rate)
                 reading = replace(reading, note=note)
                 means.warn(reading, self._warned)
-                warn_of_per_cent(reading.metrics, self._warned)
+                self._warn_of_percentages(reading.metrics)
             self._keep(reading, means, watch, undoing)
         return reading
 
@@ -223,9 +245,14 @@ class Tracker:
         return validation_accuracy(self._probe.predict(inputs, own), given)
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything that the next readings depend on: numbers, strings and tensors only."""
+        """Return everything that the next readings depend on: numbers, strings and tensors only.
+
+        What was written so far is on the disk when this returns.
+        """
+        self._run.sync()
+        run = self._run.directory
         return {
-            "version": STATE_VERSION,
+            "version": _STATE_VERSION,
             "step": self._step,
             "num_classes": self._probe.num_classes,
             "policy": self.policy.describe(),
@@ -233,19 +260,27 @@ class Tracker:
             "batch": self.batch.state_dict(),
             "means": self._means.state_dict(),
             "signals": self.signals.state_dict(),
-            **state_of(self.readings),
+            "count": len(self.readings),
+            "run": None if run is None else str(run),
+            "readings": None if run else [reading.to_dict() for reading in self.readings],
+            "predictions": None if run else [_as_tensor(r.predictions) for r in self.readings],
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from a state, as if the run had never been interrupted.
+        """Continue from a state, as if the run had never been interrupted.
 
         With ``save_to`` and ``resume=True``, readings in the journal that came after this state are
         declared void: they will be taken again.
 
+        Args:
+            state: what ``state_dict`` returned. The state of a tracker with a run directory needs
+                that directory: it holds the readings.
+
         Raises:
-            StateError: if the state is incomplete, or belongs to other inputs or signals.
+            StateError: if the state is incomplete, belongs to other inputs or signals, or the
+                readings that it was saved with are gone.
         """
-        check_state(
+        _check_state(
             state,
             num_classes=self._probe.num_classes,
             policy=self.policy,
@@ -253,14 +288,57 @@ class Tracker:
         )
         means = Susceptibility(self._probe.num_classes)
         means.load_state_dict(state["means"])
-        readings = readings_of(state["readings"], state["predictions"])
-        self.signals.load_state_dict(state.get("signals", {}))
+        readings = self._readings_of(state)
+        self.signals.load_state_dict(state["signals"])
         self.batch.load_state_dict(state["batch"])
-        self.readings, self._watch = readings, Watch().after_all(readings, self._noise_rate)
-        self._means, self._step = means, state["step"]
         if not self._run.found:
             self.start = {}  # the network that was given may have been trained before
         self._run.go_on_from(readings)
+        self.readings = [self._as_kept(reading) for reading in readings]
+        self._watch = Watch().after_all(readings, self._noise_rate)
+        self._means, self._step = means, state["step"]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what a copy consists of: everything but the open files and loggers."""
+        return self.__dict__ | {"_run": self._run.detach()}
+
+    def _readings_of(self, state: Mapping[str, Any]) -> list[Reading]:
+        """Return the readings that a state was saved with, from the state or the run's journal."""
+        if state["readings"] is not None:
+            return [
+                replace(Reading.from_dict(values), predictions=None if p is None else p.numpy())
+                for values, p in zip(state["readings"], state["predictions"], strict=True)
+            ]
+        if self._is_saved_after(state, self.readings):
+            return self.readings[: state["count"]]
+        try:
+            recorded = read_whole_readings(Path(state["run"]))
+        except (CorruptRunError, OSError):
+            recorded = ()
+        if self._is_saved_after(state, recorded):
+            return list(recorded[: state["count"]])
+        raise StateError(
+            f"The state was saved after {state['count']} readings of {state['run']}, which the "
+            "journal no longer holds. Restore the run directory, or pass it as `save_to` with "
+            "resume=True."
+        )
+
+    def _is_saved_after(self, state: Mapping[str, Any], readings: Sequence[Reading]) -> bool:
+        """Tell whether the first of some readings are those that a state was saved with."""
+        if len(readings) < state["count"]:
+            return False
+        means = Susceptibility(self._probe.num_classes)
+        for reading in readings[: state["count"]]:
+            means.update(reading.step, reading.loss_before, reading.drop, reading.drop_plain)
+        return means.state_dict() == state["means"]
+
+    def _as_kept(self, reading: Reading) -> Reading:
+        """Return a reading as it is kept in memory, without what the run directory holds."""
+        is_on_disk = self._run.directory is not None and reading.predictions is not None
+        if not is_on_disk and not reading.sample_rows:
+            return reading
+        predictions = None if is_on_disk else reading.predictions
+        return replace(reading, predictions=predictions, sample_rows={})
 
     def write_to(self, run: Sinks, *, resumed: bool) -> None:
         """Write every reading from now on.
@@ -282,7 +360,7 @@ class Tracker:
             self._means.update(reading.step, reading.loss_before, reading.drop, reading.drop_plain)
             if self.readings:
                 self.batch.draw()
-            self.readings.append(reading)
+            self.readings.append(self._as_kept(reading))
             self._watch = self._watch.after_all([reading], self._noise_rate)
             self._step = reading.step
 
@@ -322,12 +400,33 @@ class Tracker:
             with delayed_interrupts() as interrupts:
                 interrupts.act()
                 self._means, self._step, self._watch = means, reading.step, watch
-                # What there is per sample of the training set is on disk, and too much to hold.
-                self.readings.append(
-                    replace(reading, sample_rows={}) if reading.sample_rows else reading
-                )
+                self.readings.append(self._as_kept(reading))
                 undoing.close()
                 writing.is_settled = True
+
+    def _as_finite(self, metrics: Mapping[str, float], step: int) -> dict[str, float]:
+        """Replace infinite metrics, which no file holds, by NaN, and warn once for each name."""
+        for name, value in metrics.items():
+            if math.isinf(value) and f"infinite {name}" not in self._warned and is_first_rank():
+                self._warned.add(f"infinite {name}")
+                warnings.warn(
+                    f"Metric `{name}` is infinite at step {step}; it is recorded as missing (NaN).",
+                    NonFiniteReadingWarning,
+                    stacklevel=3,
+                )
+        return {name: math.nan if math.isinf(v) else v for name, v in metrics.items()}
+
+    def _warn_of_percentages(self, metrics: Mapping[str, float]) -> None:
+        """Warn once, on the first rank, about an accuracy above 1."""
+        odd = [name for name in SHARES if metrics.get(name, 0.0) > 1 + _ROUNDING]
+        if odd and "percentage" not in self._warned and is_first_rank():
+            self._warned.add("percentage")
+            warnings.warn(
+                f"Expected accuracies to be shares from 0 to 1, got {odd[0]}={metrics[odd[0]]:g}. "
+                "Divide percentages by 100: selection rules compare shares.",
+                RoteWarning,
+                stacklevel=3,
+            )
 
     def _check_ranks(self) -> None:
         if world_size() != self._ranks:
@@ -350,3 +449,53 @@ class Tracker:
         if self.policy.resample:
             facts["S̃"] = content_hash({"inputs": inputs, "labels": labels})
         return facts
+
+
+def as_numbers(metrics: Mapping[str, Any]) -> dict[str, float]:
+    """Convert what a caller measured to numbers.
+
+    Raises:
+        InputError: if a value is not a number, or a name is in use or cannot be written.
+    """
+    numbers = {}
+    for name, value in metrics.items():
+        check_metric_name(name)
+        try:
+            # A string is not a number, even if it reads like one.
+            numbers[name] = float(None if isinstance(value, str) else value)  # type: ignore[arg-type]
+        except (TypeError, ValueError, RuntimeError, OverflowError) as error:
+            raise InputError(f"Expected metric `{name}` to be a number, got {value!r}.") from error
+    return numbers
+
+
+def _as_tensor(predictions: np.ndarray | None) -> Tensor | None:
+    return None if predictions is None else torch.from_numpy(predictions)
+
+
+def _check_state(
+    state: Mapping[str, Any], *, num_classes: int, policy: ProbePolicy, holdout_hash: str | None
+) -> None:
+    if not isinstance(state, Mapping) or set(state) != _STATE_KEYS:
+        keys = set(state) if isinstance(state, Mapping) else set()
+        raise StateError(
+            f"Expected the state of a tracker, got {type(state).__name__} with missing keys "
+            f"{sorted(_STATE_KEYS - keys)} and unknown keys {sorted(keys - _STATE_KEYS)}."
+        )
+    if state["version"] != _STATE_VERSION:
+        raise StateError(
+            f"Expected a tracker state of version {_STATE_VERSION}, got {state['version']!r}."
+        )
+    if state["num_classes"] != num_classes:
+        raise StateError(
+            f"Expected a state for num_classes = {num_classes}, got {state['num_classes']!r}."
+        )
+    if not policy.measures_as(state["policy"]):
+        raise StateError(
+            f"Expected a state of the same policy, {policy.describe()!r}, got "
+            f"{state['policy']!r}. Drops of two policies have no common mean."
+        )
+    if state["holdout"] != holdout_hash:
+        raise StateError(
+            "Expected `inputs` to be the samples that the state was saved with, got others (their "
+            "hashes differ). Pass the same samples, or start a new tracker."
+        )

@@ -10,7 +10,7 @@ from torch import nn
 
 from rote.errors import CorruptRunError, StoreError, shown
 from rote.records import Reading
-from rote.store import checkpoint_path, whole_file
+from rote.store import CHECKPOINT_FOLDER, checkpoint_path, whole_file
 from rote.workloads.spec import BestCheckpoints, Checkpoints, FieldError
 
 
@@ -37,6 +37,8 @@ class CheckpointKeeper:
         self._run = run
         self._epochs = epochs
         self._best: list[tuple[float, int]] = []
+        for left in (run / CHECKPOINT_FOLDER).glob(".tmp*"):
+            left.unlink()  # half a file of safetensors, from before a power cut
 
     def keep(self, model: nn.Module, epoch: int, reading: Reading | None) -> None:
         """Save the weights after an epoch, if the policy wants them.

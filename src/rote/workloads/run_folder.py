@@ -1,6 +1,7 @@
 """The directory of a run of a spec: the spec, its labels, and the states from which it resumes."""
 
 import hashlib
+import io
 import json
 import warnings
 from collections.abc import Iterator
@@ -13,7 +14,14 @@ from typing import IO, Any
 import numpy as np
 import torch
 
-from rote.errors import CorruptRunError, DamagedStateWarning, InputError, RunExistsError, shown
+from rote.errors import (
+    CorruptRunError,
+    DamagedStateWarning,
+    InputError,
+    RoteError,
+    RunExistsError,
+    shown,
+)
 from rote.store import (
     CLAIM_FILE,
     LABELS_FILE,
@@ -51,7 +59,10 @@ class SavedStates:
             with draft.open("wb") as file:
                 file.write(bytes(_HEADER))
                 hashing = _HashingFile(file)
-                torch.save(state, hashing)  # type: ignore[arg-type]  # all it does is to write
+                try:
+                    torch.save(state, hashing)  # type: ignore[arg-type]  # all it does is to write
+                except RuntimeError as error:  # torch hides what the disk says
+                    raise hashing.failure or error from error
                 file.seek(0)
                 file.write(_make_header(hashing.digest.hexdigest()))
             if self._newest.is_file():
@@ -97,15 +108,20 @@ class SavedStates:
 
 
 class _HashingFile:
-    """A file that is hashing up while it is written."""
+    """A file that is hashed while it is written."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
         self.digest = hashlib.sha256()
+        self.failure: OSError | None = None
 
     def write(self, part: bytes) -> int:
         self.digest.update(part)
-        return self._file.write(part)
+        try:
+            return self._file.write(part)
+        except OSError as error:
+            self.failure = error
+            raise
 
     def flush(self) -> None:
         self._file.flush()
@@ -210,9 +226,35 @@ class RunFolder:
 
     def record(self, labels: dict[str, Array]) -> None:
         """Write the spec as it was run, and the division and labels of its data."""
-        write_whole(self.path / SPEC_FILE, self.spec.to_toml().encode())
-        with whole_file(self.path / LABELS_FILE) as draft, draft.open("wb") as file:
-            np.savez_compressed(file, **labels)  # type: ignore[arg-type]  # a name is not a flag
+        for name, content in self._contents(labels).items():
+            write_whole(self.path / name, content)
+
+    def check_record(self, labels: dict[str, Array]) -> None:
+        """Warn about files of ``record`` that were changed or removed, and write them again."""
+        contents = self._contents(labels)
+        for name, is_whole in {
+            SPEC_FILE: self._is_spec_whole(),
+            LABELS_FILE: _read_or_none(self.path / LABELS_FILE) == contents[LABELS_FILE],
+        }.items():
+            if not is_whole:
+                warnings.warn(
+                    f"{self.path / name} was changed or removed since the run began; it is "
+                    "written again.",
+                    DamagedStateWarning,
+                    stacklevel=2,
+                )
+                write_whole(self.path / name, contents[name])
+
+    def _is_spec_whole(self) -> bool:
+        try:
+            return RunSpec.from_toml(self.path / SPEC_FILE).identity == self.spec.identity
+        except (RoteError, OSError, ValueError):
+            return False
+
+    def _contents(self, labels: dict[str, Array]) -> dict[str, bytes]:
+        arrays = io.BytesIO()
+        np.savez_compressed(arrays, **labels)  # type: ignore[arg-type]  # a name is not a flag
+        return {SPEC_FILE: self.spec.to_toml().encode(), LABELS_FILE: arrays.getvalue()}
 
     @property
     def states(self) -> SavedStates:
@@ -230,6 +272,10 @@ class RunFolder:
         ours = _flatten_spec(self.spec.to_dict())
         names = sorted({*theirs, *ours})
         return [name for name in names if theirs.get(name) != ours.get(name)] or ["its version"]
+
+
+def _read_or_none(file: Path) -> bytes | None:
+    return file.read_bytes() if file.is_file() else None
 
 
 def _read_json(file: Path) -> dict[str, Any]:

@@ -2,9 +2,6 @@
 
 from typing import Any
 
-import numpy as np
-import torch
-
 from rote.arguments import check_integer
 from rote.errors import RoteError, StateError, shown
 from rote.records import Reading
@@ -59,6 +56,7 @@ class RunState:
                 f"{shown(state.get('version'))}, not {_VERSION}. Start the run again in another "
                 "directory."
             )
+        self._folder.check_record(self._workload.splits.record)
         try:
             return self._restore(state)
         except (LookupError, TypeError, AttributeError, ValueError, RuntimeError) as error:
@@ -72,7 +70,7 @@ class RunState:
     def _restore(self, state: dict[str, Any]) -> int:
         epoch = check_integer("epoch", state["epoch"], least=0, most=self._workload.spec.epochs)
         self._workload.load_state_dict(state["workload"])
-        self._tracker.load_state_dict(_unpack(state["tracker"]))
+        self._tracker.load_state_dict(state["tracker"])
         self._keeper.load_state_dict(state["keeper"])
         return epoch
 
@@ -92,22 +90,7 @@ class RunState:
                 "version": _VERSION,
                 "epoch": epoch,
                 "workload": self._workload.state_dict(),
-                "tracker": _pack(self._tracker.state_dict()),
+                "tracker": self._tracker.state_dict(),
                 "keeper": self._keeper.state_dict(),
             }
         )
-
-
-def _pack(tracker: dict[str, Any]) -> dict[str, Any]:
-    """Pack all predictions of a tracker's state into one small tensor: they are most of it."""
-    rows = tracker["predictions"]
-    if not rows or rows[0] is None:
-        return tracker
-    stacked = torch.stack(rows)
-    dtype = np.min_scalar_type(int(stacked.max()))
-    return tracker | {"predictions": torch.from_numpy(stacked.numpy().astype(dtype))}
-
-
-def _unpack(tracker: dict[str, Any]) -> dict[str, Any]:
-    rows = tracker["predictions"]
-    return tracker | {"predictions": list(rows)} if isinstance(rows, torch.Tensor) else tracker

@@ -134,8 +134,7 @@ def _started(
     place = f"MLflow run {run.info.run_name}"
     if SCHEMA_TAG in run.data.tags:
         raise RunExistsError(
-            f"Expected the active {place} to be free for a tracker, got one with readings. Start "
-            "another run, or pass resume=True to go on with it."
+            f"The active {place} already holds a tracker's readings. Start another run.", place
         )
     named = {**description, "name": description.get("name") or run.info.run_name}
     undo = partial(_delete, client, run) if is_own else partial(_clear, client, run, named)

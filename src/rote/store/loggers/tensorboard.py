@@ -128,10 +128,7 @@ def _describe(sink: TensorboardSink, description: Mapping[str, Any]) -> None:
 def _check_use(directory: Path, *, resume: bool) -> None:
     is_used = directory.is_dir() and any(map(_is_ours, event_files(directory)))
     if is_used and not resume:
-        raise RunExistsError(
-            f"Expected `save_to` to be a new run, got {directory}, which is in use. Choose another "
-            "name, or pass resume=True to go on with the run in it."
-        )
+        raise RunExistsError(f"{directory} is in use. Choose another name.", str(directory))
     if resume and not is_used:
         raise InputError(
             f"Expected `save_to` to be a run to resume, got {directory} without an event file of "

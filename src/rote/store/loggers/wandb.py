@@ -92,8 +92,7 @@ def open_wandb(address: Address, description: Mapping[str, Any], *, resume: bool
     place = f"W&B run {run.name or run.id}"
     if not resume and CONFIG_KEY in run.config:
         raise RunExistsError(
-            f"Expected the open {place} to be free for a tracker, got one with readings. Open "
-            "another, or pass resume=True to go on with it."
+            f"The open {place} already holds a tracker's readings. Open another run.", place
         )
     sink = WandbSink(run, is_own=bool(address.place))
     if resume:

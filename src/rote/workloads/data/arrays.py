@@ -1,6 +1,7 @@
 """Arrays on disk: an ``.npz`` file or a folder of ``.npy`` files, read or memory-mapped."""
 
 import hashlib
+import math
 import os
 import shutil
 import zipfile
@@ -88,12 +89,35 @@ class ArrayFile:
                 f"Expected `{name}` of {self.path} to hold plain values, got Python objects. "
                 "Save numbers or text instead."
             )
-        if dtype.itemsize * int(np.prod(shape, dtype=np.int64)) > self._limit:
+        claimed = dtype.itemsize * math.prod(shape)
+        self._check_size(name, claimed)
+        if claimed > self._limit:
             mapped: Array = np.load(self._unpacked(name), mmap_mode="r")
             return mapped
         with self._open(name) as file:
             whole: Array = np.lib.format.read_array(file, allow_pickle=False)
         return whole
+
+    def _check_size(self, name: str, claimed: int) -> None:
+        """Refuse an array that the file cannot hold, or that the cache has no room for."""
+        if self.path.is_dir():
+            held = (self.path / f"{name}.npy").stat().st_size
+        else:
+            with zipfile.ZipFile(self.path) as archive:
+                held = archive.getinfo(f"{name}.npy").file_size
+        if claimed > held:
+            raise InputError(
+                f"Array `{name}` of {self.path} is damaged: its header promises {claimed:,} bytes, "
+                f"and the file holds {held:,}. Get the file again."
+            )
+        if claimed > self._limit and not self.path.is_dir():
+            cache_folder().mkdir(parents=True, exist_ok=True)
+            free = shutil.disk_usage(cache_folder()).free
+            if claimed > free:
+                raise InputError(
+                    f"Array `{name}` of {self.path} unpacks to {claimed:,} bytes, and "
+                    f"{cache_folder()} has {free:,} bytes left. Make room, or use a smaller file."
+                )
 
     @contextmanager
     def _open(self, name: str) -> Iterator[IO[bytes]]:

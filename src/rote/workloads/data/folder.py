@@ -194,5 +194,5 @@ def _decode(pillow: Any, path: Path, size: int) -> Array:  # noqa: ANN401  # a l
     try:
         with pillow.open(path) as image:
             return np.asarray(image.convert("RGB").resize((size, size)))
-    except OSError as error:
+    except (OSError, ValueError, pillow.DecompressionBombError) as error:
         raise InputError(f"Cannot read the image {path}: {error}. Repair or remove it.") from error

@@ -5,7 +5,15 @@ from dataclasses import dataclass, fields
 from pathlib import PurePath
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias, get_args
 
-from rote.workloads.spec.section import Above, AtLeast, Between, FieldError, Options, Section
+from rote.workloads.spec.section import (
+    MOST_SEED,
+    Above,
+    AtLeast,
+    Between,
+    FieldError,
+    Options,
+    Section,
+)
 
 SetName: TypeAlias = Literal[
     "digits",
@@ -40,7 +48,7 @@ class AnyData(Section):
 
     tag: ClassVar[str | None] = "name"
 
-    seed: Annotated[int, AtLeast(0)] = 0
+    seed: Annotated[int, Between(0, MOST_SEED)] = 0
     train_size: Annotated[int, AtLeast(2)] | None = None
     test_size: Annotated[int, AtLeast(1)] | None = None
     crop: Annotated[int, AtLeast(0)] = 0

@@ -8,7 +8,15 @@ from typing import Annotated, Literal
 
 from rote.errors import did_you_mean, shown
 from rote.workloads.spec.data_sections import Data, NamedData, Noise, NoNoise
-from rote.workloads.spec.section import Above, AtLeast, FieldError, Section, refuse
+from rote.workloads.spec.section import (
+    MOST_SEED,
+    Above,
+    AtLeast,
+    Between,
+    FieldError,
+    Section,
+    refuse,
+)
 from rote.workloads.spec.toml_file import locate_errors, read_toml, write_toml
 from rote.workloads.spec.training_sections import (
     Architecture,
@@ -63,7 +71,7 @@ class RunSpec(Section):
     name: str | None = field(default=None, metadata={"identity": False})
     epochs: Annotated[int, AtLeast(1)] = 30
     batch: Annotated[int, AtLeast(2)] = 128
-    seed: Annotated[int, AtLeast(0)] = 0
+    seed: Annotated[int, Between(0, MOST_SEED)] = 0
     device: Literal["auto", "cpu", "cuda", "mps"] = field(
         default="auto", metadata={"identity": False}
     )

@@ -19,6 +19,9 @@ from typing import (
 
 from rote.errors import InputError, did_you_mean, shown
 
+MOST_SEED = 2**63 - 1
+"""The largest seed that every generator takes."""
+
 
 @dataclass(frozen=True)
 class AtLeast:

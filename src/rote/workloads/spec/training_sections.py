@@ -6,6 +6,7 @@ from typing import Annotated, ClassVar, Literal, TypeAlias
 from rote.errors import did_you_mean, shown
 from rote.workloads.architectures import ARCHITECTURES
 from rote.workloads.spec.section import (
+    MOST_SEED,
     Above,
     AtLeast,
     Between,
@@ -196,7 +197,7 @@ class Probing(Section):
     plain_lr: Annotated[float, Above(0)] = 0.01
     resample: bool = False
     same_masks: bool = True
-    seed: Annotated[int, AtLeast(0)] = 0
+    seed: Annotated[int, Between(0, MOST_SEED)] = 0
     neighbors: bool = field(default=True, metadata={"identity": False})
 
     def check(self) -> None:
