@@ -54,7 +54,6 @@ def template() -> str:
     marked = {
         name: value if name in ("schema", "kind", "flags") else "%s" for name, value in line.items()
     }
-    marked |= {"schema": 2}
     text = json.dumps(marked, separators=(",", ":")).replace('"%s"', "%s")
     shape = bytes_of_line(line | {"row": 0}, FileSoFar())[0].decode().split(".")[-3]
     return f'{text[:-1]},"row":%d,"#":"%08x.{shape}.'

@@ -1,6 +1,5 @@
 """Damaged runs: bytes changed, lines cut, doubled, swapped and lost; what is read must be so."""
 
-import json
 import math
 import random
 import shutil
@@ -19,8 +18,6 @@ from rote.store import (
     RunDirectory,
     bytes_of_votes,
     checksums_of,
-    line_of_reading,
-    line_of_resume,
     read_predictions,
     read_run,
     read_table,
@@ -50,7 +47,6 @@ class _Trial:
     def __init__(self, rng: random.Random, store: Path) -> None:
         self._rng = rng
         self._store, self._run = store, store / "run"
-        self._is_plain = rng.random() < 0.3
         self._written: list[tuple[Reading, np.ndarray]] = []
         self._write()
         shutil.copytree(self._run, store / "whole")
@@ -64,8 +60,7 @@ class _Trial:
         change = self._rng.choice([_flip, _cut, _double, _swap, _lose, _insert, _garble])
         after = change(self._rng, before)
         (self._run / file).write_bytes(after)
-        schema = 1 if self._is_plain else 2
-        self.damage = f"{change.__name__[1:]} of {file}, schema {schema}"
+        self.damage = f"{change.__name__[1:]} of {file}"
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             one = _attempt(lambda: _rows_of_run(self._run))
@@ -80,7 +75,7 @@ class _Trial:
         found += _differences(one, many, said_by_one, said_by_many)
         # Whole lines that are gone from the end leave no trace; power cuts are another attack.
         is_end = not after or before.startswith(after.rstrip(b"\n") + b"\n")
-        if file != "run.json" and not self._is_plain and not isinstance(one, str):
+        if file != "run.json" and not isinstance(one, str):
             is_noted = bool(said_by_one) or (is_end and file == "journal.jsonl")
             found += self._silently_wrong(one, is_noted=is_noted)
         if file == NEIGHBORS_FILE:
@@ -96,22 +91,16 @@ class _Trial:
         )
         sums = checksums_of({NEIGHBORS_FILE: bytes_of_votes(self._votes)})
         described = {"name": "run", "num_classes": _CLASSES, "holdout": holdout}
-        run = RunDirectory.create(self._run, described | ({} if self._is_plain else sums))
+        run = RunDirectory.create(self._run, described | sums)
         write_neighbor_votes(self._run, self._votes)
-        lines, count, row = [], self._rng.randint(1, 6), 0
+        count, row = self._rng.randint(1, 6), 0
         while row < count:
-            reading = self._reading(row + 1)
-            run.append(reading, row)
-            lines.append(line_of_reading(reading))
+            run.append(self._reading(row + 1), row)
             row += 1
             if self._rng.random() < 0.2:
                 row = self._rng.randint(0, row)
                 run.resume_after(row)
-                lines.append(line_of_resume(row))
         run.close()
-        if self._is_plain:
-            text = "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines)
-            (self._run / "journal.jsonl").write_text(text)
 
     def _reading(self, step: int) -> Reading:
         a, b = (self._rng.choice([0.0, 2.5, math.nan, self._rng.gauss(0, 1e3)]) for _ in "ab")
@@ -129,7 +118,7 @@ class _Trial:
         if isinstance(votes, str):
             return [votes]
         is_right = votes is None or np.array_equal(votes, self._votes.astype(np.float32))
-        return [] if is_right or self._is_plain else ["votes of neighbors were changed unnoticed"]
+        return [] if is_right else ["votes of neighbors were changed unnoticed"]
 
     def _silently_wrong(self, rows: _Rows, *, is_noted: bool) -> list[str]:
         known = [(_values(reading), drawn.tolist()) for reading, drawn in self._written]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from rote.store import read_run
+from rote.store import read_run, seal_journal
 from rote.sweeps.progress import LastReading, read_last
 from rote.workloads import train
 from tests.workloads.small_runs import small_spec
@@ -34,5 +34,9 @@ def test_the_last_reading_is_seen(tmp_path: Path) -> None:
     ],
 )
 def test_truncated_and_void_lines_do_not_count(journal: str, step: int, tmp_path: Path) -> None:
-    (tmp_path / "journal.jsonl").write_text(journal.replace('{"kind', '{"schema":1,"kind'))
+    whole, end, truncated = journal.replace('{"kind', '{"schema":1,"kind').rpartition("\n")
+    (tmp_path / "journal.jsonl").write_text(whole + end)
+    seal_journal(tmp_path / "journal.jsonl")
+    with (tmp_path / "journal.jsonl").open("a") as file:
+        file.write(truncated)
     assert read_last(tmp_path).step == step

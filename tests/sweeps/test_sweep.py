@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from rote.errors import DamagedStateWarning, StoreError
-from rote.store import WriterLock, status_of
+from rote.store import WriterLock, seal_journal, status_of
 from rote.store.run_directory import CLAIM_FILE, DRAFT_FILE
 from rote.sweeps import LocalExecutor, Progress, Sweep, run_path
 from rote.sweeps.executor import Event, Failed, Finished, Job, Started
@@ -182,6 +182,7 @@ def test_the_time_left_follows_from_what_is_done(
     progress.note(Finished(jobs[0]))
     line = '{"schema":1,"kind":"reading","step":2,"susceptibility":0.25,"train_accuracy":0.5}\n'
     (jobs[1].path / "journal.jsonl").write_text(line)
+    seal_journal(jobs[1].path / "journal.jsonl")
     progress.look()
     # One run and a half in 30 s; three and a half are left.
     assert progress.seconds_left == pytest.approx(30 / 1.5 * 3.5)
