@@ -25,7 +25,7 @@ from playwright.sync_api import sync_playwright
 
 from rote.records import Reading
 from rote.store import line_of_reading
-from rote.store.journal_line import FileSoFar, bytes_of_line
+from rote.store.journal import FileSoFar, bytes_of_line
 
 LAYOUTS: dict[str, dict[str, Any]] = {
     "50 runs x 200": {"runs": 50, "steps": 200, "most_bytes": 1_500_000},

@@ -35,7 +35,7 @@ import numpy as np
 
 from rote.records import Reading
 from rote.store import line_of_reading
-from rote.store.journal_line import FileSoFar, bytes_of_line
+from rote.store.journal import FileSoFar, bytes_of_line
 
 GOAL_BYTES = 1 << 30
 LAYOUTS = {

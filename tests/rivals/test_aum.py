@@ -66,7 +66,7 @@ def test_many_logits_are_counted_in_parts(monkeypatch: pytest.MonkeyPatch) -> No
     logits, at = torch.randn(40, 3, generator=generator), torch.arange(40) % 8
     found = []
     for at_once in (1, 50, 10_000):
-        monkeypatch.setattr("rote.tracking.signal_batch.AT_ONCE", at_once)
+        monkeypatch.setattr("rote.tracking.signals.AT_ONCE", at_once)
         signal = Aum(8)
         signal.start(None)  # type: ignore[arg-type]
         for part in torch.arange(40).split(7):

@@ -17,7 +17,7 @@ from rote.errors import CorruptRunError, DamagedRowsWarning, InputError, StoreEr
 from rote.records import Reading
 from rote.store import (
     RunDirectory,
-    held_file,
+    files,
     open_sinks,
     read_predictions,
     read_rows_of,
@@ -113,7 +113,7 @@ def damages() -> dict[str, Callable[[Path], object]]:
 def test_a_row_that_is_not_as_it_was_written_is_noticed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: str, name: str
 ) -> None:
-    monkeypatch.setattr(held_file, "SYNC_SECONDS", 0.0)
+    monkeypatch.setattr(files, "SYNC_SECONDS", 0.0)
     run = RunDirectory.create(tmp_path / "run", DESCRIPTION)
     for row, step in enumerate((1, 2, 3)):
         run.append(reading(step), row)
@@ -159,7 +159,7 @@ def test_files_are_synced_at_most_once_per_second(
 ) -> None:
     now, synced = [100.0], []
     monkeypatch.setenv("ROTE_FSYNC", "1")
-    monkeypatch.setattr(held_file.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(files.time, "monotonic", lambda: now[0])
     monkeypatch.setattr(os, "fsync", lambda number: synced.append(number))
     run = RunDirectory.create(tmp_path / "run", DESCRIPTION)
     synced.clear()
@@ -168,13 +168,13 @@ def test_files_are_synced_at_most_once_per_second(
         run.append(reading(row + 1), row)
         counts.append(len(synced))
         now[0] += 0.4
-    files = 1 + 3  # the journal, and three files of rows
-    assert counts == [files, files, files, 2 * files, 2 * files, 2 * files]
+    together = 1 + 3  # the journal, and three files of rows
+    assert counts == [together] * 3 + [2 * together] * 3
     run.sync()
     run.sync()
-    assert len(synced) == 3 * files  # what is synced already is not synced again
+    assert len(synced) == 3 * together  # what is synced already is not synced again
     run.close()
-    assert len(synced) == 3 * files
+    assert len(synced) == 3 * together
 
 
 def test_rows_without_checksums_are_taken_as_they_are(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ from rote.errors import (
 )
 from rote.records import Reading
 from rote.store import RunDirectory, read_predictions, read_run, read_whole_readings
-from rote.store.schema import line_of_reading, reading_of_line
+from rote.store.journal import line_of_reading, reading_of_line
 from tests.tracking.test_tracker import HOLDOUT, Run, without_seconds
 
 READING = Reading(

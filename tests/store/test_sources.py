@@ -13,7 +13,7 @@ from fuzz.power_cut import Disk
 from rote.errors import CorruptRunError, InputError, OddJournalWarning, UnreadableRunWarning
 from rote.store import read_table
 from rote.store.logger import parse_address
-from rote.store.loggers.mlflow_run import experiment_and_store
+from rote.store.loggers.mlflow import experiment_and_store
 from tests.loggers import log, new_mlflow_store, readings
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("loggers")]

@@ -29,13 +29,17 @@ from rote.store import (
     RunDirectory,
     RunTable,
     journal_frame,
-    journal_pieces,
     read_predictions,
     read_run,
     read_table,
 )
-from rote.store.journal_line import FileSoFar, bytes_of_line, file_so_far
-from rote.store.schema import line_of_reading, line_of_resume
+from rote.store.journal import (
+    FileSoFar,
+    bytes_of_line,
+    file_so_far,
+    line_of_reading,
+    line_of_resume,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -167,7 +171,7 @@ def test_the_table_is_what_read_run_reads(
     root = tmp_path_factory.mktemp("store")
     paths = [write_run(root / f"run{i}", entry) for i, entry in enumerate(data)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(journal_pieces, "_BATCH", batch)
+        patch.setattr(journal_frame, "_BATCH", batch)
         with warnings.catch_warnings(record=True) as found:
             warnings.simplefilter("always")
             table = read_table(root)
@@ -211,7 +215,7 @@ def test_lines_of_one_shape_are_read_as_they_were_written(
     paths = [write_raw(root / f"run{i}", entry) for i, entry in enumerate(data)]
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
         warnings.simplefilter("ignore", OddJournalWarning)
-        patch.setattr(journal_pieces, "_BATCH", batch)
+        patch.setattr(journal_frame, "_BATCH", batch)
         table = read_table(root)
         runs = table.frame["run"].to_list()
         assert runs == sorted(runs)

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from rote.store.files import whole_file, write_whole
 from rote.store.run_directory import DRAFT_FILE, FAILURE_DRAFT, FAILURE_FILE
 from rote.store.run_record import RUN_FILE
-from rote.store.whole_files import whole_file, write_whole
 
 
 def test_a_file_is_written_and_written_over(tmp_path: Path) -> None:

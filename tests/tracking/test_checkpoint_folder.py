@@ -6,7 +6,7 @@ import pytest
 
 from rote.errors import InputError
 from rote.tracking import in_order
-from rote.tracking.checkpoint_folder import look_into
+from rote.tracking.past_checkpoints import look_into
 
 LAYOUTS: dict[str, tuple[list[str], list[str], list[str]]] = {
     "Hugging Face": (

@@ -11,7 +11,7 @@ from torch import nn
 import rote
 from rote.errors import InputError
 from rote.tracking import in_order, probe_checkpoints
-from rote.tracking.saved_weights import read_weights
+from rote.tracking.past_checkpoints import read_weights
 
 
 def network() -> nn.Module:

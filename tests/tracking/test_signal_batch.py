@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from rote.tracking import Batch, WaitingBatches
-from rote.tracking.signal_batch import AT_ONCE
+from rote.tracking.signals import AT_ONCE
 
 
 def batches_of(*sizes: int, classes: int = 3) -> list[Batch]:

@@ -1,22 +1,29 @@
 """Results on disk: an append-only journal in a directory per run, and loggers. Never torch."""
 
-from rote.store.checksums import checksums_of
 from rote.store.csv_cells import escape_cells, read_cells
-from rote.store.damaged_arrays import DAMAGED_ARRAYS
-from rote.store.directories import read_whole_readings
-from rote.store.found_runs import FoundRun, SourceRuns, checkpoint, frame_of
-from rote.store.given_labels import text_of_labels
-from rote.store.journal import seal_journal
-from rote.store.journal_line import parse_line
-from rote.store.lock import WriterLock, is_locked
-from rote.store.logger import Address, Logger
-from rote.store.mapping import foreign_metrics, likely_mapping
-from rote.store.neighbor_votes import (
+from rote.store.files import WriterLock, checksums_of, is_locked, whole_file, write_whole
+from rote.store.holdout import (
+    DAMAGED_ARRAYS,
     NEIGHBORS_FILE,
     bytes_of_votes,
+    text_of_labels,
     why_no_votes,
     write_neighbor_votes,
 )
+from rote.store.journal import (
+    GIVEN_LABELS,
+    SCHEMA_VERSION,
+    check_metric_name,
+    is_reserved,
+    line_of_reading,
+    line_of_resume,
+    lines_that_count,
+    parse_line,
+    reading_of_line,
+    seal_journal,
+)
+from rote.store.logger import Address, Logger
+from rote.store.mapping import foreign_metrics, likely_mapping
 from rote.store.nested_tables import leaves
 from rote.store.row_file import smallest_type
 from rote.store.run_directory import (
@@ -38,6 +45,7 @@ from rote.store.run_record import (
     read_predictions,
     read_rows_of,
     read_run,
+    read_whole_readings,
 )
 from rote.store.run_status import (
     LABELS_FILE,
@@ -49,20 +57,27 @@ from rote.store.run_status import (
     list_runs,
     status_of,
 )
-from rote.store.save_to import SaveTo, Target, can_be_read, name_of, open_sinks, targets_of
-from rote.store.schema import (
-    GIVEN_LABELS,
-    SCHEMA_VERSION,
-    check_metric_name,
-    is_reserved,
-    line_of_reading,
-    line_of_resume,
-    lines_that_count,
-    reading_of_line,
+from rote.store.sinks import (
+    Opened,
+    SaveTo,
+    Sink,
+    Sinks,
+    Target,
+    Writing,
+    can_be_read,
+    name_of,
+    open_sinks,
+    targets_of,
 )
-from rote.store.sinks import Opened, Sink, Sinks, Writing
-from rote.store.table import RunTable, read_table, run_directories
-from rote.store.whole_files import whole_file, write_whole
+from rote.store.table import (
+    FoundRun,
+    RunTable,
+    SourceRuns,
+    checkpoint,
+    frame_of,
+    read_table,
+    run_directories,
+)
 
 __all__ = [
     "CHECKPOINTS_FILE",

@@ -13,12 +13,14 @@ from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 from rote.errors import InputError, did_you_mean
 from rote.extras import files_in, import_named
-from rote.store.found_runs import SourceRuns
-from rote.store.sinks import Opened
+
+if TYPE_CHECKING:
+    from rote.store.sinks import Opened
+    from rote.store.table import SourceRuns
 
 # Neither the drive of a Windows path nor a time of day; but any `scheme://`.
 _PREFIX = re.compile(r"([A-Za-z][A-Za-z-]{2,}(?=:)|\w{2,}(?=://)):(.*)", re.DOTALL)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from rote.errors import InputError, did_you_mean
 from rote.records import COLUMNS
-from rote.store.found_runs import column_of
+from rote.store.journal import is_reserved
 
 if TYPE_CHECKING:
     import polars as pl
@@ -107,3 +107,14 @@ def apply_mapping(frames: list[pl.DataFrame], mapping: Mapping[str, str]) -> lis
 def _column(frame: pl.DataFrame, metric: str) -> str | None:
     candidates = (metric, column_of(metric))
     return next((name for name in candidates if name in frame.columns), None)
+
+
+def column_of(name: str) -> str:
+    """The column of somebody else's metric: if a table needs its name, with ``metric:`` before it.
+
+    Example:
+        >>> column_of("accuracy"), column_of("score")
+        ('accuracy', 'metric:score')
+    """
+    is_taken = is_reserved(name) and name not in COLUMNS
+    return f"metric:{name}" if is_taken else name

@@ -11,7 +11,7 @@ from zlib import crc32
 import numpy as np
 
 from rote.errors import InputError, StoreError
-from rote.store.held_file import HeldFile
+from rote.store.files import HeldFile
 
 PREDICTIONS = "predictions"
 """The rows that a run describes by its holdout; all others stand under ``rows`` in ``run.json``."""

@@ -15,9 +15,15 @@ from rote.errors import (
     StoreError,
 )
 from rote.records import Reading
-from rote.store.held_file import SyncClock, make_folders, sync_folder
-from rote.store.journal import Journal
-from rote.store.lock import WriterLock
+from rote.store.files import SyncClock, WriterLock, make_folders, sync_folder, write_whole
+from rote.store.journal import (
+    ROW_CHECK,
+    SCHEMA_VERSION,
+    SYNCED_ROWS,
+    Journal,
+    line_of_reading,
+    line_of_resume,
+)
 from rote.store.row_file import PREDICTIONS, RowFile, row_layouts, row_path
 from rote.store.run_record import (
     JOURNAL_FILE,
@@ -26,14 +32,6 @@ from rote.store.run_record import (
     layouts_of_run,
     read_description,
 )
-from rote.store.schema import (
-    ROW_CHECK,
-    SCHEMA_VERSION,
-    SYNCED_ROWS,
-    line_of_reading,
-    line_of_resume,
-)
-from rote.store.whole_files import write_whole
 
 LOCK_FILE = "writer.lock"
 CLAIM_FILE = "claim.lock"

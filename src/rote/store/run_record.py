@@ -8,6 +8,7 @@ import math
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,9 +16,19 @@ import numpy as np
 
 from rote.errors import CorruptRunError, DamagedRowsWarning, InputError
 from rote.records import Reading, RunRecord
-from rote.store.checksums import is_as_written
-from rote.store.journal import read_counted
-from rote.store.plain_file import read_plain
+from rote.store.files import is_as_written, read_plain, write_whole
+from rote.store.journal import (
+    ALWAYS_NUMBERS,
+    GIVEN_LABELS,
+    READING_COLUMNS,
+    ROW_CHECK,
+    SYNCED_ROWS,
+    check_version,
+    is_reserved,
+    read_counted,
+    reading_of_line,
+    row_checks_of_lines,
+)
 from rote.store.row_file import (
     PREDICTIONS,
     RowLayout,
@@ -27,18 +38,6 @@ from rote.store.row_file import (
     row_layouts,
     row_path,
 )
-from rote.store.schema import (
-    ALWAYS_NUMBERS,
-    GIVEN_LABELS,
-    READING_COLUMNS,
-    ROW_CHECK,
-    SYNCED_ROWS,
-    check_version,
-    is_reserved,
-    reading_of_line,
-    row_checks_of_lines,
-)
-from rote.store.whole_files import write_whole
 
 if TYPE_CHECKING:
     import polars as pl
@@ -262,3 +261,36 @@ def find_checkpoint(run: Path, step: int) -> Path | None:
         return found if found.exists() else None
     except (OSError, ValueError, TypeError, KeyError, RecursionError):  # none, or damaged
         return None
+
+
+def read_whole_readings(path: Path) -> tuple[Reading, ...]:
+    """Read the readings of a run from the first on, with all that was recorded per sample.
+
+    Raises:
+        CorruptRunError: if a file is damaged, or there is no run.
+    """
+    record = _up_to_a_gap(read_run(path))
+    found = {name: read_rows_of(record, name) for name in row_layouts(record.description)}
+    rows = {name: values for name, values in found.items() if values is not None}
+    whole = min(map(len, rows.values()), default=len(record.readings))
+    if whole < min(len(record.readings), record.synced_rows):
+        raise CorruptRunError(
+            f"{path} holds {whole} rows for {len(record.readings)} readings. Restore its files "
+            "from a copy, or start a new run."
+        )
+    record = replace(record, readings=record.readings[:whole])
+    predictions = rows.pop(PREDICTIONS, [None] * len(record.readings))
+    return tuple(
+        replace(
+            reading,
+            predictions=predictions[at],
+            sample_rows={name: values[at] for name, values in rows.items()},
+        )
+        for at, reading in enumerate(record.readings)
+    )
+
+
+def _up_to_a_gap(record: RunRecord) -> RunRecord:
+    """The readings before the first that is lost: what follows from it must be taken again."""
+    whole = next((at for at, row in enumerate(record.rows) if row != at), len(record.rows))
+    return replace(record, readings=record.readings[:whole], rows=record.rows[:whole])

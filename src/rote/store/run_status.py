@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
 from rote.errors import InputError, StoreError
-from rote.store.lock import is_locked
+from rote.store.files import is_locked
 from rote.store.run_directory import CLAIM_FILE, FAILURE_FILE, LOCK_FILE
 from rote.store.run_record import JOURNAL_FILE, RUN_FILE
 

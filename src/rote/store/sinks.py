@@ -1,14 +1,27 @@
-"""What a tracker writes to: a sink keeps readings; several are written as one."""
+"""What a tracker writes to: run directories, loggers and functions, opened and written as one."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+import os
+import random
+import warnings
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from math import isfinite
+from os import PathLike
 from pathlib import Path
+from textwrap import shorten
 from typing import Any, Protocol
 
-from rote.errors import InputError
+import numpy as np
+
+from rote.arguments import check_path
+from rote.errors import InputError, LoggerWarning
 from rote.records import Reading
+from rote.store.files import absent_folders, remove_folders
+from rote.store.logger import Address, logger_of, parse_address
+from rote.store.run_directory import LOCK_FILE, RunDirectory, check_free
+from rote.store.run_record import read_description, read_whole_readings
 
 
 class Sink(Protocol):
@@ -200,3 +213,254 @@ class Writing:
 def _identity(reading: Reading) -> tuple[int, float | None]:
     # In a file every number that is not finite is null.
     return reading.step, reading.drop if isfinite(reading.drop) else None
+
+
+def open_directory(path: Path, description: Mapping[str, Any], *, resume: bool) -> Opened:
+    """Start a run in a new directory, or go on with the one in it.
+
+    Raises:
+        InputError: if the directory cannot be written, or has no run to go on with.
+        RunExistsError: if it is in use.
+        RunLockedError: if another process is writing it.
+        CorruptRunError: if the run to go on with is damaged.
+    """
+    if not resume:
+        named = {**description, "name": description.get("name") or path.name}
+        folders = absent_folders(path)
+        created = RunDirectory.create(path, named)
+        return Opened(created, str(path), undo=lambda: _remove(created, folders))
+    run = RunDirectory.reopen(path)
+    try:
+        return Opened(run, str(path), read_description(path), read_whole_readings(path))
+    except BaseException:
+        run.close()
+        raise
+
+
+def _remove(run: RunDirectory, folders: list[Path]) -> None:
+    for file in run.files:
+        file.unlink(missing_ok=True)
+    if run.path in folders:
+        (run.path / LOCK_FILE).unlink()
+    run.close()
+    remove_folders(folders)
+
+
+_Task = Callable[[], None]
+
+
+@contextmanager
+def own_randomness() -> Iterator[None]:
+    """Let a logger draw from a generator of its own, and put the caller's back.
+
+    MLflow makes up names with Python's generator: without this, a run that is logged would go on
+    with other random numbers than one that is not, and runs with one seed would have one name.
+    """
+    python, numpy = random.getstate(), np.random.get_state()
+    random.seed()
+    try:
+        yield
+    finally:
+        random.setstate(python)
+        np.random.set_state(numpy)
+
+
+class RetryingSink:
+    """Hands on to a logger, in order; what it refuses is kept and tried again with the next."""
+
+    def __init__(self, sink: Sink, place: str) -> None:
+        self._sink = sink
+        self._place = place
+        self._waiting: list[_Task] = []
+        # Also at the end of a script that never closes its tracker.
+        self._finish = weakref.finalize(self, _finish, sink, place, self._waiting, os.getpid())
+
+    def append(self, reading: Reading, row: int) -> None:
+        """Log a reading, or keep it."""
+        sink, plain = self._sink, replace(reading, predictions=None, sample_rows={})
+        self._hand_on(lambda: sink.append(plain, row))
+
+    def resume_after(self, step: int) -> None:
+        """Log that later readings are void, or keep it."""
+        sink = self._sink
+        self._hand_on(lambda: sink.resume_after(step))
+
+    def close(self) -> None:
+        """Try once more, and say what is lost if that fails."""
+        self._finish()
+
+    def _hand_on(self, task: _Task) -> None:
+        self._waiting.append(task)
+        try:
+            error = _send(self._waiting)
+        except BaseException:  # interrupted: the reading will not be taken
+            if self._waiting and self._waiting[-1] is task:
+                self._waiting.pop()
+            raise
+        if error is not None and len(self._waiting) == 1:
+            message = (
+                f"{self._place} did not take a reading: {_brief(error)}. Training goes on; the "
+                "reading is kept and tried again with the next one."
+            )
+            warnings.warn(LoggerWarning(message), stacklevel=2)
+
+
+def _brief(error: Exception) -> str:
+    """Some loggers put a whole request into their message."""
+    return shorten(str(error), width=200, placeholder=" …")
+
+
+def _send(waiting: list[_Task]) -> Exception | None:
+    while waiting:
+        try:
+            with own_randomness():
+                waiting[0]()
+        except Exception as error:  # noqa: BLE001  # whatever a logger raises
+            return error
+        waiting.pop(0)
+    return None
+
+
+def _finish(sink: Sink, place: str, waiting: list[_Task], owner: int) -> None:
+    if os.getpid() != owner:
+        return  # a process that was forked off must not end the run
+    error = _send(waiting)
+    lost = len(waiting)
+    try:
+        with own_randomness():
+            sink.close()
+    except Exception as failure:  # noqa: BLE001
+        error = error or failure
+    if error is not None:
+        message = f"{place} was closed without its last {lost} entries: {_brief(error)}."
+        warnings.warn(LoggerWarning(message), stacklevel=2)
+
+
+OneTarget = str | PathLike[str] | Callable[[Reading], object]
+SaveTo = OneTarget | Iterable[OneTarget] | None
+Target = Path | Address | Callable[[Reading], object]
+
+
+def targets_of(save_to: SaveTo) -> tuple[Target, ...]:
+    """What ``save_to`` means.
+
+    Raises:
+        InputError: if it is nothing to write to.
+    """
+    if save_to is None:
+        return ()
+    if isinstance(save_to, str | PathLike) or callable(save_to):
+        return (_target(save_to),)
+    if isinstance(save_to, Mapping) or not isinstance(save_to, Iterable):
+        raise _refuse_target(save_to)
+    targets = tuple(_target(entry) for entry in save_to)
+    if len(set(targets)) < len(targets):
+        raise InputError(f"Expected `save_to` to name each place once, got {save_to!r}.")
+    return targets
+
+
+def name_of(targets: Iterable[Target]) -> str | None:
+    """The name of a run that was given none: that of its directory, if it has one."""
+    return next((target.name for target in targets if isinstance(target, Path)), None)
+
+
+def can_be_read(save_to: str) -> bool:
+    """Whether what is written there can be read back.
+
+    Raises:
+        InputError: if it is nothing to write to.
+    """
+    (target,) = targets_of(save_to)
+    return not isinstance(target, Address) or logger_of(target.kind).read is not None
+
+
+def open_sinks(targets: Iterable[Target], description: Mapping[str, Any], *, resume: bool) -> Sinks:
+    """Open all, or none: if one fails, those before it are taken back.
+
+    Args:
+        targets: from ``targets_of``.
+        description: what is run; its name may be None if no target is a directory.
+        resume: go on with the run that is there.
+
+    Raises:
+        InputError: if one cannot be written, or has no run to go on with.
+        MissingExtraError: if a logger's package is not installed.
+        RunExistsError: if one is in use.
+        RunLockedError: if another process is writing one.
+        CorruptRunError: if the run to go on with is damaged.
+    """
+    targets = tuple(targets)
+    directories = [target for target in targets if isinstance(target, Path)]
+    loggers = [target for target in targets if isinstance(target, Address)]
+    functions = [target for target in targets if not isinstance(target, Path | Address)]
+    if not resume:
+        for path in directories:
+            check_free(path)
+    places: list[Path | Address] = [*directories, *loggers]
+    opened: dict[Path | Address, Opened] = {}
+    try:
+        for target in sorted(places, key=_how_hard_to_take_back):
+            with own_randomness():
+                opened[target] = _open_target(target, description, resume=resume)
+    except BaseException:
+        for entry in reversed(opened.values()):
+            with suppress(Exception):  # what went wrong first is what counts
+                entry.take_back()
+        raise
+    strict, patient = [opened[path] for path in directories], [opened[entry] for entry in loggers]
+    told = [Opened(_FunctionSink(entry), repr(entry), held=None) for entry in functions]
+    retrying = [replace(entry, sink=RetryingSink(entry.sink, entry.place)) for entry in patient]
+    directory = directories[0].absolute() if directories else None
+    return Sinks([*told, *strict, *retrying], [*strict, *patient], directory)
+
+
+def _open_target(target: Path | Address, description: Mapping[str, Any], *, resume: bool) -> Opened:
+    if isinstance(target, Path):
+        return open_directory(target, description, resume=resume)
+    logger = logger_of(target.kind)
+    assert logger.open is not None  # or it would be no target
+    return logger.open(target, description, resume=resume)
+
+
+def _how_hard_to_take_back(target: Path | Address) -> tuple[int, bool]:
+    """Files can be removed, runs of MLflow deleted; a run of W&B, or of others, keeps something."""
+    if isinstance(target, Path):
+        return (0, True)
+    return (logger_of(target.kind).traces, not target.place)
+
+
+def _target(entry: object) -> Target:
+    if isinstance(entry, str):
+        if not entry.strip():
+            raise InputError(
+                "Expected `save_to` to name a directory or a logger, got an empty text."
+            )
+        return parse_address(entry, "save_to", "open") or check_path("save_to", entry)
+    if isinstance(entry, PathLike):
+        return check_path("save_to", Path(entry))
+    if callable(entry):
+        return entry
+    raise _refuse_target(entry)
+
+
+def _refuse_target(value: object) -> InputError:
+    return InputError(
+        f"Expected `save_to` to be a path, a logger such as 'mlflow:EXPERIMENT', a function that "
+        f"takes a reading, or a list of them, got {value!r}."
+    )
+
+
+class _FunctionSink:
+    """Hands every new reading to a function; what it raises, the probe raises."""
+
+    def __init__(self, function: Callable[[Reading], object]) -> None:
+        self._function = function
+
+    def append(self, reading: Reading, row: int) -> None:  # noqa: ARG002
+        self._function(reading)
+
+    def resume_after(self, step: int) -> None:
+        """Nothing: a function cannot take back what it was told."""
+
+    def close(self) -> None:
+        """Nothing: the function is the caller's."""

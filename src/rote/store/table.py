@@ -1,10 +1,14 @@
-"""Many runs as one table: a row for every reading that counts."""
+"""Many runs as one table, from run directories and other sources: a row for every reading."""
 
 from __future__ import annotations
 
+import math
 import os
+import stat
 import warnings
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -12,21 +16,294 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from rote.errors import DamagedRowsWarning, InputError
+from rote.errors import (
+    CorruptRunError,
+    DamagedRowsWarning,
+    InputError,
+    RoteError,
+    UnreadableRunWarning,
+)
 from rote.records import Column, column_named
-from rote.store.directories import directories_below, read_directories
-from rote.store.found_runs import SourceRuns, unique_names
-from rote.store.given_labels import read_given_labels
+from rote.store.holdout import read_given_labels, read_neighbor_votes
+from rote.store.journal import READING_COLUMNS, ROW_CHECK, SYNCED_ROWS
+from rote.store.journal_frame import read_journals
 from rote.store.logger import Address, logger_of, parse_address
-from rote.store.mapping import apply_mapping, check_mapping
-from rote.store.neighbor_votes import read_neighbor_votes
-from rote.store.row_file import PREDICTIONS, are_classes, first_damaged, map_rows, row_path
-from rote.store.run_record import layouts_of_run, lost_rows
+from rote.store.mapping import apply_mapping, check_mapping, column_of
+from rote.store.row_file import (
+    PREDICTIONS,
+    are_classes,
+    first_damaged,
+    map_rows,
+    row_path,
+)
+from rote.store.run_record import (
+    JOURNAL_FILE,
+    RUN_FILE,
+    layouts_of_run,
+    lost_rows,
+    read_description,
+    without_garbage_collection,
+)
 from rote.store.run_status import read_workload
-from rote.store.schema import ROW_CHECK, SYNCED_ROWS
 
 if TYPE_CHECKING:
     import polars as pl
+
+
+@dataclass(frozen=True)
+class FoundRun:
+    """One run that was found.
+
+    Attributes:
+        name: as people call it.
+        place: where it lies, such as a directory or an experiment and a number; no two runs have
+            the same. Its end tells runs of one name apart.
+        description: what was run.
+        directory: its directory, if it has one.
+        identity: the same for one run, however its place is written; by default the place on disk.
+    """
+
+    name: str
+    place: Path
+    description: Mapping[str, Any] = field(default_factory=dict)
+    directory: Path | None = None
+    identity: str | None = None
+
+
+@dataclass(frozen=True)
+class SourceRuns:
+    """All runs of one source.
+
+    Attributes:
+        runs: what was found.
+        frame: as that of a ``RunTable``; ``run`` is the position in ``runs``.
+        unreadable: why a run is left out, by its place.
+        row_checks: ``run``, ``row``, and the checksums of that row in the run's row files.
+    """
+
+    runs: Sequence[FoundRun]
+    frame: pl.DataFrame
+    unreadable: Mapping[Path, str] = field(default_factory=dict)
+    row_checks: pl.DataFrame | None = None
+
+    def take(self, kept: Sequence[int]) -> SourceRuns:
+        """Some of the runs, by position."""
+        import polars as pl
+
+        codes = pl.col("run").replace_strict(kept, range(len(kept)), return_dtype=pl.Int64)
+
+        def taken(frame: pl.DataFrame) -> pl.DataFrame:
+            rows = frame.filter(pl.col("run").is_in(kept))
+            return rows.with_columns(codes) if kept else rows
+
+        checks = None if self.row_checks is None else taken(self.row_checks)
+        runs = [self.runs[at] for at in kept]
+        return replace(self, runs=runs, frame=taken(self.frame), row_checks=checks)
+
+
+class UnreadableRuns:
+    """The runs of one source that cannot be read: one bad run must not hide all others."""
+
+    def __init__(self) -> None:
+        self.errors: dict[Path, RoteError] = {}
+
+    def add(self, place: Path, error: RoteError) -> None:
+        """Note why a run cannot be read."""
+        self.errors[place] = error
+
+    @contextmanager
+    def caught(self, place: Path) -> Iterator[None]:
+        """Note it if the block finds that a run cannot be read."""
+        try:
+            yield
+        except CorruptRunError as error:
+            self.add(place, error)
+
+    def left_out_of(self, source: SourceRuns) -> SourceRuns:
+        """The source without them, and a warning for each.
+
+        Raises:
+            RoteError: if there is no other run; what is wrong with the first.
+        """
+        kept = [at for at, run in enumerate(source.runs) if run.place not in self.errors]
+        if self.errors and not kept:
+            raise next(iter(self.errors.values()))
+        for place, error in self.errors.items():
+            warnings.warn(UnreadableRunWarning(f"Left out {place}: {error}"), stacklevel=3)
+        reasons = {place: str(error) for place, error in self.errors.items()}
+        return replace(source if not reasons else source.take(kept), unreadable=reasons)
+
+
+Checkpoint = Mapping[str, Any]
+"""The values of one checkpoint by name, ``step`` and perhaps ``flags`` among them."""
+
+
+def checkpoint(step: int, metrics: Mapping[str, float | None]) -> Checkpoint:
+    """A checkpoint from the metrics that somebody else logged at a step.
+
+    A metric with a name that a table of runs needs for something else has ``metric:`` before it; a
+    value that is not finite is None.
+    """
+    values = {column_of(name): value for name, value in metrics.items()}
+    finite = {k: v if v is not None and math.isfinite(v) else None for k, v in values.items()}
+    return finite | {"step": step}
+
+
+def frame_of(checkpoints: Iterable[Sequence[Checkpoint]]) -> pl.DataFrame:
+    """A frame from checkpoints, run by run.
+
+    Args:
+        checkpoints: one sequence per run, ordered by step.
+
+    Returns:
+        The columns of a reading, then whatever else there is.
+    """
+    import polars as pl
+
+    rows = [
+        {**line, "run": run, "row": row}
+        for run, lines in enumerate(checkpoints)
+        for row, line in enumerate(lines)
+    ]
+    known = ("run", "row", *READING_COLUMNS)
+    others = sorted({name for row in rows for name in row} - set(known) - {"schema", "kind"})
+    types = {"flags": pl.List(pl.String)} | dict.fromkeys(("run", "row", "step"), pl.Int64)
+    schema = {name: types.get(name, pl.Float64) for name in (*known, *others)}
+    return pl.DataFrame(rows, schema=schema)
+
+
+def unique_names(names: Mapping[Path, str]) -> dict[Path, str]:
+    """The names, with the end of the path behind those that several runs have."""
+    unique = dict(names)
+    longest = max((len(path.parts) for path in names), default=0)
+    for length in range(1, longest + 1):
+        counts = Counter(unique.values())
+        if len(counts) == len(unique):
+            break
+        for path, name in unique.items():
+            if counts[name] > 1:
+                unique[path] = f"{names[path]} ({Path(*path.parts[-length:])})"
+    # A directory's name may be bytes that are no text; tables hold text only.
+    return {path: name.encode(errors="backslashreplace").decode() for path, name in unique.items()}
+
+
+@without_garbage_collection()
+def read_directories(roots: Iterable[Path]) -> SourceRuns:
+    """Read run directories, and those anywhere below a directory; ordered by name.
+
+    A run that cannot be read is left out with an ``UnreadableRunWarning``, unless there is no
+    other.
+
+    Raises:
+        InputError: if there is no run.
+        CorruptRunError: if a file is damaged.
+    """
+    unreadable = UnreadableRuns()
+    paths = _find_runs(roots, unreadable)
+    found = _described(paths, unreadable)
+    frame, damaged = read_journals([f"{path}/{JOURNAL_FILE}" for path in paths])
+    unreadable.errors |= {paths[run]: error for run, error in damaged.items() if run in found}
+    named = {paths[run]: _name_run(paths[run], entry) for run, entry in found.items()}
+    unique = unique_names(named)
+    order = sorted(found, key=lambda run: unique[paths[run]])
+    runs = [FoundRun(named[paths[run]], paths[run], found[run], paths[run]) for run in order]
+    frame = _ordered(frame, len(paths), order)
+    checks = [name for name in frame.columns if name.startswith(ROW_CHECK)]
+    source = SourceRuns(
+        runs,
+        frame.drop(SYNCED_ROWS, *checks),
+        row_checks=frame.select("run", "row", SYNCED_ROWS, *checks) if checks else None,
+    )
+    return unreadable.left_out_of(source)
+
+
+def _described(paths: Iterable[Path], unreadable: UnreadableRuns) -> dict[int, dict[str, Any]]:
+    """What was run, by the position of its path."""
+    found = {}
+    for run, path in enumerate(paths):
+        try:
+            description = read_description(path)
+            layouts_of_run(path, description)
+        except CorruptRunError as error:
+            unreadable.add(path, error)
+        else:
+            found[run] = description
+    return found
+
+
+def _ordered(frame: pl.DataFrame, count: int, order: list[int]) -> pl.DataFrame:
+    """The readings of ``count`` runs as those of runs ``order``, some of them."""
+    import polars as pl
+
+    if order == list(range(count)):
+        return frame
+    places = np.full(count, -1)
+    places[order] = np.arange(len(order))
+    at = places[frame["run"].to_numpy()]
+    moved = frame.with_columns(pl.Series("run", at, dtype=pl.Int64)).filter(pl.col("run") >= 0)
+    return moved.sort("run", maintain_order=True)
+
+
+def _name_run(path: Path, description: Mapping[str, Any]) -> str:
+    """For tables, which take only what can be encoded."""
+    return str(description.get("name", path.name)).encode(errors="replace").decode()
+
+
+def _find_runs(roots: Iterable[Path], unreadable: UnreadableRuns) -> list[Path]:
+    found: dict[str, Path] = {}
+    for root in roots:
+        real, before = os.path.realpath(root), len(unreadable.errors)
+        walked = {path: Path(path) for path in _walk(root, unreadable)}
+        runs = {real + path[len(str(root)) :]: place for path, place in walked.items()}
+        if root.is_file():
+            is_table = root.suffix.lower() in (".csv", ".tsv")
+            raise InputError(
+                f"Expected `runs` to be a directory with runs, got {root}, which is a file."
+                + (f" Write csv:{root} to read it as a table." if is_table else "")
+            )
+        if not runs and len(unreadable.errors) == before:
+            if not root.exists():
+                raise InputError(
+                    f"Expected `runs` to be an existing directory, got {root}, which does not "
+                    "exist. Check the path."
+                )
+            raise InputError(
+                f"Expected `runs` to be a directory with runs, got {root}, which has no {RUN_FILE} "
+                "in or below it. Check the path."
+            )
+        found = runs | found
+    return [found[real] for real in sorted(found)]
+
+
+def directories_below(roots: Iterable[Path]) -> list[Path]:
+    """The run directories that are there now, each once; perhaps none."""
+    found = (path for root in roots for path in _walk(root, UnreadableRuns()))
+    return [Path(path) for path in dict.fromkeys(found)]
+
+
+def _walk(root: Path, unreadable: UnreadableRuns) -> Iterator[str]:
+    waiting = [str(root)]
+    while waiting:
+        directory = waiting.pop()
+        if _is_run(directory):
+            yield directory  # a run has no runs inside it, but may have many checkpoints
+            continue
+        try:
+            with os.scandir(directory) as found:
+                waiting += [entry.path for entry in found if entry.is_dir(follow_symlinks=False)]
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError as error:
+            why = CorruptRunError(f"Expected to look into {directory}, got: {error}.")
+            unreadable.add(Path(directory), why)
+
+
+def _is_run(directory: str) -> bool:
+    for name in (RUN_FILE, JOURNAL_FILE):
+        with suppress(OSError):
+            if not stat.S_ISDIR(os.lstat(f"{directory}/{name}").st_mode):
+                return True
+    return False
 
 
 @dataclass(frozen=True)

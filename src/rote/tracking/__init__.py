@@ -1,22 +1,27 @@
 """Remembering measurements: the running mean that is ζ, when to probe, the tracker."""
 
-from rote.tracking.checkpoint_folder import look_into
 from rote.tracking.examination import Examination, examine
 from rote.tracking.make_tracker import track
-from rote.tracking.noisy_validation import validation_accuracy
-from rote.tracking.past_checkpoints import Aftermath, in_order, probe_checkpoints
-from rote.tracking.running_mean import RunningMean
-from rote.tracking.saved_weights import found_instead
-from rote.tracking.signal import (
+from rote.tracking.past_checkpoints import (
+    Aftermath,
+    found_instead,
+    in_order,
+    look_into,
+    probe_checkpoints,
+)
+from rote.tracking.signals import (
+    Batch,
     Signal,
     SignalContext,
     TrainingSet,
+    WaitingBatches,
     find_signal,
     name_and_options,
     signal_names,
+    validation_accuracy,
 )
-from rote.tracking.signal_batch import Batch, WaitingBatches
 from rote.tracking.stop_rule import StopRule
+from rote.tracking.susceptibility import RunningMean
 from rote.tracking.tracker import Tracker
 
 __all__ = [

@@ -1,12 +1,15 @@
-"""After the fact: ζ over the checkpoints of a run that was trained without us."""
+"""Probing after the fact: finding the checkpoints of a run, reading their weights, probing each."""
 
+import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from pickle import UnpicklingError
+from typing import Any, TypeGuard
 
 import torch
+from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
@@ -17,7 +20,246 @@ from rote.records import Reading
 from rote.snapshot import preserved
 from rote.store import SaveTo, check_free, name_checkpoints, targets_of
 from rote.tracking.make_tracker import track
-from rote.tracking.saved_weights import read_weights
+
+SAFETENSORS = ".safetensors"
+SUFFIXES = (SAFETENSORS, ".pt", ".pth", ".ckpt", ".bin")
+_WEIGHTS = ("state_dict", "model_state_dict", "model_state", "model", "net", "weights")
+_OPTIMIZERS = ("optimizer_state_dict", "optimizer_states", "optimizer_state", "optimizer")
+
+
+@dataclass(frozen=True)
+class SavedWeights:
+    """What a checkpoint file holds.
+
+    Attributes:
+        path: the file.
+        weights: tensors by name, as they were saved.
+        optimizer: the state of the optimizer, where there is exactly one.
+    """
+
+    path: Path
+    weights: Mapping[str, Tensor]
+    optimizer: Mapping[str, Any] | None = None
+
+    def load_into(self, model: nn.Module) -> None:
+        """Put the weights into a model.
+
+        Names may have a common prefix, such as that of DDP, torch.compile or a LightningModule.
+
+        Raises:
+            InputError: if they do not fit; the model is as before then.
+        """
+        wanted = model.state_dict()
+        prefix = _prefix_of(self.weights, wanted)
+        found = {
+            name: self.weights[prefix + name] for name in wanted if prefix + name in self.weights
+        }
+        found |= _shared(wanted, found)
+        self._check_fit(wanted, found, prefix)
+        model.load_state_dict(found)
+
+    def _check_fit(
+        self, wanted: Mapping[str, Tensor], found: Mapping[str, Tensor], prefix: str
+    ) -> None:
+        missing = [name for name in wanted if name not in found]
+        unknown = [] if prefix else [name for name in self.weights if name not in wanted]
+        if missing or unknown:
+            raise InputError(
+                f"Expected {self.path} to hold the weights of this model, got others "
+                f"(missing: {_some(missing)}; unknown: {_some(unknown)}). Check the model."
+            )
+        for name, tensor in wanted.items():
+            if tensor.shape != found[name].shape:
+                raise InputError(
+                    f"Expected `{name}` in {self.path} to have shape {tuple(tensor.shape)}, got "
+                    f"{tuple(found[name].shape)}. Check the model and its number of classes."
+                )
+
+
+def read_weights(path: Path | str, key: str | None = None) -> SavedWeights:
+    """Read a checkpoint file; pickled objects other than tensors and plain values are refused.
+
+    Args:
+        path: a safetensors file, or one of ``torch.save``.
+        key: the entry that holds the weights; the usual ones are tried by default.
+
+    Raises:
+        InputError: if the file is missing or damaged, or holds no weights.
+    """
+    path = Path(path)
+    try:
+        if path.suffix == SAFETENSORS:
+            return SavedWeights(path, load_file(path))
+        contents = torch.load(path, map_location="cpu", weights_only=True)
+    except OSError as error:
+        raise InputError(f"Expected {path} to be a file of weights, got: {error}.") from error
+    except Exception as error:  # whatever unpickling a stranger's bytes raises
+        raise InputError(
+            f"Expected {path} to hold tensors and plain values only, got {found_instead(error)}. "
+            "Save `model.state_dict()`, best as safetensors."
+        ) from error
+    return SavedWeights(path, _weights_in(contents, path, key), _optimizer_in(contents))
+
+
+def found_instead(error: Exception) -> str:
+    """What a file holds that ``torch.load`` refused to load with ``weights_only=True``.
+
+    torch advises to load it without; a file of a stranger's could then run anything.
+    """
+    named = re.search(r"GLOBAL (\S+) was not an allowed global", str(error))
+    if named is not None:
+        return f"a pickled {named[1]}, which is not loaded, as it could run code"
+    if isinstance(error, UnpicklingError):
+        return "pickled objects, which are not loaded, as they could run code"
+    reason = str(error).partition("\n")[0].partition(". ")[0].rstrip(".")
+    return f"a damaged file, or none of weights ({reason or type(error).__name__})"
+
+
+def _weights_in(contents: object, path: Path, key: str | None) -> Mapping[str, Tensor]:
+    if isinstance(contents, Mapping):
+        places = [contents.get(name) for name in (_WEIGHTS if key is None else (key,))]
+        for place in places if key is not None else [contents, *places]:
+            if _is_weights(place):
+                return place
+        keys = ", ".join(str(name) for name in list(contents)[:10])
+    else:
+        keys = f"a {type(contents).__name__}"
+    raise InputError(
+        f"Expected {path} to hold a state_dict{'' if key is None else f' under {key!r}'}, got "
+        f"{keys or 'nothing'}. Name the entry with `key`."
+    )
+
+
+def _is_weights(place: object) -> TypeGuard[Mapping[str, Tensor]]:
+    return (
+        isinstance(place, Mapping)
+        and len(place) > 0
+        and all(isinstance(name, str) for name in place)
+        and all(isinstance(value, Tensor) for value in place.values())
+    )
+
+
+def _optimizer_in(contents: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    for name in _OPTIMIZERS:
+        found = contents.get(name)
+        if isinstance(found, list) and len(found) == 1:  # Lightning
+            found = found[0]
+        if isinstance(found, Mapping) and {"state", "param_groups"} <= set(found):
+            return found
+    return None
+
+
+def _prefix_of(weights: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> str:
+    """What stands before every name of the model in the file; nothing if that is unclear."""
+    first = next(iter(wanted), "")
+    if not first or first in weights:
+        return ""
+    prefixes = [name.removesuffix(first) for name in weights if name.endswith("." + first)]
+    complete = [p for p in prefixes if all(p + name in weights for name in wanted)]
+    return complete[0] if len(complete) == 1 else ""
+
+
+def _shared(wanted: Mapping[str, Tensor], found: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Tensors with two names, of which safetensors keeps one."""
+    places = {wanted[name].data_ptr(): name for name in found}
+    return {
+        name: found[places[tensor.data_ptr()]]
+        for name, tensor in wanted.items()
+        if name not in found and tensor.data_ptr() in places and tensor.numel()
+    }
+
+
+def _some(names: list[str]) -> str:
+    shown = ", ".join(f"`{name}`" for name in names[:3])
+    return (shown + (f" and {len(names) - 3} more" if len(names) > 3 else "")) or "none"
+
+
+_OTHERS = ("optimizer", "scheduler", "training_args", "rng_state", "scaler", ".")
+"""What else lies in a checkpoint of the Hugging Face Trainer or of Accelerate, or is hidden."""
+
+_OTHER_FOLDERS = ("global_step", ".")
+"""DeepSpeed's shards lie beside the whole weights."""
+
+_PIECE = re.compile(r"-\d+-of-\d+\.")
+_VERSION = re.compile(r"-v\d+$")  # Lightning's, where a name was taken
+
+
+@dataclass(frozen=True)
+class CheckpointFolder:
+    """The checkpoints of one run.
+
+    Attributes:
+        files: those to probe, in no order.
+        left_out: files of weights without a number (``last.ckpt``, ``best.pt``, a final
+            ``model.safetensors``) beside others with one: copies of what has a number, mostly.
+    """
+
+    files: tuple[Path, ...]
+    left_out: tuple[Path, ...] = ()
+
+
+def look_into(folder: Path) -> CheckpointFolder:
+    """Find the checkpoints of one run, in a folder or below it.
+
+    Either all lie in one folder (Lightning's ``version_0/checkpoints/epoch=3-step=40.ckpt``), or
+    each in one of its own, side by side (Hugging Face's ``checkpoint-500/model.safetensors``).
+
+    Args:
+        folder: where to look. Nothing below a checkpoint's own folder is looked at.
+
+    Raises:
+        InputError: if there is none, there are several runs, or weights are spread over files.
+    """
+    found = sorted(_walk(folder))
+    if not found:
+        raise InputError(
+            f"Expected {folder} to hold checkpoints ({', '.join(SUFFIXES)}), in it or in folders "
+            "below it, got none. Check the path."
+        )
+    numbered = [file for file in found if _has_number(file, folder)]
+    files = numbered or found
+    _check_whole(files, folder)
+    _check_one_run(files, folder)
+    return CheckpointFolder(tuple(files), tuple(file for file in found if file not in files))
+
+
+def _walk(root: Path) -> Iterator[Path]:
+    for place, below, names in os.walk(root):
+        files = [
+            Path(place, name)
+            for name in names
+            if Path(name).suffix in SUFFIXES and not name.startswith(_OTHERS)
+        ]
+        below[:] = [name for name in below if not name.startswith(_OTHER_FOLDERS)]
+        if files and Path(place) != root:
+            below.clear()
+        yield from files
+
+
+def _has_number(file: Path, root: Path) -> bool:
+    names = [_VERSION.sub("", file.stem)]
+    if file.parent != root:
+        names.append(file.parent.name)
+    return any(re.search(r"\d", name) for name in names)
+
+
+def _check_whole(files: Iterable[Path], folder: Path) -> None:
+    piece = next((file for file in files if _PIECE.search(file.name)), None)
+    if piece is not None:
+        raise InputError(
+            f"Expected every checkpoint in {folder} to be one file, got weights in several "
+            f"({piece.name}). Save them again in one, such as with max_shard_size='100GB'."
+        )
+
+
+def _check_one_run(files: list[Path], folder: Path) -> None:
+    parents = sorted({file.parent for file in files})
+    one_each = len(parents) == len(files) and len({parent.parent for parent in parents}) == 1
+    if len(parents) > 1 and not one_each:
+        raise InputError(
+            f"Expected {folder} to hold the checkpoints of one run, got some in {parents[0]} and "
+            f"some in {parents[1]}. Name one of these folders, or the files."
+        )
 
 
 @dataclass(frozen=True)

@@ -1,19 +1,436 @@
-"""The signals of one tracker, as one: started, shown batches, read together or not at all."""
+"""Signals: everything that is recorded beside ζ, the batches they see, and noisy validation."""
 
+from __future__ import annotations
+
+import ast
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from copy import deepcopy
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
+from importlib import import_module
+from inspect import signature
 from operator import itemgetter
-from typing import Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
-from rote.errors import InputError, StateError
-from rote.records import Column, Reading, column_named
+import numpy as np
+import torch
+from torch import Tensor
+
+from rote.errors import InputError, StateError, did_you_mean
+from rote.extras import files_in, import_named
+from rote.labels import IGNORE_INDEX
+from rote.probe import Inputs
+from rote.records import COLUMNS, Column, Reading, column_named
 from rote.snapshot import RandomState, delayed_interrupts, restored, verified
 from rote.store import check_metric_name
-from rote.tracking.signal import Signal, SignalContext, find_signal
-from rote.tracking.signal_batch import Batch
+
+if TYPE_CHECKING:
+    import numpy as np
+    from torch import Tensor, nn
+    from torch.optim import Optimizer
+
+    from rote.probe import Inputs, LossFunction, ProbePolicy
+
+
+AT_ONCE = 2**16
+"""Logits: few large steps cost less than one for every batch."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What a loop knows of one batch that it trained on; tensors are detached.
+
+    Attributes:
+        labels: the given labels.
+        logits: what the network said, in train mode, before the step.
+        inputs: the samples.
+        indices: which samples of the training set they are.
+        loss: of the batch, or one per sample.
+    """
+
+    labels: Tensor
+    logits: Tensor
+    inputs: Inputs | None = None
+    indices: Tensor | None = None
+    loss: Tensor | None = None
+
+    def check_rows(self, signal: str) -> None:
+        """Refuse labels that are not one class per row of logits.
+
+        Raises:
+            InputError: naming the signal.
+        """
+        labels, logits = self.labels, self.logits
+        if labels.is_floating_point() or logits.shape[:-1] != labels.shape:
+            raise InputError(
+                f"Expected one class per row of logits for signal `{signal}`, got labels of shape "
+                f"{tuple(labels.shape)} and {labels.dtype}, logits of shape {tuple(logits.shape)}."
+            )
+
+    def rows(self, signal: str) -> tuple[Tensor, Tensor]:
+        """The logits and their labels, one row per label; ignored labels are left out.
+
+        Raises:
+            InputError: if a label is not one class.
+        """
+        self.check_rows(signal)
+        found = self.counted
+        return found.logits.flatten(0, -2), found.labels.flatten()
+
+    def places(self, signal: str) -> Tensor:
+        """Which samples of the training set they are.
+
+        Raises:
+            InputError: if the loop does not say, or a sample has more than one label.
+        """
+        if self.indices is None:
+            raise InputError(
+                f"Expected `indices` to be handed to tracker.observe for signal `{signal}`, got "
+                "None: it compares what is predicted for one sample in two epochs."
+            )
+        if self.logits.dim() != 2:
+            raise InputError(
+                f"Expected one row of logits per sample for signal `{signal}`, got shape "
+                f"{tuple(self.logits.shape)}."
+            )
+        return self.indices.to(self.logits.device)
+
+    @property
+    def counted(self) -> Batch:
+        """The rows whose label is not ignored; the batch itself where none is."""
+        return self._counted or self
+
+    @cached_property
+    def _counted(self) -> Batch | None:
+        if not self.labels.numel() or int(self.labels.min()) >= 0:
+            return None  # and not itself, which would then live until the garbage is collected
+        chosen, at = self.labels >= 0, self.indices
+        if at is not None:
+            at = at[chosen] if at.shape == chosen.shape else None
+        return Batch(self.labels[chosen], self.logits[chosen], indices=at)
+
+    @cached_property
+    def predicted(self) -> Tensor:
+        """The class of the largest logit of every row."""
+        return self.logits.argmax(-1)
+
+    @cached_property
+    def shares(self) -> Tensor:
+        """The probabilities of the classes, for every row."""
+        return self.logits.float().softmax(-1)
+
+    @cached_property
+    def kept(self) -> Batch:
+        """A copy of labels, logits and indices, a row per label: loops use their tensors again.
+
+        Not a copy where it is so large that it will not wait.
+        """
+        labels, logits = self.labels.flatten(0, self.logits.dim() - 2), self.logits.flatten(0, -2)
+        at = None if self.indices is None else self.indices.to(logits.device)
+        if logits.numel() >= AT_ONCE:
+            return Batch(labels, logits, indices=at)
+        return Batch(labels.clone(), logits.clone(), indices=None if at is None else at.clone())
+
+    @cached_property
+    def _joined(self) -> dict[tuple[int, ...], Batch]:
+        """It with those before it, by which they are: whoever asks second finds it here."""
+        return {}
+
+
+class WaitingBatches:
+    """Batches that wait to be looked at as one.
+
+    Signals that have the same ones waiting are handed the same batch, and share what it works out.
+    """
+
+    def __init__(self) -> None:
+        self._batches: list[Batch] = []
+        self._logits = 0
+
+    def add(self, batch: Batch) -> bool:
+        """Let a batch wait.
+
+        Returns:
+            Whether there are enough, and they must be taken now.
+        """
+        self._batches.append(batch.kept)
+        self._logits += batch.logits.numel()
+        return self._logits >= AT_ONCE
+
+    def take(self) -> Batch | None:
+        """All that wait, as one; None where none does."""
+        batches = self._batches
+        self.clear()
+        return _joined(batches) if batches else None
+
+    def clear(self) -> None:
+        """Forget them."""
+        self._batches, self._logits = [], 0
+
+
+def _joined(batches: Sequence[Batch]) -> Batch:
+    if len(batches) == 1:
+        return batches[0]
+    found = batches[-1]._joined
+    key = tuple(map(id, batches))
+    if key not in found:
+        at = [batch.indices for batch in batches if batch.indices is not None]
+        found[key] = Batch(
+            torch.cat([batch.labels for batch in batches]),
+            torch.cat([batch.logits for batch in batches]),
+            indices=torch.cat(at) if len(at) == len(batches) else None,
+        )
+    return found[key]
+
+
+_RIVALS = "rote.rivals"
+
+
+@dataclass(frozen=True)
+class TrainingSet:
+    """What a run of a spec knows of the samples that it trains on.
+
+    Attributes:
+        labels: the given ones.
+        wrong: which of them are wrong, where that is known.
+        noise: the model of the noise, where there is one.
+    """
+
+    labels: Tensor
+    wrong: Tensor | None = None
+    noise: str | None = None
+
+
+@dataclass
+class SignalContext:
+    """What a signal may look at while a run is tracked; S̃ and predictions are those of the probe.
+
+    Attributes:
+        model: the network in training.
+        optimizer: its optimizer.
+        num_classes: how many classes.
+        policy: how the network is probed.
+        holdout: the samples of ``inputs=``, unless they are drawn anew for every probe.
+        inputs: S̃.
+        labels: its random labels.
+        predictions: the classes that were just predicted for the holdout, if they are recorded.
+        loss_fn: the training objective.
+        given_labels: of the holdout.
+        training_set: in runs of a spec.
+        train_predictions: the classes that were just predicted for it, in eval mode.
+    """
+
+    model: nn.Module
+    optimizer: Optimizer
+    num_classes: int
+    policy: ProbePolicy
+    holdout: Inputs | None
+    inputs: Inputs
+    labels: Tensor
+    predictions: np.ndarray | None = None
+    loss_fn: LossFunction | None = None
+    given_labels: np.ndarray | None = None
+    training_set: TrainingSet | None = None
+    train_predictions: Tensor | None = None
+
+
+class Signal:
+    """Something that is measured at every reading. Subclass it and write what you need.
+
+    ``observe`` is called for every training batch that the loop hands over, ``read`` at every
+    probe. Neither may change the training: random numbers are put back after both, and a signal
+    that runs the network does so inside ``rote.preserved``, or without gradients in eval mode.
+    Any object with ``name``, ``columns``, ``observe``, ``read``, ``state_dict`` and
+    ``load_state_dict`` is a signal, too.
+
+    Attributes:
+        name: how messages call it.
+        columns: what ``read`` returns, described: whoever selects needs to know no more. A name
+            alone is a column of which nothing more is known.
+        row_files: what ``rows`` returns: dtype and shape by name, known once it has started.
+        draws: whether ``observe`` may draw random numbers: they are then put back after every
+            batch, which costs more than most signals do.
+
+    Example:
+        >>> class LargestLogit(Signal):
+        ...     name = "largest_logit"
+        ...     columns = (Column("largest_logit", "largest logit", "signal", better="lower"),)
+        ...     largest = 0.0
+        ...     def observe(self, batch):
+        ...         self.largest = max(self.largest, float(batch.logits.max()))
+        ...     def read(self, epoch):
+        ...         return {"largest_logit": self.largest}
+    """
+
+    name: str
+    columns: tuple[Column | str, ...] = ()
+    row_files: Mapping[str, tuple[str, tuple[int, ...]]] = MappingProxyType({})
+    draws: bool = True
+
+    def start(self, context: SignalContext) -> None:
+        """Get to know the run, once, before the first batch.
+
+        Raises:
+            InputError: if the run lacks what the signal needs.
+        """
+
+    def observe(self, batch: Batch) -> None:
+        """See one training batch."""
+
+    def read(self, epoch: int) -> Mapping[str, float]:  # noqa: ARG002
+        """The numbers of this reading, by column; one that is not known yet is left out.
+
+        Args:
+            epoch: how many units of training are over.
+        """
+        return {}
+
+    def rows(self) -> Mapping[str, np.ndarray]:
+        """Numbers per sample, by the name of their row file; called after ``read``."""
+        return {}
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything that the next readings depend on: numbers, strings and tensors."""
+        return {}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from a state."""
+
+
+def signal_names() -> list[str]:
+    """The signals that can be switched on by name."""
+    return files_in(_RIVALS)
+
+
+def name_and_options(signal: str) -> tuple[str, dict[str, Any]]:
+    """What ``name`` or ``name(option=value, ...)`` says; values are numbers, texts and lists.
+
+    Example:
+        >>> name_and_options("label_wave(k=3, patience=10)")
+        ('label_wave', {'k': 3, 'patience': 10})
+    """
+    try:
+        said = ast.parse(signal, mode="eval").body
+        if isinstance(said, ast.Call) and isinstance(said.func, ast.Name) and not said.args:
+            found = {entry.arg: ast.literal_eval(entry.value) for entry in said.keywords}
+            return said.func.id, {name: value for name, value in found.items() if name is not None}
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        pass  # whoever knows the names says what is wrong
+    return signal, {}
+
+
+def find_signal(signal: str | Signal) -> Signal:
+    """A signal by its name.
+
+    Args:
+        signal: the name of a file in ``rote/rivals``, whose ``SIGNAL`` is made with the options
+            that may follow it (``label_wave(patience=10)``), ``package.module:Name`` of one's own,
+            or a signal as it is.
+
+    Raises:
+        InputError: if there is none, or it has no such option.
+    """
+    if not isinstance(signal, str):
+        return signal
+    name, options = name_and_options(signal)
+    if name in (known := signal_names()):
+        return _made(name, options)
+    if ":" in signal:
+        own: Signal = import_named(signal, "signals")()
+        return own
+    raise InputError(
+        f"Expected `signals` to be of {', '.join(known) or 'none'}, or 'package.module:Name', "
+        f"got {signal!r}.{did_you_mean(name, known)}"
+    )
+
+
+def _made(name: str, options: Mapping[str, Any]) -> Signal:
+    make = import_module(f"{_RIVALS}.{name}").SIGNAL
+    known = list(signature(make).parameters)
+    for option in options:
+        if option not in known:
+            raise InputError(
+                f"Expected the options of signal `{name}` to be of {', '.join(known) or 'none'}, "
+                f"got {option!r}.{did_you_mean(option, known)}"
+            )
+    try:
+        rival: Signal = make(**options)
+    except TypeError as error:  # one value in place of several
+        raise InputError(
+            f"Expected options that signal `{name}` takes, got {dict(options)}: {error}."
+        ) from error
+    return rival
+
+
+class NoisyValidation(Signal):
+    """The share of the holdout whose given label is predicted.
+
+    Args:
+        given_labels: of the holdout.
+    """
+
+    name = "validation"
+    columns = (COLUMNS["validation_accuracy"],)
+
+    def __init__(self, given_labels: np.ndarray) -> None:
+        self._given_labels = given_labels
+
+    def start(self, context: SignalContext) -> None:
+        """Remember where the predictions will be."""
+        self._context = context
+
+    def read(self, epoch: int) -> Mapping[str, float]:  # noqa: ARG002
+        """The accuracy of what the probe predicted."""
+        assert self._context.predictions is not None
+        accuracy = validation_accuracy(self._context.predictions, self._given_labels)
+        return {"validation_accuracy": accuracy}
+
+
+def as_given_labels(
+    given: Tensor, *, shape: tuple[int, ...], num_classes: int, name: str = "given_labels"
+) -> np.ndarray:
+    """Check the given labels of samples.
+
+    Args:
+        given: one label per sample (or per token; or a row of zeros and ones).
+        shape: that the labels must have.
+        num_classes: how many classes.
+        name: what the caller calls them.
+
+    Returns:
+        Integer labels.
+
+    Raises:
+        InputError: if they do not fit.
+    """
+    if not isinstance(given, Tensor) or tuple(given.shape) != shape:
+        got = f"shape {tuple(given.shape)}" if isinstance(given, Tensor) else type(given).__name__
+        raise InputError(
+            f"Expected `{name}` to be a tensor with one label per sample of `inputs`, shape "
+            f"{shape}, got {got}."
+        )
+    if given.is_floating_point() and given.dim() < 2:
+        raise InputError(
+            f"Expected `{name}` to be integers, one class per sample, got {given.dtype}. Convert "
+            "classes with .long()."
+        )
+    values = given.detach().cpu().numpy()
+    labels = values.astype(np.int64)
+    inside = ((labels >= 0) & (labels < num_classes)) | (labels == IGNORE_INDEX)
+    if not (inside & (labels == values)).all():
+        odd = values[~(inside & (labels == values))][0]
+        raise InputError(f"Expected `{name}` to be classes from 0 to {num_classes - 1}, got {odd}.")
+    return labels
+
+
+def validation_accuracy(predictions: np.ndarray, given: np.ndarray) -> float:
+    """The share of given labels that are predicted, ignored ones left out."""
+    counted = given != IGNORE_INDEX
+    return float((predictions[counted] == given[counted]).mean())
+
 
 _NEEDED = ("name", "columns", "observe", "read", "state_dict", "load_state_dict")
 
@@ -32,7 +449,7 @@ class Signals:
 
     def __init__(self, signals: Iterable[str | Signal], context: SignalContext) -> None:
         self.context = context
-        self._signals = tuple(_checked(find_signal(signal)) for signal in signals)
+        self._signals = tuple(_check_signal(find_signal(signal)) for signal in signals)
         names = Counter(signal.name for signal in self._signals)
         name, count = max(names.items(), key=itemgetter(1), default=("", 0))
         if count > 1:
@@ -165,7 +582,7 @@ class Signals:
         return verified(context.model, context.optimizer) if is_checked else nullcontext()
 
 
-def _checked(signal: Signal) -> Signal:
+def _check_signal(signal: Signal) -> Signal:
     missing = [name for name in _NEEDED if not hasattr(signal, name)]
     if missing or isinstance(signal, type):
         what = f"without {', '.join(missing)}" if missing else "a class: make one of it"

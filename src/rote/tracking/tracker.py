@@ -42,10 +42,8 @@ from rote.probe import (
 from rote.records import SHARES, Reading
 from rote.snapshot import delayed_interrupts, restored
 from rote.store import Sinks, Writing, check_metric_name, read_whole_readings
-from rote.tracking.noisy_validation import as_given_labels, validation_accuracy
 from rote.tracking.random_batch import RandomBatch
-from rote.tracking.signal_batch import Batch
-from rote.tracking.signals import Signals
+from rote.tracking.signals import Batch, Signals, as_given_labels, validation_accuracy
 from rote.tracking.susceptibility import Susceptibility
 
 _STATE_VERSION = 1

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 from rote.errors import InputError, OddJournalWarning, did_you_mean
 from rote.records import COLUMNS, SHARES
 from rote.store.csv_cells import read_cells
-from rote.store.found_runs import FoundRun, SourceRuns, column_of
+from rote.store.journal import READING_COLUMNS
 from rote.store.logger import Logger
-from rote.store.mapping import likely_mapping
-from rote.store.schema import READING_COLUMNS
+from rote.store.mapping import column_of, likely_mapping
+from rote.store.table import FoundRun, SourceRuns
 
 _STEPS = ("epoch", "epochs", "global_step", "iteration", "iter", "steps", "batch", "t")
 

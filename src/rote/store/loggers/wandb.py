@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from rote.errors import InputError, RoteError, RunExistsError
 from rote.extras import require
+from rote.store.journal import READING_COLUMNS, SCHEMA_VERSION, numbers_of
 from rote.store.logger import Logger
-from rote.store.schema import READING_COLUMNS, SCHEMA_VERSION, numbers_of
 from rote.store.sinks import Opened
 
 if TYPE_CHECKING:

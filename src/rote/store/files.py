@@ -1,0 +1,376 @@
+"""Files of a run: held open, read, replaced whole, locked, and checked against their checksums."""
+
+import errno
+import fcntl
+import os
+import socket
+import stat
+import time
+import warnings
+import weakref
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+from rote.errors import CorruptRunError, RoteWarning, RunLockedError, StoreError
+
+SWITCH = "ROTE_FSYNC"
+"""The environment variable that turns waiting for the disk off: ``ROTE_FSYNC=0``."""
+
+
+SYNC_SECONDS = 1.0
+"""Files of a run are synced at most this often; a power cut can take the readings since then."""
+
+
+class SyncClock:
+    """Decides when files that are written together are synced: at most once per second."""
+
+    def __init__(self) -> None:
+        self._last = -SYNC_SECONDS
+
+    def is_due(self) -> bool:
+        """Tell whether the last sync is at least a second ago; if so, this is the next one."""
+        now = time.monotonic()
+        if now - self._last < SYNC_SECONDS:
+            return False
+        self._last = now
+        return True
+
+
+class HeldFile:
+    """A file to write to, which is noticed to be gone or another one.
+
+    Args:
+        path: created if absent.
+        flags: for ``os.open``, besides those.
+    """
+
+    def __init__(self, path: Path, flags: int = 0) -> None:
+        self.path = path.absolute()  # the process may go to another directory
+        self.number = os.open(self.path, os.O_WRONLY | os.O_CREAT | flags, 0o644)
+        self._closing = weakref.finalize(self, os.close, self.number)
+
+    def check(self) -> None:
+        """See whether what is written would be found again.
+
+        Raises:
+            StoreError: if the file was removed or replaced.
+        """
+        check_in_place(self.path, self.number)
+
+    def sync(self) -> None:
+        """Wait until all that was written is on the disk."""
+        sync(self.number)
+
+    def close(self) -> None:
+        """Give the file back."""
+        self._closing()
+
+
+def check_in_place(path: Path, number: int) -> None:
+    """See whether an open file still lies at its path.
+
+    Raises:
+        StoreError: if it was removed or replaced.
+    """
+    try:
+        found = os.stat(path)  # noqa: PTH116  # beside fstat
+    except OSError as error:
+        raise _gone(path, error.strerror or "nothing") from error
+    if not os.path.samestat(found, os.fstat(number)):
+        raise _gone(path, "another file")
+
+
+def sync(number: int) -> None:
+    """Wait until all that was written to an open file is on the disk, unless switched off."""
+    if os.environ.get(SWITCH, "1") != "0":
+        os.fsync(number)
+
+
+def sync_folder(path: Path) -> None:
+    """Wait until the names in a folder are on the disk, where the file system can do that."""
+    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        sync(folder)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
+            raise
+    finally:
+        os.close(folder)
+
+
+def make_folders(path: Path) -> None:
+    """Make a folder and those above it, if absent, so that a power cut does not take them back."""
+    absent = [folder for folder in (path, *path.parents) if not folder.exists()]
+    path.mkdir(parents=True, exist_ok=True)
+    for folder in absent:
+        sync_folder(folder.parent)
+
+
+def _gone(path: Path, found: str) -> StoreError:
+    return StoreError(
+        f"Expected {path} to be the file that this process writes, got {found}: it was removed or "
+        "replaced meanwhile. What is in memory is whole; write it to another directory."
+    )
+
+
+def open_plain(path: Path | str) -> tuple[int, int]:
+    """The descriptor of a file, which the caller closes, and its size.
+
+    Raises:
+        CorruptRunError: if it is something else.
+        OSError: if it cannot be opened.
+    """
+    file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe must not wait
+    found = os.fstat(file)
+    if stat.S_ISREG(found.st_mode):
+        return file, found.st_size
+    os.close(file)
+    raise CorruptRunError(f"Expected {path} to be a file, got something else.")
+
+
+def read_plain(path: Path | str) -> bytes:
+    """What a file holds.
+
+    Raises:
+        CorruptRunError: if it is something else.
+        OSError: if it cannot be read.
+    """
+    file, size = open_plain(path)
+    try:
+        return b"".join(blocks(file, size + 1))
+    finally:
+        os.close(file)
+
+
+def blocks(file: int, size: int) -> Iterator[bytes]:
+    """What is left of a file, ``size`` bytes at a time."""
+    while block := os.read(file, size):
+        yield block
+        if len(block) < size:
+            break  # as reads do at the end only
+
+
+@contextmanager
+def whole_file(path: Path, *, shared: bool = False) -> Iterator[Path]:
+    """A file to write beside its place; when the block is over, it is moved there.
+
+    Args:
+        path: its place; what is there is replaced.
+        shared: several processes may write it at once; otherwise a kill leaves one draft at most.
+
+    Yields:
+        The path of the draft: that of the file, with the suffix ``.draft`` instead. It is a new
+        file: what was there, or what a link there leads to, is not written to.
+
+    Raises:
+        OSError: if it cannot be written; what was there before is still there.
+    """
+    draft = path.with_suffix(f".{os.getpid()}.draft" if shared else ".draft")
+    draft.unlink(missing_ok=True)
+    draft.touch(exist_ok=False)
+    try:
+        yield draft
+        with draft.open("rb") as file:
+            sync(file.fileno())
+        draft.replace(path)
+        sync_folder(path.parent)
+    except BaseException:
+        with suppress(OSError):
+            draft.unlink()  # on a full disk half a file is in the way
+        raise
+
+
+def write_whole(path: Path, content: bytes, *, shared: bool = False) -> None:
+    """Write a file whole or not at all; the arguments are those of ``whole_file``.
+
+    Raises:
+        OSError: if it cannot be written; what was there before is still there.
+    """
+    with whole_file(path, shared=shared) as draft:
+        draft.write_bytes(content)
+
+
+_ATTEMPTS, _PAUSE = 5, 0.01  # somebody who only asks (is_locked) is gone by then
+
+
+_NO_LOCKS = (errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.ENOLCK, errno.EINVAL)
+"""What ``flock`` says where the file system has no locks, as some network ones have none."""
+
+_OWNED = ".owner"
+"""Ends the name of the file that stands for a lock on such a file system."""
+
+
+class WriterLock:
+    """Holds a run for writing until ``release``, or until the process ends, however it ends.
+
+    On a file system without locks a second file, which exists only while the run is held, takes
+    the lock's place, with a ``RoteWarning``: a process that is killed there leaves it behind.
+
+    Args:
+        path: the lock file; it names its owner.
+
+    Raises:
+        RunLockedError: if somebody else holds it.
+        StoreError: if the path is a symbolic link, whose target would be overwritten.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path.absolute()
+        self._owned: Path | None = None
+        self._file = _open_lock(path)
+        # A tracker that is thrown away in a notebook must not hold its run until the kernel ends.
+        self._closing = weakref.finalize(self, os.close, self._file)
+        try:
+            is_held = _acquire(self._file)
+        except OSError as error:
+            if error.errno not in _NO_LOCKS:
+                self._closing()
+                raise
+            is_held = self._hold_without_locks()
+        if not is_held:
+            owner = os.read(self._file, 200).decode(errors="replace") or "another process"
+            self._closing()
+            raise self._refusal(owner)
+        os.ftruncate(self._file, 0)
+        os.write(self._file, f"process {os.getpid()} on {socket.gethostname()}".encode())
+        _held.add(self)
+
+    def _hold_without_locks(self) -> bool:
+        owned = Path(f"{self._path}{_OWNED}")
+        try:
+            os.close(os.open(owned, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644))
+        except FileExistsError:
+            self._owned = owned
+            return False
+        self._owned = owned
+        weakref.finalize(self, _remove_own, owned, os.getpid())
+        warnings.warn(
+            f"The file system of {self._path.parent} has no locks. {owned} keeps other writers "
+            "out instead: if this process is killed, delete that file before you resume the run.",
+            RoteWarning,
+            stacklevel=4,
+        )
+        return True
+
+    def _refusal(self, owner: str) -> RunLockedError:
+        if owner.startswith(f"process {os.getpid()} "):
+            way = "This process is writing it: close the tracker that does."
+        elif self._owned is not None:
+            way = f"If no process is writing it any more, delete {self._owned}."
+        else:
+            way = "Wait until that process ends, or give this run another directory."
+        return RunLockedError(f"Run {self._path.parent} is being written by {owner}. {way}")
+
+    def check(self) -> None:
+        """See whether it still keeps others away.
+
+        Raises:
+            StoreError: if the lock file was removed or replaced.
+        """
+        check_in_place(self._path, self._file)
+
+    def release(self) -> None:
+        """Let others write."""
+        if not self._closing.alive:
+            return  # in a forked child, which never had it
+        if self._owned is not None:
+            _remove_own(self._owned, os.getpid())
+        else:
+            # A child that was forked past Python may hold the file open; this unlocks for all.
+            fcntl.flock(self._file, fcntl.LOCK_UN)
+        self._closing()
+
+    def let_go(self) -> None:
+        """Close the file and leave the lock to those who have it open, too."""
+        self._closing()
+
+
+_held: "weakref.WeakSet[WriterLock]" = weakref.WeakSet()
+
+
+def _let_go_in_child() -> None:
+    """A lock must die with its owner, not with the last worker that the owner forked off."""
+    for lock in list(_held):
+        lock.let_go()
+
+
+os.register_at_fork(after_in_child=_let_go_in_child)
+
+
+def _remove_own(owned: Path, owner: int) -> None:
+    if os.getpid() == owner:
+        owned.unlink(missing_ok=True)
+
+
+def _open_lock(path: Path) -> int:
+    try:
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        raise StoreError(
+            f"{path} is a symbolic link, whose target would be overwritten. Remove the link."
+        ) from error
+
+
+def _acquire(file: int) -> bool:
+    for attempt in range(_ATTEMPTS):
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if attempt + 1 < _ATTEMPTS:
+                time.sleep(_PAUSE)
+        else:
+            return True
+    return False
+
+
+def is_locked(path: Path) -> bool:
+    """Tell whether a living process holds a lock file, which need not exist; nothing is changed."""
+    try:
+        with path.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError as error:
+        return error.errno in _NO_LOCKS and Path(f"{path}{_OWNED}").exists()
+    return False
+
+
+_KEY = "checksums"
+
+
+def checksums_of(contents: Mapping[str, bytes]) -> dict[str, dict[str, str]]:
+    """What a description has to say of some contents, by their names.
+
+    Example:
+        >>> checksums_of({"given_labels": b"0 3 1"})
+        {'checksums': {'given_labels': '25469ff4'}}
+    """
+    return {_KEY: {name: _checksum(content) for name, content in contents.items()}}
+
+
+def is_as_written(description: Mapping[str, Any], name: str, content: bytes | None) -> bool:
+    """Whether a content, None if it is gone, is what a description says, if it says anything."""
+    known = description.get(_KEY)
+    said = known.get(name) if isinstance(known, Mapping) else None
+    return said is None or (content is not None and said == _checksum(content))
+
+
+def _checksum(content: bytes) -> str:
+    return f"{crc32(content):08x}"
+
+
+def absent_folders(path: Path) -> list[Path]:
+    """The folders that making a directory would make, innermost first."""
+    return [folder for folder in (path, *path.parents) if not folder.exists()]
+
+
+def remove_folders(folders: Iterable[Path]) -> None:
+    """Remove empty folders; the first that somebody else uses by now, and all above it, stay."""
+    with suppress(OSError):
+        for folder in folders:
+            folder.rmdir()
