@@ -36,7 +36,7 @@ def test_a_function_is_told_every_reading_and_can_refuse_it(tmp_path: Path) -> N
     run.epochs(3, 3)
     assert [reading.step for reading in told] == [1, 2, 3]
     assert [reading.step for reading in read_run(tmp_path / "run").readings] == [1, 2, 3]
-    assert told[0] is run.tracker.readings[0]
+    assert told[0] == run.tracker.readings[0]
 
 
 def test_a_directory_that_fails_leaves_no_reading_in_another(
