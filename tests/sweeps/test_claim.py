@@ -48,13 +48,13 @@ def test_a_run_that_another_process_ended_meanwhile_is_not_written_again(
 def test_a_claimed_run_is_refused_before_its_data_are_prepared(tmp_path: Path) -> None:
     spec = small_spec(data={"name": "npz", "path": "nowhere.npz"})
     lock = WriterLock(tmp_path / CLAIM_FILE)
-    with pytest.raises(RunLockedError, match="to be free for writing, got a run that process"):
+    with pytest.raises(RunLockedError, match="is being written by process"):
         train(spec, tmp_path)
     lock.release()
 
 
 def test_a_stranger_directory_is_refused_and_left_alone(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("mine")
-    with pytest.raises(RunExistsError, match="to be a new directory"):
+    with pytest.raises(RunExistsError, match="is in use"):
         train(small_spec(), tmp_path)
     assert [file.name for file in tmp_path.iterdir()] == ["thesis.tex"]

@@ -138,11 +138,11 @@ def test_nothing_is_left_behind_if_a_sink_cannot_be_opened(tmp_path: Path) -> No
         Run([tmp_path / "run", f"tensorboard:{tmp_path}/file"], name="run")
     assert not (tmp_path / "run").exists()
     Run(tmp_path / "used").tracker.close()
-    with pytest.raises(RunExistsError, match="got .*used, which is in use"):
+    with pytest.raises(RunExistsError, match="used is in use"):
         Run([f"tensorboard:{tmp_path}/tb", tmp_path / "used"])
     assert not (tmp_path / "tb").exists()
     Run(f"tensorboard:{tmp_path}/tb").tracker.close()
-    with pytest.raises(RunExistsError, match="to be a new run, got .*tb, which is in use"):
+    with pytest.raises(RunExistsError, match="tb is in use"):
         Run(f"tensorboard:{tmp_path}/tb")
     with pytest.raises(InputError, match="to be a run to resume, got .*none without an event file"):
         Run(f"tensorboard:{tmp_path}/none", resume=True)

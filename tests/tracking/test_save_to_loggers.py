@@ -70,7 +70,7 @@ def test_the_active_run_of_mlflow_gets_zeta_beside_its_own_metrics(
             run.epochs(1, 3)
             mlflow.log_metric("val_accuracy", 0.5, step=3)
             mlflow.log_metric("train_accuracy", 0.9, step=3)  # theirs does not replace ours
-            with pytest.raises(RunExistsError, match="run mine to be free for a tracker"):
+            with pytest.raises(RunExistsError, match="run mine already holds"):
                 Run("mlflow:")
             run.tracker.close()
             assert mlflow.active_run().info.status == "RUNNING"
@@ -118,7 +118,7 @@ def test_the_open_run_of_wandb_gets_zeta_and_goes_on(
             run.epochs(epoch, epoch)
         state = run.state()
         run.epochs(4, 4)
-        with pytest.raises(RunExistsError, match="run mine to be free for a tracker"):
+        with pytest.raises(RunExistsError, match="run mine already holds"):
             Run("wandb:")
         second = Run("wandb:", resume=True)
         second.load(state)

@@ -255,7 +255,7 @@ def test_a_run_has_one_writer(tmp_path: Path) -> None:
     def again(_: Any) -> None:
         train(SPECS["plain"], path)
 
-    with pytest.raises(RunLockedError, match="to be free for writing"):
+    with pytest.raises(RunLockedError, match="is being written by"):
         train(SPECS["plain"], path, progress=again)
 
 
