@@ -36,6 +36,10 @@ class ConcurrentProbeError(InterferenceError):
     """Another thread trains, or probes, the model that is being probed."""
 
 
+class ProbeMemoryError(RoteError, RuntimeError):
+    """There was not enough memory for a probe; training state is as before."""
+
+
 class RunExistsError(RoteError, FileExistsError):
     """A place to write to is in use by an earlier run.
 
@@ -46,19 +50,6 @@ class RunExistsError(RoteError, FileExistsError):
     def __init__(self, message: str, place: str = "") -> None:
         super().__init__(message)
         self.place = place
-
-
-class DataChangedError(RunExistsError):
-    """The data of a run are no longer those that it was trained on.
-
-    Args:
-        message: what has changed, and what to do.
-        content: the fingerprint of the data as they are now.
-    """
-
-    def __init__(self, message: str, content: str = "") -> None:
-        super().__init__(message)
-        self.content = content
 
 
 class RunLockedError(RoteError, RuntimeError):
@@ -87,6 +78,18 @@ class RoteWarning(UserWarning):
 
 class NonFiniteReadingWarning(RoteWarning):
     """A reading is NaN or infinite; it is kept, and left out of the mean."""
+
+
+class UnresolvedReadingWarning(RoteWarning):
+    """A step changed the loss by less than the resolution of its floating-point type."""
+
+
+class SkippedReadingWarning(RoteWarning):
+    """A probe ran out of memory; training goes on without this reading."""
+
+
+class MicroBatchWarning(RoteWarning):
+    """The probe passes S̃ through the model as a whole, although it has a micro-batch."""
 
 
 class DivergingReadingWarning(RoteWarning):

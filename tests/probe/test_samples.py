@@ -2,6 +2,7 @@
 
 import copy
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -248,3 +249,52 @@ def test_rows_that_are_not_there_are_named() -> None:
 def test_what_does_not_fit_is_refused(make: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         make()
+
+
+GLOBAL_DRAWS = np.random.default_rng(5)
+
+
+class Augmented(torch.utils.data.Dataset[Tensor]):
+    """Samples augmented by a global generator, or by one in a closure."""
+
+    def __init__(self, augment: Callable[[Tensor], Tensor] | None = None) -> None:
+        self.augment = augment
+
+    def __len__(self) -> int:
+        return 5000
+
+    def __getitem__(self, index: int) -> Tensor:
+        sample = torch.full((3,), float(index))
+        return sample + GLOBAL_DRAWS.random() if self.augment is None else self.augment(sample)
+
+
+def test_generators_that_a_dataset_names_or_closes_over_do_not_move() -> None:
+    draws = torch.Generator().manual_seed(1)
+
+    def augment(sample: Tensor) -> Tensor:
+        return sample + torch.rand((), generator=draws)
+
+    def collate(samples: list[Tensor]) -> Tensor:
+        return torch.stack(samples) + torch.rand((), generator=draws)
+
+    before = str(GLOBAL_DRAWS.bit_generator.state), draws.get_state().tolist()
+    for dataset in (Augmented(), Augmented(augment)):
+        loader = torch.utils.data.DataLoader(dataset, batch_size=4, collate_fn=collate)
+        drawn = rote.probe.SampleSource(loader).draw(6, seed=0)
+        assert len(drawn) == 6
+    assert (str(GLOBAL_DRAWS.bit_generator.state), draws.get_state().tolist()) == before
+
+
+def test_a_loss_of_three_arguments_gets_the_inputs_inside_samples() -> None:
+    seen: list[object] = []
+
+    def loss(model: torch.nn.Module, inputs: Tensor, labels: Tensor) -> Tensor:
+        seen.append(inputs)
+        return torch.nn.functional.cross_entropy(model(inputs).mean(0), labels)
+
+    model = torch.nn.Linear(3, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    samples = rote.Samples(torch.randn(7, 5, 3), axis=1)  # time first
+    policy = rote.ProbePolicy(record_predictions=False)
+    rote.track(model, optimizer, inputs=samples, num_classes=2, loss_fn=loss, policy=policy)
+    assert all(isinstance(entry, Tensor) for entry in seen)

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 from torch import Tensor, distributed, nn
 from torch.nn.functional import cross_entropy
@@ -18,8 +19,14 @@ from torch.nn.parallel import DistributedDataParallel as DDP  # noqa: N817  # as
 from torch.optim import SGD
 
 import rote
-from rote.errors import NonFiniteReadingWarning, RankError, RunExistsError
+from rote.errors import (
+    NonFiniteReadingWarning,
+    RankError,
+    RunExistsError,
+    SkippedReadingWarning,
+)
 from rote.probe import agreed, from_first_rank, is_first_rank, mean_over_ranks, rank, world_size
+from rote.probe.ranks import _side_group
 from rote.store import read_run
 from tests.ranks.expectations import on_rank, raises
 from tests.ranks.training import (
@@ -63,7 +70,7 @@ def _first_rank(folder: Path) -> None:
 
 
 def _agreement(folder: Path) -> None:
-    with raises(ZeroDivisionError, on=1), raises(RankError, "rank 1", "division", on=0), agreed():
+    with raises(ZeroDivisionError, on=1), raises(RankError, "Rank 1", "division", on=0), agreed():
         _ = 1 // (1 - distributed.get_rank())
     with raises(RunExistsError, "in use"), agreed():
         if on_rank(0):
@@ -116,7 +123,7 @@ def _failing_rank(folder: Path) -> None:
         return cross_entropy(output, labels)
 
     expected = "ArithmeticError", "unlucky"
-    with raises(rote.InputError, *expected, on=1), raises(RankError, "rank 1", *expected, on=0):
+    with raises(rote.InputError, *expected, on=1), raises(RankError, "Rank 1", *expected, on=0):
         track(loss_fn=loss_fn)
     plain = Training(DDP, "sgd", build=mlp).run(probed=False)
     fails[0] = False
@@ -240,7 +247,7 @@ def _full_disk(folder: Path) -> None:
     if on_rank(0):
         resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
     try:
-        with raises(OSError, on=0), raises(RankError, "OSError on rank 0", on=1):
+        with raises(OSError, on=0), raises(RankError, "Rank 0", "OSError", on=1):
             tracker.probe()
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
@@ -284,6 +291,37 @@ def _resistance(folder: Path) -> None:
     assert len(gathered(steps)) == 2
 
 
+def _messages_through_the_cpu(folder: Path) -> None:
+    backend = distributed.get_backend
+    distributed.get_backend = lambda *_: "nccl"
+    try:
+        assert mean_over_ranks([1.0 if on_rank(0) else 3.0]) == [2.0]
+        side = _side_group()
+        assert _side_group() is side
+    finally:
+        distributed.get_backend = backend
+    assert side is not distributed.group.WORLD
+    assert backend(side) == "gloo"
+
+
+def _out_of_memory(folder: Path) -> None:
+    fails: list[bool] = []
+
+    def loss(output: Tensor, labels: Tensor) -> Tensor:
+        if fails and on_rank(1):
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return cross_entropy(output, labels)
+
+    tracker = track(loss_fn=loss)
+    fails.append(True)
+    with pytest.warns(SkippedReadingWarning, match="micro_batch"):
+        assert tracker.probe() is None
+    fails.clear()
+    reading = tracker.probe()
+    assert reading is not None
+    assert reading.step == 2
+
+
 CASES: dict[str, Callable[[Path], None]] = {
     "means": _means,
     "first rank": _first_rank,
@@ -301,4 +339,6 @@ CASES: dict[str, Callable[[Path], None]] = {
     "metric that is not due": _metric_that_is_not_due,
     "stop": _stop,
     "resistance": _resistance,
+    "messages through the CPU": _messages_through_the_cpu,
+    "out of memory": _out_of_memory,
 }

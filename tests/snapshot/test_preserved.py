@@ -2,9 +2,11 @@ import itertools
 import math
 import random
 import signal
+import sys
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,8 +16,9 @@ from torch import nn
 import rote
 from rote.errors import InputError, InterferenceError
 from rote.snapshot import ObjectState, RandomState, Snapshot, TensorValues, restored
+from rote.snapshot.exclusion import hold_signals
 from rote.snapshot.fingerprint import differences, fingerprint
-from rote.snapshot.preservation import delayed_interrupts
+from rote.snapshot.objects import Contents
 from tests.cases import CLASSES, MODELS, OPTIMIZERS, build_case, images
 
 
@@ -205,29 +208,117 @@ def test_random_state_is_wound_back() -> None:
     assert draw() == first
 
 
-def test_an_interrupt_during_restore_waits_until_all_is_back() -> None:
-    model, optimizer = build_case("mlp", "adam")
-    before = fingerprint(model, optimizer)
+class Preempted(BaseException):
+    """Raised by a handler, as when a cluster takes a machine back."""
 
-    class Impatient:
+
+@pytest.fixture
+def handled() -> Iterator[list[int]]:
+    """The signals whose handlers have run; each of them raises."""
+    numbers: list[int] = []
+
+    def preempt(number: int, _: object) -> None:
+        numbers.append(number)
+        raise Preempted(number)
+
+    before = {number: signal.signal(number, preempt) for number in SIGNALS}
+    yield numbers
+    for number, handler in before.items():
+        assert signal.getsignal(number) is preempt
+        signal.signal(number, handler)
+
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGALRM)
+
+
+@pytest.mark.usefixtures("handled")
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_signal_waits_until_everything_is_restored(number: signal.Signals) -> None:
+    class Slow:
+        finished = 0
+
         def restore(self) -> None:
-            if not finished:
-                signal.raise_signal(signal.SIGINT)
-            finished.append(True)
+            signal.raise_signal(number)
+            self.finished += 1
 
-    finished: list[bool] = []
-    with pytest.raises(KeyboardInterrupt), restored(Impatient()):
+    state = Slow()
+    with pytest.raises(Preempted, match=str(int(number))), restored(state):
         pass
-    assert finished == [True, True]  # restored again, since nobody knows how far it got
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    assert differences(before, fingerprint(model, optimizer)) == []
+    assert state.finished == 1
+
+
+@pytest.mark.usefixtures("handled")
+def test_a_restore_that_was_broken_off_is_repeated() -> None:
+    class Unlucky:
+        calls = 0
+
+        def restore(self) -> None:
+            self.calls += 1
+            if self.calls == 1:
+                raise Preempted("just before signals were held")
+
+    state = Unlucky()
+    with pytest.raises(Preempted, match="just before"), restored(state):
+        pass
+    assert state.calls == 2
+
+
+def test_every_signal_that_waited_is_handled_after_the_outermost_block(handled: list[int]) -> None:
+    with pytest.raises(Preempted), hold_signals() as held:
+        with hold_signals() as inner:
+            signal.raise_signal(signal.SIGTERM)
+            signal.raise_signal(signal.SIGUSR1)
+            inner.act()
+        assert signal.getsignal(signal.SIGTERM) == held.receive
+        assert handled == []
+    assert handled == [signal.SIGTERM, signal.SIGUSR1]
+
+
+@pytest.mark.usefixtures("handled")
+def test_a_handler_that_the_block_installs_stays() -> None:
+    with hold_signals():
+        signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+    assert signal.getsignal(signal.SIGUSR1) == signal.SIG_IGN
+    signal.signal(signal.SIGUSR1, signal.getsignal(signal.SIGTERM))
+
+
+@pytest.mark.parametrize(
+    ("container", "change"),
+    [
+        ({"a": 1, "b": 2}, lambda c: c.update(b=3, c=4)),
+        ({"a": 1, "b": 2}, lambda c: c.update(a=c.pop("a"))),
+        ([1, 2, 3], lambda c: c.append(4)),
+        ({1, 2}, lambda c: c.symmetric_difference_update({2, 3})),
+        (deque([1, 2, 3]), lambda c: c.rotate(1)),
+        (deque([1, 2], maxlen=2), lambda c: c.append(7)),
+    ],
+)
+def test_a_container_is_never_empty_while_it_is_refilled(
+    container: Any, change: Callable[[Any], object]
+) -> None:
+    before, sizes = list(container), []
+    contents = Contents()
+    contents.note(container)
+    change(container)
+
+    def watch(*_: object) -> Any:
+        sizes.append(len(container))
+        return watch
+
+    sys.settrace(watch)
+    try:
+        contents.restore()
+    finally:
+        sys.settrace(None)
+    assert list(container) == before
+    assert min(sizes) >= len(before) - 1  # an entry may be moved, one at a time
 
 
 def test_other_threads_may_restore_too() -> None:
     done: list[bool] = []
 
     def work() -> None:
-        with delayed_interrupts():
+        with hold_signals():
             done.append(True)
 
     thread = threading.Thread(target=work)

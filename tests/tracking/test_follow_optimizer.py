@@ -302,5 +302,5 @@ def test_the_process_is_not_searched_while_the_optimizer_steps(
 def test_a_new_optimizer_of_another_network_is_refused() -> None:
     model = network()
     tracker = tracked(model, Adam(model.parameters()))
-    with pytest.raises(InputError, match="to hold parameters of `model`, got none"):
+    with pytest.raises(InputError, match="holds no parameter of `model`"):
         tracker.follow_optimizer(Adam(network().parameters()))

@@ -375,14 +375,14 @@ def frozen_optimizer() -> dict[str, Any]:
 BAD_INPUT: dict[str, tuple[Callable[[], dict[str, Any]], str]] = {
     "foreign optimizer": (
         lambda: {"optimizer": make_linear()[1]},
-        "Expected `optimizer` to hold parameters of `model`, got none",
+        "`optimizer` holds no parameter of `model`",
     ),
     "no optimizer": (lambda: {"optimizer": "sgd"}, "Expected `optimizer` to be a torch optimizer"),
     "no module": (lambda: {"model": len}, "Expected `model` to be a torch.nn.Module, got builtin"),
     "frozen": (frozen_model, "a parameter that requires gradients, got 2 parameters, all frozen"),
     "lazy": (
         lambda: {"model": nn.LazyLinear(3)},
-        "Expected `model` to be initialized, got lazy layers",
+        "`model` has lazy layers",
     ),
     "wide labels": (
         lambda: {"labels": torch.tensor([0, 1, 3, 0, 0, 0])},
@@ -426,11 +426,11 @@ BAD_INPUT: dict[str, tuple[Callable[[], dict[str, Any]], str]] = {
     ),
     "wrong width": (
         lambda: {"inputs": torch.ones(6, 5)},
-        "to go together, got RuntimeError in a trial: mat1 and mat2 shapes cannot be multiplied",
+        "do not go together. RuntimeError: mat1 and mat2 shapes cannot be multiplied",
     ),
     "wrong type": (
         lambda: {"inputs": torch.ones(6, 4, dtype=torch.float64)},
-        "to go together, got RuntimeError in a trial",
+        "do not go together. RuntimeError",
     ),
     "frozen optimizer": (frozen_optimizer, "that requires gradients, got 1, all frozen"),
     "no path": (lambda: {"save_to": 5}, "Expected `save_to` to be a path, a logger .* got 5"),

@@ -29,11 +29,8 @@ def suspects(
     """List samples whose label is probably wrong: by AUM, confident learning, the posterior."""
     from rote.reporting.output_file import write_file
     from rote.selection import as_csv, find_suspects, table_of
-    from rote.store import check_data_unchanged
 
-    table = table_of(runs, where=typed_pairs("--where", "KEY=VALUE", where or ()))
-    check_data_unchanged(table.paths.values())
-    found = find_suspects(table)
+    found = find_suspects(table_of(runs, where=typed_pairs("--where", "KEY=VALUE", where or ())))
     if csv is not None:
         with naming_new_folders(csv.parent):
             write_file(csv, as_csv(found).encode(errors="surrogateescape"))

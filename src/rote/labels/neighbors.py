@@ -26,7 +26,7 @@ def neighbor_votes(
     k: int = 10,
     num_classes: int | None = None,
 ) -> np.ndarray:
-    """The share of each class among the given labels of the nearest training samples.
+    """Return the share of each class among the given labels of the nearest training samples.
 
     No network is needed, and none has a say: the votes are independent of what a run memorizes.
     They let the posterior rule of ``rote.select`` judge one run alone; hand them to
@@ -182,7 +182,7 @@ def _reduced(train: _Rows, holdout: _Rows) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _principal_axes(blocks: Callable[[], Iterator[np.ndarray]], width: int) -> np.ndarray:
-    """The first principal components, as columns: subspace iteration over blocks of rows."""
+    """Compute the first principal components as columns: subspace iteration over blocks of rows."""
     start = np.random.default_rng(0).standard_normal((width, min(width, 2 * COMPONENTS)))
     axes: np.ndarray = np.linalg.qr(start)[0]
     for _ in range(_ROUNDS):

@@ -1,6 +1,12 @@
 """Measuring without a trace: forward, backward, one throw-away step, forward."""
 
-from rote.probe.compatibility import bare_optimizer, check_model_and_optimizer, unwrapped
+from rote.probe.compatibility import (
+    JointOptimizer,
+    bare_optimizer,
+    check_model_and_optimizer,
+    members_of,
+    unwrapped,
+)
 from rote.probe.dataset import LABEL_KEYS, SampleSource, draw_batch, inputs_in, is_dataset
 from rote.probe.inputs import (
     Inputs,
@@ -13,7 +19,6 @@ from rote.probe.inputs import (
     placed,
     take,
 )
-from rote.probe.joint_optimizer import JointOptimizer, members_of
 from rote.probe.measurement import Measurement, Probe
 from rote.probe.memorizing_steps import Resistance, resistance
 from rote.probe.objective import LogitsAt, logits_in, objective_of

@@ -1,15 +1,16 @@
-"""What can be probed: which wrappers are looked through, and which models are refused."""
+"""Which models and optimizers can be probed, and the modules and optimizers inside wrappers."""
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn, TypeAlias
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 from torch.nn.parallel import DataParallel, DistributedDataParallel
 from torch.nn.parameter import is_lazy
 from torch.optim import Optimizer
 
 from rote.errors import InputError
-from rote.probe.joint_optimizer import JointOptimizer
 from rote.probe.ranks import world_size
 from rote.snapshot import offloads, parameters_of, sharded_modules, sharded_parameters
 
@@ -48,8 +49,60 @@ Optimizers: TypeAlias = Optimizer | Sequence[Optimizer]
 """One, or several that are stepped together."""
 
 
+class JointOptimizer(Optimizer):
+    """Several optimizers that train one model together, stepped in their order.
+
+    Muon, for instance, never comes alone. Parameter groups and state are the members' own.
+
+    Args:
+        members: optimizers of torch's kind.
+    """
+
+    def __init__(self, members: Sequence[Optimizer]) -> None:
+        self.members = tuple(members)  # not super: that would make groups and state of its own
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"members": self.members}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.members = state["members"]
+
+    @property
+    def param_groups(self) -> list[dict[str, Any]]:  # type: ignore[override]
+        """The groups of all members."""
+        return [group for member in self.members for group in member.param_groups]
+
+    @property
+    def state(self) -> dict[Any, Any]:  # type: ignore[override]
+        """The state of all members, by parameter."""
+        return {key: value for member in self.members for key, value in member.state.items()}
+
+    @property
+    def defaults(self) -> dict[str, Any]:  # type: ignore[override]
+        """The settings of all members, each by its kind and name."""
+        named = [
+            (type(member).__name__, getattr(member, "defaults", {})) for member in self.members
+        ]
+        return {f"{kind}.{name}": v for kind, found in named for name, v in found.items()}
+
+    def step(self, closure: Callable[[], Tensor] | None = None) -> None:  # type: ignore[override]
+        """Step every member."""
+        for member in self.members:
+            member.step() if closure is None else member.step(closure)  # type: ignore[arg-type]
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Clear the gradients of every member."""
+        for member in self.members:
+            member.zero_grad(set_to_none=set_to_none)
+
+
+def members_of(optimizer: Optimizer) -> tuple[Optimizer, ...]:
+    """Return the optimizers that are stepped: the members of a joint one, or the one itself."""
+    return optimizer.members if isinstance(optimizer, JointOptimizer) else (optimizer,)
+
+
 def unwrapped(model: nn.Module) -> nn.Module:
-    """The module inside the wrappers of torch.compile, DataParallel and DDP."""
+    """Return the module inside the wrappers of torch.compile, DataParallel and DDP."""
     inner = getattr(model, "_orig_mod", None)
     if isinstance(inner, nn.Module):
         return unwrapped(inner)
@@ -59,7 +112,7 @@ def unwrapped(model: nn.Module) -> nn.Module:
 
 
 def bare_optimizer(optimizer: Optimizers) -> Optimizer:
-    """The torch optimizer inside the wrapper of a trainer, or the optimizer itself.
+    """Return the torch optimizer inside the wrapper of a trainer, or the optimizer itself.
 
     Accelerate's wrapper steps only where gradients are synchronized; the probe must always step.
     Several optimizers become one, which steps them all.
@@ -105,22 +158,41 @@ def check_model_and_optimizer(model: nn.Module, optimizer: Optimizers) -> None:
             f"{len(several)}. Name every optimizer that the loop steps, in its order."
         )
     parameters = [*model.parameters(), *sharded_parameters(model)]
+    _check_parameters(parameters)
+    _check_held([p for one in several for p in parameters_of(one)], parameters)
+
+
+def _check_parameters(parameters: list[Tensor]) -> None:
     if any(is_lazy(parameter) for parameter in parameters):
         raise InputError(
-            "Expected `model` to be initialized, got lazy layers without weights. "
-            "Run one forward pass first."
+            "`model` has lazy layers without weights. Run one forward pass before you track it."
+        )
+    if any(p.requires_grad and p.device.type == "meta" for p in parameters):
+        raise InputError(
+            "`model` has trainable parameters without values (device meta), as accelerate's "
+            "cpu_offload leaves them between passes. Load the trainable parameters without "
+            "offloading."
         )
     if not any(parameter.requires_grad for parameter in parameters):
         raise InputError(
             "Expected `model` to have a parameter that requires gradients, "
             f"got {len(parameters)} parameters, all frozen."
         )
+
+
+def _check_held(stepped: list[Tensor], parameters: list[Tensor]) -> None:
     own = {id(parameter): parameter for parameter in parameters}
-    stepped = [parameter for one in several for parameter in parameters_of(one)]
     held = [own[id(p)] for p in stepped if id(p) in own]
+    if not held and _are_master_weights(stepped, parameters):
+        raise InputError(
+            "`optimizer` steps float32 master copies of the parameters of `model`, not the "
+            "parameters: its step changes the model only when the copies are written back. Track "
+            "with an optimizer of the model's own parameters, such as torch's optimizers under "
+            "torch.autocast with float32 parameters."
+        )
     if not held:
         raise InputError(
-            "Expected `optimizer` to hold parameters of `model`, got none of them. "
+            "`optimizer` holds no parameter of `model`. "
             "Build the optimizer from this model's parameters, after moving it to its device."
         )
     if not any(parameter.requires_grad for parameter in held):
@@ -128,6 +200,13 @@ def check_model_and_optimizer(model: nn.Module, optimizer: Optimizers) -> None:
             "Expected `optimizer` to hold a parameter of `model` that requires gradients, "
             f"got {len(held)}, all frozen."
         )
+
+
+def _are_master_weights(stepped: list[Tensor], parameters: list[Any]) -> bool:
+    """Whether an optimizer holds float32 copies of half-precision parameters."""
+    halves = [tuple(p.shape) for p in parameters if p.dtype in (torch.float16, torch.bfloat16)]
+    copies = [tuple(tensor.shape) for tensor in stepped if tensor.dtype == torch.float32]
+    return bool(copies) and Counter(copies) <= Counter(halves)
 
 
 def _check_parallelism(model: nn.Module, optimizer: Optimizer) -> None:
@@ -179,7 +258,7 @@ def _problems_of_shards(model: nn.Module, optimizer: Optimizer) -> Iterator[str]
 
 
 def _composed(module: nn.Module) -> set[str]:
-    """The names of torch's composable ways to distribute that were applied to a module."""
+    """Return the names of torch's composable ways to distribute that were applied to a module."""
     registries = [v for k, v in vars(module).items() if k.startswith("__composable_api_state_key")]
     return {getattr(entry, "__name__", entry) for registry in registries for entry in registry}
 

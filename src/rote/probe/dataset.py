@@ -1,9 +1,8 @@
-"""Samples drawn from a dataset or a loader, so that training does not notice."""
+"""Draw samples from a dataset or a loader without changing what training will draw."""
 
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from types import ModuleType
 from typing import Any, TypeVar
 
 import numpy as np
@@ -12,16 +11,14 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, default_colla
 
 from rote.errors import InputError, RoteError
 from rote.probe.inputs import Inputs, is_bundle
-from rote.snapshot import RandomState, restored, restorer_of
+from rote.snapshot import RandomState, reachable, restored, restorer_of
 
 LABEL_KEYS = ("label", "labels", "label_ids", "target", "targets", "y")
 """Under which of its keys a batch that is a mapping has its labels."""
 
 T = TypeVar("T")
 
-_GENERATORS = (torch.Generator, random.Random, np.random.Generator, np.random.RandomState)
-_WITHOUT = (type, ModuleType, str, bytes, torch.Tensor, np.ndarray)
-_MANY = 1000  # a container longer than this holds data, not machinery
+_MANY = 1000
 
 
 def is_dataset(source: object) -> bool:
@@ -48,7 +45,7 @@ class SampleSource:
     take: Callable[[Any], Inputs] | None = None
 
     def draw(self, samples: int, seed: int) -> Inputs:
-        """As many samples, or all there are, chosen and augmented by the seed.
+        """Draw as many samples, or all there are, chosen and augmented by the seed.
 
         Raises:
             InputError: if the dataset cannot be indexed, is empty, or gives no batch.
@@ -74,7 +71,7 @@ def draw_batch(
     seed: int,
     part_of: Callable[[Any], T],
 ) -> T:
-    """A batch of some samples of a dataset, always the same ones, without a trace.
+    """Draw a batch of a dataset by seed, without changing any generator.
 
     The samples are chosen at random, since many datasets are sorted by class, and augmented with
     random numbers of their own. Global generators, and those that the dataset or its transforms
@@ -97,7 +94,7 @@ def draw_batch(
         )
     if len(dataset) == 0:
         raise InputError("Expected a training set with samples, got an empty one.")
-    with restored(RandomState()), restored(_Generators(dataset)):
+    with restored(RandomState()), restored(_Generators(dataset, collate_fn, part_of)):
         random.seed(seed)
         np.random.seed(seed % 2**32)  # augmentations draw from the global one
         torch.manual_seed(seed)
@@ -132,7 +129,7 @@ def _is_indexable(dataset: object) -> bool:
 
 
 def inputs_in(batch: Any) -> Inputs:  # noqa: ANN401
-    """What a model takes of a batch: its first entry, or the mapping without its labels.
+    """Return what a model takes of a batch: its first entry, or the mapping without its labels.
 
     Raises:
         InputError: if it is of another kind.
@@ -152,28 +149,14 @@ def inputs_in(batch: Any) -> Inputs:  # noqa: ANN401
 
 
 class _Generators:
-    """Where the generators stand that an object and its parts hold."""
+    """The states of the generators that some objects reach: hold, close over, or name."""
 
-    def __init__(self, root: object) -> None:
-        self._put_back = [restorer_of(generator) for generator in _generators_in(root)]
+    def __init__(self, *roots: object) -> None:
+        # A container longer than this holds data.
+        found = list(reachable(roots, opens_all=True, longest=_MANY))
+        self._restorers = [restorer_of(item) for item in found]
 
     def restore(self) -> None:
-        for put_back in self._put_back:
-            if put_back is not None:
-                put_back()
-
-
-def _generators_in(root: object) -> Iterator[object]:
-    stack, seen = [root], set()
-    while stack:
-        item = stack.pop()
-        if id(item) in seen or isinstance(item, _WITHOUT):
-            continue
-        seen.add(id(item))
-        if isinstance(item, _GENERATORS):
-            yield item
-        elif isinstance(item, Mapping | list | tuple | set):
-            if len(item) <= _MANY:
-                stack.extend(item.values() if isinstance(item, Mapping) else item)
-        elif hasattr(item, "__dict__"):
-            stack.append(vars(item))
+        for restore in self._restorers:
+            if restore is not None:
+                restore()

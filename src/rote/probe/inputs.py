@@ -1,4 +1,4 @@
-"""What a model takes: a tensor, a tuple of arguments, a mapping of keyword arguments, any nest."""
+"""Model inputs: a tensor, a tuple of arguments, a mapping of keyword arguments, or any nest."""
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
@@ -52,7 +52,7 @@ class Samples:
 
 
 def _indices(rows: Any) -> Tensor:  # noqa: ANN401  # whatever can number rows
-    """Rows as indices: of how many, of a list or array of indices, or of a mask of yes and no."""
+    """Convert a count, a list or array of indices, or a mask to indices of rows."""
     if isinstance(rows, int) and not isinstance(rows, bool):
         return torch.arange(rows)
     try:
@@ -88,7 +88,7 @@ def call(model: nn.Module, inputs: Inputs) -> Any:  # noqa: ANN401  # a model ma
 
 
 def num_samples(inputs: Inputs) -> int:
-    """How many samples the inputs hold: the length that all their tensors share.
+    """Return how many samples the inputs hold: the length that all their tensors share.
 
     Raises:
         InputError: if there is no tensor, no sample, or tensors disagree.
@@ -118,7 +118,7 @@ def _at_least_one(size: int) -> int:
 
 
 def take(inputs: Inputs, samples: slice | Tensor) -> Inputs:
-    """Some of the samples, in the same nest."""
+    """Select some of the samples, in the same nest."""
     if isinstance(inputs, Samples) and inputs.axis is None:
         return replace(inputs, rows=inputs.rows[samples])
     axes = {id(tensor): axis for _, tensor, axis in _divided(inputs)}
@@ -139,7 +139,7 @@ def _cut(tensor: Tensor, samples: slice | Tensor, axis: int) -> Tensor:
 
 
 def _divided(inputs: Inputs) -> Iterator[tuple[str, Tensor, int]]:
-    """The tensors that hold samples, by name, and along which axis."""
+    """Return the tensors that hold samples, by name, and along which axis."""
     if not isinstance(inputs, Samples):
         yield from ((name, t, 0) for name, t in _tensors(inputs) if t.dim() > 0)
         return
@@ -186,7 +186,7 @@ def _rows(output: object, rows: Tensor) -> Tensor:
 
 
 def frozen(inputs: Inputs) -> Inputs:
-    """A copy that later changes to the caller's tensors do not reach."""
+    """Copy the inputs, so that later changes to the caller's tensors do not reach them."""
     with torch.inference_mode(False):
         return map_tensors(inputs, lambda tensor: tensor.detach().clone())
 
@@ -198,7 +198,7 @@ def map_tensors(inputs: Inputs, change: Callable[[Tensor], Tensor]) -> Inputs:
 
 
 def placed(inputs: Inputs, device: torch.device) -> Inputs:
-    """The inputs where a model can take them.
+    """Move the inputs to where a model can take them.
 
     If none of the tensors is on the device, all are moved. If one is, somebody has placed them, and
     what lies elsewhere does so on purpose: the lengths of packed sequences stay on the CPU.
@@ -211,7 +211,7 @@ def placed(inputs: Inputs, device: torch.device) -> Inputs:
 def as_batch_of_one(
     network: nn.Module, sample: Inputs, part_of: Callable[[object], object]
 ) -> tuple[Inputs, int]:
-    """The sample as a batch of one, and the number of classes that the network predicts.
+    """Return the sample as a batch of one, and the number of classes that the network predicts.
 
     Args:
         network: what predicts.
@@ -247,7 +247,7 @@ def as_batch_of_one(
 
 
 def content_hash(inputs: Inputs) -> str:
-    """SHA-256 over names, types, shapes and bytes of all tensors."""
+    """Return the SHA-256 over names, types, shapes and bytes of all tensors."""
     digest = hashlib.sha256()
     for name, tensor in _tensors(inputs):
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())

@@ -1,5 +1,7 @@
-"""One probe: two losses on S̃, around one step that is thrown away."""
+"""Probes of a model: the trial when tracking begins, and one measurement at a time after it."""
 
+import math
+import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -7,46 +9,49 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 from torch.optim import Optimizer
 
 from rote.errors import (
     ConcurrentProbeError,
+    InputError,
     InterferenceError,
+    MicroBatchWarning,
+    ProbabilitiesWarning,
+    ProbeMemoryError,
     RoteError,
     RoteWarning,
     TrialError,
     UncopiedStateWarning,
+    UnrepeatablePassWarning,
 )
 from rote.probe.compatibility import communicates, unwrapped
 from rote.probe.inputs import Inputs
-from rote.probe.objective import check_loss_fn
-from rote.probe.outputs import LossFunction, cross_entropy
-from rote.probe.policy import ProbePolicy, StepRule
+from rote.probe.objective import LogitsAt, check_loss_fn, evaluate, takes_model
+from rote.probe.outputs import (
+    LossFunction,
+    are_shares,
+    class_axis,
+    cross_entropy,
+    logits_of,
+    single_logits,
+)
+from rote.probe.policy import ProbePolicy
 from rote.probe.ranks import agreed, from_first_rank, mean_over_ranks, world_size
-from rote.probe.session import Session, undisturbed
+from rote.probe.session import Measurement, Session, undisturbed
 from rote.probe.steps import Backward
-from rote.probe.trial import examine_objective
-from rote.snapshot import delayed_interrupts
+from rote.snapshot import hold_signals
 
+_REPEATABLE = 1e-3
+"""Two passes from one state may differ by rounding, if sums are taken in any order."""
 
-@dataclass(frozen=True)
-class Measurement:
-    """What one probe found.
-
-    Attributes:
-        loss_before: Φ̃(W), the loss on S̃.
-        losses_after: Φ̃(W̃), the loss on S̃ after each rule's step from W.
-        predictions: the predicted class of each sample of the holdout, if there was one.
-    """
-
-    loss_before: float
-    losses_after: dict[StepRule, float]
-    predictions: np.ndarray | None = None
+_NOISE_FACTOR = 10
+"""Other labels must change loss or gradients by this many times what a repeated pass does."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """What a probe for trial found.
+    """What a trial of the probe found.
 
     Attributes:
         measurement: of the network as it is.
@@ -70,6 +75,15 @@ class Probe:
             ``(model, inputs, labels) -> scalar``.
         policy: which steps to measure, and how; the paper's Algorithm 1 by default.
         backward: how the loop differentiates a loss, if not by ``loss.backward()``.
+        written: ids of frozen parameters that a pass was seen to write to; found by ``check``.
+
+    Example:
+        >>> import torch
+        >>> model = torch.nn.Linear(2, 3)
+        >>> probe = Probe(model, torch.optim.SGD(model.parameters(), lr=0.1), num_classes=3)
+        >>> found = probe.measure(torch.ones(4, 2), torch.tensor([0, 1, 2, 0]))
+        >>> found.losses_after["live"] < found.loss_before
+        True
     """
 
     model: nn.Module
@@ -78,36 +92,47 @@ class Probe:
     loss_fn: LossFunction = cross_entropy
     policy: ProbePolicy = field(default_factory=ProbePolicy)
     backward: Backward | None = None
+    written: set[int] = field(default_factory=set, repr=False, compare=False)
 
     def measure(self, inputs: Inputs, labels: Tensor, holdout: Inputs | None = None) -> Measurement:
-        """One forward and backward pass on S̃; per step rule one step and one forward.
+        """Run one forward and backward pass on S̃, and one step and forward pass per step rule.
 
         With several ranks all must call this; losses are means over ranks, predictions the first
         rank's.
+
+        Args:
+            inputs: the samples of S̃.
+            labels: their random labels.
+            holdout: samples whose classes to predict.
 
         Returns:
             The losses, and the predictions on the holdout.
 
         Raises:
             InputError: if logits or loss have the wrong shape, or no gradient can flow.
-            InterferenceError: with ``policy.verify``, if something could not be put back.
+            InterferenceError: with ``policy.verify``, if something could not be restored.
+            ProbeMemoryError: if there is not enough memory; everything is restored.
             RankError: if another rank failed.
         """
-        with self._together(), self._session() as session:
-            loss_before = session.differentiate(inputs, labels).item()
-            losses_after = session.losses_after(inputs, labels)
-            predictions = None if holdout is None else session.predict(holdout, labels.shape)
-        return _over_ranks(Measurement(loss_before, losses_after, predictions))
+        return self._measure(inputs, labels, holdout, [])
 
     def predict(self, inputs: Inputs, label_shape: torch.Size) -> np.ndarray:
-        """The class of every sample, predicted in eval mode.
+        """Predict the class of every sample in eval mode; −1 where logits are NaN.
 
         Args:
             inputs: the samples.
             label_shape: the shape of the labels of S̃: the size of a batch, then what a label has.
+
+        Returns:
+            One class per label.
+
+        Raises:
+            InputError: if the output carries no logits of these classes.
+            ProbeMemoryError: if there is not enough memory; everything is restored.
         """
-        with self._session() as session:
-            return session.predict(inputs, label_shape)
+        with self._name_memory(label_shape[0]), self._session() as session:
+            classes, undefined = session.predict(inputs, label_shape)
+        return np.where(undefined, -1, classes.astype(np.int64))
 
     def check(self, inputs: Inputs, labels: Tensor, *, predicts: bool = False) -> Trial:
         """Probe once for trial, so that what does not fit is known before training starts.
@@ -115,17 +140,27 @@ class Probe:
         Where the tracker ``predicts`` the classes of a holdout, so does the trial. Whatever the
         policy says, checksums prove that the trial left nothing changed.
 
+        Args:
+            inputs: the samples of S̃.
+            labels: their random labels.
+            predicts: whether to predict the classes of ``inputs``, too.
+
         Returns:
             What was measured, and what the user should be warned of.
 
         Raises:
             InputError: if model, inputs, labels, loss and optimizer do not go together.
-            InterferenceError: naming what a probe changes and cannot put back.
+            InterferenceError: naming what a probe changes and cannot restore.
+            ProbeMemoryError: if there is not enough memory; the message names what to lower.
         """
         check_loss_fn(self.loss_fn)
         try:
             found = self._try(inputs, labels, inputs if predicts else None)
-            with self._together(), self._session() as session:
+            with (
+                self._together(),
+                self._name_memory(len(labels)),
+                self._session(is_trial=True) as session,
+            ):
                 classes = self.num_classes
                 more = examine_objective(session, self.loss_fn, inputs, labels, classes)
             return replace(found, warnings=(*found.warnings, *more))
@@ -133,21 +168,47 @@ class Probe:
             raise
         except Exception as error:
             raise TrialError(
-                "Expected `model`, `optimizer`, `inputs`, labels and `loss_fn` to go together, got "
-                f"{type(error).__name__} in a trial: {error}{_hint(error, inputs)}"
+                "A trial of the probe failed: `model`, `optimizer`, `inputs`, labels and `loss_fn` "
+                f"do not go together. {type(error).__name__}: {error}{_hint(error, inputs)}"
             ) from error
+
+    def _measure(
+        self,
+        inputs: Inputs,
+        labels: Tensor,
+        holdout: Inputs | None,
+        seen: list[Measurement],
+        *,
+        is_trial: bool = False,
+    ) -> Measurement:
+        """Measure; what was found is in ``seen`` even if it could not be restored."""
+        with (
+            self._together(),
+            self._name_memory(len(labels)),
+            self._session(is_trial=is_trial) as session,
+        ):
+            seen.append(session.measure(inputs, labels, holdout))
+        return _mean_measurement(seen[-1])
 
     def _try(self, inputs: Inputs, labels: Tensor, holdout: Inputs | None) -> Trial:
         proving = replace(self, policy=replace(self.policy, verify=True))
+        seen: list[Measurement] = []
         try:
-            return Trial(proving.measure(inputs, labels, holdout), ())
+            return Trial(proving._measure(inputs, labels, holdout, seen, is_trial=True), ())
         except ConcurrentProbeError:
             raise
         except InterferenceError as error:
-            if self.policy.verify or communicates(unwrapped(self.model)):
+            if self.policy.verify or communicates(unwrapped(self.model)) or not seen:
                 raise
-            # What is made once, at the first use, is no harm as a rule; what changes again is.
-            found = proving.measure(inputs, labels, holdout)
+            # A cache that is filled at the first use does no harm; what changes again does, and so
+            # does what changes the loss.
+            found = proving._measure(inputs, labels, holdout, seen, is_trial=True)
+            first, second = seen[0].loss_before, seen[1].loss_before
+            if first != second and math.isfinite(first):
+                raise InterferenceError(
+                    f"{error} The second trial started from another loss: {second:.6g} instead of "
+                    f"{first:.6g}. Run one forward pass before you track the model."
+                ) from error
             warning = UncopiedStateWarning(f"{error} The second trial left it as it was.")
             return Trial(found, (warning,))
 
@@ -156,11 +217,39 @@ class Probe:
         return nullcontext() if communicates(unwrapped(self.model)) else agreed()
 
     @contextmanager
-    def _session(self) -> Iterator[Session]:
+    def _name_memory(self, batch: int) -> Iterator[None]:
+        """Replace an error of too little memory by one that says what to lower."""
+        try:
+            yield
+        except Exception as error:
+            if not _is_out_of_memory(error):
+                raise
+            traceback.clear_frames(error.__traceback__)  # they hold the activations
+            _empty_cache()
+            size, micro = batch, self.policy.micro_batch
+            passed = f"{size} samples at once" if micro is None else f"{micro} of {size} samples"
+            raise ProbeMemoryError(
+                f"Out of memory in a probe that passes {passed} through the model. Lower "
+                f"micro_batch (now {micro}) or batch (now {self.policy.batch}) in "
+                f"rote.ProbePolicy(micro_batch=..., batch=...), or set snapshot_device='cpu'."
+            ) from None
+
+    @contextmanager
+    def _session(self, *, is_trial: bool = False) -> Iterator[Session]:
         model = unwrapped(self.model)
-        parts = (model, self.optimizer, self.loss_fn)
-        # A probe is short: Ctrl-C can wait for its end.
-        with delayed_interrupts(), undisturbed(*parts, verify=self.policy.verify) as snapshot:
+        # A probe is short: signals can wait for its end.
+        with (
+            hold_signals(),
+            undisturbed(
+                model,
+                self.optimizer,
+                self.loss_fn,
+                verify=self.policy.verify,
+                written=self.written,
+                keeps_writes=is_trial,
+                device=self.policy.snapshot_device,
+            ) as snapshot,
+        ):
             yield Session(
                 model,
                 self.optimizer,
@@ -172,8 +261,21 @@ class Probe:
             )
 
 
+def _is_out_of_memory(error: Exception) -> bool:
+    is_cpu = isinstance(error, RuntimeError) and "allocate memory" in str(error)
+    return is_cpu or isinstance(error, torch.OutOfMemoryError | MemoryError)
+
+
+def _empty_cache() -> None:
+    """Give what torch keeps for later back to the device."""
+    device = torch.accelerator.current_accelerator()
+    module = None if device is None else torch.get_device_module(device)
+    if hasattr(module, "empty_cache"):
+        module.empty_cache()
+
+
 def _hint(error: Exception, inputs: Inputs) -> str:
-    """What to do about an error of torch's, where that can be told from its words."""
+    """Suggest what to do about an error of torch, if its text is known."""
     text = str(error)
     if isinstance(inputs, tuple | list) and "positional argument" in text:
         return (
@@ -210,8 +312,8 @@ def _hint(error: Exception, inputs: Inputs) -> str:
     return ""
 
 
-def _over_ranks(measurement: Measurement) -> Measurement:
-    """The mean of the losses over all ranks, with the first rank's predictions."""
+def _mean_measurement(measurement: Measurement) -> Measurement:
+    """Return the mean of the losses over all ranks, with the first rank's predictions."""
     if world_size() == 1:
         return measurement
     rules = list(measurement.losses_after)
@@ -220,4 +322,173 @@ def _over_ranks(measurement: Measurement) -> Measurement:
     predictions = measurement.predictions
     if predictions is not None:
         predictions = from_first_rank(predictions)
-    return Measurement(before, dict(zip(rules, after, strict=True)), predictions)
+    after_by_rule = dict(zip(rules, after, strict=True))
+    return replace(
+        measurement, loss_before=before, losses_after=after_by_rule, predictions=predictions
+    )
+
+
+def examine_objective(
+    session: Session, loss_fn: LossFunction, inputs: Inputs, labels: Tensor, num_classes: int
+) -> list[RoteWarning]:
+    """Look at model and objective without a step.
+
+    Returns:
+        What a user should know.
+
+    Raises:
+        InputError: if the objective does not depend on the labels, or takes them for another thing.
+    """
+    repeats = _repeat_losses(session, inputs, labels)
+    first, noise = repeats[0], max(repeats) - min(repeats)
+    with torch.no_grad():
+        other = session.loss(inputs, _change(labels, num_classes)).item()
+        samples, targets = session.first_piece(inputs, labels)
+        logits = None if takes_model(loss_fn) else logits_of(session.output(samples))
+    tolerance = _REPEATABLE if logits is None else _tolerance(logits)
+    is_repeatable = noise <= tolerance * max(abs(first), 1e-3)
+    if (
+        math.isfinite(first)
+        and is_repeatable
+        and abs(other - first) <= _NOISE_FACTOR * noise
+        and not _moves_gradients(session, inputs, labels, num_classes)
+    ):
+        raise InputError(
+            "The loss does not depend on the random labels: other labels change loss and gradients "
+            "by no more than a repeated pass does. `loss_fn` or the model uses labels of its own. "
+            "Pass `loss_fn=` as a function of the model's logits and labels (rote.LogitsAt takes "
+            "them out of a tuple or an object), or as a function of three arguments (model, "
+            "inputs, labels)."
+        )
+    found: list[RoteWarning] = [*_of_whole_batch(session)]
+    if math.isfinite(first) and not is_repeatable:
+        found.append(_of_noise(min(repeats), max(repeats)))
+    if logits is not None:
+        is_whole = len(targets) == len(labels)
+        found += _of_probabilities(loss_fn, logits, targets, first if is_whole else math.nan)
+        found += _of_sigmoid(session, loss_fn, logits, targets, samples)
+        _check_rows(loss_fn, logits, targets.to(logits.device))
+    return found
+
+
+def _repeat_losses(session: Session, inputs: Inputs, labels: Tensor) -> list[float]:
+    """Evaluate the objective twice from one state, and more often if the two differ."""
+    with torch.no_grad():
+        losses = [session.loss(inputs, labels).item() for _ in range(2)]
+        if losses[0] != losses[1] and world_size() == 1:  # other ranks may have nothing to repeat
+            # Two may be near by chance.
+            losses += [session.loss(inputs, labels).item() for _ in range(3)]
+    return losses
+
+
+def _tolerance(logits: Tensor) -> float:
+    """Return how far repeated losses may differ by rounding, relative to the loss."""
+    if not logits.is_floating_point():
+        return _REPEATABLE
+    return max(_REPEATABLE, 2 * torch.finfo(logits.dtype).eps)
+
+
+def _of_whole_batch(session: Session) -> Iterator[RoteWarning]:
+    if reason := session.whole_batch_reason:
+        yield MicroBatchWarning(
+            f"The probe passes S̃ through the model as a whole and ignores micro_batch: {reason}, "
+            "which must be those of the whole batch. Lower ProbePolicy(batch=...) to save memory, "
+            "or measure with mode='eval'."
+        )
+
+
+def _change(labels: Tensor, num_classes: int) -> Tensor:
+    """Other labels, each wrong if the first were right; ignored ones stay ignored."""
+    if labels.is_floating_point():
+        return 1 - labels
+    return torch.where(labels >= 0, (labels + 1) % num_classes, labels)
+
+
+def _moves_gradients(session: Session, inputs: Inputs, labels: Tensor, num_classes: int) -> bool:
+    """Whether other labels give other gradients: an untrained layer of zeros has the same loss."""
+    if world_size() > 1:
+        return True  # not asked: the other ranks may have nothing to ask
+    some, *repeats = (session.gradients(inputs, labels) for _ in range(3))
+    others = session.gradients(inputs, _change(labels, num_classes))
+    noise = max(_distance(some, again) for again in repeats)
+    return _distance(some, others) > _NOISE_FACTOR * noise
+
+
+def _distance(some: list[Tensor | None], others: list[Tensor | None]) -> float:
+    """Return the largest difference between two lists of gradients, where None is 0."""
+    largest = 0.0
+    for one, other in zip(some, others, strict=True):
+        found = [g.detach().to_dense() for g in (one, other) if g is not None and g.numel()]
+        if found:
+            gap = found[0] - found[1] if len(found) == 2 else found[0]
+            largest = max(largest, float(gap.abs().max()))
+    return largest
+
+
+def _of_noise(lowest: float, highest: float) -> RoteWarning:
+    return UnrepeatablePassWarning(
+        f"Repeated passes from the same state give losses from {lowest:.6g} to {highest:.6g}: the "
+        "forward pass draws random numbers that cannot be rewound (torch.seed(), the operating "
+        "system, a clock). Drops contain that noise. Draw from torch's, NumPy's or Python's "
+        "generators."
+    )
+
+
+def _of_probabilities(
+    loss_fn: LossFunction, logits: Tensor, labels: Tensor, value: float
+) -> Iterator[RoteWarning]:
+    loss = loss_fn.loss_fn if isinstance(loss_fn, LogitsAt) else loss_fn
+    if logits.dim() != labels.dim() + 1 or labels.is_floating_point():
+        return
+    axis = class_axis(logits, labels.shape)
+    sums = logits.float().sum(axis)
+    if logits.shape[axis] < 2 or not are_shares(logits) or bool((sums - 1).abs().max() > 1e-3):
+        return
+    # A function of the user's own that comes to the same is the same.
+    is_for_logits = loss in (cross_entropy, functional.cross_entropy)
+    is_equal = abs(cross_entropy(logits, labels).item() - value) < 1e-6
+    if is_for_logits or is_equal or isinstance(loss, nn.CrossEntropyLoss):
+        yield ProbabilitiesWarning(
+            "Expected the model to return logits for cross entropy, got rows of probabilities that "
+            "sum to 1: their cross entropy is not the one of training. Pass the loss that training "
+            "uses (`loss_fn=lambda p, y: torch.nn.functional.nll_loss(p.log(), y)`), or return "
+            "logits."
+        )
+
+
+def _of_sigmoid(
+    session: Session, loss_fn: LossFunction, logits: Tensor, labels: Tensor, inputs: Inputs
+) -> Iterator[RoteWarning]:
+    loss = loss_fn.loss_fn if isinstance(loss_fn, LogitsAt) else loss_fn
+    is_for_logits = loss in (cross_entropy, functional.binary_cross_entropy_with_logits)
+    if not (is_for_logits or isinstance(loss, nn.BCEWithLogitsLoss)) or not are_shares(logits):
+        return
+    is_binary = labels.is_floating_point() or single_logits(logits, labels.shape) is not None
+    if is_binary and session.ends_in_sigmoid(inputs, session.mode):
+        yield ProbabilitiesWarning(
+            "Expected the model to return logits for a binary cross entropy on logits, got "
+            "probabilities of a sigmoid: their cross entropy is not the one of training. Pass "
+            "`loss_fn=torch.nn.BCELoss()`, or return logits."
+        )
+
+
+def _check_rows(loss_fn: LossFunction, logits: Tensor, labels: Tensor) -> None:
+    """With as many samples as classes, a loss for rows of shares takes classes without complaint.
+
+    Raises:
+        InputError: if the loss fails on twice the samples.
+    """
+    if labels.is_floating_point() or labels.dim() != 1 or tuple(logits.shape) != 2 * (len(labels),):
+        return
+    loss = loss_fn.loss_fn if isinstance(loss_fn, LogitsAt) else loss_fn
+    if loss is cross_entropy:
+        return
+    try:
+        evaluate(loss, logits.repeat(2, 1), labels.repeat(2))
+    except (RuntimeError, ValueError, IndexError, TypeError) as error:
+        raise InputError(
+            "Expected `loss_fn` to take one class per sample, got one that works only because "
+            f"there are as many samples as classes ({len(labels)}); with twice the samples it "
+            f"says: {error}. For a loss of rows of shares, pass `loss_fn=lambda o, y: loss(o, "
+            "torch.nn.functional.one_hot(y, num_classes).float())`."
+        ) from error

@@ -21,12 +21,12 @@ from rote.probe.compatibility import (
     unwrapped,
 )
 from rote.probe.inputs import Inputs, as_batch_of_one, call, frozen, placed
-from rote.probe.objective import evaluated, objective_of, part_with_logits, takes_model
+from rote.probe.objective import evaluate, objective_of, part_with_logits, takes_model
 from rote.probe.outputs import LossFunction, cross_entropy, row_of_logits
 from rote.probe.policy import Mode, PlainStep, StepRule, check_rule
 from rote.probe.session import undisturbed
 from rote.probe.steps import backward, needs_closure, stepper
-from rote.snapshot import parameters_of, restored
+from rote.snapshot import HeldSignals, hold_signals, parameters_of, restored
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,7 +126,10 @@ def resistance(
     limits = _Limits(max_steps, temperature, min_probability)
     objective = loss_fn or cross_entropy
     device = next(network.parameters()).device
-    with undisturbed(network, stepped, objective, verify=verify) as snapshot:
+    with (
+        hold_signals() as held,
+        undisturbed(network, stepped, objective, verify=verify) as snapshot,
+    ):
         with restored(snapshot):
             part_of = partial(part_with_logits, objective)
             batch, classes = as_batch_of_one(network, placed(frozen(input), device), part_of)
@@ -142,7 +145,7 @@ def resistance(
             steps_by_itself=not isinstance(rule, PlainStep) and needs_closure(stepped),
         )
         with stepper(rule, stepped, learner.evaluate, always_closure=closure) as step:
-            return _memorize(learner, step, wanted, limits)
+            return _memorize(learner, step, wanted, limits, held)
 
 
 @dataclass(frozen=True)
@@ -160,7 +163,7 @@ class _Limits:
 
 
 def _as_class(label: int | Tensor, classes: int) -> int:
-    """The label as a plain number.
+    """Return the label as a plain number.
 
     Raises:
         InputError: if it is not one of the network's classes.
@@ -214,7 +217,7 @@ class _Learner:
         self._steps_in_eval = not any(is_training for _, is_training in flags)
 
     def observe(self) -> tuple[Tensor, Tensor]:
-        """Logits, of shape (classes,), and the objective, both in eval mode.
+        """Return logits, of shape (classes,), and the objective, both in eval mode.
 
         Raises:
             InputError: if the objective cannot be computed.
@@ -244,7 +247,7 @@ class _Learner:
             self.evaluate()
 
     def evaluate(self) -> Tensor:
-        """The objective, with its gradients put on the parameters."""
+        """Evaluate the objective and put its gradients on the parameters."""
         with torch.enable_grad():
             _, loss = self._forward()
         return self._differentiate(loss)
@@ -261,11 +264,15 @@ class _Learner:
         if takes_model(self._loss_fn):
             loss = objective_of(self._loss_fn, self._network, self._batch, self._labels)
             return logits, loss
-        return logits, evaluated(self._loss_fn, output, self._labels)
+        return logits, evaluate(self._loss_fn, output, self._labels)
 
 
 def _memorize(
-    learner: _Learner, step: Callable[[], None], label: int, limits: _Limits
+    learner: _Learner,
+    step: Callable[[], None],
+    label: int,
+    limits: _Limits,
+    signals: HeldSignals,
 ) -> Resistance:
     """Step until the label is predicted, training diverges, or patience ends."""
     probabilities, losses = [], []
@@ -281,6 +288,7 @@ def _memorize(
         if int(logits.argmax()) == label and float(row[label]) >= limits.min_probability:
             steps = taken
             break
+        signals.act()  # there may be many steps: Ctrl-C waits for one of them only
         if taken < limits.max_steps:
             learner.prepare_step(loss)
             step()

@@ -1,4 +1,4 @@
-"""What is minimized: a loss of a model's output, or of the model itself, as the loss asks for."""
+"""The training objective: a loss of a model's output, or of the model and its inputs."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -8,8 +8,15 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from rote.errors import InputError
-from rote.probe.inputs import Inputs, call
-from rote.probe.outputs import LossFunction, as_scalar, check_logits, cross_entropy, logits_of
+from rote.probe.inputs import Inputs, Samples, call
+from rote.probe.outputs import (
+    LossFunction,
+    as_scalar,
+    check_logits,
+    cross_entropy,
+    in_single_precision,
+    logits_of,
+)
 
 
 class LogitsAt:
@@ -31,7 +38,7 @@ class LogitsAt:
         self.loss_fn = cross_entropy if loss_fn is None else loss_fn
 
     def logits_of(self, output: Any) -> Any:  # noqa: ANN401  # whatever the model returns
-        """The part.
+        """Return that part of an output.
 
         Raises:
             InputError: if the output has none there.
@@ -47,8 +54,8 @@ class LogitsAt:
             ) from error
 
     def __call__(self, output: Any, labels: Tensor) -> Tensor:  # noqa: ANN401
-        """The loss of that part."""
-        return evaluated(self.loss_fn, self.logits_of(output), labels)
+        """Return the loss of that part."""
+        return evaluate(self.loss_fn, self.logits_of(output), labels)
 
 
 def check_loss_fn(loss_fn: object) -> None:
@@ -85,40 +92,47 @@ def objective_of(
     labels: Tensor,
     num_classes: int | None = None,
 ) -> Tensor:
-    """The objective of a model on a batch.
+    """Evaluate the objective of a model on a batch.
 
     Raises:
         InputError: if logits or loss have the wrong shape.
     """
     if takes_model(loss_fn):
-        return as_scalar(loss_fn(model, inputs, labels))  # type: ignore[call-arg, arg-type]
-    return evaluated(loss_fn, call(model, inputs), labels, num_classes)
+        inside = inputs.inputs if isinstance(inputs, Samples) else inputs
+        return as_scalar(loss_fn(model, inside, labels))  # type: ignore[call-arg, arg-type]
+    return evaluate(loss_fn, call(model, inputs), labels, num_classes)
 
 
-def evaluated(
+def evaluate(
     loss_fn: LossFunction, output: object, labels: Tensor, num_classes: int | None = None
 ) -> Tensor:
-    """The loss of an output.
+    """Evaluate the loss of an output.
 
     Raises:
         InputError: if logits or loss have the wrong shape.
     """
     if isinstance(loss_fn, LogitsAt):
-        return evaluated(loss_fn.loss_fn, loss_fn.logits_of(output), labels, num_classes)
+        return evaluate(loss_fn.loss_fn, loss_fn.logits_of(output), labels, num_classes)
     if loss_fn is cross_entropy and num_classes is not None:
         check_logits(output, labels, num_classes)
+    logits = logits_of(output)
+    if logits is not None:
+        # A model that is split over devices may end on another than it begins on.
+        labels = labels.to(logits.device)
+    if isinstance(output, Tensor):
+        output = in_single_precision(output)
     if not labels.is_floating_point() and _takes_shares(loss_fn):
         labels = _as_shares(output, labels)
     return as_scalar(loss_fn(output, labels))
 
 
 def part_with_logits(loss_fn: LossFunction, output: object) -> object:
-    """What of a model's output the objective looks at."""
+    """Return the part of a model's output that the objective takes."""
     return loss_fn.logits_of(output) if isinstance(loss_fn, LogitsAt) else output
 
 
 def logits_in(loss_fn: LossFunction | None, output: object) -> Tensor:
-    """The logits of a model's output, where the objective looks for them.
+    """Return the logits of a model's output, where the objective looks for them.
 
     Raises:
         InputError: if there are none.
@@ -139,7 +153,7 @@ def _takes_shares(loss_fn: object) -> bool:
 
 
 def _as_shares(output: object, labels: Tensor) -> Tensor:
-    """Two classes as zeros and ones, in the shape of a model's single logits."""
+    """Return two classes as zeros and ones, in the shape of a model's single logits."""
     logits = logits_of(output)
     if logits is None or logits.numel() != labels.numel():
         got = type(output).__name__ if logits is None else f"shape {tuple(logits.shape)}"

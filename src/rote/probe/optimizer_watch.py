@@ -13,8 +13,7 @@ from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from rote.errors import InputError, OptimizerWarning
-from rote.probe.compatibility import bare_optimizer
-from rote.probe.joint_optimizer import JointOptimizer, members_of
+from rote.probe.compatibility import JointOptimizer, bare_optimizer, members_of
 from rote.snapshot import parameters_of, reachable, sharded_parameters
 
 
@@ -216,7 +215,7 @@ class _StepLog:
         return type(self), ()  # a copy begins anew
 
     def note(self, optimizer: Optimizer) -> None:
-        """One step more."""
+        """Note one more step."""
         self._count += 1
         entry = self._steps.get(id(optimizer))
         if entry is None or entry.who() is not optimizer:
@@ -225,7 +224,7 @@ class _StepLog:
         entry.last = self._count
 
     def alive(self) -> dict[int, _Steps]:
-        """The steps of those that can step again, by the optimizer's id."""
+        """Return the steps of those that can step again, by the optimizer's id."""
         steps = dict(self._steps)
         return {key: entry for key, entry in steps.items() if entry.who() is not None}
 
@@ -276,7 +275,7 @@ def _writes(tensors: Sequence[Tensor]) -> list[tuple[int, int]]:
 
 
 def _state_of(optimizer: Optimizer) -> list[Any]:
-    """What a step leaves behind in the state, as far as it can be told without reading tensors."""
+    """Return what a step changes in the state, as far as it shows without reading tensors."""
     found: list[Any] = []
     for member in members_of(optimizer):
         for state in member.state.values():

@@ -1,4 +1,4 @@
-"""What a model returns: logits, or an object that carries them; their loss and their classes."""
+"""Model outputs: the logits in them, their cross entropy, and the classes they predict."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
@@ -15,7 +15,7 @@ LossFunction: TypeAlias = Callable[[Any, Tensor], Tensor]
 
 
 def cross_entropy(output: object, labels: Tensor) -> Tensor:
-    """The default objective: mean cross entropy between a model's output and labels.
+    """Return the mean cross entropy between a model's output and labels, the default objective.
 
     Integer labels are classes (negative ones are left out, as −100), also where the model returns
     one logit for two classes; floating labels are the zeros and ones of a multi-label task, whose
@@ -39,28 +39,44 @@ def cross_entropy(output: object, labels: Tensor) -> Tensor:
             "Expected the model to return logits or an object with `.logits`, "
             f"got {type(output).__name__}. Pass `loss_fn=` to say how to compute its loss."
         )
+    logits, labels = in_single_precision(logits), labels.to(logits.device)
     if labels.is_floating_point():
         return functional.binary_cross_entropy_with_logits(logits, labels.to(logits.dtype))
     single = single_logits(logits, labels.shape)
     if single is not None:
-        counted = labels >= 0
-        shares = labels[counted].to(logits.dtype)
-        return functional.binary_cross_entropy_with_logits(single[counted], shares)
+        return _binary_cross_entropy(single, labels)
     by_class = logits
     if logits.dim() == labels.dim() + 1:
-        by_class = logits.movedim(class_axis(logits, labels.shape), 1)
-    if by_class.shape[:1] + by_class.shape[2:] != labels.shape:
+        by_class = logits.movedim(class_axis(logits, labels.shape), -1)
+    if by_class.shape[:-1] != labels.shape:
         raise InputError(
             f"Expected the model to return one row of logits per label (shape "
             f"{tuple(labels.shape)}), got shape {tuple(logits.shape)}. Pass `labels=` for another "
             "kind of label (rote.labels.PerToken, rote.labels.MultiLabel), or your own `loss_fn=`."
         )
     ignored = labels.masked_fill(labels < 0, IGNORE_INDEX)
-    return functional.cross_entropy(by_class, ignored, ignore_index=IGNORE_INDEX)
+    # One row per label: over more axes torch has no deterministic kernel for CUDA.
+    rows = by_class.reshape(-1, by_class.shape[-1])
+    return functional.cross_entropy(rows, ignored.reshape(-1), ignore_index=IGNORE_INDEX)
+
+
+def _binary_cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
+    """Return the mean over labels that are not negative, without waiting for their number."""
+    counted = (labels >= 0).to(logits.dtype)
+    shares = labels.clamp(min=0).to(logits.dtype)
+    total = functional.binary_cross_entropy_with_logits(
+        logits, shares, weight=counted, reduction="sum"
+    )
+    return total / counted.sum()
+
+
+def in_single_precision(logits: Tensor) -> Tensor:
+    """Convert logits of half precision: a loss in bfloat16 has steps of 1/64 at log(10)."""
+    return logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
 
 
 def as_scalar(loss: object) -> Tensor:
-    """What a loss function returned, if it is one number.
+    """Return what a loss function returned, if it is one number.
 
     Raises:
         InputError: if it is not.
@@ -75,7 +91,7 @@ def as_scalar(loss: object) -> Tensor:
 
 
 def logits_of(output: object) -> Tensor | None:
-    """The logits in a model's output, if it says which they are."""
+    """Return the logits in a model's output, if it says which they are."""
     if isinstance(output, Tensor):
         return output
     found = output.get("logits") if isinstance(output, Mapping) else None
@@ -84,7 +100,7 @@ def logits_of(output: object) -> Tensor | None:
 
 
 def row_of_logits(output: object) -> Tensor:
-    """The logits of one sample, of shape (1, classes).
+    """Return the logits of one sample, of shape (1, classes).
 
     Raises:
         InputError: if the output holds no logits, or not one row of two or more classes.
@@ -99,7 +115,7 @@ def row_of_logits(output: object) -> Tensor:
 
 
 def single_logits(logits: Tensor, label_shape: torch.Size) -> Tensor | None:
-    """One logit per label, in the labels' shape, of a model that has one for two classes."""
+    """Return one logit per label, in the labels' shape, if the model has one for two classes."""
     if logits.shape == label_shape:
         return logits
     if logits.dim() == len(label_shape) + 1 and logits.shape[class_axis(logits, label_shape)] == 1:
@@ -109,7 +125,7 @@ def single_logits(logits: Tensor, label_shape: torch.Size) -> Tensor | None:
 
 
 def class_axis(logits: Tensor, label_shape: torch.Size) -> int:
-    """Which axis of the logits runs over classes, given the shape of their labels."""
+    """Return the axis of the logits that runs over classes, given the shape of their labels."""
     first_fits = logits.shape[:1] + logits.shape[2:] == label_shape
     last_fits = logits.shape[:-1] == label_shape
     return -1 if last_fits and (logits.dim() <= 3 or not first_fits) else 1
@@ -162,8 +178,18 @@ def is_of_sigmoid(output: object) -> bool:
     return node is not None and bool(node.name().startswith("SigmoidBackward"))
 
 
+def are_undefined(output: object, label_shape: torch.Size) -> Tensor:
+    """Return, for each label, whether one of its logits is NaN."""
+    logits = logits_of(output)
+    assert logits is not None
+    single = single_logits(logits, label_shape)
+    if single is not None:
+        return single.isnan()
+    return logits.isnan().any(class_axis(logits, label_shape))
+
+
 def predicted_classes(output: object, label_shape: torch.Size, *, cut: float = 0.0) -> Tensor:
-    """The class that the model predicts, one per label.
+    """Return the class that the model predicts, one per label.
 
     Logits with an axis more than labels have one class axis: its largest entry wins. Logits of the
     labels' own shape are decided one by one (multi-label, or one logit for two classes): those

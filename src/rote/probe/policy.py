@@ -1,8 +1,10 @@
-"""How the probe steps, in which mode, on how many samples, and when."""
+"""Options of the probe: which steps, in which mode, on how many samples, and when."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, TypeAlias, get_args
+
+import torch
 
 from rote.arguments import check_choice, check_integer, check_number
 from rote.errors import InputError
@@ -60,6 +62,15 @@ class ProbePolicy:
         same_masks: both forward passes draw the same dropout masks, so that the drop is not mask
             noise.
         verify: prove by checksum, at every probe and not at the trial alone, that nothing changed.
+        micro_batch: how many samples to pass through the model at once; by default all of S̃.
+            Gradients are accumulated, so that the step is the same up to the order of sums. The
+            objective must be a mean over samples. Models with batch statistics ignore it.
+        snapshot_device: where to keep the copies of trained parameters and optimizer state during
+            a probe, such as ``"cpu"``; by default on their own device.
+
+    Example:
+        >>> ProbePolicy(batch=64, micro_batch=8).rules
+        ('live', PlainStep(lr=0.01))
     """
 
     optimizer: StepRule = "live"
@@ -72,6 +83,8 @@ class ProbePolicy:
     closure: bool = False
     same_masks: bool = True
     verify: bool = False
+    micro_batch: int | None = None
+    snapshot_device: str | None = None
 
     def __post_init__(self) -> None:
         check_rule("optimizer", self.optimizer)
@@ -79,17 +92,22 @@ class ProbePolicy:
             raise InputError(f"Expected `plain` to be a PlainStep or None, got {self.plain!r}.")
         check_choice("mode", self.mode, get_args(Mode))
         object.__setattr__(self, "batch", check_integer("batch", self.batch, least=1))
+        if self.micro_batch is not None:
+            size = check_integer("micro_batch", self.micro_batch, least=1)
+            object.__setattr__(self, "micro_batch", size)
+        if self.snapshot_device is not None:
+            _check_device(self.snapshot_device)
         if not callable(self.every):
             object.__setattr__(self, "every", check_integer("every", self.every, least=1))
 
     @property
     def rules(self) -> tuple[StepRule, ...]:
-        """The step rules to measure, each once."""
+        """Return the step rules to measure, each once."""
         wanted = (self.optimizer,) if self.plain is None else (self.optimizer, self.plain)
         return tuple(dict.fromkeys(wanted))
 
     def describe(self) -> dict[str, Any]:
-        """The policy as plain values, for the record."""
+        """Return the policy as plain values, for the record."""
         every: Any = self.every
         if callable(every):
             inner = getattr(every, "func", every)  # of a functools.partial
@@ -97,5 +115,20 @@ class ProbePolicy:
         return asdict(replace(self, every=1)) | {"every": every}
 
     def measures_as(self, description: Mapping[str, Any]) -> bool:
-        """Whether a policy so described reads the same; to verify or not changes no reading."""
-        return {**self.describe(), "verify": None} == {**description, "verify": None}
+        """Whether a policy with this description measures the same."""
+        return _measured(self.describe()) == _measured(description)
+
+
+def _measured(description: Mapping[str, Any]) -> dict[str, Any]:
+    """Leave out what changes no reading, apart from the order of sums."""
+    unmeasured = ("verify", "micro_batch", "snapshot_device")
+    return {name: value for name, value in description.items() if name not in unmeasured}
+
+
+def _check_device(device: object) -> None:
+    try:
+        torch.device(device)  # type: ignore[call-overload]
+    except (RuntimeError, TypeError) as error:
+        raise InputError(
+            f"Expected `snapshot_device` to be the name of a device such as 'cpu', got {device!r}."
+        ) from error

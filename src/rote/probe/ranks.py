@@ -1,4 +1,4 @@
-"""Ranks that train one model together: what they average, what they agree on.
+"""What the ranks of one training average and agree on.
 
 With one process, or before ``torch.distributed`` is initialized, nothing here communicates.
 """
@@ -6,7 +6,7 @@ With one process, or before ``torch.distributed`` is initialized, nothing here c
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from torch import distributed
 
@@ -22,12 +22,12 @@ def is_distributed() -> bool:
 
 
 def world_size() -> int:
-    """How many ranks train together; 1 without ``torch.distributed``."""
+    """Return how many ranks train together; 1 without ``torch.distributed``."""
     return int(distributed.get_world_size()) if is_distributed() else 1
 
 
 def rank() -> int:
-    """Which of the ranks this process is, from 0."""
+    """Return which of the ranks this process is, from 0."""
     return int(distributed.get_rank()) if world_size() > 1 else 0
 
 
@@ -37,30 +37,30 @@ def is_first_rank() -> bool:
 
 
 def mean_over_ranks(values: Sequence[float]) -> list[float]:
-    """The mean of each number over all ranks, the same bits on every rank.
+    """Return the mean of each number over all ranks, the same bits on every rank.
 
     Summed in the order of the ranks, in double precision. A number that is not finite on one rank
     gives a mean that is not finite on any. Every rank brings as many.
     """
     if world_size() == 1:
         return list(values)
-    everyones = _gathered([float(value) for value in values])
+    everyones = _gather([float(value) for value in values])
     return [sum(numbers) / len(everyones) for numbers in zip(*everyones, strict=True)]
 
 
 def from_first_rank(value: T) -> T:
-    """The first rank's value, which must be small and picklable, on every rank."""
+    """Return the first rank's value, which must be small and picklable, on every rank."""
     if world_size() == 1:
         return value
     box = [value]
-    distributed.broadcast_object_list(box, src=0)
+    distributed.broadcast_object_list(box, src=0, group=_side_group())
     _let_go()
     return box[0]
 
 
 @contextmanager
 def agreed() -> Iterator[dict[str, str]]:
-    """A block that all ranks run, and that fails on all of them if it fails on one.
+    """Run a block on all ranks that fails on all of them if it fails on one.
 
     At its end the ranks tell each other how it went. Blocks must not be nested, and nothing inside
     may wait for other ranks: a rank that failed has already left.
@@ -80,21 +80,39 @@ def agreed() -> Iterator[dict[str, str]]:
         yield facts
     except BaseException as error:
         # Also an interrupt: the others are waiting.
-        _gathered((type(error).__name__, str(error), facts))
+        _gather((type(error).__name__, str(error), facts))
         raise
-    outcomes = _gathered((None, "", facts))
+    outcomes = _gather((None, "", facts))
     for number, (kind, message, _) in enumerate(outcomes):
         if kind is not None:
             _raise_for(number, kind, message)
     _compare([facts for _, _, facts in outcomes])
 
 
-def _gathered(value: T) -> list[T]:
-    """What every rank brought, in the order of the ranks."""
+def _gather(value: T) -> list[T]:
+    """Return what every rank brought, in the order of the ranks."""
     everyones: list[T | None] = [None] * world_size()
-    distributed.all_gather_object(everyones, value)
+    distributed.all_gather_object(everyones, value, group=_side_group())
     _let_go()
     return everyones  # type: ignore[return-value]  # every place is filled now
+
+
+_side_groups: dict[int, tuple[Any, Any]] = {}
+"""By the id of torch's group of all ranks: that group, and the one for messages."""
+
+
+def _side_group() -> Any:  # noqa: ANN401  # a process group, whose class depends on the build
+    """Return a group of all ranks that passes messages through the CPU.
+
+    NCCL would send them through a GPU: on a rank that has not called ``set_device``, GPU 0.
+    """
+    world = distributed.group.WORLD
+    if str(distributed.get_backend()) == "gloo":
+        return world
+    if id(world) not in _side_groups:
+        _side_groups.clear()  # of a group that was destroyed
+        _side_groups[id(world)] = (world, distributed.new_group(backend="gloo"))
+    return _side_groups[id(world)][1]
 
 
 def _let_go() -> None:
@@ -102,15 +120,14 @@ def _let_go() -> None:
 
     A process that ended before they could would be aborted (seen with torch 2.13).
     """
-    if "gloo" in str(distributed.get_backend()):
-        time.sleep(0.002)
+    time.sleep(0.002)
 
 
 def _raise_for(number: int, kind: str, message: str) -> NoReturn:
     own = getattr(errors, kind, None)
     if isinstance(own, type) and issubclass(own, RoteError):
         raise own(f"Rank {number}: {message}")
-    raise RankError(f"Expected every rank to go on, got {kind} on rank {number}: {message}")
+    raise RankError(f"Rank {number} failed with {kind}: {message}")
 
 
 def _compare(everyones: list[dict[str, str]]) -> None:

@@ -1,21 +1,26 @@
-"""Inside the preserved block of one probe: forward, backward, step, forward."""
+"""One probe from inside: passes, steps and predictions of a model that will be restored."""
 
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, nullcontext
+import functools
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 from torch.optim import Optimizer
 
 from rote.errors import InputError
+from rote.probe.compatibility import members_of
 from rote.probe.inputs import Inputs, Samples, call, num_samples, placed, take
-from rote.probe.joint_optimizer import members_of
 from rote.probe.objective import objective_of, part_with_logits
 from rote.probe.outputs import (
     LossFunction,
     are_shares,
+    are_undefined,
     is_of_sigmoid,
     logits_of,
     predicted_classes,
@@ -36,10 +41,47 @@ from rote.snapshot import (
 from rote.store import smallest_type
 
 
+@dataclass(frozen=True)
+class Measurement:
+    """What one probe found.
+
+    Attributes:
+        loss_before: Φ̃(W), the loss on S̃.
+        losses_after: Φ̃(W̃), the loss on S̃ after each rule's step from W.
+        predictions: the predicted class of each sample of the holdout, if there was one.
+        has_undefined_predictions: whether logits of the holdout are NaN in eval mode.
+        resolution: the smallest change of the loss that its floating-point type can show.
+        is_idle: whether the optimizer's learning rates are all 0.
+    """
+
+    loss_before: float
+    losses_after: dict[StepRule, float]
+    predictions: np.ndarray | None = None
+    has_undefined_predictions: bool = False
+    resolution: float = 0.0
+    is_idle: bool = False
+
+    def flags(self, policy: ProbePolicy) -> tuple[str, ...]:
+        """Return what is odd about the measurement, in words of ``Reading.flags``."""
+        rules = {"unresolved": policy.optimizer, "unresolved_plain": policy.plain}
+        odd = {
+            flag: rule in self.losses_after and self._is_unresolved(rule)
+            for flag, rule in rules.items()
+            if rule is not None
+        }
+        odd["undefined_predictions"] = self.has_undefined_predictions
+        return tuple(flag for flag, is_odd in odd.items() if is_odd)
+
+    def _is_unresolved(self, rule: StepRule) -> bool:
+        if self.is_idle and not isinstance(rule, PlainStep):
+            return False  # a step of learning rate 0 changes nothing
+        return abs(self.loss_before - self.losses_after[rule]) < self.resolution
+
+
 class Session:
     """A model that may be changed freely, because its snapshot will be restored.
 
-    Every forward pass starts from the buffers, attributes and random numbers of the snapshot, so
+    Every pass over S̃ starts from the buffers, attributes and random numbers of the snapshot, so
     two losses differ by the step between them alone.
     """
 
@@ -62,47 +104,72 @@ class Session:
         self._num_classes = num_classes
         self._policy = policy
         self._backward = how
-        self._device = next(model.parameters()).device
+        self._device = device_of(model)
+
+    def measure(self, inputs: Inputs, labels: Tensor, holdout: Inputs | None) -> Measurement:
+        """Measure the loss on S̃ before and after each rule's step, and predict the holdout.
+
+        Raises:
+            InputError: if logits or loss have the wrong shape, or no gradient can flow.
+        """
+        before = self.differentiate(inputs, labels)
+        after = self.losses_after(inputs, labels)
+        loss_before, *losses = _read([before, *after.values()])
+        found = Measurement(
+            loss_before,
+            dict(zip(after, losses, strict=True)),
+            resolution=torch.finfo(before.dtype).eps * abs(loss_before),
+            is_idle=all(group.get("lr") == 0 for group in self._optimizer.param_groups),
+        )
+        if holdout is None:
+            return found
+        classes, undefined = self.predict(holdout, labels.shape)
+        return replace(found, predictions=classes, has_undefined_predictions=bool(undefined.any()))
 
     def loss(self, inputs: Inputs, labels: Tensor) -> Tensor:
-        """The objective on S̃.
+        """Evaluate the objective on S̃.
 
         Raises:
             InputError: if logits or loss have the wrong shape.
         """
         self._rewind(self._policy.mode)
-        labels, inputs = labels.to(self._device), placed(inputs, self._device)
-        return objective_of(self._loss_fn, self._model, inputs, labels, self._num_classes)
+        pieces = self._pieces(inputs, labels)
+        return _total(self._objective(*piece) for piece in pieces)
 
     @torch.no_grad()
     def output(self, inputs: Inputs) -> Any:  # noqa: ANN401  # a model may return anything
-        """What the model returns on S̃, as far as the objective looks at it."""
+        """Return the model's output on samples, as far as the objective takes it."""
         self._rewind(self._policy.mode)
         output = call(self._model, placed(inputs, self._device))
         return part_with_logits(self._loss_fn, output)
 
     def gradients(self, inputs: Inputs, labels: Tensor) -> list[Tensor | None]:
-        """The gradients of the objective, parameter by parameter."""
+        """Return the gradients of the objective, parameter by parameter."""
         for parameter in self._parameters:
             parameter.grad = None
         self.differentiate(inputs, labels)
         return [parameter.grad for parameter in self._parameters]
 
     def differentiate(self, inputs: Inputs, labels: Tensor) -> Tensor:
-        """The objective on S̃, with its gradients put on the optimizer's parameters.
+        """Evaluate the objective on S̃ and add its gradients to the optimizer's parameters.
 
         Raises:
             InputError: if no gradient can flow.
         """
-        with torch.enable_grad():
-            loss = self.loss(inputs, labels)
-        if not self._policy.same_masks and self._draws is self._snapshot.randomness:
-            self._draws = RandomState()
-        backward(loss, self._parameters, self._backward)
-        return loss.detach()
+        self._rewind(self._policy.mode)
+        losses = []
+        for piece in self._pieces(inputs, labels):
+            with torch.enable_grad():
+                loss = self._objective(*piece)
+            draws = None if self._policy.same_masks else RandomState()
+            backward(loss, self._parameters, self._backward)
+            losses.append(loss.detach())
+        if draws is not None and self._draws is self._snapshot.randomness:
+            self._draws = draws
+        return _total(losses)
 
-    def losses_after(self, inputs: Inputs, labels: Tensor) -> dict[StepRule, float]:
-        """The objective after each rule's step, each from the same parameters and gradients."""
+    def losses_after(self, inputs: Inputs, labels: Tensor) -> dict[StepRule, Tensor]:
+        """Evaluate the objective after each rule's step, each from the same gradients."""
         policy = self._policy
 
         def closure() -> Tensor:
@@ -116,33 +183,45 @@ class Session:
         if len(ordered) > 1 and not origin.is_untouched():
             # The forward pass itself wrote to parameters (Embedding with max_norm); as in training,
             # the step starts from there.
-            origin = TensorValues(self._parameters)
+            origin = TensorValues(self._parameters, device=policy.snapshot_device)
         draws_of_step = RandomState()
-        losses: dict[StepRule, float] = {}
+        losses: dict[StepRule, Tensor] = {}
         for rule in ordered:
             if losses:
                 origin.restore()
                 draws_of_step.restore()
-            with stepper(rule, self._optimizer, closure, always_closure=policy.closure) as step:
+            with stepper(
+                rule,
+                self._optimizer,
+                closure,
+                always_closure=policy.closure,
+                device=policy.snapshot_device,
+            ) as step:
                 step()
             with torch.no_grad():
-                losses[rule] = self.loss(inputs, labels).item()
+                losses[rule] = self.loss(inputs, labels)
         return {rule: losses[rule] for rule in policy.rules}
 
-    def predict(self, holdout: Inputs, label_shape: torch.Size) -> np.ndarray:
-        """The predicted class of every sample of the holdout, in eval mode, from unstepped weights.
+    def predict(self, holdout: Inputs, label_shape: torch.Size) -> tuple[np.ndarray, np.ndarray]:
+        """Predict the class of every sample in eval mode, from unstepped weights.
 
-        The holdout is worked through in pieces of the size of S̃, whose labels have ``label_shape``.
+        Args:
+            holdout: the samples, passed in pieces of the micro-batch or of the size of S̃.
+            label_shape: the shape of the labels of S̃.
+
+        Returns:
+            The predicted classes, and whether each is undefined because its logits are NaN.
 
         Raises:
             InputError: if the output carries no logits of these classes.
         """
         self._snapshot.parameters.restore()
-        total, size, per_sample = num_samples(holdout), label_shape[0], label_shape[1:]
+        total, per_sample = num_samples(holdout), label_shape[1:]
+        size = self._policy.micro_batch or label_shape[0]
         cut: float | None = None
         if isinstance(holdout, Samples) and holdout.axis is None:
             size = total  # one pass brings the rows of all
-        predicted = []
+        found = []
         for start in range(0, total, size):
             self._rewind("eval")
             chunk = take(holdout, slice(start, start + size))
@@ -152,18 +231,59 @@ class Session:
             output = part_with_logits(self._loss_fn, output)
             if cut is None:
                 cut = self._cut(output, chunk, shape)
-            predicted.append(predicted_classes(output, shape, cut=cut).cpu())
-        classes = torch.cat(predicted).numpy()
-        if classes.size and classes.max() >= max(self._num_classes, 2):
+            classes = predicted_classes(output, shape, cut=cut)
+            found.append(torch.stack([classes, are_undefined(output, shape).to(classes.dtype)]))
+        predicted, undefined = torch.cat(found, 1).cpu().numpy()
+        if predicted.size and predicted.max() >= max(self._num_classes, 2):
             raise InputError(
                 f"Expected the model to predict one of num_classes = {self._num_classes} classes, "
-                f"got class {classes.max()}."
+                f"got class {predicted.max()}."
             )
-        return classes.astype(smallest_type(self._num_classes))
+        return predicted.astype(smallest_type(self._num_classes)), undefined.astype(bool)
+
+    @property
+    def whole_batch_reason(self) -> str | None:
+        """Why S̃ is passed as a whole, although the policy has a micro-batch."""
+        if self._policy.micro_batch is None or self._policy.mode == "eval":
+            return None
+        if not self._model.training:
+            self._model.train()
+        for name, module in self._model.named_modules():
+            if isinstance(module, _BatchNorm) and module.training:
+                return f"layer {name!r} ({type(module).__name__}) normalizes by batch statistics"
+        return None
+
+    def first_piece(self, inputs: Inputs, labels: Tensor) -> tuple[Inputs, Tensor]:
+        """Return the samples and labels of the first pass over S̃."""
+        samples, targets, _ = next(self._pieces(inputs, labels))
+        return samples, targets
+
+    def _pieces(
+        self, inputs: Inputs, labels: Tensor
+    ) -> Iterator[tuple[Inputs, Tensor, float | None]]:
+        """Cut S̃ into micro-batches, each with its share of the mean."""
+        size = self._policy.micro_batch
+        is_whole = isinstance(inputs, Samples) and inputs.axis is None
+        if size is None or size >= len(labels) or is_whole or self.whole_batch_reason:
+            yield placed(inputs, self._device), labels.to(self._device), None
+            return
+        is_class = not labels.is_floating_point()
+        counted = labels >= 0 if is_class else torch.ones_like(labels, dtype=torch.bool)
+        total = int(counted.sum())
+        for start in range(0, len(labels), size):
+            part = slice(start, start + size)
+            share = int(counted[part].sum()) / max(total, 1)
+            if share:
+                samples = placed(take(inputs, part), self._device)
+                yield samples, labels[part].to(self._device), share
+
+    def _objective(self, inputs: Inputs, labels: Tensor, share: float | None) -> Tensor:
+        loss = objective_of(self._loss_fn, self._model, inputs, labels, self._num_classes)
+        return loss if share is None else loss * share
 
     @property
     def mode(self) -> Mode:
-        """In which mode the losses are measured."""
+        """The mode in which losses are measured."""
         return self._policy.mode
 
     def ends_in_sigmoid(self, inputs: Inputs, mode: Mode) -> bool:
@@ -174,7 +294,7 @@ class Session:
         return is_of_sigmoid(part_with_logits(self._loss_fn, output))
 
     def _cut(self, output: object, inputs: Inputs, label_shape: torch.Size) -> float:
-        """Above which output a class is predicted, where there is one output per label."""
+        """Return the output above which a class is predicted, if there is one output per label."""
         logits = logits_of(output)
         single = None if logits is None else single_logits(logits, label_shape)
         if single is None or not are_shares(single):
@@ -182,7 +302,7 @@ class Session:
         return 0.5 if self.ends_in_sigmoid(inputs, "eval") else 0.0
 
     def _rewind(self, mode: Mode) -> None:
-        """Buffers, attributes and random numbers as the caller left them; then the mode."""
+        """Restore buffers, attributes and random numbers; then set the mode."""
         self._snapshot.shards.reshard()
         self._snapshot.contents.restore()
         self._draws.restore()
@@ -193,37 +313,98 @@ class Session:
             self._model.train()
 
 
+def device_of(model: nn.Module) -> torch.device:
+    """Return the device of a model's first parameter that has values."""
+    devices = [parameter.device for parameter in model.parameters()]
+    return next((device for device in devices if device.type != "meta"), devices[0])
+
+
+def _total(losses: Iterable[Tensor]) -> Tensor:
+    first, *others = losses
+    return sum(others, first)
+
+
+def _read(losses: list[Tensor]) -> list[float]:
+    """Read several losses at once, so that a device is waited for once."""
+    dtype = functools.reduce(torch.promote_types, [loss.dtype for loss in losses])
+    device = losses[0].device
+    numbers = [loss.detach().reshape(()).to(device, dtype) for loss in losses]
+    return [float(number) for number in torch.stack(numbers).tolist()]
+
+
 @contextmanager
 def undisturbed(
-    model: nn.Module, optimizer: Optimizer, loss_fn: LossFunction, *, verify: bool
+    model: nn.Module,
+    optimizer: Optimizer,
+    loss_fn: LossFunction,
+    *,
+    verify: bool,
+    written: set[int] | None = None,
+    keeps_writes: bool = False,
+    device: str | None = None,
 ) -> Iterator[Snapshot]:
-    """A block in which a model may be changed freely: at its end everything is put back.
+    """Let a block change a model freely, and restore everything at its end.
 
-    The optimizer's own state is not, which is copied later, around the step that changes it.
+    The optimizer's own state is copied later, around the step that changes it.
+
+    Args:
+        model: the network.
+        optimizer: its optimizer.
+        loss_fn: the objective.
+        verify: prove by checksum that everything was restored.
+        written: ids of frozen parameters that passes write to. If it is given, other frozen
+            parameters are not copied.
+        keeps_writes: in a trial, find the frozen parameters that passes write to, restore them,
+            and add them to ``written``.
+        device: where to keep copies.
 
     Yields:
         The snapshot that will be restored; the gradients are set aside.
 
     Raises:
         ConcurrentProbeError: if another thread is probing with this optimizer.
-        InterferenceError: with ``verify``, if something could not be put back.
+        InterferenceError: if a frozen parameter was written to; with ``verify``, if anything could
+            not be restored.
     """
     check = verified(model, optimizer, loss_fn) if verify else nullcontext()
     with ExitStack() as stack:
         for member in members_of(optimizer):
             stack.enter_context(exclusive(member))
         stack.enter_context(torch.inference_mode(False))
+        stack.enter_context(_without_compilation())
         stack.enter_context(check)
         objects = (model, loss_fn, *_modules_behind(loss_fn, model))
-        snapshot = Snapshot(*objects, tensors=tuple(parameters_of(optimizer)))
-        with restored(snapshot), _uncached_autocast(next(model.parameters()).device):
+        snapshot = Snapshot(
+            *objects,
+            tensors=tuple(parameters_of(optimizer)),
+            spares_frozen=written is not None,
+            written=written or (),
+            device=device,
+        )
+        keeping = keeps_writes and len(snapshot.frozen) > 0
+        with restored(snapshot), _uncached_autocast(device_of(model)):
             snapshot.set_aside()
-            yield snapshot
+            with snapshot.frozen.keep_writes() if keeping else nullcontext():
+                yield snapshot
+        if written is not None:
+            written |= snapshot.frozen.written
+
+
+def _without_compilation() -> AbstractContextManager[object]:
+    """Run compiled parts of a model eagerly.
+
+    The probe's batch has another size than the training's: torch.compile would compile once more,
+    for sizes of any kind, and training would go on with other kernels.
+    """
+    if "torch._dynamo" not in sys.modules:
+        return nullcontext()  # nothing can have been compiled
+    stance: AbstractContextManager[object] = torch.compiler.set_stance("force_eager")
+    return stance
 
 
 @contextmanager
 def _uncached_autocast(device: torch.device) -> Iterator[None]:
-    """The autocast that is on now, converting weights anew in every forward pass.
+    """Keep the autocast that is on now, but convert weights anew in every forward pass.
 
     Autocast keeps the low-precision copies of weights until its block ends. Read after a step, such
     a copy would show the weights from before the step, and the drop would be zero.
@@ -242,7 +423,7 @@ def _uncached_autocast(device: torch.device) -> Iterator[None]:
 
 
 def _modules_behind(loss_fn: LossFunction, model: nn.Module) -> list[nn.Module]:
-    """The networks that a loss function holds, but for the model itself."""
+    """Return the networks that a loss function holds, apart from the model itself."""
     own = {id(module) for module in model.modules()}
     found = [thing for thing in reachable([loss_fn]) if isinstance(thing, nn.Module)]
     return [module for module in found if id(module) not in own]

@@ -1,4 +1,4 @@
-"""The throw-away step: gradients that reach nobody else, and the step along them."""
+"""The temporary step: gradients of S̃ alone, and the step along them."""
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator
@@ -11,7 +11,7 @@ from torch.optim import Optimizer
 from torch.optim.optimizer import _global_optimizer_post_hooks, _global_optimizer_pre_hooks
 
 from rote.errors import InputError
-from rote.probe.joint_optimizer import JointOptimizer, members_of
+from rote.probe.compatibility import JointOptimizer, members_of
 from rote.probe.policy import PlainStep, StepRule
 from rote.probe.ranks import is_distributed
 from rote.snapshot import Gradients, ObjectState, parameters_of, reachable, restored
@@ -31,7 +31,7 @@ def backward(loss: Tensor, into: list[Tensor], how: Backward | None = None) -> N
 
     Args:
         loss: a scalar.
-        into: the tensors that may receive gradients; they have none yet.
+        into: the tensors that may receive gradients, which are added to those they have.
         how: as the loop does it (``fabric.backward``, or with ``create_graph``).
 
     Raises:
@@ -55,8 +55,10 @@ def backward(loss: Tensor, into: list[Tensor], how: Backward | None = None) -> N
     strangers = Gradients(leaf for leaf in leaves if id(leaf) not in wanted)
     # The graph inside a checkpoint cannot be walked, but its parameters are known.
     hooks = [leaf._post_accumulate_grad_hooks for leaf in (*leaves, *into) if leaf.is_leaf]
-    with restored(strangers), restored(_Silenced(hooks)):
+    silenced = _SilencedHooks(hooks)
+    with restored(strangers), restored(silenced):
         strangers.set_aside()
+        silenced.silence()
         loss.backward() if how is None else how(loss)  # type: ignore[no-untyped-call]
 
 
@@ -69,11 +71,14 @@ def _without_accumulation(loss: Tensor, into: list[Tensor]) -> None:
     wanted = [tensor for tensor in into if tensor.requires_grad]
     found = torch.autograd.grad(loss, wanted, allow_unused=True)
     for tensor, gradient in zip(wanted, found, strict=True):
-        tensor.grad = gradient
+        if tensor.grad is None or gradient is None:
+            tensor.grad = gradient if tensor.grad is None else tensor.grad
+        else:
+            tensor.grad += gradient
 
 
 def _leaves(loss: Tensor) -> Iterator[Tensor]:
-    """The tensors at the ends of the graph, where gradients accumulate."""
+    """Yield the tensors at the ends of the graph, where gradients accumulate."""
     stack: list[Any] = [loss.grad_fn]
     seen = set()
     while stack:
@@ -93,8 +98,9 @@ def stepper(
     closure: Callable[[], Tensor],
     *,
     always_closure: bool = False,
+    device: str | None = None,
 ) -> Iterator[Callable[[], None]]:
-    """Steps that change parameters and their gradients for good, and nothing else.
+    """Provide steps that change parameters and their gradients, and nothing else.
 
     Args:
         rule: which step.
@@ -102,6 +108,7 @@ def stepper(
             on steps stay silent in it, since they may do anything (average weights, log, clip).
         closure: re-evaluates loss and gradients, for optimizers that cannot step without (LBFGS).
         always_closure: hand the closure over even if the optimizer's signature does not ask for it.
+        device: where to keep the copy of the optimizer's state; by default where it is.
 
     Yields:
         A function that takes one step along the gradients that the parameters have.
@@ -119,8 +126,10 @@ def stepper(
         *(registry for thing in inside for registry in _hooks(thing)),
     ]
     # Silenced before the state is copied: what hooks hold may be large, and is not touched.
-    with restored(_Silenced(hooks)):
-        state = ObjectState(stepping, without=parameters_of(stepping))
+    silenced = _SilencedHooks(hooks)
+    with restored(silenced):
+        silenced.silence()
+        state = ObjectState(stepping, without=parameters_of(stepping), device=device)
         with restored(state):
             yield lambda: _call_steps(stepping, closure, always_closure=always_closure)
 
@@ -168,12 +177,14 @@ def _hooks(optimizer: Optimizer) -> list[dict[Any, Any]]:
     return [vars(optimizer).get(name, {}) for name in names]
 
 
-class _Silenced:
-    """Takes all hooks out of some registries; ``restore`` puts them back."""
+class _SilencedHooks:
+    """The hooks of some registries; ``silence`` takes them out, ``restore`` puts them back."""
 
     def __init__(self, registries: Iterable[dict[Any, Any] | None]) -> None:
         unique = {id(registry): registry for registry in registries if registry}
         self._saved = [(registry, dict(registry)) for registry in unique.values()]
+
+    def silence(self) -> None:
         for registry, _ in self._saved:
             registry.clear()
 
@@ -183,7 +194,7 @@ class _Silenced:
 
 
 def _newly_built(optimizer: Optimizer) -> Optimizer:
-    """The same kind of optimizer with the same settings and no history.
+    """Build the same kind of optimizer with the same settings and no history.
 
     Raises:
         InputError: if the optimizer's class cannot be called with its own defaults.

@@ -27,7 +27,7 @@ def expected_calibration_error(
     *,
     of: Literal["logits", "probabilities"] = "logits",
 ) -> float:
-    """The mean distance between confidence and accuracy, ECE.
+    """Return the mean distance between confidence and accuracy, ECE.
 
     ``Σ_b (n_b / n) |accuracy_b - mean confidence_b|`` over bins of equal width, each with its upper
     end and without its lower; confidence is the probability of the predicted class.
@@ -60,7 +60,7 @@ def expected_calibration_error(
 
 
 def fit_temperature(logits: Tensor, labels: Tensor) -> float:
-    """The temperature T at which logits / T have the least negative log likelihood.
+    """Fit the temperature T at which logits / T have the least negative log likelihood.
 
     The likelihood is concave in 1/T, so that there is one optimum; L-BFGS starts at T = 1.5.
 
@@ -104,7 +104,7 @@ def fit_temperature(logits: Tensor, labels: Tensor) -> float:
 def temperature_for_error(
     logits: Tensor, labels: Tensor, target: float, *, bins: int = 15, tolerance: float = 0.005
 ) -> float:
-    """The temperature T at which logits / T have a given calibration error.
+    """Find the temperature T at which logits / T have a given calibration error.
 
     This gives two networks the same calibration, as in the paper. ECE is neither monotonic in T
     (both confidence too high and too low are errors) nor continuous (samples change bins), so a

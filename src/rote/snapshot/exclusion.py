@@ -1,10 +1,13 @@
-"""While one thread probes, no other may step the optimizer, or probe."""
+"""Blocks that signal handlers and other threads cannot disturb."""
 
 import functools
+import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any
+from contextlib import ExitStack, contextmanager
+from types import FrameType
+from typing import Any, TypeAlias
 
 from torch.optim import Optimizer
 
@@ -12,10 +15,96 @@ from rote.errors import ConcurrentProbeError
 
 _ADVICE = "Call probe in the thread that trains, between two steps."
 _GUARDED = ("step", "zero_grad")
+_SIGNALS = sorted(signal.valid_signals())
+
+Handler: TypeAlias = Callable[[int, FrameType | None], Any]
+
+
+class HeldSignals:
+    """Signals that wait for the end of a block instead of running their Python handlers.
+
+    A handler that raises would leave a half-restored network behind. Signals without a Python
+    handler are not held: they end the process, or do nothing.
+    """
+
+    def __init__(self) -> None:
+        self.handlers: dict[int, Handler] = {}
+        self._arrived: list[int] = []
+        self._is_holding = True
+
+    def hold(self) -> None:
+        """Replace every Python handler by one that only notes the signal."""
+        for number in _SIGNALS:
+            handler = _own_handler(number)
+            if callable(handler):
+                self.handlers[number] = handler
+                signal.signal(number, self.receive)
+
+    def receive(self, number: int, frame: FrameType | None) -> None:
+        """Note a signal that arrives in the block; after the block, run its own handler."""
+        if self._is_holding:
+            self._arrived.append(number)
+        else:
+            # Another handler raised before this one was put back.
+            self.handlers[number](number, frame)
+
+    def act(self) -> None:
+        """Run the handler of every signal that has arrived, even if one of them raises."""
+        arrived, self._arrived = self._arrived, []
+        with ExitStack() as stack:
+            for number in reversed(dict.fromkeys(arrived)):
+                stack.callback(self.handlers[number], number, sys._getframe())
+
+    def release(self) -> None:
+        """Put the handlers back and act on what has arrived."""
+        self._is_holding = False
+        try:
+            for number, handler in self.handlers.items():
+                # The block may have installed a handler of its own.
+                if signal.getsignal(number) == self.receive:
+                    signal.signal(number, handler)
+        finally:
+            self.act()
+
+
+_holding: list[HeldSignals] = []
+"""The block of the main thread that holds signals now, if there is one."""
+
+
+@contextmanager
+def hold_signals() -> Iterator[HeldSignals]:
+    """Let a block finish before the Python handlers of signals that arrive during it run.
+
+    Python runs signal handlers in the main thread only, so in other threads there is nothing to do.
+    In a block inside another one, signals wait for the end of the outer block.
+
+    Yields:
+        The signals, for blocks that can act on them at a moment of their own.
+    """
+    held = HeldSignals()
+    if _holding or threading.current_thread() is not threading.main_thread():
+        yield held
+        return
+    try:
+        held.hold()
+        _holding.append(held)
+        yield held
+    finally:
+        _holding.clear()
+        try:
+            held.release()
+        finally:
+            held.release()  # what is left if a signal's own handler raised in between
+
+
+def _own_handler(number: int) -> Any:  # noqa: ANN401  # a function, or one of Python's constants
+    handler = signal.getsignal(number)
+    owner = getattr(handler, "__self__", None)
+    return owner.handlers[number] if isinstance(owner, HeldSignals) else handler
 
 
 class _Turn:
-    """Whose turn it is to use an optimizer."""
+    """The thread whose turn it is to use an optimizer."""
 
     def __init__(self) -> None:
         self.thread = threading.current_thread()
@@ -27,7 +116,7 @@ _turns: dict[int, _Turn] = {}
 
 @contextmanager
 def exclusive(optimizer: Optimizer) -> Iterator[None]:
-    """A block in which only this thread may use an optimizer; blocks may be nested.
+    """Allow only this thread to use an optimizer in a block; blocks may be nested.
 
     Raises:
         ConcurrentProbeError: if another thread is in such a block; and in another thread, if it
@@ -39,8 +128,8 @@ def exclusive(optimizer: Optimizer) -> Iterator[None]:
         turn = _turns[id(optimizer)] = mine
     if turn.thread is not mine.thread:
         raise ConcurrentProbeError(
-            "Expected one probe of an optimizer at a time, got a second one while thread "
-            f"{turn.thread.name!r} was probing. {_ADVICE}"
+            f"Thread {turn.thread.name!r} is probing this optimizer: there can be one probe of an "
+            f"optimizer at a time. {_ADVICE}"
         )
     if turn.is_guarding:
         yield
@@ -51,7 +140,7 @@ def exclusive(optimizer: Optimizer) -> Iterator[None]:
         turn.is_guarding = True
         for name in _GUARDED:
             if hasattr(optimizer, name):
-                attributes[name] = _guarded(getattr(optimizer, name), name, mine.thread)
+                attributes[name] = _guard(getattr(optimizer, name), name, mine.thread)
         yield
     finally:
         for name in _GUARDED:
@@ -60,14 +149,14 @@ def exclusive(optimizer: Optimizer) -> Iterator[None]:
         _turns.pop(id(optimizer), None)
 
 
-def _guarded(method: Callable[..., Any], name: str, owner: threading.Thread) -> Callable[..., Any]:
+def _guard(method: Callable[..., Any], name: str, owner: threading.Thread) -> Callable[..., Any]:
     @functools.wraps(method)
     def guarded(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
         thread = threading.current_thread()
         if thread is not owner:
             raise ConcurrentProbeError(
-                f"Expected the model to be left alone while thread {owner.name!r} probes it, got "
-                f"optimizer.{name}() in thread {thread.name!r}. {_ADVICE}"
+                f"optimizer.{name}() was called in thread {thread.name!r} while thread "
+                f"{owner.name!r} probes the model. {_ADVICE}"
             )
         return method(*args, **kwargs)
 

@@ -5,25 +5,41 @@ Written apart from the code that saves and restores, so that one can prove the o
 
 import ctypes
 import random
+import sys
+import sysconfig
 import warnings
+import weakref
 import zlib
 from array import array
 from collections import deque
 from collections.abc import Iterator, Mapping
-from types import ModuleType
+from functools import partial
+from pathlib import Path
+from types import CodeType, FunctionType, MethodType, ModuleType
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from rote.snapshot.hidden_state import hidden
-from rote.snapshot.randomness import uses_cuda
+from rote.snapshot.randomness import accelerator_states
 from rote.snapshot.shards import whole_parameters
 from rote.snapshot.tensors import is_freed, strided_parts
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 _MODULE_REGISTRIES = {"_parameters", "_buffers", "_modules"}
+Parts: TypeAlias = dict[str, object]
+
+_WRAPPERS: dict[type, tuple[str, ...]] = {
+    MethodType: ("__self__", "__func__"),
+    partial: ("func", "args", "keywords"),
+    staticmethod: ("__func__",),
+    classmethod: ("__func__",),
+    property: ("fget", "fset"),
+}
+_HOMES = [sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")]
+_HOMES.append(str(Path(__file__).parents[1]))
 
 
 def fingerprint(model: nn.Module, *others: object) -> dict[str, str]:
@@ -41,7 +57,7 @@ def fingerprint(model: nn.Module, *others: object) -> dict[str, str]:
 
 
 def differences(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
-    """Names that changed, appeared or vanished between two fingerprints."""
+    """Return the names that changed, appeared or vanished between two fingerprints."""
     changed = [name for name, mark in before.items() if name in after and after[name] != mark]
     vanished = [f"{name} (gone)" for name in before if name not in after]
     appeared = [f"{name} (new)" for name in after if name not in before]
@@ -64,7 +80,7 @@ class _Fingerprint:
                 self._spread(f"{kind}.{key}", value)
         roots = {"model": model} | {_name(thing): thing for thing in others if thing is not None}
         marked = {id(tensor) for tensor in (*model.parameters(), *model.buffers())}
-        for name, thing, parts in hidden(roots):
+        for name, thing, parts in _find_hidden(roots):
             if id(thing) not in marked:
                 known = self._checksums
                 content = mark(thing, 3, known) if parts is None else repr([*map(_brief, parts)])
@@ -100,11 +116,11 @@ class _Fingerprint:
         yield "random state of Python", self._mark(random.getstate())
         yield "random state of NumPy", self._mark(np.random.get_state(legacy=False))
         yield "random state of torch", _checksum(torch.get_rng_state())
-        if uses_cuda():
-            yield "random state of CUDA", repr([*map(_checksum, torch.cuda.get_rng_state_all())])
+        if states := accelerator_states():
+            yield "random state of the accelerator", repr([*map(_checksum, states)])
 
     def _spread(self, name: str, value: object) -> None:
-        """One mark per entry of nested dicts and lists, so that a change is named exactly."""
+        """Add one mark per entry of nested dicts and lists, so that a change is named exactly."""
         if isinstance(value, dict):
             for key, entry in value.items():
                 self._spread(f"{name}[{self._names.get(id(key), key)}]", entry)
@@ -124,38 +140,52 @@ class Checksums:
         self._known: dict[tuple[object, ...], tuple[Tensor, str]] = {}
 
     def of(self, tensor: Tensor) -> str:
-        """The bytes of a tensor, place by place, in a few characters."""
+        """Return the checksums of the parts of a tensor."""
+        # Frozen parameters are most of a network that is fine-tuned, and torch counts writes to
+        # them: the sum of their words is enough, and ten times as fast.
+        is_frozen = isinstance(tensor, nn.Parameter) and not tensor.requires_grad
+        read = _sum_of_words if is_frozen else _checksum
         found = []
         for part in strided_parts(tensor.detach()):
             if is_freed(part):
                 continue
-            key = (part.data_ptr(), part.dtype, part.shape, part.stride())
+            key = (part.data_ptr(), part.dtype, part.shape, part.stride(), is_frozen)
             if key not in self._known:
                 # With the tensor itself: its memory must not be given to another meanwhile.
-                self._known[key] = (part, _checksum(part))
+                self._known[key] = (part, read(part))
             found.append(self._known[key][1])
         return " ".join(found)
 
 
 def _checksum(tensor: Tensor) -> str:
-    """Of the bytes in the order of the memory: CRC-32, which minds places, and a sum of words."""
+    """Return the CRC-32 of the bytes in the order of the memory, and the sum of their words."""
     try:
         flat = _flat(tensor).cpu()
     except RuntimeError:
         return "unreadable"  # without values, as on the device "meta"
-    size = flat.numel()
     # Read where it lies, and not through NumPy: memory that NumPy has once looked at can never be
     # resized, as FSDP2 does.
-    memory = (ctypes.c_char * size).from_address(flat.data_ptr())
-    whole = flat[: size - size % 8]
-    if whole.data_ptr() % 8:
-        whole = whole.clone()
-    words = int(whole.view(torch.int64).sum()) if whole.numel() else 0
-    return f"{zlib.crc32(memory):08x}.{words & (2**64 - 1):x}"
+    memory = (ctypes.c_char * flat.numel()).from_address(flat.data_ptr())
+    return f"{zlib.crc32(memory):08x}.{_sum_of_words(flat)}"
+
+
+def _sum_of_words(tensor: Tensor) -> str:
+    """Return the sum of the bytes, taken as integers of eight bytes, on the tensor's device."""
+    try:
+        flat = _flat(tensor)
+        size = flat.numel()
+        whole, rest = flat[: size - size % 8], flat[size - size % 8 :]
+        if whole.data_ptr() % 8:
+            whole = whole.clone()
+        words = int(whole.view(torch.int64).sum()) if whole.numel() else 0
+        last = rest.tolist() if rest.numel() else ""
+    except RuntimeError:
+        return "unreadable"
+    return f"{words & (2**64 - 1):x}{last}"
 
 
 def _flat(tensor: Tensor) -> Tensor:
-    """The bytes of a tensor as one row: of its own memory, where that has no gaps."""
+    """Return the bytes of a tensor as one row, of its own memory if that has no gaps."""
     tensor = tensor.detach().resolve_conj().resolve_neg()
     if not torch.ops.aten.is_non_overlapping_and_dense(tensor):
         tensor = tensor.contiguous()
@@ -171,20 +201,23 @@ def _brief(value: object) -> str:
     return repr(value) if isinstance(value, _PLAIN) else f"{id(value)}"
 
 
-def _tensor_mark(tensor: Tensor, checksums: Checksums, *, settled: bool = True) -> str:
+def _tensor_mark(
+    tensor: Tensor, checksums: Checksums, *, settled: bool = True, depth: int = 3
+) -> str:
     shape = (tuple(tensor.shape), tensor.dtype, tensor.device)
     parts = strided_parts(tensor.detach())
     memory = [(part.data_ptr() if settled else None, part.stride()) for part in parts]
-    hung_on = sorted(vars(tensor)) if type(tensor) in (Tensor, nn.Parameter) else []
-    flags = (tensor.requires_grad, id(tensor), memory, hung_on)
+    attributes = vars(tensor) if depth and type(tensor).__dictoffset__ else {}
+    held = [(name, mark(attributes[name], depth - 1, checksums)) for name in sorted(attributes)]
+    flags = (tensor.requires_grad, id(tensor), memory, held)
     return f"{checksums.of(tensor)} {shape} {flags}"
 
 
 def mark(value: object, depth: int = 8, checksums: Checksums | None = None) -> str:
-    """A text that changes when a thing changes, as deep as it goes."""
+    """Return a text that changes when a thing changes, as deep as it goes."""
     known = Checksums() if checksums is None else checksums
     if isinstance(value, Tensor):
-        return _tensor_mark(value, known)
+        return _tensor_mark(value, known, depth=min(depth, 3))
     if isinstance(value, np.ndarray) and value.dtype == object:
         return f"{value.shape} {mark(value.ravel().tolist(), depth, known)}"
     if isinstance(value, np.ndarray):
@@ -204,7 +237,7 @@ def mark(value: object, depth: int = 8, checksums: Checksums | None = None) -> s
 
 
 def _inside(value: object, depth: int, known: Checksums) -> str:
-    """What an object of any kind holds, as far as it shows."""
+    """Describe what an object of any kind holds, as far as it shows."""
     if isinstance(value, torch.Generator):
         return _checksum(value.get_state())
     if isinstance(value, random.Random):
@@ -227,7 +260,7 @@ def _inside(value: object, depth: int, known: Checksums) -> str:
 
 
 def _position(iterator: object, depth: int) -> str:
-    """How far an iterator has come, as far as it can be asked without moving it."""
+    """Return how far an iterator has come, as far as it can be asked without moving it."""
     frame = getattr(iterator, "gi_frame", None)
     if frame is not None:
         inside = (dict(frame.f_locals), getattr(iterator, "gi_yieldfrom", None))
@@ -239,3 +272,135 @@ def _position(iterator: object, depth: int) -> str:
             return mark(iterator.__reduce__(), depth - 1)
     except TypeError:
         return ""
+
+
+def _find_hidden(roots: Mapping[str, object]) -> Iterator[tuple[str, object, list[object] | None]]:
+    """Yield everything that can be reached from some objects, each once, with the way to it.
+
+    Yields:
+        The way, the thing, and its parts; None for a thing that is not looked into.
+    """
+    stack = list(roots.items())
+    seen: set[int] = set()
+    steppers = [root for root in roots.values() if hasattr(root, "param_groups")]
+    near = {kind.__module__.split(".")[0] for root in steppers for kind in type(root).__mro__}
+    near -= {"builtins", "torch", "typing", "abc"}
+    while stack:
+        name, item = stack.pop()
+        if isinstance(item, _PLAIN) or id(item) in seen:
+            continue
+        seen.add(id(item))
+        parts = _parts(item)
+        if parts is None and str(type(item).__module__).split(".")[0] in near:
+            parts = {f".{name}": value for name, value in getattr(item, "__dict__", {}).items()}
+        yield name, item, None if parts is None else list(parts.values())
+        stack.extend((f"{name}{label}", part) for label, part in (parts or {}).items())
+
+
+def _parts(item: Any) -> Parts | None:  # noqa: ANN401
+    entries: Parts | None = None
+    if isinstance(item, dict):
+        entries = {f"[{_key(key)}]": value for key, value in item.items()}
+    elif isinstance(item, list | tuple | deque):
+        entries = {f"[{place}]": value for place, value in enumerate(item)}
+    elif isinstance(item, set | frozenset):
+        entries = {f"{{{_key(value)}}}": value for value in item}
+    if entries is not None:
+        return entries | (_parts_of_object(item) or {})
+    if isinstance(item, FunctionType):
+        return _parts_of_function(item)
+    for kind, names in _WRAPPERS.items():
+        if isinstance(item, kind):
+            return {f".{name}": getattr(item, name) for name in names}
+    if isinstance(item, type):
+        return _attributes(item) if _is_own(item.__module__) else {}
+    if isinstance(item, Tensor | np.ndarray | ModuleType):
+        return {} if isinstance(item, ModuleType) else None
+    return _parts_of_object(item)
+
+
+def _key(key: object) -> str:
+    return repr(key) if isinstance(key, _PLAIN) else f"{type(key).__name__} {id(key)}"
+
+
+def _parts_of_function(function: FunctionType) -> Parts:
+    known = function.__globals__
+    if str(known.get("__name__")).startswith("torch.distributed"):
+        return {}  # leads to tensors whose memory is freed between passes
+    is_own = _is_own(known.get("__name__", "__main__"))
+    parts: Parts = {}
+    if is_own:
+        parts |= {f".{name}": value for name, value in vars(function).items()}
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        try:
+            parts[f"'s closure {name}"] = cell.cell_contents
+        except ValueError:
+            parts[f"'s closure {name}"] = None
+    for place, value in enumerate(function.__defaults__ or ()):
+        parts[f"'s default {place}"] = value
+    for name, value in (function.__kwdefaults__ or {}).items():
+        parts[f"'s default {name}"] = value
+    return parts | _parts_by_name(function, parts) if is_own else parts
+
+
+def _parts_by_name(function: FunctionType, held: Parts) -> Parts:
+    """Return the globals that code names, also in modules of the user's that it has."""
+    names = set(_names(function.__code__))
+    known = function.__globals__
+    parts: Parts = {f"'s global {name}": known[name] for name in names & known.keys()}
+    # What code imports is among the names in it; a module of another use than that does no harm.
+    imported = {f"'s import {name}": sys.modules[name] for name in names & sys.modules.keys()}
+    stack, seen = [*held.items(), *parts.items(), *imported.items()], set()
+    while stack:
+        way, module = stack.pop()
+        if isinstance(module, ModuleType) and _is_own(module.__name__) and id(module) not in seen:
+            seen.add(id(module))
+            inside = {f"{way}.{name}": vars(module)[name] for name in names & vars(module).keys()}
+            parts |= inside
+            stack.extend(inside.items())
+    return parts
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _names(constant)
+
+
+def _attributes(item: object) -> Parts:
+    named = {f".{name}": value for name, value in vars(item).items() if name[:2] != "__"}
+    if isinstance(item, type):
+        special = {name: value for name, value in vars(item).items() if callable(value)}
+        named |= {f".{name}": value for name, value in special.items()}
+    return named
+
+
+def _parts_of_object(item: object) -> Parts | None:
+    if isinstance(item, weakref.ref):
+        return {"'s target": item()} if _is_own(type(item()).__module__) else None
+    kind = type(item)
+    is_own = _is_own(kind.__module__)
+    if not is_own and not isinstance(item, nn.Module | Optimizer):
+        return None
+    parts = {f".{name}": value for name, value in getattr(item, "__dict__", {}).items()}
+    for base in kind.__mro__ if is_own else ():
+        slots = base.__dict__.get("__slots__", ())
+        for slot in [slots] if isinstance(slots, str) else slots:
+            private = slot.startswith("__") and not slot.endswith("__")
+            name = f"_{base.__name__.lstrip('_')}{slot}" if private else slot
+            if hasattr(item, name):
+                parts[f".{name}"] = getattr(item, name)
+    return parts | ({"'s class": kind} if is_own else {})
+
+
+def _is_own(module: object) -> bool:
+    """Whether code is neither Python's nor installed nor rote's."""
+    if not isinstance(module, str):
+        return False
+    file = getattr(sys.modules.get(module), "__file__", None)
+    if not isinstance(file, str):
+        return module.partition(".")[0] not in sys.stdlib_module_names
+    # Packages may lie outside of this environment: in a user's site, or in one that it builds on.
+    is_installed = "/site-packages/" in file or "/dist-packages/" in file
+    return not is_installed and not any(file.startswith(home) for home in _HOMES)

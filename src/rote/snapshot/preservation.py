@@ -1,28 +1,47 @@
-"""The promise: whatever happens inside the block, training does not notice."""
+"""Snapshots of training state: taken, restored, and proved to be as before."""
 
-import signal
-import threading
-from collections.abc import Callable, Iterator, Mapping
+import io
+import sys
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
-from types import FrameType
-from typing import Protocol
+from functools import partial
+from itertools import pairwise
+from types import CellType, CoroutineType, FunctionType, MethodType
+from typing import Any, Protocol
 
+import numpy as np
+import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from rote.errors import InputError, InterferenceError
-from rote.snapshot.fingerprint import differences, fingerprint
-from rote.snapshot.objects import ObjectState, parameters_of
-from rote.snapshot.randomness import RandomState
+from rote.snapshot.exclusion import hold_signals
+from rote.snapshot.fingerprint import differences, fingerprint, mark
+from rote.snapshot.objects import (
+    ObjectState,
+    is_open,
+    is_users,
+    package_of,
+    parameters_of,
+    reachable,
+)
+from rote.snapshot.randomness import RandomState, restorer_of
 from rote.snapshot.shards import Shards
-from rote.snapshot.tensors import Gradients, TensorValues
+from rote.snapshot.tensors import FrozenTensors, Gradients, TensorValues, memory_of
+
+_STREAMS = {id(stream) for stream in (sys.stdin, sys.stdout, sys.stderr, sys.__stdout__)}
+_HARMLESS = {
+    *("_thread", "abc", "array", "builtins", "enum", "functools", "logging", "numpy", "operator"),
+    *("re", "threading", "torch", "types", "typing", "weakref"),
+}
+"""Packages whose objects hold nothing that a pass changes, or that is kept in another way."""
 
 
 class Restorable(Protocol):
-    """Anything that remembers how things were."""
+    """An object that holds a state and can restore it."""
 
     def restore(self) -> None:
-        """Put them back."""
+        """Restore it."""
 
 
 class Snapshot:
@@ -31,91 +50,88 @@ class Snapshot:
     Args:
         objects: modules, optimizers, scalers, functions.
         tensors: further tensors to keep, such as parameters that no module holds.
+        spares_frozen: copy only parameters that can be trained, and watch the others.
+        written: ids of frozen parameters to copy all the same, since passes write to them.
+        device: where to keep the copies of parameters; by default on their own device.
     """
 
-    def __init__(self, *objects: object, tensors: tuple[Tensor, ...] = ()) -> None:
+    def __init__(
+        self,
+        *objects: object,
+        tensors: tuple[Tensor, ...] = (),
+        spares_frozen: bool = False,
+        written: Collection[int] = (),
+        device: str | None = None,
+    ) -> None:
+        self._objects = objects
         self.shards = Shards(objects)
         kept = _unique([*_registered(objects), *tensors])
         self.contents = ObjectState(*objects, without=kept, spares_unchanged=True)
-        # What shares memory with a parameter is put back with the parameters: a step must not be
+        # What shares memory with a parameter is restored with the parameters: a step must not be
         # undone through a second name.
-        self.parameters = TensorValues([*kept, *self.contents.sharing])
-        self.gradients = Gradients(_unique([*kept, *self.contents.tensors]))
+        sharing = self.contents.sharing
+        self.frozen = FrozenTensors(())
+        frozen = [t for t in kept if spares_frozen and id(t) not in written and _is_frozen(t)]
+        if frozen:
+            self.frozen = FrozenTensors(frozen)
+            kept = [tensor for tensor in kept if id(tensor) not in {id(t) for t in frozen}]
+            trained = {place for tensor in kept for place in memory_of(tensor)}
+            sharing = [tensor for tensor in sharing if trained & memory_of(tensor)]
+        self.parameters = TensorValues([*kept, *sharing], device=device)
+        self.gradients = Gradients(_unique([*kept, *frozen, *self.contents.tensors]))
         self.randomness = RandomState()
 
     def set_aside(self) -> None:
-        """Take the gradients off, so that a backward pass starts from none."""
+        """Detach the gradients, so that a backward pass starts from none."""
         self.gradients.set_aside()
         self.shards.set_aside()
 
     def restore(self) -> None:
-        """Put everything back; if one part fails, the others are put back all the same."""
+        """Restore everything; if one part fails, the others are restored all the same."""
         with ExitStack() as stack:
             # Last in, first out. Registries before values before gradients: a gradient must fit
-            # the tensor it is put on. Whole parameters of FSDP2 go before all, and come back after.
+            # the tensor it belongs to. Whole parameters of FSDP2 go first, and come back last.
             stack.callback(self.shards.restore)
             stack.callback(self.randomness.restore)
             stack.callback(self.gradients.restore)
+            stack.callback(self._restore_frozen)
             stack.callback(self.parameters.restore)
             stack.callback(self.contents.restore)
             stack.callback(self.shards.reshard)
 
+    def _restore_frozen(self) -> None:
+        written = {id(tensor) for tensor in self.frozen.restore()}
+        if written:
+            models = [thing for thing in self._objects if isinstance(thing, nn.Module)]
+            named = [pair for model in models for pair in model.named_parameters()]
+            names = [name for name, parameter in named if id(parameter) in written]
+            raise InterferenceError(
+                f"The probe could not restore frozen parameters: {', '.join(names)}. A forward "
+                "pass wrote to them, which it had not done when tracking began. Call rote.track "
+                "again, or let them require gradients."
+            )
+
+
+def _is_frozen(tensor: Tensor) -> bool:
+    return not tensor.requires_grad and tensor.grad is None
+
 
 @contextmanager
 def restored(state: Restorable) -> Iterator[None]:
-    """Restore a state when the block ends, however it ends."""
+    """Restore a state when the block ends, however it ends; signals wait until that is done."""
     try:
         yield
     finally:
+        is_restored = False
         try:
-            with delayed_interrupts():
+            with hold_signals():
                 state.restore()
-        except KeyboardInterrupt:
-            # It came just before interrupts were held back. Restoring twice does no harm.
-            with delayed_interrupts():
-                state.restore()
-            raise
-
-
-class Interrupts:
-    """Interrupts that arrived and wait to be acted on."""
-
-    def __init__(self, handler: Callable[[int, FrameType | None], object]) -> None:
-        self._handler = handler
-        self._received: list[tuple[int, FrameType | None]] = []
-
-    def receive(self, number: int, frame: FrameType | None) -> None:
-        """Let one wait."""
-        self._received.append((number, frame))
-
-    def act(self) -> None:
-        """Act on what has arrived; mostly this raises ``KeyboardInterrupt``."""
-        if self._received:
-            last = self._received[-1]
-            self._received.clear()
-            self._handler(*last)
-
-
-@contextmanager
-def delayed_interrupts() -> Iterator[Interrupts]:
-    """Let the block finish before an interrupt that arrives during it is acted on.
-
-    Python runs signal handlers in the main thread only, so in other threads there is nothing to do.
-
-    Yields:
-        The interrupts, for blocks that can act on them at a moment of their own.
-    """
-    handler = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or not callable(handler):
-        yield Interrupts(lambda *_: None)
-        return
-    interrupts = Interrupts(handler)
-    signal.signal(signal.SIGINT, interrupts.receive)
-    try:
-        yield interrupts
-    finally:
-        signal.signal(signal.SIGINT, handler)
-        interrupts.act()
+                is_restored = True
+        finally:
+            # A signal came just before signals were held back. Restoring twice does no harm.
+            if not is_restored:
+                with hold_signals():
+                    state.restore()
 
 
 @contextmanager
@@ -126,7 +142,7 @@ def preserved(
     scaler: object | None = None,
     verify: bool = False,
 ) -> Iterator[None]:
-    """Put model, optimizer and random number generators back when the block ends.
+    """Restore model, optimizer and random number generators when the block ends.
 
     Parameters, buffers, gradients, attributes, what functions hold, train/eval flags,
     ``requires_grad``, optimizer state and parameter groups, and the random states of Python, NumPy
@@ -144,7 +160,7 @@ def preserved(
 
     Raises:
         InputError: if ``model`` is no module.
-        InterferenceError: with ``verify``, naming what could not be put back, for instance a
+        InterferenceError: with ``verify``, naming what could not be restored, for instance a
             position of an iterator.
 
     Example:
@@ -168,7 +184,7 @@ def preserved(
 
 @contextmanager
 def verified(model: nn.Module, *others: object) -> Iterator[None]:
-    """Prove by checksum that a block left no trace, unless it was interrupted.
+    """Prove by checksum that a block changed nothing, unless it was interrupted.
 
     Raises:
         InterferenceError: naming everything that changed.
@@ -187,14 +203,14 @@ def _compare(before: Mapping[str, str], after: Mapping[str, str]) -> None:
     changed = differences(before, after)
     if changed:
         raise InterferenceError(
-            f"Expected training state to be as before, got changes in: {', '.join(changed)}. "
-            "Keep such state in parameters, buffers, attributes or containers, where it can be put "
-            "back."
+            f"The block changed training state that could not be restored: {', '.join(changed)}. "
+            "Keep such state in parameters, buffers, attributes or containers of the model or "
+            "the loss function."
         )
 
 
 def _registered(objects: tuple[object, ...]) -> list[Tensor]:
-    """Parameters of modules and optimizers, each once."""
+    """Return the parameters of modules and optimizers, each once."""
     tensors: list[Tensor] = []
     for thing in objects:
         if isinstance(thing, nn.Module):
@@ -206,3 +222,104 @@ def _registered(objects: tuple[object, ...]) -> list[Tensor]:
 
 def _unique(tensors: list[Tensor]) -> list[Tensor]:
     return list({id(tensor): tensor for tensor in tensors}.values())
+
+
+class Uncopied:
+    """What cannot be restored, by the path that leads to it.
+
+    Iterators, generator objects, files and foreign objects written in C are known at once. Foreign
+    objects written in Python are mostly settings: they are compared before and after a trial.
+
+    Args:
+        roots: where to look, by name.
+    """
+
+    def __init__(self, roots: Mapping[str, object]) -> None:
+        parents: dict[int, object] = {}
+        named = {id(root): name for name, root in roots.items()}
+        self._hopeless: list[str] = []
+        self._foreign: list[tuple[str, object, str]] = []
+        for item in list(reachable([*roots.values()], parents)):
+            if _cannot_be_copied(item):
+                self._hopeless.append(_path(item, parents, named))
+            elif _is_foreign(item) and id(item) not in named:
+                self._foreign.append((_path(item, parents, named), item, mark(item)))
+
+    def names(self) -> list[str]:
+        """Return what cannot be restored, or has changed by now."""
+        return self._hopeless + [path for path, item, was in self._foreign if mark(item) != was]
+
+
+def _cannot_be_copied(item: object) -> bool:
+    kind = type(item)
+    if isinstance(item, io.IOBase):
+        return id(item) not in _STREAMS
+    if is_open(item) or restorer_of(item) is not None or isinstance(item, type | Tensor):
+        return False
+    if hasattr(kind, "__next__") or isinstance(item, CoroutineType):
+        return True
+    is_value = kind.__hash__ not in (None, object.__hash__)
+    is_known = package_of(kind) in _HARMLESS or hasattr(item, "__array__")
+    return not (is_value or is_known or callable(item) or kind.__dictoffset__)
+
+
+def _is_foreign(item: object) -> bool:
+    if isinstance(item, type | Tensor | nn.Module | Optimizer | np.ndarray | torch.Generator):
+        return False
+    return bool(type(item).__dictoffset__) and not (
+        is_open(item) or callable(item) or package_of(type(item)) in _HARMLESS
+    )
+
+
+def _path(item: object, parents: Mapping[int, object], named: Mapping[int, str]) -> str:
+    """Return the path to an item, such as ``loss_fn's closure `it` (list_iterator)``."""
+    chain = [item]
+    while id(chain[-1]) not in named and id(chain[-1]) in parents:
+        chain.append(parents[id(chain[-1])])
+    chain.reverse()
+    path = named.get(id(chain[0]), "model")
+    for place, (holder, held) in enumerate(pairwise(chain)):
+        path += _label(holder, held, chain[place - 1] if place else None)
+    return f"{path} ({type(item).__name__})"
+
+
+def _label(holder: object, held: object, outer: object) -> str:
+    if isinstance(holder, FunctionType):
+        return _label_in_function(holder, held)
+    if isinstance(holder, CellType | MethodType):
+        return ""
+    if isinstance(holder, partial):
+        return "" if held is not holder.func else ".func"
+    if isinstance(holder, dict):
+        key = next((key for key, value in holder.items() if value is held), "?")
+        is_attributes = getattr(outer, "__dict__", None) is holder
+        return f".{key}" if is_attributes else f"[{key!r}]"
+    if isinstance(holder, list | tuple):
+        return next((f"[{i}]" for i, value in enumerate(holder) if value is held), "")
+    return "".join(_named_member(holder, held))
+
+
+def _label_in_function(function: FunctionType, held: object) -> str:
+    cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+    for name, cell in cells:
+        if cell is held:
+            return f"'s closure `{name}`"
+    if any(value is held for value in function.__defaults__ or ()):
+        return "'s default argument"
+    if held is function.__kwdefaults__:
+        return "'s default arguments"
+    names = [name for name, value in function.__globals__.items() if value is held]
+    return f"'s global `{names[0]}`" if names else ""
+
+
+def _named_member(holder: Any, held: object) -> Iterator[str]:  # noqa: ANN401
+    """Return the attribute of a class, or the slot of an object."""
+    kinds = holder.__mro__ if isinstance(holder, type) else type(holder).__mro__
+    if held in kinds or held is getattr(holder, "__dict__", None):
+        return
+    for kind in kinds:
+        for name, value in vars(kind).items() if is_users(kind.__module__) else ():
+            is_slot = hasattr(value, "__get__") and getattr(holder, name, None) is held
+            if value is held or is_slot:
+                yield f".{name}"
+                return

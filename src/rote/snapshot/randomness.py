@@ -1,43 +1,85 @@
-"""Random number generators: the global ones of Python, NumPy and torch, and any that one holds."""
+"""Random number generators: the global ones of Python, NumPy, torch and its accelerator."""
 
 import random
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
+from torch import Tensor
 
 Restore: TypeAlias = Callable[[], object]
 
 
 class RandomState:
-    """Where every global generator stands now; ``restore`` winds them back to here."""
+    """The state of every global generator; ``restore`` rewinds them all to it.
+
+    Example:
+        >>> import torch
+        >>> state = RandomState()
+        >>> first = torch.rand(1)
+        >>> state.restore()
+        >>> torch.equal(torch.rand(1), first)
+        True
+    """
 
     def __init__(self) -> None:
         self._python = random.getstate()
         self._numpy = np.random.get_state()
         self._torch = torch.get_rng_state()
-        self._cuda = torch.cuda.get_rng_state_all() if uses_cuda() else []
-        self._mps = torch.mps.get_rng_state() if torch.backends.mps.is_available() else None
+        self._accelerator = accelerator_states()
 
     def restore(self) -> None:
-        """Wind every generator back."""
+        """Rewind every generator."""
         random.setstate(self._python)
         np.random.set_state(self._numpy)
         torch.set_rng_state(self._torch)
-        if self._cuda:
-            torch.cuda.set_rng_state_all(self._cuda)
-        if self._mps is not None:
-            torch.mps.set_rng_state(self._mps)
+        if self._accelerator:
+            _set_accelerator_states(self._accelerator)
 
 
-def uses_cuda() -> bool:
-    """Whether this process has CUDA generators; asking must not start CUDA."""
-    return bool(torch.cuda.is_initialized())  # type: ignore[no-untyped-call]
+def accelerator_states() -> list[Tensor]:
+    """Return the states of the generators of every device of the accelerator, if one is in use."""
+    module = _accelerator()
+    if module is None:
+        return []
+    if hasattr(module, "get_rng_state_all"):
+        return list(module.get_rng_state_all())
+    if not hasattr(module, "get_rng_state"):
+        return []
+    count = _num_devices(module)
+    if count == 1:
+        return [module.get_rng_state()]
+    return [module.get_rng_state(index) for index in range(count)]
+
+
+def _set_accelerator_states(states: list[Tensor]) -> None:
+    module = _accelerator()
+    if hasattr(module, "set_rng_state_all"):
+        module.set_rng_state_all(states)
+    elif len(states) == 1:
+        module.set_rng_state(states[0])
+    else:
+        for index, state in enumerate(states):
+            module.set_rng_state(state, index)
+
+
+def _accelerator() -> Any:  # noqa: ANN401  # torch.cuda, torch.mps, torch.xpu, or another's module
+    """Return torch's module of the accelerator, or None; asking must not start the device."""
+    device = torch.accelerator.current_accelerator()
+    if device is None:
+        return None
+    module = torch.get_device_module(device)
+    is_started = getattr(module, "is_initialized", None) or getattr(module, "is_available", None)
+    return module if is_started is None or is_started() else None
+
+
+def _num_devices(module: Any) -> int:  # noqa: ANN401
+    return int(module.device_count()) if hasattr(module, "device_count") else 1
 
 
 def restorer_of(thing: object) -> Restore | None:
-    """A function that winds a generator back to where it stands now, if the thing is one."""
+    """Return a function that rewinds a generator to its state now, if the thing is one."""
     if isinstance(thing, torch.Generator):
         state = thing.get_state()
         return lambda: thing.set_state(state)

@@ -1,4 +1,4 @@
-"""Modules whose parameters are sharded over ranks by FSDP2 (``fully_shard``), and its bookkeeping.
+"""Modules whose parameters FSDP2 (``fully_shard``) shards over ranks, and its bookkeeping.
 
 FSDP2 gathers whole parameters for a forward pass and may leave them so. It keeps flags, orders and
 half-accumulated gradients in objects of its own, outside modules and parameters. Its classes are
@@ -19,17 +19,17 @@ _HOMES = ("torch.distributed.fsdp._fully_shard", "torch.distributed._composable.
 
 
 def sharded_modules(model: nn.Module) -> list[nn.Module]:
-    """The modules that ``fully_shard`` was applied to, outer ones first."""
+    """Return the modules that ``fully_shard`` was applied to, outer ones first."""
     return [module for module in model.modules() if hasattr(type(module), "_get_fsdp_state")]
 
 
 def sharded_parameters(model: nn.Module) -> list[Tensor]:
-    """The shards that the optimizer steps, also while a module holds whole parameters instead."""
+    """Return the shards that the optimizer steps, also while modules hold whole parameters."""
     return [part.sharded_param for group in _groups(_states([model])) for part in group.fsdp_params]
 
 
 def whole_parameters(model: nn.Module) -> list[Tensor]:
-    """The whole parameters; their memory comes and goes with every pass."""
+    """Return the whole parameters; their memory comes and goes with every pass."""
     parts = [part for group in _groups(_states([model])) for part in group.fsdp_params]
     return [part._unsharded_param for part in _gathered_once(parts)]
 
@@ -67,7 +67,7 @@ class Shards:
         self.reshard()
 
     def set_aside(self) -> None:
-        """A clean table: nothing accumulated, and the next backward pass reduces its gradients."""
+        """Drop accumulated gradients; the next backward pass reduces its own."""
         self._gradients.set_aside()
         for part in self._parts:
             part.unsharded_accumulated_grad = None
@@ -88,7 +88,7 @@ class Shards:
             group._to_sharded()
 
     def restore(self) -> None:
-        """Put everything back as it was, also whole parameters where there were any."""
+        """Restore everything, also whole parameters if there were any."""
         self._bookkeeping.restore()
         self._registries.restore()
         for memory, values in self._gathered:
@@ -115,12 +115,12 @@ def _groups(states: list[Any]) -> list[Any]:
 
 
 def _gathered_once(parts: list[Any]) -> list[Any]:
-    """Those that have been whole before, in some forward pass."""
+    """Return those that have been whole before, in some forward pass."""
     return [part for part in parts if hasattr(part, "_unsharded_param")]
 
 
 def _whole(parts: list[Any]) -> Iterator[torch.UntypedStorage]:
-    """The memory of whole parameters, where it is filled."""
+    """Yield the memory of whole parameters that is filled."""
     for part in parts:
         for tensor in (*part.all_gather_outputs, *part._unsharded_inner_tensors):
             memory = tensor.untyped_storage()
@@ -134,7 +134,7 @@ def _copy(memory: torch.UntypedStorage) -> torch.UntypedStorage:
 
 
 def _bookkeeping(states: list[Any]) -> Iterator[Any]:
-    """Attributes and containers of FSDP2's objects, as far as they lead to each other."""
+    """Yield attributes and containers of FSDP2's objects, as far as they lead to each other."""
     stack: list[Any] = list(states)
     seen = set()
     while stack:

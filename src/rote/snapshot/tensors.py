@@ -1,9 +1,12 @@
-"""Values and gradients of tensors, put back into the memory they came from."""
+"""Values and gradients of tensors, restored into the memory they came from."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
 
 class TensorValues:
@@ -14,18 +17,25 @@ class TensorValues:
 
     Args:
         tensors: the tensors to copy; repeated ones are copied once.
-        spares_unchanged: write only where something changed: for tensors that are read more often
-            than written, and may lie in memory that cannot be written.
+        spares_unchanged: on the CPU, write only where something changed: for tensors that are read
+            more often than written, and may lie in memory that cannot be written.
+        device: where to keep the copy; by default on the tensor's own device.
     """
 
-    def __init__(self, tensors: Iterable[Tensor], *, spares_unchanged: bool = False) -> None:
+    def __init__(
+        self,
+        tensors: Iterable[Tensor],
+        *,
+        spares_unchanged: bool = False,
+        device: str | None = None,
+    ) -> None:
         unique = {id(tensor): tensor for tensor in tensors}.values()
         parts = [part for tensor in unique for part in strided_parts(tensor)]
         self._tensors = [part for part in parts if _is_writable(part) and not is_freed(part)]
         # `.data` shares memory but not the version counter, and still points to the original
         # storage when somebody has given the tensor another one in between.
         self._memory = [tensor.data for tensor in self._tensors]
-        self._saved = [memory.clone() for memory in self._memory]
+        self._saved = [_copy(memory, device) for memory in self._memory]
         wrappers = [tensor for tensor in unique if hasattr(tensor, "__tensor_flatten__")]
         counted = [*self._tensors, *wrappers]
         self._counted = [tensor for tensor in counted if not tensor.is_inference()]
@@ -33,27 +43,136 @@ class TensorValues:
         self._spares_unchanged = spares_unchanged
 
     def is_untouched(self) -> bool:
-        """Whether all values are still the same, bit for bit."""
-        return all(map(_same_bits, self._memory, self._saved))
+        """Whether all values are still the same, bit for bit; waits once for each device."""
+        pairs = list(zip(self._memory, self._saved, strict=True))
+        if not all(_same_bits(*pair) for pair in pairs if _is_on_host(pair[0])):
+            return False
+        differs: dict[torch.device, list[Tensor]] = {}
+        for memory, saved in pairs:
+            if not _is_on_host(memory):
+                changed = (_bits(memory) != _bits(saved.to(memory.device))).any()
+                differs.setdefault(memory.device, []).append(changed)
+        return not any(bool(torch.stack(changed).any()) for changed in differs.values())
 
     @torch.no_grad()
     def restore(self) -> None:
-        """Put every value back, bit for bit."""
+        """Restore every value, bit for bit."""
         pairs = list(zip(self._memory, self._saved, strict=True))
         for tensor, memory in zip(self._tensors, self._memory, strict=True):
             if not _is_same_memory(tensor, memory):
                 tensor.data = memory
         if self._spares_unchanged:
-            pairs = [(memory, saved) for memory, saved in pairs if not _same_bits(memory, saved)]
+            # To compare on a device means to wait for it; to write there does not.
+            pairs = [pair for pair in pairs if not (_is_on_host(pair[0]) and _same_bits(*pair))]
         if pairs:
             torch._foreach_copy_([memory for memory, _ in pairs], [saved for _, saved in pairs])
         torch._C._autograd._unsafe_set_version_counter(tuple(self._counted), tuple(self._versions))
 
 
+def _copy(memory: Tensor, device: str | None) -> Tensor:
+    return memory.clone() if device is None else memory.to(device, copy=True)
+
+
+def _is_on_host(tensor: Tensor) -> bool:
+    """Whether the values can be read without waiting for another device."""
+    return tensor.device.type == "cpu"
+
+
+class FrozenTensors:
+    """Tensors that no step trains: watched by their version counters instead of copied.
+
+    torch counts every write that it sees, except through ``.data``. A trial keeps what is written
+    (``keep_writes``); other writes are found when the tensors are restored.
+
+    Args:
+        tensors: the tensors to watch; repeated ones are watched once.
+    """
+
+    def __init__(self, tensors: Iterable[Tensor]) -> None:
+        self._tensors = list({id(tensor): tensor for tensor in tensors}.values())
+        self._versions = [_versions_of(tensor) for tensor in self._tensors]
+        self._memory = [_memory_of_frozen(tensor) for tensor in self._tensors]
+        self._kept: dict[int, TensorValues] = {}
+
+    def __len__(self) -> int:
+        return len(self._tensors)
+
+    def restore(self) -> list[Tensor]:
+        """Restore what was kept, and where tensors lie.
+
+        Returns:
+            The tensors that were written to and cannot be restored.
+        """
+        for parts in self._memory:
+            for part, memory in parts:
+                if not _is_same_memory(part, memory):
+                    part.data = memory
+        for values in self._kept.values():
+            values.restore()
+        pairs = zip(self._tensors, self._versions, strict=True)
+        return [tensor for tensor, versions in pairs if _versions_of(tensor) != versions]
+
+    @property
+    def written(self) -> set[int]:
+        """The ids of the tensors that were written to while writes were kept."""
+        return set(self._kept)
+
+    @contextmanager
+    def keep_writes(self) -> Iterator[None]:
+        """Copy a tensor just before an operation of torch writes to it in the block."""
+        places: dict[int, list[Tensor]] = {}
+        for tensor in self._tensors:
+            for place in memory_of(tensor):
+                places.setdefault(place, []).append(tensor)
+        with _BeforeWrites(lambda target: self._keep(target, places)):
+            yield
+
+    def _keep(self, target: Tensor, places: dict[int, list[Tensor]]) -> None:
+        for place in memory_of(target):
+            for tensor in places.get(place, ()):
+                if id(tensor) not in self._kept:
+                    self._kept[id(tensor)] = TensorValues([tensor])
+
+
+class _BeforeWrites(TorchDispatchMode):
+    """Calls a function with every tensor that an operation is about to write to."""
+
+    def __init__(self, look: Callable[[Tensor], None]) -> None:
+        super().__init__()
+        self._look = look
+
+    def __torch_dispatch__(
+        self,
+        func: Any,  # noqa: ANN401
+        types: object,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:  # noqa: ANN401
+        kwargs = kwargs or {}
+        if func._schema.is_mutable:
+            for place, argument in enumerate(func._schema.arguments):
+                if argument.alias_info is None or not argument.alias_info.is_write:
+                    continue
+                value = args[place] if place < len(args) else kwargs.get(argument.name)
+                for target in value if isinstance(value, list | tuple) else [value]:
+                    if isinstance(target, Tensor):
+                        self._look(target)
+        return func(*args, **kwargs)
+
+
+def _versions_of(tensor: Tensor) -> list[int]:
+    counted = [tensor, *strided_parts(tensor)]
+    return [0 if part.is_inference() else part._version for part in counted]
+
+
+def _memory_of_frozen(tensor: Tensor) -> list[tuple[Tensor, Tensor]]:
+    return [(part, part.data) for part in strided_parts(tensor) if not is_freed(part)]
+
+
 class Gradients:
     """The ``.grad`` and ``requires_grad`` of some tensors.
 
-    Nothing is copied: the gradient tensors themselves are taken off and put on again, so
+    Nothing is copied: the gradient tensors themselves are detached and attached again, so
     half-accumulated gradients survive whatever happens in between.
 
     Args:
@@ -65,12 +184,12 @@ class Gradients:
         self._saved = [(leaf, leaf.grad, leaf.requires_grad) for leaf in leaves]
 
     def set_aside(self) -> None:
-        """Take the gradients off, so that a backward pass starts from none."""
+        """Detach the gradients, so that a backward pass starts from none."""
         for leaf, _, _ in self._saved:
             leaf.grad = None
 
     def restore(self) -> None:
-        """Put the same gradient tensors back on."""
+        """Attach the same gradient tensors again."""
         for leaf, grad, requires_grad in self._saved:
             if not leaf.is_leaf:
                 leaf.detach_()  # a forward pass wrote into it without detaching first
@@ -80,9 +199,9 @@ class Gradients:
 
 
 def strided_parts(tensor: Tensor) -> list[Tensor]:
-    """The ordinary tensors that a tensor is made of: itself, or the parts of a sparse one.
+    """Return the ordinary tensors that a tensor is made of: itself, or the parts of a sparse one.
 
-    Of a tensor that wraps others, those: of a DTensor, this rank's shard.
+    For a tensor that wraps others these are the others: for a DTensor, this rank's shard.
     """
     if hasattr(tensor, "__tensor_flatten__"):
         names, _ = tensor.__tensor_flatten__()
@@ -101,12 +220,12 @@ _INTEGERS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
 def as_bytes(tensor: Tensor) -> Tensor:
-    """The bytes of an ordinary tensor."""
+    """Return the bytes of an ordinary tensor."""
     return tensor.detach().contiguous().reshape(-1).view(torch.uint8)
 
 
 def memory_of(tensor: Tensor) -> set[int]:
-    """Where the values of a tensor lie; tensors that share memory share an entry."""
+    """Return the addresses of a tensor's memory; tensors that share memory share an entry."""
     try:
         return {part.untyped_storage().data_ptr() for part in strided_parts(tensor)} - {0}
     except RuntimeError:
@@ -114,22 +233,26 @@ def memory_of(tensor: Tensor) -> set[int]:
 
 
 def _same_bits(one: Tensor, other: Tensor) -> bool:
-    """Equal as integers of the same width: −0 differs from 0, and NaN equals itself."""
+    """Whether two tensors are equal as integers: −0 differs from 0, and NaN equals itself."""
+    return torch.equal(_bits(one), _bits(other.to(one.device)))
+
+
+def _bits(tensor: Tensor) -> Tensor:
     # Integers of four bytes are compared several times faster than bytes.
-    width = _INTEGERS.get(one.element_size(), torch.uint8)
-    return torch.equal(as_bytes(one).view(width), as_bytes(other).view(width))
+    return as_bytes(tensor).view(_INTEGERS.get(tensor.element_size(), torch.uint8))
 
 
 def _is_same_memory(tensor: Tensor, memory: Tensor) -> bool:
     return (
         tensor.data_ptr() == memory.data_ptr()
+        and tensor.dtype == memory.dtype
         and tensor.shape == memory.shape
         and tensor.stride() == memory.stride()
     )
 
 
 def is_freed(tensor: Tensor) -> bool:
-    """Whether the memory was taken away, as FSDP2 does between passes: to read it is to crash."""
+    """Whether the memory was freed, as FSDP2 does between passes: reading it would crash."""
     try:
         return tensor.numel() > 0 and tensor.untyped_storage().size() == 0
     except RuntimeError:

@@ -10,7 +10,7 @@ from torch import Tensor
 from rote.errors import InputError, StateError
 from rote.labels import IGNORE_INDEX, LabelSampler, Uniform
 from rote.probe import Inputs, SampleSource, content_hash, frozen, num_samples, take
-from rote.snapshot import RandomState, delayed_interrupts, restored
+from rote.snapshot import RandomState, hold_signals, restored
 
 
 class RandomBatch:
@@ -78,7 +78,7 @@ class RandomBatch:
                 self.draw()
             yield self.inputs, self.labels
         except BaseException:
-            with delayed_interrupts():
+            with hold_signals():
                 self.inputs, self.labels, self._drawn_as, state = before
                 self._generator.set_state(state)
             raise

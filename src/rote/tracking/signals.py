@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -24,7 +25,7 @@ from rote.extras import files_in, import_named
 from rote.labels import IGNORE_INDEX
 from rote.probe import Inputs
 from rote.records import COLUMNS, Column, Reading, column_named
-from rote.snapshot import RandomState, delayed_interrupts, restored, verified
+from rote.snapshot import RandomState, hold_signals, restored, verified
 from rote.store import check_metric_name
 
 if TYPE_CHECKING:
@@ -523,6 +524,8 @@ class Signals:
                 )
             found |= {name: float(value) for name, value in values.items()}
         accuracy = found.pop("validation_accuracy", reading.validation_accuracy)
+        if accuracy is not None and "undefined_predictions" in reading.flags:
+            accuracy = math.nan
         rows = [signal.rows() for signal in self._signals if hasattr(signal, "rows")]
         return replace(
             reading,
@@ -538,7 +541,7 @@ class Signals:
         try:
             yield
         except BaseException:
-            with delayed_interrupts():
+            with hold_signals():
                 self.load_state_dict(state)
             raise
 

@@ -12,6 +12,7 @@ from rote.errors import (
     NonFiniteReadingWarning,
     RoteWarning,
     StateError,
+    UnresolvedReadingWarning,
 )
 from rote.probe import Measurement, ProbePolicy
 from rote.records import ZETAS, Reading
@@ -132,7 +133,7 @@ class Susceptibility:
             drop=drop,
             loss_after_plain=plain,
             drop_plain=drop_plain,
-            flags=self._flags(drop, drop_plain),
+            flags=(*self._flags(drop, drop_plain), *measurement.flags(policy)),
             predictions=measurement.predictions,
             **means,
         )
@@ -157,7 +158,19 @@ class Susceptibility:
                 warnings.warn(self._warning(flag, reading), stacklevel=3)
 
     def _warning(self, flag: str, reading: Reading) -> RoteWarning:
+        if flag == "undefined_predictions":
+            return NonFiniteReadingWarning(
+                f"At step {reading.step} the logits of some holdout samples are NaN in eval mode. "
+                "Their predicted classes are meaningless, and the validation accuracy is left out. "
+                "Check the running statistics of normalization layers."
+            )
         is_plain = flag.endswith("_plain")
+        if flag.startswith("unresolved"):
+            return UnresolvedReadingWarning(
+                f"At step {reading.step} the loss changed by less than its own resolution in one "
+                "step. Compute the loss in float32, or raise the learning rate of the step "
+                "(ProbePolicy(plain=rote.PlainStep(lr=...)))."
+            )
         zeta = "the plain ζ" if is_plain else "ζ"
         after = reading.loss_after_plain if is_plain else reading.loss_after
         if flag.startswith("non_finite"):

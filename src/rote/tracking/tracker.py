@@ -3,8 +3,8 @@
 import math
 import time
 import warnings
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +20,9 @@ from rote.errors import (
     CorruptRunError,
     InputError,
     NonFiniteReadingWarning,
+    ProbeMemoryError,
     RoteWarning,
+    SkippedReadingWarning,
     StateError,
 )
 from rote.interpretation import Watch, explain_susceptibility, find_notes
@@ -40,7 +42,7 @@ from rote.probe import (
     world_size,
 )
 from rote.records import SHARES, Reading
-from rote.snapshot import delayed_interrupts, restored
+from rote.snapshot import hold_signals, restored
 from rote.store import Sinks, Writing, check_metric_name, read_whole_readings
 from rote.tracking.random_batch import RandomBatch
 from rote.tracking.signals import Batch, Signals, as_given_labels, validation_accuracy
@@ -158,7 +160,8 @@ class Tracker:
                 element. Accuracies are shares from 0 to 1.
 
         Returns:
-            The reading, or ``None`` when the policy's ``every`` says that it is not due.
+            The reading, or ``None`` when the policy's ``every`` says that it is not due, or when
+            there was not enough memory (``SkippedReadingWarning``).
 
         Raises:
             InputError: if a metric is no number or has a name in use, the model's output does not
@@ -178,7 +181,8 @@ class Tracker:
             return None
         self._follow_training()
         means = deepcopy(self._means)
-        with ExitStack() as undoing:
+        reading: Reading | None = None
+        with self._skip_without_memory(step), ExitStack() as undoing:
             with agreed() as facts:
                 self._run.check_open()
                 numbers = self._as_finite(as_numbers(metrics), step)
@@ -378,6 +382,16 @@ class Tracker:
         if found is not None:
             warnings.warn(found, stacklevel=3)
 
+    @contextmanager
+    def _skip_without_memory(self, step: int) -> Iterator[None]:
+        """Let training go on without a reading when a probe runs out of memory."""
+        try:
+            yield
+        except ProbeMemoryError as error:
+            message = f"{error} The reading at step {step} is skipped; training goes on."
+            warnings.warn(SkippedReadingWarning(message), stacklevel=4)
+            self._step = step
+
     def _measure(self, inputs: Inputs, labels: Tensor, means: Susceptibility, step: int) -> Reading:
         started = time.perf_counter()
         measurement = self._probe.measure(
@@ -395,7 +409,7 @@ class Tracker:
             with agreed():
                 writing.append(reading)
             # Slow loggers can be interrupted; from here on there is only memory.
-            with delayed_interrupts() as interrupts:
+            with hold_signals() as interrupts:
                 interrupts.act()
                 self._means, self._step, self._watch = means, reading.step, watch
                 self.readings.append(self._as_kept(reading))

@@ -49,7 +49,7 @@ class NoisyLabels:
 
 
 def check_labels(name: str, labels: ArrayLike, num_classes: int) -> Labels:
-    """The labels, one class per sample, as a new array.
+    """Return the labels, one class per sample, as a new array.
 
     Raises:
         InputError: if the labels are not integers in one dimension, are none, or name a class

@@ -2,7 +2,6 @@
 
 from rote.workloads.spec.allowed_imports import AllowedImports
 from rote.workloads.spec.data_sections import (
-    IMAGE_SIZE,
     TABLE_SUFFIXES,
     AnyData,
     AnyNoise,
@@ -45,7 +44,6 @@ from rote.workloads.spec.training_sections import (
 )
 
 __all__ = [
-    "IMAGE_SIZE",
     "TABLE_SUFFIXES",
     "ActivePassiveObjective",
     "Adam",

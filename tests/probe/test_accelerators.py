@@ -1,0 +1,162 @@
+"""Rules for devices, kept true on the CPU: generators of any accelerator, and blocking reads."""
+
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import rote
+from rote.snapshot import tensors
+
+FAKE_DEVICE = """
+import torch
+from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
+
+class Device:
+    states = [torch.tensor([1], dtype=torch.uint8), torch.tensor([2], dtype=torch.uint8)]
+    is_started = True
+    def is_available(self): return True
+    def is_initialized(self): return self.is_started
+    def device_count(self): return 2
+    def current_device(self): return 0
+    def _is_in_bad_fork(self): return False
+    def manual_seed_all(self, seed): pass
+    def get_rng_state(self, device=0): return self.states[device].clone()
+    def set_rng_state(self, state, device=0): self.states[device] = state
+
+device = Device()
+_setup_privateuseone_for_python_backend("toy", device)
+import rote
+from rote.snapshot import RandomState
+from rote.snapshot.fingerprint import differences, fingerprint
+
+model = torch.nn.Linear(2, 2)
+before, state = fingerprint(model), RandomState()
+device.states[1] = torch.tensor([9], dtype=torch.uint8)
+assert differences(before, fingerprint(model)) == ["random state of the accelerator"]
+state.restore()
+assert [int(entry) for entry in device.states] == [1, 2], device.states
+assert differences(before, fingerprint(model)) == []
+device.is_started = False
+before = fingerprint(model)
+assert "random state of the accelerator" not in before
+"""
+
+
+@pytest.mark.slow
+def test_generators_of_every_accelerator_are_restored_and_checked() -> None:
+    """In a process of its own, which a made-up device changes for good."""
+    done = subprocess.run(
+        [sys.executable, "-c", FAKE_DEVICE], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+READING_FUNCTIONS = {
+    Tensor.cpu,
+    Tensor.item,
+    Tensor.tolist,
+    Tensor.numpy,
+    Tensor.__bool__,
+    Tensor.__float__,
+    Tensor.__int__,
+}
+READING_OPERATIONS = {"equal", "is_nonzero", "nonzero", "_local_scalar_dense", "masked_select"}
+
+
+class BlockingReads(TorchFunctionMode):
+    """Counts where a program would wait for a device, if all its tensors were on one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: Counter[str] = Counter()
+        self._inside = False
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func in READING_FUNCTIONS and not self._inside:
+            self.found[func.__name__] += 1
+            self._inside = True  # what it is made of counts once
+            try:
+                return func(*args, **(kwargs or {}))
+            finally:
+                self._inside = False
+        return func(*args, **(kwargs or {}))
+
+
+class BlockingOperations(TorchDispatchMode):
+    """Counts operations that wait for a device, also those that C++ calls."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: Counter[str] = Counter()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = func._schema.name.removeprefix("aten::")
+        if name in READING_OPERATIONS:
+            self.found[name] += 1
+        return func(*args, **(kwargs or {}))
+
+
+def deep_network() -> nn.Module:
+    layers: list[nn.Module] = []
+    for _ in range(26):
+        layers += [nn.Linear(8, 8), nn.BatchNorm1d(8)]
+    return nn.Sequential(*layers, nn.Linear(8, 3))
+
+
+def count_reads(tracker: rote.Tracker) -> Counter[str]:
+    functions, operations = BlockingReads(), BlockingOperations()
+    with functions, operations:
+        assert tracker.probe() is not None
+    conversions = {name: functions.found[name] for name in ("cpu", "numpy")}
+    return operations.found + Counter(conversions)
+
+
+@pytest.mark.parametrize("holdout", [16, 50])
+def test_a_probe_waits_for_the_device_at_most_8_times(
+    holdout: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tensors, "_is_on_host", lambda _: False)
+    torch.manual_seed(0)
+    model = deep_network()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+    tracker = rote.track(
+        model,
+        optimizer,
+        inputs=torch.randn(holdout, 8),
+        num_classes=3,
+        policy=rote.ProbePolicy(batch=16),
+    )
+    tracker.probe()
+    found = count_reads(tracker)
+    assert found.total() <= 8, found
+
+
+@pytest.mark.parametrize("write", [lambda t: t.data.add_(1), lambda t: None])
+def test_untouched_means_the_same_on_host_and_device(
+    write: Callable[[Tensor], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = [torch.randn(3), torch.randn(4).bfloat16(), torch.arange(5)]
+    values = tensors.TensorValues(kept)
+    write(kept[1])
+    on_host = values.is_untouched()
+    monkeypatch.setattr(tensors, "_is_on_host", lambda _: False)
+    assert values.is_untouched() == on_host
+
+
+def test_copies_can_be_kept_on_another_device() -> None:
+    model = nn.Linear(3, 2)
+    before = [parameter.clone() for parameter in model.parameters()]
+    snapshot = rote.snapshot.Snapshot(model, device="cpu")
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(1)
+    snapshot.restore()
+    assert all(map(torch.equal, before, model.parameters()))

@@ -1,0 +1,257 @@
+"""What a probe copies, passes at once, and does when memory runs out."""
+
+import warnings
+from queue import SimpleQueue
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import rote
+from rote.errors import (
+    InterferenceError,
+    MicroBatchWarning,
+    ProbeMemoryError,
+    SkippedReadingWarning,
+)
+from rote.snapshot import Snapshot
+
+X = torch.randn(24, 8, generator=torch.Generator().manual_seed(0))
+Y = torch.arange(24) % 3
+
+
+def with_frozen_base() -> tuple[nn.Sequential, torch.optim.Optimizer]:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(8, 512), nn.Tanh(), nn.Linear(512, 3))
+    for parameter in model[0].parameters():
+        parameter.requires_grad_(False)
+    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    return model, torch.optim.Adam(trained, lr=0.01)
+
+
+class Allocations(TorchDispatchMode):
+    """Counts the clones of tensors of a given shape."""
+
+    def __init__(self, shape: torch.Size) -> None:
+        super().__init__()
+        self.shape, self.count = shape, 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func._schema.name == "aten::clone" and args[0].shape == self.shape:
+            self.count += 1
+        return func(*args, **(kwargs or {}))
+
+
+def test_frozen_parameters_are_not_copied() -> None:
+    model, optimizer = with_frozen_base()
+    tracker = rote.track(model, optimizer, inputs=X, num_classes=3)
+    with Allocations(model[0].weight.shape) as clones:  # type: ignore[union-attr]
+        assert tracker.probe() is not None
+    assert clones.count == 0
+
+
+def test_training_with_a_frozen_base_is_bit_identical() -> None:
+    def train(*, probed: bool) -> list[Tensor]:
+        model, optimizer = with_frozen_base()
+        tracker = rote.track(model, optimizer, inputs=X, num_classes=3) if probed else None
+        for step in range(4):
+            if step == 2:  # unfrozen on the way
+                model[0].weight.requires_grad_(True)  # type: ignore[operator, union-attr]
+                optimizer.add_param_group({"params": [model[0].weight]})
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(model(X), Y).backward()
+            optimizer.step()
+            if tracker is not None:
+                tracker.probe()
+        return [parameter.detach() for parameter in model.parameters()]
+
+    assert all(map(torch.equal, train(probed=False), train(probed=True)))
+
+
+class Renormalizing(nn.Module):
+    """A frozen embedding that every pass writes to, and a head."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(20, 8, max_norm=0.5)
+        self.embed.weight.requires_grad_(False)
+        self.head = nn.Linear(8, 3)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        out: Tensor = self.head(self.embed(tokens).mean(1))
+        return out
+
+
+def test_a_frozen_parameter_that_passes_write_to_is_restored() -> None:
+    torch.manual_seed(0)
+    model = Renormalizing()
+    before = model.embed.weight.clone()
+    optimizer = torch.optim.SGD(model.head.parameters(), lr=0.1)
+    tokens = torch.randint(20, (6, 4))
+    tracker = rote.track(model, optimizer, inputs=tokens, num_classes=3)
+    assert torch.equal(model.embed.weight, before)
+    assert tracker.probe() is not None
+    assert torch.equal(model.embed.weight, before)
+    model(tokens)
+    assert not torch.equal(model.embed.weight, before)
+
+
+def test_a_write_to_a_frozen_parameter_after_the_trial_is_an_error() -> None:
+    model, optimizer = with_frozen_base()
+    writes: list[bool] = []
+
+    def loss(output: Tensor, labels: Tensor) -> Tensor:
+        if writes:
+            with torch.no_grad():
+                model[0].bias.add_(1)  # type: ignore[operator, union-attr]
+        return nn.functional.cross_entropy(output, labels)
+
+    tracker = rote.track(model, optimizer, inputs=X, num_classes=3, loss_fn=loss)
+    writes.append(True)
+    with pytest.raises(InterferenceError, match=r"could not restore frozen .*0\.bias"):
+        tracker.probe()
+
+
+@pytest.mark.filterwarnings("ignore::rote.errors.UnrepeatablePassWarning")
+def test_a_write_through_data_is_restored_by_the_trial() -> None:
+    model, optimizer = with_frozen_base()
+
+    def loss(output: Tensor, labels: Tensor) -> Tensor:
+        model[0].bias.data.add_(1)  # type: ignore[operator, union-attr]
+        return nn.functional.cross_entropy(output, labels)
+
+    # The trial keeps it, since torch sees the write; the checksum agrees.
+    before = model[0].bias.clone()  # type: ignore[operator, union-attr]
+    rote.track(model, optimizer, inputs=X, num_classes=3, loss_fn=loss)
+    assert torch.equal(model[0].bias, before)  # type: ignore[arg-type, union-attr]
+
+
+def test_a_snapshot_of_everything_copies_frozen_parameters() -> None:
+    model, _ = with_frozen_base()
+    before = model[0].weight.clone()  # type: ignore[operator, union-attr]
+    with rote.preserved(model, verify=True), torch.no_grad():
+        model[0].weight.zero_()  # type: ignore[operator, union-attr]
+    assert torch.equal(model[0].weight, before)  # type: ignore[arg-type, union-attr]
+    assert len(Snapshot(model).frozen) == 0
+
+
+def reading_of(policy: rote.ProbePolicy, *, dropout: float = 0.0) -> rote.Reading:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Dropout(dropout), nn.Linear(16, 3))
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    tracker = rote.track(
+        model, optimizer, inputs=X, num_classes=3, given_labels=Y, policy=policy, seed=3
+    )
+    reading = tracker.probe()
+    assert reading is not None
+    return reading
+
+
+@pytest.mark.parametrize("micro_batch", [1, 5, 12])
+def test_micro_batches_give_the_reading_of_the_whole_batch(micro_batch: int) -> None:
+    whole = reading_of(rote.ProbePolicy(batch=12))
+    pieces = reading_of(rote.ProbePolicy(batch=12, micro_batch=micro_batch))
+    assert pieces.loss_before == pytest.approx(whole.loss_before, rel=1e-6)
+    assert pieces.drop == pytest.approx(whole.drop, rel=1e-4)
+    assert pieces.drop_plain == pytest.approx(whole.drop_plain, rel=1e-3)
+    assert pieces.validation_accuracy == whole.validation_accuracy
+
+
+def test_micro_batches_draw_the_same_masks_before_and_after_the_step() -> None:
+    policy = rote.ProbePolicy(batch=12, micro_batch=4, plain=None, optimizer=rote.PlainStep(1e-12))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        reading = reading_of(policy, dropout=0.5)
+    assert abs(reading.drop) < 1e-6
+
+
+def test_micro_batches_count_labels_that_are_not_ignored() -> None:
+    class Tokens(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.embed, self.head = nn.Embedding(9, 8), nn.Linear(8, 3)
+
+        def forward(self, tokens: Tensor) -> Tensor:
+            out: Tensor = self.head(self.embed(tokens))
+            return out
+
+    torch.manual_seed(0)
+    model = Tokens()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    tokens, labels = torch.randint(9, (6, 5)), torch.randint(3, (6, 5))
+    labels[:2, 1:], labels[3] = -100, -100
+    found = [
+        rote.probe.Probe(model, optimizer, 3, policy=rote.ProbePolicy(micro_batch=size)).measure(
+            tokens, labels
+        )
+        for size in (None, 1, 2, 4)
+    ]
+    for other in found[1:]:
+        assert other.loss_before == pytest.approx(found[0].loss_before, rel=1e-6)
+        assert other.losses_after["live"] == pytest.approx(found[0].losses_after["live"], rel=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore::rote.errors.UncopiedStateWarning")
+def test_models_with_batch_statistics_keep_the_whole_batch_and_say_so() -> None:
+    sizes: SimpleQueue[int] = SimpleQueue()  # which a probe does not restore
+
+    class Spy(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            sizes.put(len(x))
+            return x
+
+    model = nn.Sequential(Spy(), nn.Linear(8, 6), nn.BatchNorm1d(6), nn.Linear(6, 3))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    policy = rote.ProbePolicy(batch=12, micro_batch=4, record_predictions=False)
+    with pytest.warns(MicroBatchWarning, match="'2' .BatchNorm1d. normalizes by batch statistics"):
+        tracker = rote.track(model, optimizer, inputs=X, num_classes=3, policy=policy)
+    while not sizes.empty():
+        sizes.get()
+    tracker.probe()
+    assert {sizes.get() for _ in range(sizes.qsize())} == {12}
+
+
+def out_of_memory(kind: str) -> Exception:
+    if kind == "cpu":
+        return RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate")
+    return torch.OutOfMemoryError("CUDA out of memory")
+
+
+@pytest.mark.parametrize("kind", ["cpu", "cuda"])
+def test_training_goes_on_when_a_probe_runs_out_of_memory(kind: str) -> None:
+    model, optimizer = with_frozen_base()
+    fails: list[bool] = []
+
+    def loss(output: Tensor, labels: Tensor) -> Tensor:
+        if fails and output.requires_grad:
+            raise out_of_memory(kind)
+        return nn.functional.cross_entropy(output, labels)
+
+    policy = rote.ProbePolicy(batch=12, micro_batch=4, resample=True)
+    tracker = rote.track(model, optimizer, inputs=X, num_classes=3, loss_fn=loss, policy=policy)
+    twin = rote.track(model, optimizer, inputs=X, num_classes=3, loss_fn=loss, policy=policy)
+    assert tracker.probe() is not None
+    assert twin.probe() is not None
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    fails.append(True)
+    with pytest.warns(SkippedReadingWarning, match=r"micro_batch \(now 4\) or batch \(now 12\)"):
+        assert tracker.probe() is None
+    fails.clear()
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    reading, other = tracker.probe(), twin.probe()
+    assert reading is not None
+    assert other is not None
+    assert reading.step == 3  # the skipped one counts as a step
+    assert reading.loss_before == other.loss_before  # and nothing was drawn for it
+
+
+def test_too_little_memory_when_tracking_begins_is_an_error() -> None:
+    model, optimizer = with_frozen_base()
+
+    def loss(*_: object) -> Tensor:
+        raise out_of_memory("cuda")
+
+    with pytest.raises(ProbeMemoryError, match="24 samples at once.*micro_batch.*snapshot_device"):
+        rote.track(model, optimizer, inputs=X, num_classes=3, loss_fn=loss)

@@ -1,0 +1,140 @@
+"""Quantized weights and optimizers of real packages: what hangs on tensors is restored."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import rote
+from rote.errors import InterferenceError
+from rote.snapshot.fingerprint import differences, fingerprint
+
+pytestmark = pytest.mark.slow
+
+
+def train(model: nn.Module, optimizer: torch.optim.Optimizer, *, probed: bool) -> list[Tensor]:
+    torch.manual_seed(1)
+    x, y = torch.randn(8, 16), torch.arange(8) % 3
+    tracker = None
+    if probed:
+        tracker = rote.track(model, optimizer, inputs=x, num_classes=3)
+    for _ in range(3):
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(x).float(), y).backward()
+        optimizer.step()
+        if tracker is not None:
+            assert tracker.probe() is not None
+    return [model(x).detach().float(), *(p.detach().float() for p in model.parameters())]
+
+
+def quantized_base() -> tuple[nn.Module, torch.optim.Optimizer]:
+    bitsandbytes: Any = pytest.importorskip("bitsandbytes")
+    torch.manual_seed(0)
+    base = bitsandbytes.nn.Linear8bitLt(16, 16, has_fp16_weights=False)
+    base.load_state_dict({"weight": torch.randn(16, 16), "bias": torch.zeros(16)})
+    base = base.to("cpu")
+    model = nn.Sequential(base, nn.ReLU(), nn.Linear(16, 3))
+    for parameter in base.parameters():
+        parameter.requires_grad_(False)
+    return model, torch.optim.AdamW(model[2].parameters(), lr=1e-2)
+
+
+def test_a_base_in_8_bits_computes_the_same_after_a_probe() -> None:
+    bare, probed = (train(*quantized_base(), probed=is_it) for is_it in (False, True))
+    assert all(torch.equal(one, other) for one, other in zip(bare, probed, strict=True))
+
+
+def test_attributes_of_a_quantized_weight_are_seen_and_restored() -> None:
+    model, optimizer = quantized_base()
+    before = fingerprint(model, optimizer)
+    with rote.preserved(model, optimizer, verify=True):
+        model(torch.randn(8, 16))
+        assert differences(before, fingerprint(model, optimizer)) != []
+    assert differences(before, fingerprint(model, optimizer)) == []
+
+
+def test_a_base_in_4_bits_computes_the_same_after_a_probe() -> None:
+    bitsandbytes: Any = pytest.importorskip("bitsandbytes")
+
+    def build() -> tuple[nn.Module, torch.optim.Optimizer]:
+        torch.manual_seed(0)
+        base = bitsandbytes.nn.Linear4bit(64, 64, quant_type="nf4", compute_dtype=torch.float32)
+        base.load_state_dict({"weight": torch.randn(64, 64), "bias": torch.zeros(64)})
+        model = nn.Sequential(nn.Linear(16, 64), base.to("cpu"), nn.Linear(64, 3))
+        for parameter in model[1].parameters():
+            parameter.requires_grad_(False)
+        trained = [p for p in model.parameters() if p.requires_grad]
+        return model, torch.optim.AdamW(trained, lr=1e-2)
+
+    bare, probed = (train(*build(), probed=is_it) for is_it in (False, True))
+    assert all(torch.equal(one, other) for one, other in zip(bare, probed, strict=True))
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", ["AdamW8bit", "AdamW4bit"])
+def test_optimizers_with_quantized_state_can_be_probed(name: str) -> None:
+    optim: Any = pytest.importorskip("torchao.optim")
+
+    def build() -> tuple[nn.Module, torch.optim.Optimizer]:
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(16, 256), nn.ReLU(), nn.Linear(256, 3))
+        return model, getattr(optim, name)(model.parameters(), lr=1e-2, block_size=128)
+
+    bare, probed = (train(*build(), probed=is_it) for is_it in (False, True))
+    assert all(torch.equal(one, other) for one, other in zip(bare, probed, strict=True))
+
+
+class Scaled(Tensor):
+    """A weight of a library's own kind, whose scale is set at the first use."""
+
+
+class Lazy(nn.Module):
+    """Moves the scale of its weight away at the first pass, as LLM.int8 does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        weight = torch.eye(4).as_subclass(Scaled)
+        weight.scale = torch.full((4,), 2.0)  # type: ignore[attr-defined]
+        self.register_buffer("weight", weight)
+        self.head = nn.Linear(4, 3)
+        self.scale: Tensor | None = None
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.scale is None:
+            self.scale, self.weight.scale = self.weight.scale, None
+        weight = self.weight.as_subclass(Tensor)
+        return self.head(x @ weight * self.scale)  # type: ignore[no-any-return]
+
+
+def test_what_a_first_pass_moves_off_a_tensor_is_put_back() -> None:
+    model = Lazy()
+    optimizer = torch.optim.SGD(model.head.parameters(), lr=0.1)
+    scale = model.weight.scale
+    tracker = rote.track(model, optimizer, inputs=torch.randn(6, 4), num_classes=3)
+    assert tracker.probe() is not None
+    assert model.weight.scale is scale
+    assert model.scale is None
+
+
+def test_a_change_of_the_first_trial_that_changes_the_loss_is_an_error() -> None:
+    class Counter:  # foreign: what it holds is not copied
+        count = 0
+
+    Counter.__module__ = "torch.somewhere"
+    counter = Counter()
+
+    class Drifting(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.head, self.counter = nn.Linear(4, 3), counter
+
+        def forward(self, x: Tensor) -> Tensor:
+            out: Tensor = self.head(x) * (1 + min(self.counter.count, 1))
+            self.counter.count = min(self.counter.count + 1, 9)
+            return out
+
+    model = Drifting()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with pytest.raises(InterferenceError, match="counter"):
+        rote.track(model, optimizer, inputs=torch.randn(6, 4), num_classes=3)
