@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from rote.tracking import StopRule as StopRule
     from rote.tracking import Tracker as Tracker
     from rote.tracking import track as track
+    from rote.workloads import load_model as load
 
 _HOMES = {
     # tracking a run
@@ -52,9 +53,12 @@ _HOMES = {
     # looking
     "report": "rote.reporting",
     "plot": "rote.reporting",
+    # using a trained network
+    "load": "rote.workloads",
     # leaving no trace
     "preserved": "rote.snapshot",
 }
+_ORIGINALS = {"load": "load_model"}
 _ROOMS = (
     "labels",
     "snapshot",
@@ -88,6 +92,7 @@ __all__ = [
     "Tracker",
     "__version__",
     "labels",
+    "load",
     "neighbor_votes",
     "plot",
     "preserved",
@@ -101,7 +106,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401
     if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
+        return getattr(import_module(_HOMES[name]), _ORIGINALS.get(name, name))
     if name in _ROOMS:
         return import_module(f"rote.{name}")
     raise AttributeError(f"module 'rote' has no attribute {name!r}")

@@ -52,6 +52,19 @@ class RunExistsError(RoteError, FileExistsError):
         self.place = place
 
 
+class DataChangedError(RunExistsError):
+    """The data of a run are no longer those that it was trained on.
+
+    Args:
+        message: what has changed, and what to do.
+        content: the fingerprint of the data as they are now.
+    """
+
+    def __init__(self, message: str, content: str = "") -> None:
+        super().__init__(message)
+        self.content = content
+
+
 class RunLockedError(RoteError, RuntimeError):
     """Another process, or another tracker, is writing this run."""
 

@@ -76,7 +76,6 @@ SELECTORS = {
     "rote, several runs (`auto`)": "auto",
     "rote, one run alone": "auto, one run alone",
     "noisy validation, same labels": "noisy validation, same labels",
-    "consensus, no labels": "consensus",
     "last checkpoint": "last checkpoint",
     "the paper's regions": "regions (the paper's rule)",
     "LabelWave": "LabelWave",

@@ -11,6 +11,7 @@ from rote.cli.command import Command, new_app
 from rote.cli.demo import demo
 from rote.cli.doctor import doctor
 from rote.cli.output import one_line, prepare_streams, printable, say
+from rote.cli.predict import predict
 from rote.cli.probe import probe
 from rote.cli.report import report
 from rote.cli.select import select
@@ -25,7 +26,7 @@ _USAGE: type[Any] = typer.BadParameter.__mro__[1]
 """What typer raises for a command line that it cannot read; it has no public name."""
 
 app = new_app("rote", _ABOUT, completes=True)
-for command in (demo, train, sweep, select, suspects, report, probe, doctor):
+for command in (demo, train, sweep, select, suspects, predict, report, probe, doctor):
     app.command(cls=Command)(command)
 app.add_typer(data.app, name="data")
 app.add_typer(theory.app, name="theory")

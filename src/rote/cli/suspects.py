@@ -29,8 +29,11 @@ def suspects(
     """List samples whose label is probably wrong: by AUM, confident learning, the posterior."""
     from rote.reporting.output_file import write_file
     from rote.selection import as_csv, find_suspects, table_of
+    from rote.store import check_data_unchanged
 
-    found = find_suspects(table_of(runs, where=typed_pairs("--where", "KEY=VALUE", where or ())))
+    table = table_of(runs, where=typed_pairs("--where", "KEY=VALUE", where or ()))
+    check_data_unchanged(table.paths.values())
+    found = find_suspects(table)
     if csv is not None:
         with naming_new_folders(csv.parent):
             write_file(csv, as_csv(found).encode(errors="surrogateescape"))

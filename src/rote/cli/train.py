@@ -13,7 +13,7 @@ from rote.cli.command import stoppable
 from rote.cli.module_path import find_modules_in
 from rote.cli.options import Allowed, DataDir, Label, Quiet, Truth
 from rote.cli.output import say, verdict_line
-from rote.errors import InputError
+from rote.errors import DataChangedError, InputError
 
 if TYPE_CHECKING:
     from rote.workloads import RunSpec
@@ -82,12 +82,20 @@ def train(
             if reading.note and not quiet:
                 bar.console.print(f"step {reading.step}: {reading.note}", highlight=False)
 
-        done = train_run(described, path, data_dir=data_dir, progress=progress)
+        start = partial(train_run, described, data_dir=data_dir, progress=progress)
+        try:
+            done = start(path)
+        except DataChangedError as error:
+            if out is not None:
+                raise
+            say(f"{str(error).partition('. ')[0]}.")
+            path = path.with_name(f"{path.name}-{error.content[:6]}")
+            say(f"Training a new run beside it, in {path}.")
+            done = start(path)
     if done.model is None:
-        say(
-            "The run was finished already: nothing was trained. If the data have changed, name "
-            "another --out."
-        )
+        say("This run has already finished on the same data: nothing was trained.")
+    for remark in done.description["data"].get("remarks", ()):
+        say(f"Note: {remark}")
     say(f"Saved in {path}." + (f" To change it: {path / 'spec.toml'}." if spec is None else ""))
     if (
         meaning := explain_susceptibility(done.readings, read_start(read_description(path)))

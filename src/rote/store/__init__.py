@@ -1,6 +1,13 @@
 """Results on disk: an append-only journal in a directory per run, and loggers. Never torch."""
 
 from rote.store.csv_cells import escape_cells, read_cells
+from rote.store.data_file import (
+    DataFile,
+    check_data_unchanged,
+    fingerprint_file,
+    has_changed,
+    read_data_file,
+)
 from rote.store.files import WriterLock, checksums_of, is_locked, whole_file, write_whole
 from rote.store.holdout import (
     DAMAGED_ARRAYS,
@@ -96,6 +103,7 @@ __all__ = [
     "STATE_FILE",
     "WORKLOAD_FILE",
     "Address",
+    "DataFile",
     "FoundRun",
     "Logger",
     "Opened",
@@ -112,6 +120,7 @@ __all__ = [
     "Writing",
     "bytes_of_votes",
     "can_be_read",
+    "check_data_unchanged",
     "check_free",
     "check_metric_name",
     "checkpoint",
@@ -119,8 +128,10 @@ __all__ = [
     "checksums_of",
     "escape_cells",
     "find_checkpoint",
+    "fingerprint_file",
     "foreign_metrics",
     "frame_of",
+    "has_changed",
     "is_locked",
     "is_reserved",
     "leaves",
@@ -134,6 +145,7 @@ __all__ = [
     "open_sinks",
     "parse_line",
     "read_cells",
+    "read_data_file",
     "read_description",
     "read_predictions",
     "read_rows_of",

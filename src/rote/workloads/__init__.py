@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from rote.workloads.loop import TrainedRun as TrainedRun
     from rote.workloads.loop import train as train
     from rote.workloads.network import build_network as build_network
+    from rote.workloads.predictions import Predictions as Predictions
+    from rote.workloads.predictions import TrainedModel as TrainedModel
+    from rote.workloads.predictions import load_model as load_model
     from rote.workloads.run_folder import RunFolder as RunFolder
     from rote.workloads.spec import AllowedImports as AllowedImports
     from rote.workloads.spec import BestCheckpoints as BestCheckpoints
@@ -40,6 +43,7 @@ _NAMES = {
     "data.splits": ["Splits", "prepare"],
     "loop": ["TrainedRun", "train"],
     "network": ["build_network"],
+    "predictions": ["Predictions", "TrainedModel", "load_model"],
     "run_folder": ["RunFolder"],
     "spec": [
         "AllowedImports",

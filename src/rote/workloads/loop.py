@@ -19,6 +19,7 @@ from rote.snapshot import RandomState, restored
 from rote.store import NEIGHBORS_FILE, read_run
 from rote.tracking import Tracker, track
 from rote.workloads.data import Dataset, make_given_section, read_data
+from rote.workloads.data.lookup import find_data_path
 from rote.workloads.data.samples import Samples
 from rote.workloads.data.splits import Splits, prepare
 from rote.workloads.run_folder import RunFolder
@@ -124,7 +125,8 @@ def train(
 
     Raises:
         InputError: if data or spec do not fit; a ``FieldError`` names the field.
-        RunExistsError: if ``out`` holds something else.
+        RunExistsError: if ``out`` holds something else; a ``DataChangedError`` if it holds this
+            run, and the data file has changed since.
         RunLockedError: if another process is writing ``out``.
         StoreError: if ``out`` cannot be written: the disk is full, or the directory is gone.
         CorruptRunError: if what ``out`` holds is damaged.
@@ -142,7 +144,7 @@ def train(
     start = partial(_train, spec, dataset, data_dir, progress, threads)
     if out is None:
         return start(None)
-    folder = RunFolder(check_path("out", out), spec)
+    folder = RunFolder(check_path("out", out), spec, find_data_path(spec.data, data_dir))
     finished = _find_finished(folder)
     if finished is not None:
         return finished

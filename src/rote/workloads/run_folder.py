@@ -6,7 +6,7 @@ import json
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import BytesIO
 from pathlib import Path
 from typing import IO, Any
@@ -17,26 +17,33 @@ import torch
 from rote.errors import (
     CorruptRunError,
     DamagedStateWarning,
+    DataChangedError,
     InputError,
+    MissingExtraError,
     RoteError,
     RunExistsError,
     shown,
 )
 from rote.store import (
     CLAIM_FILE,
+    DAMAGED_ARRAYS,
     LABELS_FILE,
     RUN_FILE,
     STATE_FILE,
     WORKLOAD_FILE,
     WriterLock,
     check_free,
+    fingerprint_file,
+    has_changed,
     leaves,
+    read_data_file,
     read_run,
     whole_file,
     write_whole,
 )
 from rote.workloads.data.dataset import Array
-from rote.workloads.spec import RunSpec
+from rote.workloads.data.lookup import load
+from rote.workloads.spec import NoNoise, RunSpec
 
 PREVIOUS_FILE = "resume-before.pt"
 _MAGIC = b"rote state 1 "
@@ -159,16 +166,19 @@ class RunFolder:
     Attributes:
         path: the directory.
         spec: the run.
+        data: the file or folder that it is trained on, if it is one.
     """
 
     path: Path
     spec: RunSpec
+    data: Path | None = None
 
     def examine(self) -> dict[str, Any] | None:
         """Return ``workload.json`` of an earlier attempt at the same run; None if there is none.
 
         Raises:
             RunExistsError: if the directory holds another run, or something else.
+            DataChangedError: if the data have changed since.
         """
         file = self.path / WORKLOAD_FILE
         if file.is_file():
@@ -178,6 +188,7 @@ class RunFolder:
                     f"{self.path} holds another run, which differs in "
                     f"{', '.join(self._differences(found))}. Choose another directory."
                 )
+            self._check_data()
             return found
         if self.is_started and read_run(self.path).readings:
             raise RunExistsError(
@@ -213,13 +224,16 @@ class RunFolder:
 
     def describe(self, description: dict[str, Any], *, finished: bool) -> dict[str, Any]:
         """Write ``workload.json``: what the data are, and whether the run has finished."""
+        recorded = read_data_file(self.path)
+        if recorded is None and self.data is not None:
+            recorded = fingerprint_file(self.data).to_dict()
         contents = {
             "schema": _SCHEMA,
             "identity": self.spec.identity,
             "finished": finished,
             "data": description,
             "spec": self.spec.to_dict(),
-        }
+        } | ({} if recorded is None else {"data_file": recorded})
         text = json.dumps(contents, indent=2, allow_nan=False) + "\n"
         write_whole(self.path / WORKLOAD_FILE, text.encode())
         return contents
@@ -267,6 +281,17 @@ class RunFolder:
         self.states.forget()
         return contents
 
+    def _check_data(self) -> None:
+        recorded = read_data_file(self.path)
+        if self.data is None or recorded is None or not has_changed(recorded, self.data):
+            return
+        raise DataChangedError(
+            f"{self.data} has changed since {self.path} was trained on it"
+            f"{_describe_change(self.path, self.spec, self.data)}. Restore the file, or choose "
+            "another directory.",
+            fingerprint_file(self.data).content,
+        )
+
     def _differences(self, found: dict[str, Any]) -> list[str]:
         theirs = _flatten_spec(found["spec"])
         ours = _flatten_spec(self.spec.to_dict())
@@ -276,6 +301,23 @@ class RunFolder:
 
 def _read_or_none(file: Path) -> bytes | None:
     return file.read_bytes() if file.is_file() else None
+
+
+def _describe_change(run: Path, spec: RunSpec, place: Path) -> str:
+    """Describe what differs between the data of a run and the file as it is now."""
+    try:
+        with np.load(run / LABELS_FILE) as found:
+            before = {name: found[name] for name in found.files}
+        now = load(replace(spec.data, path=str(place)))  # type: ignore[arg-type]  # a path
+    except (*DAMAGED_ARRAYS, InputError, MissingExtraError):
+        return ""
+    used, there = len(before["rows"]), len(now.y_train)
+    if spec.data.train_size is None and used != there:
+        return f": {used:,} labeled samples then, {there:,} now"
+    if not isinstance(spec.noise, NoNoise) or int(before["rows"].max(initial=0)) >= there:
+        return ""
+    changed = int(np.sum(now.y_train[before["rows"]] != before["labels"]))
+    return f": {changed:,} of {used:,} labels differ" if changed else ": its inputs differ"
 
 
 def _read_json(file: Path) -> dict[str, Any]:

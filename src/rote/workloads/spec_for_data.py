@@ -28,8 +28,6 @@ _FOR_PICTURES: dict[str, Any] = {
 }
 """A laptop sees 1,000 of them in a few seconds; the paper's network would take a minute."""
 
-_PICTURE_SIZE = 32
-
 
 def suggest_spec(
     data: Any,  # noqa: ANN401  # recognized by its type
@@ -57,8 +55,6 @@ def suggest_spec(
     """
     if isinstance(data, str | Path):
         section = make_data_section(data, label=label, truth=truth)
-        if isinstance(section, FolderData):
-            section = replace(section, image_size=_PICTURE_SIZE)
         found = load(section, data_dir)
         spec = RunSpec(name=Path(data).stem, data=section)
     else:

@@ -99,7 +99,7 @@ def test_what_each_column_was_taken_for_is_told(tmp_path: Path) -> None:
         "city": "2 categories: Oslo, Rome",
         "label": "the label: 2 classes",
         "split": "the split: 16 train, 6 test, 2 others left out",
-        "text": "text",
+        "text": "text, as word counts",
         "code": "left out: 16 different names or codes, too many for categories",
         "day": "left out: dates",
         "label_worse": "left out: another column of labels",
@@ -187,7 +187,8 @@ def test_only_columns_that_are_named_are_inputs() -> None:
     [
         ("", "a CSV file with a header, got: empty CSV"),
         ("label,a\n", "has no rows"),
-        ("target,a\n1,2\n", "column 'label', got target, a. Did you mean 'target'. Name it: --lab"),
+        ("target,a\n1,2\n", "no column 'label'. Did you mean 'target'.* Name it: --label COLUMN"),
+        ("kind,a\nx,1\ny,2\nx,3\ny,4\n", r"no column 'label'\. .*few distinct .* kind \(2\)"),
         ("label,a\n1,2\n2\n", "line 3 of .* to have 2 cells, got 1"),
         ("label,a\n1,2\n2,3,4\n", "more fields .* put texts with separators into quotes"),
         ("label,a,a\n1,2,3\n", "different names, got 'a' 2 times"),
@@ -292,3 +293,14 @@ def test_a_hugging_face_dataset() -> None:
     found = read_data(datasets.Dataset.from_dict(told, features=features))
     assert found.inputs == "images"
     np.testing.assert_array_equal(found.x_train[..., 0], pixels[np.array(numbers) >= 0])
+
+
+def test_a_text_column_that_becomes_many_inputs_is_said_aloud(tmp_path: Path) -> None:
+    words = "\n".join(f"{n % 2},{n * n}.5,word{n} and word{n + 1}" for n in range(30))
+    path = write(tmp_path / "a.csv", f"label,a,notes\n{words}\n")
+    found = read_data(path)
+    assert found.x_train.shape == (30, 33)
+    assert found.remarks[0].startswith(
+        "1 text column (notes) became word counts: 2 input columns became 33 inputs."
+    )
+    assert check_file(path).summary["note"] == found.remarks[0]

@@ -31,6 +31,7 @@ class Dataset:
         class_names: what they are called, where they have names.
         table_rows: which rows of its table the training samples are, from 0, if it is one.
         files: the files of the training samples, below the source, if they have one each.
+        remarks: what a user should know about how the inputs were made.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Dataset:
     class_names: tuple[str, ...] = ()
     table_rows: Labels | None = None
     files: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
 
     @property
     def sample_shape(self) -> tuple[int, ...]:

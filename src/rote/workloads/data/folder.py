@@ -64,10 +64,10 @@ def read_folder(
         raise FieldError("data.vocabulary", "applies to texts only, not to images.")
     paths = [files.paths for files in (train, test) if files is not None]
     if is_text:
-        texts = [_read_texts(folder, files) for files in paths]
+        texts = [read_texts(folder, files) for files in paths]
         x = count_words(texts[0], texts[1] if test else None, vocabulary or DEFAULT_VOCABULARY)
     else:
-        images = [_read_images(folder, files, image_size, limit) for files in paths]
+        images = [read_images(folder, files, image_size, limit) for files in paths]
         x = images[0], images[1] if test else None
     y_test = None if test is None else test.labels
     largest = max(int(y.max()) for y in (train.labels, y_test) if y is not None)
@@ -142,7 +142,30 @@ def _list_class_files(
     return _Files(paths, np.asarray(labels, dtype=np.int64), tuple(names)) if paths else None
 
 
-def _read_texts(folder: Path, paths: list[str]) -> Array:
+def list_files(path: Path, *, is_text: bool) -> tuple[Path, list[str]]:
+    """List the images, or text files, of a folder and all its subfolders; or a single file.
+
+    Returns:
+        The folder, and the files relative to it, in order.
+
+    Raises:
+        InputError: if there are none.
+    """
+    suffixes = _TEXTS if is_text else _IMAGES
+    if path.is_file():
+        return path.parent, [path.name]
+    found = [file for file in path.rglob("*") if file.suffix.lower() in suffixes and file.is_file()]
+    if not found:
+        raise InputError(f"{path} holds no {'.txt files' if is_text else 'images'}.")
+    return path, sorted(str(file.relative_to(path)) for file in found)
+
+
+def read_texts(folder: Path, paths: list[str]) -> Array:
+    """Read text files.
+
+    Raises:
+        InputError: if one cannot be read as UTF-8.
+    """
     texts = []
     for path in paths:
         try:
@@ -170,8 +193,11 @@ def _read_list(file: Path) -> _Files:
     return _Files(paths, np.asarray(labels, dtype=np.int64))
 
 
-def _read_images(folder: Path, paths: list[str], size: int, limit: int) -> Array:
-    stamp = "\n".join([str(folder.resolve()), str(size), *paths])
+def read_images(folder: Path, paths: list[str], size: int, limit: int = IN_MEMORY_BYTES) -> Array:
+    """Decode images and scale them to a square, once: the arrays are kept in the cache."""
+    facts = [(path, (folder / path).stat()) for path in paths if (folder / path).is_file()]
+    files = [f"{path} {fact.st_size} {fact.st_mtime_ns}" for path, fact in facts]
+    stamp = "\n".join([str(folder.resolve()), str(size), *paths, *files])
     code = hashlib.sha256(stamp.encode()).hexdigest()[:16]
     target = cache_folder() / f"{folder.name}-{code}.npy"
     if not target.exists():

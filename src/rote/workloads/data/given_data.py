@@ -15,7 +15,7 @@ from rote.workloads.data.dataset import Array, Dataset
 from rote.workloads.data.lookup import load
 from rote.workloads.data.npz_file import FileLayout, read_npz
 from rote.workloads.data.table import TableLayout, read_table
-from rote.workloads.spec import AnyData, Data, GivenData, RunSpec
+from rote.workloads.spec import IMAGE_SIZE, AnyData, Data, GivenData, RunSpec
 
 _ARRAYS = ("x_train", "text_train")
 _WHAT = (
@@ -170,10 +170,6 @@ def _read_images(splits: dict[str, Any], column: str, how: TableLayout) -> Datas
     samples = stack_images([split[column] for split in used.values()])
     frame = stack_splits({part: split.remove_columns(column) for part, split in used.items()})
     return read_table(frame if len(splits) > 1 else frame.drop("split"), how, samples).dataset
-
-
-IMAGE_SIZE = 64
-"""To which images of different sizes are scaled."""
 
 
 def convert_frame(source: Any) -> pl.DataFrame | None:  # noqa: ANN401  # recognized by its package

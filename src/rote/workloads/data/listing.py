@@ -167,6 +167,8 @@ def _summarize(dataset: Dataset, labels: str) -> dict[str, float | int | str]:
         found["wrong labels"] = "not known which"
     else:
         found["wrong labels"] = float(np.mean(dataset.truth != dataset.y_train))
+    if dataset.remarks:
+        found["note"] = " ".join(dataset.remarks)
     if len(dataset.y_train) < _ENOUGH:
         found["caution"] = (
             f"fewer than {_ENOUGH} samples: the holdout, a tenth of them, is too small for strong "

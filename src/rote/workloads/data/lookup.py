@@ -109,6 +109,17 @@ def load(data: Data, data_dir: Path | str | None = None) -> Dataset:
     return _load_named(data, CATALOG[data.name], folder)
 
 
+def find_data_path(data: Data, data_dir: Path | str | None = None) -> Path | None:
+    """Return the file or folder of a spec's data; None for a set by name, or data from Python.
+
+    Raises:
+        FieldError: if there is no such file.
+    """
+    if isinstance(data, NamedData | GivenData):
+        return None
+    return find_path(data.path, data_folder(data_dir), "data.path")
+
+
 def _load_path(data: NpzData | TableData | FolderData, path: Path) -> Dataset:
     if isinstance(data, TableData):
         return read_table_file(data, path).dataset
@@ -126,8 +137,12 @@ def read_table_file(data: TableData, path: Path) -> ReadTable:
     Raises:
         InputError: if it cannot be read, or a column does not fit.
     """
-    how = TableLayout(path.name, str(path), data.label, data.truth, data.columns, data.vocabulary)
-    return read_table(read_frame(path, data.label), how)
+    return read_table(read_frame(path, data.label), make_table_layout(data, path))
+
+
+def make_table_layout(data: TableData, path: Path) -> TableLayout:
+    """Return what the columns of a table mean, as its section says."""
+    return TableLayout(path.name, str(path), data.label, data.truth, data.columns, data.vocabulary)
 
 
 def load_arrays(data: str, data_dir: Path | str | None = None) -> tuple[str, Array, Array]:

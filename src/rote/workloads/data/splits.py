@@ -209,7 +209,7 @@ def prepare(
         is_images=dataset.inputs == "images",
         is_tokens=dataset.inputs == "tokens",
         description=_describe(dataset, given, division),
-        record=_record_division(rows, given, division, dataset),
+        record=_record_division(rows, given, division, dataset) | build.normalization,
         **_read_test(build, spec, dataset),
     )
 
@@ -260,6 +260,16 @@ class _Builder:
             channels_last=self._spec.channels_last,
             augmentation=augmentation if augmented and augmentation.changes else None,
         )
+
+    @property
+    def normalization(self) -> dict[str, Array]:
+        """Scale and shift per channel or column, from which predictions are made later."""
+        found = self._normalization
+        if found is None:
+            return {}
+        width = found.scale.shape[-1]
+        parts = {"scale": found.scale, "shift": found.shift}
+        return {name: part.reshape(-1, width)[0].numpy() for name, part in parts.items()}
 
     def tensor(self, values: Array) -> Tensor:
         """Labels or masks on the device."""
@@ -317,7 +327,9 @@ def _describe(dataset: Dataset, given: GivenLabels, division: Division) -> dict[
         "source": dataset.source,
         "inputs": dataset.inputs,
         "num_classes": dataset.num_classes,
+        "shape": list(dataset.sample_shape),
         **named,
+        **({"remarks": list(dataset.remarks)} if dataset.remarks else {}),
         "train": len(division.train),
         "holdout": len(division.holdout) if division.held_out else 0,
         "noise": given.description,

@@ -1,7 +1,7 @@
 """A table as a data set: which column is the label, which rows are for testing."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 
@@ -13,7 +13,14 @@ from rote.errors import InputError, did_you_mean
 from rote.store import read_cells
 from rote.workloads.data.arrays import IN_MEMORY_BYTES
 from rote.workloads.data.dataset import Array, Dataset, Labels, as_images, order_class_names
-from rote.workloads.data.table_inputs import MOST_CATEGORIES, Inputs, format_count, format_names
+from rote.workloads.data.table_inputs import (
+    MOST_CATEGORIES,
+    TEXT,
+    Inputs,
+    format_count,
+    format_names,
+    is_input,
+)
 from rote.workloads.spec import FieldError, InputKind
 
 _LABEL_LIKE = ("labels", "target", "class", "category", "y")
@@ -107,8 +114,45 @@ def read_table(frame: Frame, how: TableLayout, samples: Array | None = None) -> 
         num_classes=len(names),
         class_names=names,
         table_rows=np.flatnonzero(labeled.to_numpy())[train],
+        remarks=_remark_on_texts(said, x_train) if samples is None else (),
     )
     return ReadTable(dataset, {name: said[name] for name in frame.columns if name in said})
+
+
+def encode_rows(frame: Frame, new: Frame, how: TableLayout) -> Array:
+    """Encode rows without labels exactly as the training rows of a table were.
+
+    Args:
+        frame: the table that was trained on.
+        new: further rows; their labels, if there are any, are ignored.
+        how: what the columns of the first table mean.
+
+    Returns:
+        The inputs of the new rows, in their order.
+
+    Raises:
+        InputError: if a column is missing, or holds what it must not.
+    """
+    given, truth = _find_label_columns(frame, how)
+    taken = read_table(frame, how).columns
+    inputs = [name for name, what in taken.items() if is_input(what)]
+    missing = [name for name in inputs if name not in new.columns]
+    if missing:
+        raise InputError(
+            f"The new rows have no {format_names(missing)}, which the model takes as input. Their "
+            f"columns: {format_names(new.columns)}."
+        )
+    part = pl.lit("train") if "split" not in frame.columns else pl.col("split").cast(pl.String)
+    is_test = part.str.to_lowercase() == "test"
+    old = frame.with_columns(pl.when(is_test).then(pl.lit("")).otherwise(part).alias("split"))
+    label = frame[given].drop_nulls()[0]
+    labels = {name: pl.lit(label).alias(name) for name in {given, truth or given}}
+    rows = new.select(inputs).with_columns(pl.lit("test").alias("split"), *labels.values())
+    kept = [*inputs, "split", *labels]
+    both = pl.concat([old.select(kept), rows.select(kept)], how="vertical_relaxed")
+    found = read_table(both, replace(how, columns=tuple(inputs))).dataset.x_test
+    assert found is not None  # every new row is a test row
+    return found
 
 
 def read_frame(path: Path, label: str) -> pl.DataFrame:
@@ -142,18 +186,32 @@ def read_frame(path: Path, label: str) -> pl.DataFrame:
 def _find_label_columns(frame: Frame, how: TableLayout) -> tuple[str, str | None]:
     for column, of in ((how.label, "label"), (how.truth, "truth")):
         if column is not None and column not in frame.columns:
-            likely = next((name for name in _LABEL_LIKE if name in frame.columns), None)
-            guess = f" Did you mean {likely!r}?" if likely else did_you_mean(column, frame.columns)
-            way = f'{guess} Name it: --{of} COLUMN, or {of}="COLUMN".'
-            if any(map(_NUMBER.fullmatch, frame.columns)):
-                way = " The first line must name the columns; this one looks like a sample."
             raise InputError(
-                f"Expected {how.source} to have a column {column!r}, got "
-                f"{format_names(frame.columns)}.{way}"
+                f"{how.source} has no column {column!r}.{_suggest_label(frame, column, of)}"
             )
     clean = "label_clean"
     found = clean if clean in frame.columns and how.label != clean else None
     return how.label, how.truth or found
+
+
+def _suggest_label(frame: Frame, column: str, of: str) -> str:
+    """Say which columns may be meant: one with a usual name, or those with few distinct values."""
+    if any(map(_NUMBER.fullmatch, frame.columns)):
+        return (
+            f" The first line must name the columns; this one looks like a sample: "
+            f"{format_names(frame.columns)}."
+        )
+    likely = next((name for name in _LABEL_LIKE if name in frame.columns), None)
+    guess = f" Did you mean {likely!r}?" if likely else did_you_mean(column, frame.columns)
+    most = min(MOST_CATEGORIES, max(2, len(frame) // 2))
+    counts = {name: frame[name].drop_nulls().n_unique() for name in frame.columns}
+    few = [f"{name} ({count})" for name, count in counts.items() if 2 <= count <= most]
+    found = (
+        f"Columns with few distinct values: {format_names(few)}."
+        if few
+        else f"Columns: {format_names(frame.columns)}."
+    )
+    return f'{guess} {found} Name it: --{of} COLUMN, or {of}="COLUMN".'
 
 
 def _find_labeled(values: pl.Series, said: dict[str, str], *, is_numbered: bool) -> pl.Series:
@@ -227,6 +285,19 @@ def _number_classes(values: pl.Series, names: tuple[str, ...], how: TableLayout)
     numbers = pl.Series(range(len(names)), dtype=pl.Int64)
     known = _as_texts(values).replace_strict(pl.Series(names), numbers, default=-1)
     return known.to_numpy().astype(np.int64)
+
+
+def _remark_on_texts(said: dict[str, str], inputs: Array) -> tuple[str, ...]:
+    """Say aloud that text columns became many inputs."""
+    texts = [name for name, what in said.items() if what.startswith(TEXT)]
+    if not texts:
+        return ()
+    taken = [name for name, what in said.items() if is_input(what)]
+    return (
+        f"{format_count(len(texts), 'text column')} ({format_names(texts)}) became word counts: "
+        f"{format_count(len(taken), 'input column')} became {inputs.shape[1]:,} inputs. To leave "
+        "texts out, name the inputs (data.columns); to count fewer words, lower data.vocabulary.",
+    )
 
 
 def _check_truth(right: Labels, truth: str, source: str) -> None:

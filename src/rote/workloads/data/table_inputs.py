@@ -104,7 +104,16 @@ def are_dates(values: pl.Series) -> bool:
 MOST_CATEGORIES = 20
 """Columns with at most so many different texts become one column of 0 and 1 for each."""
 
+TEXT = "text, as word counts"
+"""What a column of texts is taken for."""
+
 _ROW_NUMBERS_FROM = 20
+
+
+def is_input(taken_for: str) -> bool:
+    """Tell whether a column is an input, by what ``Inputs.take`` says of it."""
+    kinds = ("numbers", TEXT, "1 category")
+    return taken_for.startswith(kinds) or " categories: " in taken_for
 
 
 class Inputs:
@@ -154,7 +163,7 @@ class Inputs:
             return f"{count}: {format_names(names.to_list())}"
         if is_text or float(several) >= 0.5:  # type: ignore[arg-type]  # a share
             self._texts.append(values.fill_null(""))
-            return "text" + _describe_missing(values, "an empty text stands in")
+            return TEXT + _describe_missing(values, "an empty text stands in")
         return f"left out: {len(names):,} different names or codes, too many for categories"
 
     @property

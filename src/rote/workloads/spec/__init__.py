@@ -2,6 +2,7 @@
 
 from rote.workloads.spec.allowed_imports import AllowedImports
 from rote.workloads.spec.data_sections import (
+    IMAGE_SIZE,
     TABLE_SUFFIXES,
     AnyData,
     AnyNoise,
@@ -44,6 +45,7 @@ from rote.workloads.spec.training_sections import (
 )
 
 __all__ = [
+    "IMAGE_SIZE",
     "TABLE_SUFFIXES",
     "ActivePassiveObjective",
     "Adam",

@@ -32,6 +32,9 @@ InputKind: TypeAlias = Literal["images", "features", "bag-of-words", "tokens"]
 
 TABLE_SUFFIXES = (".csv", ".tsv", ".parquet")
 
+IMAGE_SIZE = 32
+"""Height and width to which images of a folder, or of different sizes, are scaled."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class AnyData(Section):
@@ -152,7 +155,7 @@ class FolderData(AnyData):
 
     name: Literal["folder"] = "folder"
     path: str
-    image_size: Annotated[int, Between(8, 4096)] = 64
+    image_size: Annotated[int, Between(8, 4096)] = IMAGE_SIZE
     vocabulary: Annotated[int, AtLeast(2)] | None = None
 
 
