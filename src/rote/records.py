@@ -29,6 +29,7 @@ class Column:
         unit: ``share`` is shown in per cent.
         better: which way a better checkpoint lies, if that is known.
         rule: the rule that reads it, as ``rote select --rule`` takes it.
+        heading: its heading in the table of runs of a report; without one it has no column there.
 
     Example:
         >>> COLUMNS["validation_accuracy"].better
@@ -41,6 +42,7 @@ class Column:
     unit: Unit = ""
     better: Better | None = None
     rule: str | None = None
+    heading: str = ""
 
     def describe(self) -> dict[str, Any]:
         """As ``run.json`` has it, under the column's name; what is not set is left out."""
@@ -50,7 +52,11 @@ class Column:
     def described(cls, name: str, values: Mapping[str, Any]) -> Column:
         """The inverse of ``describe``; what a later version added, or cannot be, is passed over."""
         allowed = {"kind": _KINDS, "unit": _UNITS, "better": _BETTERS}
-        texts = {key: values[key] for key in ("label", "rule") if isinstance(values.get(key), str)}
+        texts = {
+            key: values[key]
+            for key in ("label", "rule", "heading")
+            if isinstance(values.get(key), str)
+        }
         chosen = {key: values[key] for key, known in allowed.items() if values.get(key) in known}
         return cls(**{"name": name, "label": name, **texts, **chosen})
 
@@ -65,7 +71,7 @@ COLUMNS: dict[str, Column] = {
         Column("loss_before", "loss on S̃", "loss"),
         Column("loss_after", "loss on S̃ after the step", "loss"),
         Column("drop", "drop of the loss on S̃"),
-        Column("susceptibility", "ζ", "zeta", better="lower"),
+        Column("susceptibility", "ζ", "zeta", better="lower", heading="ζ"),
         Column("susceptibility_relative", "relative ζ", "zeta", better="lower"),
         Column("loss_after_plain", "loss on S̃ after the plain step", "loss"),
         Column("drop_plain", "drop of the loss on S̃, plain step"),
@@ -78,12 +84,22 @@ COLUMNS: dict[str, Column] = {
             "share",
             "higher",
             "noisy-validation",
+            heading="Noisy validation",
         ),
         Column("seconds", "time of the probe", unit="seconds"),
-        Column("train_accuracy", "training accuracy", "accuracy", "share"),
-        Column("test_accuracy", "test accuracy", "truth", "share", "higher", "oracle"),
+        Column("train_accuracy", "training accuracy", "accuracy", "share", heading="Train"),
+        Column(
+            "test_accuracy", "test accuracy", "truth", "share", "higher", "oracle", heading="Test"
+        ),
         Column("clean_accuracy", "accuracy on clean labels", "truth", "share", "higher"),
-        Column("noisy_accuracy", "accuracy on noisy labels", "truth", "share", "lower"),
+        Column(
+            "noisy_accuracy",
+            "accuracy on noisy labels",
+            "truth",
+            "share",
+            "lower",
+            heading="Noisy labels",
+        ),
         Column("train_loss", "training loss", "loss"),
         Column("drop_cross_entropy", "drop of the cross entropy on S̃"),
         Column("lr", "learning rate"),

@@ -154,8 +154,12 @@ def test_runs_end_as_recorded_and_differ_in_what_differs(contents: Contents) -> 
     last = frame(contents).filter(run="run-2").row(-1, named=True)
     row = contents.runs.rows[2]
     assert row.susceptibility == last["susceptibility"]
-    assert row.noisy_accuracy == last["noisy_accuracy"]
-    assert row.best_test_accuracy == frame(contents).filter(run="run-2")["test_accuracy"].max()
+    names = [column.name for column in contents.runs.columns]
+    values = dict(zip(names, row.values, strict=True))
+    assert values["noisy_accuracy"] == last["noisy_accuracy"]
+    best = frame(contents).filter(run="run-2")["test_accuracy"].max()
+    assert values["best_test_accuracy"] == best
+    assert [column.heading for column in contents.runs.columns][:2] == ["ζ", "Noisy validation"]
     assert contents.runs.varying == ("optimizer.lr",)
     assert row.settings == (f"{0.1 / 3:g}",)
     assert contents.runs.shared == {"epochs": "12", "optimizer.name": "sgd"}

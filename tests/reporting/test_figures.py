@@ -9,11 +9,11 @@ import pytest
 
 import rote
 from rote.errors import InputError
+from rote.formatting import visible
 from rote.reporting.charts import CHARTS, split_chart
 from rote.reporting.contents import read_contents
 from rote.reporting.frame import frame_for_chart, frame_for_page
 from rote.reporting.page import collect_records, compile_charts
-from rote.reporting.page_text import visible
 from rote.reporting.write_report import save_figures
 from tests.reporting.stores import EVIL_METRIC, EVIL_NAMES, TRUTH, write_store
 

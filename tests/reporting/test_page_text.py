@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from rote.reporting.page_text import visible
+from rote.formatting import visible
 from tests.reporting.conftest import Open, Page
 from tests.reporting.stores import TURNED_NAMES
 

@@ -7,7 +7,7 @@ import pytest
 
 from rote import reporting
 from rote.reporting.contents import read_contents
-from rote.reporting.page_text import number, percent
+from rote.reporting.page_text import format_number, format_percent
 from rote.selection import Candidates, RegionSummary, candidates_of, select
 from rote.selection.regions import regions_of, summarize
 from rote.store import read_table
@@ -27,17 +27,17 @@ def shown_regions(visit: Visit) -> list[list[str]]:
 
 
 def as_shown(regions: tuple[RegionSummary, ...]) -> list[list[str]]:
-    def percent(value: float | None) -> str:
+    def format_percent(value: float | None) -> str:
         return "–" if value is None else f"{value:.1%}"
 
     return [
         [
             f"{region.count:,}",
-            percent(region.train_accuracy),
+            format_percent(region.train_accuracy),
             "–"
             if region.susceptibility is None
             else f"{region.susceptibility:.4g}".replace("-", "−"),
-            percent(region.test_accuracy),
+            format_percent(region.test_accuracy),
         ]
         for region in regions
     ]
@@ -112,10 +112,10 @@ def test_numbers_are_written_as_python_writes_them(page: Page, visit: Open) -> N
     found = tab.evaluate(
         f"numbers => {{ {script}; return numbers.map(n => [percents(n), digits(n)]) }}", NUMBERS
     )
-    assert found == [[percent(n), number(n)] for n in NUMBERS]
+    assert found == [[format_percent(n), format_number(n)] for n in NUMBERS]
     shares = [n for n in NUMBERS if n <= 1]
-    assert [percent(n) for n in shares] == [f"{n:.1%}".replace("-", "−") for n in shares]
-    assert [number(n) for n in NUMBERS] == [f"{n:.4g}".replace("-", "−") for n in NUMBERS]
+    assert [format_percent(n) for n in shares] == [f"{n:.1%}".replace("-", "−") for n in shares]
+    assert [format_number(n) for n in NUMBERS] == [f"{n:.4g}".replace("-", "−") for n in NUMBERS]
 
 
 def test_checkpoints_that_lie_on_a_threshold_are_on_the_side_where_python_puts_them(

@@ -28,7 +28,7 @@ from rote.reporting.checkpoints import (
     find_notable,
 )
 from rote.reporting.provenance import Fact, collect_provenance, select_arguments, select_command
-from rote.reporting.run_list import RunList, run_list
+from rote.reporting.run_list import RunList, list_runs
 from rote.reporting.suspects import SuspectLabels, collect_suspects
 from rote.reporting.verdict import Outcome, PageVerdict, form_verdict, run_leading_rule, run_rules
 from rote.selection import (
@@ -56,7 +56,9 @@ MANY_RUNS = "RUNS"
 """A placeholder for a long list of run directories."""
 
 _LONGEST_LIST = 160
-_ESTIMATE = Column("estimated_accuracy", "estimated accuracy", "signal", "share", "higher")
+_ESTIMATE = Column(
+    "estimated_accuracy", "estimated accuracy", "signal", "share", "higher", heading="Estimated"
+)
 """The column that a rule may add to a table; runs do not record it."""
 
 _MOST_STOPS = 200
@@ -176,7 +178,7 @@ class Contents:
     @cached_property
     def runs(self) -> RunList:
         """The table of runs."""
-        return run_list(self.candidates, self.workloads, self.sample.listed)
+        return list_runs(self.judged, self.workloads, self.sample.listed)
 
     @cached_property
     def provenance(self) -> tuple[Fact, ...]:

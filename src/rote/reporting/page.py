@@ -17,21 +17,13 @@ from rote.errors import InputError
 from rote.formatting import visible
 from rote.reporting.charts import CHARTS, Chart, find_drawable, split_chart
 from rote.reporting.charts.filter import describe_change, describe_correlations
+from rote.reporting.charts.overview import describe_overview
 from rote.reporting.charts.sensitivity import RegionSums, sum_regions
 from rote.reporting.checkpoints import Metric, round_values, visible_names
 from rote.reporting.frame import frame_for_page
-from rote.reporting.page_text import (
-    breakable,
-    coded,
-    counted,
-    interval,
-    named,
-    number,
-    percent,
-    points,
-)
+from rote.reporting.page_text import FILTERS, count_points
 from rote.reporting.palette import DARK, DARK_SHADES, FONT, LIGHT, LIGHT_SHADES
-from rote.selection import REGIONS, compare
+from rote.selection import REGIONS
 from rote.version import __version__
 
 if TYPE_CHECKING:
@@ -225,9 +217,8 @@ def render_page(
             },
             in_words=describe_correlations,
             change=describe_change,
-            points=points,
-            percent=percent,
-            number=number,
+            describe_overview=describe_overview,
+            points=count_points,
             payload=pack_json(payload),
             numbers=pack_bytes(list_numbers(contents)),
             vega=_pack_vega(),
@@ -262,8 +253,7 @@ def _make_environment() -> jinja2.Environment:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    words = (percent, number, counted, interval, visible, named, breakable, coded, compare)
-    environment.filters |= {word.__name__: word for word in words}
+    environment.filters |= FILTERS
     return environment
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rote.records import ZETAS
-from rote.reporting.page_text import counted
+from rote.reporting.page_text import count
 from rote.selection import plain_text
 from rote.version import __version__
 
@@ -123,7 +123,7 @@ def _tally(values: Iterable[str | None]) -> tuple[str, ...]:
     if len(counts) == 1:
         return tuple(counts)
     frequent = counts.most_common(_MOST_VALUES)
-    words = [f"{value} ({counted(count, 'run')})" for value, count in frequent]
+    words = [f"{value} ({count(times, 'run')})" for value, times in frequent]
     more = len(counts) - len(frequent)
     return (*words, *([f"and {more} more"] if more else []))
 

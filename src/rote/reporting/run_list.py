@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rote.records import COLUMNS, Column
 from rote.selection import settings_of
 
 if TYPE_CHECKING:
     from rote.selection import Candidates, Floats, Integers
 
+_BEST = Column("best_test_accuracy", "best test accuracy", "truth", "share", heading="Best test")
 MOST_SETTINGS = 8
 """The most columns for settings that differ."""
 
@@ -25,23 +27,19 @@ class RunRow:
         name: of the run.
         checkpoints: how many.
         step: the last one.
-        susceptibility: ζ there.
-        train_accuracy: there.
-        noisy_accuracy: on the noisy subset, there.
-        test_accuracy: there.
-        best_test_accuracy: of all its checkpoints.
+        values: at the last step, in the order of ``RunList.columns``.
         settings: those that differ between runs, in the order of ``RunList.varying``.
+        susceptibility: ζ at the last step.
+        train_accuracy: at the last step.
     """
 
     name: str
     checkpoints: int
     step: int
+    values: tuple[float | None, ...]
+    settings: tuple[str | None, ...]
     susceptibility: float | None
     train_accuracy: float | None
-    noisy_accuracy: float | None
-    test_accuracy: float | None
-    best_test_accuracy: float | None
-    settings: tuple[str | None, ...]
 
 
 @dataclass(frozen=True)
@@ -51,6 +49,7 @@ class RunList:
     Attributes:
         rows: one per run with checkpoints that is listed.
         total: how many runs have checkpoints.
+        columns: the known ones with a heading.
         varying: the names of the settings that differ.
         left_out: how many more differ, and have no column.
         shared: the settings that are the same everywhere.
@@ -59,17 +58,14 @@ class RunList:
 
     rows: tuple[RunRow, ...]
     total: int
+    columns: tuple[Column, ...]
     varying: tuple[str, ...]
     left_out: int
     shared: Mapping[str, str]
     empty: tuple[str, ...]
 
-    def has(self, field: str) -> bool:
-        """Return whether any run has a value."""
-        return any(getattr(row, field) is not None for row in self.rows)
 
-
-def run_list(
+def list_runs(
     candidates: Candidates, workloads: Mapping[str, Mapping[str, Any]], listed: Integers
 ) -> RunList:
     """Make the table of runs from their checkpoints and settings.
@@ -90,9 +86,11 @@ def run_list(
     # Settings that only some runs have come last.
     varying.sort(key=lambda name: len(values[name] - {None}) < 2)
     shown = tuple(varying[:MOST_SETTINGS])
+    columns = _find_columns(candidates)
     return RunList(
-        rows=tuple(_list_rows(candidates, settings, shown, set(listed.tolist()))),
+        rows=tuple(_list_rows(candidates, settings, shown, columns, set(listed.tolist()))),
         total=candidates.num_runs,
+        columns=columns,
         varying=shown,
         left_out=len(varying) - len(shown),
         shared={name: next(iter(values[name])) or "" for name in names if name not in varying},
@@ -100,31 +98,50 @@ def run_list(
     )
 
 
+def _find_columns(candidates: Candidates) -> tuple[Column, ...]:
+    """Return the columns with a heading and a value, and the best test accuracy."""
+    described = candidates.table.columns
+    ordered = {**{name: described.get(name, COLUMNS[name]) for name in COLUMNS}, **described}
+    found = [
+        column
+        for column in ordered.values()
+        if column.heading and np.isfinite(_values(candidates, column)).any()
+    ]
+    has_truth = any(column.name == _BEST.name.removeprefix("best_") for column in found)
+    return (*found, *([_BEST] if has_truth else []))
+
+
+def _values(candidates: Candidates, column: Column) -> Floats:
+    """Return the values of a column; those of ζ are the selected ones."""
+    return candidates.zeta if column.kind == "zeta" else candidates.values(column.name)
+
+
 def _list_rows(
     candidates: Candidates,
     settings: Mapping[str, Mapping[str, str]],
     shown: tuple[str, ...],
+    columns: tuple[Column, ...],
     listed: set[int],
 ) -> list[RunRow]:
-    train, test = candidates.values("train_accuracy"), candidates.values("test_accuracy")
-    noisy = candidates.values("noisy_accuracy")
+    arrays = {column.name: _values(candidates, column) for column in columns if column != _BEST}
+    train = candidates.values("train_accuracy")
+    test = candidates.values("test_accuracy")
     rows = []
     for part in candidates.by_run():
         last = part.stop - 1
         if int(candidates.run[last]) not in listed:
             continue
         name = candidates.runs[candidates.run[last]]
+        values = [_value_at(values, last) for values in arrays.values()]
         rows.append(
             RunRow(
                 name=name,
                 checkpoints=part.stop - part.start,
                 step=int(candidates.step[last]),
+                values=(*values, *([_find_highest(test[part])] if _BEST in columns else [])),
+                settings=tuple(settings[name].get(field) for field in shown),
                 susceptibility=_value_at(candidates.zeta, last),
                 train_accuracy=_value_at(train, last),
-                noisy_accuracy=_value_at(noisy, last),
-                test_accuracy=_value_at(test, last),
-                best_test_accuracy=_find_highest(test[part]),
-                settings=tuple(settings[name].get(field) for field in shown),
             )
         )
     return rows

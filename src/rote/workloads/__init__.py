@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from rote.workloads.data import load_arrays as load_arrays
     from rote.workloads.data import make_data_section as make_data_section
     from rote.workloads.data import read_data as read_data
+    from rote.workloads.data.sample_views import SampleView as SampleView
+    from rote.workloads.data.sample_views import view_samples as view_samples
     from rote.workloads.data.splits import Splits as Splits
     from rote.workloads.data.splits import prepare as prepare
     from rote.workloads.loop import TrainedRun as TrainedRun
@@ -40,6 +42,7 @@ _NAMES = {
         "load_arrays",
         "read_data",
     ],
+    "data.sample_views": ["SampleView", "view_samples"],
     "data.splits": ["Splits", "prepare"],
     "loop": ["TrainedRun", "train"],
     "network": ["build_network"],

@@ -1,13 +1,21 @@
-// The charts: one Vega view each, in the order of the page. Those further down wait for an idle moment.
+// The charts: one Vega view each, in the order of the page. Charts below the fold wait until the browser is idle,
+// charts in folded sections until they are opened.
 
 const views = new Map();
 const waiting = [];
-const settings = {}; // signals that every view follows
+const folded = new Map(); // names of charts, by their folded section
+const settings = {}; // signals shared by all views
 const MANY_POINTS = 3000;
 
 function prepare(payload) {
   const containers = [...document.querySelectorAll(".chart")];
-  waiting.push(...containers.map((container) => container.id.replace("chart-", "")));
+  for (const container of containers) {
+    const name = container.id.replace("chart-", "");
+    const fold = container.closest("details:not([open])");
+    if (fold) folded.set(fold, [...(folded.get(fold) || []), name]);
+    else waiting.push(name);
+  }
+  for (const fold of folded.keys()) fold.addEventListener("toggle", () => drawFolded(payload, fold));
   Object.assign(settings, payload.themes[theme()]);
   for (const field of payload.signals) FIELDS[field] = ["step", field];
 }
@@ -25,9 +33,16 @@ async function drawWhenIdle(payload) {
   }
 }
 
-// Nothing in here waits for an event: what is asked for before printing is there on paper.
+async function drawFolded(payload, fold) {
+  const names = folded.get(fold) || [];
+  folded.delete(fold);
+  for (const name of names) await draw(payload, name);
+}
+
+// Nothing in here waits for an event, so that all charts are drawn before printing.
 async function drawRest(payload) {
   while (waiting.length) await draw(payload, waiting.shift());
+  for (const fold of [...folded.keys()]) await drawFolded(payload, fold);
 }
 
 async function draw(payload, name) {
@@ -35,7 +50,7 @@ async function draw(payload, name) {
   const spec = payload.charts[name];
   const renderer = payload.columns.run.length > MANY_POINTS ? "canvas" : "svg";
   for (const entry of spec.data) {
-    // A view marks the records it is given: each gets its own.
+    // A view modifies its records, so each gets a copy.
     if (entry.name === "checkpoints") entry.values = records(payload);
     if (entry.name === "chosen_store") entry.values = choiceOf(payload, chosen);
   }
@@ -48,7 +63,7 @@ async function draw(payload, name) {
   container.dataset.drawn = renderer;
 }
 
-// Signals of those that are drawn, and of those to come.
+// Sets signals of drawn charts, and of those drawn later.
 function follow(changes) {
   Object.assign(settings, changes);
   for (const view of views.values()) {

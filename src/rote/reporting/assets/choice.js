@@ -1,4 +1,4 @@
-// The chosen run: the same in every chart, in the tables and in the list at the top.
+// The highlighted run: the same in all charts, tables and the list at the top.
 
 let chosen = null;
 
@@ -25,7 +25,7 @@ function choose(payload, run) {
 }
 
 function setUpChoice(payload) {
-  const list = document.getElementById("chosen-run"); // not there if there is one run
+  const list = document.getElementById("chosen-run"); // absent if there is only one run
   if (list) list.addEventListener("change", () => choose(payload, list.value === "" ? null : Number(list.value)));
   document.addEventListener("click", (event) => {
     const button = event.target.closest("button.run");

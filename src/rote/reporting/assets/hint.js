@@ -1,8 +1,8 @@
-// The hint: what a chart says about what is pointed at.
+// The tooltip of charts.
 
 const EDGE = 8;
 
-// Text only: names are not ours.
+// Text only, because names come from users.
 function showHint(event, entries, title = null) {
   const hint = document.getElementById("hint");
   hint.hidden = entries.length === 0;

@@ -1,6 +1,6 @@
-// Numbers and names as the rest of the page writes them.
+// Numbers and names in the format of the rest of the page.
 
-const WHOLE = 1.0005; // from here on, a value is more than 100.0% and no share
+const WHOLE = 1.0005; // from here on, a value is shown as recorded
 const percents = (value) => (value === null || value >= WHOLE ? digits(value) : minus(fixed(100 * value)) + "%");
 const digits = (value) => (value === null ? "–" : minus(general(value)));
 const minus = (text) => text.replaceAll("-", "−");
@@ -19,14 +19,14 @@ function general(value) {
   return `${Number(mantissa)}e${power < 0 ? "-" : "+"}${String(Math.abs(power)).padStart(2, "0")}`;
 }
 
-// Of a value in the middle of two, Python writes the one that ends even, a browser the larger one.
+// Python rounds halves to even, browsers round them up.
 function toEven(value, kept) {
   const [figures] = Math.abs(value).toExponential(20).replace(".", "").split("e");
   const isHalf = /^50*$/.test(figures.slice(kept));
   return isHalf && Number(figures[kept - 1]) % 2 === 0 ? value * (1 - Number.EPSILON) : value;
 }
 
-// Characters that show nothing, or turn the text around them, are named instead.
+// Invisible characters and those that change the text direction are spelled out.
 function visible(text) {
   return text.replace(/[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu, (sign) => {
     const code = sign.codePointAt(0);

@@ -1,6 +1,6 @@
-// Paper: light colors, every chart, nothing folded, and widths at which letters keep their size.
+// Printing: light colors, every chart, nothing folded, and widths at which text keeps its size.
 
-const PAPER = { whole: 688, half: 328, height: 0.6 }; // A4 between its margins, half of it; lower charts leave less of a sheet empty
+const PAPER = { whole: 688, half: 328, height: 0.6 }; // A4 without margins, half of it, and a lower height
 
 function setUpPaper(payload) {
   let folded = [];
@@ -9,7 +9,7 @@ function setUpPaper(payload) {
     folded.push(...document.querySelectorAll("details:not([open])"));
     for (const details of folded) details.open = true;
     follow(payload.themes.light);
-    // None of this waits for an event: it is done before the page is printed.
+    // Nothing here waits for an event, so that it is done before printing.
     await drawRest(payload);
     for (const [name, view] of views) {
       const isHalf = document.getElementById("chart-" + name).closest(".pair") !== null;
@@ -22,7 +22,7 @@ function setUpPaper(payload) {
     folded = [];
     for (const [view, height] of heights) view.height(height).run();
     showTheme(payload);
-    dispatchEvent(new Event("resize")); // charts take the width of the page again
+    dispatchEvent(new Event("resize")); // charts return to the width of the page
   };
   addEventListener("beforeprint", begin);
   addEventListener("afterprint", end);

@@ -1,4 +1,4 @@
-// What the page carries packed: the library that draws, and the data for it to draw.
+// Unpacks what the page carries: the chart library and its data.
 
 async function unpacked(id) {
   const letters = atob(document.getElementById(id).textContent);
@@ -8,7 +8,7 @@ async function unpacked(id) {
   return new Response(stream);
 }
 
-// In a function of its own, so that its names do not meet ours.
+// In a function of its own, to keep its names separate.
 async function loadVega() {
   new Function(await (await unpacked("vega")).json())();
 }
@@ -27,7 +27,7 @@ async function loadPayload() {
   return payload;
 }
 
-// A value of a checkpoint that is drawn; null if it is not known.
+// Returns a value of a drawn checkpoint; null if unknown.
 function valueOf(payload, field, row) {
   const exact = payload.counted[field];
   if (exact) {
@@ -38,7 +38,7 @@ function valueOf(payload, field, row) {
   return typeof column === "string" ? valueOf(payload, column, row) : column[row];
 }
 
-// What charts need of every checkpoint; its row leads to the rest.
+// Returns what charts need of every checkpoint; its row identifies the rest.
 function records(payload) {
   const value = (field, row) => valueOf(payload, field, row);
   return payload.columns.run.map((run, row) => ({

@@ -1,4 +1,4 @@
-// Pointing at a checkpoint: the nearest one within reach, of a mouse or of a finger.
+// Finds the checkpoint nearest to a mouse pointer or finger.
 
 const FIELDS = {
   regions: ["zeta", "train"], zeta: ["step", "zeta"], noisy: ["step", "noisy"], before: ["train", "test"], after: ["train", "test"],
@@ -10,7 +10,7 @@ function setUpPointing(payload, name, view) {
   const container = document.getElementById("chart-" + name);
   container.addEventListener("pointerdown", (event) => { pointer = event.pointerType === "mouse" ? "mouse" : "touch"; });
   if (!(name in FIELDS)) {
-    // A finger that is lifted hides what it has shown.
+    // On touch screens a tap shows the tooltip.
     view.addEventListener("click", (event, item) => showHint(event, item && item.tooltip ? Object.entries(item.tooltip) : []));
     return;
   }
@@ -35,7 +35,7 @@ function setUpHiding() {
   document.addEventListener("keydown", (event) => event.key === "Escape" && hideHint());
 }
 
-// Of a checkpoint its step, what the chart draws, and what tells most: five lines.
+// A tooltip has five lines: the step, the drawn value, and the most informative metrics.
 const LINES = 5;
 
 function hintOf(payload, record, chart) {

@@ -26,7 +26,7 @@ function setUpTable() {
   });
 }
 
-// Numbers by size, words by letters; what is not known comes last either way.
+// Sorts numbers by value and text alphabetically; unknown values come last.
 function sorted(rows, index, direction) {
   const value = (row) => row.cells[index].dataset.value;
   const numeric = rows.every((row) => value(row) === "" || !Number.isNaN(Number(value(row))));

@@ -1,4 +1,4 @@
-// Tables that are wider than their place say so, and at which edge they go on.
+// Marks tables that are wider than the page, and the edge beyond which they continue.
 
 function setUpScrolling() {
   for (const place of document.querySelectorAll(".scroll")) {

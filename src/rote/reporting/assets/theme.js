@@ -1,4 +1,4 @@
-// Light or dark: as the system has it, or as the button says.
+// Light or dark colors: those of the system, or of the button.
 
 function theme() {
   const asked = document.documentElement.dataset.theme;

@@ -1,4 +1,4 @@
-// The two thresholds: sliders move the lines, and the regions are counted anew.
+// The two thresholds: sliders move the lines and recount the regions.
 
 function summarize(payload, zetaAt, trainAt) {
   const sums = [1, 2, 3, 4].map(() => ({ count: 0, zeta: 0, train: 0, test: 0, tested: 0 }));
@@ -9,7 +9,7 @@ function summarize(payload, zetaAt, trainAt) {
   }));
 }
 
-// Number by number, in the order of Python's sums: the same digits.
+// Adds numbers in the order of Python's sums, for the same digits.
 function addEach(payload, zetaAt, trainAt, sums) {
   const { zeta, train, test } = payload.counted;
   for (let row = 0; row < zeta.length; row += 1) {
@@ -25,7 +25,7 @@ function addEach(payload, zetaAt, trainAt, sums) {
   }
 }
 
-// Too many for a page: from the sums of all between every two thresholds that it can be set to.
+// For pages with too many checkpoints: uses the sums between slider positions.
 function addCells(payload, zetaAt, trainAt, sums) {
   const [zetas, trains] = payload.cells;
   const width = trains.length + 1;
@@ -63,7 +63,7 @@ function setUpThresholds(payload) {
   const buttons = [...document.querySelectorAll("[data-preset]")];
   const press = (name) => buttons.forEach((button) => button.setAttribute("aria-pressed", String(button.dataset.preset === name)));
   const at = { zeta: null, train: null };
-  // The other one stays where it is, also if it is a rule's and lies between two stops.
+  // The other threshold stays, even if it is a rule's and lies between two slider positions.
   const move = (key) => {
     at[key] = Number(sliders[key].value) / payload.units[key];
     showThresholds(at);

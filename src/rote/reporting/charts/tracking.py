@@ -180,7 +180,9 @@ def _draw_lines(record: TrackingRecord, frame: Frame, field: str, y: alt.Y) -> a
 
     chosen = make_run_choice(frame)
     is_chosen = alt.ParameterPredicate(param=chosen.name, empty=False)
-    base = alt.Chart(frame.data).encode(x=_x(record), y=y, detail=alt.Detail("run:N"))
+    base = alt.Chart(frame.data).encode(
+        x=make_step_axis(*record.steps), y=y, detail=alt.Detail("run:N")
+    )
     is_pointed_at = frame.is_live and not frame.is_page
     is_many = record.runs > _MANY
     everything = base.mark_line(
@@ -210,18 +212,24 @@ def _draw_lines(record: TrackingRecord, frame: Frame, field: str, y: alt.Y) -> a
     return alt.LayerChart(layer=layers, width=frame.width, height=HEIGHT, view=borderless())
 
 
-def _x(record: TrackingRecord) -> alt.X:
+def make_step_axis(first: int, last: int, *, has_labels: bool = True) -> alt.X:
+    """Return the horizontal axis of steps.
+
+    Args:
+        first: the first step.
+        last: the last step.
+        has_labels: whether it has a title and numbers.
+    """
     import altair as alt
 
-    first, last = record.steps
     few = list(range(first, last + 1)) if last - first < _FEW else None
-    ticks = {"tickMinStep": 1} if few is None else {"values": few}
+    ticks: dict[str, Any] = {"tickMinStep": 1} if few is None else {"values": few}
     domain = [first - 1, last + 1] if first == last else [first, last]
     return alt.X(
         "step:Q",
-        title="step",
+        title="step" if has_labels else None,
         scale=alt.Scale(domain=domain, nice=False, zero=False),
-        axis=alt.Axis(format=",d", grid=False, **ticks),
+        axis=alt.Axis(format=",d", grid=False, labels=has_labels, **ticks),
     )
 
 
