@@ -104,7 +104,7 @@ def test_doctor_checks_the_installation_and_a_model() -> None:
     assert "mlp with Adam can be probed" in output
     assert "nothing changed" in output
     assert output.splitlines()[-1] == (
-        "All is fine: nothing that rote needs is missing, and mlp can be probed."
+        "Everything is fine: all required packages are installed, and mlp can be probed."
     )
     with pytest.raises(InputError, match="Expected `--shape` to be like 3,32,32, got 'x'"):
         invoke("doctor", "--model", "mlp", "--shape", "x")
@@ -120,7 +120,7 @@ def test_doctor_says_why_a_model_cannot_be_probed(tmp_path: Path, rote: Rote) ->
     assert said.code == 1
     assert "cannot be probed. Expected the model's logits to have num_classes = 10" in said.err
     assert said.out.splitlines()[-1] == (
-        "Something is wrong: their_model:make cannot be probed. See above."
+        "Problems found: their_model:make cannot be probed. See above."
     )
     said = rote("doctor", "--model", "torch.nn:Identity", "--shape", "3,8,8")
     assert said.code == 2

@@ -102,7 +102,7 @@ def test_suspects_of_a_folder_are_its_files(tmp_path: Path) -> None:
     spec = json.loads((run / "workload.json").read_text())["spec"]
     assert (spec["data"]["image_size"], spec["architecture"]["options"]) == (32, {"width": 16})
     said = invoke("suspects", str(run), "--csv", str(tmp_path / "s.csv"))
-    assert "Samples count from 0" not in said
+    assert "numbered from 0" not in said
     found = pl.read_csv(tmp_path / "s.csv").filter(pl.col("method") == "aum")
     assert found["file"].to_list()
     assert set(found["file"]) <= {"light/7.png", "dark/20.png"}

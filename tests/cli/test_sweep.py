@@ -78,7 +78,7 @@ def test_a_sweep_is_foreseen_run_listed_and_skipped(
     assert not store.exists()
     page = tmp_path / "page.html"
     out, err = sweep(file, "--out", store, "--workers", "2", "--report", page)
-    assert "4 of 4 runs are over, 4 of them now" in out
+    assert "4 of 4 runs finished, 4 of them now" in out
     assert f"rote select {store}" in out
     *ended, report = err.splitlines()
     assert report == f"Report: {page}"
@@ -130,8 +130,8 @@ def test_ctrl_c_stops_cleanly_and_the_same_command_goes_on(sweep: Sweeping, tmp_
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=DEADLINE)
     assert process.returncode == 130, err
-    assert "of 4 runs are over" in out
-    assert err == "Stopped; nothing is lost. The same command goes on from here.\n"
+    assert "of 4 runs finished" in out
+    assert err == "Stopped; nothing is lost. Run the same command again to resume.\n"
     assert {run.state for run in list_runs(store)} & {"interrupted"}
     begun = [run.path for run in list_runs(store) if run.state == "interrupted"]
     out, _ = sweep(file, "--out", store, "--quiet", "--json")
@@ -155,8 +155,8 @@ def test_impatient_ctrl_c_while_torch_is_loaded_is_as_clean(file: Path, tmp_path
             os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to every process
         out, err = process.communicate(timeout=DEADLINE)  # until the last process is gone
     assert process.returncode == 130, err
-    assert "0 of 4 runs are over" in out
-    assert err == "Stopped; nothing is lost. The same command goes on from here.\n"
+    assert "0 of 4 runs finished" in out
+    assert err == "Stopped; nothing is lost. Run the same command again to resume.\n"
 
 
 def test_failed_runs_are_named_and_make_exit_code_1(sweep: Sweeping, tmp_path: Path) -> None:
@@ -166,7 +166,7 @@ def test_failed_runs_are_named_and_make_exit_code_1(sweep: Sweeping, tmp_path: P
     with start(file, "--out", store, "--quiet") as process:  # also what workers say is seen
         out, err = process.communicate(timeout=DEADLINE)
     check(process.returncode, 1, err)
-    assert "2 of 4 runs are over, 2 of them now" in out
+    assert "2 of 4 runs finished, 2 of them now" in out
     assert err.count("Failed: ") == 2
     assert "failure.json): " in err
     assert "The same command tries the failed runs again." in err
@@ -189,8 +189,8 @@ def test_mistakes_are_one_line(sweep: Sweeping, file: Path, tmp_path: Path) -> N
     _, err = sweep(file, "--out", tmp_path / "store", "--address", "auto", code=2)
     assert "--executor ray only" in err
     _, err = sweep(file, "--out", tmp_path / "store", "--gpus-per-run", "1", code=2)
-    assert "Expected --gpus-per-run with --executor ray only, got 1.0." in err
+    assert "--gpus-per-run 1.0 needs --executor ray." in err
     _, err = sweep(file, "--list", tmp_path, code=2)
-    assert f"Expected --list STORE alone, got {file} with it." in err
+    assert f"Leave out {file}." in err
     _, err = sweep(file, "--out", tmp_path / "store", "--workers", "0", code=2)
     assert "Expected `workers` to be an integer of at least 1, got 0." in err

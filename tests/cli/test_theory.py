@@ -322,7 +322,7 @@ def test_the_command_of_the_issue(tmp_path: Path) -> None:
         env={**os.environ, "ROTE_DATA": str(MNIST.parent), "OMP_NUM_THREADS": "1"},
     )
     assert done.returncode == 0, done.stderr
-    assert done.stderr == "Made folder theory\n"
+    assert done.stderr == "Created folder theory\n"
     found = json.loads(done.stdout)
     assert len(found["rows"]) == 5 * 201
     assert (found["labels"], found["reversed_from"]) == (

@@ -112,6 +112,15 @@ class Visit:
             TABS.give_back(self.page, self.kind)
         assert self.complaints == []
 
+    def unfold(self) -> None:
+        """Open every section, and wait for its charts."""
+        self.page.evaluate(
+            "() => { for (const one of document.querySelectorAll('.fold')) one.open = true; }"
+        )
+        self.page.wait_for_function(
+            "() => [...document.querySelectorAll('.chart')].every((one) => one.dataset.drawn)"
+        )
+
     def text(self, selector: str) -> str:
         return str(self.page.text_content(selector)).strip()
 
@@ -154,6 +163,8 @@ def visit(browser: Any) -> Iterator[Open]:
             opened.page.on(event, listener)
         opened.page.goto(path.as_uri())
         opened.page.wait_for_selector(f"html[data-{until}]", state="attached")
+        if until == "complete":
+            opened.unfold()
         assert opened.complaints.pop(0) == path.as_uri()  # the page itself is the only request
         return opened
 

@@ -24,15 +24,18 @@ def drawn(visit: Visit) -> list[str]:
     return [str(name) for name in found]
 
 
-ALL = [f"chart-{name}" for name in ("regions", "zeta", "noisy", "before", "after", "sensitivity")]
+OPEN = [f"chart-{name}" for name in ("overview", "overview-zeta", "zeta", "noisy", "regions")]
+FOLDED = [f"chart-{name}" for name in ("before", "after", "sensitivity")]
 
 
 def test_charts_far_below_wait_until_the_browser_has_time(page: Page, visit: Open) -> None:
     opened = visit(page("usual"), until="ready", script=HOLD)
-    assert drawn(opened) == ALL[:1]
+    assert drawn(opened) == OPEN[:2]
     assert opened.page.query_selector("html[data-complete]") is None
     release(opened)
-    assert drawn(opened) == ALL
+    assert drawn(opened) == OPEN
+    opened.unfold()
+    assert drawn(opened) == OPEN + FOLDED
 
 
 def release(visit: Visit) -> None:
@@ -47,6 +50,7 @@ def test_what_was_set_before_a_chart_is_drawn_holds_for_it(page: Page, visit: Op
     opened.page.click("#theme")
     opened.page.select_option("#chosen-run", label="run-3")
     release(opened)
+    opened.unfold()
     fill = "label => document.querySelector(label).getAttribute('fill')"
     assert opened.page.evaluate(fill, "#chart-before .role-axis-title text") == DARK["ink"]
     strokes = opened.page.eval_on_selector_all(
@@ -76,7 +80,7 @@ def test_a_page_that_is_printed_at_once_has_every_chart_in_light_colors(
     page: Page, visit: Open
 ) -> None:
     opened = visit(page("usual"), until="ready", script=HOLD, colors="dark")
-    assert drawn(opened) == ALL[:1]
+    assert drawn(opened) == OPEN[:2]
     opened.page.evaluate(
         """() => addEventListener("beforeprint", () => {
             const titles = document.querySelectorAll(".role-axis-title text");
@@ -85,7 +89,7 @@ def test_a_page_that_is_printed_at_once_has_every_chart_in_light_colors(
     )
     paper = opened.page.pdf(format="A4")
     assert paper.startswith(b"%PDF")
-    assert drawn(opened) == ALL
+    assert drawn(opened) == OPEN + FOLDED
     assert set(opened.page.evaluate("printed")) == {LIGHT["ink"]}
     release(opened)
 
@@ -107,7 +111,7 @@ def test_paper_has_nothing_folded_and_nothing_to_click(page: Page, visit: Open) 
     widths = opened.page.eval_on_selector_all(
         ".chart svg", "charts => charts.map(c => Number(c.getAttribute('width')))"
     )
-    assert sorted(widths) == [328, 328, 688, 688, 688, 688]  # letters keep their size
+    assert sorted(widths) == [328, 328, *[688] * 6]  # letters keep their size
     assert opened.page.evaluate("document.documentElement.scrollWidth") == 688
     opened.page.emulate_media(media="screen")
     opened.page.set_viewport_size({"width": 1280, "height": 900})

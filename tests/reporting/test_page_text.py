@@ -46,7 +46,7 @@ def test_a_name_that_turns_text_around_leaves_the_rest_of_the_line_alone(
             visible(name),
         )
         assert set(isolated) == {"isolate"}
-    sentences = opened.page.query_selector_all("#verdict .columns li")
+    sentences = opened.page.query_selector_all("#verdict .why p, #verdict .careful li")
     with_names = [s for s in sentences if any(visible(n) in s.text_content() for n in TURNED_NAMES)]
     assert with_names
     for sentence in with_names:

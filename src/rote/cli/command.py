@@ -1,4 +1,4 @@
-"""How every command behaves: `-h`, flags and arguments without a type, and what Ctrl-C says."""
+"""The behavior of every command: `-h`, help without types of flags, and Ctrl-C."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,31 +13,31 @@ HELP = {"help_option_names": ["-h", "--help"]}
 """For `typer.Typer(context_settings=…)`; its commands inherit it."""
 
 INTERRUPTED = 130
-"""The exit code that shells know of a program that Ctrl-C ended."""
+"""The exit code of a program that was ended by Ctrl-C."""
 
 
 class Command(TyperCommand):
-    """A command whose help writes no type behind flags, which take no value, and arguments."""
+    """A command whose help shows no type for flags and arguments."""
 
     def get_params(self, ctx: Any) -> Any:  # noqa: ANN401, D102
         return _untyped(super().get_params(ctx))
 
 
 class Group(TyperGroup):
-    """The same for a command with commands; nothing in it ends in silence."""
+    """A command with subcommands, which all print a message on Ctrl-C."""
 
     def get_params(self, ctx: Any) -> Any:  # noqa: ANN401, D102
         return _untyped(super().get_params(ctx))
 
     def invoke(self, ctx: Any) -> Any:  # noqa: ANN401, D102
-        with stoppable("No file is half written. The same command begins again."):
+        with stoppable("No file was left incomplete. Run the same command again to start over."):
             return super().invoke(ctx)
 
 
 def new_app(
     name: str, about: str, *, completes: bool = False, cls: type[Group] = Group
 ) -> typer.Typer:
-    """A command with commands; it can teach a shell to complete them."""
+    """Make a command with subcommands, optionally with shell completion."""
     return typer.Typer(
         name=name,
         cls=cls,
@@ -51,7 +51,7 @@ def new_app(
 
 @contextmanager
 def stoppable(kept: str) -> Iterator[None]:
-    """Let Ctrl-C end the command with a sentence about what is kept, and how to go on.
+    """Print what is kept and how to resume if Ctrl-C ends the command.
 
     Raises:
         typer.Exit: with the code of an interrupted program.
@@ -68,7 +68,7 @@ def stoppable(kept: str) -> Iterator[None]:
 
 
 def _is_interruption(error: BaseException | None) -> bool:
-    """Whether Ctrl-C is at the bottom of it: torch makes an error of one that meets its writing."""
+    """Return whether Ctrl-C is the cause: torch turns it into an error while it writes a file."""
     while error is not None and not isinstance(error, KeyboardInterrupt):
         error = error.__context__
     return error is not None
@@ -79,9 +79,9 @@ def _untyped(parameters: Any) -> Any:  # noqa: ANN401
         if getattr(one, "is_flag", False):
             one.metavar = ""
         elif one.param_type_name == "argument":
-            one.display_type_rich = _no_type  # typer would write <list[str]>
+            one.display_type_rich = _no_type  # typer would show <list[str]>
     return parameters
 
 
 def _no_type(ctx: Any) -> None:  # noqa: ANN401
-    """Arguments are told by their help."""
+    """Return no type, since the help describes arguments."""

@@ -1,4 +1,4 @@
-"""`rote data`: which datasets are here, and whether a file can be trained on."""
+"""`rote data`: list known data sets, and check whether a file can be used for training."""
 
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -14,7 +14,7 @@ from rote.cli.options import AsJson, DataDir, Label, Truth
 from rote.cli.output import one_line, say, say_json
 
 _MOST_ALIKE = 3
-"""Columns in a row that are taken for the same and still have a line each."""
+"""The most similar columns in a row that are listed one by one."""
 
 _EXTRA = "pip install 'rote[datasets]'"
 app = new_app("data", "List datasets, and check whether a file of yours can be used.")
@@ -22,7 +22,7 @@ app = new_app("data", "List datasets, and check whether a file of yours can be u
 
 @app.command("list", cls=Command)
 def list_sets(data_dir: DataDir = None, as_json: AsJson = False) -> None:
-    """List every dataset that rote knows by name: where it is, or how to get it."""
+    """List the data sets that rote knows by name: where they are, or how to get them."""
     from rote.workloads import list_datasets
 
     sets = list_datasets(data_dir)
@@ -53,7 +53,7 @@ def check(
     truth: Truth = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check whether a file can be trained on; say what was understood of it, or why not."""
+    """Check whether a file can be used for training, and show how it was read."""
     from rote.workloads import check_file
 
     found = check_file(path, label=label, truth=truth)
@@ -73,7 +73,7 @@ def check(
 
 
 def _gathered(contents: Mapping[str, str]) -> dict[str, str]:
-    """Columns on one line where many in a row are alike: a table may have thousands.
+    """Join similar columns in a row on one line, since a table may have thousands.
 
     Example:
         >>> _gathered({"p0": "numbers", "p1": "numbers", "p2": "numbers", "p3": "numbers"})
@@ -89,7 +89,7 @@ def _gathered(contents: Mapping[str, str]) -> dict[str, str]:
 
 
 def _lines(text: str) -> list[str]:
-    """Text in the width that is left of 80 columns; an address that is cut is of no use."""
+    """Wrap text to 80 columns without breaking addresses."""
     return wrap(text, 65, break_long_words=False, break_on_hyphens=False)
 
 

@@ -1,4 +1,4 @@
-"""`rote demo`: train a pool on noisy digits, and see what each rule would keep."""
+"""`rote demo`: train a pool of runs on noisy digits, and compare all rules."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,7 +10,7 @@ from rote.cli.command import stoppable
 from rote.cli.options import Quiet
 from rote.cli.output import list_out
 from rote.cli.report import command_line
-from rote.cli.select import show_summary
+from rote.cli.verdict import print_summary
 from rote.errors import RoteError
 from rote.records import ZETAS
 
@@ -23,17 +23,19 @@ if TYPE_CHECKING:
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="Where the runs go.")] = Path("runs/demo"),
-    epochs: Annotated[int, typer.Option(help="How long each network is trained.")] = 30,
-    noise: Annotated[float, typer.Option(help="The share of labels that are resampled.")] = 0.5,
+    out: Annotated[Path, typer.Option(help="The folder of the runs.")] = Path("runs/demo"),
+    epochs: Annotated[int, typer.Option(help="Epochs of each run.")] = 30,
+    noise: Annotated[
+        float, typer.Option(help="The share of labels that are resampled uniformly.")
+    ] = 0.5,
     seed: Annotated[int, typer.Option(help="The seed of data, noise and weights.")] = 0,
     workers: Annotated[
         int | None, typer.Option(help="Runs at a time; one per core by default.")
     ] = None,
-    column: Annotated[str, typer.Option(help="Which ζ the rules go by.")] = "susceptibility",
+    column: Annotated[str, typer.Option(help="The ζ that rules use.")] = "susceptibility",
     quiet: Quiet = False,
 ) -> None:
-    """Train a pool of small networks on digits with noisy labels, then choose one by each rule."""
+    """Train a pool of small networks on digits with noisy labels, and compare all rules."""
     from rich.console import Console
 
     from rote.reporting import report
@@ -46,9 +48,9 @@ def demo(
     console = Console()
     console.print(
         f"Training {len(specs)} networks on scikit-learn's digits, {noise:.0%} of the labels "
-        f"resampled at random, in {out}."
+        f"resampled uniformly, in {out}."
     )
-    with stoppable(f"What is trained is kept in {out}. The same command goes on from there."):
+    with stoppable(f"The runs are saved in {out}. Run the same command again to resume."):
         failed = _run(specs, out, executor, quiet=quiet).failed
     if failed:
         raise RoteError(f"{len(failed)} runs failed; the first: {next(iter(failed.values()))}")
@@ -60,16 +62,22 @@ def demo(
     console.print(_table(compared))
     console.print(
         f"The best of {compared.checkpoints} checkpoints has {compared.best:.1%} on clean test "
-        "data (gap: points below it). No rule but the oracle has seen a clean label."
+        "data (gap: points below it). Only the oracle uses clean labels."
     )
-    console.print(f"All of it on one page: {page.path}", markup=False, highlight=False)
-    show_summary(compared.verdict, console)
+    console.print(f"Report: {page.path}", markup=False, highlight=False)
+    print_summary(compared.verdict, console)
 
 
 def _run(
     specs: "list[RunSpec]", out: Path, executor: "LocalExecutor", *, quiet: bool
 ) -> "SweepProgress":
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
 
     from rote.sweeps import Sweep
 
@@ -77,7 +85,7 @@ def _run(
         TextColumn("trained"),
         BarColumn(),
         MofNCompleteColumn(),
-        TimeElapsedColumn(),
+        TimeRemainingColumn(),
         TextColumn("{task.description}"),
     )
     with Progress(*columns, disable=quiet) as bar:

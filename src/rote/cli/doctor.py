@@ -1,4 +1,4 @@
-"""`rote doctor`: is the installation whole, and can this model be probed?"""
+"""`rote doctor`: check the installation, and whether a model can be probed."""
 
 import sys
 from importlib.metadata import PackageNotFoundError, version
@@ -37,10 +37,10 @@ EXTRAS = {
     "ray": "ray",
     "optuna": "optuna",
 }
-"""Which extra brings a package."""
+"""The extra that installs each optional package."""
 
 _SAMPLES = 16
-"""Enough to see whether a probe works, which does not depend on how many there are."""
+"""Samples of the test probe; a few suffice."""
 
 
 def doctor(
@@ -49,29 +49,29 @@ def doctor(
         typer.Option(help="A model to probe: a name (resnet18) or package.module:factory."),
     ] = None,
     optimizer: Annotated[
-        str, typer.Option(help="Its optimizer: a class of torch.optim, or package.module:factory.")
+        str, typer.Option(help="The optimizer: a class of torch.optim, or package.module:factory.")
     ] = "SGD",
-    shape: Annotated[str, typer.Option(help="Shape of one input.")] = "3,32,32",
-    classes: Annotated[int, typer.Option(help="How many classes.")] = 10,
+    shape: Annotated[str, typer.Option(help="The shape of one input.")] = "3,32,32",
+    classes: Annotated[int, typer.Option(help="The number of classes.")] = 10,
 ) -> None:
     """Check the installation and, with --model, whether that model can be probed."""
-    sys.path.insert(0, str(Path.cwd()))  # a user's module lies where they stand
+    sys.path.insert(0, str(Path.cwd()))  # find the user's own modules
     missing = _check_installation()
     wrong = [f"{', '.join(missing)} missing"] if missing else []
     if model is not None and not _check_model(model, optimizer, shape, classes):
         wrong.append(f"{one_line(model)} cannot be probed")
     if wrong:
-        say(f"Something is wrong: {'; '.join(wrong)}. See above.")
+        say(f"Problems found: {'; '.join(wrong)}. See above.")
         raise typer.Exit(1)
     able = "" if model is None else f", and {one_line(model)} can be probed"
-    say(f"All is fine: nothing that rote needs is missing{able}.")
+    say(f"Everything is fine: all required packages are installed{able}.")
 
 
 def _check_installation() -> list[str]:
-    """Say what is installed.
+    """Print the installed packages.
 
     Returns:
-        What rote needs, and is not.
+        The required packages that are missing.
     """
     say(f"rote {__version__}")
     needed = {name: _version(name) for name in CORE}
@@ -79,7 +79,7 @@ def _check_installation() -> list[str]:
         say(f"  {name:20} {found or 'MISSING: pip install ' + name}")
     for package, extra in EXTRAS.items():
         found = _version(package) if find_spec(package) else None
-        absent = f"not installed; if wanted: pip install 'rote[{extra}]'"
+        absent = f"not installed (optional: pip install 'rote[{extra}]')"
         say(f"  {package:20} {found or absent}")
     return [name for name, found in needed.items() if found is None]
 
@@ -104,7 +104,7 @@ def _check_model(name: str, optimizer_name: str, shape: str, classes: int) -> bo
         return False
     say(
         f"{name} with {optimizer_name} can be probed: loss {found.reading.loss_before:.4f} → "
-        f"{found.reading.loss_after:.4f} on {_SAMPLES} random inputs, and nothing changed."
+        f"{found.reading.loss_after:.4f} on {_SAMPLES} random inputs, and its state was restored."
     )
     for remark in found.remarks:
         say(f"  {remark}")

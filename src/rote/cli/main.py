@@ -1,5 +1,6 @@
-"""The `rote` command: collects the commands, and turns errors into one clear line."""
+"""The `rote` command: its subcommands, and errors as one clear line."""
 
+import re
 import sys
 import warnings
 from typing import Annotated, Any
@@ -23,7 +24,7 @@ from rote.version import __version__
 
 _ABOUT = "Know when a network is memorizing its label noise, without one clean label."
 _USAGE: type[Any] = typer.BadParameter.__mro__[1]
-"""What typer raises for a command line that it cannot read; it has no public name."""
+"""The base class of typer's usage errors, which has no public name."""
 
 app = new_app("rote", _ABOUT, completes=True)
 for command in (demo, train, sweep, select, suspects, predict, report, probe, doctor):
@@ -46,7 +47,7 @@ def rote(
         typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version."),
     ] = False,
 ) -> None:
-    """What is said before any command."""
+    """Handle the options before a command."""
 
 
 def main() -> None:
@@ -61,31 +62,43 @@ def main() -> None:
         say(f"Error: {error}", err=True)
         sys.exit(2 if isinstance(error, InputError) else 1)
     except OSError as error:
-        what = "the files of this command" if error.filename is None else one_line(error.filename)
-        say(f"Error: Expected {what} to be usable, got: {error.strerror or error}.", err=True)
+        where = "" if error.filename is None else f" {one_line(error.filename)}"
+        say(f"Error: Cannot access{where or ' a file'}: {error.strerror or error}.", err=True)
         sys.exit(1)
     except MemoryError as error:
-        say(f"Error: Expected all this to fit into memory, got too much: {error}.", err=True)
+        why = f" ({one_line(error)})" if str(error) else ""
+        say(f"Error: Out of memory{why}. Read fewer runs or less data at a time.", err=True)
         sys.exit(1)
     except RecursionError:
-        say("Error: Expected tables and lists that end, got them nested too deeply.", err=True)
+        say("Error: A file contains tables or lists that are nested too deeply.", err=True)
         sys.exit(1)
 
 
 def _refuse_usage(error: Any) -> None:  # noqa: ANN401
-    """Say what is wrong with the command line, as everything else is said; exit 2."""
-    command = "rote" if error.ctx is None else error.ctx.command_path
+    """Print what is wrong with the command line, and exit with code 2."""
     if type(error).__name__ == "NoArgsIsHelpError":
         error.show()
     else:
-        why = one_line(error.format_message().rstrip("."))
-        why += "" if why.endswith("?") else "."
-        say(f"Error: Expected what `{command}` takes, got: {why} See `{command} -h`.", err=True)
+        command = "rote" if error.ctx is None else error.ctx.command_path
+        say(f"Error: {describe_usage(error)} See `{command} --help`.", err=True)
     sys.exit(2)
 
 
+def describe_usage(error: Any) -> str:  # noqa: ANN401
+    """Describe what is wrong with a command line, in one sentence or two."""
+    text = one_line(error.format_message()).rstrip(".")
+    if type(error).__name__ == "NoSuchOption":
+        close = sorted(error.possibilities or ())
+        guess = f" Did you mean {' or '.join(close)}?" if close else ""
+        return f"Unknown option {one_line(error.option_name)}.{guess}"
+    unknown = re.match(r"No such command '(?P<name>[^']*)'\.?(?P<guess>.*)", text)
+    if unknown:
+        return f"Unknown command {unknown['name']}.{unknown['guess']}".replace("'", "")
+    return text if text.endswith("?") else f"{text}."
+
+
 def _show_warnings_plainly() -> None:
-    """Our own warnings are for the user; which line of ours gave them is not."""
+    """Print rote's own warnings without the line of code that raised them."""
     usual = warnings.formatwarning
 
     def plainly(

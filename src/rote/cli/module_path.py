@@ -1,16 +1,16 @@
-"""Where a user's own modules are found: beside the file that names them, or where they stand."""
+"""Where user modules are found: next to the file that names them, or in the current folder."""
 
 import sys
 from pathlib import Path
 
 
 def find_modules_in(folder: Path) -> None:
-    """Let the modules of a folder be found, after all others: nothing that is installed gives way.
+    """Make the modules of a folder importable, after all installed ones.
 
-    The `rote` command does not look where it is called, as `python -m` does.
+    Unlike `python -m`, the `rote` command does not search the current folder by itself.
 
     Args:
-        folder: of a spec, or the one that the user stands in.
+        folder: of a spec, or the current one.
     """
     place = str(folder.resolve())
     if place not in sys.path:
@@ -18,10 +18,10 @@ def find_modules_in(folder: Path) -> None:
 
 
 def find_named(*addresses: str | None) -> None:
-    """Let modules be found where the user stands, if one is named: ``my_rule:Sure``.
+    """Make modules of the current folder importable, if one is named: ``my_rule:Sure``.
 
     Args:
-        addresses: what the user typed; None where nothing.
+        addresses: the given names, or None.
     """
     if any(":" in address for address in addresses if address is not None):
         find_modules_in(Path.cwd())

@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 
 
 def build_optimizer(name: str, model: "nn.Module", *, lr: float | None = None) -> "Optimizer":
-    """Make the optimizer of a model's parameters.
+    """Build the optimizer of a model.
 
     Raises:
-        InputError: if there is no such optimizer, or it does not take these parameters.
+        InputError: if there is no such optimizer, or it does not accept these parameters.
     """
     import torch
 

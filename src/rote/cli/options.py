@@ -1,4 +1,4 @@
-"""Options that several commands have."""
+"""Options shared by several commands."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -22,12 +22,14 @@ Runs = Annotated[
         "tensorboard:LOGDIR, csv:FILE, package.module:Name:PLACE."
     ),
 ]
-DataDir = Annotated[Path | None, typer.Option(help="The folder of datasets; ROTE_DATA by default.")]
+DataDir = Annotated[
+    Path | None, typer.Option(help="The folder of data sets; ROTE_DATA by default.")
+]
 Label = Annotated[
     str | None,
     typer.Option(
         metavar="NAME",
-        help="The labels to train on: a column of a table, or NAME of y_train_NAME in an .npz.",
+        help="The given labels: a column of a table, or NAME of y_train_NAME in an .npz.",
         show_default="column label, y_train",
     ),
 ]
@@ -35,7 +37,7 @@ Truth = Annotated[
     str | None,
     typer.Option(
         metavar="COLUMN",
-        help="The column of a table that holds the right labels, if they are known.",
+        help="The column of a table with the true labels, if they are known.",
         show_default="label_clean, if there is one",
     ),
 ]
@@ -44,21 +46,21 @@ Allowed = Annotated[
     typer.Option(
         "--allow-import",
         metavar="MODULE",
-        help="A module that the file may name (package.module:name runs its code), besides those "
-        "in the file's own folder; repeatable.",
+        help="Allow the file to import this module (package.module:name runs its code), in "
+        "addition to modules in the file's own folder; repeatable.",
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Show no progress.")]
 
-_SHARED = "Which runs, which rule"
+_SHARED = "Runs and rule"
 
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked about runs: the options of `rote select` and `rote report`.
+    """The options of `rote select` and `rote report` about runs and rules.
 
-    The fields are the options; `asking` puts them into a command.
+    The fields are the options; `asking` adds them to a command.
     """
 
     runs: Annotated[list[str] | None, Runs.__metadata__[0]] = None
@@ -67,9 +69,9 @@ class Question:
         typer.Option(
             rich_help_panel=_SHARED,
             metavar="NAME",
-            help="The rule; `--rule help` lists them. max:COLUMN or min:COLUMN for any recorded "
-            "column; package.module:Name for one of your own.",
-            show_default="the strongest that the runs allow",
+            help="The rule; `--rule help` lists all rules. max:COLUMN or min:COLUMN for any "
+            "recorded column; package.module:Name for a custom rule.",
+            show_default="the strongest rule that the data allow",
         ),
     ] = None
     where: Annotated[
@@ -77,8 +79,8 @@ class Question:
         typer.Option(
             rich_help_panel=_SHARED,
             metavar="KEY=VALUE",
-            help="Only runs that say this of themselves, such as data.name=digits or "
-            "noise.rate=0.5 (run.json, the data, the spec); repeatable.",
+            help="Only runs with this property, such as data.name=digits or noise.rate=0.5 (from "
+            "run.json, the data or the spec); repeatable.",
         ),
     ] = None
     group_by: Annotated[
@@ -86,7 +88,7 @@ class Question:
         typer.Option(
             rich_help_panel=_SHARED,
             metavar="KEY",
-            help="A verdict for every group of runs, such as by data.name.",
+            help="Give a verdict for every group of runs, such as by data.name.",
         ),
     ] = None
     noise_rate: Annotated[
@@ -94,7 +96,7 @@ class Question:
         typer.Option(
             rich_help_panel=_SHARED,
             metavar="W",
-            help="The share of wrong labels, for rules that take it.",
+            help="The known share of wrong labels, for rules that use it.",
         ),
     ] = None
     clean_labels: Annotated[
@@ -102,8 +104,8 @@ class Question:
         typer.Option(
             rich_help_panel=_SHARED,
             metavar="FILE",
-            help="Labels of the holdout that are known to be right, for rules that take them: "
-            "integers in .npy or text, -1 where unknown.",
+            help="Clean labels of the holdout, for rules that use them: integers in .npy or text, "
+            "-1 where unknown.",
         ),
     ] = None
     column: Annotated[
@@ -120,7 +122,7 @@ class Question:
             "--map",
             rich_help_panel=_SHARED,
             metavar="NAME=METRIC",
-            help="Which of your metrics is which, such as train_accuracy=acc; repeatable.",
+            help="Read a metric under another name, such as train_accuracy=acc; repeatable.",
         ),
     ] = None
     per_cent: Annotated[
@@ -128,25 +130,27 @@ class Question:
         typer.Option(
             "--per-cent",
             rich_help_panel=_SHARED,
-            help="Accuracies above 1 are per cent: divide them by 100.",
+            help="Accuracies above 1 are in percent: divide them by 100.",
         ),
     ] = False
 
     def named_runs(self) -> list[str]:
-        """The runs.
+        """Return the given runs.
 
         Raises:
             InputError: if there are none.
         """
         if not self.runs:
-            raise InputError("Expected runs, such as a folder of run directories, got none.")
+            raise InputError(
+                "No runs given. Name a run directory or a folder of them, such as runs."
+            )
         return self.runs
 
     def reading(self) -> dict[str, Any]:
-        """How to read the runs, as `rote.select` and `rote.report` take it.
+        """Return how to read the runs, as arguments of `rote.select` and `rote.report`.
 
         Raises:
-            InputError: if a pair of names is none.
+            InputError: if a pair of names is malformed.
         """
         return {
             "column": self.column,
@@ -156,7 +160,7 @@ class Question:
         }
 
     def rule_options(self) -> dict[str, Any]:
-        """The options that were given, as a rule takes them.
+        """Return the given options of the rule.
 
         Raises:
             InputError: if a file of labels cannot be read.
@@ -168,24 +172,21 @@ class Question:
 
 
 def read_labels(path: Path, option: str) -> "np.ndarray":
-    """Integers from ``.npy``, or from text with spaces, commas, semicolons or lines between them.
+    """Read integers from ``.npy``, or from text separated by spaces, commas or semicolons.
 
     Raises:
-        InputError: if there is no such file, or anything else is in it.
+        InputError: if the file is missing, or does not contain integers.
     """
     import numpy as np
 
     from rote.store import DAMAGED_ARRAYS
 
     if not path.exists():
-        raise InputError(
-            f"Expected `{option}` to be an existing file, got {path}, which does not exist. Check "
-            "the path."
-        )
+        raise InputError(f"File not found: {path} (`{option}`). Check the path.")
     if not path.is_file():
         raise InputError(
             f"Expected `{option}` to be a file of integers (.npy, or text), got "
-            f"{shown(str(path))}, which is no file."
+            f"{shown(str(path))}, which is not a file."
         )
     try:
         if path.suffix == ".npy":
@@ -207,10 +208,10 @@ def read_labels(path: Path, option: str) -> "np.ndarray":
 
 
 def typed_pairs(option: str, form: str, typed: Iterable[str]) -> dict[str, str]:
-    """Pairs with an equals sign between them, such as ``data.name=digits``.
+    """Parse pairs with an equals sign, such as ``data.name=digits``.
 
     Raises:
-        InputError: if one is no pair, or gives a name a second time.
+        InputError: if one is not a pair, or repeats a name.
 
     Example:
         >>> typed_pairs("--map", "NAME=METRIC", ["susceptibility=zeta"])
@@ -222,13 +223,13 @@ def typed_pairs(option: str, form: str, typed: Iterable[str]) -> dict[str, str]:
         if not (name and value):
             raise InputError(f"Expected `{option}` to be {form}, got {shown(pair)}.")
         if name in pairs:
-            raise InputError(f"Expected `{option}` to give {shown(name)} once, got it twice.")
+            raise InputError(f"`{option}` sets {shown(name)} twice. Set it once.")
         pairs[name] = value
     return pairs
 
 
 def asking(command: Callable[..., None]) -> Callable[..., None]:
-    """A command with the options of a `Question`, which is its first argument."""
+    """Add the options of a `Question` to a command, which gets it as its first argument."""
     shared = signature(Question).parameters
     _, *own = signature(command).parameters.values()
 
@@ -249,7 +250,7 @@ def asking(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def list_rules() -> None:
-    """Print the name of every rule, and what it keeps."""
+    """Print the name and the description of every rule."""
     from rote.selection import FAMILIES, RULES, about
 
     families = {f"{prefix}:COLUMN": known for prefix, known in FAMILIES.items()}

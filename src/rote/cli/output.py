@@ -1,16 +1,13 @@
-"""What reaches the terminal: text that every terminal can take, and nothing that steers one."""
+"""Terminal output: safe text, JSON, lists, and sizes."""
 
 import codecs
 import json
 import re
-import shlex
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TextIO
-
-from rote.errors import RoteError
 
 _STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 _PLAIN = {
@@ -38,7 +35,7 @@ _PLAIN = {
     "μ": "mu",
     "²": "^2",
 }
-"""What to write where a terminal knows ASCII only."""
+"""Replacements for terminals that only support ASCII."""
 
 _HANDLER = "rote.plain"
 
@@ -51,12 +48,12 @@ def say(text: str, *, err: bool = False) -> None:
 
 
 def say_json(contents: object, *, indent: int | None = 2) -> None:
-    """Print one value for machines: JSON without NaN, which JSON does not know."""
+    """Print a value as JSON, which has no NaN."""
     say(json.dumps(contents, indent=indent, allow_nan=False, default=str))
 
 
 def printable(text: object) -> str:
-    r"""Text whose control characters are written out, not obeyed.
+    r"""Return text with its control characters spelled out.
 
     Example:
         >>> printable("run\x1b[2J")
@@ -66,7 +63,7 @@ def printable(text: object) -> str:
 
 
 def one_line(text: object) -> str:
-    r"""The same on one line: a name cannot look like a line of ours.
+    r"""Return printable text on one line, so that a name cannot imitate other output.
 
     Example:
         >>> one_line("a\nError: b")
@@ -76,7 +73,7 @@ def one_line(text: object) -> str:
 
 
 def list_out(rows: Mapping[str, str]) -> None:
-    """Print names with what they are, wrapped beside the names; a line each where a pipe reads."""
+    """Print names with their descriptions, wrapped in a terminal, one per line in a pipe."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -94,28 +91,28 @@ def list_out(rows: Mapping[str, str]) -> None:
 
 @contextmanager
 def naming_new_folders(*folders: Path | None) -> Iterator[None]:
-    """Say which folders were made for what a command writes: a slip of the pen makes them, too."""
+    """Print which folders a command created, since a typo creates folders as well."""
     absent = [next(iter(_absent(folder)), None) for folder in folders if folder is not None]
     yield
     for folder in dict.fromkeys(absent):
         if folder is not None and folder.is_dir():
-            say(f"Made folder {one_line(folder)}", err=True)
+            say(f"Created folder {one_line(folder)}", err=True)
 
 
 def _absent(folder: Path) -> Iterator[Path]:
-    """A folder and those above it that are not there, outermost first."""
+    """Yield the missing folders of a path, outermost first."""
     yield from (one for one in (*reversed(folder.parents), folder) if not one.exists())
 
 
 def prepare_streams() -> None:
-    """Let nothing that is printed fail because a terminal, or a pipe, lacks a letter."""
+    """Replace characters that the terminal or pipe cannot encode, instead of failing."""
     codecs.register_error(_HANDLER, _in_plain_letters)
     for stream in (sys.stdout, sys.stderr):
         _prepare(stream)
 
 
 def _prepare(stream: TextIO) -> None:
-    with suppress(AttributeError, ValueError):  # no file of its own, as in a test
+    with suppress(AttributeError, ValueError):  # not a real stream, as in tests
         stream.reconfigure(errors=_HANDLER)  # type: ignore[attr-defined]
 
 
@@ -126,20 +123,8 @@ def _in_plain_letters(error: UnicodeError) -> tuple[str, int]:
     return "".join(_PLAIN.get(letter, ascii(letter)[1:-1]) for letter in found), error.end
 
 
-def verdict_line(runs: Path | str) -> str:
-    """Which checkpoint to keep and how to learn why, or why that cannot be said."""
-    from rote.selection import select
-
-    try:
-        selection = select(runs)
-    except RoteError as error:
-        return one_line(f"No verdict yet: {error}")
-    why = f"rule `{selection.rule}`; why: rote select {shlex.quote(str(runs))}"
-    return one_line(f"{selection.headline} ({why})")
-
-
 def in_bytes(number: float) -> str:
-    """A size as people read it.
+    """Format a number of bytes.
 
     Example:
         >>> in_bytes(950), in_bytes(23_456), in_bytes(1_234_567)

@@ -1,4 +1,4 @@
-"""`rote probe`: ζ over saved checkpoints, for people who have already trained."""
+"""`rote probe`: measure ζ on the saved checkpoints of a finished training."""
 
 import sys
 from collections.abc import Iterator, Sequence
@@ -11,8 +11,9 @@ import typer
 from rote.cli.command import stoppable
 from rote.cli.optimizer import build_optimizer
 from rote.cli.options import AsJson, Quiet
-from rote.cli.output import one_line, say, say_json, verdict_line
+from rote.cli.output import one_line, say, say_json
 from rote.cli.sample_files import load_samples
+from rote.cli.verdict import print_verdict
 from rote.errors import InputError, RunExistsError
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def probe(
             "package.module:function. Labels that come with them serve as a noisy validation."
         ),
     ],
-    classes: Annotated[int, typer.Option(help="How many classes the model tells apart.")],
+    classes: Annotated[int, typer.Option(help="The number of classes.")],
     train: Annotated[
         str | None,
         typer.Option(help="Samples of the training set with `labels`, for the training accuracy."),
@@ -51,10 +52,10 @@ def probe(
     lr: Annotated[
         float | None, typer.Option(min=0, help="Its learning rate, unless saved; 0.01 for SGD.")
     ] = None,
-    samples: Annotated[int, typer.Option(help="How many samples get random labels.")] = 128,
+    samples: Annotated[int, typer.Option(help="The number of samples with random labels.")] = 128,
     seed: Annotated[int, typer.Option(help="The seed of the random labels.")] = 0,
     key: Annotated[
-        str | None, typer.Option(help="The entry of the files that holds the weights.")
+        str | None, typer.Option(help="The entry of the files with the weights.")
     ] = None,
     out: Annotated[
         str | None,
@@ -68,7 +69,7 @@ def probe(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Measure ζ after the fact, on the saved checkpoints of a run."""
+    """Measure ζ on the saved checkpoints of a run."""
     from rich.progress import Progress
 
     from rote.probe import ProbePolicy
@@ -115,12 +116,14 @@ def _kept(out: str | None) -> str:
 
 @contextmanager
 def _options_named() -> Iterator[None]:
-    """Call arguments by the names of their options; a directory in use is bad usage here."""
+    """Name arguments by their options in errors, and treat a used directory as bad usage."""
     try:
         yield
     except RunExistsError as error:
         why = str(error).partition(" Choose another")[0].replace("`save_to`", "`--out`")
-        raise InputError(f"{why} Name another; a run that was probed cannot be resumed.") from error
+        raise InputError(
+            f"{why} Choose another directory: `rote probe` cannot continue a run."
+        ) from error
     except InputError as error:
         text = str(error).replace("`save_to`", "`--out`").replace("`key`", "`--key`")
         raise InputError(text) from error
@@ -132,17 +135,14 @@ def _files(checkpoints: list[Path]) -> list[Path]:
     files: dict[Path, Path] = {}
     for path in checkpoints:
         if not path.is_file() and not path.is_dir():
-            raise InputError(
-                f"Expected checkpoints to be existing files or folders, got {path}, which does not "
-                "exist. Check the path."
-            )
+            raise InputError(f"File or folder not found: {path}. Check the path.")
         inside: tuple[Path, ...] = (path,)
         if path.is_dir():
             found = look_into(path)
             inside = found.files
             if found.left_out:
                 names = ", ".join(str(file) for file in found.left_out)
-                say(f"Left out, as others have a number: {names}.", err=True)
+                say(f"Skipped files without a step number: {names}.", err=True)
         for file in inside:
             files.setdefault(file.resolve(), file)
     return list(files.values())
@@ -151,7 +151,7 @@ def _files(checkpoints: list[Path]) -> list[Path]:
 def _with_labels(train: str) -> "tuple[Inputs, Tensor]":
     inputs, labels = load_samples(train, "--train")
     if labels is None:
-        raise InputError(f"Expected `--train` to come with `labels`, got none in {train}.")
+        raise InputError(f"The samples of `--train` {train} have no `labels`. Add that array.")
     return inputs, labels
 
 
@@ -203,11 +203,11 @@ def _show(found: "Aftermath", optimizer: str, out: str | None) -> None:
     if meaning := explain_susceptibility(found.readings, found.start):
         console.print(f"At the last checkpoint {meaning}, as it was built.", highlight=False)
     if out is not None and can_be_read(out):
-        console.print(verdict_line(out), markup=False, highlight=False, soft_wrap=True)
+        print_verdict(out)
 
 
 def _names(files: Sequence[Path]) -> list[str]:
-    """What tells the files apart: their names, those of their folders, or both."""
+    """Return labels that distinguish the files: their names, their folders', or both."""
     names = [file.name for file in files]
     if len(set(names)) == len(names):
         return names

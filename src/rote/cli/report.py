@@ -1,4 +1,4 @@
-"""`rote report`: one page to look at, and to send around."""
+"""`rote report`: write one self-contained page about runs."""
 
 import shlex
 import sys
@@ -23,28 +23,26 @@ def report(
     asked: Question,
     out: Annotated[
         Path,
-        typer.Option("--out", "-o", metavar="FILE", help="The page; an older one is replaced."),
+        typer.Option("--out", "-o", metavar="FILE", help="The page; an existing one is replaced."),
     ] = Path("report.html"),
     figures: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="A folder for the figures as SVG and PNG."),
+        typer.Option(metavar="DIR", help="Also write the figures to this folder, as SVG and PNG."),
     ] = None,
     charts: Annotated[
         list[str] | None,
-        typer.Option(
-            "--chart", metavar="MODULE:NAME", help="A chart of your own to add; repeatable."
-        ),
+        typer.Option("--chart", metavar="MODULE:NAME", help="Add a custom chart; repeatable."),
     ] = None,
     watch: Annotated[
         bool,
         typer.Option(
             "--watch",
-            help="Write the page again and again while runs go on; it loads itself anew. Runs that "
-            "are not there yet are waited for.",
+            help="Keep updating the page while runs are in progress; it reloads itself. Waits for "
+            "runs that do not exist yet.",
         ),
     ] = False,
 ) -> None:
-    """Write one self-contained page: verdict, charts, every rule, every run."""
+    """Write one self-contained page with the verdict, charts, suspects and runs."""
     from rote.reporting import LivePage
     from rote.reporting import report as write_report
 
@@ -68,14 +66,14 @@ def report(
 
 
 def _watch(page: "LivePage", out: Path, runs: list[str]) -> "Report":
-    """Look at the runs until nobody works on any of them."""
+    """Update the page until no run is in progress."""
     from rich.console import Console
 
     console = Console(stderr=True)
     try:
         with console.status("Waiting for runs") as status:
             while not (found := page.look()).is_over:
-                line = progress_line(found, out, runs)
+                line = describe_progress(found, out, runs)
                 status.update(line)
                 if found.is_new and not console.is_terminal:
                     say(line, err=True)
@@ -87,36 +85,36 @@ def _watch(page: "LivePage", out: Path, runs: list[str]) -> "Report":
         except RoteError as error:
             say(f"No verdict yet: {error}", err=True)
         say(
-            f"Stopped watching; the runs go on. {out} is kept as it is now, and does not load "
-            "itself again. The same command goes on.",
+            f"Stopped watching; the runs continue. {out} stays as it is and no longer reloads. Run "
+            "the same command again to resume.",
             err=True,
         )
         raise typer.Exit(INTERRUPTED) from None
 
 
-def progress_line(found: "Look", out: Path, runs: list[str]) -> str:
-    """How far the runs are, and where the page is, or why it has no verdict."""
+def describe_progress(found: "Look", out: Path, runs: list[str]) -> str:
+    """Describe the progress of the runs, and where the page is or why it has no verdict."""
     why = one_line((found.trouble or "").rstrip("."))
     state = f"no verdict yet: {why}" if found.trouble else f"the page is {out}"
-    if found.progress.total == 0:  # they are waited for, so nothing is wrong with the path
+    if found.progress.total == 0:  # waiting for runs is not an error
         state = f"waiting for runs in {one_line(', '.join(runs))}"
-    return f"{found.progress.sentence}; {state}. Ctrl-C ends the watch, not the runs."
+    return f"{found.progress.sentence}; {state}. Ctrl-C stops watching, not the runs."
 
 
 def command_line() -> str:
-    """The command as it was typed, for those who want to run it again."""
+    """Return the command as it was typed."""
     return shlex.join(["rote", *sys.argv[1:]])
 
 
 def show(written: "Report") -> None:
-    """Say where everything is, and what could not be drawn.
+    """Print where the files are, and which figures could not be drawn.
 
     Args:
         written: the report.
     """
     say(f"Report: {written.path} ({in_bytes(written.path.stat().st_size)})")
     if written.note is not None:
-        say(f"Careful: {one_line(written.note)}", err=True)
+        say(f"Caution: {one_line(written.note)}", err=True)
     for path in written.pages:
         say(f"Page of one group: {path}")
     for path in written.figures.files:

@@ -1,4 +1,4 @@
-"""Samples for `rote probe`: in a file of arrays, or from a user's own function."""
+"""Samples for `rote probe`, from a file of arrays or a user's function."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +16,7 @@ FORMS = ".npy, .npz, .safetensors, .pt, or package.module:function"
 
 
 def load_samples(address: str, option: str) -> "tuple[Inputs, Tensor | None]":
-    """Find samples, and their given labels if they come with any.
+    """Read samples, and their given labels if there are any.
 
     A file of several arrays may have ``labels`` (or ``y``); what remains is one array, or the
     keyword arguments of the model. A function returns inputs, or a pair of inputs and labels.
@@ -39,16 +39,13 @@ def load_samples(address: str, option: str) -> "tuple[Inputs, Tensor | None]":
 
     reader = _READERS.get(path.suffix)
     if reader is not None and not path.exists():
-        raise InputError(
-            f"Expected `{option}` to be an existing file, got {shown(address)}, which does not "
-            "exist. Check the path."
-        )
+        raise InputError(f"File not found: {shown(address)} (`{option}`). Check the path.")
     if reader is None or not path.is_file():
         raise InputError(f"Expected `{option}` to be a file ({FORMS}), got {shown(address)}.")
     try:
         contents = reader(path)
     except (*DAMAGED_ARRAYS, RuntimeError) as error:
-        raise InputError(f"Expected {path} to be a whole file of arrays, got: {error}.") from error
+        raise InputError(f"Cannot read {path}: {error}.") from error
     return _divide(contents, path)
 
 

@@ -1,4 +1,4 @@
-"""`rote suspects`: which training labels are probably wrong."""
+"""`rote suspects`: list suspected label errors."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -21,12 +21,12 @@ def suspects(
         list[str] | None,
         typer.Option(
             metavar="KEY=VALUE",
-            help="Only runs that say this of themselves, such as data.path=my.csv; repeatable.",
+            help="Only runs with this property, such as data.path=my.csv; repeatable.",
         ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List samples whose label is probably wrong: by AUM, confident learning, the posterior."""
+    """List suspected label errors, by AUM, confident learning and the posterior."""
     from rote.reporting.output_file import write_file
     from rote.selection import as_csv, find_suspects, table_of
     from rote.store import check_data_unchanged
@@ -45,15 +45,15 @@ def suspects(
         _show(suspicion)
     listed = [suspect for one in found for suspect in one.suspects]
     if any(suspect.file is None for suspect in listed):
-        say("Samples count from 0, in the order of the data: 0 is the first row below a header.")
+        say("Samples are numbered from 0 in the order of the data, below the header of a table.")
     if csv is None and any(len(one.suspects) > _SHOWN for one in found):
-        say(f"Of each, the first {_SHOWN} are shown; --csv FILE writes all.")
+        say(f"Only the first {_SHOWN} of each method are shown; --csv FILE writes all.")
     if csv is not None:
-        say(f"All are in {one_line(csv)}.")
+        say(f"All suspects: {one_line(csv)}")
 
 
 def _show(suspicion: "Suspicion") -> None:
-    """Print how many there are, how good that is, and the first of them."""
+    """Print the number of suspects, their precision if known, and the first of them."""
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table

@@ -11,8 +11,9 @@ import typer
 from rote.cli.command import INTERRUPTED
 from rote.cli.module_path import find_modules_in
 from rote.cli.options import Allowed, AsJson, DataDir, Quiet
-from rote.cli.output import in_bytes, one_line, say, say_json, verdict_line
+from rote.cli.output import in_bytes, one_line, say, say_json
 from rote.cli.sweep_page import SweepPage
+from rote.cli.verdict import print_verdict
 from rote.errors import InputError, shown
 
 if TYPE_CHECKING:
@@ -22,32 +23,35 @@ _SHOWN = 10  # failed runs that are named at the end
 
 
 Address = Annotated[
-    str | None, typer.Option(help="Ray: `auto` or host:port; starts a local one by default.")
+    str | None,
+    typer.Option(help="Ray: `auto` or host:port; by default a local cluster is started."),
 ]
 GpusPerRun = Annotated[
-    float | None, typer.Option(help="Ray: GPUs, or a part, of one run.", show_default="0")
+    float | None, typer.Option(help="Ray: GPUs per run; may be a fraction.", show_default="0")
 ]
 
 
 class Place(StrEnum):
-    """Where runs are done."""
+    """Where runs are trained."""
 
     local = "local"
     ray = "ray"
 
 
 def sweep(
-    file: Annotated[Path | None, typer.Argument(help="The sweep, as TOML.")] = None,
+    file: Annotated[Path | None, typer.Argument(help="The sweep as a TOML file.")] = None,
     out: Annotated[Path | None, typer.Option(help="The store: a directory for all runs.")] = None,
     executor: Annotated[Place, typer.Option(help="This machine, or a Ray cluster.")] = Place.local,
     workers: Annotated[
         int | None, typer.Option(help="Runs at a time; one per core by default.")
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only say how many runs, how long, how much disk.")
+        bool,
+        typer.Option("--dry-run", help="Print the number of runs, time and disk space, and exit."),
     ] = False,
     list_store: Annotated[
-        Path | None, typer.Option("--list", help="Only say where each run of a store stands.")
+        Path | None,
+        typer.Option("--list", help="Show the status of every run of a store and exit."),
     ] = None,
     allowed: Allowed = None,
     page: Annotated[
@@ -55,7 +59,7 @@ def sweep(
         typer.Option(
             "--report",
             metavar="FILE",
-            help="A page as of `rote report`, written again and again while runs go on.",
+            help="Write a live report to this file while runs are in progress.",
         ),
     ] = None,
     quiet: Quiet = False,
@@ -63,29 +67,31 @@ def sweep(
     data_dir: DataDir = None,
     address: Address = None,
     cpus_per_run: Annotated[
-        float | None, typer.Option(help="Ray: cores of one run.", show_default="1")
+        float | None, typer.Option(help="Ray: CPU cores per run.", show_default="1")
     ] = None,
     gpus_per_run: GpusPerRun = None,
 ) -> None:
-    """Train every combination that a file describes; the same command resumes it."""
+    """Train every combination of a sweep file; the same command resumes it."""
     if list_store is not None:
         if file is not None or out is not None:
-            raise InputError(f"Expected --list STORE alone, got {file or out} with it.")
+            raise InputError(f"--list STORE takes no other arguments. Leave out {file or out}.")
         _list(list_store, as_json=as_json)
         return
     if file is None or out is None:
-        missing = "--out STORE" if file is not None else "file"
-        raise InputError(f"Expected a file and --out STORE, or --list STORE, got no {missing}.")
+        missing = "--out STORE" if file is not None else "sweep file"
+        raise InputError(
+            f"Missing {missing}. Use `rote sweep FILE --out STORE`, or `rote sweep --list STORE`."
+        )
     from rote.sweeps import SearchSpace
     from rote.workloads import AllowedImports
 
-    # A dry run is for looking: it imports nothing but what is allowed by name.
+    # A dry run imports only modules that are allowed by name.
     imports = AllowedImports(tuple(allowed or ()), None if dry_run else file.absolute().parent)
     find_modules_in(file.absolute().parent)
     space = replace(SearchSpace.from_toml(file), check=imports.check)
     chosen = executor_of(executor, workers, address, cpus_per_run, gpus_per_run)
     if dry_run:
-        _foresee(space, out, chosen, data_dir, as_json=as_json)
+        _estimate(space, out, chosen, data_dir, as_json=as_json)
         return
     _run(space, out, chosen, data_dir, page, quiet=quiet, as_json=as_json)
 
@@ -97,10 +103,10 @@ def executor_of(
     cpus: float | None = None,
     gpus: float | None = None,
 ) -> "Executor":
-    """Who does the runs.
+    """Return the executor of runs.
 
     Raises:
-        InputError: if an option does not fit the place.
+        InputError: if an option does not apply to this executor.
     """
     choose = _ray if place is Place.ray else _local
     return choose(workers, address, cpus, gpus)
@@ -127,7 +133,7 @@ def _local(
     of_ray = {"--address": address, "--cpus-per-run": cpus, "--gpus-per-run": gpus}
     for option, value in of_ray.items():
         if value is not None:
-            raise InputError(f"Expected {option} with --executor ray only, got {shown(value)}.")
+            raise InputError(f"{option} {shown(value)} needs --executor ray.")
     return LocalExecutor(workers)
 
 
@@ -141,21 +147,21 @@ def _run(
     quiet: bool,
     as_json: bool,
 ) -> None:
-    from rote.cli.sweep_view import view
+    from rote.cli.sweep_view import open_view
     from rote.sweeps import Sweep
 
     is_interrupted = False
-    with view(quiet=quiet) as watch:
+    with open_view(quiet=quiet) as watch:
         live = None if page is None else SweepPage(out, page, watch)
         try:
             Sweep(space, out, data_dir=data_dir).run(executor, live or watch)
         except KeyboardInterrupt:
             is_interrupted = True
-            # All workers have stopped; impatience must not cut off the report of that.
+            # All workers have stopped: ignore further Ctrl-C until the summary is printed.
             signal.signal(signal.SIGINT, signal.SIG_IGN)
     progress = watch.progress
-    if progress is None:  # interrupted before anything was begun
-        say("Stopped before anything was begun.", err=True)
+    if progress is None:  # interrupted before any run started
+        say("Stopped before any run started.", err=True)
         raise typer.Exit(INTERRUPTED)
     if live is not None:
         live.leave(progress)
@@ -171,29 +177,29 @@ def _run(
 
 
 def _report(progress: "Progress", out: Path, *, is_interrupted: bool) -> None:
-    from rote.cli.sweep_view import duration
+    from rote.cli.sweep_view import format_duration
     from rote.store import FAILURE_FILE
 
     say(
-        f"{progress.done} of {progress.total} runs are over, {progress.finished} of them now, in "
-        f"{duration(progress.seconds)}. They are in {out}."
+        f"{progress.done} of {progress.total} runs finished, {progress.finished} of them now, in "
+        f"{format_duration(progress.seconds)}. Store: {out}."
     )
     for name, error in list(progress.failed.items())[:_SHOWN]:
         say(f"Failed: {one_line(name)} ({progress.paths[name] / FAILURE_FILE}): {error}", err=True)
     if len(progress.failed) > _SHOWN:
         say(f"Failed: {len(progress.failed) - _SHOWN} more. rote sweep --list {out}", err=True)
     if is_interrupted:
-        say("Stopped; nothing is lost. The same command goes on from here.", err=True)
+        say("Stopped; nothing is lost. Run the same command again to resume.", err=True)
     elif progress.failed:
-        say("The same command tries the failed runs again.", err=True)
+        say("Run the same command again to retry the failed runs.", err=True)
     else:
-        say(verdict_line(out))
+        print_verdict(out)
 
 
-def _foresee(
+def _estimate(
     space: "SearchSpace", out: Path, executor: "Executor", data_dir: Path | None, *, as_json: bool
 ) -> None:
-    from rote.cli.sweep_view import duration
+    from rote.cli.sweep_view import format_duration
     from rote.sweeps import Sweep, estimate
 
     plan = Sweep(space, out, data_dir=data_dir)
@@ -208,10 +214,10 @@ def _foresee(
     total = sum(counts.values())
     say(f"{_runs(total)}: {', '.join(f'{n} {state}' for state, n in counts.items() if n)}.")
     if not guess.kinds:
-        say("Nothing is left to do.")
+        say("All runs are finished.")
         return
     say(
-        f"Left: about {duration(seconds)} with {executor.workers} at a time, "
+        f"Left: about {format_duration(seconds)} with {executor.workers} at a time, "
         f"{in_bytes(guess.bytes)} of disk."
     )
     scaled = f", on {guess.samples} samples and scaled up" if guess.is_scaled else ""

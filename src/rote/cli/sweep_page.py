@@ -1,4 +1,4 @@
-"""The page of a sweep, written again and again while its runs go on."""
+"""The live page of a sweep."""
 
 import time
 from collections.abc import Callable
@@ -13,16 +13,16 @@ if TYPE_CHECKING:
     from rote.sweeps import Event, Progress
 
 _EASE = 20.0
-"""Workers wait while a page is written: at most a twentieth of the time is spent on it."""
+"""Workers wait while the page is written, for at most a twentieth of the time."""
 
 
 class SweepPage:
-    """Is told what happens, tells a view, and writes the page when it is time.
+    """Passes progress on to a view, and updates the page at intervals.
 
     Args:
         store: of the sweep.
         path: of the page.
-        view: what else is told.
+        view: the view to pass progress on to.
         clock: in seconds.
 
     Raises:
@@ -45,24 +45,24 @@ class SweepPage:
         self._view, self._clock, self._next = view, clock, clock()
 
     def __call__(self, progress: "Progress", event: "Event | None") -> None:
-        """Something happened, or nothing did for a moment."""
+        """Pass on the progress, and update the page if it is due."""
         self._view(progress, event)
         if self._clock() < self._next:
             return
         try:
             wait = self._page.look(progress.total, len(progress.failed)).wait
-        except RoteError:  # no reason to end the sweep; `leave` says it
+        except RoteError:  # does not end the sweep; `leave` reports it
             wait = 60.0
         self._next = self._clock() + wait
 
     def leave(self, progress: "Progress") -> None:
-        """Write the page for the last time, and say where it is."""
+        """Write the page for the last time, and print where it is."""
         from rote.store import run_directories
 
         try:
             written = self._page.leave(progress.total, len(progress.failed))
         except RoteError as error:
-            why = one_line(error) if run_directories(self._store) else "no run has begun."
+            why = one_line(error) if run_directories(self._store) else "no run has started."
             say(f"Report: {self._path}, without a verdict: {why}", err=True)
         else:
             say(f"Report: {written.path}", err=True)

@@ -1,4 +1,4 @@
-"""What people see of a sweep while it runs: a live table, or plain lines."""
+"""The display of a sweep in progress: a live table, or plain lines."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,31 +23,31 @@ if TYPE_CHECKING:
 
 
 class View:
-    """Is told what happens, shows nothing, and remembers how far the sweep is.
+    """Records the progress of a sweep and shows nothing.
 
     Attributes:
-        progress: as it was told last.
+        progress: the latest progress.
     """
 
     progress: Progress | None = None
 
     def __call__(self, progress: Progress, event: Event | None) -> None:
-        """Something happened, or nothing did for a moment."""
+        """Record and show the progress, after an event or a moment without one."""
         self.progress = progress
         self.show(progress, event)
 
     def show(self, progress: Progress, event: Event | None) -> None:
-        """Let people see it."""
+        """Show the progress."""
 
 
 class Lines(View):
-    """A line for every run that ends: for files and pipes."""
+    """Prints a line for every run that ends, for files and pipes."""
 
     def __init__(self, console: "Console") -> None:
         self._console = console
 
     def show(self, progress: Progress, event: Event | None) -> None:
-        """Print a line, if a run has ended."""
+        """Print a line if a run has ended."""
         over = f"{progress.done + len(progress.failed)}/{progress.total}"
         match event:
             case Finished(job):
@@ -63,18 +63,18 @@ class Lines(View):
 
 
 class LiveTable(View):
-    """A table of the runs that are being trained, drawn again and again."""
+    """Shows a live table of the runs in progress."""
 
     def __init__(self, live: "Live") -> None:
         self._live = live
 
     def show(self, progress: Progress, event: Event | None) -> None:  # noqa: ARG002
         """Draw the table."""
-        self._live.update(table_of(progress))
+        self._live.update(make_table(progress))
 
 
-def table_of(progress: Progress) -> "Group":
-    """The sweep at a glance."""
+def make_table(progress: Progress) -> "Group":
+    """Make the table of a sweep in progress."""
     from rich.box import SIMPLE_HEAD
     from rich.console import Group
     from rich.table import Table
@@ -86,7 +86,7 @@ def table_of(progress: Progress) -> "Group":
     if progress.elsewhere:
         counts.append(f"{progress.elsewhere} left to another sweep")
     table = Table("running", box=SIMPLE_HEAD)
-    for heading in ("epoch", "ζ", "train accuracy"):
+    for heading in ("epoch", "ζ", "train", "noisy validation"):
         table.add_column(heading, justify="right")
     for run in progress.running.values():
         table.add_row(
@@ -94,14 +94,15 @@ def table_of(progress: Progress) -> "Group":
             f"{run.last.step}/{run.job.spec.epochs}",
             _number(run.last.susceptibility, ".4f"),
             _number(run.last.train_accuracy, ".1%"),
+            _number(run.last.validation_accuracy, ".1%"),
         )
-    # Apart from the table, whose width would wrap it.
+    # Not part of the table, whose width would wrap it.
     return Group(Text(" · ".join([*counts, _left(progress)])), table)
 
 
 @contextmanager
-def view(*, quiet: bool) -> Iterator[View]:
-    """The view that fits where the output goes; errors and progress go to stderr."""
+def open_view(*, quiet: bool) -> Iterator[View]:
+    """Open the view that suits the terminal; progress goes to stderr."""
     from rich.console import Console
     from rich.live import Live
 
@@ -115,12 +116,12 @@ def view(*, quiet: bool) -> Iterator[View]:
             yield LiveTable(live)
 
 
-def duration(seconds: float) -> str:
-    """Seconds as people say them.
+def format_duration(seconds: float) -> str:
+    """Format a duration.
 
     Example:
-        >>> duration(42), duration(750), duration(9000), duration(200000)
-        ('42 s', '12 min', '2 h 30 min', '2 d 7 h')
+        >>> [format_duration(seconds) for seconds in (42, 750, 9000, 200000)]
+        ['42 s', '12 min', '2 h 30 min', '2 d 7 h']
     """
     if seconds < 60:
         return f"{seconds:.0f} s"
@@ -133,7 +134,7 @@ def duration(seconds: float) -> str:
 
 def _left(progress: Progress) -> str:
     left = progress.seconds_left
-    return "time left unknown" if left is None else f"about {duration(left)} left"
+    return "time left unknown" if left is None else f"about {format_duration(left)} left"
 
 
 def _name(job: Job) -> str:

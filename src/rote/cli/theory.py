@@ -1,4 +1,4 @@
-"""`rote theory`: the bounds of the paper on your data, and the simulation that checks them."""
+"""`rote theory`: the bounds of the paper on your data, and a simulation that checks them."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -44,7 +44,7 @@ Seed = Annotated[int, typer.Option(min=0, help="The seed of samples, labels and 
 @app.command(cls=Command)
 def bounds(
     data: DataName = "digits",
-    samples: Annotated[int, typer.Option(help="How many samples to draw.")] = 1000,
+    samples: Annotated[int, typer.Option(help="The number of samples to draw.")] = 1000,
     eta: Eta = 1e-6,
     steps: Steps = 10_000,
     noise: Annotated[str, typer.Option(help="Noise levels LNL.")] = "0,0.25,0.5,0.75,1",
@@ -102,7 +102,7 @@ def bounds(
 @app.command(cls=Command)
 def check(
     data: DataName = "digits",
-    samples: Annotated[int, typer.Option(help="How many samples to train on.")] = 20,
+    samples: Annotated[int, typer.Option(help="The number of samples to train on.")] = 20,
     eta: Eta = 0.1,
     steps: Steps = 100,
     k_tilde: Annotated[int, typer.Option(help="k̃, steps on random labels.")] = 50,
@@ -165,7 +165,7 @@ def _load(data: str, data_dir: Path | None) -> "tuple[str, NDArray[Any], NDArray
     except FieldError as error:
         raise FieldError("--data", error.complaint) from error
     except (OSError, EOFError, BadZipFile, zlib_error) as error:
-        raise InputError(f"Expected {data} to be a whole .npz file, got: {error}.") from error
+        raise InputError(f"Cannot read {data}: {error}.") from error
 
 
 def _some_samples(
@@ -175,7 +175,7 @@ def _some_samples(
     pair: tuple[int, int] | None,
     rng: "np.random.Generator",
 ) -> "tuple[NDArray[Any], NDArray[np.float64], str]":
-    """Inputs of some samples, their labels of ±1, and how the labels were made."""
+    """Draw samples; return inputs, labels of ±1, and how the labels were made."""
     from rote.theory import binary_labels
 
     labels = binary_labels(classes, pair=pair)
@@ -190,7 +190,7 @@ def _some_samples(
 
 @contextmanager
 def _bar(draws: int, quiet: bool) -> Iterator[Callable[[int], None]]:
-    """A progress bar, on a terminal only; what to call after each draw."""
+    """Show a progress bar in a terminal; yield the function to call after each draw."""
     from rich.console import Console
     from rich.progress import Progress
 
@@ -206,7 +206,7 @@ def _numbers(text: str, option: str) -> list[float]:
         return [float(part) for part in text.split(",")]
     except ValueError as error:
         raise InputError(
-            f"Expected `{option}` to be numbers with commas between them, got {shown(text)}."
+            f"Expected `{option}` to be numbers separated by commas, got {shown(text)}."
         ) from error
 
 
@@ -227,7 +227,7 @@ def _pair(text: str | None) -> tuple[int, int] | None:
 
 
 def _show_bounds(table: "BoundsTable") -> None:
-    """The mean and both bounds at the first, the middle and the last k̃."""
+    """Print the mean and both bounds at the first, the middle and the last k̃."""
     from rich.console import Console
     from rich.table import Table
 
@@ -277,7 +277,7 @@ def _show_check(summary: "list[WidthSummary]", about: str) -> None:
 
 
 def _verdict(narrow: "WidthSummary", wide: "WidthSummary") -> str:
-    """How the gap goes with the width, in words."""
+    """Describe how the gap depends on the width."""
     from rote.theory import gap_exponent
 
     if narrow.width == wide.width:

@@ -1,6 +1,5 @@
-"""`rote train`: one run from one file, of a spec or of data."""
+"""`rote train`: train and track one run, given a spec or a data file."""
 
-import shlex
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
@@ -12,23 +11,26 @@ import typer
 from rote.cli.command import stoppable
 from rote.cli.module_path import find_modules_in
 from rote.cli.options import Allowed, DataDir, Label, Quiet, Truth
-from rote.cli.output import say, verdict_line
+from rote.cli.output import say
+from rote.cli.verdict import print_verdict
 from rote.errors import DataChangedError, InputError
 
 if TYPE_CHECKING:
+    from rote.records import Reading
     from rote.workloads import RunSpec
 
 
 def train(
     spec: Annotated[
-        Path | None, typer.Argument(help="The run, as TOML; not needed with --data.")
+        Path | None, typer.Argument(help="The run as a TOML file; optional with --data.")
     ] = None,
     data: Annotated[
         str | None,
         typer.Option(
             metavar="FILE",
-            help="What to train on, instead of what the spec says: a table (.csv, .tsv, .parquet), "
-            "an .npz, a folder with one subfolder per class, or a name of `rote data list`.",
+            help="The data to train on, instead of those in the spec: a table (.csv, .tsv, "
+            ".parquet), an .npz, a folder with one subfolder per class, or a name from "
+            "`rote data list`.",
         ),
     ] = None,
     label: Label = None,
@@ -36,8 +38,8 @@ def train(
     seed: Annotated[
         int | None,
         typer.Option(
-            help="The seed of weights and batches, instead of the spec's. Another one, on the same "
-            "data and holdout, is a second opinion."
+            help="The seed of weights and batches, instead of the spec's. A second seed on the "
+            "same data gives the verdict better evidence."
         ),
     ] = None,
     out: Annotated[
@@ -47,20 +49,23 @@ def train(
     data_dir: DataDir = None,
     quiet: Quiet = False,
 ) -> None:
-    """Train, track and save one run; the same command resumes it if it was cut off.
+    """Train, track and save one run; the same command resumes it if it was interrupted.
 
-    It tells you when ζ has doubled, and when wrong labels are being learned.
+    It tells you when ζ has doubled and when the run begins to memorize wrong labels.
     """
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
 
-    from rote.interpretation import explain_susceptibility, read_start
-    from rote.records import Reading
-    from rote.store import read_description
     from rote.sweeps import path_by_name
     from rote.workloads import AllowedImports, locate_errors
     from rote.workloads import train as train_run
 
-    described = _described(spec, data, label, truth, data_dir)
+    described = _find_spec(spec, data, label, truth, data_dir)
     described = described if seed is None else replace(described, seed=seed)
     where = nullcontext if spec is None else partial(locate_errors, spec)
     with where():
@@ -68,17 +73,18 @@ def train(
         find_modules_in(base)
         AllowedImports(tuple(allowed or ()), base).check(described)
         path = out or path_by_name(Path("runs"), described)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    kept = f"What was done is kept in {path}. The same command goes on from its last saved state."
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+    )
+    kept = f"The run is saved in {path}. Run the same command again to resume it."
     with stoppable(kept), Progress(*columns, disable=quiet) as bar, where():
         task = bar.add_task("epoch", total=described.epochs)
 
-        def progress(reading: Reading) -> None:
-            share, accuracy = reading.susceptibility_relative, reading.metrics.get("train_accuracy")
-            text = f"ζ {reading.susceptibility:.4f} ({share:.1%} of the loss)"
-            if accuracy is not None:
-                text += f"  train accuracy {accuracy:.1%}"
-            bar.update(task, completed=reading.step, description=text)
+        def progress(reading: "Reading") -> None:
+            bar.update(task, completed=reading.step, description=describe_reading(reading))
             if reading.note and not quiet:
                 bar.console.print(f"step {reading.step}: {reading.note}", highlight=False)
 
@@ -96,36 +102,42 @@ def train(
         say("This run has already finished on the same data: nothing was trained.")
     for remark in done.description["data"].get("remarks", ()):
         say(f"Note: {remark}")
-    say(f"Saved in {path}." + (f" To change it: {path / 'spec.toml'}." if spec is None else ""))
-    if (
-        meaning := explain_susceptibility(done.readings, read_start(read_description(path)))
-    ) and not quiet:
-        say(f"ζ {done.readings[-1].susceptibility:.4f}; {meaning}.")
-    say(verdict_line(path))
-    if spec is None:
-        place = shlex.quote(str(path))
-        say(f"A page of it: rote report {place}. Labels to look at again: rote suspects {place}.")
+    say(f"Saved in {path}." + (f" Edit {path / 'spec.toml'} to change it." if spec is None else ""))
+    print_verdict(path)
 
 
-def _described(
+def describe_reading(reading: "Reading") -> str:
+    """Describe a reading for the progress bar: ζ, training and noisy validation accuracy."""
+    parts = [f"ζ {reading.susceptibility:.4f}"]
+    known = {
+        "train": reading.metrics.get("train_accuracy"),
+        "noisy validation": reading.validation_accuracy,
+    }
+    parts += [f"{name} {value:.1%}" for name, value in known.items() if value is not None]
+    return "  ".join(parts)
+
+
+def _find_spec(
     spec: Path | None,
     data: str | None,
     label: str | None,
     truth: str | None,
     data_dir: Path | None,
 ) -> "RunSpec":
-    """The run of a file, of some data, or of a file with other data.
+    """Return the run of a spec, of a data file, or of a spec with other data.
 
     Raises:
-        InputError: if there is neither.
+        InputError: if neither a spec nor data are given.
     """
     from rote.workloads import RunSpec, make_data_section, suggest_spec
 
     if data is None:
         if spec is None or label is not None or truth is not None:
             raise InputError(
-                "Expected a spec (rote train SPEC.toml) or data (rote train --data FILE), and "
-                f"--label and --truth with --data only, got {'no data' if spec else 'neither'}."
+                "--label and --truth need --data FILE."
+                if spec
+                else "Nothing to train. Name a spec (rote train SPEC.toml) or data (rote train "
+                "--data FILE)."
             )
         return RunSpec.from_toml(spec)
     if spec is None:

@@ -94,7 +94,7 @@ def list_runs(
         varying=shown,
         left_out=len(varying) - len(shown),
         shared={name: next(iter(values[name])) or "" for name in names if name not in varying},
-        empty=tuple(sorted(set(descriptions) - set(candidates.runs))),
+        empty=tuple(sorted(set(descriptions) - {*candidates.runs, ""})),  # "" describes all runs
     )
 
 

@@ -31,11 +31,13 @@ class LastReading:
         step: after which epoch; 0 before the first.
         susceptibility: ζ.
         train_accuracy: on the given labels.
+        validation_accuracy: on the given labels of the holdout.
     """
 
     step: int = 0
     susceptibility: float | None = None
     train_accuracy: float | None = None
+    validation_accuracy: float | None = None
 
 
 def read_last(run: Path) -> LastReading:
@@ -61,7 +63,8 @@ def read_last(run: Path) -> LastReading:
     if not counted:
         return LastReading()
     last = counted[-1]
-    return LastReading(last["step"], last.get("susceptibility"), last.get("train_accuracy"))
+    names = ("susceptibility", "train_accuracy", "validation_accuracy")
+    return LastReading(last["step"], *(last.get(name) for name in names))
 
 
 _LOOK_EVERY = 0.5  # seconds

@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 HEIGHT = 260
 ZETA_HEIGHT = 110
 MEMORIZING = "memorizing"
+LATER = "later steps"
+_RISE = 0.02
+"""The least rise of training accuracy after the selected step that is called memorization."""
+
 _MOST_POINTS = 400
 _LEFT = 46
 """The width of both vertical axes, so that the panels are aligned."""
@@ -99,6 +103,13 @@ class OverviewRecord:
                 first, last = values[self.step], values[self.last]
                 return None if first is None or last is None else (first, last)
         return None
+
+    @property
+    def later_label(self) -> str:
+        """What the steps after the selected one are called."""
+        change = self.change_after("train_accuracy")
+        is_flat = change is not None and change[1] - change[0] < _RISE * max(1.0, self.axis.high)
+        return LATER if is_flat else MEMORIZING
 
 
 class OverviewChart:
@@ -268,7 +279,7 @@ def _draw_zeta(record: OverviewRecord, frame: Frame) -> alt.LayerChart:
             "value:Q",
             title=record.zeta_label,
             scale=alt.Scale(domain=[axis.low, axis.high], clamp=True, nice=False, zero=False),
-            axis=_make_axis(tickCount=3),
+            axis=_make_axis(tickCount=3, titleAngle=0),
         ),
     )
     at = dict(zip(record.steps, record.zeta, strict=True))[record.step]
@@ -302,7 +313,7 @@ def _draw_selected(record: OverviewRecord, *, has_label: bool) -> list[alt.Chart
             middle = alt.Chart(alt.InlineData(values=[{"at": (record.step + record.last) / 2}]))
             text = middle.mark_text(
                 aria=False,
-                text=MEMORIZING,
+                text=record.later_label,
                 color=color("highlight"),
                 fontSize=12,
                 fontWeight=600,
