@@ -256,7 +256,7 @@ def test_options_go_to_rules_that_take_them_only(tmp_path: Path) -> None:
         ("a.txt", "1 x", "to be a file of integers"),
         ("a.txt", "", "to be a file of integers"),
         ("a.npy", "no array", "to be a file of integers"),
-        ("gone.csv", None, "to be an existing file"),
+        ("gone.csv", None, "File not found"),
     ],
 )
 def test_a_bad_file_of_labels_is_refused(
@@ -303,7 +303,7 @@ def test_suspects_are_written_whole_by_rules_that_tell(
     lines = ["sample,given,believed,probability", "4,1,0,0.75", "2,0,3,0.5", ""]
     assert out.read_text().split("\n") == lines
     assert list(out.parent.iterdir()) == [out]
-    with pytest.raises(InputError, match="Expected rule 'last' to tell which labels are probably"):
+    with pytest.raises(InputError, match="Rule .last. does not estimate"):
         invoke(store, "--rule", "last", "--suspects", str(tmp_path / "other.csv"))
     assert not (tmp_path / "other.csv").exists()
 

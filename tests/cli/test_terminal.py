@@ -45,7 +45,7 @@ EVERY = list(commands(typer.main.get_command(app)))
 
 def test_every_command_is_found() -> None:
     named = "demo train sweep select suspects report probe doctor data theory study"
-    assert {path[0] for path in EVERY if path} == set(named.split())
+    assert set(named.split()) <= {path[0] for path in EVERY if path}
     assert ("study", "run") in EVERY
 
 
@@ -195,7 +195,7 @@ def test_the_page_of_a_sweep_is_written_when_it_is_time(tmp_path: Path) -> None:
     now[0] = 1e6
     page(progress, None)
     assert "1 of 2 runs finished, 1 failed" in path.read_text()
-    assert "Keep step" in path.read_text()
+    assert "Best so far" in path.read_text()
     assert told == [(progress, None)] * 3
     page.leave(progress)
     assert 'id="live"' not in path.read_text()

@@ -227,12 +227,12 @@ def _train(
     *,
     quiet: bool,
 ) -> None:
-    from rote.cli.sweep_view import view
+    from rote.cli.sweep_view import open_view
     from rote.studies import run_pool
 
     kept = f"What is trained is kept in {store}. The same command goes on from there."
     for pool in pools:
-        with stoppable(kept), view(quiet=quiet) as watch:
+        with stoppable(kept), open_view(quiet=quiet) as watch:
             progress = run_pool(pool, store, executor, data_dir=data_dir, watch=watch)
         for run_name, error in progress.failed.items():
             say(f"Failed: {pool.name} {run_name}: {error}", err=True)
