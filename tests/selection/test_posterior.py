@@ -1,6 +1,7 @@
 """The posterior rule: its mathematics against loops, its picks against the truth."""
 
 import json
+import math
 import random
 from pathlib import Path
 
@@ -227,9 +228,9 @@ def test_redrawing_is_a_loop_over_samples_and_labels(tmp_path: Path) -> None:
         near += wide[20] >= wide.max() - 0.01
         better += wide[20] > wide[9]
         below.append(wide.max() - wide[20])
-    # On top of what draws show comes the error of the model, a standard deviation of 0.07.
+    # On top of what draws show comes the error of the model, a standard deviation of 0.09.
     pick = found.accuracy[20]
-    ends = np.hypot(np.quantile(drawn, [0.025, 0.975]) - pick, 1.96 * 0.07)
+    ends = np.hypot(np.quantile(drawn, [0.025, 0.975]) - pick, 1.96 * 0.09)
     assert [low, high] == pytest.approx([pick - ends[0], min(1.0, pick + ends[1])], abs=0.015)
     assert spread.confidence == pytest.approx(near / 400, abs=0.1)
     assert spread.beats_last == pytest.approx(better / 400, abs=0.1)
@@ -365,6 +366,46 @@ def test_one_run_is_judged_by_votes_of_neighbors(tmp_path: Path) -> None:
     np.save(tmp_path / "h-0" / "neighbor_votes.npy", rng.dirichlet(np.ones(CLASSES), SAMPLES))
     other = select(tmp_path, rule="posterior")
     assert "nearest training samples do not predict the given labels" in other.reasons[1].text
+
+
+def test_one_run_alone_is_corrected_as_defined(tmp_path: Path) -> None:
+    truth, given, predicted = holdout("pair")
+    write_holdout(tmp_path, predicted[:1], given)
+    rng = np.random.default_rng(5)
+    near = np.where(
+        rng.random((SAMPLES, 10)) < 0.5, truth[:, None], rng.integers(CLASSES, size=(SAMPLES, 10))
+    )
+    votes = np.stack([(near == k).mean(axis=1) for k in range(CLASSES)], axis=1)
+    candidates = candidates_of(read_table(tmp_path), "susceptibility")
+    nothing = np.full(SAMPLES, -1)
+    found = estimate(Ballot.of(candidates, {"run0"}), Labels(given, nothing), votes)
+    pick = int(found.accuracy.argmax())
+    reproduced = 0.0
+    for weight, noise in zip(found.belief.weights, found.belief.noises, strict=True):
+        posterior = noise.posterior(found.everybody)
+        q = [posterior[i, predicted[0, pick, i]] for i in range(SAMPLES)]
+        alpha = 0.5
+        for _ in range(60):
+            alpha = np.mean(
+                [p * alpha / (p * alpha + (1 - p) * (1 - alpha) / (CLASSES - 1)) for p in q]
+            )
+        reproduced += weight * alpha
+
+    def logit(share: float) -> float:
+        return math.log(share / (1 - share))
+
+    wanted = 0.02 + 0.84 * logit(found.accuracy[pick]) + 0.25 * logit(reproduced)
+    corrected = found.correct(pick)
+    assert logit(corrected[pick]) == pytest.approx(wanted, abs=1e-6)
+    assert (np.argsort(corrected) == np.argsort(found.accuracy)).all()
+    low, high = found.resample(pick).interval
+    assert low < corrected[pick] < high
+    clean = estimate(Ballot.of(candidates, {"run0"}), Labels(given, truth), votes)
+    assert clean.correct(pick) == pytest.approx(clean.accuracy)  # nothing is guessed
+    np.save(tmp_path / "h-0" / "neighbor_votes.npy", votes.astype(np.float32))
+    selection = select(tmp_path)
+    assert selection.evidence.grade == "fair"
+    assert selection.estimated_accuracy == pytest.approx(corrected[pick], abs=1e-4)
 
 
 def test_errors_that_can_be_predicted_are_hinted_at(tmp_path: Path) -> None:

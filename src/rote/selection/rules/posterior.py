@@ -169,10 +169,12 @@ def _by_estimate(candidates: Candidates, found: Estimate, warnings: tuple[str, .
     accuracy = np.full(len(candidates), np.nan)
     accuracy[ballot.voters] = found.accuracy
     pick = candidates.best(accuracy, _steady(candidates, ballot))
-    last = find_position(ballot.voters, find_last(candidates))
-    spread = found.resample(int(np.searchsorted(ballot.voters, pick)), last)
+    position = int(np.searchsorted(ballot.voters, pick))
+    spread = found.resample(position, find_position(ballot.voters, find_last(candidates)))
+    corrected = np.full(len(candidates), np.nan)
+    corrected[ballot.voters] = found.correct(position)
     reasons = (
-        *_explain_estimate(candidates, found, accuracy, pick),
+        *_explain_estimate(candidates, found, corrected, pick),
         *_explain_dropped(candidates, accuracy, pick),
         BLIND,
     )
@@ -183,7 +185,7 @@ def _by_estimate(candidates: Candidates, found: Estimate, warnings: tuple[str, .
         warnings=(*warnings, *_hints(found)),
         score=accuracy,
         interval=spread.interval,
-        columns={"estimated_accuracy": accuracy},
+        columns={"estimated_accuracy": corrected},
         findings=Findings(
             found.noise_rate,
             _matrix(found),
@@ -208,7 +210,7 @@ def _explain_estimate(
     yield Reason(
         "choice",
         f"The selected checkpoint, {candidates.name(pick)}, has the highest estimated accuracy of "
-        f"{len(ballot.voters)}: {accuracy[pick]:.1%} (median {np.median(found.accuracy):.1%}).",
+        f"{len(ballot.voters)}: {accuracy[pick]:.1%} (median {np.nanmedian(accuracy):.1%}).",
         {"estimated_accuracy": float(accuracy[pick]), "checkpoints": len(ballot.voters)},
     )
     yield Reason(
