@@ -152,7 +152,7 @@ def fit_noise(
 
 
 def _first_guess(kind: str, classes: int, rate: float) -> Noise:
-    return Noise(kind, 1.0, np.zeros(classes), rate, _symmetric(rate, classes))
+    return Noise(kind, 1.0, np.zeros(classes), rate, symmetric_matrix(rate, classes))
 
 
 def _steps(noise: Noise, first: Noise, second: Noise) -> tuple[Floats, Floats]:
@@ -231,7 +231,7 @@ class _Guess:
         truth, noise = self.truth(), self.noise
         share, matrix = noise.rate, noise.matrix
         if rate is not None:
-            share, matrix = _fitted_matrix(truth @ self.samples.one_hot, noise.kind, rate)
+            share, matrix = fit_matrix(truth @ self.samples.one_hot, noise.kind, rate)
         prior = self.prior.fitted(truth)
         at = prior.at
         found = Noise(noise.kind, float(np.exp(at[0])), at[1:], share, matrix)
@@ -252,12 +252,12 @@ class _Guess:
         return float(np.log(np.maximum(likelihood, TINY)).sum() + believed - self.prior.penalty)
 
 
-def _fitted_matrix(counts: Floats, kind: str, believed: float) -> tuple[float, Floats]:
-    """The rate of wrong labels and the matrix, from how often which class has which label."""
+def fit_matrix(counts: Floats, kind: str, believed: float) -> tuple[float, Floats]:
+    """Return the rate of wrong labels and the matrix, from counts of true class × given label."""
     classes = len(counts)
     wrong = counts.sum() - np.trace(counts)
     rate = float((wrong + _RATE_WORTH * believed) / (counts.sum() + _RATE_WORTH))
-    even = _symmetric(rate, classes)
+    even = symmetric_matrix(rate, classes)
     if kind == "symmetric":
         return rate, even
     if kind == "free":
@@ -280,7 +280,8 @@ def _columns(matrix: Floats, given: Integers) -> Floats:
     return of_given.take(given, axis=1)
 
 
-def _symmetric(rate: float, classes: int) -> Floats:
+def symmetric_matrix(rate: float, classes: int) -> Floats:
+    """Return the noise matrix in which every wrong class is as probable as another."""
     matrix = np.full((classes, classes), rate / (classes - 1))
     np.fill_diagonal(matrix, 1 - rate)
     return matrix

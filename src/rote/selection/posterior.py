@@ -125,14 +125,14 @@ def _fit_belief(evidence: Evidence, rate: float) -> Belief:
             found[fold == number, column] = np.log(np.maximum(noise.likelihood(unseen), TINY))
         by_frequency[fold == number] = _log_frequencies(seen)[unseen.label]
     found, by_frequency = found[labeled], by_frequency[labeled]
-    weights = _stacked(found)
+    weights = stack(found)
     gains = np.log(np.exp(found) @ weights) - by_frequency
     error = float(gains.std(ddof=1) / np.sqrt(len(gains)))
     return Belief(fits, weights, float(gains.mean()), error)
 
 
-def _stacked(log_likelihood: Floats) -> Floats:
-    """The mixture of kinds with the highest likelihood of labels that none has seen."""
+def stack(log_likelihood: Floats) -> Floats:
+    """Return the mixture of kinds with the highest likelihood of labels that none has seen."""
     likelihood = np.exp(log_likelihood - log_likelihood.max(axis=1, keepdims=True))
     weights = np.full(likelihood.shape[1], 1 / likelihood.shape[1])
     for _ in range(200):

@@ -68,7 +68,7 @@ class Ballot:
                 others = total - self._vote(predictions, weight[part], weight.max())
                 is_top = others >= others.max(axis=1, keepdims=True) - _TIE
                 share[part] = (predictions == is_top.argmax(axis=1)).mean(axis=1)
-            weight = _weights(share, self.num_classes, self.samples)
+            weight = vote_weights(share, self.num_classes, self.samples)
             if not weight.any():
                 break  # nobody is better than chance: no vote counts any more than another
         return share
@@ -82,7 +82,7 @@ class Ballot:
 
     def weights(self, share: Floats) -> Floats:
         """What the next votes weigh, by the share of the holdout on which a voter is right."""
-        return _weights(share, self.num_classes, self.samples)
+        return vote_weights(share, self.num_classes, self.samples)
 
     def by_run(self) -> Iterator[tuple[slice, npt.NDArray[np.unsignedinteger]]]:
         """For every run its voters, and what they predict, voters × samples."""
@@ -183,7 +183,8 @@ def shared_holdout(candidates: Candidates, least: int = 2) -> tuple[set[str], tu
     )
 
 
-def _weights(share: Floats, num_classes: int, samples: int) -> Floats:
+def vote_weights(share: Floats, num_classes: int, samples: int) -> Floats:
+    """Return what votes weigh, by the share of samples on which a voter is right."""
     # One half of a sample short of always right keeps the logarithm finite.
     bounded = np.clip(share, 0.5 / samples, 1 - 0.5 / samples)
     log_odds = np.log(bounded * (num_classes - 1) / (1 - bounded))
