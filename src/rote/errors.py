@@ -56,12 +56,13 @@ class DataChangedError(RunExistsError):
     """The data of a run are no longer those that it was trained on.
 
     Args:
-        message: what has changed, and what to do.
+        change: a sentence that names the file, the run and what has changed.
         content: the fingerprint of the data as they are now.
     """
 
-    def __init__(self, message: str, content: str = "") -> None:
-        super().__init__(message)
+    def __init__(self, change: str, content: str = "") -> None:
+        super().__init__(f"{change} Restore the file, or choose another directory.")
+        self.change = change
         self.content = content
 
 

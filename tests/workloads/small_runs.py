@@ -38,3 +38,9 @@ def numbers(readings: tuple[Reading, ...]) -> list[dict[str, Any]]:
         del values["seconds"]
         found.append(values)
     return found
+
+
+def read_npz(path: Path) -> dict[str, Any]:
+    """All arrays of a file."""
+    with np.load(path) as found:
+        return {name: found[name] for name in found.files}

@@ -10,7 +10,7 @@ import torch
 from rote.errors import CorruptRunError, InputError
 from rote.workloads import RunSpec, load_model, prepare, suggest_spec, train
 from rote.workloads.evaluation import predict
-from tests.workloads.small_runs import small_spec
+from tests.workloads.small_runs import read_npz, small_spec
 
 RNG = np.random.default_rng(0)
 
@@ -44,7 +44,7 @@ def test_rows_of_the_training_table_are_predicted_as_in_training(tmp_path: Path)
     splits = prepare(spec)
     assert done.model is not None
     ours = predict(done.model, splits.train)
-    rows = np.load(tmp_path / "run" / "labels.npz")["train"]
+    rows = read_npz(tmp_path / "run" / "labels.npz")["train"]
     assert np.array_equal(found.classes[::-1][rows], ours.numpy())
     assert np.allclose(found.probabilities.sum(1), 1)
     assert found.class_names == ("cat", "cow")

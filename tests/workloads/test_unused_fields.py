@@ -78,6 +78,7 @@ def runs(folder: Path) -> list[RunSpec]:
         small_spec(epochs=1, noise=asymmetric, objective="cdr", checkpoints=best),
         small_spec(epochs=1, objective="nce-rce"),
         small_spec(epochs=1, data=table),
+        small_spec(epochs=1, probe={"folds": 2, "fold": 1, "batch": 8}),
     ]
 
 

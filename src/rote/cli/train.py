@@ -1,5 +1,6 @@
 """`rote train`: train and track one run, given a spec or a data file."""
 
+import shlex
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
@@ -16,8 +17,10 @@ from rote.cli.verdict import print_verdict
 from rote.errors import DataChangedError, InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rote.records import Reading
-    from rote.workloads import RunSpec
+    from rote.workloads import RunSpec, TrainedRun
 
 
 def train(
@@ -42,6 +45,15 @@ def train(
             "same data gives the verdict better evidence."
         ),
     ] = None,
+    folds: Annotated[
+        int | None,
+        typer.Option(
+            metavar="K",
+            min=2,
+            help="Train K runs, so that each sample is held out once: the best evidence for rote "
+            "suspects, at K times the cost.",
+        ),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(help="The run's directory; runs/NAME-… by default.")
     ] = None,
@@ -53,17 +65,8 @@ def train(
 
     It tells you when ζ has doubled and when the run begins to memorize wrong labels.
     """
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-    )
-
     from rote.sweeps import path_by_name
     from rote.workloads import AllowedImports, locate_errors
-    from rote.workloads import train as train_run
 
     described = _find_spec(spec, data, label, truth, data_dir)
     described = described if seed is None else replace(described, seed=seed)
@@ -73,6 +76,46 @@ def train(
         find_modules_in(base)
         AllowedImports(tuple(allowed or ()), base).check(described)
         path = out or path_by_name(Path("runs"), described)
+        if folds is not None:
+            path = out or path.with_name(f"{path.name}-folds{folds}")
+    with where():
+        done, path = _train_shown(described, path, folds, data_dir, quiet=quiet, is_fixed=bool(out))
+    if done[-1].model is None:
+        say("This run has already finished on the same data: nothing was trained.")
+    for remark in done[-1].description["data"].get("remarks", ()):
+        say(f"Note: {remark}")
+    if folds is not None:
+        say(f"Saved in {path}: {folds} runs, by which every sample was held out once.")
+        say(f"Next: rote suspects {shlex.quote(str(path))}")
+        return
+    say(f"Saved in {path}." + (f" Edit {path / 'spec.toml'} to change it." if spec is None else ""))
+    print_verdict(path)
+
+
+def _train_shown(
+    spec: "RunSpec",
+    path: Path,
+    folds: int | None,
+    data_dir: Path | None,
+    *,
+    quiet: bool,
+    is_fixed: bool,
+) -> "tuple[Sequence[TrainedRun], Path]":
+    """Train with a progress bar; edited data go into a directory of their own, unless it is fixed.
+
+    Returns:
+        The run, or one per fold, and where it is.
+    """
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
+    from rote.workloads import train, train_folds
+
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -80,30 +123,28 @@ def train(
         TimeRemainingColumn(),
     )
     kept = f"The run is saved in {path}. Run the same command again to resume it."
-    with stoppable(kept), Progress(*columns, disable=quiet) as bar, where():
-        task = bar.add_task("epoch", total=described.epochs)
+    with stoppable(kept), Progress(*columns, disable=quiet) as bar:
+        task = bar.add_task("epoch", total=spec.epochs * (folds or 1))
 
         def progress(reading: "Reading") -> None:
-            bar.update(task, completed=reading.step, description=describe_reading(reading))
-            if reading.note and not quiet:
+            place = {"completed": reading.step} if folds is None else {"advance": spec.probe.every}
+            bar.update(task, description=describe_reading(reading), **place)  # type: ignore[arg-type]
+            if reading.note and not quiet and folds is None:
                 bar.console.print(f"step {reading.step}: {reading.note}", highlight=False)
 
-        start = partial(train_run, described, data_dir=data_dir, progress=progress)
+        def start(place: Path) -> "Sequence[TrainedRun]":
+            if folds is not None:
+                return train_folds(spec, place, folds, data_dir=data_dir, progress=progress)
+            return [train(spec, place, data_dir=data_dir, progress=progress)]
+
         try:
-            done = start(path)
+            return start(path), path
         except DataChangedError as error:
-            if out is not None:
+            if is_fixed:
                 raise
-            say(f"{str(error).partition('. ')[0]}.")
-            path = path.with_name(f"{path.name}-{error.content[:6]}")
-            say(f"Training a new run beside it, in {path}.")
-            done = start(path)
-    if done.model is None:
-        say("This run has already finished on the same data: nothing was trained.")
-    for remark in done.description["data"].get("remarks", ()):
-        say(f"Note: {remark}")
-    say(f"Saved in {path}." + (f" Edit {path / 'spec.toml'} to change it." if spec is None else ""))
-    print_verdict(path)
+            beside = path.with_name(f"{path.name}-{error.content[:6]}")
+            say(f"{error.change} Training a new run beside it, in {beside}.")
+            return start(beside), beside
 
 
 def describe_reading(reading: "Reading") -> str:

@@ -32,6 +32,7 @@ from rote.store.journal import (
 from rote.store.logger import Address, Logger
 from rote.store.mapping import foreign_metrics, likely_mapping
 from rote.store.nested_tables import leaves
+from rote.store.out_of_sample import OUT_OF_SAMPLE_FILE, OutOfSample, read_out_of_sample
 from rote.store.row_file import smallest_type
 from rote.store.run_directory import (
     CLAIM_FILE,
@@ -96,6 +97,7 @@ __all__ = [
     "JOURNAL_FILE",
     "LABELS_FILE",
     "NEIGHBORS_FILE",
+    "OUT_OF_SAMPLE_FILE",
     "PREDICTIONS_FILE",
     "RUN_FILE",
     "SCHEMA_VERSION",
@@ -107,6 +109,7 @@ __all__ = [
     "FoundRun",
     "Logger",
     "Opened",
+    "OutOfSample",
     "RunDirectory",
     "RunStatus",
     "RunTable",
@@ -147,6 +150,7 @@ __all__ = [
     "read_cells",
     "read_data_file",
     "read_description",
+    "read_out_of_sample",
     "read_predictions",
     "read_rows_of",
     "read_run",

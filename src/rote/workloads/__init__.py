@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rote.workloads.data.splits import prepare as prepare
     from rote.workloads.loop import TrainedRun as TrainedRun
     from rote.workloads.loop import train as train
+    from rote.workloads.loop import train_folds as train_folds
     from rote.workloads.network import build_network as build_network
     from rote.workloads.predictions import Predictions as Predictions
     from rote.workloads.predictions import TrainedModel as TrainedModel
@@ -44,7 +45,7 @@ _NAMES = {
     ],
     "data.sample_views": ["SampleView", "view_samples"],
     "data.splits": ["Splits", "prepare"],
-    "loop": ["TrainedRun", "train"],
+    "loop": ["TrainedRun", "train", "train_folds"],
     "network": ["build_network"],
     "predictions": ["Predictions", "TrainedModel", "load_model"],
     "run_folder": ["RunFolder"],

@@ -3,13 +3,16 @@
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from rote.probe import Probe
 from rote.records import COLUMNS
 from rote.tracking import Signal, SignalContext, TrainingSet
+from rote.workloads.data.dataset import Array
 from rote.workloads.data.samples import Samples
 from rote.workloads.data.splits import Splits
 
@@ -84,6 +87,82 @@ class CrossEntropyDrop(Signal):
         with self._precision():
             found = self._probe.measure(self._context.inputs, self._context.labels)
         return {"drop_cross_entropy": found.loss_before - found.losses_after[rule]}
+
+
+class OutOfSample(Signal):
+    """Class probabilities of the held-out fold: their mean over epochs, and those of the best one.
+
+    The best epoch is the one with the highest accuracy on the given labels of the fold.
+
+    Args:
+        model: the network.
+        splits: its data.
+        precision: of the forward passes.
+    """
+
+    name = "out_of_sample"
+    columns = ()
+
+    def __init__(self, model: nn.Module, splits: Splits, precision: Precision) -> None:
+        self._model = model
+        self._splits = splits
+        self._precision = precision
+        shape = len(splits.holdout), splits.num_classes
+        self._total = torch.zeros(shape)
+        self._best = torch.zeros(shape)
+        self._count, self._best_step, self._best_accuracy = 0, 0, -1.0
+
+    def read(self, epoch: int) -> Mapping[str, float]:
+        """Add the probabilities after an epoch; there is no column for them."""
+        with self._precision():
+            found = predict_probabilities(self._model, self._splits.holdout).float().cpu()
+        labels = self._splits.holdout_labels
+        assert labels is not None  # a fold has its given labels
+        accuracy = share(found.argmax(1) == labels.cpu())
+        self._total += found
+        self._count += 1
+        if accuracy > self._best_accuracy:
+            self._best, self._best_step, self._best_accuracy = found, epoch, accuracy
+        return {}
+
+    def record(self) -> dict[str, Array]:
+        """Return the arrays of ``out_of_sample.npz``."""
+        record = self._splits.record
+        return {
+            "samples": record["rows"][record["holdout"]],
+            "labels": record["labels"][record["holdout"]],
+            "classes": self._best.argmax(1).numpy().astype(np.uint16),
+            "probabilities": (self._total / max(1, self._count)).numpy(),
+            "best_probabilities": self._best.numpy(),
+            "best_step": np.array(self._best_step),
+        }
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return sums and the best so far."""
+        return {
+            "total": self._total.clone(),
+            "best": self._best.clone(),
+            "count": self._count,
+            "best_step": self._best_step,
+            "best_accuracy": self._best_accuracy,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore sums and the best so far."""
+        self._total, self._best = state["total"].clone(), state["best"].clone()
+        self._count, self._best_step = state["count"], state["best_step"]
+        self._best_accuracy = state["best_accuracy"]
+
+
+def predict_probabilities(model: nn.Module, inputs: Tensor) -> Tensor:
+    """Predict class probabilities in eval mode, and restore the model's mode."""
+    was_training = model.training
+    model.eval()
+    try:
+        with torch.no_grad():
+            return torch.cat([model(part).softmax(1) for part in torch.split(inputs, AT_ONCE)])
+    finally:
+        model.train(was_training)
 
 
 def predict(model: nn.Module, samples: Samples) -> Tensor:

@@ -253,3 +253,63 @@ def _run(
         "data": workload.splits.description,
         "spec": spec.to_dict(),
     }
+
+
+def train_folds(
+    spec: RunSpec,
+    out: Path | str,
+    folds: int,
+    *,
+    data: Any = None,  # noqa: ANN401  # recognized by its type
+    data_dir: Path | str | None = None,
+    progress: Callable[[Reading], object] | None = None,
+    threads: int = 1,
+) -> tuple[TrainedRun, ...]:
+    """Train one run per fold, so that each sample is held out once.
+
+    Every run writes ``out_of_sample.npz``: the classes and probabilities that it predicts for its
+    fold (``rote.store.read_out_of_sample`` joins them). The label of a sample can then be judged
+    by a network that has never seen it.
+
+    Args:
+        spec: what to run; its holdout is replaced by the folds.
+        out: a directory; the runs are in ``fold-0``, ``fold-1``, … below it.
+        folds: how many, at least 2.
+        data: as for ``train``.
+        data_dir: as for ``train``.
+        progress: called with every reading of every run.
+        threads: as for ``train``.
+
+    Returns:
+        The runs; finished ones are returned as they are, interrupted ones are resumed.
+
+    Raises:
+        InputError: as ``train``.
+        RunExistsError: as ``train``.
+
+    Example:
+        >>> import tempfile
+        >>> spec = RunSpec.from_dict({"epochs": 1, "architecture": "mlp",
+        ...     "data": {"name": "digits", "train_size": 60}})
+        >>> runs = train_folds(spec, tempfile.mkdtemp() + "/folds", 3)
+        >>> [run.description["data"]["holdout"] for run in runs]
+        [20, 20, 20]
+    """
+    folder = check_path("out", out)
+    values = spec.to_dict()
+    kept = {name: value for name, value in values["probe"].items() if name != "holdout_size"}
+    specs = [
+        RunSpec.from_dict(values | {"probe": kept | {"folds": folds, "fold": fold}})
+        for fold in range(folds)
+    ]
+    return tuple(
+        train(
+            one,
+            folder / f"fold-{one.probe.fold}",
+            data=data,
+            data_dir=data_dir,
+            progress=progress,
+            threads=threads,
+        )
+        for one in specs
+    )

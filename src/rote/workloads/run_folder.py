@@ -28,6 +28,7 @@ from rote.store import (
     CLAIM_FILE,
     DAMAGED_ARRAYS,
     LABELS_FILE,
+    OUT_OF_SAMPLE_FILE,
     RUN_FILE,
     STATE_FILE,
     WORKLOAD_FILE,
@@ -243,6 +244,11 @@ class RunFolder:
         for name, content in self._contents(labels).items():
             write_whole(self.path / name, content)
 
+    def record_out_of_sample(self, arrays: dict[str, Array]) -> None:
+        """Write the probabilities of the held-out fold."""
+        with whole_file(self.path / OUT_OF_SAMPLE_FILE) as draft, draft.open("wb") as file:
+            np.savez_compressed(file, **arrays)  # type: ignore[arg-type]  # a name is not a flag
+
     def check_record(self, labels: dict[str, Array]) -> None:
         """Warn about files of ``record`` that were changed or removed, and write them again."""
         contents = self._contents(labels)
@@ -287,8 +293,7 @@ class RunFolder:
             return
         raise DataChangedError(
             f"{self.data} has changed since {self.path} was trained on it"
-            f"{_describe_change(self.path, self.spec, self.data)}. Restore the file, or choose "
-            "another directory.",
+            f"{_describe_change(self.path, self.spec, self.data)}.",
             fingerprint_file(self.data).content,
         )
 

@@ -82,6 +82,8 @@ class RunState:
 
     def finish(self) -> dict[str, Any]:
         """Declare the run finished."""
+        if self._workload.out_of_sample is not None:
+            self._folder.record_out_of_sample(self._workload.out_of_sample.record())
         return self._folder.finish(self._workload.splits.description)
 
     def _save(self, epoch: int) -> None:

@@ -13,7 +13,7 @@ from torch.optim import Adam as TorchAdam
 from rote.probe import PlainStep, ProbePolicy
 from rote.tracking import Signal, Tracker
 from rote.workloads.data.splits import Splits
-from rote.workloads.evaluation import CrossEntropyDrop, Evaluation
+from rote.workloads.evaluation import CrossEntropyDrop, Evaluation, OutOfSample
 from rote.workloads.network import make_network
 from rote.workloads.objectives import make_objective
 from rote.workloads.randomness import derive_seed, make_torch_generator
@@ -120,6 +120,7 @@ class Workload:
         model: the network.
         optimizer: its optimizer.
         objective: what is minimized.
+        out_of_sample: the probabilities of the held-out fold, where the run has folds.
 
     Args:
         spec: the run.
@@ -133,6 +134,7 @@ class Workload:
         self.objective = make_objective(spec, splits.num_classes)
         self.model = make_network(spec, splits, device)
         self.optimizer = make_optimizer(spec.optimizer, self.model.parameters())
+        self.out_of_sample: OutOfSample | None = None
         self._device = device
 
     @property
@@ -185,6 +187,9 @@ class Workload:
         found: list[str | Signal] = [Evaluation(self.model, self.splits, self.precision)]
         if self.objective.is_robust:
             found.append(CrossEntropyDrop(self.precision))
+        if self.spec.probe.folds is not None:
+            self.out_of_sample = OutOfSample(self.model, self.splits, self.precision)
+            found.append(self.out_of_sample)
         return [*found, *self.spec.signals]
 
     def state_dict(self) -> dict[str, Any]:

@@ -226,6 +226,8 @@ def divide(spec: RunSpec, samples: int) -> Division:
     if spec.probe.holdout != "auto":
         size = min(spec.probe.batch, samples) if spec.probe.holdout == "train" else 0
         return Division(everything, generator.choice(samples, size, replace=False), held_out=False)
+    if spec.probe.folds is not None:
+        return _divide_fold(spec, samples)
     size = spec.probe.holdout_size or max(1, min(HOLDOUT_SIZE, samples // HOLDOUT_SHARE))
     if size > samples - 2:
         raise FieldError(
@@ -234,6 +236,18 @@ def divide(spec: RunSpec, samples: int) -> Division:
         )
     holdout = generator.choice(samples, size, replace=False)
     return Division(np.setdiff1d(everything, holdout), holdout, held_out=True)
+
+
+def _divide_fold(spec: RunSpec, samples: int) -> Division:
+    """Hold out one of several parts; together they are all samples, each once."""
+    folds = spec.probe.folds or 1
+    if samples < 2 * folds:
+        raise FieldError(
+            "probe.folds", f"to be at most half of the {samples} samples, got {folds}."
+        )
+    order = make_numpy_generator(spec.data.seed, "folds").permutation(samples)
+    holdout = np.array_split(order, folds)[spec.probe.fold]
+    return Division(np.setdiff1d(order, holdout), holdout, held_out=True)
 
 
 class _Builder:

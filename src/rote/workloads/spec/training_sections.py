@@ -184,6 +184,9 @@ class Probing(Section):
         same_masks: the same dropout before and after the step.
         seed: of the random labels of S̃; apart from the seed of the run, so that all runs of a
             sweep are measured alike.
+        folds: into how many parts the samples are divided, so that each is held out by one run;
+            None holds out ``holdout_size`` of them.
+        fold: which of these parts is held out, from 0.
         neighbors: record how the nearest training samples of each holdout sample are labeled
             (``rote.neighbor_votes``); no part of the identity, for no reading depends on it.
     """
@@ -198,10 +201,18 @@ class Probing(Section):
     resample: bool = False
     same_masks: bool = True
     seed: Annotated[int, Between(0, MOST_SEED)] = 0
+    folds: Annotated[int, AtLeast(2)] | None = None
+    fold: Annotated[int, AtLeast(0)] = 0
     neighbors: bool = field(default=True, metadata={"identity": False})
 
     def check(self) -> None:
-        """Only a holdout that is set aside has a size to choose."""
+        """Refuse a size or folds of a holdout that is not set aside."""
+        if self.fold >= (self.folds or 1):
+            raise FieldError(
+                "fold", f"to be below `folds` ({self.folds or 'not set'}), got {self.fold}."
+            )
+        if self.folds is not None and (self.holdout != "auto" or self.holdout_size is not None):
+            raise FieldError("folds", "applies to holdout 'auto' without a holdout_size only.")
         if self.holdout_size is not None and self.holdout != "auto":
             raise FieldError(
                 "holdout_size",
