@@ -13,7 +13,7 @@ from rote.errors import InputError, did_you_mean, shown
 def check_integer(
     name: str, value: object, *, least: int | None = None, most: int | None = None
 ) -> int:
-    """A whole number; numpy's and torch's are taken, booleans are not.
+    """Check that an argument is a whole number; numpy's and torch's count, booleans do not.
 
     Raises:
         InputError: if it is none, smaller, or larger.
@@ -44,7 +44,7 @@ def check_number(
     above: float = -math.inf,
     below: float = math.inf,
 ) -> float:
-    """A finite number within bounds.
+    """Check that an argument is a finite number within bounds.
 
     Raises:
         InputError: if it is none, or out of bounds.
@@ -105,7 +105,7 @@ def check_path(name: str, value: Path | str) -> Path:
 
 
 def place_in(folder: Path, name: str) -> Path:
-    """The path of a name in a folder; slashes in it lead into folders below.
+    """Return the path of a name in a folder; slashes in it lead into folders below.
 
     Raises:
         InputError: if it leads out of the folder, or cannot be the name of a file.
@@ -123,7 +123,7 @@ def place_in(folder: Path, name: str) -> Path:
 
 
 def check_instance(name: str, value: object, kind: type) -> None:
-    """An object of a class.
+    """Check that an argument is an object of a class.
 
     Raises:
         InputError: if it is of another.

@@ -159,7 +159,7 @@ class DamagedRowsWarning(RoteWarning):
 
 
 def did_you_mean(given: object, known: Iterable[str]) -> str:
-    """The end of a message about an unknown word: a guess at what was meant, or nothing.
+    """Return the end of a message about an unknown word: a guess at what was meant, or nothing.
 
     Example:
         >>> did_you_mean("momentm", ["lr", "momentum"])
@@ -174,7 +174,7 @@ def did_you_mean(given: object, known: Iterable[str]) -> str:
 
 
 def shown(value: object) -> str:
-    """A value as messages show it: as in Python, but never longer than people read.
+    """Return a value as messages show it: as in Python, but never longer than people read.
 
     Example:
         >>> shown("lr"), shown(10**400), shown([7] * 1000)[-14:]

@@ -33,7 +33,7 @@ def require(package: str, *, extra: str) -> ModuleType:
 
 
 def import_named(address: str, argument: str) -> Any:  # noqa: ANN401  # whatever a user wrote
-    """What a user wrote, at ``package.module:name``.
+    """Return what a user wrote, at ``package.module:name``.
 
     Raises:
         InputError: if it cannot be imported, or there is nothing of that name.
@@ -64,7 +64,7 @@ def import_named(address: str, argument: str) -> Any:  # noqa: ANN401  # whateve
 
 
 def files_in(package: str) -> list[str]:
-    """The modules in the folder of a package, by name and in order; none of them is imported.
+    """List the modules in the folder of a package, in order, without importing them.
 
     Example:
         >>> files_in("rote.store.loggers")[0]
@@ -76,7 +76,7 @@ def files_in(package: str) -> list[str]:
 
 
 def classes_in(package: str, method: str) -> Iterator[type[Any]]:
-    """The classes with such a method that are written in the files of a package's folder."""
+    """Return the classes with such a method that are written in the files of a package's folder."""
     for name in files_in(package):
         module = import_module(f"{package}.{name}")
         for found in vars(module).values():

@@ -50,7 +50,7 @@ class Column:
 
     @classmethod
     def described(cls, name: str, values: Mapping[str, Any]) -> Column:
-        """The inverse of ``describe``; what a later version added, or cannot be, is passed over."""
+        """Invert ``describe``; what a later version added, or cannot be, is passed over."""
         allowed = {"kind": _KINDS, "unit": _UNITS, "better": _BETTERS}
         texts = {
             key: values[key]
@@ -117,7 +117,7 @@ SHARES = tuple(column.name for column in COLUMNS.values() if column.unit == "sha
 
 
 def column_named(name: str, described: Mapping[str, Any] | None = None) -> Column:
-    """What is known about a column.
+    """Return what is known about a column.
 
     Args:
         name: of the column.
@@ -187,7 +187,7 @@ class Reading:
     note: str = field(default="", compare=False, repr=False)
 
     def __getattr__(self, name: str) -> float:
-        """A metric that was given to the probe, as an attribute."""
+        """Return a metric that was given to the probe, as an attribute."""
         metrics: Mapping[str, float] = self.__dict__.get("metrics", {})
         if name in metrics:
             return metrics[name]
@@ -201,7 +201,7 @@ class Reading:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Reading:
-        """The inverse of ``to_dict``; names that a later version added are passed over."""
+        """Invert ``to_dict``; names that a later version added are passed over."""
         known = {entry.name for entry in fields(cls)}
         kept = {name: value for name, value in values.items() if name in known}
         return cls(**(kept | {"flags": tuple(values.get("flags", ()))}))

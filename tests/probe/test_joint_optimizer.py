@@ -16,6 +16,8 @@ from rote.errors import ConcurrentProbeError, InputError
 from rote.probe import JointOptimizer
 from tests.cases import CLASSES, images
 
+pytestmark = pytest.mark.skipif(not hasattr(torch.optim, "Muon"), reason="needs torch 2.9")
+
 X, Y = images(12, seed=5), torch.arange(12) % CLASSES
 
 

@@ -182,7 +182,7 @@ def show(
 
 
 def _chosen(name: str | None, preset: str | None, *, every: bool) -> "list[Study]":
-    """The study of that name, or every one that has pools at a preset."""
+    """Return the study of that name, or every one that has pools at a preset."""
     from rote.studies import find_study, studies
 
     if every == (name is not None):

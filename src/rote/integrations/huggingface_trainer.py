@@ -104,7 +104,7 @@ class Training:
         return LabeledBatch.split(batch, [*names, "labels"])  # also where it takes any keyword
 
     def objective(self) -> LossFunction | None:
-        """The Trainer's ``compute_loss_func`` or label smoothing; ``None``: plain cross entropy."""
+        """Return the Trainer's loss or label smoothing; ``None`` is plain cross entropy."""
         trainer, smoothing = self.trainer, self.args.label_smoothing_factor
         if trainer is not None and type(trainer).compute_loss is not Trainer.compute_loss:
             warn(
@@ -121,7 +121,7 @@ class Training:
         return (lambda output, labels: smoother(output, labels)) if smoothing else None
 
     def logged_since(self, step: float) -> dict[str, Any]:
-        """The newest values after the last probe, which logged ``probe/drop`` at a step.
+        """Return the newest values after the last probe, which logged ``probe/drop`` at a step.
 
         Metrics that were logged only before it are ``None``.
         """
@@ -205,7 +205,7 @@ class _Exported:
 
 
 def to_json(state: Any) -> Any:
-    """A nest of mappings, lists, tensors and numbers, in which tensors are texts of their bytes.
+    """Convert a nest of mappings, lists, tensors and numbers; tensors become texts of bytes.
 
     Example:
         >>> from_json(to_json({"a": [torch.tensor([1.5, 2.5])], "b": 3}))
@@ -225,7 +225,7 @@ def to_json(state: Any) -> Any:
 
 
 def from_json(state: Any) -> Any:
-    """The inverse of ``to_json``, bit for bit; tuples have become lists."""
+    """Invert ``to_json``, bit for bit; tuples have become lists."""
     if isinstance(state, Mapping):
         if _TENSOR in state:
             raw = bytearray(base64.b64decode(state[_TENSOR]))

@@ -45,7 +45,7 @@ class Fit:
 
     @contextmanager
     def as_in_training(self) -> Iterator[None]:
-        """The precision of training; and ``self.log`` in a forward pass does nothing."""
+        """Set up the precision of training, and silence ``self.log`` in a forward pass."""
         vars(self.module)["log"] = lambda *_, **__: None
         try:
             with self.trainer.precision_plugin.train_step_context():
@@ -54,12 +54,12 @@ class Fit:
             del vars(self.module)["log"]
 
     def converted(self, inputs: Any) -> Any:
-        """Inputs, or what makes them, in the precision of training."""
+        """Return inputs, or what makes them, in the precision of training."""
         convert = self.trainer.precision_plugin.convert_input
         return (lambda: convert(inputs())) if callable(inputs) else convert(inputs)
 
     def training_set(self) -> tuple[Any, Callable[[list[Any]], Any]]:
-        """The dataset, and what makes a batch of samples, with the module's hooks on batches.
+        """Return the dataset, and what makes a batch of samples, with the module's batch hooks.
 
         Raises:
             InputError: if there is no dataset to draw from.
@@ -80,7 +80,7 @@ class Fit:
         return loader.dataset, batch_of
 
     def part(self, name: str | None) -> nn.Module:
-        """The submodule of a name, or the module itself.
+        """Return the submodule of a name, or the module itself.
 
         Raises:
             InputError: if there is none of that name.
@@ -96,7 +96,7 @@ class Fit:
     def optimizers(
         self, choice: int | str | list[int | str] | None, model: nn.Module
     ) -> list[Optimizer]:
-        """The optimizers that are stepped together: one, or those that a list names, in its order.
+        """Return the optimizers that are stepped together: one, or those of a list in order.
 
         An entry is an index, the name of a class or of a submodule; ``None`` means the only one
         that holds parameters of ``model``.

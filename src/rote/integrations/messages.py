@@ -34,7 +34,7 @@ def warn_of_uncounted(stop: StopRule | None, readings: Sequence[Reading]) -> Non
 
 
 def logged_of(reading: Reading | None) -> dict[str, float]:
-    """What a callback hands to the logger of its trainer, if there is a reading."""
+    """Return what a callback hands to the logger of its trainer, if there is a reading."""
     if reading is None:
         return {}
     found = {
@@ -52,7 +52,7 @@ def listed(names: Iterable[str]) -> str:
 
 
 def verdict_text(selection: Selection, checkpoint: str | None, stop: StopRule | None = None) -> str:
-    """The checkpoint to keep in one sentence, and where to read more.
+    """Return the checkpoint to keep in one sentence, and where to read more.
 
     Args:
         selection: the verdict.

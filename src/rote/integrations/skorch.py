@@ -97,7 +97,7 @@ class SusceptibilityCallback(Adapter, Callback):
         return [entry.name for entry in fields(self) if entry.init]
 
     def __getstate__(self) -> dict[str, Any]:
-        """What a pickled net remembers: not the tracker, which holds the network's insides."""
+        """Return what a pickled net remembers, without the tracker, which holds the network."""
         own = {"tracker": None, "_watching": TrainingSignals(), "_loader": None, "_accuracy": None}
         return {**vars(self), **own, "_network": _nothing}
 

@@ -47,13 +47,13 @@ class TrainingAccuracy:
         self.is_measured, self._is_checked = is_measured, is_measured is not None
 
     def leave(self, metrics: Mapping[str, Any]) -> None:
-        """An epoch begins: what there is now is that of the epoch before."""
+        """Mark the start of an epoch: the present value is that of the epoch before."""
         self._stale = metrics.get(self.name or "")
 
     def find(
         self, metrics: Mapping[str, Any], draw: Draw, measure: Measure, *, late: bool
     ) -> dict[str, float]:
-        """The mean over ranks, by its name; nothing if there is none.
+        """Return the mean over ranks, by its name; nothing if there is none.
 
         Args:
             metrics: what was logged, by name; ``None`` for what is too old to count.
@@ -106,6 +106,6 @@ class TrainingAccuracy:
 
 
 def _mean(value: float | None) -> float | None:
-    """The mean over the ranks that know one; all ranks call this."""
+    """Return the mean over the ranks that know one; all ranks call this."""
     total, count = mean_over_ranks([0.0, 0.0] if value is None else [value, 1.0])
     return total / count if count else None

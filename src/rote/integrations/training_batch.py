@@ -35,7 +35,7 @@ class LabeledBatch:
         return cls(inputs, found[0] if found else None)
 
     def first(self, samples: int) -> LabeledBatch:
-        """The first samples."""
+        """Return the first samples."""
         chosen = slice(samples)
         return LabeledBatch(
             take(self.inputs, chosen), None if self.given is None else self.given[chosen]
@@ -70,7 +70,7 @@ class LabeledBatch:
 
 
 def labels_in(batch: object) -> Tensor | None:
-    """The classes in a batch, where it is clear which entry they are: a pair, or a mapping.
+    """Return the classes in a batch, where it is clear which entry they are: a pair, or a mapping.
 
     Zeros and ones as floating numbers, which a binary cross entropy takes, are classes, too.
     """

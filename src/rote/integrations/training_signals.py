@@ -120,7 +120,7 @@ class TrainingSignals:
 
 
 def _call_on(batch: object, calls: list[ForwardCall], samples: int) -> ForwardCall | None:
-    """The call whose logits belong to the samples of a batch, if it is clear which that is."""
+    """Return the call whose logits belong to the samples of a batch, if that is clear."""
     fitting = [
         call
         for call in calls

@@ -104,7 +104,7 @@ class Aum(Signal):
         }
 
     def rows(self) -> Mapping[str, np.ndarray]:
-        """What there is per sample; an area is NaN where the sample was never seen."""
+        """Return the values per sample; an area is NaN where the sample was never seen."""
         if not self.row_files:
             return {}
         changes = self._changes.clamp(max=np.iinfo(np.uint16).max)
@@ -114,7 +114,7 @@ class Aum(Signal):
         }
 
     def state_dict(self) -> dict[str, Any]:
-        """Sums, counts, changes and last predictions."""
+        """Return sums, counts, changes and last predictions."""
         self._count()
         return {
             "sums": self._sums,

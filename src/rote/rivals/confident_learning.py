@@ -65,7 +65,7 @@ class ConfidentLearning(Signal):
             self._seen.append((at.cpu(), batch.labels.cpu(), batch.shares.cpu()))
 
     def read(self, epoch: int) -> Mapping[str, float]:  # noqa: ARG002
-        """The share of labels that lose."""
+        """Return the share of labels that lose."""
         self._note()
         seen, self._seen = self._seen, []
         self._row = np.full(self._samples or 0, np.nan, np.float32)
@@ -86,7 +86,7 @@ class ConfidentLearning(Signal):
         return {"confident_learning": self._row} if self.row_files else {}
 
     def state_dict(self) -> dict[str, Any]:
-        """What was seen since the last reading."""
+        """Return what was seen since the last reading."""
         self._note()
         return {"seen": [list(part) for part in self._seen]}
 

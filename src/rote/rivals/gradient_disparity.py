@@ -69,7 +69,7 @@ class GradientDisparity(Signal):
             self._batches.append((batch.inputs, batch.labels))
 
     def read(self, epoch: int) -> Mapping[str, float]:
-        """The mean distance, once there are two batches."""
+        """Return the mean distance, once there are two batches."""
         model = unwrapped(self._context.model)
         batches, self._batches = self._batches, []
         with preserved(model):
@@ -90,7 +90,7 @@ class GradientDisparity(Signal):
         return torch.cat([(torch.zeros_like(p) if g is None else g).flatten() for g, p in parts])
 
     def state_dict(self) -> dict[str, Any]:
-        """The batches since the last reading."""
+        """Return the batches since the last reading."""
         return {"batches": [list(batch) for batch in self._batches]}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -99,7 +99,7 @@ class GradientDisparity(Signal):
 
 
 def disparity(gradients: list[Tensor]) -> dict[str, float]:
-    """The mean over pairs of the distance; nothing where there is no pair, or it is not finite."""
+    """Return the mean distance over pairs; nothing without a pair, or if it is not finite."""
     distances = [float((a - b).norm()) for a, b in combinations(gradients, 2)]
     mean = sum(distances) / len(distances) if distances else float("nan")
     return {"gradient_disparity": mean} if abs(mean) < float("inf") else {}

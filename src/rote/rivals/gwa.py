@@ -67,7 +67,7 @@ class Gwa(Signal):
             self._align()
 
     def _align(self) -> None:
-        """The alignments of what was noted."""
+        """Return the alignments of what was noted."""
         waiting = self._waiting.take()
         if waiting is None:
             return
@@ -95,7 +95,7 @@ class Gwa(Signal):
         return mean if value is None else {"gwa": value, **mean}
 
     def state_dict(self) -> dict[str, Any]:
-        """The alignments since the last reading."""
+        """Return the alignments since the last reading."""
         self._align()
         return {"alignments": torch.cat([torch.empty(0), *(a.cpu() for a in self._alignments)])}
 
@@ -118,7 +118,7 @@ def alignment_of(alignments: Tensor) -> float | None:
 
 
 def find_head(context: SignalContext) -> nn.Linear:
-    """The linear layer whose output is the network's, found by a trial pass.
+    """Return the linear layer whose output is the network's, found by a trial pass.
 
     Raises:
         InputError: if there is none, or the network does not take the inputs.

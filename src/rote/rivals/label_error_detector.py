@@ -60,7 +60,7 @@ class LabelErrorDetector(Signal):
         }
 
     def read(self, epoch: int) -> Mapping[str, float]:  # noqa: ARG002
-        """The accuracies on both kinds, where there are both."""
+        """Return the accuracies on both kinds, where there are both."""
         assert self._context.train_predictions is not None
         hits = (self._context.train_predictions == self._labels).double()
         found: dict[str, float] = {}

@@ -100,7 +100,7 @@ class LabelWave(Signal):
         return {"label_wave": wave, "label_wave_patient": wave}
 
     def state_dict(self) -> dict[str, Any]:
-        """The last predictions, the last changes, and how long none was lower."""
+        """Return the last predictions, the last changes, and how long none was lower."""
         self._note()
         return {
             "before": self._before,

@@ -108,7 +108,7 @@ class Pmv(Signal):
         self._count += len(labels)
 
     def _pass(self, inputs: Inputs, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """The twin's loss, however the objective calls it, and the logits of its first pass."""
+        """Return the twin's loss, however it is called, and the logits of its first pass."""
         outputs: list[object] = []
         hook = self._model.register_forward_hook(lambda _, __, output: outputs.append(output))
         try:
@@ -123,7 +123,7 @@ class Pmv(Signal):
         return loss, logits_in(self._loss_fn, outputs[0])
 
     def read(self, epoch: int) -> Mapping[str, float]:  # noqa: ARG002
-        """The drop per share of labels, over the samples since the last reading."""
+        """Return the drop per share of labels, over the samples since the last reading."""
         if not self._count:
             return {}
         drop = (self._hits - self._twin_hits) / self._count / self._share
@@ -131,7 +131,7 @@ class Pmv(Signal):
         return {"pmv": drop}
 
     def state_dict(self) -> dict[str, Any]:
-        """The twin with its objective, and the counts since the last reading."""
+        """Return the twin with its objective, and the counts since the last reading."""
         return {
             "objective": {} if (found := self._objective()) is None else found.state_dict(),
             "model": self._model.state_dict(),
@@ -148,13 +148,13 @@ class Pmv(Signal):
         self._hits, self._twin_hits, self._count = state["counts"]
 
     def _objective(self) -> nn.Module | None:
-        """The objective, if it is one that may remember."""
+        """Return the objective, if it is one that may remember."""
         found = self._loss_fn
         found = found.loss_fn if isinstance(found, LogitsAt) else found
         return found if isinstance(found, nn.Module) else None
 
     def _perturbed(self, at: Tensor, labels: Tensor) -> Tensor:
-        """The twin's labels: always the same ones for a sample, however many samples there are."""
+        """Return the twin's labels: the same for a sample, however many samples there are."""
         while len(self._chunks) * _CHUNK <= int(at.max()):
             self._chunks.append(self._chunk(len(self._chunks)))
         is_replaced, drawn = (torch.cat(part) for part in zip(*self._chunks, strict=True))

@@ -44,7 +44,7 @@ class Ratt(Signal):
         self._context = context
 
     def read(self, epoch: int) -> Mapping[str, float]:  # noqa: ARG002
-        """The bound; nothing where no label is wrong, or none is right."""
+        """Return the bound; nothing where no label is wrong, or none is right."""
         known, predicted = self._context.training_set, self._context.train_predictions
         assert known is not None
         assert known.wrong is not None
@@ -58,7 +58,7 @@ class Ratt(Signal):
 
 
 def bound(clean_error: float, random_error: float, num_classes: int) -> float:
-    """The bound without its term in the number of samples.
+    """Return the bound without its term in the number of samples.
 
     Args:
         clean_error: the share of wrong predictions on S.

@@ -54,14 +54,14 @@ class Selc(Signal):
             self._losses.append(cross_entropy(logits.float(), labels, reduction="none"))
 
     def read(self, epoch: int) -> Mapping[str, float]:  # noqa: ARG002
-        """The gap; nothing where all losses are the same."""
+        """Return the gap; nothing where all losses are the same."""
         losses = self._noted().double().numpy()
         self._losses = []
         gap = mixture_gap(losses[np.isfinite(losses)])
         return {} if gap is None else {"selc": gap}
 
     def state_dict(self) -> dict[str, Any]:
-        """The losses since the last reading."""
+        """Return the losses since the last reading."""
         return {"losses": self._noted()}
 
     def _noted(self) -> Tensor:
@@ -75,7 +75,7 @@ class Selc(Signal):
 
 
 def mixture_gap(losses: Floats) -> float | None:
-    """The distance of the means of a mixture of two Gaussians, in the units of the losses.
+    """Return the distance of the means of a mixture of two Gaussians, in the units of the losses.
 
     Args:
         losses: finite, one per sample.
@@ -105,7 +105,7 @@ def two_means(values: Floats) -> NDArray[np.bool_]:
 
 
 def _fitted_means(values: Floats, is_high: NDArray[np.bool_]) -> Floats:
-    """The means after a few rounds of EM that begin with a split."""
+    """Return the means after a few rounds of EM that begin with a split."""
     shares = np.stack([~is_high, is_high]).astype(np.float64)
     likelihood = -np.inf
     for _ in range(_ROUNDS):

@@ -108,7 +108,7 @@ def correlation(
     *,
     is_filtered: bool = False,
 ) -> Estimate:
-    """The correlation of two columns, with an interval over runs.
+    """Return the correlation of two columns, with an interval over runs.
 
     Args:
         candidates: the checkpoints.
@@ -135,7 +135,7 @@ def correlation_of(
     draws: Draws,
     zeta: Floats | None = None,
 ) -> Estimate:
-    """The correlation of two values per checkpoint, with an interval over runs.
+    """Return the correlation of two values per checkpoint, with an interval over runs.
 
     Args:
         x: one.
@@ -156,7 +156,7 @@ def resampled_correlation(
     draws: Draws,
     zeta: Floats | None = None,
 ) -> tuple[Estimate, Floats | None]:
-    """The same as ``correlation_of``, and beside it the correlation in every draw of runs."""
+    """Return what ``correlation_of`` returns, and the correlation in every draw of runs."""
     x, y = _without_overflow(x), _without_overflow(y)
     kept = np.ones(len(x), dtype=np.bool_)
     if zeta is not None and len(zeta):

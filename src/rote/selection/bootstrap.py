@@ -61,7 +61,7 @@ class Draws:
         return _counts(self.seed, self.resamples, runs)
 
     def interval(self, values: Floats) -> tuple[float, float] | None:
-        """The middle of the draws, None if most of them have no value."""
+        """Return the middle of the draws, None if most of them have no value."""
         known = values[np.isfinite(values)]
         if 2 * len(known) < len(values):
             return None
@@ -70,7 +70,7 @@ class Draws:
         return float(low), float(high)
 
     def estimate(self, value: float, drawn: Floats) -> Estimate:
-        """A value with the interval of what it is in every draw."""
+        """Return a value with the interval of what it is in every draw."""
         interval = self.interval(drawn)
         if interval is None:
             return Estimate(value, reason="In most draws of runs it is not defined.")
@@ -96,7 +96,7 @@ def too_few(runs: int) -> str | None:
 def resampled(
     measure: Measure, x: Floats, y: Floats, run: Integers, draws: Draws, zeta: Floats | None = None
 ) -> Floats | str:
-    """A measure in every draw of runs, or why it is not drawn.
+    """Return a measure in every draw of runs, or why it is not drawn.
 
     Beyond 2,000 checkpoints, only as many, evenly spaced within their runs, are looked at: it is
     the runs that vary.
@@ -148,7 +148,7 @@ def spearman(x: Floats, y: Floats, unit: Integers, weights: Floats) -> Floats:
 def _correlated(
     xx: Floats, yy: Floats, xy: Floats, least_xx: float = 0.0, least_yy: float = 0.0
 ) -> Floats:
-    """The covariance by both variances; NaN where one of these is rounding."""
+    """Return the covariance by both variances; NaN where one of these is rounding."""
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.where((xx > least_xx) & (yy > least_yy), xy / np.sqrt(xx * yy), np.nan)
 
@@ -176,7 +176,7 @@ def _signs(values: Floats) -> npt.NDArray[np.int8]:
 
 
 def _by_value(values: Floats, unit: Integers, weights: Floats) -> tuple[Floats, Integers]:
-    """The weight of every distinct value in each draw, and which one each checkpoint has."""
+    """Return the weight of every distinct value in each draw, and which one each checkpoint has."""
     from scipy.sparse import csr_array
 
     distinct, which = np.unique(values, return_inverse=True)
@@ -185,7 +185,7 @@ def _by_value(values: Floats, unit: Integers, weights: Floats) -> tuple[Floats, 
 
 
 def _ranks(values: Floats, unit: Integers, weights: Floats) -> Floats:
-    """The rank of every checkpoint in each draw, less the mean rank: sums of those among units."""
+    """Return the rank of every checkpoint in each draw, less the mean rank."""
     among, which = _by_value(values, unit, np.eye(len(weights)))
     among = among.cumsum(axis=0) - (among + among.sum(axis=0)) / 2
     return np.asarray(among[which] @ weights)

@@ -69,7 +69,7 @@ class Candidates:
         return len(self.run)
 
     def values(self, name: str) -> Floats:
-        """What is recorded in a column, NaN where it is not known.
+        """Return what is recorded in a column, NaN where it is not known.
 
         ζ of a network whose loss is no longer finite is not known: what is recorded is that of the
         readings before.
@@ -97,7 +97,7 @@ class Candidates:
         return self.values(ZETA)
 
     def describe(self, name: str) -> Column:
-        """What a column means: as rote or the runs describe it."""
+        """Return what a column means: as rote or the runs describe it."""
         name = self.column if name == ZETA else name
         return self.table.columns.get(name) or column_named(name)
 
@@ -129,18 +129,18 @@ class Candidates:
         return found
 
     def take(self, chosen: Booleans | Integers) -> Candidates:
-        """Some of them."""
+        """Return some of the candidates."""
         arrays = ("run", "step", "row", "position")
         return replace(self, **{name: getattr(self, name)[chosen] for name in arrays})
 
     def by_run(self) -> Iterator[slice]:
-        """The stretch of every run, in order."""
+        """Return the stretch of every run, in order."""
         starts = np.flatnonzero(np.diff(self.run, prepend=-1))
         ends = np.append(starts[1:], len(self))
         return map(slice, starts.tolist(), ends.tolist())
 
     def last(self) -> Integers:
-        """The last checkpoint of every run, in order."""
+        """Return the last checkpoint of every run, in order."""
         return np.flatnonzero(np.diff(self.run, append=-1))
 
     @cached_property
@@ -154,7 +154,7 @@ class Candidates:
         return found
 
     def best(self, score: Floats, among: Booleans | Integers | None = None) -> int:
-        """The one with the highest score.
+        """Return the one with the highest score.
 
         Ties are broken by lower ζ, then the earlier step, then the first name of a run.
 
@@ -217,7 +217,7 @@ def as_shares(table: RunTable) -> RunTable:
 
 
 def numbers(series: pl.Series) -> Floats:
-    """A column of numbers; what is missing or not finite, or no number at all, is NaN.
+    """Return a column of numbers; what is missing or not finite, or no number at all, is NaN.
 
     So is what is so large that sums of squares are not finite.
     """

@@ -70,7 +70,7 @@ class Labels:
         return int((self.best != UNKNOWN).sum())
 
     def with_votes(self, shares: Floats, floor: float) -> Evidence:
-        """What is known about the samples."""
+        """Return what is known about the samples."""
         return Evidence(np.log(shares + floor), self.given, self.clean)
 
 
@@ -136,7 +136,7 @@ class Estimate:
         return missing / float(np.sqrt(max(float((sure * (1 - sure)).sum()), 1.0)))
 
     def suspects(self) -> tuple[Suspect, ...]:
-        """The samples whose given label is probably wrong, the surest first."""
+        """Return the samples whose given label is probably wrong, the surest first."""
         given = self.labels.given
         doubt = 1 - self.truth[np.arange(len(given)), np.maximum(given, 0)]
         doubt[given == UNKNOWN] = 0.0
@@ -236,7 +236,7 @@ class Estimate:
         )
 
     def _of(self, chosen: Integers) -> tuple[Classes, Floats]:
-        """What some voters predict, and how probably each of it is right."""
+        """Return what some voters predict, and how probably each of it is right."""
         kind = np.min_scalar_type(self.ballot.num_classes)
         predicted = np.empty((len(chosen), self.ballot.samples), dtype=kind)
         expected = np.empty(predicted.shape)
@@ -279,7 +279,7 @@ def _resampled(samples: int) -> tuple[npt.NDArray[np.float32], Floats]:
 
 
 def estimate(ballot: Ballot, labels: Labels, neighbors: Floats | None = None) -> Estimate:
-    """The estimated clean accuracy of every voter.
+    """Return the estimated clean accuracy of every voter.
 
     Args:
         ballot: the voters; each run is judged by the votes of the others.
@@ -324,7 +324,7 @@ def _believed(
 
 
 def _of_others(belief: Belief, labels: Labels, votes: Votes) -> Iterator[Belief]:
-    """What to make of the votes without those of each run."""
+    """Return what to make of the votes without those of each run."""
     for number, share in enumerate(votes.parts()):
         if share < _MUCH:
             yield belief

@@ -96,7 +96,7 @@ def check_comparable(table: RunTable) -> None:
 
 
 def runs_where(table: RunTable, where: Mapping[str, Any]) -> RunTable:
-    """The runs whose ``run.json``, data or spec say what is asked, under dotted names.
+    """Return the runs whose ``run.json``, data or spec say what is asked, under dotted names.
 
     Raises:
         InputError: if no run says anything under a name, or none says that.
@@ -112,7 +112,7 @@ def runs_where(table: RunTable, where: Mapping[str, Any]) -> RunTable:
 
 
 def grouped(table: RunTable, key: str) -> dict[str, RunTable]:
-    """The runs by what they say under a dotted name, in order.
+    """Return the runs by what they say under a dotted name, in order.
 
     Raises:
         InputError: if no run says anything under it.
@@ -127,7 +127,7 @@ def grouped(table: RunTable, key: str) -> dict[str, RunTable]:
 
 
 def take_runs(table: RunTable, runs: Iterable[str]) -> RunTable:
-    """A table of some of its runs."""
+    """Return a table of some of its runs."""
     import polars as pl
 
     kept = set(runs)
@@ -145,7 +145,7 @@ def _runs(table: RunTable) -> list[str]:
 
 
 def _says(table: RunTable, run: str) -> dict[str, str]:
-    """What a run says about its data, as far as it must be read."""
+    """Return what a run says about its data, as far as it must be read."""
     description = table.descriptions.get(run, {})
     holdout = description.get("holdout")
     # What others wrote into run.json may be anything: only what can be is believed.
@@ -175,7 +175,7 @@ def _facts(table: RunTable) -> dict[str, dict[str, str]]:
 
 
 def _telling(facts: Mapping[str, Mapping[str, str]], groups: tuple[Group, ...]) -> str | None:
-    """The first name under which every group says one thing, and all something else."""
+    """Return the first name under which every group says one thing, and all something else."""
     names = dict.fromkeys(name for told in facts.values() for name in told)
     ordered = [
         *_known_keys(facts),
@@ -206,7 +206,7 @@ def _differences(
 
 
 def _known_keys(facts: Mapping[str, Mapping[str, str]]) -> tuple[str, ...]:
-    """What people know their data by: its file where all have one, as its name is only a kind."""
+    """Return what people know their data by: its file where all have one, or its name."""
     by_file = all("data.path" in told for told in facts.values())
     return tuple(dict.fromkeys(("data.path", *_FIRST_KEYS))) if by_file else _FIRST_KEYS
 
@@ -214,7 +214,7 @@ def _known_keys(facts: Mapping[str, Mapping[str, str]]) -> tuple[str, ...]:
 def _said(
     facts: Mapping[str, Mapping[str, str]], groups: tuple[Group, ...], key: str
 ) -> list[str | None]:
-    """What each group says under a name; None if it says nothing, or not one thing."""
+    """Return what each group says under a name; None if it says nothing, or not one thing."""
     values = [{facts[run].get(key) for run in group.runs} for group in groups]
     return [next(iter(found)) if len(found) == 1 else None for found in values]
 
@@ -236,7 +236,7 @@ def _nothing_found(facts: Mapping[str, Mapping[str, str]], key: str, value: str 
 
 
 def _canonical(text: str) -> str:
-    """The same text for the same number, and for the same answer."""
+    """Write equal numbers and equal answers as equal texts."""
     answer = {"true": "yes", "false": "no"}.get(text.lower(), text)
     try:
         return repr(float(answer))

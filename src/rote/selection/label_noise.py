@@ -51,17 +51,17 @@ class Evidence:
         return np.where(self.given == UNKNOWN, self.clean, self.given)
 
     def take(self, chosen: npt.NDArray[np.bool_]) -> Evidence:
-        """Some of the samples."""
+        """Return some of the samples."""
         return Evidence(self.log_votes[chosen], self.given[chosen], self.clean[chosen])
 
     def digest(self) -> bytes:
-        """The same for the same evidence, and for no other."""
+        """Return a key that is equal for equal evidence only."""
         arrays = (self.log_votes, self.given, self.clean)
         shape = repr([(array.shape, array.dtype.str) for array in arrays]).encode()
         return blake2b(b"".join((shape, *(array.tobytes() for array in arrays)))).digest()
 
     def without_clean(self) -> Evidence:
-        """The same, as if no clean label were known."""
+        """Return the same evidence without the clean labels."""
         return replace(self, clean=np.full_like(self.clean, UNKNOWN))
 
 
@@ -113,7 +113,7 @@ class Noise:
         return np.concatenate(([np.log(self.sharpness)], self.bias, logs))
 
     def unpacked(self, row: Floats) -> Noise:
-        """The opposite."""
+        """Return the noise of a row of ``packed``."""
         classes = len(self.bias)
         logs = row[1 + classes :].reshape(classes, classes)
         sharpness = float(np.exp(np.clip(row[0], -_WIDEST, _WIDEST)))
@@ -227,7 +227,7 @@ class _Guess:
         return np.asarray(found)
 
     def improved(self, rate: float | None) -> _Guess:
-        """A round of expectation maximization."""
+        """Run one round of expectation maximization."""
         truth, noise = self.truth(), self.noise
         share, matrix = noise.rate, noise.matrix
         if rate is not None:
@@ -238,7 +238,7 @@ class _Guess:
         return _Guess(self.samples, found, prior)
 
     def value(self, rate: float | None) -> float:
-        """The logarithm of the likelihood with what is believed beforehand."""
+        """Return the logarithm of the likelihood with what is believed beforehand."""
         believed = 0.0
         if rate is not None and self.noise.kind != "free":
             wrong, right = max(self.noise.rate, TINY), max(1 - self.noise.rate, TINY)

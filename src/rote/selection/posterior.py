@@ -75,7 +75,7 @@ class Belief:
         return np.asarray(sum(parts))
 
     def refitted(self, evidence: Evidence) -> Belief:
-        """The same noise, with sharpness and bias for other votes; they need not be as good."""
+        """Return the same noise, with sharpness and bias for other votes, which may be worse."""
         refits = (
             fit_noise(evidence, noise.kind, None, start=noise) if weight > _LITTLE else noise
             for weight, noise in zip(self.weights, self.noises, strict=True)
@@ -83,7 +83,7 @@ class Belief:
         return replace(self, noises=tuple(refits))
 
     def symmetric_only(self) -> Belief:
-        """The same, where class-dependent noise is not believed."""
+        """Return the same, where class-dependent noise is not believed."""
         return Belief(self.noises[:1], np.ones(1), self.gain, self.gain_error)
 
 

@@ -40,17 +40,17 @@ class RegionSummary:
 
 
 def mean(values: Floats) -> float:
-    """The mean; not outside the values by a rounding error, so that equal ones are at it."""
+    """Return the mean; not outside the values by a rounding error, so that equal ones are at it."""
     return min(max(float(values.mean()), float(values.min())), float(values.max()))
 
 
 def percentile(values: Floats, percent: float) -> float:
-    """The value below which so many percent lie, interpolated linearly."""
+    """Return the value below which so many percent lie, interpolated linearly."""
     return float(np.percentile(values, percent))
 
 
 def paper_thresholds(candidates: Candidates) -> dict[str, float]:
-    """The means of ζ and of training accuracy over the checkpoints that have both.
+    """Return the means of ζ and of training accuracy over the checkpoints that have both.
 
     Empty if there are none.
     """
@@ -74,7 +74,7 @@ def is_trainable(candidates: Candidates, threshold: float) -> Booleans:
 
 
 def regions_of(candidates: Candidates, thresholds: Mapping[str, float]) -> npt.NDArray[np.int8]:
-    """The region of every candidate, 0 for those without ζ or training accuracy."""
+    """Return the region of every candidate, 0 for those without ζ or training accuracy."""
     if not thresholds.keys() >= {"susceptibility", "train_accuracy"}:
         return np.zeros(len(candidates), dtype=np.int8)
     resistant = is_resistant(candidates, thresholds["susceptibility"])
@@ -84,7 +84,7 @@ def regions_of(candidates: Candidates, thresholds: Mapping[str, float]) -> npt.N
 
 
 def summarize(candidates: Candidates, region: npt.NDArray[np.int8]) -> tuple[RegionSummary, ...]:
-    """The four regions in order."""
+    """Return the four regions in order."""
     counts = np.bincount(region, minlength=len(REGIONS) + 1)
     train = _means(candidates.values("train_accuracy"), region)
     susceptibility = _means(candidates.zeta, region)
@@ -95,7 +95,7 @@ def summarize(candidates: Candidates, region: npt.NDArray[np.int8]) -> tuple[Reg
 
 
 def _means(values: Floats, region: npt.NDArray[np.int8]) -> list[float | None]:
-    """The mean of the known values in every region."""
+    """Return the mean of the known values in every region."""
     known = np.isfinite(values)
     if not known.all():
         region, values = region[known], values[known]

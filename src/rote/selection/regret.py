@@ -54,7 +54,7 @@ def regret(
 
 
 def estimate_regret(rule: Rule, candidates: Candidates, draws: Draws) -> Estimate:
-    """The regret of a rule among candidates.
+    """Return the regret of a rule among candidates.
 
     Raises:
         InputError: if none has what the rule needs.
@@ -78,7 +78,7 @@ def _regret(rule: Rule, candidates: Candidates) -> float | None:
 
 
 def resampled_regret(rule: Rule, candidates: Candidates, draws: Draws) -> Floats:
-    """The regret in every draw of runs, among which the rule chooses anew."""
+    """Return the regret in every draw of runs, among which the rule chooses anew."""
     parts = list(candidates.by_run())
     rng = np.random.default_rng(draws.seed)
     values = np.full(draws.resamples, np.nan)

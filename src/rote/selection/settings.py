@@ -19,7 +19,7 @@ _LETTERS = 12  # of a hash: enough to tell two apart
 
 
 def settings_of(description: Mapping[str, Any], workload: Mapping[str, Any]) -> dict[str, str]:
-    """The settings of a run as text, by name, with dots between section and field."""
+    """Return the settings of a run as text, by name, with dots between section and field."""
     spec = workload.get("spec")
     source = spec if isinstance(spec, dict) else description
     found = flat({name: value for name, value in source.items() if name not in _TOLD_ELSEWHERE})

@@ -42,7 +42,7 @@ class VotePrior:
 
     @classmethod
     def of(cls, log_votes: Floats, at: Floats) -> VotePrior:
-        """The prior at log b and a.
+        """Return the prior at log b and a.
 
         Args:
             log_votes: classes × samples, none above 0 and the highest of every sample 0: else
@@ -65,7 +65,7 @@ class VotePrior:
         return float(_RIDGE * (self.at @ self.at) / 2)
 
     def statistics(self, truth: Floats) -> Floats:
-        """The sums of log votes and of classes, if those are the true classes."""
+        """Return the sums of log votes and of classes, if those are the true classes."""
         return np.append(np.vdot(truth, self.log_votes), truth.sum(axis=1))
 
     def value(self, wanted: Floats) -> float:
@@ -74,7 +74,7 @@ class VotePrior:
         return float(likelihood - self.penalty)
 
     def gradient(self, wanted: Floats) -> Floats:
-        """The gradient of that value by log b and a."""
+        """Return the gradient of that value by log b and a."""
         found = wanted - self._moments[0]
         found[0] *= self.sharpness
         found -= _RIDGE * self.at
@@ -103,7 +103,7 @@ class VotePrior:
         return sums, covariance
 
     def fitted(self, truth: Floats) -> VotePrior:
-        """A few Newton steps on log b and a toward a truth, each halved until it helps."""
+        """Take a few Newton steps on log b and a toward a truth, each halved until it helps."""
         wanted = self.statistics(truth)
         found, value = self, self.value(wanted)
         for _ in range(_STEPS):

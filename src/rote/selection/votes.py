@@ -41,7 +41,7 @@ class Ballot:
 
     @classmethod
     def of(cls, candidates: Candidates, runs: set[str]) -> Ballot:
-        """The checkpoints of some runs that share a holdout."""
+        """Return the checkpoints of some runs that share a holdout."""
         member = np.array([name in runs for name in candidates.runs])
         description = candidates.table.descriptions[min(runs)]
         return cls(
@@ -74,14 +74,14 @@ class Ballot:
         return share
 
     def votes(self, weight: Floats) -> Votes:
-        """What every run votes, if its checkpoints weigh so much."""
+        """Return what every run votes, if its checkpoints weigh so much."""
         each = np.empty((self.num_runs, self.samples, self.num_classes), dtype=np.float32)
         for number, (part, rows) in enumerate(self.by_run()):
             each[number] = self._vote(rows, weight[part], weight.max())
         return Votes(each, each.sum(axis=0, dtype=np.float64))
 
     def weights(self, share: Floats) -> Floats:
-        """What the next votes weigh, by the share of the holdout on which a voter is right."""
+        """Weigh the next votes by the share of the holdout on which a voter is right."""
         return vote_weights(share, self.num_classes, self.samples)
 
     def by_run(self) -> Iterator[tuple[slice, npt.NDArray[np.unsignedinteger]]]:
@@ -103,7 +103,7 @@ class Ballot:
     def _vote(
         self, predictions: npt.NDArray[np.unsignedinteger], weight: Floats, largest: float
     ) -> Floats:
-        """Samples × classes."""
+        """Return samples × classes."""
         if not weight.any():
             return np.zeros((self.samples, self.num_classes))
         votes = np.zeros(self.samples * self.num_classes)
@@ -130,7 +130,7 @@ class Votes:
     total: Floats
 
     def shares(self, without: int | None = None) -> Floats:
-        """The share of votes that each class has, samples × classes.
+        """Return the share of votes that each class has, samples × classes.
 
         Args:
             without: a run whose votes do not count.
@@ -139,14 +139,14 @@ class Votes:
         return np.asarray(left / np.maximum(left.sum(axis=1, keepdims=True), _TIE))
 
     def parts(self) -> Floats:
-        """The part of all votes that each run has."""
+        """Return the part of all votes that each run has."""
         return np.asarray(
             self.each.sum(axis=(1, 2), dtype=np.float64) / max(self.total.sum(), _TIE)
         )
 
 
 def shared_holdout(candidates: Candidates, least: int = 2) -> tuple[set[str], tuple[str, ...]]:
-    """The runs with predictions on the holdout that most of them share, and who is left out.
+    """Return the runs with predictions on the holdout that most of them share, and who is left out.
 
     Args:
         candidates: all checkpoints.

@@ -80,7 +80,7 @@ def _advice(reason: str) -> str:
 
 
 def _separator(path: Path, column: str) -> str:
-    """What stands between the cells: that with which the header has the column."""
+    """Return the separator of cells with which the header has the column."""
     columns: dict[str, list[str]] = {}
     for separator in _SEPARATORS:
         with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:

@@ -117,7 +117,7 @@ def _gone(path: Path, found: str) -> StoreError:
 
 
 def open_plain(path: Path | str) -> tuple[int, int]:
-    """The descriptor of a file, which the caller closes, and its size.
+    """Open a file and return its descriptor, which the caller closes, and its size.
 
     Raises:
         CorruptRunError: if it is something else.
@@ -132,7 +132,7 @@ def open_plain(path: Path | str) -> tuple[int, int]:
 
 
 def read_plain(path: Path | str) -> bytes:
-    """What a file holds.
+    """Return what a file holds.
 
     Raises:
         CorruptRunError: if it is something else.
@@ -146,7 +146,7 @@ def read_plain(path: Path | str) -> bytes:
 
 
 def blocks(file: int, size: int) -> Iterator[bytes]:
-    """What is left of a file, ``size`` bytes at a time."""
+    """Yield what is left of a file, ``size`` bytes at a time."""
     while block := os.read(file, size):
         yield block
         if len(block) < size:
@@ -155,7 +155,7 @@ def blocks(file: int, size: int) -> Iterator[bytes]:
 
 @contextmanager
 def whole_file(path: Path, *, shared: bool = False) -> Iterator[Path]:
-    """A file to write beside its place; when the block is over, it is moved there.
+    """Open a file to write beside its place, and move it there at the end of the block.
 
     Args:
         path: its place; what is there is replaced.
@@ -292,7 +292,7 @@ _held: "weakref.WeakSet[WriterLock]" = weakref.WeakSet()
 
 
 def _let_go_in_child() -> None:
-    """A lock must die with its owner, not with the last worker that the owner forked off."""
+    """Close the lock in forked workers, so that it ends with its owner."""
     for lock in list(_held):
         lock.let_go()
 
@@ -344,7 +344,7 @@ _KEY = "checksums"
 
 
 def checksums_of(contents: Mapping[str, bytes]) -> dict[str, dict[str, str]]:
-    """What a description has to say of some contents, by their names.
+    """Return what a description has to say of some contents, by their names.
 
     Example:
         >>> checksums_of({"given_labels": b"0 3 1"})
@@ -365,7 +365,7 @@ def _checksum(content: bytes) -> str:
 
 
 def absent_folders(path: Path) -> list[Path]:
-    """The folders that making a directory would make, innermost first."""
+    """Return the folders that making a directory would make, innermost first."""
     return [folder for folder in (path, *path.parents) if not folder.exists()]
 
 

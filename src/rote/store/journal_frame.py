@@ -279,7 +279,7 @@ def _read_as_lines(pieces: list[Piece], odd: set[int]) -> list[pl.DataFrame]:
 
 
 def _read_at_once(pieces: list[Piece]) -> pl.DataFrame | None:
-    """The lines as polars reads them, or None if anything about them is odd."""
+    """Return the lines as polars reads them, or None if anything about them is odd."""
     import polars as pl
 
     keys = [_keys_of_first_line(piece) for piece in pieces]

@@ -84,12 +84,12 @@ class Logger:
 
 @cache
 def kinds() -> tuple[str, ...]:
-    """What the loggers of rote are called; none of their packages is imported."""
+    """Return what the loggers of rote are called; none of their packages is imported."""
     return tuple(name for name in files_in(_LOGGERS) if "_" not in name)
 
 
 def logger_of(kind: str, argument: str = "save_to") -> Logger:
-    """The logger of a kind.
+    """Return the logger of a kind.
 
     Raises:
         InputError: if a logger of somebody else's cannot be imported, or is none.

@@ -30,7 +30,7 @@ _ALIKE: dict[str, tuple[set[str], set[str]]] = {
 
 
 def foreign_metrics(frame: pl.DataFrame) -> tuple[str, ...]:
-    """The metrics of a table that rote has no name for, by their own names."""
+    """Return the metrics of a table that rote has no name for, by their own names."""
     known = [name for name in frame.columns if name not in (*_HIDDEN, *COLUMNS)]
     return tuple(sorted(n.removeprefix("metric:") for n in known if frame[n].count()))
 
@@ -110,7 +110,7 @@ def _column(frame: pl.DataFrame, metric: str) -> str | None:
 
 
 def column_of(name: str) -> str:
-    """The column of somebody else's metric: if a table needs its name, with ``metric:`` before it.
+    """Return the column of a foreign metric, with ``metric:`` before it if a table needs its name.
 
     Example:
         >>> column_of("accuracy"), column_of("score")

@@ -18,7 +18,7 @@ PREDICTIONS = "predictions"
 
 
 def smallest_type(num_classes: int) -> str:
-    """The smallest unsigned integer type that can name every class."""
+    """Return the smallest unsigned integer type that can name every class."""
     return str(np.min_scalar_type(max(num_classes, 2) - 1))
 
 
@@ -54,7 +54,7 @@ def row_path(run: Path, name: str) -> Path:
 
 
 def row_layouts(description: Mapping[str, Any]) -> dict[str, RowLayout]:
-    """The row files of a run, by name.
+    """Return the row files of a run, by name.
 
     Raises:
         InputError: if it describes rows that cannot be.
@@ -178,7 +178,7 @@ def map_rows(path: Path, layout: RowLayout) -> np.ndarray | None:
 def first_damaged(
     found: np.ndarray | None, rows: Iterable[int], checks: Iterable[float | None]
 ) -> int | None:
-    """The first of some rows that is not as it was written; None if all are.
+    """Return the first of some rows that is not as it was written; None if all are.
 
     Args:
         found: all rows of a file, or None.

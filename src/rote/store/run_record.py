@@ -145,7 +145,7 @@ def _readings_of_frame(frame: pl.DataFrame) -> _Readings:
 
 
 def read_description(path: Path | str) -> dict[str, Any]:
-    """The contents of ``run.json``.
+    """Return the contents of ``run.json``.
 
     Raises:
         CorruptRunError: if it is missing or damaged.
@@ -170,12 +170,12 @@ def read_description(path: Path | str) -> dict[str, Any]:
 
 
 def read_predictions(run: RunRecord) -> np.ndarray | None:
-    """The predicted classes of the holdout, one row per reading, or None if none were recorded."""
+    """Return the predicted classes of the holdout, one row per reading; None if not recorded."""
     return read_rows_of(run, PREDICTIONS)
 
 
 def read_rows_of(run: RunRecord, name: str) -> np.ndarray | None:
-    """What was recorded per sample, one row per reading.
+    """Return what was recorded per sample, one row per reading.
 
     Returns:
         Shape (readings, *row), without rows that were never written; None if there are none of
@@ -219,7 +219,7 @@ def lost_rows(file: Path, first: int) -> DamagedRowsWarning:
 
 
 def layouts_of_run(path: Path, description: Mapping[str, Any]) -> dict[str, RowLayout]:
-    """The row files of a run that is on disk.
+    """Return the row files of a run that is on disk.
 
     Raises:
         CorruptRunError: if their description is damaged.
@@ -246,7 +246,7 @@ def name_checkpoints(run: Path, files: Mapping[int, Path]) -> None:
 
 
 def find_checkpoint(run: Path, step: int) -> Path | None:
-    """The weights after a step of a run: a file, or a trainer's folder; None if there are none.
+    """Find the weights after a step of a run: a file, or a trainer's folder, or None.
 
     Of a loop of somebody's own, what is saved as ``step-7.pt`` in the run's folder is found, too.
     """
@@ -291,6 +291,6 @@ def read_whole_readings(path: Path) -> tuple[Reading, ...]:
 
 
 def _up_to_a_gap(record: RunRecord) -> RunRecord:
-    """The readings before the first that is lost: what follows from it must be taken again."""
+    """Return the readings before the first lost one; the rest must be taken again."""
     whole = next((at for at, row in enumerate(record.rows) if row != at), len(record.rows))
     return replace(record, readings=record.readings[:whole], rows=record.rows[:whole])

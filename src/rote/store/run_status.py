@@ -76,7 +76,7 @@ def status_of(path: Path | str) -> RunStatus:
 
 
 def read_workload(path: Path | str) -> dict[str, Any]:
-    """What ``workload.json`` says; nothing if the run has none, or it cannot be read."""
+    """Read ``workload.json``; return nothing if there is none, or it cannot be read."""
     return _object(f"{path}/{WORKLOAD_FILE}")
 
 
@@ -104,7 +104,7 @@ def list_runs(store: Path | str) -> list[RunStatus]:
 
 
 def _object(file: str) -> dict[str, Any]:
-    """The contents of a JSON file; nothing if it cannot be read."""
+    """Read a JSON file; return nothing if it cannot be read."""
     if not os.path.isfile(file):  # noqa: PTH113  # a pipe would never end
         return {}
     try:

@@ -75,7 +75,7 @@ _ABSENT = (
 
 
 def lines(record: Record) -> Iterator[str]:
-    """The page below its figure."""
+    """Return the page below its figure."""
     group = next(group for group, rows in record["means"].items() if rows)
     data = {key: _data_of(names) for key, names in record["groups"].items()}
     count = len(record["groups"][group])
@@ -98,7 +98,7 @@ def lines(record: Record) -> Iterator[str]:
 
 
 def _data_of(names: Sequence[str]) -> str:
-    """What pools are called without the seed of their data, and how many seeds there are."""
+    """Return what pools are called without the seed of their data, and how many seeds there are."""
     known = list(dict.fromkeys(name.rpartition("-")[0] for name in names))
     seeds = len(names) // max(len(known), 1)
     return ", ".join(known) + (f"; {seeds} seeds of data each" if seeds > 1 else "")

@@ -13,7 +13,7 @@ Rows = Sequence[dict[str, Any]]
 
 
 def as_svg(chart: Any) -> bytes:  # noqa: ANN401
-    """A chart as a picture; no browser is needed."""
+    """Return a chart as a picture; no browser is needed."""
     import vl_convert
 
     from rote.reporting.palette import apply_style

@@ -37,7 +37,7 @@ def correlation(
     zeta: str | None = None,
     among: Booleans | None = None,
 ) -> list[float | None]:
-    """The correlation of two columns, with an interval over runs.
+    """Return the correlation of two columns, with an interval over runs.
 
     Args:
         candidates: the checkpoints.
@@ -60,7 +60,7 @@ def regions(
     high: str,
     thresholds: tuple[float, float] | None = None,
 ) -> npt.NDArray[np.int64]:
-    """The region of every checkpoint: 1 where one column is low and the other is high.
+    """Return the region of every checkpoint: 1 where one column is low and the other is high.
 
     2 is high only, 3 low only, 4 neither, and 0 where one of them is not known.
 
@@ -82,7 +82,7 @@ def regions(
 
 
 def region_means(candidates: Candidates, region: npt.NDArray[np.int64]) -> list[dict[str, Any]]:
-    """The test accuracy in Regions 1 to 4: mean, spread and how many."""
+    """Return the test accuracy in Regions 1 to 4: mean, spread and how many."""
     truth = candidates.values(TRUTH)
     found = []
     for number in range(1, 5):
@@ -101,7 +101,7 @@ def region_means(candidates: Candidates, region: npt.NDArray[np.int64]) -> list[
 def sample(
     candidates: Candidates, columns: Mapping[str, str], most: int = MOST_DRAWN
 ) -> list[dict[str, float]]:
-    """A few checkpoints for a figure, evenly spaced: from a name to its rounded value."""
+    """Return a few checkpoints for a figure, evenly spaced: from a name to its rounded value."""
     known = np.flatnonzero(candidates.known(*columns.values()))
     if not len(known):
         return []
@@ -114,7 +114,7 @@ def sample(
 
 
 def mean_of(numbers: Sequence[float | None]) -> float | None:
-    """The mean of those that are known."""
+    """Return the mean of those that are known."""
     known = [number for number in numbers if number is not None]
     return float(np.mean(known)) if known else None
 

@@ -45,7 +45,7 @@ class Cost:
         }
 
     def seconds(self, pool: int) -> list[float] | None:
-        """The mean over networks, with an interval over these; None if it was not measured."""
+        """Return the mean over networks, with an interval over them; None if not measured."""
         if not self.timed:
             return [0.0, 0.0, 0.0]
         networks = measured()["networks"].values()
@@ -59,7 +59,7 @@ class Cost:
 
 @cache
 def measured() -> dict[str, Any]:
-    """What ``benchmarks/costs.py`` has written: seconds by network and name."""
+    """Return what ``benchmarks/costs.py`` has written: seconds by network and name."""
     if not _FILE.is_file():
         return {"networks": {}}
     found: dict[str, Any] = json.loads(_FILE.read_bytes())

@@ -60,7 +60,7 @@ def write_figures(found: Found, page: Path) -> Path:
 
 
 def figure_table(found: Found) -> str:
-    """A row for each figure and table of the paper."""
+    """Return a row for each figure and table of the paper."""
     return "\n".join(_rows(found))
 
 
@@ -76,7 +76,7 @@ def _rows(found: Found) -> Iterator[str]:
 
 
 def _here(study: Study, shown: Shown, found: Found) -> str:
-    """What a study found on the data of a figure."""
+    """Return what a study found on the data of a figure."""
     if study.name not in found:
         return "Not yet run."
     preset, record = found[study.name]
@@ -89,7 +89,7 @@ def _here(study: Study, shown: Shown, found: Found) -> str:
 
 
 def _command(study: Study, shown: Shown) -> str:
-    """What trains it: small where there are such data, else as in the paper."""
+    """Return what trains it: small where there are such data, else as in the paper."""
     if study.wants is None:
         return f"rote study run {study.name}"
     if any(map(shown.is_about, study.pools("small"))):

@@ -10,12 +10,12 @@ _WIDTH = 116
 
 
 def percent(value: float | None) -> str:
-    """A share, such as 76.2 %."""
+    """Return a share, such as 76.2 %."""
     return NOTHING if value is None else f"{100 * value:.1f} %"
 
 
 def number(value: float | None) -> str:
-    """A correlation, such as −0.77."""
+    """Return a correlation, such as −0.77."""
     return NOTHING if value is None else f"{value:.2f}".replace("-", "−")
 
 
@@ -30,7 +30,7 @@ def counted(pools: Sequence[Any] | Mapping[str, Any]) -> str:
 
 
 def interval(estimate: Sequence[float | None] | None) -> str:
-    """A value, with where it may lie."""
+    """Return a value, with where it may lie."""
     value, low, high = [*(estimate or ()), None, None, None][:3]
     if value is None or low is None or high is None:
         return number(value)
@@ -38,7 +38,7 @@ def interval(estimate: Sequence[float | None] | None) -> str:
 
 
 def table(first: str, columns: Sequence[str], rows: Mapping[str, Sequence[Any]]) -> str:
-    """A row for each name; cells are text already."""
+    """Return a row for each name; cells are text already."""
     return "\n".join(_lines(first, columns, rows))
 
 

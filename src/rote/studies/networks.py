@@ -112,7 +112,7 @@ def grouped(found: Sequence[Record]) -> dict[str, list[Record]]:
 
 
 def by_group(function: Callable[[list[Record]], Record]) -> Callable[[Measured], Record]:
-    """The same numbers of every such group of pairs, by pool."""
+    """Return the same numbers of every such group of pairs, by pool."""
 
     def measure(found: Measured) -> Record:
         groups = {pool.name: grouped(record["pairs"]) for pool, record in found}
@@ -155,5 +155,5 @@ def steps_on_one(
 
 
 def mean_with_interval(values: np.ndarray) -> list[float | None]:
-    """The mean over networks, with an interval over these."""
+    """Return the mean over networks, with an interval over these."""
     return values_of(mean_of(np.asarray(values, dtype=np.float64), DRAWS))

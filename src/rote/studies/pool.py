@@ -96,7 +96,7 @@ def _file(preset: str) -> Path:
 
 @cache
 def read_pools(preset: str) -> tuple[Pool, ...]:
-    """The pools of a preset, each with every seed of data.
+    """Return the pools of a preset, each with every seed of data.
 
     Raises:
         InputError: if there is no such preset.
@@ -129,7 +129,7 @@ def _pools(said: Mapping[str, Any]) -> Iterator[Pool]:
 
 
 def _fields(said: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """What a pool says itself, laid over what its group says, or the pool that it is like."""
+    """Merge the settings of a pool into those of its group, or of the pool that it is like."""
     own = said["pools"][name]
     if "like" in own:
         return _merged(_fields(said, own["like"]), own)

@@ -31,7 +31,7 @@ def write_result(study: Study, record: Record, preset: str, folder: Path) -> lis
 
 
 def as_json(record: Record) -> str:
-    """The numbers."""
+    """Return the numbers of the study."""
     return json.dumps(record, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
 
 

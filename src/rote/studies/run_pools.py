@@ -77,7 +77,7 @@ def _is_run_of(spec: RunSpec, description: Mapping[str, Any]) -> bool:
 
 
 def finished_runs(pool: Pool, store: Path) -> list[Path]:
-    """The directories of a pool's finished runs below a folder."""
+    """Return the directories of a pool's finished runs below a folder."""
     places = [run_path(store / pool.name, spec) for spec in pool.space]
     return [place for place in places if status_of(place).state == "finished"]
 
@@ -113,7 +113,7 @@ def trained(
 def ready(
     study: Study, tables: Mapping[Pool, RunTable], store: Path, data_dir: Path | None
 ) -> Tables | Measured:
-    """What a study is measured from: its runs, or what it finds in their networks.
+    """Return what a study is measured from: its runs, or what it finds in their networks.
 
     Networks are examined once: what was found lies beside the runs until these are others.
     """
@@ -186,7 +186,7 @@ def is_complete(pool: Pool, table: RunTable) -> bool:
 
 
 def _marked(pool: Pool, table: RunTable) -> Pool:
-    """The pool, with the number of its runs in its name if some are missing."""
+    """Return the pool, with the number of its runs in its name if some are missing."""
     if is_complete(pool, table):
         return pool
     return replace(pool, name=f"{pool.name} ({len(table.descriptions)} of {len(pool.specs)} runs)")

@@ -76,7 +76,7 @@ class Judgment:
     drawn: Mapping[str, Floats] = field(default_factory=dict)
 
     def measures(self) -> dict[str, Estimate]:
-        """What is known of it, by name."""
+        """Return what is known of it, by name."""
         names = ("regret", "pool", "pearson", "spearman", "kendall")
         found = {name: getattr(self, name) for name in names}
         return {name: estimate for name, estimate in found.items() if estimate is not None}
@@ -121,7 +121,7 @@ def _judged(
 
 
 def _score(rule: Rule, candidates: Candidates) -> Floats | None:
-    """What the rule goes by, higher is better, if it is one number per checkpoint."""
+    """Return what the rule goes by, higher is better, if it is one number per checkpoint."""
     column, sign = getattr(rule, "column", None), 1.0
     if column is not None:
         if not candidates.known(column).any():
@@ -166,7 +166,7 @@ _Drawn = tuple[Estimate, "Floats | None"]
 
 
 def mean_of(values: Floats, draws: Draws) -> Estimate:
-    """The mean, with an interval over what it is the mean of."""
+    """Return the mean, with an interval over what it is the mean of."""
     rng = np.random.default_rng(draws.seed)
     drawn = values[rng.integers(len(values), size=(draws.resamples, len(values)))].mean(axis=1)
     interval = draws.interval(drawn) if len(values) > 1 else None
@@ -174,7 +174,7 @@ def mean_of(values: Floats, draws: Draws) -> Estimate:
 
 
 def _resampled_mean(values: Floats, draws: Draws) -> _Drawn:
-    """The mean over runs, and what it is in every draw of them."""
+    """Return the mean over runs, and what it is in every draw of them."""
     value = float(values.mean())
     if len(values) < 2:
         return Estimate(value), None
@@ -183,7 +183,7 @@ def _resampled_mean(values: Floats, draws: Draws) -> _Drawn:
 
 
 def _of_the_pool(rule: Rule, candidates: Candidates, draws: Draws) -> _Drawn:
-    """What the pick among all lacks, by a rule that chooses anew in every draw of runs."""
+    """Return the regret across runs of a rule that chooses anew in every draw of runs."""
     usable = usable_for(rule, candidates)
     picked = float(usable.values(TRUTH)[rule.judge(usable).pick])
     value = float(np.fmax.reduce(candidates.values(TRUTH))) - picked
@@ -198,7 +198,7 @@ def _of_the_pool(rule: Rule, candidates: Candidates, draws: Draws) -> _Drawn:
 def _of_the_scored(
     score: Floats, picks: Sequence[int | None], candidates: Candidates, draws: Draws
 ) -> _Drawn:
-    """The same, by a score that other runs do not change: the best pick of the runs drawn."""
+    """Return the same by a score that other runs do not change: the best of the runs drawn."""
     truth = candidates.values(TRUTH)
     runs = {pick: run for run, pick in enumerate(picks) if pick is not None}
     order: list[int] = []

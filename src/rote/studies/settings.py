@@ -29,7 +29,7 @@ def study_of(
     paper: tuple[str, ...] = (),
     cause: str = "",
 ) -> Study:
-    """A study of one setting: its value in a run, or None if the run does not count."""
+    """Return a study of one setting: its value in a run, or None if the run does not count."""
 
     def pool_record(pool: Pool, candidates: Candidates) -> Record | None:
         values = [
@@ -62,7 +62,7 @@ def _numbers(candidates: Candidates, among: np.ndarray) -> Record:
 
 
 def text(record: Record) -> str:
-    """A row for each value of the setting in each pool."""
+    """Return a row for each value of the setting in each pool."""
     ways = ("ζ", "spearman", "plain relative ζ")
     return table(
         "pool",
@@ -76,7 +76,7 @@ def text(record: Record) -> str:
 
 
 def finding(record: Record) -> str:
-    """The mean correlations over pools, for each value."""
+    """Return the mean correlations over pools, for each value."""
     if not record["pools"]:
         return "No pool has runs with several values."
     values = list(dict.fromkeys(value for pool in record["pools"].values() for value in pool))
@@ -92,7 +92,7 @@ def finding(record: Record) -> str:
 
 
 def draw(record: Record) -> Any:  # noqa: ANN401
-    """A point for each checkpoint, a color for each value."""
+    """Draw a point for each checkpoint, a color for each value."""
     rows = [
         {"pool": name, "setting": value} | point
         for name, pool in record["pools"].items()

@@ -109,17 +109,17 @@ def is_broad(pool: Pool) -> bool:
 
 
 def is_made(pool: Pool) -> bool:
-    """The same, with noise that was made, so that everything is known about it."""
+    """Return the same, with noise that was made, so that everything is known about it."""
     return is_broad(pool) and pool.noise is not None
 
 
 def of_group(name: str) -> Callable[[Pool], bool]:
-    """The pools of a group of their own."""
+    """Return the pools of a group of their own."""
     return lambda pool: pool.group == name
 
 
 def by_pool(function: Callable[[Pool, Candidates], Record | None]) -> Callable[[Tables], Record]:
-    """The same numbers of every pool that has them."""
+    """Return the same numbers of every pool that has them."""
     from rote.selection import candidates_of
 
     def measure(tables: Tables) -> Record:
@@ -136,7 +136,7 @@ def studies() -> dict[str, Study]:
 
 
 def find_study(name: str) -> Study:
-    """A study by its name.
+    """Return a study by its name.
 
     Raises:
         InputError: if there is none.

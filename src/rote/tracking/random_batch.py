@@ -67,7 +67,7 @@ class RandomBatch:
 
     @contextmanager
     def drawn(self, *, anew: bool) -> Iterator[tuple[Inputs, Tensor]]:
-        """The samples and labels of this probe; if the probe fails, nothing was drawn.
+        """Return the samples and labels of this probe; if the probe fails, nothing was drawn.
 
         Yields:
             Samples and labels.
@@ -165,7 +165,7 @@ class RandomBatch:
             return inputs, labels[chosen].clone() if len(labels) == total else labels.clone()
 
     def _checked(self, labels: object, batch: int, total: int) -> Tensor:
-        """The labels as the loss will take them."""
+        """Return the labels as the loss will take them."""
         # Labels that belong to samples must be there for every sample that may be drawn.
         is_tied = isinstance(self._sampler, Given) or hasattr(self._sampler, "given")
         sizes = (total,) if self._resample and is_tied else (batch, total)
@@ -189,7 +189,7 @@ class Given:
             self._labels = labels.detach().clone() if isinstance(labels, Tensor) else labels
 
     def __call__(self, generator: torch.Generator) -> Any:  # noqa: ANN401, ARG002
-        """The labels."""
+        """Return the labels as state."""
         return self._labels
 
 

@@ -72,7 +72,7 @@ class Batch:
             )
 
     def rows(self, signal: str) -> tuple[Tensor, Tensor]:
-        """The logits and their labels, one row per label; ignored labels are left out.
+        """Return the logits and their labels, one row per label; ignored labels are left out.
 
         Raises:
             InputError: if a label is not one class.
@@ -282,7 +282,7 @@ class Signal:
         """See one training batch."""
 
     def read(self, epoch: int) -> Mapping[str, float]:  # noqa: ARG002
-        """The numbers of this reading, by column; one that is not known yet is left out.
+        """Return the numbers of this reading, by column; one that is not known yet is left out.
 
         Args:
             epoch: how many units of training are over.
@@ -302,12 +302,12 @@ class Signal:
 
 
 def signal_names() -> list[str]:
-    """The signals that can be switched on by name."""
+    """Return the signals that can be switched on by name."""
     return files_in(_RIVALS)
 
 
 def name_and_options(signal: str) -> tuple[str, dict[str, Any]]:
-    """What ``name`` or ``name(option=value, ...)`` says; values are numbers, texts and lists.
+    """Parse ``name`` or ``name(option=value, ...)``; values are numbers, texts and lists.
 
     Example:
         >>> name_and_options("label_wave(k=3, patience=10)")
@@ -324,7 +324,7 @@ def name_and_options(signal: str) -> tuple[str, dict[str, Any]]:
 
 
 def find_signal(signal: str | Signal) -> Signal:
-    """A signal by its name.
+    """Return a signal by its name.
 
     Args:
         signal: the name of a file in ``rote/rivals``, whose ``SIGNAL`` is made with the options
@@ -384,7 +384,7 @@ class NoisyValidation(Signal):
         self._context = context
 
     def read(self, epoch: int) -> Mapping[str, float]:  # noqa: ARG002
-        """The accuracy of what the probe predicted."""
+        """Return the accuracy of what the probe predicted."""
         assert self._context.predictions is not None
         accuracy = validation_accuracy(self._context.predictions, self._given_labels)
         return {"validation_accuracy": accuracy}
@@ -428,7 +428,7 @@ def as_given_labels(
 
 
 def validation_accuracy(predictions: np.ndarray, given: np.ndarray) -> float:
-    """The share of given labels that are predicted, ignored ones left out."""
+    """Return the share of given labels that are predicted, ignored ones left out."""
     counted = given != IGNORE_INDEX
     return float((predictions[counted] == given[counted]).mean())
 
@@ -477,7 +477,7 @@ class Signals:
         return len(self._signals)
 
     def describe(self) -> dict[str, Any]:
-        """What ``run.json`` says about their columns and row files."""
+        """Return what ``run.json`` says about their columns and row files."""
         columns = {name: column.describe() for name, column in self._columns.items()}
         files = {
             name: {"dtype": dtype, "shape": list(shape)}
@@ -506,7 +506,7 @@ class Signals:
                 signal.observe(batch)
 
     def read(self, reading: Reading) -> Reading:
-        """A reading with what they measure.
+        """Return a reading with what they measure.
 
         Raises:
             InputError: if one returns a column that it has not described.
@@ -546,7 +546,7 @@ class Signals:
             raise
 
     def state_dict(self) -> dict[str, dict[str, Any]]:
-        """The states of those that have one, by name."""
+        """Return the states of those that have one, by name."""
         states = {signal.name: signal.state_dict() for signal in self._signals}
         return {name: state for name, state in states.items() if state}
 

@@ -147,7 +147,7 @@ class StopRule:
         return self.stopped
 
     def replay(self, readings: Iterable[Reading]) -> tuple[int | None, int | None]:
-        """What a new rule with these settings does in a run that is over, such as one on disk.
+        """Return what a new rule with these settings does in a finished run, such as one on disk.
 
         Args:
             readings: all of the run, such as ``rote.store.read_run(path).readings``.
@@ -167,7 +167,7 @@ class StopRule:
         return step if rule.keep is None else rule.keep, None
 
     def state_dict(self) -> dict[str, Any]:
-        """What it remembers: numbers only."""
+        """Return what it remembers: numbers only."""
         lowest = None if math.isinf(self._lowest) else self._lowest
         return {
             "keep": self.keep,
@@ -200,7 +200,7 @@ class StopRule:
         return trained is None or self._trained is None or trained > self._trained
 
     def _looked_at(self, reading: Reading) -> tuple[str, float, float | None]:
-        """What the rule goes by, how low that is (NaN: does not count), training accuracy."""
+        """Return what the rule uses, how low that is (NaN: does not count), training accuracy."""
         by = self._by or self._chosen(reading)
         if by == VALIDATION:
             if reading.validation_accuracy is None:

@@ -93,7 +93,7 @@ NOTABLE = 0.5
 
 
 def zetas_of(measurement: Measurement, num_classes: int, policy: ProbePolicy) -> dict[str, float]:
-    """What one measurement alone is as ζ, by column; what is not finite is left out."""
+    """Return what one measurement alone is as ζ, by column; what is not finite is left out."""
     reading = Susceptibility(num_classes).read(measurement, 0, policy)
     values = {column: getattr(reading, column) for column in ZETAS}
     return {name: v for name, v in values.items() if v is not None and math.isfinite(v)}
@@ -191,7 +191,7 @@ class Susceptibility:
         )
 
     def state_dict(self) -> dict[str, dict[str, float]]:
-        """The state of every mean."""
+        """Return the state of every mean."""
         return {column: mean.state_dict() for column, mean in self._means.items()}
 
     def load_state_dict(self, state: Mapping[str, Mapping[str, float]]) -> None:
@@ -225,7 +225,7 @@ class Susceptibility:
 
 
 def _ratio(drop: float | None, before: float) -> float | None:
-    """The drop relative to the loss before it, NaN where that has no meaning."""
+    """Return the drop relative to the loss before it, NaN where that has no meaning."""
     if drop is None:
         return None
     return drop / before if before > 0 and math.isfinite(before) else math.nan

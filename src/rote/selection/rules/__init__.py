@@ -28,7 +28,7 @@ RULES: dict[str, type[Any]] = {
 
 
 def find_rule(rule: str | Rule, options: Mapping[str, Any] | None = None) -> Rule:
-    """A rule by its name and options.
+    """Return a rule by its name and options.
 
     Args:
         rule: a name in ``RULES``, ``max:COLUMN``, ``min:COLUMN``, ``package.module:Name`` of one's

@@ -50,7 +50,7 @@ class BeforeRise:
         check_number("sharpness", self.sharpness, least=0, most=1)
 
     def judge(self, candidates: Candidates) -> Decision:
-        """The checkpoint at the bend."""
+        """Select the checkpoint at the bend."""
         parts = list(candidates.by_run())
         starts, ends = (np.array([getattr(p, at) for p in parts]) for at in ("start", "stop"))
         bends = _bends_of_runs(candidates, starts, ends - starts, self.sharpness)
@@ -73,7 +73,7 @@ class BeforeRise:
 
 
 def bend(step: Floats, zeta: Floats, sharpness: float) -> int | None:
-    """The position of the checkpoint at which ζ bends upwards, None if it does not.
+    """Return the position of the checkpoint at which ζ bends upwards, None if it does not.
 
     Args:
         step: increasing.
@@ -87,7 +87,7 @@ def bend(step: Floats, zeta: Floats, sharpness: float) -> int | None:
 def _bends_of_runs(
     candidates: Candidates, starts: Integers, lengths: Integers, sharpness: float
 ) -> Integers:
-    """The bend of every run, -1 where there is none; runs of one length at a time."""
+    """Return the bend of every run, -1 where there is none; runs of one length at a time."""
     found = np.full(len(starts), -1)
     for length in np.unique(lengths[lengths >= _FEWEST]).tolist():
         alike = np.flatnonzero(lengths == length)
@@ -135,7 +135,7 @@ def _total(values: Floats) -> Floats:
 
 
 def _after(values: Floats) -> Floats:
-    """The sum of everything behind each position of a row."""
+    """Return the sum of everything behind each position of a row."""
     return np.asarray(values[:, ::-1].cumsum(axis=1)[:, ::-1] - values)
 
 

@@ -51,7 +51,7 @@ class Consensus:
         check_integer("rounds", self.rounds, least=1)
 
     def judge(self, candidates: Candidates) -> Decision:
-        """The highest agreement.
+        """Select the highest agreement.
 
         Raises:
             InputError: if there are no two runs with predictions on the same holdout.

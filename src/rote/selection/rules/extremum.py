@@ -52,7 +52,7 @@ class Extremum:
         return (self.column,)
 
     def judge(self, candidates: Candidates) -> Decision:
-        """The extreme value."""
+        """Select the extreme value."""
         values = candidates.values(self.column)
         pick = candidates.best(values if self.direction == "max" else -values)
         column = candidates.describe(self.column)

@@ -24,7 +24,7 @@ class Filter:
     order: ClassVar[int] = 120
 
     def judge(self, candidates: Candidates) -> Decision:
-        """The highest training accuracy among those that stay."""
+        """Select the highest training accuracy among those that stay."""
         thresholds = {"susceptibility": percentile(candidates.zeta, 50)}
         stays = is_resistant(candidates, thresholds["susceptibility"])
         pick = candidates.best(candidates.values("train_accuracy"), stays)

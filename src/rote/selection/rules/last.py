@@ -24,7 +24,7 @@ class Last:
     order: ClassVar[int] = 900
 
     def judge(self, candidates: Candidates) -> Decision:
-        """The last checkpoint."""
+        """Select the last checkpoint."""
         ends = candidates.last()
         pick = candidates.best(candidates.values("train_accuracy"), ends)
         reasons = [f"The pick, {candidates.name(pick)}, is the last checkpoint of its run."]

@@ -45,7 +45,7 @@ class NoiseRate:
             check_number("noise_rate", self.noise_rate, least=0, most=1)
 
     def judge(self, candidates: Candidates) -> Decision:
-        """The first that gets there.
+        """Select the first that gets there.
 
         Raises:
             InputError: if the share of wrong labels is not given.

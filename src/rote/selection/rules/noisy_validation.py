@@ -34,7 +34,7 @@ class NoisyValidation:
     order: ClassVar[int] = 300
 
     def judge(self, candidates: Candidates) -> Decision:
-        """The highest validation accuracy, with its 95 % interval."""
+        """Select the highest validation accuracy, with its 95 % interval."""
         validation = candidates.values("validation_accuracy")
         pick = candidates.best(validation)
         accuracy = float(validation[pick])
@@ -70,7 +70,7 @@ class NoisyValidationThenSusceptibility:
     order: ClassVar[int] = 310
 
     def judge(self, candidates: Candidates) -> Decision:
-        """The lowest ζ among those that validation cannot tell from its best.
+        """Select the lowest ζ among those that validation cannot tell from its best.
 
         Raises:
             InputError: if nobody knows how many labels there were.
@@ -106,7 +106,7 @@ class NoisyValidationThenSusceptibility:
 
 
 def wilson_interval(share: float, samples: int) -> tuple[float, float]:
-    """The 95 % interval of a binomial share (Wilson 1927).
+    """Return the 95 % interval of a binomial share (Wilson 1927).
 
     Example:
         >>> [round(end, 4) for end in wilson_interval(0.5, 100)]

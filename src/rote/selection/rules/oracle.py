@@ -25,7 +25,7 @@ class Oracle:
     order: ClassVar[int] = 910
 
     def judge(self, candidates: Candidates) -> Decision:
-        """The highest test accuracy."""
+        """Select the highest test accuracy."""
         accuracy = candidates.values("test_accuracy")
         pick = candidates.best(accuracy)
         reason = (

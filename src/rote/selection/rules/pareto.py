@@ -28,7 +28,7 @@ class Pareto:
     order: ClassVar[int] = 140
 
     def judge(self, candidates: Candidates) -> Decision:
-        """The knee of the front."""
+        """Select the knee of the front."""
         train = candidates.values("train_accuracy")
         front = is_on_front(candidates.zeta, train)
         zeta = _scaled(candidates.zeta, front)

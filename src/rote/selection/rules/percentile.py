@@ -43,7 +43,7 @@ class Percentile:
         check_number("t2", self.t2, least=0, most=100)
 
     def judge(self, candidates: Candidates) -> Decision:
-        """The preferred checkpoint of Region 1."""
+        """Select the preferred checkpoint of Region 1."""
         return judge_region_one(
             candidates,
             {

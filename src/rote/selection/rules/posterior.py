@@ -222,7 +222,7 @@ def _explain_estimate(
 
 
 def find_last(candidates: Candidates) -> int:
-    """Return the last checkpoint; of several runs, the best-trained last one."""
+    """Select the last checkpoint; of several runs, the best-trained last one."""
     return candidates.best(candidates.values("train_accuracy"), candidates.last())
 
 

@@ -33,7 +33,7 @@ def judge_region_one(
     words: Mapping[str, str],
     prefer: Preference,
 ) -> Decision:
-    """The preferred checkpoint of Region 1.
+    """Select the preferred checkpoint of Region 1.
 
     If Region 1 is empty, the highest training accuracy among all resistant checkpoints, with a
     warning: training accuracy is what they lack.

@@ -39,6 +39,6 @@ class Regions:
         check_choice("prefer", self.prefer, PREFERENCES)
 
     def judge(self, candidates: Candidates) -> Decision:
-        """The preferred checkpoint of Region 1."""
+        """Select the preferred checkpoint of Region 1."""
         words = dict.fromkeys(("susceptibility", "train_accuracy"), "its mean")
         return judge_region_one(candidates, paper_thresholds(candidates), words, self.prefer)

@@ -38,7 +38,7 @@ class Staged:
         check_choice("prefer", self.prefer, PREFERENCES)
 
     def judge(self, candidates: Candidates) -> Decision:
-        """The preferred checkpoint of Region 1."""
+        """Select the preferred checkpoint of Region 1."""
         zeta = mean(candidates.zeta)
         accuracy = mean(candidates.values("train_accuracy")[is_resistant(candidates, zeta)])
         return judge_region_one(

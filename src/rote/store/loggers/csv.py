@@ -103,7 +103,7 @@ def _warn_of_several_values(path: Path, rows: pl.DataFrame) -> None:
 def _check_columns(
     texts: pl.DataFrame, mapping: Mapping[str, str], path: Path
 ) -> tuple[str | None, str]:
-    """The columns of runs and steps."""
+    """Return the columns of runs and steps."""
     step, run = mapping.get("step", "step"), mapping.get("run", "run")
     wanted = [step, run] if "run" in mapping else [step]
     for name in wanted:
@@ -116,7 +116,7 @@ def _check_columns(
 
 
 def _way_out(missing: str, columns: list[str], mapping: Mapping[str, str]) -> str:
-    """The options to add, where names tell which column is what."""
+    """Return the options to add, where names tell which column is what."""
     step = next((name for name in columns if name.lower() in _STEPS), None)
     if step is None or "step" in mapping:
         return (
@@ -157,7 +157,7 @@ def _steps(texts: pl.DataFrame, column: str, path: Path) -> pl.Series:
 
 
 def _numbers(texts: pl.DataFrame, column: str, path: Path, *, is_needed: bool) -> pl.Series | None:
-    """A column of numbers; None if it is of texts, and not needed."""
+    """Return a column of numbers; None if it is of texts, and not needed."""
     import polars as pl
 
     numbers = texts[column].cast(pl.Float64, strict=False)

@@ -67,7 +67,7 @@ def _attacked(network: Network) -> Record:
 
 
 def measure(found: Measured) -> Record:
-    """The correlation of each outcome with each gauge, with an interval over networks."""
+    """Return the correlation of each outcome with each gauge, with an interval over networks."""
     return {"pools": {pool.name: _pool_record(record["networks"]) for pool, record in found}}
 
 
@@ -94,7 +94,7 @@ def _pool_record(found: list[Record]) -> Record:
 
 
 def text(record: Record) -> str:
-    """A row for each outcome in each pool."""
+    """Return a row for each outcome in each pool."""
     return table(
         "pool",
         ["outcome", *(f"Pearson with {gauge}" for gauge in GAUGES)],
@@ -130,7 +130,7 @@ def finding(record: Record) -> str:
 
 
 def draw(record: Record) -> Any:  # noqa: ANN401
-    """A point for each network."""
+    """Draw a point for each network."""
     rows = [{"pool": name} | p for name, pool in record["pools"].items() for p in pool["points"]]
     titles = ("ζ", "pixels tried until fooled")
     return panels(rows, "circle", "zeta:Q", "tried:Q", titles=titles)

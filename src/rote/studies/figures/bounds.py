@@ -39,7 +39,7 @@ _SEEDS = (0, 1, 2)
 
 
 def measure(recorded: Record | Tables) -> Record:
-    """What was recorded; of nothing, every set that is at hand, as ``rote theory bounds`` does it.
+    """Return what was recorded, or compute it for every set at hand as ``rote theory bounds``.
 
     Nothing is downloaded.
     """
@@ -114,12 +114,12 @@ def _numbers(made: BoundsTable) -> dict[str, Any]:
 
 
 def _falls(grid: np.ndarray) -> float:
-    """The share of neighboring values, down the rows, of which the second is lower."""
+    """Return the share of neighboring values, down the rows, of which the second is lower."""
     return float(np.mean([later < earlier for earlier, later in pairwise(grid)]))
 
 
 def text(record: Record) -> str:
-    """A row for each setting."""
+    """Return a row for each setting."""
     return table(
         "data, labels, setting",
         [

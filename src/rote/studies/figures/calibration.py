@@ -38,7 +38,7 @@ WAYS = {
 
 
 def examine(pool: Pool, table: RunTable, data_dir: Path | None) -> Record:
-    """The steps of both networks of every pair, with logits scaled to the same calibration."""
+    """Return the steps of both networks of every pair, with logits equally calibrated."""
     return {"pairs": [_pair(clean, noisy) for clean, noisy in pairs(pool, table, data_dir)]}
 
 
@@ -102,7 +102,7 @@ def _steps(model: nn.Module, way: str, temperature: float, image: Tensor, label:
 
 
 def logits_of(model: nn.Module, images: Tensor) -> Tensor:
-    """The logits of all images, a part at a time."""
+    """Return the logits of all images, a part at a time."""
     import torch
 
     with torch.no_grad():
@@ -128,7 +128,7 @@ def _group(found: list[Record]) -> Record:
 
 
 def text(record: Record) -> str:
-    """A row for each way to count and group of pairs."""
+    """Return a row for each way to count and group of pairs."""
     return table(
         "pool",
         ["pairs", "steps until", "trained on right labels", "trained on noisy labels"],

@@ -23,7 +23,7 @@ WAYS = {
 
 
 def pool_record(_pool: Pool, candidates: Candidates) -> Record | None:
-    """The mean test accuracy in the Region 1 of each way."""
+    """Return the mean test accuracy in the Region 1 of each way."""
     if not candidates.known("detector_80_noisy").any():
         return None
     return {
@@ -33,13 +33,13 @@ def pool_record(_pool: Pool, candidates: Candidates) -> Record | None:
 
 
 def text(record: Record) -> str:
-    """A row for each pool."""
+    """Return a row for each pool."""
     rows = {name: [percent(pool[w]) for w in WAYS] for name, pool in record["pools"].items()}
     return table("mean test accuracy of Region 1", list(WAYS), rows)
 
 
 def finding(record: Record) -> str:
-    """The worst detector that is as good as ζ, by the means over pools."""
+    """Return the worst detector that is as good as ζ, by the means over pools."""
     means = {w: mean_of([pool[w] for pool in record["pools"].values()]) for w in WAYS}
     said = ", ".join(f"{name} {percent(mean)}" for name, mean in means.items())
     known = {name: mean for name, mean in means.items() if mean is not None}
@@ -50,7 +50,7 @@ def finding(record: Record) -> str:
 
 
 def draw(record: Record) -> Any:  # noqa: ANN401
-    """A bar for each way."""
+    """Draw a bar for each way."""
     rows = [
         {"pool": pool, "way": name, "accuracy": mean}
         for pool, ways in record["pools"].items()

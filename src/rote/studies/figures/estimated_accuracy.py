@@ -68,7 +68,7 @@ def _pick(verdict: Decision, truth: Floats) -> Record:
 
 
 def _picks(candidates: Candidates, sets: Iterable[Integers]) -> list[Record]:
-    """What is picked from some of the runs, where votes say anything."""
+    """Select from some of the runs, where votes are informative."""
     found = []
     for runs in sets:
         part = candidates.take(np.isin(candidates.run, runs))
@@ -82,7 +82,7 @@ def _picks(candidates: Candidates, sets: Iterable[Integers]) -> list[Record]:
 
 
 def text(record: Record) -> str:
-    """A row for each pool."""
+    """Return a row for each pool."""
     return table(
         "pool",
         [
@@ -151,7 +151,7 @@ def _count(picks: list[Record]) -> str:
 
 
 def draw(record: Record) -> Any:  # noqa: ANN401
-    """A point for each checkpoint."""
+    """Draw a point for each checkpoint."""
     rows = [
         {"pool": name, "estimated": estimated, "true": true}
         for name, pool in record["pools"].items()

@@ -29,7 +29,7 @@ def pool_record(_pool: Pool, candidates: Candidates) -> Record:
 
 
 def text(record: Record) -> str:
-    """A row for each pool."""
+    """Return a row for each pool."""
     names = {"before": "all", "after": "lower half of ζ", "plain": "lower half of plain relative ζ"}
     return table(
         "pool",
@@ -61,7 +61,7 @@ def finding(record: Record) -> str:
 
 
 def draw(record: Record) -> Any:  # noqa: ANN401
-    """A point for each checkpoint, those that stay in another color."""
+    """Draw a point for each checkpoint, those that stay in another color."""
     rows = []
     for name, pool in record["pools"].items():
         middle = sorted(point["zeta"] for point in pool["points"])[(len(pool["points"]) - 1) // 2]

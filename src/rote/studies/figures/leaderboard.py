@@ -33,7 +33,7 @@ _TRUTH = Cost(_TRAIN, 0, ("pass_train", "label_error_detector"), "the truth, sim
 
 
 def selectors(noise_rate: float | None, noise: str | None) -> list[Selector]:
-    """The rows, where so many labels are wrong (None if nobody knows) by such noise."""
+    """Return the rows, where so many labels are wrong (None if unknown) by such noise."""
     validation = [
         Selector(
             f"noisy validation, n = {n}",
@@ -143,7 +143,7 @@ def _lost(record: Record, group: str) -> dict[str, float]:
 
 
 def draw(record: Record) -> Any:  # noqa: ANN401
-    """The regret of every selector."""
+    """Return the regret of every selector."""
     rows = [
         {"selector": name, "points": 100 * row["regret"][0], "pools": TITLES[group]}
         for group, means in record["means"].items()
@@ -203,7 +203,7 @@ def _data_of(table: RunTable) -> Mapping[str, Any]:
 
 
 def noise_rate_of(table: RunTable) -> float | None:
-    """The share of labels that are wrong, where it is known."""
+    """Return the share of labels that are wrong, where it is known."""
     noise = [entry.get("data", {}).get("noise", {}) for entry in table.descriptions.values()]
     rates = [entry.get("realized_rate") for entry in noise]
     known = [float(rate) for rate in rates if rate is not None]
@@ -233,7 +233,7 @@ def _means(pools: _Judged) -> dict[str, dict[str, Any]]:
 
 
 def _mean(found: Sequence[Judgment], key: str) -> list[float | None]:
-    """The mean of a measure; runs are drawn anew within each pool."""
+    """Return the mean of a measure; runs are drawn anew within each pool."""
     values = [one.measures()[key].value for one in found]
     known = [value for value in values if value is not None]
     if len(known) < len(values):

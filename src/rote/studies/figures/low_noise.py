@@ -22,7 +22,7 @@ def is_low(pool: Pool) -> bool:
 
 
 def pool_record(pool: Pool, candidates: Candidates) -> Record:
-    """The correlation with memorization, and both Regions 1."""
+    """Return the correlation with memorization, and both Regions 1."""
     return {
         "ζ": correlation(candidates, ZETA, NOISY),
         "plain relative ζ": correlation(candidates, PLAIN, NOISY),
@@ -35,7 +35,7 @@ def _regions(record: Record) -> Record:
 
 
 def text(record: Record) -> str:
-    """A row for each pool."""
+    """Return a row for each pool."""
     ways = ("ζ", "plain relative ζ")
     rows = {name: [interval(pool[w]) for w in ways] for name, pool in record["pools"].items()}
     correlations = table("pool", [f"Pearson with memorization, {way}" for way in ways], rows)

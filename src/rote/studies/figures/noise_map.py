@@ -31,7 +31,7 @@ def pool_record(pool: Pool, candidates: Candidates) -> Record:
 
 
 def text(record: Record) -> str:
-    """A row for each pool, by noise level."""
+    """Return a row for each pool, by noise level."""
     pools = sorted(record["pools"].items(), key=lambda entry: entry[1]["rate"])
     sizes = [str(size) for size in SIZES if any(str(size) in pool["lead"] for _, pool in pools)]
     return table(
@@ -59,7 +59,7 @@ def finding(record: Record) -> str:
 
 
 def draw(record: Record) -> Any:  # noqa: ANN401
-    """A square for each noise level and size: the mean over pools of the same data."""
+    """Draw a square for each noise level and size: the mean over pools of the same data."""
     leads: dict[tuple[str, float, str], list[float]] = {}
     for name, pool in record["pools"].items():
         for size, lead in pool["lead"].items():

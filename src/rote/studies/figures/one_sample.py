@@ -35,7 +35,7 @@ KINDS = (WRONG_SEEN, WRONG, RIGHT)
 
 
 def examine(pool: Pool, table: RunTable, data_dir: Path | None) -> Record:
-    """The steps of both networks of every pair on the same samples.
+    """Return the steps of both networks of every pair on the same samples.
 
     As in the paper, a wrong label is given to a sample of the training set, one on whose right
     label both networks were trained; and to an unseen one.
@@ -57,7 +57,7 @@ def _pair(clean: Network, noisy: Network) -> Record:
 
 
 def _cases(noisy: Network, rng: np.random.Generator) -> dict[str, list[tuple[Any, int]]]:
-    """Samples and the labels to be learned, of each kind."""
+    """Return samples and the labels to be learned, of each kind."""
     import torch
 
     unseen, classes = noisy.tested()
@@ -105,7 +105,7 @@ def _numbers(steps: np.ndarray) -> Record:
 
 
 def count(estimate: list[float | None]) -> str:
-    """A number of steps, with where it may lie."""
+    """Return a number of steps, with where it may lie."""
     value, low, high = estimate
     if value is None:
         return NOTHING
@@ -113,7 +113,7 @@ def count(estimate: list[float | None]) -> str:
 
 
 def text(record: Record) -> str:
-    """A row for each kind of sample and group of pairs."""
+    """Return a row for each kind of sample and group of pairs."""
     return table(
         "pool",
         [
@@ -141,7 +141,7 @@ def text(record: Record) -> str:
 
 
 def said(group: str, numbers: Record) -> str:
-    """A group of pairs, and how many they are."""
+    """Return a group of pairs, and how many they are."""
     return f"{group} ({numbers['pairs']})"
 
 
@@ -187,7 +187,7 @@ def _resists(kinds: Record) -> bool:
 
 
 def bars_of(kinds: str) -> Callable[[Record], Any]:
-    """What draws a bar for each of these kinds and each training, a panel per group of pairs."""
+    """Return what draws a bar for each of these kinds and each training, a panel per group."""
 
     def draw(record: Record) -> Any:  # noqa: ANN401
         rows = [

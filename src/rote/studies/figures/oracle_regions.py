@@ -36,7 +36,7 @@ def pool_record(_pool: Pool, candidates: Candidates) -> Record:
 
 
 def text(record: Record) -> str:
-    """A row for each pool."""
+    """Return a row for each pool."""
     columns = [f"{name}: {what}" for name in WAYS for what in ("test accuracy", "checkpoints")]
     return table(
         "pool",
@@ -69,7 +69,7 @@ def finding(record: Record) -> str:
 
 
 def draw(record: Record) -> Any:  # noqa: ANN401
-    """A bar for each way."""
+    """Draw a bar for each way."""
     rows = [
         {"pool": pool, "way": name, "accuracy": way["mean"]}
         for pool, ways in record["pools"].items()

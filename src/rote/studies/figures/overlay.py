@@ -25,7 +25,7 @@ _KEEPERS = {
 
 
 def pool_record(_pool: Pool, candidates: Candidates) -> Record | None:
-    """The correlation within each run, what a run loses by each way, and one run to look at."""
+    """Return the correlation within each run, the regret of each way, and one run to show."""
     if not candidates.known(NOISY).any():
         return None
     parts = list(candidates.by_run())
@@ -66,7 +66,7 @@ def _scaled(values: np.ndarray) -> np.ndarray:
 
 
 def text(record: Record) -> str:
-    """A row for each pool."""
+    """Return a row for each pool."""
     return table(
         "pool",
         [
@@ -90,7 +90,7 @@ def text(record: Record) -> str:
 
 
 def finding(record: Record) -> str:
-    """The medians, and what each way to keep a checkpoint loses."""
+    """Return the medians, and what each way to keep a checkpoint loses."""
     pools = list(record["pools"].values())
     medians = [pool["median"] for pool in pools if pool["median"] is not None]
     lost = {way: mean_of([pool["regret"].get(way) for pool in pools]) for way in _KEEPERS}

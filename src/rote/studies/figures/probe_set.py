@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def pool_record(pool: Pool, candidates: Candidates) -> Record:
-    """The correlation by size (seed 0), and the spread over seeds of ζ at the end of a run."""
+    """Return the correlation by size (seed 0), and the spread of the final ζ over seeds."""
     specs = [pool.specs[run] for run in candidates.runs]
     sizes, seeds = (np.array([getattr(s.probe, key) for s in specs]) for key in ("batch", "seed"))
     by_size = {
@@ -40,7 +40,7 @@ def pool_record(pool: Pool, candidates: Candidates) -> Record:
 
 
 def text(record: Record) -> str:
-    """A row for each size in each pool."""
+    """Return a row for each size in each pool."""
     rows = {
         f"{name} | {size}": [interval(found)]
         for name, pool in record["pools"].items()
@@ -50,7 +50,7 @@ def text(record: Record) -> str:
 
 
 def finding(record: Record) -> str:
-    """The correlation by size, and the spread by seed."""
+    """Return the correlation by size, and the spread by seed."""
     said = []
     for pool in record["pools"].values():
         sizes = ", ".join(f"{size} {number(found[0])}" for size, found in pool["sizes"].items())
@@ -62,7 +62,7 @@ def finding(record: Record) -> str:
 
 
 def draw(record: Record) -> Any:  # noqa: ANN401
-    """A bar for each size."""
+    """Draw a bar for each size."""
     rows = [
         {"pool": name, "size": size, "pearson": found[0]}
         for name, pool in record["pools"].items()

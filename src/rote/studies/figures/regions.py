@@ -17,7 +17,7 @@ _WAYS = {"ζ": ZETA, "plain relative ζ": PLAIN}
 
 
 def pool_record(_pool: Pool, candidates: Candidates) -> Record:
-    """The four regions by both ζ."""
+    """Return the four regions by both ζ."""
     return {
         name: region_means(candidates, regions(candidates, column, "train_accuracy"))
         for name, column in _WAYS.items()
@@ -25,7 +25,7 @@ def pool_record(_pool: Pool, candidates: Candidates) -> Record:
 
 
 def text(record: Record) -> str:
-    """A row for each pool, for each ζ."""
+    """Return a row for each pool, for each ζ."""
     parts = [
         f"Thresholds are the means of {way} and of training accuracy; in brackets, checkpoints.\n\n"
         + table(
@@ -54,7 +54,7 @@ def finding(record: Record) -> str:
 
 
 def draw(record: Record) -> Any:  # noqa: ANN401
-    """A bar for each region."""
+    """Draw a bar for each region."""
     rows = [
         {"pool": name, "region": f"{number}", "accuracy": region["mean"]}
         for name, pool in record["pools"].items()

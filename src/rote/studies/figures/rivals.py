@@ -28,7 +28,7 @@ SIGNALS = {
 
 
 def pool_record(_pool: Pool, candidates: Candidates) -> Record | None:
-    """The correlation of every signal that is recorded with memorization."""
+    """Return the correlation of every signal that is recorded with memorization."""
     if not candidates.known(NOISY).any():
         return None
     return {
@@ -39,7 +39,7 @@ def pool_record(_pool: Pool, candidates: Candidates) -> Record | None:
 
 
 def text(record: Record) -> str:
-    """A row for each signal, a column for each pool."""
+    """Return a row for each signal, a column for each pool."""
     pools = record["pools"]
     return table(
         "Pearson with the accuracy on noisy labels",
@@ -65,7 +65,7 @@ def finding(record: Record) -> str:
 
 
 def draw(record: Record) -> Any:  # noqa: ANN401
-    """A bar for each signal."""
+    """Draw a bar for each signal."""
     rows = [
         {"pool": pool, "signal": name, "pearson": found[0]}
         for pool, signals in record["pools"].items()

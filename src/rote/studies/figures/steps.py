@@ -23,7 +23,7 @@ STEPS = {
 
 
 def pool_record(_pool: Pool, candidates: Candidates) -> Record | None:
-    """The correlation with memorization, and what the lowest ζ loses."""
+    """Return the correlation with memorization, and what the lowest ζ loses."""
     if not candidates.known(NOISY).any():
         return None
     found: dict[str, Any] = {}
@@ -37,7 +37,7 @@ def pool_record(_pool: Pool, candidates: Candidates) -> Record | None:
 
 
 def text(record: Record) -> str:
-    """A row for each pool."""
+    """Return a row for each pool."""
     return table(
         "pool",
         [f"{name}: {what}" for name in STEPS for what in ("Pearson", "points lost by the lowest")],
@@ -61,7 +61,7 @@ def finding(record: Record) -> str:
 
 
 def draw(record: Record) -> Any:  # noqa: ANN401
-    """A bar for each step."""
+    """Draw a bar for each step."""
     rows = [
         {"pool": pool, "step": name, "pearson": found["pearson"][0]}
         for pool, steps in record["pools"].items()

@@ -77,7 +77,7 @@ def _readings(candidates: Candidates, part: slice) -> list[Reading]:
 
 
 def text(record: Record) -> str:
-    """A row for each pool, and their mean."""
+    """Return a row for each pool, and their mean."""
     pools = record["pools"]
     rows = {name: [_cell(pool.get(way)) for way in _WAYS] for name, pool in pools.items()}
     rows[f"mean of {counted(pools)}"] = [_cell(_mean(record, way)) for way in _WAYS]
@@ -99,7 +99,7 @@ def _mean(record: Record, way: str) -> Record | None:
 
 
 def finding(record: Record) -> str:
-    """The means over pools."""
+    """Return the means over pools."""
     means = {way: mean for way in _WAYS if (mean := _mean(record, way)) is not None}
     said = ", ".join(f"{way} {_cell(mean)}" for way, mean in means.items())
     return f"Points lost per run, means over {counted(record['pools'])} (@ epoch): {said}."

@@ -37,7 +37,7 @@ def pool_record(_pool: Pool, candidates: Candidates) -> Record:
 
 
 def text(record: Record) -> str:
-    """A row for each pool."""
+    """Return a row for each pool."""
     return table(
         "pool",
         ["Region 1 by the means", "best Region 1", "percentile of ζ", "of training accuracy"],
@@ -56,7 +56,7 @@ def text(record: Record) -> str:
 
 
 def finding(record: Record) -> str:
-    """What tuning would give, and where."""
+    """Return what tuning would give, and where."""
     pools = [pool for pool in record["pools"].values() if pool["best"]]
     places = sorted(pool["best"]["zeta"] for pool in pools)
     return (
@@ -70,7 +70,7 @@ def finding(record: Record) -> str:
 
 
 def draw(record: Record) -> Any:  # noqa: ANN401
-    """A square for each pair of thresholds."""
+    """Draw a square for each pair of thresholds."""
     rows = [
         {"pool": name, "zeta": cell["zeta"], "train": cell["train"], "mean": cell["mean"]}
         for name, pool in record["pools"].items()

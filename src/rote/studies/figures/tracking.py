@@ -62,7 +62,7 @@ def _is_tame(zeta: np.ndarray) -> bool:
 
 
 def text(record: Record) -> str:
-    """A row for each pool."""
+    """Return a row for each pool."""
     keys = ("pearson", "spearman", "tame")
     return table(
         "pool",
@@ -84,7 +84,7 @@ def text(record: Record) -> str:
 
 
 def _within(pool: Record) -> list[float | None]:
-    """The mean over recipes, and the ends."""
+    """Return the mean over recipes, and the ends."""
     known = [value for value in pool["recipes"].values() if value is not None]
     return [mean_of(known), min(known), max(known)] if known else [None]
 
@@ -119,7 +119,7 @@ def _mean(pools: Mapping[str, Record], value: Callable[[Record], float | None]) 
 
 
 def draw(record: Record) -> Any:  # noqa: ANN401
-    """A point for each checkpoint, a color for each recipe."""
+    """Draw a point for each checkpoint, a color for each recipe."""
     rows = [
         {"pool": name, "recipe": recipe} | point
         for name, pool in record["pools"].items()

@@ -35,7 +35,7 @@ def pool_record(_pool: Pool, candidates: Candidates) -> Record:
 
 
 def text(record: Record) -> str:
-    """A row for each way."""
+    """Return a row for each way."""
     pools = record["pools"]
     return table(
         "Kendall τ with test accuracy",
@@ -49,7 +49,7 @@ def text(record: Record) -> str:
 
 
 def finding(record: Record) -> str:
-    """The filter beside sets of each size."""
+    """Return the filter beside sets of each size."""
     pools = list(record["pools"].values())
     means = {name: mean_of([p[name][0] for p in pools if name in p]) for name in WAYS}
     said = ", ".join(f"{name} {number(mean)}" for name, mean in means.items() if mean is not None)
@@ -61,7 +61,7 @@ def finding(record: Record) -> str:
 
 
 def draw(record: Record) -> Any:  # noqa: ANN401
-    """A bar for each way."""
+    """Draw a bar for each way."""
     rows = [
         {"pool": pool, "way": name, "tau": found[0]}
         for name in WAYS  # outermost: bars stand in this order, also if the first pool lacks one

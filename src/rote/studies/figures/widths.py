@@ -14,7 +14,7 @@ _SCALED = ("mobilenet", "shufflenet_v2")
 
 
 def width(spec: RunSpec) -> str | None:
-    """The units of a layer of plain perceptrons, or the scale of the paper's two networks."""
+    """Return the units of a perceptron's layer, or the scale of the paper's two networks."""
     name, options = spec.architecture.name, dict(spec.architecture.options)
     if name in _SCALED:
         return f"{name} × {spec.architecture.scale:g}"
