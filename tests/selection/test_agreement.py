@@ -11,6 +11,7 @@ from scipy import stats
 from rote.errors import InputError
 from rote.selection import Draws, Estimate, agreement, regret, select
 from rote.selection import bootstrap as boot
+from rote.selection.agreement import correlation_of
 from rote.selection.bootstrap import kendall, pearson, resampled, spearman
 from tests.selection import naive
 from tests.selection.tables import Row, rows, shuffled, table_of
@@ -223,3 +224,12 @@ def test_regret_without_truth_or_without_runs_says_why() -> None:
 def test_draws_that_have_no_value_are_not_counted() -> None:
     assert Draws(resamples=4).interval(np.array([np.nan, np.nan, np.nan, 1.0])) is None
     assert Draws(resamples=4).interval(np.array([np.nan, 1.0, 1.0, 1.0])) == (1.0, 1.0)
+
+
+def test_values_whose_squares_overflow_have_a_correlation() -> None:
+    x = np.array([1.0, 2.0, 4.0, 3.0, 6.0, 5.0])
+    y, run = np.array([2.0, 1.0, 3.0, 5.0, 4.0, 6.0]), np.array([0, 0, 1, 1, 2, 2])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        huge = correlation_of(x * 1e300, y, run, "pearson", Draws())
+    assert huge.value == pytest.approx(stats.pearsonr(x, y).statistic)

@@ -99,3 +99,11 @@ def test_shared_weights_are_saved(tmp_path: Path) -> None:
     CheckpointKeeper(PlainCheckpoints(), tmp_path, epochs=1).keep(model, 1, reading(1))
     load_checkpoint(tmp_path, 1, other)
     assert torch.equal(other.second.weight, model.first.weight)
+
+
+def test_half_files_of_a_power_cut_are_removed_at_the_next_start(tmp_path: Path) -> None:
+    (tmp_path / "checkpoints").mkdir()
+    left = tmp_path / "checkpoints" / ".tmpAb12"
+    left.write_bytes(b"half")
+    CheckpointKeeper(PlainCheckpoints(), tmp_path, 3)
+    assert not left.exists()

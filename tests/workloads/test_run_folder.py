@@ -1,10 +1,14 @@
 """What lies beside the journal of a run."""
 
+import subprocess
+import sys
+import warnings
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from rote.errors import RunExistsError
+from rote.errors import DamagedStateWarning, RunExistsError
 from rote.workloads import RunSpec
 from rote.workloads.run_folder import RunFolder
 
@@ -15,3 +19,47 @@ def test_a_table_that_is_empty_in_one_spec_is_told_by_its_fields(tmp_path: Path)
     RunFolder(tmp_path, plain).describe({}, finished=False)
     with pytest.raises(RunExistsError, match=r"differs in architecture\.options\.width\. Choose"):
         RunFolder(tmp_path, wide).examine()
+
+
+LABELS = {"labels": np.arange(5), "train": np.arange(4)}
+
+
+def test_what_was_changed_beside_the_journal_is_noticed_and_written_again(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path, RunSpec.from_dict({"architecture": "mlp", "epochs": 3}))
+    folder.record(LABELS)
+    whole = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        folder.check_record(LABELS)
+    for name, damage in {
+        "spec.toml": whole["spec.toml"].replace(b"epochs = 3", b"epochs = 4"),
+        "labels.npz": whole["labels.npz"][:-1],
+    }.items():
+        for content in (damage, None):
+            if content is None:
+                (tmp_path / name).unlink()
+            else:
+                (tmp_path / name).write_bytes(content)
+            with pytest.warns(DamagedStateWarning, match=f"{name} was changed or removed"):
+                folder.check_record(LABELS)
+            assert (tmp_path / name).read_bytes() == whole[name]
+
+
+def test_a_disk_that_is_full_while_a_state_is_saved_says_so(tmp_path: Path) -> None:
+    code = """
+import resource, signal, sys, torch
+from pathlib import Path
+from rote.workloads.run_folder import SavedStates
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+states = SavedStates(Path(sys.argv[1]))
+states.save({"a": torch.zeros(10)})
+resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+try:
+    states.save({"a": torch.zeros(100_000)})
+except OSError as error:
+    print(error.strerror, len(states.load()["a"]))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["File", "too", "large", "10"]

@@ -1,3 +1,5 @@
+import io
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -70,3 +72,22 @@ def test_python_objects_are_refused(tmp_path: Path) -> None:
 def test_the_cache_is_in_the_home_folder_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ROTE_CACHE")
     assert cache_folder() == Path.home() / ".cache" / "rote"
+
+
+@pytest.mark.parametrize("in_archive", [True, False])
+def test_a_header_that_promises_more_than_the_file_holds_is_refused(
+    tmp_path: Path, in_archive: bool
+) -> None:
+    claim = io.BytesIO()
+    shape = {"descr": "|u1", "fortran_order": False, "shape": (100_000_000_000,)}
+    np.lib.format.write_array_header_1_0(claim, shape)  # type: ignore[arg-type]
+    if in_archive:
+        path = tmp_path / "set.npz"
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("x_train.npy", claim.getvalue())
+    else:
+        path = tmp_path / "set"
+        path.mkdir()
+        (path / "x_train.npy").write_bytes(claim.getvalue())
+    with pytest.raises(InputError, match=r"`x_train` of .* promises 100,000,000,000 bytes"):
+        ArrayFile(path).read("x_train")

@@ -1,3 +1,4 @@
+import zlib
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -156,3 +157,17 @@ def test_a_folder_of_arrays_is_one_of_arrays(tmp_path: Path) -> None:
     np.save(tmp_path / "y_train.npy", np.arange(4) % 2)
     found = load(FolderData(path=str(tmp_path)))
     np.testing.assert_array_equal(found.x_train, np.ones((4, 2)))
+
+
+def test_a_picture_of_gigapixels_is_refused(tmp_path: Path) -> None:
+    from PIL import Image
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        check = zlib.crc32(kind + data).to_bytes(4)
+        return len(data).to_bytes(4) + kind + data + check
+
+    header = (60_000).to_bytes(4) * 2 + bytes([8, 2, 0, 0, 0])
+    content = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", b"")
+    (tmp_path / "large.png").write_bytes(content)
+    with pytest.raises(InputError, match=r"large\.png.*3600000000 pixels"):
+        folder_module._decode(Image, tmp_path / "large.png", 8)
