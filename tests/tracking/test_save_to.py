@@ -251,7 +251,7 @@ def test_a_colon_does_not_make_a_path_an_address(
 
 def test_a_file_is_no_place_for_a_run(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
-    with pytest.raises(RunExistsError, match=r"got .*file, which is a file\. Choose another\.$"):
+    with pytest.raises(RunExistsError, match=r"file is a file\. Choose a new directory\.$"):
         Run(tmp_path / "file")
     assert (tmp_path / "file").read_text() == "mine"
 

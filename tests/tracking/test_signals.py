@@ -162,18 +162,6 @@ def test_a_state_goes_on_with_its_signals() -> None:
     assert [r.drop for r in found] == [r.drop for r in expected]
 
 
-def test_a_state_from_before_there_were_signals_is_taken() -> None:
-    run = Training(signals=[])
-    run.epochs(1, 2)
-    assert run.tracker is not None
-    state = run.tracker.state_dict() | {"version": 2}
-    del state["signals"]
-    again = Training(signals=[])
-    assert again.tracker is not None
-    again.tracker.load_state_dict(state)
-    assert again.tracker.readings == run.tracker.readings
-
-
 def test_a_state_of_other_signals_is_refused() -> None:
     run, other = Training(), Training(signals=[])
     assert run.tracker is not None

@@ -212,7 +212,7 @@ def check_free(path: Path) -> None:
         RunExistsError: if there is anything else.
     """
     if path.is_file():
-        raise RunExistsError(f"{path} is a file. Choose a new directory.", str(path))
+        raise RunExistsError(f"{path} is a file. Choose a new directory.")
     leftovers = {LOCK_FILE, CLAIM_FILE, DRAFT_FILE, FAILURE_FILE, FAILURE_DRAFT}
     leftovers |= {f"{name}.owner" for name in (LOCK_FILE, CLAIM_FILE)}
     if path.exists() and not (

@@ -470,8 +470,8 @@ def _open_run(
     try:
         run = open_sinks(targets, description, resume=resume)
     except RunExistsError as error:
-        advice = f"{error} Pass resume=True to continue the run that is there."
-        raise RunExistsError(advice, error.place) from error
+        advice = " Pass resume=True to continue the run that is there." if error.place else ""
+        raise RunExistsError(f"{error}{advice}", error.place) from error
     try:
         for place, found in run.found:
             check_same_run(found, description, place)
