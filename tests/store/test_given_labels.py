@@ -69,19 +69,3 @@ def test_what_are_no_labels_is_left_out(tmp_path: Path, labels: str) -> None:
     edit(make_run(tmp_path / "run"), given_labels=labels, checksums=None, name="run")
     with pytest.warns(DamagedRowsWarning, match="Left out the given labels of 'run': "):
         assert read_table(tmp_path).given_labels("run") is None
-
-
-@pytest.mark.parametrize(
-    "content",
-    [b"PK junk", b"", {"labels": [1, 2], "holdout": [7]}, {"labels": ["a"], "holdout": [0]}],
-)
-def test_labels_of_data_that_are_damaged_are_left_out(
-    tmp_path: Path, content: bytes | dict[str, Any]
-) -> None:
-    file = make_run(tmp_path / "run", labels=None) / "labels.npz"
-    if isinstance(content, bytes):
-        file.write_bytes(content)
-    else:
-        np.savez(file, **content)
-    with pytest.warns(DamagedRowsWarning, match="Left out the given labels in .*labels.npz: "):
-        assert read_table(tmp_path).given_labels("run") is None

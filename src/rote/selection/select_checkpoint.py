@@ -22,7 +22,7 @@ from rote.selection.rule import Reason
 from rote.selection.rules import RULES, find_rule
 from rote.selection.selection import ESTIMATE, Baseline, Pick, Selection
 from rote.selection.warnings import warnings_of
-from rote.store import RunTable, find_checkpoint, read_table
+from rote.store import RunTable, read_table
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -306,7 +306,7 @@ def _pick(
         score=None if decision.score is None else _known(decision.score[index]),
         interval=decision.interval,
         path=path,
-        file=None if path is None else find_checkpoint(path, step),
+        file=usable.table.find_checkpoint(name, step),
     )
 
 

@@ -14,7 +14,6 @@ import numpy as np
 from rote.errors import DamagedRowsWarning
 from rote.store.files import is_as_written, write_whole
 from rote.store.journal import GIVEN_LABELS
-from rote.store.run_status import LABELS_FILE
 
 DAMAGED_ARRAYS = (
     *(OSError, EOFError, ValueError, TypeError, LookupError, OverflowError, MemoryError),
@@ -29,36 +28,27 @@ def text_of_labels(labels: np.ndarray) -> str:
     return " ".join(map(str, labels.ravel()))
 
 
-def read_given_labels(path: Path | None, description: Mapping[str, Any]) -> np.ndarray | None:
-    """The given labels of the holdout, negative where there is none.
-
-    A run of a spec from before they were recorded has them among the labels of its data.
+def read_given_labels(description: Mapping[str, Any]) -> np.ndarray | None:
+    """Read the given labels of the holdout, negative where there is none.
 
     Args:
-        path: the run's directory, if it has one.
         description: what ``run.json`` says.
 
     Returns:
-        None if nobody wrote them; and with a ``DamagedRowsWarning`` if they are no labels.
+        None if no labels were recorded; and with a ``DamagedRowsWarning`` if they are no labels.
     """
     text = description.get(GIVEN_LABELS)
-    file = Path(LABELS_FILE) if path is None else path / LABELS_FILE
+    if not isinstance(text, str):
+        return None
     try:
-        if isinstance(text, str):
-            return np.array(text.split(), dtype=np.int64)
-        return None if path is None or not file.is_file() else _of_holdout(file)
+        return np.array(text.split(), dtype=np.int64)
     except DAMAGED_ARRAYS as error:
-        place = f"of {description.get('name')!r}" if isinstance(text, str) else f"in {file}"
-        message = f"Left out the given labels {place}: {error!s:.200}. Restore the file."
+        message = (
+            f"Left out the given labels of {description.get('name')!r}: {error!s:.200}. Restore "
+            "the file."
+        )
         warnings.warn(DamagedRowsWarning(message), stacklevel=3)
         return None
-
-
-def _of_holdout(file: Path) -> np.ndarray | None:
-    with np.load(file, allow_pickle=False) as arrays:
-        if not {"labels", "holdout"} <= set(arrays.files):
-            return None
-        return np.asarray(arrays["labels"][arrays["holdout"]], dtype=np.int64)
 
 
 NEIGHBORS_FILE = "neighbor_votes.npy"

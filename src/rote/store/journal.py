@@ -56,6 +56,9 @@ READING_COLUMNS = tuple(
 )
 """What every row of a table has, besides the metrics that the caller measured."""
 
+RUN_DIRECTORY = "run_directory"
+"""The key of a description under which the path of the run directory stands, if there is one."""
+
 GIVEN_LABELS = "given_labels"
 """The key of a description under which the labels of the holdout stand as a text."""
 

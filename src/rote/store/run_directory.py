@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from rote.errors import (
     CorruptRunError,
     InputError,
@@ -16,6 +18,7 @@ from rote.errors import (
 )
 from rote.records import Reading
 from rote.store.files import SyncClock, WriterLock, make_folders, sync_folder, write_whole
+from rote.store.holdout import write_neighbor_votes
 from rote.store.journal import (
     ROW_CHECK,
     SCHEMA_VERSION,
@@ -30,6 +33,7 @@ from rote.store.run_record import (
     PREDICTIONS_FILE,
     RUN_FILE,
     layouts_of_run,
+    name_checkpoints,
     read_description,
 )
 
@@ -163,6 +167,14 @@ class RunDirectory:
             self._sync_rows()
             self._journal.sync()
             self._is_synced = True
+
+    def write_votes(self, votes: np.ndarray) -> None:
+        """Keep the nearest-neighbor votes on the holdout, unless some are there."""
+        write_neighbor_votes(self.path, votes)
+
+    def name_checkpoints(self, files: Mapping[int, Path]) -> None:
+        """Keep where the weights of the run are, by step."""
+        name_checkpoints(self.path, files)
 
     def _sync_rows(self) -> None:
         for rows in self._rows.values():

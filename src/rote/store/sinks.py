@@ -19,6 +19,7 @@ from rote.arguments import check_path
 from rote.errors import InputError, LoggerWarning
 from rote.records import Reading
 from rote.store.files import absent_folders, remove_folders
+from rote.store.journal import RUN_DIRECTORY
 from rote.store.logger import Address, logger_of, parse_address
 from rote.store.run_directory import LOCK_FILE, RunDirectory, check_free
 from rote.store.run_record import read_description, read_whole_readings
@@ -37,11 +38,17 @@ class Sink(Protocol):
         """Nothing more will come."""
 
 
-def _sync(sink: Sink) -> None:
-    """Wait until what a sink was given is on the disk, if it is a file that waits for that."""
-    sync = getattr(sink, "sync", None)
-    if sync is not None:
-        sync()
+class EvidenceSink(Protocol):
+    """Keeps, beside the readings, what a verdict needs; a sink need not have these methods."""
+
+    def sync(self) -> None:
+        """Wait until everything that was written is on the disk."""
+
+    def write_votes(self, votes: np.ndarray) -> None:
+        """Keep the nearest-neighbor votes on the holdout, unless some are there."""
+
+    def name_checkpoints(self, files: Mapping[int, Path]) -> None:
+        """Keep where the weights of the run are, by step."""
 
 
 @dataclass(frozen=True)
@@ -176,8 +183,21 @@ class Sinks:
 
     def sync(self) -> None:
         """Wait until everything is on the disk: a state that is saved next builds on it."""
+        self._call("sync")
+
+    def write_votes(self, votes: np.ndarray) -> None:
+        """Keep nearest-neighbor votes wherever readings are kept."""
+        self._call("write_votes", votes)
+
+    def name_checkpoints(self, files: Mapping[int, Path]) -> None:
+        """Keep where the weights are wherever readings are kept."""
+        self._call("name_checkpoints", files)
+
+    def _call(self, name: str, *arguments: object) -> None:
         for member in self._members:
-            _sync(member.sink)
+            method = getattr(member.sink, name, None)
+            if method is not None:
+                method(*arguments)
 
     def close(self) -> None:
         """Nothing more will come. Closing twice is fine."""
@@ -277,13 +297,26 @@ class RetryingSink:
 
     def append(self, reading: Reading, row: int) -> None:
         """Log a reading, or keep it."""
-        sink, plain = self._sink, replace(reading, predictions=None, sample_rows={})
+        # What there is per sample of the training set is too much to hold while it waits.
+        sink, plain = self._sink, replace(reading, sample_rows={})
         self._hand_on(lambda: sink.append(plain, row))
 
     def resume_after(self, step: int) -> None:
         """Log that later readings are void, or keep it."""
         sink = self._sink
         self._hand_on(lambda: sink.resume_after(step))
+
+    def write_votes(self, votes: np.ndarray) -> None:
+        """Hand votes on to a logger that can keep them."""
+        method = getattr(self._sink, "write_votes", None)
+        if method is not None:
+            self._hand_on(lambda: method(votes))
+
+    def name_checkpoints(self, files: Mapping[int, Path]) -> None:
+        """Hand places on to a logger that can keep them."""
+        method = getattr(self._sink, "name_checkpoints", None)
+        if method is not None:
+            self._hand_on(lambda: method(files))
 
     def close(self) -> None:
         """Try once more, and say what is lost if that fails."""
@@ -396,6 +429,8 @@ def open_sinks(targets: Iterable[Target], description: Mapping[str, Any], *, res
     if not resume:
         for path in directories:
             check_free(path)
+    if directories:  # a verdict from a logger then finds the checkpoints, too
+        description = {**description, RUN_DIRECTORY: str(directories[0].absolute())}
     places: list[Path | Address] = [*directories, *loggers]
     opened: dict[Path | Address, Opened] = {}
     try:

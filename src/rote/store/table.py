@@ -25,7 +25,7 @@ from rote.errors import (
 )
 from rote.records import Column, column_named
 from rote.store.holdout import read_given_labels, read_neighbor_votes
-from rote.store.journal import READING_COLUMNS, ROW_CHECK, SYNCED_ROWS
+from rote.store.journal import READING_COLUMNS, ROW_CHECK, RUN_DIRECTORY, SYNCED_ROWS
 from rote.store.journal_frame import read_journals
 from rote.store.logger import Address, logger_of, parse_address
 from rote.store.mapping import apply_mapping, check_mapping, column_of
@@ -39,6 +39,7 @@ from rote.store.row_file import (
 from rote.store.run_record import (
     JOURNAL_FILE,
     RUN_FILE,
+    find_checkpoint,
     layouts_of_run,
     lost_rows,
     read_description,
@@ -61,6 +62,7 @@ class FoundRun:
         description: what was run.
         directory: its directory, if it has one.
         identity: the same for one run, however its place is written; by default the place on disk.
+        evidence: where its rows per sample, votes and names of checkpoints are, if not there.
     """
 
     name: str
@@ -68,6 +70,7 @@ class FoundRun:
     description: Mapping[str, Any] = field(default_factory=dict)
     directory: Path | None = None
     identity: str | None = None
+    evidence: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -149,8 +152,35 @@ def checkpoint(step: int, metrics: Mapping[str, float | None]) -> Checkpoint:
     return finite | {"step": step}
 
 
+def row_checks_of(checkpoints: Sequence[Sequence[Checkpoint]]) -> pl.DataFrame | None:
+    """Return the checksums of rows per sample that lines of loggers hold, as a table of runs does.
+
+    Args:
+        checkpoints: one sequence per run, ordered by step.
+    """
+    import polars as pl
+
+    names = sorted(
+        {key for lines in checkpoints for line in lines for key in line if _is_check(key)}
+    )
+    if not names:
+        return None
+    rows = [
+        {"run": run, "row": row, SYNCED_ROWS: line.get(SYNCED_ROWS)}
+        | {name: line.get(name) for name in names}
+        for run, lines in enumerate(checkpoints)
+        for row, line in enumerate(lines)
+    ]
+    whole = dict.fromkeys(("run", "row", SYNCED_ROWS), pl.Int64)
+    return pl.DataFrame(rows, schema=whole | dict.fromkeys(names, pl.Float64))
+
+
+def _is_check(name: str) -> bool:
+    return name.startswith(ROW_CHECK)
+
+
 def frame_of(checkpoints: Iterable[Sequence[Checkpoint]]) -> pl.DataFrame:
-    """A frame from checkpoints, run by run.
+    """Make a frame of checkpoints, run by run.
 
     Args:
         checkpoints: one sequence per run, ordered by step.
@@ -166,10 +196,11 @@ def frame_of(checkpoints: Iterable[Sequence[Checkpoint]]) -> pl.DataFrame:
         for row, line in enumerate(lines)
     ]
     known = ("run", "row", *READING_COLUMNS)
-    others = sorted({name for row in rows for name in row} - set(known) - {"schema", "kind"})
+    unwanted = {*known, "schema", "kind", SYNCED_ROWS}
+    others = sorted({n for row in rows for n in row if n not in unwanted and not _is_check(n)})
     types = {"flags": pl.List(pl.String)} | dict.fromkeys(("run", "row", "step"), pl.Int64)
     schema = {name: types.get(name, pl.Float64) for name in (*known, *others)}
-    return pl.DataFrame(rows, schema=schema)
+    return pl.DataFrame([{n: row.get(n) for n in schema} for row in rows], schema=schema)
 
 
 def unique_names(names: Mapping[Path, str]) -> dict[Path, str]:
@@ -319,6 +350,7 @@ class RunTable:
         unreadable: why a run is left out, by its place.
         row_checks: of every run in turn, ``run``, ``row``, and the checksums of that row in its row
             files.
+        evidence: where rows per sample, votes and names of checkpoints are, if not in ``paths``.
     """
 
     frame: pl.DataFrame
@@ -326,6 +358,7 @@ class RunTable:
     paths: Mapping[str, Path] = field(default_factory=dict)
     unreadable: Mapping[str, str] = field(default_factory=dict)
     row_checks: pl.DataFrame | None = field(default=None, repr=False)
+    evidence: Mapping[str, Path] = field(default_factory=dict, repr=False)
     _workloads: dict[str, Mapping[str, Any]] = field(
         default_factory=dict, repr=False, compare=False
     )
@@ -355,7 +388,7 @@ class RunTable:
 
         With a ``DamagedRowsWarning`` if what is there are no labels.
         """
-        return read_given_labels(self.paths.get(run), self.descriptions.get(run, {}))
+        return read_given_labels(self.descriptions.get(run, {}))
 
     def neighbor_votes(self, run: str) -> np.ndarray | None:
         """The share of each class among the given labels of a holdout sample's nearest neighbors.
@@ -363,9 +396,28 @@ class RunTable:
         Holdout samples × classes, as the run recorded them (``rote.neighbor_votes``); None if it
         did not, and with a ``DamagedRowsWarning`` if what is there cannot be.
         """
-        if run not in self.paths:
-            return None
-        return read_neighbor_votes(self.paths[run], self.descriptions.get(run, {}))
+        place = self._evidence_of(run)
+        return None if place is None else read_neighbor_votes(place, self.descriptions.get(run, {}))
+
+    def find_checkpoint(self, run: str, step: int) -> Path | None:
+        """Find the weights of a run after a step: a file, or a trainer's folder.
+
+        Args:
+            run: the name of the run.
+            step: the step of a reading.
+
+        Returns:
+            The first that exists of those in the run's directory, those that the run named
+            (``Tracker.name_checkpoints``), and those in the directory that was written beside a
+            logger; None if there is none.
+        """
+        beside = self.descriptions.get(run, {}).get(RUN_DIRECTORY)
+        places = [self._evidence_of(run), Path(beside) if isinstance(beside, str) else None]
+        found = (find_checkpoint(place, step) for place in places if place is not None)
+        return next((file for file in found if file is not None), None)
+
+    def _evidence_of(self, run: str) -> Path | None:
+        return self.evidence.get(run, self.paths.get(run))
 
     def predictions(self, run: str) -> np.ndarray | None:
         """The predicted classes of the holdout, or None if a run has none.
@@ -390,7 +442,8 @@ class RunTable:
             return True
         message = (
             f"Left out the predictions of {run!r}: class {used.max()} is none of its "
-            f"{description['num_classes']}. Restore {row_path(self.paths[run], PREDICTIONS)}."
+            f"{description['num_classes']}. Restore "
+            f"{row_path(self._evidence_of(run) or Path(), PREDICTIONS)}."
         )
         warnings.warn(DamagedRowsWarning(message), stacklevel=3)
         return False
@@ -404,9 +457,9 @@ class RunTable:
         Raises:
             CorruptRunError: if the run's description of its rows is damaged.
         """
-        if run not in self.paths:
+        path = self._evidence_of(run)
+        if path is None:
             return None
-        path = self.paths[run]
         layout = layouts_of_run(path, self.descriptions.get(run, {})).get(name)
         if layout is None:
             return None
@@ -425,7 +478,7 @@ class RunTable:
         damaged = first_damaged(found, checks["row"].to_list(), checks[key].to_list())
         if damaged is None:
             return count
-        file = row_path(self.paths[run], name)
+        file = row_path(self._evidence_of(run) or Path(), name)
         if damaged >= (checks[SYNCED_ROWS][-1] or 0):
             warnings.warn(lost_rows(file, damaged), stacklevel=4)
             return damaged
@@ -560,7 +613,7 @@ def _joined(parts: Sequence[SourceRuns]) -> RunTable:
         part.frame.with_columns(names.slice(start).gather(part.frame["run"]))
         for part, start in zip(parts, starts, strict=True)
     ]
-    checks = [  # of directories, which are one part
+    checks = [
         part.row_checks.with_columns(names.slice(start).gather(part.row_checks["run"]))
         for part, start in zip(parts, starts, strict=True)
         if part.row_checks is not None
@@ -576,5 +629,8 @@ def _joined(parts: Sequence[SourceRuns]) -> RunTable:
         descriptions={unique[run.place]: run.description for run in in_order},
         paths={unique[run.place]: run.directory for run in in_order if run.directory is not None},
         unreadable={str(at): why for part in parts for at, why in part.unreadable.items()},
-        row_checks=next(iter(checks), None),
+        row_checks=pl.concat(checks, how="diagonal").sort("run", maintain_order=True)
+        if len(checks) > 1
+        else next(iter(checks), None),
+        evidence={unique[run.place]: run.evidence for run in found if run.evidence is not None},
     )

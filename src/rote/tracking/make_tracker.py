@@ -7,7 +7,6 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from hashlib import sha256
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -54,7 +53,6 @@ from rote.store import (
     targets_of,
     text_of_labels,
     why_no_votes,
-    write_neighbor_votes,
 )
 from rote.tracking.random_batch import RandomBatch
 from rote.tracking.signals import NoisyValidation, Signal, SignalContext, Signals, as_given_labels
@@ -476,9 +474,8 @@ def _open_run(
         for place, found in run.found:
             check_same_run(found, description, place)
             tracker.start = read_start(found)
-        for target in targets:
-            if votes is not None and isinstance(target, Path):
-                write_neighbor_votes(target, votes)
+        if votes is not None:
+            run.write_votes(votes)
         tracker.write_to(run, resumed=resume)
     except BaseException:
         run.close()

@@ -18,7 +18,7 @@ from rote.labels import LabelSampler
 from rote.probe import Inputs, LossFunction, ProbePolicy
 from rote.records import Reading
 from rote.snapshot import preserved
-from rote.store import SaveTo, check_free, name_checkpoints, targets_of
+from rote.store import SaveTo, check_free, targets_of
 from rote.tracking.make_tracker import track
 
 SAFETENSORS = ".safetensors"
@@ -366,10 +366,9 @@ def probe_checkpoints(
                 tracker.probe(**metrics)
                 if progress is not None:
                     progress(file, tracker.readings[-1])
+            tracker.name_checkpoints(dict(enumerate(files, start=1)))
         finally:
             tracker.close()
-    for folder in folders:
-        name_checkpoints(folder, dict(enumerate(files, start=1)))
     return Aftermath(files, tuple(tracker.readings), states, tracker.start)
 
 

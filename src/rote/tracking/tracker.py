@@ -366,6 +366,18 @@ class Tracker:
             self._watch = self._watch.after_all([reading], self._noise_rate)
             self._step = reading.step
 
+    def name_checkpoints(self, files: Mapping[int, Path | str]) -> None:
+        """Record where the weights of readings are saved, so that a verdict names the file.
+
+        Without this, files named ``step-7.pt`` (or ``.safetensors``, ``.pth``, ``.ckpt``) in the
+        run directory are found. Where there is no ``save_to``, nothing is recorded.
+
+        Args:
+            files: from the ``step`` of a reading to the file, or a trainer's folder. All that are
+                known so far: it replaces what was recorded before.
+        """
+        self._run.name_checkpoints({step: Path(file) for step, file in files.items()})
+
     def close(self) -> None:
         """Stop writing, so that another process may go on with the run.
 

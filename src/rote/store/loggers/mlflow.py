@@ -12,16 +12,21 @@ import math
 import os
 import re
 import sys
+import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from rote.errors import CorruptRunError, InputError, RoteError, RunExistsError, did_you_mean
 from rote.extras import require
+from rote.store.holdout import NEIGHBORS_FILE, bytes_of_votes
 from rote.store.journal import (
     SCHEMA_VERSION,
     Line,
@@ -33,6 +38,8 @@ from rote.store.journal import (
 )
 from rote.store.logger import Logger
 from rote.store.nested_tables import leaves
+from rote.store.row_file import PREDICTIONS, RowFile, RowLayout, row_layouts, row_path
+from rote.store.run_record import CHECKPOINTS_FILE, name_checkpoints
 from rote.store.sinks import Opened
 from rote.store.table import (
     Checkpoint,
@@ -51,6 +58,9 @@ if TYPE_CHECKING:
     from rote.store.logger import Address
 
 
+_ARTIFACTS = "rote"
+_ROWS = f"{_ARTIFACTS}/predictions"
+_NAMED_BY_MLFLOW = "named_by_mlflow"
 NAME_TAG = "rote.run"
 SCHEMA_TAG = "rote.schema"
 NOTE_TAG = "rote.note."
@@ -163,7 +173,9 @@ def description_of(run: Run) -> dict[str, Any]:
         raise CorruptRunError(
             f"Expected MLflow run {run.info.run_id} to have whole tags, got: {error}."
         ) from error
-    return {**described, "name": run.info.run_name or run.info.run_id}
+    own = {k: v for k, v in run.data.params.items() if not k.startswith("rote.")}
+    others = {"params": own} if own else {}
+    return {**others, **described, "name": run.info.run_name or run.info.run_id}
 
 
 def points_of_reading(reading: Reading, row: int) -> dict[str, float]:
@@ -246,18 +258,48 @@ class MlflowSink:
         client: of the store.
         run_id: of the run.
         is_own: whether the run is rote's, to be ended with it.
+        layout: of the predictions, if the run predicts.
         since: no point may be as old as this, in milliseconds.
     """
 
-    def __init__(self, client: MlflowClient, run_id: str, *, is_own: bool, since: int = 0) -> None:
+    def __init__(
+        self,
+        client: MlflowClient,
+        run_id: str,
+        *,
+        is_own: bool,
+        layout: RowLayout | None = None,
+        since: int = 0,
+    ) -> None:
         self._client = client
         self._run_id = run_id
         self._is_own = is_own
+        self._layout = layout
         self._time = since
 
     def append(self, reading: Reading, row: int) -> None:
-        """Log one reading, in one request."""
+        """Log one reading in one request, and its predictions as an artifact."""
+        if reading.predictions is not None and self._layout is not None:
+            values = np.ascontiguousarray(reading.predictions, dtype=self._layout.dtype)
+            self._keep(f"{_ROWS}/{row:08d}.bin", values.tobytes())
         self._log(points_of_reading(reading, row), reading.step, reading.note)
+
+    def write_votes(self, votes: np.ndarray) -> None:
+        """Keep nearest-neighbor votes as an artifact."""
+        self._keep(f"{_ARTIFACTS}/{NEIGHBORS_FILE}", bytes_of_votes(votes))
+
+    def name_checkpoints(self, files: Mapping[int, Path]) -> None:
+        """Keep where the weights are as an artifact."""
+        with tempfile.TemporaryDirectory() as folder:
+            name_checkpoints(Path(folder), files)
+            content = Path(folder, CHECKPOINTS_FILE).read_bytes()
+        self._keep(f"{_ARTIFACTS}/{CHECKPOINTS_FILE}", content)
+
+    def _keep(self, name: str, content: bytes) -> None:
+        place, _, file = name.rpartition("/")
+        with tempfile.TemporaryDirectory() as folder, impatience():
+            Path(folder, file).write_bytes(content)
+            self._client.log_artifact(self._run_id, f"{folder}/{file}", place)
 
     def resume_after(self, step: int) -> None:
         """Log that points after ``step`` up to now do not count."""
@@ -327,6 +369,8 @@ def _started(
             f"The active {place} already holds a tracker's readings. Start another run.", place
         )
     named = {**description, "name": description.get("name") or run.info.run_name}
+    if is_own and not description.get("name"):
+        named[_NAMED_BY_MLFLOW] = True
     undo = partial(_delete, client, run) if is_own else partial(_clear, client, run, named)
     try:
         _describe(client, run, named)
@@ -334,7 +378,9 @@ def _started(
         with suppress(Exception):  # what went wrong first is what counts
             undo()
         raise
-    return Opened(MlflowSink(client, run.info.run_id, is_own=is_own), place, undo=undo)
+    layout = _layout_of(description)
+    sink = MlflowSink(client, run.info.run_id, is_own=is_own, layout=layout)
+    return Opened(sink, place, undo=undo)
 
 
 def _resumed(client: MlflowClient, run: Run, *, is_own: bool) -> Opened:
@@ -348,9 +394,11 @@ def _resumed(client: MlflowClient, run: Run, *, is_own: bool) -> Opened:
     held = tuple(reading_of_line(line) for line in lines_of(client, run))
     if is_own:
         client.update_run(run.info.run_id, status="RUNNING")
-    sink = MlflowSink(client, run.info.run_id, is_own=is_own, since=since)
+    described = description_of(run)
+    layout = _layout_of(described)
+    sink = MlflowSink(client, run.info.run_id, is_own=is_own, layout=layout, since=since)
     undo = partial(client.update_run, run.info.run_id, status=run.info.status)
-    return Opened(sink, place, description_of(run), held, undo=undo if is_own else None)
+    return Opened(sink, place, described, held, undo=undo if is_own else None)
 
 
 def _delete(client: MlflowClient, run: Run) -> None:
@@ -451,9 +499,78 @@ def _read(client: MlflowClient, experiment: str) -> SourceRuns:
         number = run.info.run_id
         with unreadable.caught(place / number):
             described, lines = description_of(run), _checkpoints(client, run)
-            found.append(FoundRun(described["name"], place / number, described, identity=number))
+            evidence = _download_evidence(client, run, described)
+            found.append(
+                FoundRun(
+                    described["name"],
+                    place / number,
+                    described,
+                    identity=number,
+                    evidence=evidence,
+                )
+            )
             checkpoints.append(lines)
+    found = _name_by_settings(found)
     return unreadable.left_out_of(SourceRuns(found, frame_of(checkpoints)))
+
+
+def _layout_of(description: Mapping[str, Any]) -> RowLayout | None:
+    return row_layouts({**description, "rows": None}).get(PREDICTIONS)
+
+
+def _download_evidence(
+    client: MlflowClient, run: Run, description: Mapping[str, Any]
+) -> Path | None:
+    """Download predictions, votes and names of checkpoints into a folder like a run directory.
+
+    Returns:
+        The folder, which is removed when the process ends; None if the run has no such artifacts.
+    """
+    if SCHEMA_TAG not in run.data.tags or not client.list_artifacts(run.info.run_id, _ARTIFACTS):
+        return None
+    holder = tempfile.TemporaryDirectory(prefix="rote-mlflow-", ignore_cleanup_errors=True)
+    _downloads.append(holder)
+    folder = Path(client.download_artifacts(run.info.run_id, _ARTIFACTS, holder.name))
+    layout, pieces = _layout_of(description), sorted((folder / "predictions").glob("*.bin"))
+    if layout is not None and pieces:
+        rows = RowFile(row_path(folder, PREDICTIONS), layout)
+        for piece in pieces:
+            content = piece.read_bytes()
+            if piece.stem.isdigit() and len(content) == layout.size:
+                rows.write(
+                    int(piece.stem), np.frombuffer(content, layout.dtype).reshape(layout.shape)
+                )
+        rows.close()
+    return folder
+
+
+_downloads: list[tempfile.TemporaryDirectory[str]] = []
+"""Folders that tables of runs still read from."""
+
+
+def _name_by_settings(found: list[FoundRun]) -> list[FoundRun]:
+    """Name runs that MLflow named (``welcoming-snake-32``) by the settings in which they differ."""
+    settings = [_settings_of(run.description) for run in found]
+    names = sorted({name for told in settings for name in told})
+    differing = [n for n in names if len({told.get(n) for told in settings}) > 1]
+    short = {n: n.rpartition(".")[2] for n in differing}
+    labels = [
+        ", ".join(f"{short[n]} {told[n]}" for n in differing if n in told) for told in settings
+    ]
+    is_unique = len(set(labels)) == len(labels)
+    return [
+        replace(run, name=label)
+        if label and is_unique and run.description.get(_NAMED_BY_MLFLOW)
+        else run
+        for run, label in zip(found, labels, strict=True)
+    ]
+
+
+def _settings_of(description: Mapping[str, Any]) -> dict[str, str]:
+    """Return what somebody chose: their own parameters, else model, optimizer and seed."""
+    own = description.get("params")
+    chosen = own or {key: description.get(key) for key in ("model", "optimizer", "seed")}
+    return {name: str(value) for name, value in leaves(chosen) if value is not None and value != {}}
 
 
 def _check_sqlite(uri: str) -> None:

@@ -24,6 +24,7 @@ from rote.arguments import place_in
 from rote.errors import CorruptRunError, InputError, RunExistsError, TornJournalWarning
 from rote.extras import require
 from rote.store.files import (
+    SyncClock,
     absent_folders,
     check_in_place,
     make_folders,
@@ -31,8 +32,11 @@ from rote.store.files import (
     sync,
     sync_folder,
 )
+from rote.store.holdout import NEIGHBORS_FILE, write_neighbor_votes
 from rote.store.journal import (
+    ROW_CHECK,
     SCHEMA_VERSION,
+    SYNCED_ROWS,
     Line,
     is_reserved,
     line_of_reading,
@@ -41,6 +45,8 @@ from rote.store.journal import (
     reading_of_line,
 )
 from rote.store.logger import Logger
+from rote.store.row_file import PREDICTIONS, RowFile, row_layouts, row_path
+from rote.store.run_record import name_checkpoints
 from rote.store.sinks import Opened
 from rote.store.table import (
     Checkpoint,
@@ -49,9 +55,11 @@ from rote.store.table import (
     UnreadableRuns,
     checkpoint,
     frame_of,
+    row_checks_of,
 )
 
 if TYPE_CHECKING:
+    import numpy as np
     from tensorboard.compat.proto.event_pb2 import Event
 
     from rote.records import Reading
@@ -109,8 +117,8 @@ class EventFile:
         self.write(file_version="brain.Event:2")
         sync_folder(directory)
 
-    def write(self, **fields: Any) -> None:  # noqa: ANN401
-        """Write one event; it is on the disk when this returns.
+    def write(self, *, synced: bool = True, **fields: Any) -> None:  # noqa: ANN401
+        """Write one event, and wait until it is on the disk unless ``synced`` is false.
 
         Raises:
             StoreError: if the file was removed or replaced meanwhile.
@@ -120,6 +128,11 @@ class EventFile:
         check_in_place(self._place, self._file.fileno())
         self._records.write(Event(wall_time=time.time(), **fields).SerializeToString())
         self._file.flush()
+        if synced:
+            sync(self._file.fileno())
+
+    def sync(self) -> None:
+        """Wait until all events are on the disk."""
         sync(self._file.fileno())
 
     def close(self) -> None:
@@ -131,7 +144,7 @@ def line_event(line: Line, note: str = "") -> dict[str, Any]:
     """The fields of an event with a line, every number of it as a scalar, and a note for people."""
     from tensorboard.compat.proto.summary_pb2 import Summary
 
-    numbers = {k: v for k, v in line.items() if isinstance(v, float)}
+    numbers = {k: v for k, v in line.items() if isinstance(v, float) and "#" not in k}
     scalars = [Summary.Value(tag=name, simple_value=value) for name, value in numbers.items()]
     texts = [_text(JOURNAL_TAG, line), *([_text(NOTE_TAG, note)] if note else [])]
     return {"step": line["step"], "summary": Summary(value=[*scalars, *texts])}
@@ -264,15 +277,51 @@ class TensorboardSink:
         # Dropping later steps from view would also drop those of another writer.
         self._is_alone = not directory.exists() or all(map(_is_ours, event_files(directory)))
         self._folders = absent_folders(directory)
+        self._directory = directory
+        self._rows: RowFile | None = None
+        self._written: list[Path] = []
+        self._clock, self._synced_rows = SyncClock(), 0
         self._file = EventFile(directory)
 
     def describe(self, description: Mapping[str, Any]) -> None:
         """Log what is run."""
         self._file.write(**description_event({"schema": SCHEMA_VERSION, **description}))
+        self.prepare_rows(description)
 
-    def append(self, reading: Reading, row: int) -> None:  # noqa: ARG002
-        """Log one reading."""
-        self._file.write(**line_event(line_of_reading(reading), reading.note))
+    def prepare_rows(self, description: Mapping[str, Any]) -> None:
+        """Open the file of predictions beside the events, if the run predicts."""
+        layout = row_layouts({**description, "rows": None}).get(PREDICTIONS)
+        if layout is not None:
+            file = row_path(self._directory, PREDICTIONS)
+            self._written += [] if file.exists() else [file]
+            self._rows = RowFile(file, layout)
+
+    def append(self, reading: Reading, row: int) -> None:
+        """Log one reading, and its predictions beside the events."""
+        line = line_of_reading(reading)
+        is_due = self._clock.is_due()
+        if self._rows is not None and reading.predictions is not None:
+            line |= {f"{ROW_CHECK}{PREDICTIONS}": self._rows.write(row, reading.predictions)}
+            self._synced_rows = row + 1 if is_due else min(self._synced_rows, row)
+            line |= {SYNCED_ROWS: self._synced_rows}
+            if is_due:
+                self._rows.sync()
+        self._file.write(synced=is_due, **line_event(line, reading.note))
+
+    def sync(self) -> None:
+        """Wait until everything that was written is on the disk."""
+        if self._rows is not None:
+            self._rows.sync()
+        self._file.sync()
+
+    def write_votes(self, votes: np.ndarray) -> None:
+        """Keep nearest-neighbor votes beside the events."""
+        write_neighbor_votes(self._directory, votes)
+        self._written.append(self._directory / NEIGHBORS_FILE)
+
+    def name_checkpoints(self, files: Mapping[int, Path]) -> None:
+        """Keep where the weights are beside the events."""
+        name_checkpoints(self._directory, files)
 
     def resume_after(self, step: int) -> None:
         """Log that readings after ``step`` do not count, and make TensorBoard drop them."""
@@ -281,13 +330,16 @@ class TensorboardSink:
         self._file.write(**line_event(line_of_resume(step)))
 
     def close(self) -> None:
-        """Give the file back."""
+        """Give the files back."""
         self._file.close()
+        if self._rows is not None:
+            self._rows.close()
 
     def discard(self) -> None:
         """Leave no file, and no folder that was made for it."""
-        self._file.close()
-        self._file.path.unlink(missing_ok=True)
+        self.close()
+        for file in (self._file.path, *self._written):
+            file.unlink(missing_ok=True)
         remove_folders(self._folders)
 
 
@@ -312,6 +364,8 @@ def open_tensorboard(address: Address, description: Mapping[str, Any], *, resume
         sink = TensorboardSink(directory)
         if earlier is None:
             _describe(sink, {**description, "name": name or address.path.absolute().name})
+        else:
+            sink.prepare_rows(earlier.description)
     except RunExistsError:
         raise
     except OSError as error:
@@ -436,7 +490,9 @@ def read_tensorboard(address: Address, mapping: Mapping[str, str]) -> SourceRuns
         FoundRun(_name(directory, root, run), directory, run.description, directory)
         for directory, run in read.items()
     ]
-    return unreadable.left_out_of(SourceRuns(found, frame_of(map(_checkpoints, read.values()))))
+    lines = [_checkpoints(run) for run in read.values()]
+    source = SourceRuns(found, frame_of(lines), row_checks=row_checks_of(lines))
+    return unreadable.left_out_of(source)
 
 
 def _readable(directory: Path) -> _EventRun:
