@@ -332,7 +332,7 @@ class Tracker:
         means = Susceptibility(self._probe.num_classes)
         for reading in readings[: state["count"]]:
             means.update(reading.step, reading.loss_before, reading.drop, reading.drop_plain)
-        return means.state_dict() == state["means"]
+        return bool(means.state_dict() == state["means"])
 
     def _as_kept(self, reading: Reading) -> Reading:
         """Return a reading as it is kept in memory, without what the run directory holds."""
