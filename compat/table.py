@@ -1,4 +1,4 @@
-"""The page that says what was tried and how it fared."""
+"""Writes the page of what was tried, and with which result."""
 
 import platform
 import textwrap
@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from functools import cache
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, packages_distributions, version
+from pathlib import Path
 from typing import Any
 
 import rote
@@ -33,9 +34,13 @@ trained for two steps with and without probes, and compared. `rote doctor --mode
 - *CHANGED* and *TRACEBACK* would be bugs of rote: training differs, or a probe ends in an error."""
 
 
+_TRAINERS = (Path(__file__).parent / "trainers.md").read_text()
+"""What the tests found, by hand: trainers and quantized networks are no part of the lists."""
+
+
 @cache
 def version_of(library: str) -> str:
-    """The version of the package that a library is part of."""
+    """Return the version of the package that a library is part of."""
     top = library.partition(".")[0]
     if top == "torch":
         return str(import_module("torch").__version__)
@@ -46,7 +51,7 @@ def version_of(library: str) -> str:
 
 
 def page(lines: Sequence[dict[str, Any]], wanted: int) -> str:
-    """The results as Markdown.
+    """Write the results as Markdown.
 
     Args:
         lines: one per item.
@@ -62,6 +67,7 @@ def page(lines: Sequence[dict[str, Any]], wanted: int) -> str:
         f"{platform.system()} {platform.machine()}, CPU. {len(lines)} of {wanted} items tried.",
         "",
     ]
+    text += _TRAINERS.splitlines() + [""]
     for kind in ("architecture", "optimizer"):
         of_kind = [line for line in lines if line["kind"] == kind]
         if of_kind:

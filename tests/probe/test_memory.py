@@ -11,6 +11,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import rote
 from rote.errors import (
+    InputError,
     InterferenceError,
     MicroBatchWarning,
     ProbeMemoryError,
@@ -255,3 +256,18 @@ def test_too_little_memory_when_tracking_begins_is_an_error() -> None:
 
     with pytest.raises(ProbeMemoryError, match="24 samples at once.*micro_batch.*snapshot_device"):
         rote.track(model, optimizer, inputs=X, num_classes=3, loss_fn=loss)
+
+
+def test_master_weights_of_an_optimizer_are_refused_with_the_reason() -> None:
+    model = nn.Linear(8, 3).to(torch.bfloat16)
+    masters = [parameter.detach().float().requires_grad_() for parameter in model.parameters()]
+    optimizer = torch.optim.SGD(masters, lr=0.1)
+    with pytest.raises(InputError, match="float32 master copies"):
+        rote.track(model, optimizer, inputs=X, num_classes=3)
+
+
+def test_offloaded_parameters_are_refused_with_the_reason() -> None:
+    model = nn.Linear(8, 3, device="meta")
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with pytest.raises(InputError, match="cpu_offload"):
+        rote.track(model, optimizer, inputs=X, num_classes=3)

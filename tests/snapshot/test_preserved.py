@@ -6,6 +6,8 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -17,8 +19,8 @@ import rote
 from rote.errors import InputError, InterferenceError
 from rote.snapshot import ObjectState, RandomState, Snapshot, TensorValues, restored
 from rote.snapshot.exclusion import hold_signals
-from rote.snapshot.fingerprint import differences, fingerprint
-from rote.snapshot.objects import Contents
+from rote.snapshot.fingerprint import _is_own, differences, fingerprint
+from rote.snapshot.objects import Contents, is_users
 from tests.cases import CLASSES, MODELS, OPTIMIZERS, build_case, images
 
 
@@ -376,3 +378,14 @@ def test_unchanged_means_bit_for_bit(dtype: torch.dtype) -> None:
     values.restore()
     assert values.is_untouched()
     assert str(tensor[0].real.item()) == "-0.0"
+
+
+@pytest.mark.parametrize("folder", ["site-packages", "dist-packages", "src"])
+def test_packages_outside_of_this_environment_are_not_the_users_own(
+    folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = f"a_package_in_{folder.replace('-', '_')}"
+    module = ModuleType(name)
+    module.__file__ = str(tmp_path / folder / name / "__init__.py")
+    monkeypatch.setitem(sys.modules, name, module)
+    assert _is_own(name) == is_users(name) == (folder == "src")
