@@ -67,7 +67,7 @@ def page(lines: Sequence[dict[str, Any]], wanted: int) -> str:
         f"{platform.system()} {platform.machine()}, CPU. {len(lines)} of {wanted} items tried.",
         "",
     ]
-    text += _TRAINERS.splitlines() + [""]
+    text += [*_TRAINERS.splitlines(), ""]
     for kind in ("architecture", "optimizer"):
         of_kind = [line for line in lines if line["kind"] == kind]
         if of_kind:

@@ -514,7 +514,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "loss type": ({"loss_fn": lambda o, y: 1.0}, "return a scalar tensor, got float"),
     "constant loss": (
         {"loss_fn": lambda o, y: cross_entropy(o.detach(), y)},
-        "to depend on parameters that require gradients",
+        "not depend on parameters that require gradients",
     ),
 }
 

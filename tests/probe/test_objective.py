@@ -134,7 +134,7 @@ def test_an_untrained_layer_of_zeros_is_no_such_loss() -> None:
     "loss_fn", [None, nn.CrossEntropyLoss(), cross_entropy, lambda o, y: cross_entropy(o, y)]
 )
 def test_probabilities_under_a_cross_entropy_of_logits_are_noticed(loss_fn: Any) -> None:
-    with pytest.warns(ProbabilitiesWarning, match="rows of probabilities") as caught:
+    with pytest.warns(ProbabilitiesWarning, match="returns probabilities .rows") as caught:
         reading("softmax", loss_fn=loss_fn)
     assert caught[0].filename == __file__
 

@@ -37,7 +37,7 @@ class Pipe(nn.Sequential):
 def _refusals(folder: Path) -> None:
     def refused(word: str, model: nn.Module, optimizer: Any = None) -> None:
         optimizer = optimizer or SGD(model.parameters(), lr=0.1)
-        with raises(rote.InputError, "Expected a way to train that can be probed", word):
+        with raises(rote.InputError, "rote cannot probe", word):
             rote.track(model, optimizer, inputs=HOLDOUT, num_classes=CLASSES)
 
     refused("DeepSpeed", DeepSpeedEngine(mlp()))

@@ -160,10 +160,10 @@ class Stream(IterableDataset[Tensor]):
 @pytest.mark.parametrize(
     ("inputs", "options", "message"),
     [
-        (Stream(), {}, "with a length and an index to draw S̃ from, got Stream"),
-        (DataLoader(Stream()), {}, "with a length and an index to draw S̃ from, got Stream"),
+        (Stream(), {}, "cannot draw samples from Stream"),
+        (DataLoader(Stream()), {}, "cannot draw samples from Stream"),
         (DataLoader(Augmented(), batch_size=None), {}, "got one with batch_size=None"),
-        (Augmented(0), {}, "Expected a training set with samples, got an empty one"),
+        (Augmented(0), {}, "training set is empty"),
         (torch.zeros(9, FEATURES), {"take": len}, "`take` to come with a dataset or loader"),
         (
             DataLoader(Augmented(), collate_fn=as_mapping),

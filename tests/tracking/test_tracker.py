@@ -436,7 +436,7 @@ BAD_INPUT: dict[str, tuple[Callable[[], dict[str, Any]], str]] = {
     "no path": (lambda: {"save_to": 5}, "Expected `save_to` to be a path, a logger .* got 5"),
     "constant loss": (
         lambda: {"loss_fn": lambda o, y: cross_entropy(o.detach(), y)},
-        "to depend on parameters that require gradients, got a constant",
+        "not depend on parameters that require gradients",
     ),
     "label list": (lambda: {"labels": [0] * 6}, "Expected `labels` to be a tensor .*, got list"),
     "numpy": (lambda: {"inputs": np.ones((6, 4))}, "got ndarray without .* torch.as_tensor"),

@@ -14,7 +14,7 @@ from rote.errors import InputError
 from rote.probe.ranks import world_size
 from rote.snapshot import offloads, parameters_of, sharded_modules, sharded_parameters
 
-_ADVICE = "Train with DistributedDataParallel or torch.distributed.fsdp.fully_shard to probe it."
+_ADVICE = "Train with DistributedDataParallel or torch.distributed.fsdp.fully_shard instead."
 
 _UNKNOWN = {
     "deepspeed": "DeepSpeed",
@@ -27,13 +27,12 @@ _UNKNOWN = {
     "colossalai": "Colossal-AI",
     "horovod": "Horovod",
 }
-"""Where classes live that keep parameters or gradients in ways that rote cannot put back."""
+"""Modules of classes that keep parameters or gradients in ways that rote cannot restore."""
 
 _OPACUS = (
-    "Expected a step that one backward pass determines, got {what}: Opacus clips the gradient of "
-    "every sample, adds noise and counts steps, so that a probe would spend privacy, or measure "
-    "another step. Copy the weights into a bare network of the same kind at every epoch, and "
-    "track that with a plain optimizer of its own."
+    "rote cannot probe {what}: Opacus clips the gradient of every sample, adds noise and counts "
+    "steps, so that a probe would spend privacy or measure another step. Copy the weights into a "
+    "bare network of the same kind at every epoch, and track that with a plain optimizer."
 )
 
 _WRAPPERS = {
@@ -43,7 +42,7 @@ _WRAPPERS = {
     "lightning_fabric.wrappers",
     "pytorch_lightning.core.optimizer",
 }
-"""Where classes live that hand steps on to the optimizer inside them."""
+"""Modules of classes that hand steps on to the optimizer inside them."""
 
 Optimizers: TypeAlias = Optimizer | Sequence[Optimizer]
 """One, or several that are stepped together."""
@@ -235,7 +234,7 @@ def _problems_of_ddp(model: nn.Module) -> Iterator[str]:
 
 
 def _problems_of_shards(model: nn.Module, optimizer: Optimizer) -> Iterator[str]:
-    if any("replicate" in _composed(module) for module in model.modules()):
+    if any("replicate" in _composable_names(module) for module in model.modules()):
         yield "torch.distributed's composable `replicate`"
     shards: list[Any] = sharded_parameters(model)  # DTensor, which is not imported for its type
     known = {id(shard) for shard in shards}
@@ -257,11 +256,11 @@ def _problems_of_shards(model: nn.Module, optimizer: Optimizer) -> Iterator[str]
         yield "fully_shard with a CPUOffloadPolicy"
 
 
-def _composed(module: nn.Module) -> set[str]:
+def _composable_names(module: nn.Module) -> set[str]:
     """Return the names of torch's composable ways to distribute that were applied to a module."""
     registries = [v for k, v in vars(module).items() if k.startswith("__composable_api_state_key")]
     return {getattr(entry, "__name__", entry) for registry in registries for entry in registry}
 
 
 def _refuse(what: str) -> NoReturn:
-    raise InputError(f"Expected a way to train that can be probed, got {what}. {_ADVICE}")
+    raise InputError(f"rote cannot probe {what}. {_ADVICE}")

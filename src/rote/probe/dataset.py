@@ -89,11 +89,11 @@ def draw_batch(
     """
     if isinstance(dataset, IterableDataset) or not _is_indexable(dataset):
         raise InputError(
-            "Expected a training set with a length and an index to draw S̃ from, got "
-            f"{type(dataset).__name__}. Pass `inputs=`, a batch of unlabeled samples."
+            f"The probe cannot draw samples from {type(dataset).__name__}, which has no length or "
+            "cannot be indexed. Pass `inputs=`, a batch of unlabeled samples."
         )
     if len(dataset) == 0:
-        raise InputError("Expected a training set with samples, got an empty one.")
+        raise InputError("The training set is empty. Pass `inputs=`, a batch of unlabeled samples.")
     with restored(RandomState()), restored(_Generators(dataset, collate_fn, part_of)):
         random.seed(seed)
         np.random.seed(seed % 2**32)  # augmentations draw from the global one
@@ -103,7 +103,7 @@ def draw_batch(
             batch = collate_fn([dataset[index] for index in chosen])
         except Exception as error:
             raise InputError(
-                "Expected a training set whose samples 0, 1, … can be made into a batch, got "
+                "The samples of the training set cannot be made into a batch: "
                 f"{type(error).__name__}: {error}. Pass `inputs=`, a batch of unlabeled samples."
             ) from error
         try:
@@ -112,8 +112,8 @@ def draw_batch(
             raise
         except Exception as error:
             raise InputError(
-                "Expected `take` (`inputs_of` of callbacks) to be a function that picks the inputs "
-                f"out of a batch, got {type(error).__name__}: {error}. A batch is {_brief(batch)}."
+                "`take` (`inputs_of` of callbacks) failed to pick the inputs out of a batch: "
+                f"{type(error).__name__}: {error}. A batch is {_brief(batch)}."
             ) from error
 
 

@@ -449,10 +449,9 @@ def _of_probabilities(
     is_equal = abs(cross_entropy(logits, labels).item() - value) < 1e-6
     if is_for_logits or is_equal or isinstance(loss, nn.CrossEntropyLoss):
         yield ProbabilitiesWarning(
-            "Expected the model to return logits for cross entropy, got rows of probabilities that "
-            "sum to 1: their cross entropy is not the one of training. Pass the loss that training "
-            "uses (`loss_fn=lambda p, y: torch.nn.functional.nll_loss(p.log(), y)`), or return "
-            "logits."
+            "The model returns probabilities (rows that sum to 1) where cross entropy expects "
+            "logits, so this is not the loss of training. Pass the loss that training uses "
+            "(`loss_fn=lambda p, y: torch.nn.functional.nll_loss(p.log(), y)`), or return logits."
         )
 
 
@@ -466,9 +465,9 @@ def _of_sigmoid(
     is_binary = labels.is_floating_point() or single_logits(logits, labels.shape) is not None
     if is_binary and session.ends_in_sigmoid(inputs, session.mode):
         yield ProbabilitiesWarning(
-            "Expected the model to return logits for a binary cross entropy on logits, got "
-            "probabilities of a sigmoid: their cross entropy is not the one of training. Pass "
-            "`loss_fn=torch.nn.BCELoss()`, or return logits."
+            "The model returns probabilities of a sigmoid where a binary cross entropy expects "
+            "logits, so this is not the loss of training. Pass `loss_fn=torch.nn.BCELoss()`, or "
+            "return logits."
         )
 
 
@@ -487,8 +486,8 @@ def _check_rows(loss_fn: LossFunction, logits: Tensor, labels: Tensor) -> None:
         evaluate(loss, logits.repeat(2, 1), labels.repeat(2))
     except (RuntimeError, ValueError, IndexError, TypeError) as error:
         raise InputError(
-            "Expected `loss_fn` to take one class per sample, got one that works only because "
-            f"there are as many samples as classes ({len(labels)}); with twice the samples it "
-            f"says: {error}. For a loss of rows of shares, pass `loss_fn=lambda o, y: loss(o, "
+            "`loss_fn` works only because there are as many samples as classes "
+            f"({len(labels)}); with twice the samples it fails: {error}. For a loss of rows of "
+            "shares, pass `loss_fn=lambda o, y: loss(o, "
             "torch.nn.functional.one_hot(y, num_classes).float())`."
         ) from error

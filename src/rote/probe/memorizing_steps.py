@@ -1,4 +1,4 @@
-"""Resistance: the steps it takes to memorize one sample, and what is predicted on the way."""
+"""Resistance: the number of steps until a network memorizes one sample."""
 
 import operator
 from collections.abc import Callable, Sequence
@@ -118,8 +118,8 @@ def resistance(
     stepped = bare_optimizer(optimizer)
     if communicates(network):
         raise InputError(
-            "Expected `model` to be whole on this rank, got one whose forward pass waits for other "
-            "ranks (fully_shard, SyncBatchNorm). Measure resistance in one process."
+            "The forward pass of `model` waits for other ranks (fully_shard, SyncBatchNorm). "
+            "Measure resistance in one process."
         )
     check_rule("rule", rule)
     check_choice("mode", mode, get_args(Mode))

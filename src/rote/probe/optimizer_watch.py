@@ -1,4 +1,4 @@
-"""Whether the optimizer that is tracked is still the one that trains the model."""
+"""A watch over which optimizer trains the model, from probe to probe."""
 
 import gc
 import sys
@@ -20,10 +20,10 @@ from rote.snapshot import parameters_of, reachable, sharded_parameters
 class OptimizerWatch:
     """Notices, from probe to probe, that a loop steps another optimizer or has unfrozen layers.
 
-    After every step of an optimizer of its kind torch calls a hook, which notes who has stepped,
-    and does nothing else. Of other optimizers (and of compiled steps) only torch's counts of writes
-    are known, to the weights and to the optimizer's state: where they do not go together, the
-    memory of the process is searched for the one that trains.
+    After every step of one of its optimizers torch calls a hook, which notes the optimizer. Of
+    other optimizers (and of compiled steps) only torch's counts of writes to the weights and to the
+    optimizer's state are known. If the two disagree, the memory of the process is searched for the
+    optimizer that trains.
 
     Args:
         model: the network in training.
@@ -61,9 +61,9 @@ class OptimizerWatch:
             steps = {id(other): _Steps(weakref.ref(other), 0, 0) for other in others}
         found: tuple[Optimizer, OptimizerWarning] | OptimizerWarning | None = None
         if others:
-            found = self._settled(others, steps)
+            found = self._resolve(others, steps)
         elif is_unfrozen:
-            found = self._unheld(len(unheld))
+            found = self._warn_of_unheld(len(unheld))
         self._log.clear()
         return found
 
@@ -128,7 +128,7 @@ class OptimizerWatch:
             and not any(id(part) in members for part in reachable([other]))
         ]
 
-    def _settled(
+    def _resolve(
         self, others: list[Optimizer], steps: Mapping[int, "_Steps"]
     ) -> tuple[Optimizer, OptimizerWarning] | OptimizerWarning | None:
         """Follow those that took over or joined; of one that steps in between, only say so."""
@@ -147,48 +147,47 @@ class OptimizerWatch:
         rest = [old for old in (*members, *others) if not any(took_over(n, old) for n in others)]
         new = [other for other in rest if other not in members]
         if any(clash(one, other) for one in rest if one in members for other in new):
-            return self._also_stepped(new)
+            return self._warn_of_others(new)
         if any(clash(one, other) for one in new for other in new):
             raise InputError(
-                f"Expected one optimizer beside the tracked {_kind(self._optimizer)} to train the "
-                f"model, got {', '.join(map(_kind, new))}, which hold the same weights. Say which "
-                "with tracker.follow_optimizer(new), or a list of all that are stepped."
+                f"Several optimizers besides the tracked {_kind(self._optimizer)} step the same "
+                f"weights: {', '.join(map(_kind, new))}. Say which one trains the model with "
+                "tracker.follow_optimizer(new), or pass a list of all that are stepped."
             )
-        return self._followed(rest, new)
+        return self._follow(rest, new)
 
-    def _also_stepped(self, others: list[Optimizer]) -> OptimizerWarning | None:
+    def _warn_of_others(self, others: list[Optimizer]) -> OptimizerWarning | None:
         unnamed = [_kind(other) for other in others if id(other) not in self._named]
         self._named |= {id(other) for other in others}
         if not unnamed:
             return None
         return OptimizerWarning(
-            f"Expected the tracked {_kind(self._optimizer)} alone to step its weights, got steps "
-            f"of another {' and '.join(unnamed)} between its own, which the probe leaves out. "
-            "tracker.follow_optimizer([one, other]) steps them together, in that order."
+            f"Another optimizer ({' and '.join(unnamed)}) steps the weights between the steps of "
+            f"the tracked {_kind(self._optimizer)}, and the probe leaves its steps out. Call "
+            "tracker.follow_optimizer([one, other]) to step them together, in that order."
         )
 
-    def _followed(
+    def _follow(
         self, rest: list[Optimizer], new: list[Optimizer]
     ) -> tuple[Optimizer, OptimizerWarning]:
         names = " and ".join(map(_kind, new))
         joint = rest[0] if len(rest) == 1 else JointOptimizer(rest)
         if len(rest) - len(new) < len(members_of(self._optimizer)):
-            verb, they_are = ("holds", "It is") if len(new) == 1 else ("hold", "They are")
             return joint, OptimizerWarning(
-                f"Expected the tracked {_kind(self._optimizer)} to go on training the model, got "
-                f"another {names} that {verb} its weights. {they_are} followed from now on; "
-                "tracker.follow_optimizer(new) says so without this warning."
+                f"Another optimizer ({names}) has taken over the weights of the tracked "
+                f"{_kind(self._optimizer)}. The probe follows it from now on. Call "
+                "tracker.follow_optimizer(new) to avoid this warning."
             )
         return joint, OptimizerWarning(
-            f"Expected the tracked {_kind(self._optimizer)} to hold all weights that are trained, "
-            f"got some that {names} holds. Both are stepped together from now on; "
-            "tracker.follow_optimizer([old, new]) says so without this warning."
+            f"Another optimizer ({names}) trains weights that the tracked "
+            f"{_kind(self._optimizer)} does not hold. The probe steps both from now on. Call "
+            "tracker.follow_optimizer([old, new]) to avoid this warning."
         )
 
-    def _unheld(self, count: int) -> OptimizerWarning:
+    def _warn_of_unheld(self, count: int) -> OptimizerWarning:
         return OptimizerWarning(
-            f"Expected {_kind(self._optimizer)} to hold all weights that require gradients, got "
-            f"{count} outside, some unfrozen since the last probe: the probe's step leaves them. "
+            f"{count} parameters require gradients but are not held by {_kind(self._optimizer)}, "
+            "some of them unfrozen since the last probe. The probe's step does not change them. "
             "Add them with optimizer.add_param_group, or call tracker.follow_optimizer(new)."
         )
 
@@ -208,7 +207,7 @@ class _StepLog:
     def __init__(self) -> None:
         self._count = 0
         self._steps: dict[int, _Steps] = {}
-        handle = register_optimizer_step_post_hook(_noting(weakref.ref(self)))
+        handle = register_optimizer_step_post_hook(_make_hook(weakref.ref(self)))
         weakref.finalize(self, handle.remove)
 
     def __reduce__(self) -> tuple[type["_StepLog"], tuple[()]]:
@@ -233,7 +232,7 @@ class _StepLog:
         self._steps = {}
 
 
-def _noting(log: "weakref.ref[_StepLog]") -> Callable[..., None]:
+def _make_hook(log: "weakref.ref[_StepLog]") -> Callable[..., None]:
     def note(optimizer: Optimizer, *_: object) -> None:
         # A compiled step is left as it is: what it would note is noted at compilation only.
         if not torch.compiler.is_compiling() and (found := log()) is not None:

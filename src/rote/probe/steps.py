@@ -39,16 +39,16 @@ def backward(loss: Tensor, into: list[Tensor], how: Backward | None = None) -> N
     """
     if not loss.requires_grad:
         raise InputError(
-            "Expected the loss to depend on parameters that require gradients, got a constant. "
+            "The loss does not depend on parameters that require gradients. "
             "Check that the model does not detach its output."
         )
     if is_distributed() and not any(hasattr(tensor, "device_mesh") for tensor in into):
         if how is not None:
             raise InputError(
-                "Expected `backward` to be left out where torch.distributed is initialized, got "
-                "one: the ranks' wrappers listen to every backward pass. Probe in one process."
+                "`backward` cannot be used once torch.distributed is initialized: DDP observes "
+                "every backward pass. Leave it out, or probe in one process."
             )
-        _without_accumulation(loss, into)
+        _differentiate_directly(loss, into)
         return
     wanted = {id(tensor) for tensor in into}
     leaves = list(_leaves(loss))
@@ -62,7 +62,7 @@ def backward(loss: Tensor, into: list[Tensor], how: Backward | None = None) -> N
         loss.backward() if how is None else how(loss)  # type: ignore[no-untyped-call]
 
 
-def _without_accumulation(loss: Tensor, into: list[Tensor]) -> None:
+def _differentiate_directly(loss: Tensor, into: list[Tensor]) -> None:
     """Differentiate without a visit to the nodes where gradients accumulate.
 
     DDP listens there, from C++ and for every backward pass: it counts the visits that it is to
@@ -118,7 +118,7 @@ def stepper(
         return
     stepping = optimizer
     if rule == "fresh":
-        fresh = [_newly_built(member) for member in members_of(optimizer)]
+        fresh = [_build_anew(member) for member in members_of(optimizer)]
         stepping = fresh[0] if len(fresh) == 1 else JointOptimizer(fresh)
     inside = [thing for thing in reachable([stepping]) if isinstance(thing, Optimizer)]
     hooks: list[dict[Any, Any]] = [
@@ -193,7 +193,7 @@ class _SilencedHooks:
             registry.update(entries)
 
 
-def _newly_built(optimizer: Optimizer) -> Optimizer:
+def _build_anew(optimizer: Optimizer) -> Optimizer:
     """Build the same kind of optimizer with the same settings and no history.
 
     Raises:
@@ -202,8 +202,8 @@ def _newly_built(optimizer: Optimizer) -> Optimizer:
     build = type(optimizer)
     if not hasattr(optimizer, "defaults"):
         raise InputError(
-            "Expected `optimizer` to have defaults for a fresh step, got "
-            f"{build.__name__} without. Use ProbePolicy(optimizer='live') or a PlainStep."
+            f"{build.__name__} has no defaults to build a fresh optimizer from. "
+            "Use ProbePolicy(optimizer='live') or a PlainStep."
         )
     accepted = inspect.signature(build).parameters
     settings = {name: value for name, value in optimizer.defaults.items() if name in accepted}
@@ -212,6 +212,6 @@ def _newly_built(optimizer: Optimizer) -> Optimizer:
         return build(groups, **settings)
     except Exception as error:
         raise InputError(
-            f"Expected `optimizer` to be buildable from its own defaults for a fresh step, got "
-            f"{build.__name__}: {error}. Use ProbePolicy(optimizer='live') or a PlainStep."
+            f"{build.__name__} cannot be built from its own defaults for a fresh step: "
+            f"{error}. Use ProbePolicy(optimizer='live') or a PlainStep."
         ) from error
