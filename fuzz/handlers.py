@@ -118,7 +118,7 @@ class Training:
         self.optimizer = draw.choice(kinds)(self.model.parameters(), lr=0.01)
         x, y = torch.randn(12, 4), torch.arange(12) % 3
         for _ in range(2):
-            cross_entropy(self.model(x), y).backward()
+            cross_entropy(self.model(x), y).backward()  # type: ignore[no-untyped-call]
             self.optimizer.step()
         self.tracker = rote.track(
             self.model,

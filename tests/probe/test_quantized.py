@@ -102,7 +102,7 @@ class Lazy(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         if self.scale is None:
-            self.scale, self.weight.scale = self.weight.scale, None
+            self.scale, self.weight.scale = self.weight.scale, None  # type: ignore[assignment]
         weight = self.weight.as_subclass(Tensor)
         return self.head(x @ weight * self.scale)  # type: ignore[no-any-return]
 

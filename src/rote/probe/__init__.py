@@ -19,7 +19,7 @@ from rote.probe.inputs import (
     placed,
     take,
 )
-from rote.probe.measurement import Measurement, Probe
+from rote.probe.measurement import Probe
 from rote.probe.memorizing_steps import Resistance, resistance
 from rote.probe.objective import LogitsAt, logits_in, objective_of
 from rote.probe.optimizer_watch import OptimizerWatch
@@ -33,6 +33,7 @@ from rote.probe.ranks import (
     rank,
     world_size,
 )
+from rote.probe.session import Measurement
 from rote.probe.steps import Backward
 from rote.probe.temperature_scaling import (
     expected_calibration_error,

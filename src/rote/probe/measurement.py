@@ -5,6 +5,7 @@ import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -269,7 +270,7 @@ def _is_out_of_memory(error: Exception) -> bool:
 def _empty_cache() -> None:
     """Give what torch keeps for later back to the device."""
     device = torch.accelerator.current_accelerator()
-    module = None if device is None else torch.get_device_module(device)
+    module: Any = None if device is None else torch.get_device_module(device)
     if hasattr(module, "empty_cache"):
         module.empty_cache()
 

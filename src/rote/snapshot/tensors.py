@@ -134,11 +134,11 @@ class FrozenTensors:
                     self._kept[id(tensor)] = TensorValues([tensor])
 
 
-class _BeforeWrites(TorchDispatchMode):
+class _BeforeWrites(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Calls a function with every tensor that an operation is about to write to."""
 
     def __init__(self, look: Callable[[Tensor], None]) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self._look = look
 
     def __torch_dispatch__(
