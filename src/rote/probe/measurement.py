@@ -46,6 +46,7 @@ from rote.snapshot import hold_signals
 _REPEATABLE = 1e-3
 """Two passes from one state may differ by rounding, if sums are taken in any order."""
 
+_ULP = torch.finfo(torch.float32).eps
 _NOISE_FACTOR = 10
 """Other labels must change loss or gradients by this many times what a repeated pass does."""
 
@@ -351,7 +352,7 @@ def examine_objective(
     if (
         math.isfinite(first)
         and is_repeatable
-        and abs(other - first) <= _NOISE_FACTOR * noise
+        and abs(other - first) <= _NOISE_FACTOR * max(noise, _ULP * abs(first))
         and not _moves_gradients(session, inputs, labels, num_classes)
     ):
         raise InputError(
@@ -412,7 +413,9 @@ def _moves_gradients(session: Session, inputs: Inputs, labels: Tensor, num_class
     some, *repeats = (session.gradients(inputs, labels) for _ in range(3))
     others = session.gradients(inputs, _change(labels, num_classes))
     noise = max(_distance(some, again) for again in repeats)
-    return _distance(some, others) > _NOISE_FACTOR * noise
+    # Repeats may be equal by chance.
+    rounding = _ULP * _distance(some, [None] * len(some))
+    return _distance(some, others) > _NOISE_FACTOR * max(noise, rounding)
 
 
 def _distance(some: list[Tensor | None], others: list[Tensor | None]) -> float:
