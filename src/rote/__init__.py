@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from rote.tracking import StopRule as StopRule
     from rote.tracking import Tracker as Tracker
     from rote.tracking import track as track
+    from rote.workloads import clean as clean
     from rote.workloads import load_model as load
 
 _HOMES = {
@@ -55,6 +56,7 @@ _HOMES = {
     "plot": "rote.reporting",
     # using a trained network
     "load": "rote.workloads",
+    "clean": "rote.workloads",
     # leaving no trace
     "preserved": "rote.snapshot",
 }
@@ -91,6 +93,7 @@ __all__ = [
     "StopRule",
     "Tracker",
     "__version__",
+    "clean",
     "labels",
     "load",
     "neighbor_votes",

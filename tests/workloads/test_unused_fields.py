@@ -71,8 +71,12 @@ def runs(folder: Path) -> list[RunSpec]:
     cells = [f"{row[0]},{number % 3}" for number, row in enumerate(rows)]
     (folder / "a.csv").write_text("\n".join(["size,label", *cells]))
     table = {"path": str(folder / "a.csv")}
+    (folder / "held").mkdir()
+    np.save(folder / "held" / "rows.npy", np.arange(6))
+    held = {"holdout_rows": str(folder / "held" / "rows.npy"), "batch": 6}
     return [
         small_spec(epochs=1),
+        small_spec(epochs=1, probe=held),
         small_spec(epochs=1, data=own, noise="none", optimizer="adam", schedule="none"),
         small_spec(epochs=1, data=own, noise=instance, objective="mixup", schedule="exponential"),
         small_spec(epochs=1, noise=asymmetric, objective="cdr", checkpoints=best),

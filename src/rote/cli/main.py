@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from rote.cli import data, study, theory
+from rote.cli.clean import clean
 from rote.cli.command import Command, new_app
 from rote.cli.demo import demo
 from rote.cli.doctor import doctor
@@ -27,7 +28,7 @@ _USAGE: type[Any] = typer.BadParameter.__mro__[1]
 """The base class of typer's usage errors, which has no public name."""
 
 app = new_app("rote", _ABOUT, completes=True)
-for command in (demo, train, sweep, select, suspects, predict, report, probe, doctor):
+for command in (demo, train, sweep, select, suspects, clean, predict, report, probe, doctor):
     app.command(cls=Command)(command)
 app.add_typer(data.app, name="data")
 app.add_typer(theory.app, name="theory")

@@ -54,6 +54,14 @@ def train(
             "suspects, at K times the cost.",
         ),
     ] = None,
+    compare_with: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="RUN",
+            help="Train like this run on data that `rote clean` wrote, and compare both on the "
+            "run's holdout, which is never cleaned.",
+        ),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(help="The run's directory; runs/NAME-… by default.")
     ] = None,
@@ -69,6 +77,8 @@ def train(
     from rote.workloads import AllowedImports, locate_errors
 
     described = _find_spec(spec, data, label, truth, data_dir)
+    if compare_with is not None:
+        described = _take_holdout(described, compare_with, data)
     described = described if seed is None else replace(described, seed=seed)
     where = nullcontext if spec is None else partial(locate_errors, spec)
     with where():
@@ -86,10 +96,32 @@ def train(
         say(f"Note: {remark}")
     if folds is not None:
         say(f"Saved in {path}: {folds} runs, by which every sample was held out once.")
-        say(f"Next: rote suspects {shlex.quote(str(path))}")
+        say(f"Next: rote clean {shlex.quote(str(path))}")
         return
     say(f"Saved in {path}." + (f" Edit {path / 'spec.toml'} to change it." if spec is None else ""))
     print_verdict(path)
+    if compare_with is not None:
+        from rote.workloads import compare_on_holdout
+
+        say(str(compare_on_holdout(compare_with, path)))
+
+
+def _take_holdout(spec: "RunSpec", run: Path, data: str | None) -> "RunSpec":
+    """Return the spec of a run, on cleaned data and with the run's own holdout.
+
+    Raises:
+        InputError: if the data were not written by `rote clean`.
+    """
+    from rote.workloads import RunSpec, holdout_file
+
+    rows = holdout_file(Path(data or ""))
+    if data is None or not rows.is_file():
+        raise InputError(
+            f"--compare-with needs data that `rote clean` wrote (--data FILE): there is no {rows}."
+        )
+    before = RunSpec.from_toml(run / "spec.toml")
+    probe = replace(before.probe, holdout_rows=str(rows), holdout_size=None)
+    return replace(before, name=spec.name, data=spec.data, probe=probe)
 
 
 def _train_shown(

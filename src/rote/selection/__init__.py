@@ -18,6 +18,7 @@ from rote.selection.candidates import (
 )
 from rote.selection.evidence import Evidence
 from rote.selection.groups import Group, comparable_groups
+from rote.selection.label_errors import LabelErrors, rank_label_errors
 from rote.selection.regions import REGIONS, RegionSummary, is_resistant, percentile
 from rote.selection.regret import regret, resampled_regret
 from rote.selection.rule import About, Decision, Findings, Grade, Reason, Rule, Suspect, about
@@ -58,6 +59,7 @@ __all__ = [
     "Grade",
     "Group",
     "Integers",
+    "LabelErrors",
     "Pick",
     "Reason",
     "RegionSummary",
@@ -85,6 +87,7 @@ __all__ = [
     "numbers",
     "percentile",
     "plain_text",
+    "rank_label_errors",
     "regret",
     "resampled_correlation",
     "resampled_regret",

@@ -6,6 +6,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rote.workloads.architectures import build_architecture as build_architecture
     from rote.workloads.checkpoints import load_checkpoint as load_checkpoint
+    from rote.workloads.cleaning import DROP as DROP
+    from rote.workloads.cleaning import RELABEL as RELABEL
+    from rote.workloads.cleaning import Cleaning as Cleaning
+    from rote.workloads.cleaning import clean as clean
+    from rote.workloads.cleaning import compare_on_holdout as compare_on_holdout
+    from rote.workloads.cleaning import holdout_file as holdout_file
+    from rote.workloads.cleaning import plan_cleaning as plan_cleaning
+    from rote.workloads.cleaning import write_cleaned as write_cleaned
     from rote.workloads.data import Dataset as Dataset
     from rote.workloads.data import check_file as check_file
     from rote.workloads.data import list_datasets as list_datasets
@@ -35,6 +43,16 @@ if TYPE_CHECKING:
 _NAMES = {
     "architectures": ["build_architecture"],
     "checkpoints": ["load_checkpoint"],
+    "cleaning": [
+        "DROP",
+        "RELABEL",
+        "Cleaning",
+        "clean",
+        "compare_on_holdout",
+        "holdout_file",
+        "plan_cleaning",
+        "write_cleaned",
+    ],
     "data": [
         "Dataset",
         "check_file",

@@ -142,6 +142,16 @@ def _list_class_files(
     return _Files(paths, np.asarray(labels, dtype=np.int64), tuple(names)) if paths else None
 
 
+def list_training_files(folder: Path) -> list[str]:
+    """List the training files of a folder in the order in which they are read.
+
+    Raises:
+        InputError: if the folder has no classes.
+    """
+    train, _ = _find_files(folder)
+    return [] if train is None else train.paths
+
+
 def list_files(path: Path, *, is_text: bool) -> tuple[Path, list[str]]:
     """List the images, or text files, of a folder and all its subfolders; or a single file.
 

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from rote.errors import InputError
 from rote.labels.noise import CLASS_MAPS, NoisyLabels, add_noise
+from rote.store import DAMAGED_ARRAYS
 from rote.workloads.data.dataset import Array, Dataset, Labels
 from rote.workloads.data.lookup import data_folder, find_path, load
 from rote.workloads.data.npz_file import read_unlabeled
@@ -228,6 +229,9 @@ def divide(spec: RunSpec, samples: int) -> Division:
         return Division(everything, generator.choice(samples, size, replace=False), held_out=False)
     if spec.probe.folds is not None:
         return _divide_fold(spec, samples)
+    if spec.probe.holdout_rows is not None:
+        holdout = _read_positions(spec.probe.holdout_rows, samples)
+        return Division(np.setdiff1d(everything, holdout), holdout, held_out=True)
     size = spec.probe.holdout_size or max(1, min(HOLDOUT_SIZE, samples // HOLDOUT_SHARE))
     if size > samples - 2:
         raise FieldError(
@@ -236,6 +240,24 @@ def divide(spec: RunSpec, samples: int) -> Division:
         )
     holdout = generator.choice(samples, size, replace=False)
     return Division(np.setdiff1d(everything, holdout), holdout, held_out=True)
+
+
+def _read_positions(file: str, samples: int) -> Labels:
+    path = find_path(file, None, "probe.holdout_rows")
+    try:
+        found = np.load(path, allow_pickle=False)
+    except DAMAGED_ARRAYS as error:
+        raise FieldError("probe.holdout_rows", f"cannot be read: {error}.") from error
+    is_fit = isinstance(found, np.ndarray) and found.ndim == 1 and found.dtype.kind in "iu"
+    if not is_fit or not len(found) or len(np.unique(found)) != len(found):
+        raise FieldError("probe.holdout_rows", "to hold distinct positions of samples.")
+    if found.min() < 0 or found.max() >= samples or len(found) > samples - 2:
+        raise FieldError(
+            "probe.holdout_rows",
+            f"to hold positions from 0 to {samples - 1} that leave 2 samples to train on, got "
+            f"{found.min()} to {found.max()}.",
+        )
+    return np.asarray(found, dtype=np.int64)
 
 
 def _divide_fold(spec: RunSpec, samples: int) -> Division:

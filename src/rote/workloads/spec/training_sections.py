@@ -186,6 +186,8 @@ class Probing(Section):
             sweep are measured alike.
         folds: into how many parts the samples are divided, so that each is held out by one run;
             None holds out ``holdout_size`` of them.
+        holdout_rows: an ``.npy`` file with the positions of the samples to hold out, as ``rote
+            clean`` writes it; instead of random ones.
         fold: which of these parts is held out, from 0.
         neighbors: record how the nearest training samples of each holdout sample are labeled
             (``rote.neighbor_votes``); no part of the identity, for no reading depends on it.
@@ -201,6 +203,7 @@ class Probing(Section):
     resample: bool = False
     same_masks: bool = True
     seed: Annotated[int, Between(0, MOST_SEED)] = 0
+    holdout_rows: str | None = None
     folds: Annotated[int, AtLeast(2)] | None = None
     fold: Annotated[int, AtLeast(0)] = 0
     neighbors: bool = field(default=True, metadata={"identity": False})
@@ -211,6 +214,8 @@ class Probing(Section):
             raise FieldError(
                 "fold", f"to be below `folds` ({self.folds or 'not set'}), got {self.fold}."
             )
+        if self.holdout_rows is not None and (self.holdout != "auto" or self.folds is not None):
+            raise FieldError("holdout_rows", "applies to holdout 'auto' without folds only.")
         if self.folds is not None and (self.holdout != "auto" or self.holdout_size is not None):
             raise FieldError("folds", "applies to holdout 'auto' without a holdout_size only.")
         if self.holdout_size is not None and self.holdout != "auto":

@@ -1,0 +1,184 @@
+"""Cleaned copies: the original and the holdout stay as they are, the rest gets better."""
+
+import csv
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+import rote
+from rote.errors import InputError
+from rote.workloads import (
+    RunSpec,
+    compare_on_holdout,
+    holdout_file,
+    plan_cleaning,
+    prepare,
+    suggest_spec,
+    train,
+    train_folds,
+    write_cleaned,
+)
+from tests.workloads.small_runs import read_npz, small_spec, write_npz
+
+CLASSES = np.array(["ant", "bee", "cow"])
+
+
+def make_data(samples: int = 240) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return features, given labels and true labels; about a fifth of them differ."""
+    generator = np.random.default_rng(1)
+    truth = generator.integers(3, size=samples)
+    centers = np.array([[0.0, 0.0], [4.0, 0.0], [0.0, 4.0]])
+    features = centers[truth] + generator.normal(size=(samples, 2))
+    flipped = generator.random(samples) < 0.2
+    given = np.where(flipped, (truth + generator.integers(1, 3, size=samples)) % 3, truth)
+    return features.round(4), given, truth
+
+
+def short(spec: RunSpec) -> RunSpec:
+    return replace(RunSpec.from_dict(spec.to_dict() | {"epochs": 6, "signals": []}))
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("clean")
+    features, given, _ = make_data()
+    frame = {"id": [f"row {n}" for n in range(240)], "a": features[:, 0], "b": features[:, 1]}
+    pl.DataFrame(frame | {"label": CLASSES[given]}).write_csv(folder / "my.csv")
+    spec = short(suggest_spec(folder / "my.csv"))
+    train_folds(spec, folder / "folds", 3)
+    train(spec, folder / "run")
+    return folder
+
+
+def test_suspects_are_dropped_and_relabeled_and_nothing_else_changes(
+    table: Path, tmp_path: Path
+) -> None:
+    before = (table / "my.csv").read_bytes()
+    plan = rote.clean(table / "folds", tmp_path / "cleaned.csv")
+    assert (table / "my.csv").read_bytes() == before
+    _, given, truth = make_data()
+    held = set(read_npz(table / "run" / "labels.npz")["holdout"].tolist())
+    assert set(plan.holdout.tolist()) == held
+    assert {change.sample for change in plan.changes} & held == set()
+    assert plan.count("drop") + plan.count("relabel") == len(plan.changes) > 20
+    wrong = [given[change.sample] != truth[change.sample] for change in plan.changes]
+    assert np.mean(wrong) > 0.8
+    old, new = pl.read_csv(table / "my.csv"), pl.read_csv(tmp_path / "cleaned.csv")
+    dropped = {change.sample for change in plan.changes if change.action == "drop"}
+    kept = [n for n in range(240) if n not in dropped]
+    assert new["id"].to_list() == [f"row {n}" for n in kept]
+    labels = dict(zip(new["id"], new["label"], strict=True))
+    changed = {change.sample: change for change in plan.changes}
+    for n in kept:
+        expected = changed[n].proposed if n in changed else old["label"][n]
+        assert labels[f"row {n}"] == expected
+    with (tmp_path / "cleaned.csv.changes.csv").open() as file:
+        assert len(list(csv.DictReader(file))) == len(plan.changes)
+
+
+def test_the_retrained_run_has_the_same_holdout_with_its_original_labels(
+    table: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "cleaned.csv"
+    rote.clean([table / "folds", table / "run"], out)
+    before = RunSpec.from_toml(table / "run" / "spec.toml")
+    probe = replace(before.probe, holdout_rows=str(holdout_file(out)))
+    train(replace(before, data=suggest_spec(out).data, probe=probe), tmp_path / "new")
+    old, new = (read_npz(run / "labels.npz") for run in (table / "run", tmp_path / "new"))
+    ids = pl.read_csv(out)["id"].to_list()
+    rows = [ids[place] for place in new["table_rows"][new["holdout"]]]
+    assert rows == [f"row {n}" for n in old["table_rows"][old["holdout"]]]
+    found = compare_on_holdout(table / "run", tmp_path / "new")
+    assert found.samples == len(old["holdout"]) == 24
+    assert found.difference == pytest.approx(found.after - found.before)
+    assert "24 holdout samples with their original labels" in str(found)
+    with pytest.raises(InputError, match="same holdout"):
+        compare_on_holdout(table / "run", table / "folds" / "fold-0")
+
+
+def test_a_review_is_applied_as_it_was_edited(table: Path, tmp_path: Path) -> None:
+    plan = plan_cleaning(table / "folds")
+    lines = plan.to_csv().splitlines()
+    edited = [lines[0], *(f"{line.rpartition(',')[0]},keep" for line in lines[1:])]
+    edited[1] = f"{edited[1].rpartition(',')[0]},drop"
+    review = tmp_path / "review.csv"
+    review.write_text("\n".join(edited))
+    found = plan_cleaning(table / "folds", review=review)
+    assert [(one.sample, one.action) for one in found.changes] == [(plan.changes[0].sample, "drop")]
+    review.write_text("\n".join([*edited[:1], edited[1].replace("drop", "burn")]))
+    with pytest.raises(InputError, match=r"`action` in line 2 .* got 'burn'"):
+        plan_cleaning(table / "folds", review=review)
+
+
+def test_thresholds_decide(table: Path) -> None:
+    none = plan_cleaning(table / "folds", drop=2, relabel=2)
+    assert none.changes == ()
+    only = plan_cleaning(table / "folds", drop=2, relabel=0.5)
+    assert only.count("drop") == 0
+    assert only.count("relabel") > 20
+
+
+def test_arrays_keep_their_places(tmp_path: Path) -> None:
+    features, given, _ = make_data()
+    write_npz(tmp_path / "a.npz", x_train=features.astype(np.float32), y_train=given)
+    train_folds(short(suggest_spec(tmp_path / "a.npz")), tmp_path / "folds", 3)
+    plan = rote.clean(tmp_path / "folds", tmp_path / "b.npz")
+    write_cleaned(plan, tmp_path / "labels.npy")
+    new = read_npz(tmp_path / "b.npz")
+    expected = given.copy()
+    for change in plan.changes:
+        expected[change.sample] = -1 if change.action == "drop" else int(change.proposed)
+    assert np.array_equal(new["y_train"], expected)
+    assert np.array_equal(np.load(tmp_path / "labels.npy"), expected)
+    spec = suggest_spec(tmp_path / "b.npz")
+    rows = str(holdout_file(tmp_path / "b.npz"))
+    splits = prepare(replace(spec, probe=replace(spec.probe, holdout_rows=rows)))
+    assert splits.holdout_labels is not None
+    assert np.array_equal(splits.holdout_labels.numpy(), given[plan.holdout])
+
+
+@pytest.mark.filterwarnings("ignore::rote.errors.RoteWarning")
+def test_a_folder_becomes_links(tmp_path: Path) -> None:
+    image = pytest.importorskip("PIL.Image", reason="Pillow is not installed")
+    generator = np.random.default_rng(0)
+    for name, color in (("cat", 40), ("dog", 200)):
+        (tmp_path / "photos" / name).mkdir(parents=True)
+        for n in range(40):
+            shade = color if n >= 4 else 240 - color  # four of each are mislabeled
+            pixels = np.clip(generator.normal(shade, 5, (8, 8)), 0, 255).astype(np.uint8)
+            image.fromarray(pixels).save(tmp_path / "photos" / name / f"{n:02}.png")
+    spec = RunSpec.from_dict(
+        suggest_spec(tmp_path / "photos").to_dict()
+        | {"epochs": 3, "signals": [], "architecture": {"name": "mlp", "options": {"width": 16}}}
+    )
+    train_folds(spec, tmp_path / "folds", 2)
+    plan = rote.clean(tmp_path / "folds", tmp_path / "cleaned")
+    files = {
+        str(f.relative_to(tmp_path / "cleaned")) for f in (tmp_path / "cleaned").rglob("*.png")
+    }
+    assert len(files) == 80 - plan.count("drop")
+    for change in plan.changes:
+        if change.action == "relabel":
+            given, _, name = change.file.partition("/")
+            assert f"{change.proposed}/{given}-{name}" in files
+    rows = np.load(holdout_file(tmp_path / "cleaned"))
+    from rote.workloads import read_data
+
+    found = read_data(tmp_path / "cleaned").files
+    assert [found[row] for row in rows] == [plan.files[at] for at in plan.holdout]
+
+
+def test_what_cannot_be_cleaned_is_refused(table: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="needs runs with folds"):
+        plan_cleaning(table / "run")
+    (tmp_path / "there.csv").touch()
+    with pytest.raises(InputError, match="exists already"):
+        rote.clean(table / "folds", tmp_path / "there.csv")
+    with pytest.raises(InputError, match="to be a table"):
+        rote.clean(table / "folds", tmp_path / "out.npz")
+    train_folds(small_spec(epochs=1, noise="none", probe={"batch": 8}), tmp_path / "digits", 2)
+    with pytest.raises(InputError, match="Only data of your own"):
+        plan_cleaning(tmp_path / "digits")
