@@ -1,5 +1,6 @@
 """`rote suspects`: list suspected label errors."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -7,16 +8,25 @@ import typer
 
 from rote.cli.options import AsJson, Runs, typed_pairs
 from rote.cli.output import naming_new_folders, one_line, say, say_json
+from rote.errors import InputError
 
 if TYPE_CHECKING:
-    from rote.selection import Suspicion
+    from rote.selection import SuspectRanking, Suspicion
 
 _SHOWN = 20
 
 
 def suspects(
     runs: Runs,
-    csv: Annotated[Path | None, typer.Option(help="Write all suspects into this file.")] = None,
+    csv: Annotated[
+        Path | None, typer.Option(help="Write the whole ranking into this file.")
+    ] = None,
+    by: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="List by one method alone: aum, confident_learning or posterior."
+        ),
+    ] = None,
     where: Annotated[
         list[str] | None,
         typer.Option(
@@ -26,14 +36,19 @@ def suspects(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List suspected label errors, by AUM, confident learning and the posterior."""
+    """List suspected label errors: one ranking of all samples, the most suspicious first."""
     from rote.reporting.output_file import write_file
-    from rote.selection import as_csv, find_suspects, table_of
+    from rote.selection import as_csv, find_suspects, rank_suspects, table_of
     from rote.store import check_data_unchanged
 
     table = table_of(runs, where=typed_pairs("--where", "KEY=VALUE", where or ()))
     check_data_unchanged(table.paths.values())
-    found = find_suspects(table)
+    if by is None:
+        _show_rankings(rank_suspects(table), csv, as_json=as_json)
+        return
+    found = [one for one in find_suspects(table) if one.method == by]
+    if not found:
+        raise InputError(f"The runs recorded nothing for --by {by}. Leave out --by for one list.")
     if csv is not None:
         with naming_new_folders(csv.parent):
             write_file(csv, as_csv(found).encode(errors="surrogateescape"))
@@ -50,6 +65,70 @@ def suspects(
         say(f"Only the first {_SHOWN} of each method are shown; --csv FILE writes all.")
     if csv is not None:
         say(f"All suspects: {one_line(csv)}")
+
+
+def _show_rankings(
+    rankings: "Sequence[SuspectRanking]", csv: Path | None, *, as_json: bool
+) -> None:
+    """Print the first samples of every ranking, and write all of them."""
+    from rote.reporting.output_file import write_file
+
+    if csv is not None:
+        with naming_new_folders(csv.parent):
+            text = "".join(ranking.to_csv() for ranking in rankings)
+            write_file(csv, text.encode(errors="surrogateescape"))
+    if as_json:
+        say_json({"rankings": [ranking.to_json() for ranking in rankings]})
+        return
+    for ranking in rankings:
+        _show_ranking(ranking)
+    if any(entry.file is None for ranking in rankings for entry in ranking.suspects):
+        say("Samples are numbered from 0 in the order of the data, below the header of a table.")
+    if csv is not None:
+        say(f"The whole ranking is in {one_line(csv)}.")
+    elif any(ranking.flagged > _SHOWN for ranking in rankings):
+        say(f"Only the first {_SHOWN} are shown; --csv FILE writes all.")
+
+
+def _show_ranking(ranking: "SuspectRanking") -> None:
+    from rote.formatting import as_percent
+
+    runs = one_line(ranking.runs[0]) if len(ranking.runs) == 1 else f"{len(ranking.runs)} runs"
+    say(f"{ranking.flagged} of {len(ranking.samples)} labels are suspect, by {runs}.")
+    if ranking.recall is not None:
+        right = "none" if ranking.precision is None else as_percent(ranking.precision, 1)
+        say(
+            f"  Of these {right} are wrong; {as_percent(ranking.recall, 1)} of all label errors "
+            "are among them."
+        )
+    shown = ranking.suspects[:_SHOWN]
+    _print_table(
+        {
+            "sample": [one_line(one.file or str(one.sample)) for one in shown],
+            "split": [one.split for one in shown],
+            "label": [one_line(ranking.name_class(one.given)) for one in shown],
+            "proposed": [one_line(ranking.name_class(one.proposed)) for one in shown],
+            "probability": [f"{one.probability:.0%}" for one in shown],
+            "signals": [", ".join(one.signals) for one in shown],
+            "wrong": [{None: "", True: "yes", False: "no"}[one.is_wrong] for one in shown],
+        }
+    )
+
+
+def _print_table(columns: dict[str, list[str]]) -> None:
+    """Print the columns that have a value."""
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    known = {name: cells for name, cells in columns.items() if any(cells)}
+    if not known:
+        return
+    table = Table(*known, box=SIMPLE_HEAD)
+    for row in zip(*known.values(), strict=True):
+        table.add_row(*map(Text, row))
+    Console().print(table)
 
 
 def _show(suspicion: "Suspicion") -> None:

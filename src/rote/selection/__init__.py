@@ -35,7 +35,15 @@ from rote.selection.select_checkpoint import (
 from rote.selection.selection import Baseline, Pick, Selection, copy_checkpoint
 from rote.selection.settings import plain_text, settings_of
 from rote.selection.summary import HOLDOUT_HINT, Explanation, Section, Summary, SummaryRow, compare
-from rote.selection.suspects import SuspectLabel, Suspicion, as_csv, find_suspects
+from rote.selection.suspects import (
+    RankedLabel,
+    SuspectLabel,
+    SuspectRanking,
+    Suspicion,
+    as_csv,
+    find_suspects,
+    rank_suspects,
+)
 from rote.selection.warnings import why_no_zeta
 
 __all__ = [
@@ -61,6 +69,7 @@ __all__ = [
     "Integers",
     "LabelErrors",
     "Pick",
+    "RankedLabel",
     "Reason",
     "RegionSummary",
     "Rule",
@@ -70,6 +79,7 @@ __all__ = [
     "SummaryRow",
     "Suspect",
     "SuspectLabel",
+    "SuspectRanking",
     "Suspicion",
     "about",
     "agreement",
@@ -88,6 +98,7 @@ __all__ = [
     "percentile",
     "plain_text",
     "rank_label_errors",
+    "rank_suspects",
     "regret",
     "resampled_correlation",
     "resampled_regret",

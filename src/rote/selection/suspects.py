@@ -1,4 +1,4 @@
-"""Training samples whose label is probably wrong, by what runs have recorded per sample."""
+"""Suspected label errors: one ranking of all samples, and the lists of single methods."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import io
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from rote.records import ZETAS
 from rote.selection.candidates import candidates_of
 from rote.selection.groups import take_runs
 from rote.selection.rules import find_rule
+from rote.selection.rules.posterior import Posterior
 from rote.selection.select_checkpoint import choose, table_of
 from rote.store import DAMAGED_ARRAYS, LABELS_FILE, escape_cells
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from rote.selection.candidates import Booleans, Floats, Integers
+    from rote.selection.clean_accuracy import Estimate
     from rote.selection.selection import Selection
     from rote.store import RunTable
 
@@ -33,6 +35,14 @@ Split: TypeAlias = Literal["train", "holdout"]
 
 METHODS = ("aum", "confident_learning")
 """Signals whose rows say, per training sample, by how much its label wins; negative is a loss."""
+
+_RANKED_BY = {"aum": 1.0, "csl": -1.0}
+"""Signals by which training samples are ranked; the sign makes low values suspicious."""
+
+_SOFTNESS = 0.1
+"""How fast the probability falls around the noise rate, in shares of the samples."""
+
+_DEFAULT_RATE = 0.3
 
 
 @dataclass(frozen=True)
@@ -60,6 +70,83 @@ class SuspectLabel:
     score: float
     is_wrong: bool | None
     file: str | None = None
+
+
+@dataclass(frozen=True)
+class RankedLabel:
+    """One sample of the ranking.
+
+    Attributes:
+        split: ``train``, or ``holdout`` for what was kept out of training.
+        sample: its position in the data, from 0; of a table, its row.
+        given: its label, if the run knows it.
+        proposed: the most probable class; None where no method proposes one.
+        probability: that the given label is wrong. Of training samples it follows from their rank
+            by in-sample signals and the estimated noise rate.
+        signals: the methods that suspect it.
+        is_wrong: the truth, where the run knows it.
+        file: where it is, if it is a file of a folder.
+    """
+
+    split: Split
+    sample: int
+    given: int | None
+    proposed: int | None
+    probability: float
+    signals: tuple[str, ...]
+    is_wrong: bool | None
+    file: str | None = None
+
+
+@dataclass(frozen=True)
+class SuspectRanking:
+    """All samples of runs that share their data, the most suspicious first.
+
+    Attributes:
+        runs: the runs that judged them.
+        samples: training and holdout samples in one order.
+        flagged: how many of the first are suspected: those with a probability above one half.
+        noise_rate: the estimated share of wrong labels; None if nothing estimates it.
+        precision: the share of flagged samples whose label is wrong, where that is known.
+        recall: the share of label errors that are flagged.
+        class_names: the names of the classes, if they have any.
+    """
+
+    runs: tuple[str, ...]
+    samples: tuple[RankedLabel, ...]
+    flagged: int
+    noise_rate: float | None = None
+    precision: float | None = None
+    recall: float | None = None
+    class_names: tuple[str, ...] = ()
+
+    @property
+    def suspects(self) -> tuple[RankedLabel, ...]:
+        """Return the flagged samples."""
+        return self.samples[: self.flagged]
+
+    def name_class(self, label: int | None) -> str:
+        """Return the name of a class, or its number; empty if it is not known."""
+        known = label is not None and 0 <= label < len(self.class_names)
+        return self.class_names[label] if known and label is not None else _number(label)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the object that ``rote suspects --json`` lists; the flagged samples only."""
+        found = asdict(replace(self, samples=())) | {"num_samples": len(self.samples)}
+        return found | {"samples": [asdict(entry) for entry in self.suspects]}
+
+    def to_csv(self) -> str:
+        """Return all samples as a table, one per line, the most suspicious first."""
+        text = io.StringIO()
+        names = [entry.name for entry in fields(RankedLabel)]
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(["rank", "flagged", *names, "given_name", "proposed_name"])
+        for rank, entry in enumerate(self.samples, start=1):
+            values = [getattr(entry, name) for name in names]
+            values[names.index("signals")] = " ".join(entry.signals)
+            called = map(self.name_class, (entry.given, entry.proposed))
+            writer.writerow([rank, rank <= self.flagged, *values, *called])
+        return text.getvalue()
 
 
 @dataclass(frozen=True)
@@ -98,6 +185,127 @@ class Suspicion:
 
 def _number(label: int | None) -> str:
     return "" if label is None else str(label)
+
+
+def rank_suspects(
+    runs: Path | str | Sequence[Path | str] | RunTable,
+) -> tuple[SuspectRanking, ...]:
+    """Rank all samples by how probably their label is wrong.
+
+    Holdout samples are ranked by the posterior of rule ``posterior``. Training samples are ranked
+    by in-sample signals (``aum``, ``csl``), calibrated by the noise rate of the holdout.
+
+    Args:
+        runs: run directories, folders of them, or their table.
+
+    Returns:
+        One ranking per set of data.
+
+    Raises:
+        InputError: if nothing was recorded to rank by.
+        CorruptRunError: if the labels of a run are damaged.
+    """
+    records = _Records(table_of(runs))
+    methods = ("predictions", *_RANKED_BY, *METHODS)
+    groups: dict[object, tuple[list[str], _Data | None]] = {}
+    for method in methods:
+        for names, data in records.by_data(method):
+            key = names[0] if data is None else data.key()
+            known = groups.setdefault(key, ([], data))[0]
+            known.extend(name for name in names if name not in known)
+    found = [_rank(records, names, data) for names, data in groups.values()]
+    rankings = tuple(ranking for ranking in found if ranking is not None)
+    if not rankings:
+        raise InputError(
+            'The runs recorded nothing to rank labels by. Pass signals=["aum"] to rote.track and '
+            "labels and indices to tracker.observe, or hold out samples with given_labels=."
+        )
+    return rankings
+
+
+def _rank(records: _Records, runs: list[str], data: _Data | None) -> SuspectRanking | None:
+    """Rank holdout and training samples of runs that share their data."""
+    holdout = _posterior_of_holdout(records, runs)
+    rate = None if holdout is None else holdout.noise_rate
+    entries = [*_rank_holdout(holdout, data), *_rank_training(records, runs, data, rate)]
+    if not entries:
+        return None
+    entries.sort(key=lambda entry: -entry.probability)  # stable: ties stay in the data's order
+    flagged = sum(entry.probability > 0.5 for entry in entries)
+    names = _class_names(records.table, runs[0])
+    ranking = SuspectRanking(tuple(runs), tuple(entries), flagged, rate, class_names=names)
+    wrong = sum(entry.is_wrong is True for entry in entries)
+    if not wrong:
+        return ranking
+    hits = sum(entry.is_wrong is True for entry in ranking.suspects)
+    precision = hits / flagged if flagged else None
+    return replace(ranking, precision=precision, recall=hits / wrong)
+
+
+def _posterior_of_holdout(records: _Records, runs: list[str]) -> Estimate | None:
+    part = take_runs(records.table, runs)
+    try:
+        found = Posterior().estimate(candidates_of(part, ZETAS[0]))
+    except InputError:
+        return None  # no holdout, no labels, or no votes
+    return found if found.belief.votes_carry else None
+
+
+def _rank_holdout(found: Estimate | None, data: _Data | None) -> Iterator[RankedLabel]:
+    if found is None:
+        return
+    given = found.labels.given
+    doubt = 1 - found.truth[np.arange(len(given)), np.maximum(given, 0)]
+    believed = found.truth.argmax(axis=1)
+    for at in np.flatnonzero(given >= 0).tolist():
+        probability, label = float(doubt[at]), int(believed[at])
+        signals = ("posterior",) if probability > 0.5 else ()
+        place = _place(data, "holdout", at)
+        yield RankedLabel(
+            "holdout", place.sample, int(given[at]), label, probability, signals, *place[1:]
+        )
+
+
+def _rank_training(
+    records: _Records, runs: list[str], data: _Data | None, rate: float | None
+) -> Iterator[RankedLabel]:
+    margins = {name: records.margins(name, runs) for name in (*_RANKED_BY, *METHODS)}
+    known = {name: rows for name, rows in margins.items() if len(rows)}
+    if not known:
+        return
+    by = [name for name in _RANKED_BY if name in known] or list(known)
+    ranks = {
+        name: np.mean([_ranks(np.where(np.isnan(row), np.inf, row)) for row in rows], axis=0)
+        for name, rows in known.items()
+    }
+    losing = [rows for name, rows in known.items() if name in METHODS]
+    if rate is None:
+        rate = float(np.mean(np.mean(losing[0] < 0, axis=0) > 0.5)) if losing else _DEFAULT_RATE
+    score = np.mean([ranks[name] for name in by], axis=0)
+    bar = float(np.quantile(score, 1 - min(max(rate, 0.0), 1.0)))
+    probability = 1 / (1 + np.exp(-(score - bar) / _SOFTNESS))
+    for at, value in enumerate(probability.tolist()):
+        suspecting = tuple(name for name, rank in ranks.items() if rank[at] > 1 - rate)
+        place = _place(data, "train", at)
+        given = None if data is None else int(data.labels[data.train[at]])
+        yield RankedLabel("train", place.sample, given, None, value, suspecting, *place[1:])
+
+
+class _Place(NamedTuple):
+    """Where a sample is: its position in the data, the truth about its label, and its file."""
+
+    sample: int
+    is_wrong: bool | None
+    file: str | None
+
+
+def _place(data: _Data | None, split: Split, at: int) -> _Place:
+    if data is None:
+        return _Place(at, None, None)
+    position = getattr(data, split)[at]
+    places = data.rows if data.table_rows is None else data.table_rows
+    wrong = None if data.wrong is None else bool(data.wrong[position])
+    return _Place(int(places[position]), wrong, data.files[position] if data.files else None)
 
 
 def find_suspects(
@@ -263,6 +471,11 @@ class _Records:
             if not np.isnan(found).all():  # a reading that was filled in has none
                 return found
         return None
+
+    def margins(self, method: str, runs: Sequence[str]) -> Floats:
+        """Return the rows of a signal, runs × samples; low values are suspicious."""
+        rows = [row for run in runs if (row := self.row(run, method)) is not None]
+        return np.array(rows) * _RANKED_BY.get(method, 1.0)
 
     def _data(self, run: str) -> _Data | None:
         file = self.table.paths[run] / LABELS_FILE if run in self.table.paths else None

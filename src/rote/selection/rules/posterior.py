@@ -75,27 +75,50 @@ class Posterior:
         """
         voters, warnings = shared_holdout(candidates, least=1)
         ballot = Ballot.of(candidates, voters)
+        labels = self._check_labels(candidates, voters, ballot)
+        neighbors = read_neighbor_votes(candidates, voters, ballot)
+        if neighbors is None and len(voters) == 1 and (labels.clean != UNKNOWN).any():
+            # Clean labels need no votes.
+            return _by_labels_alone(candidates, ballot, labels, "There are no votes", warnings)
+        found = self.estimate(candidates)
+        if not found.belief.votes_carry:
+            who = "runs" if neighbors is None else "nearest training samples"
+            why = f"The votes of the {who} do not predict the given labels"
+            return _by_labels_alone(candidates, ballot, labels, why, warnings)
+        return _by_estimate(candidates, found, warnings)
+
+    def estimate(self, candidates: Candidates) -> Estimate:
+        """Estimate the clean accuracy of all checkpoints, and the true classes of the holdout.
+
+        Args:
+            candidates: all checkpoints.
+
+        Returns:
+            The estimate.
+
+        Raises:
+            InputError: as for ``judge``.
+        """
+        voters, _ = shared_holdout(candidates, least=1)
+        ballot = Ballot.of(candidates, voters)
+        labels = self._check_labels(candidates, voters, ballot)
+        neighbors = read_neighbor_votes(candidates, voters, ballot)
+        if neighbors is None and len(voters) == 1:
+            raise InputError(
+                "Rule 'posterior' needs votes: 2 runs with predictions on the same holdout, or one "
+                "with nearest-neighbor votes. Pass neighbor_votes= to rote.track, or use rule "
+                "`noisy-validation`."
+            )
+        return estimate(ballot, labels, neighbors)
+
+    def _check_labels(self, candidates: Candidates, voters: set[str], ballot: Ballot) -> Labels:
         labels = self.labels(candidates, voters, ballot)
         if not labels.known:
             raise InputError(
                 "Rule 'posterior' needs the given labels of the holdout, and the runs have none. "
                 "Pass given_labels= to rote.track, or use rule `consensus`."
             )
-        neighbors = read_neighbor_votes(candidates, voters, ballot)
-        if neighbors is None and len(voters) == 1:
-            if (labels.clean != UNKNOWN).any():  # clean labels need no votes
-                return _by_labels_alone(candidates, ballot, labels, "There are no votes", warnings)
-            raise InputError(
-                "Rule 'posterior' needs votes: 2 runs with predictions on the same holdout, or one "
-                "with nearest-neighbor votes. Pass neighbor_votes= to rote.track, or use rule "
-                "`noisy-validation`."
-            )
-        found = estimate(ballot, labels, neighbors)
-        if not found.belief.votes_carry:
-            who = "runs" if neighbors is None else "nearest training samples"
-            why = f"The votes of the {who} do not predict the given labels"
-            return _by_labels_alone(candidates, ballot, labels, why, warnings)
-        return _by_estimate(candidates, found, warnings)
+        return labels
 
     def labels(self, candidates: Candidates, runs: set[str], ballot: Ballot) -> Labels:
         """Collect what is known about the labels of the holdout that some runs share.
