@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from rote.cli.main import app
 from rote.errors import CorruptRunError, DamagedRowsWarning, InputError
 from rote.records import Reading
-from rote.selection import as_csv, find_suspects, select
+from rote.selection import as_csv, find_suspects, rank_suspects, select
 from rote.store import RunDirectory, read_table
 from rote.workloads import train
 from tests.selection.test_posterior import SAMPLES, holdout, write_holdout
@@ -162,14 +162,74 @@ def test_what_posterior_said_before_is_not_computed_again(tmp_path: Path) -> Non
 def test_command_lists_them_and_writes_a_table(tmp_path: Path) -> None:
     write(tmp_path / "run", [1.0, -2.0, -1.0], accuracy=[0.9])
     out = tmp_path / "suspects.csv"
-    shown = invoke(str(tmp_path / "run"), "--csv", str(out))
+    shown = invoke(str(tmp_path / "run"), "--csv", str(out), "--by", "aum")
     assert "aum, by run: 2 of 3 labels are suspect." in shown
     assert "100.0 % are wrong" in shown.replace("%", " %").replace("  %", " %")
     lines = list(csv.DictReader(io.StringIO(out.read_text())))
     assert [line["sample"] for line in lines] == ["7", "9"]
     assert out.read_text() == as_csv(find_suspects(tmp_path / "run"))
-    found = json.loads(invoke(str(tmp_path / "run"), "--json"))["suspicions"]
+    found = json.loads(invoke(str(tmp_path / "run"), "--by", "aum", "--json"))["suspicions"]
     assert [(s["sample"], s["is_wrong"]) for s in found[0]["suspects"]] == [(7, True), (9, True)]
+
+
+def test_one_list_ranks_holdout_and_training_samples(tmp_path: Path) -> None:
+    write_pools(tmp_path, 0)
+    (found,) = rank_suspects(tmp_path)
+    posterior = select(tmp_path, rule="posterior")
+    assert found.noise_rate == pytest.approx(posterior.noise_rate)
+    held_out = [entry for entry in found.samples if entry.split == "holdout"]
+    assert len(held_out) == SAMPLES
+    doubts = [entry.probability for entry in found.samples]
+    assert doubts == sorted(doubts, reverse=True)
+    assert found.flagged == sum(doubt > 0.5 for doubt in doubts)
+    listed = [(e.given, e.proposed, e.probability) for e in held_out if e.probability > 0.5]
+    assert listed == [(s.given, s.believed, s.probability) for s in posterior.suspects]
+    assert found.precision is not None
+    assert found.recall is not None
+    assert min(found.precision, found.recall) > 0.8
+
+
+def test_training_samples_are_ranked_by_signals(tmp_path: Path) -> None:
+    write(tmp_path / "run", [1.0, -2.0, -1.0], accuracy=[0.9])
+    (found,) = rank_suspects(tmp_path / "run")
+    assert [entry.sample for entry in found.samples] == [7, 9, 5]
+    assert found.samples[0].signals == ("aum",)
+    assert found.samples[0].is_wrong
+    out = tmp_path / "all.csv"
+    shown = invoke(str(tmp_path / "run"), "--csv", str(out))
+    assert "3 labels are suspect, by run" in shown
+    lines = list(csv.DictReader(io.StringIO(out.read_text())))
+    assert [line["sample"] for line in lines] == ["7", "9", "5"]
+    said = json.loads(invoke(str(tmp_path / "run"), "--json"))["rankings"]
+    assert (said[0]["num_samples"], said[0]["flagged"]) == (3, found.flagged)
+    with pytest.raises(InputError, match="--by csl"):
+        invoke(str(tmp_path / "run"), "--by", "csl")
+
+
+def test_folds_rank_by_networks_that_have_not_seen_the_sample(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    rows, truth = np.arange(100, 300), rng.integers(3, size=200)
+    labels = np.where(rng.random(200) < 0.25, (truth + 1) % 3, truth)
+    for fold in (0, 1):
+        run = RunDirectory.create(tmp_path / f"fold-{fold}", {"num_classes": 3, "holdout": None})
+        run.append(Reading(1, 1.0, 0.9, 0.1, 0.1, 0.1), 0)
+        run.close()
+        part = np.arange(200) % 2 == fold
+        clear = np.eye(3)[truth[part]] * 0.8 + rng.dirichlet(np.ones(3), part.sum()) * 0.2
+        np.savez(
+            tmp_path / f"fold-{fold}" / "out_of_sample.npz",
+            samples=rows[part], labels=labels[part], classes=clear.argmax(1),
+            probabilities=clear, best_probabilities=clear,
+        )  # fmt: skip
+        data = {"rows": rows, "labels": labels, "wrong": labels != truth}
+        places = {"train": np.flatnonzero(~part), "holdout": np.flatnonzero(part)}
+        np.savez(tmp_path / f"fold-{fold}" / "labels.npz", **data, **places)
+    (found,) = rank_suspects(tmp_path)
+    assert len(found.samples) == 200
+    assert found.noise_rate == pytest.approx(0.25, abs=0.06)
+    assert found.precision == found.recall == 1.0
+    assert all(entry.proposed == truth[entry.sample - 100] for entry in found.suspects)
+    assert {entry.signals for entry in found.suspects} == {("out-of-sample",)}
 
 
 def invoke(*arguments: str) -> str:

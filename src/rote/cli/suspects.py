@@ -41,7 +41,8 @@ def suspects(
     from rote.selection import as_csv, find_suspects, rank_suspects, table_of
     from rote.store import check_data_unchanged
 
-    table = table_of(runs, where=typed_pairs("--where", "KEY=VALUE", where or ()))
+    chosen = typed_pairs("--where", "KEY=VALUE", where or ())
+    table = table_of(runs, where=chosen, comparable=by is not None)
     check_data_unchanged(table.paths.values())
     if by is None:
         _show_rankings(rank_suspects(table), csv, as_json=as_json)

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rote.errors import InputError
-from rote.selection.candidates import Floats, Integers
+from rote.selection.candidates import Booleans, Floats, Integers
 from rote.selection.label_noise import KINDS, RATE, TINY, UNKNOWN, fit_matrix, symmetric_matrix
 from rote.selection.posterior import stack
 from rote.selection.votes import vote_weights
@@ -116,7 +116,7 @@ def _check_predictions(predicted: Floats, labels: Integers) -> Floats:
             "Expected `predicted` to be networks × samples × classes for "
             f"{len(labels)} samples, got shape {predicted.shape}."
         )
-    if np.isnan(predicted).any(axis=2).all(axis=0).any():
+    if not _is_known(predicted).any(axis=0).all():
         raise InputError("Expected `predicted` to have a network for every sample, got NaN only.")
     if labels.max(initial=0) >= predicted.shape[2]:
         raise InputError(
@@ -126,9 +126,14 @@ def _check_predictions(predicted: Floats, labels: Integers) -> Floats:
     return predicted
 
 
+def _is_known(networks: Floats) -> Booleans:
+    """Return which network predicts which sample, networks × samples."""
+    return np.asarray(~np.isnan(networks).any(axis=2))
+
+
 def _mean(networks: Floats, weights: Floats) -> Floats:
     """Return the weighted mean over the networks that predict each sample."""
-    known = ~np.isnan(networks).any(axis=2)
+    known = _is_known(networks)
     # A sample that only networks without weight predict keeps their plain mean.
     share = np.where(known, weights[:, None], 0.0)
     share = np.where(share.sum(axis=0) > 0, share, known)
@@ -137,7 +142,7 @@ def _mean(networks: Floats, weights: Floats) -> Floats:
 
 
 def _one_hot(networks: Floats) -> Floats:
-    known = ~np.isnan(networks).any(axis=2)
+    known = _is_known(networks)
     top = np.where(known, np.nan_to_num(networks).argmax(axis=2), 0)
     return np.where(known[:, :, None], np.eye(networks.shape[2])[top], np.nan)
 
@@ -145,7 +150,7 @@ def _one_hot(networks: Floats) -> Floats:
 def _accuracies(networks: Floats, truth: Floats) -> Floats:
     """Return the mean posterior of what every network predicts."""
     hits = np.nansum(_one_hot(networks) * truth, axis=2)
-    known = ~np.isnan(networks).any(axis=2)
+    known = _is_known(networks)
     return np.asarray((hits * known).sum(axis=1) / np.maximum(known.sum(axis=1), 1))
 
 

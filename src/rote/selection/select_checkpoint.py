@@ -125,14 +125,26 @@ def table_of(
     *,
     where: Mapping[str, Any] | None = None,
     per_cent: bool = False,
+    comparable: bool = True,
 ) -> RunTable:
     """Read runs into a table, unless they are one already, and check that they are comparable.
+
+    Args:
+        runs: as for ``select``.
+        mapping: as for ``select``.
+        where: as for ``select``.
+        per_cent: as for ``select``.
+        comparable: whether to check that; runs with folds have different holdouts.
+
+    Returns:
+        The table.
 
     Raises:
         InputError: if there is no run, a table comes with a mapping, or runs must not be compared.
     """
     table = _read(runs, mapping, where, per_cent)
-    check_comparable(table)
+    if comparable:
+        check_comparable(table)
     return table
 
 

@@ -15,11 +15,12 @@ import numpy as np
 from rote.errors import CorruptRunError, InputError
 from rote.records import ZETAS
 from rote.selection.candidates import candidates_of
-from rote.selection.groups import take_runs
+from rote.selection.groups import check_comparable, take_runs
+from rote.selection.label_errors import rank_label_errors
 from rote.selection.rules import find_rule
 from rote.selection.rules.posterior import Posterior
 from rote.selection.select_checkpoint import choose, table_of
-from rote.store import DAMAGED_ARRAYS, LABELS_FILE, escape_cells
+from rote.store import DAMAGED_ARRAYS, LABELS_FILE, escape_cells, read_out_of_sample
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from rote.selection.candidates import Booleans, Floats, Integers
     from rote.selection.clean_accuracy import Estimate
     from rote.selection.selection import Selection
-    from rote.store import RunTable
+    from rote.store import OutOfSample, RunTable
 
 Split: TypeAlias = Literal["train", "holdout"]
 
@@ -145,7 +146,7 @@ class SuspectRanking:
             values = [getattr(entry, name) for name in names]
             values[names.index("signals")] = " ".join(entry.signals)
             called = map(self.name_class, (entry.given, entry.proposed))
-            writer.writerow([rank, rank <= self.flagged, *values, *called])
+            writer.writerow(escape_cells([rank, rank <= self.flagged, *values, *called]))
         return text.getvalue()
 
 
@@ -192,8 +193,10 @@ def rank_suspects(
 ) -> tuple[SuspectRanking, ...]:
     """Rank all samples by how probably their label is wrong.
 
-    Holdout samples are ranked by the posterior of rule ``posterior``. Training samples are ranked
-    by in-sample signals (``aum``, ``csl``), calibrated by the noise rate of the holdout.
+    Runs with folds (``rote train --folds``) rank every sample by networks that were not trained on
+    it (``rank_label_errors``), and nothing else is used. Otherwise, holdout samples are ranked by
+    the posterior of rule ``posterior``, and training samples by in-sample signals (``aum``,
+    ``csl``), whose ranks become probabilities by the noise rate of the holdout.
 
     Args:
         runs: run directories, folders of them, or their table.
@@ -205,7 +208,11 @@ def rank_suspects(
         InputError: if nothing was recorded to rank by.
         CorruptRunError: if the labels of a run are damaged.
     """
-    records = _Records(table_of(runs))
+    records = _Records(table_of(runs, comparable=False))
+    folded = read_out_of_sample(records.table.paths.values())
+    if folded is not None:
+        return (_rank_folds(records, folded),)
+    check_comparable(records.table)
     methods = ("predictions", *_RANKED_BY, *METHODS)
     groups: dict[object, tuple[list[str], _Data | None]] = {}
     for method in methods:
@@ -228,8 +235,34 @@ def _rank(records: _Records, runs: list[str], data: _Data | None) -> SuspectRank
     holdout = _posterior_of_holdout(records, runs)
     rate = None if holdout is None else holdout.noise_rate
     entries = [*_rank_holdout(holdout, data), *_rank_training(records, runs, data, rate)]
-    if not entries:
-        return None
+    return _order(records, runs, entries, rate) if entries else None
+
+
+def _rank_folds(records: _Records, folded: OutOfSample) -> SuspectRanking:
+    """Rank samples by networks that were not trained on them."""
+    runs = sorted(records.table.paths)
+    hard = np.eye(folded.best_probabilities.shape[1])[folded.classes]
+    found = rank_label_errors(folded.labels, folded.best_probabilities[None], hard=hard)
+    data = next((data for run in runs if (data := records.data(run)) is not None), None)
+    positions = {} if data is None else {int(row): at for at, row in enumerate(data.rows)}
+    entries = []
+    for at, sample in enumerate(folded.samples.tolist()):
+        probability, proposed = float(found.probability[at]), int(found.proposed[at])
+        signals = ("out-of-sample",) if probability > 0.5 else ()
+        place = _Place(sample, None, None)
+        if data is not None and sample in positions:
+            place = data.place(positions[sample])
+        given = int(folded.labels[at])
+        entries.append(
+            RankedLabel("train", place.sample, given, proposed, probability, signals, *place[1:])
+        )
+    return _order(records, runs, entries, found.noise_rate)
+
+
+def _order(
+    records: _Records, runs: Sequence[str], entries: list[RankedLabel], rate: float | None
+) -> SuspectRanking:
+    """Put samples in order, and count how many of the suspected ones are wrong."""
     entries.sort(key=lambda entry: -entry.probability)  # stable: ties stay in the data's order
     flagged = sum(entry.probability > 0.5 for entry in entries)
     names = _class_names(records.table, runs[0])
@@ -302,10 +335,7 @@ class _Place(NamedTuple):
 def _place(data: _Data | None, split: Split, at: int) -> _Place:
     if data is None:
         return _Place(at, None, None)
-    position = getattr(data, split)[at]
-    places = data.rows if data.table_rows is None else data.table_rows
-    wrong = None if data.wrong is None else bool(data.wrong[position])
-    return _Place(int(places[position]), wrong, data.files[position] if data.files else None)
+    return data.place(int(getattr(data, split)[at]))
 
 
 def find_suspects(
@@ -411,6 +441,12 @@ class _Data:
         used = self.rows[self.train], self.labels[self.train], self.rows[self.holdout]
         return tuple(part.tobytes() for part in used)
 
+    def place(self, position: int) -> _Place:
+        """Return where a sample is, and the truth about its label."""
+        places = self.rows if self.table_rows is None else self.table_rows
+        wrong = None if self.wrong is None else bool(self.wrong[position])
+        return _Place(int(places[position]), wrong, self.files[position] if self.files else None)
+
     def listed(self, method: str, split: Split, said: Iterable[_Said]) -> Iterator[SuspectLabel]:
         """Suspects by their place in the data, with the truth about them."""
         places = getattr(self, split)
@@ -451,7 +487,7 @@ class _Records:
         groups: dict[object, tuple[list[str], _Data | None]] = {}
         for run in self.table.descriptions:
             if self.row(run, method) is not None:
-                data = self._data(run)
+                data = self.data(run)
                 key = run if data is None else data.key()
                 groups.setdefault(key, ([], data))[0].append(run)
         return list(groups.values())
@@ -477,7 +513,8 @@ class _Records:
         rows = [row for run in runs if (row := self.row(run, method)) is not None]
         return np.array(rows) * _RANKED_BY.get(method, 1.0)
 
-    def _data(self, run: str) -> _Data | None:
+    def data(self, run: str) -> _Data | None:
+        """Return the labels of a run, if it has any."""
         file = self.table.paths[run] / LABELS_FILE if run in self.table.paths else None
         if file is None or not file.is_file():
             return None
