@@ -40,7 +40,7 @@ def repeat(trial: Trial, seed: int, seconds: float) -> tuple[int, list[str]]:
 
 @contextmanager
 def new_folder() -> Iterator[Path]:
-    """An empty folder, gone when the block is over."""
+    """Make an empty folder that is removed when the block ends."""
     place = Path(tempfile.mkdtemp(prefix="rote-fuzz-"))
     try:
         yield place

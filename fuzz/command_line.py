@@ -83,7 +83,7 @@ class Late(BaseException):
 
 def attack(seed: int, seconds: float) -> tuple[int, list[str]]:
     """Call commands until the time is over; tell what went wrong."""
-    with new_folder() as place, chdir(place), _tamed():
+    with new_folder() as place, chdir(place), _tame():
         _prepare()
         return repeat(_trial, seed, seconds)
 
@@ -99,7 +99,7 @@ def _trial(chance: Random) -> list[str]:
 
 
 def _prepare() -> None:
-    """What the commands find: a store with two runs, one of them cut off, and a pipe."""
+    """Write what the commands find: a store with two runs, one of them truncated, and a pipe."""
     Path("spec.toml").write_text(_SPEC)
     spec = RunSpec.from_toml("spec.toml")
     train(replace(spec, name="b", seed=1, signals=("aum", "confident_learning")), "whole/one")
@@ -114,13 +114,13 @@ def _stop(_reading: object) -> None:
 
 
 def _training(chance: Random) -> list[str]:
-    Path("mutated.toml").write_bytes(_tampered(_SPEC, chance))
+    Path("mutated.toml").write_bytes(_tamper(_SPEC, chance))
     shutil.rmtree("run", ignore_errors=True)
     return ["train", "mutated.toml", "--out", "run", "--quiet"]
 
 
-def _tampered(text: str, chance: Random) -> bytes:
-    """A spec with one value of another kind, or with bytes that are wrong."""
+def _tamper(text: str, chance: Random) -> bytes:
+    """Return a spec with one value of another kind, or with wrong bytes."""
     if chance.random() < 0.4:
         return scrambled(text.encode(), chance)
     lines = text.splitlines()
@@ -130,7 +130,7 @@ def _tampered(text: str, chance: Random) -> bytes:
 
 
 def _sweeping(chance: Random) -> list[str]:
-    Path("mutated.toml").write_bytes(_tampered(_SWEEP, chance))
+    Path("mutated.toml").write_bytes(_tamper(_SWEEP, chance))
     return ["sweep", "mutated.toml", "--out", "planned", "--dry-run"]
 
 
@@ -145,7 +145,7 @@ def _reading(chance: Random) -> list[str]:
 
 
 def _judging(chance: Random) -> list[str]:
-    """What a verdict is built on, and what is made of it."""
+    """Choose what a verdict is built on, and what is made of it."""
     beside = ("neighbor_votes.npy", "labels.npz", "predictions.bin", "aum.bin", "run.json")
     _tampered_store(chance, "one", beside)
     rules = ("auto", "posterior", "consensus", "noisy-validation", "staged")
@@ -209,7 +209,7 @@ def _tampered_store(chance: Random, run: str, files: tuple[str, ...]) -> None:
 
 
 def _trouble(arguments: list[str]) -> str | None:
-    """What is wrong with how a command ended, if anything is."""
+    """Return what is wrong with how a command ended, if anything is."""
     code, error = _call(arguments)
     drafts = [str(file) for file in Path().rglob("*.draft")]
     for draft in drafts:
@@ -275,7 +275,7 @@ def _alarm() -> Iterator[None]:
 
 
 @contextmanager
-def _tamed() -> Iterator[None]:
+def _tame() -> Iterator[None]:
     """No training is long, no network large, and what main() changes is put back."""
     usual, hook = Workload.train_epoch, sys.excepthook
     form, path = warnings.formatwarning, list(sys.path)

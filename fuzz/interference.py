@@ -183,8 +183,8 @@ MAKERS: list[Callable[[random.Random], Tick]] = [
 ]
 
 
-def _wrapped(tick: Tick, draw: random.Random) -> Tick:
-    """The same, behind one more thing that can be called."""
+def _wrap(tick: Tick, draw: random.Random) -> Tick:
+    """Wrap a function in one more object that can be called."""
 
     def behind_decorator() -> float:
         return tick()
@@ -249,7 +249,7 @@ class Training:
     def _tick(draw: random.Random) -> Tick:
         tick = draw.choice(MAKERS)(draw)
         for _ in range(draw.randrange(3)):
-            tick = _wrapped(tick, draw)
+            tick = _wrap(tick, draw)
         return tick
 
     def _loss(self, ticks: list[Tick], draw: random.Random) -> Callable[..., Tensor]:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from fuzz._trials import new_folder, repeat
-from rote.errors import RoteError, RoteWarning
+from rote.errors import DamagedRowsWarning, RoteError, RoteWarning
 from rote.records import Reading
 from rote.store import (
     NEIGHBORS_FILE,
@@ -54,7 +54,7 @@ class _Trial:
         self.damage = ""
 
     def findings(self) -> list[str]:
-        """What is wrong with how the damaged run is read."""
+        """Return what is wrong with how the damaged run is read."""
         file = self._rng.choice(["journal.jsonl"] * 8 + ["run.json", *_BESIDE])
         before = (self._run / file).read_bytes()
         change = self._rng.choice([_flip, _cut, _double, _swap, _lose, _insert, _garble])
@@ -171,10 +171,11 @@ def _values(reading: Reading) -> dict[str, Any]:
 
 def _rows_of_run(path: Path) -> _Rows:
     record = read_run(path)
-    drawn = _attempt(lambda: read_predictions(record))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DamagedRowsWarning)  # rows of the last second may be lost
+        drawn = _attempt(lambda: read_predictions(record))
     if isinstance(drawn, str) and "traceback" in drawn:
         raise TypeError(drawn)
-    assert record.rows is not None
     shown = [] if drawn is None or isinstance(drawn, str) else drawn.tolist()
     shown += [None] * (len(record.readings) - len(shown))
     pairs = zip(record.readings, record.rows, shown, strict=True)
@@ -182,14 +183,14 @@ def _rows_of_run(path: Path) -> _Rows:
 
 
 def _rows_of_table(store: Path) -> _Rows | dict[str, str]:
-    """The rows of the damaged run, or why it is left out."""
+    """Return the rows of the damaged run, or why it is left out."""
     table = read_table(store)
     assert (store / "whole") in table.paths.values()
     if table.unreadable:
         return dict(table.unreadable)
     (name,) = (name for name, path in table.paths.items() if path == store / "run")
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # read_predictions raises where this warns
+        warnings.simplefilter("ignore", DamagedRowsWarning)
         drawn = table.predictions(name)
     rows = []
     for row in table.frame.to_dicts():

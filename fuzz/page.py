@@ -71,11 +71,11 @@ NUMBERLESS = re.compile(r"(?<![\w./])(nan|inf|NaN|Infinity|undefined)(?![\w./])"
 
 def attack(seed: int, seconds: float) -> tuple[int, list[str]]:
     """Make pages of random tables for a while."""
-    return repeat(_tried, seed, seconds)
+    return repeat(_try_page, seed, seconds)
 
 
 def table_of(rng: random.Random) -> RunTable:
-    """Runs with any names, metrics and values."""
+    """Make runs with any names, metrics and values."""
     names = list(dict.fromkeys(_text(rng) for _ in range(rng.choice((1, 1, 2, 7, 30)))))
     lengths = {name: rng.choice((0, 1, 2, 6, 40)) for name in names}
     lengths[names[0]] = max(lengths[names[0]], 1)
@@ -129,7 +129,7 @@ def _text(rng: random.Random) -> str:
     return "".join(rng.choices(TEXTS, k=rng.choice((1, 1, 2, 3))))
 
 
-def _tried(rng: random.Random) -> list[str]:
+def _try_page(rng: random.Random) -> list[str]:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.simplefilter("default", RoteWarning)

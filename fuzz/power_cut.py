@@ -50,7 +50,7 @@ class Disk:
     def watched(self) -> Iterator[None]:
         """Inside the block syncs are noted, and the power is cut at its time."""
         names = ("fsync", "write", "pwrite", "replace", "ftruncate")
-        patches = [mock.patch.object(os, name, self._wrapped(name)) for name in names]
+        patches = [mock.patch.object(os, name, self._wrap(name)) for name in names]
         try:
             with mock.patch.dict(os.environ), patches[0], patches[1], patches[2]:
                 os.environ.setdefault("ROTE_FSYNC", "1")
@@ -60,7 +60,7 @@ class Disk:
             for number in self._held:
                 os.close(number)
 
-    def _wrapped(self, name: str) -> Callable[..., Any]:
+    def _wrap(self, name: str) -> Callable[..., Any]:
         act = self._sync if name == "fsync" else getattr(os, name)
 
         def operate(*arguments: Any) -> Any:
@@ -80,7 +80,7 @@ class Disk:
             self._files[found.st_ino] = Path(place).read_bytes()
 
     def copy_to(self, place: Path) -> None:
-        """What is found after the cut."""
+        """Copy what is found after the cut."""
         self._copy(self._root, self._root.stat().st_ino, place)
 
     def _copy(self, now: Path | None, number: int, place: Path) -> None:

@@ -78,7 +78,7 @@ def _as_text(chance: Random, file: Path) -> None:
 
 
 def _check_lasts(spec: RunSpec) -> None:
-    """A spec that was taken is the same after it was written and read."""
+    """Check that an accepted spec is the same after it was written and read."""
     text = spec.to_toml()
     text.encode()
     again = RunSpec.from_dict(tomllib.loads(text))
@@ -87,7 +87,7 @@ def _check_lasts(spec: RunSpec) -> None:
 
 
 def mutated(tables: dict[str, Any], chance: Random) -> dict[str, Any]:
-    """A copy of nested tables with a few entries changed, added or removed."""
+    """Return a copy of nested tables with a few entries changed, added or removed."""
     made = {
         name: mutated(value, chance) if isinstance(value, dict) and chance.random() < 0.5 else value
         for name, value in tables.items()

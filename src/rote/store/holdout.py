@@ -57,7 +57,7 @@ _ROUNDING = 1e-3
 
 
 def bytes_of_votes(votes: np.ndarray) -> bytes:
-    """What the file of these votes holds."""
+    """Return the content of the file of these votes."""
     content = io.BytesIO()
     np.save(content, votes.astype(np.float32), allow_pickle=False)
     return content.getvalue()
@@ -70,7 +70,7 @@ def write_neighbor_votes(path: Path, votes: np.ndarray) -> None:
 
 
 def read_neighbor_votes(path: Path, description: Mapping[str, Any]) -> np.ndarray | None:
-    """The votes in a run's directory: float32, holdout samples × classes.
+    """Read the votes in a run's directory: float32, holdout samples × classes.
 
     Returns:
         None if there are none; and with a ``DamagedRowsWarning`` if they cannot be this run's.
@@ -98,7 +98,7 @@ def read_neighbor_votes(path: Path, description: Mapping[str, Any]) -> np.ndarra
 
 
 def why_no_votes(votes: object, shape: tuple[Any, Any]) -> str | None:
-    """What is wrong with votes for a holdout of this many samples and classes; None if nothing."""
+    """Explain what is wrong with votes for a holdout of a shape; None if nothing is."""
     if not isinstance(votes, np.ndarray) or votes.dtype.kind != "f" or votes.shape != shape:
         got = f"{votes.dtype} of shape {votes.shape}" if isinstance(votes, np.ndarray) else votes
         return f"expected shares of shape {shape} (holdout samples, classes), got {got!s:.80}"

@@ -108,7 +108,7 @@ def is_encodable(text: str) -> bool:
 
 
 def line_of_reading(reading: Reading) -> dict[str, Any]:
-    """A reading as one flat line: its own values, then the metrics under their names.
+    """Convert a reading to one flat line: its own values, then the metrics under their names.
 
     JSON has no NaN and no infinity: both become null.
     """
@@ -126,7 +126,7 @@ def numbers_of(reading: Reading) -> dict[str, float]:
 
 
 def reading_of_line(line: Line) -> Reading:
-    """The inverse of ``line_of_reading``; a null where a number must be is NaN."""
+    """Convert a line back to a reading; a null where a number must be is NaN."""
     values = dict(line)
     for name in ALWAYS_NUMBERS:
         values[name] = _number(values.get(name))
@@ -158,7 +158,7 @@ def still_count(steps: np.ndarray, limits: np.ndarray) -> np.ndarray:
 
 
 def lines_that_count(lines: Iterable[Line], where: str, *, is_retold: bool = False) -> list[Line]:
-    """The readings among lines, without those that were taken again.
+    """Return the readings among lines, without those that were taken again.
 
     Lines of an unknown kind are passed over with an ``OddJournalWarning``; steps that are negative
     or do not grow are kept with one.
@@ -188,7 +188,7 @@ def lines_that_count(lines: Iterable[Line], where: str, *, is_retold: bool = Fal
 
 
 def values_of_line(line: Line, where: str) -> dict[str, Any]:
-    """A reading or a resume with a whole step, finite numbers or None, and flags that are texts.
+    """Return the checked values of a line: an integer step, finite numbers or None, and flags.
 
     Raises:
         CorruptRunError: if it holds anything else.
@@ -226,7 +226,7 @@ def check_version(found: object, where: str) -> None:
 
 
 def row_checks_of_lines(lines: Sequence[Line]) -> dict[str, tuple[float | None, ...]]:
-    """The checksums of the readings' rows, or None, by the name of the row file."""
+    """Return the checksums of the readings' rows, or None, by the name of the row file."""
     keys = {key for line in lines for key in line if key.startswith(ROW_CHECK)}
     return {key.removeprefix(ROW_CHECK): tuple(line.get(key) for line in lines) for key in keys}
 
@@ -285,7 +285,7 @@ class FileSoFar:
 
 
 def bytes_of_line(line: Mapping[str, Any], before: FileSoFar) -> tuple[bytes, FileSoFar]:
-    """A line to append, with its newline, and what is known of the file then.
+    """Return a line to append, with its newline, and what is known of the file then.
 
     Example:
         >>> bytes_of_line({"schema": 1, "kind": "resume", "step": 3}, FileSoFar())[0].strip()
@@ -301,14 +301,14 @@ def bytes_of_line(line: Mapping[str, Any], before: FileSoFar) -> tuple[bytes, Fi
 
 
 def _shape(line: Mapping[str, Any]) -> int:
-    """A checksum of everything in a line but its numbers, of which null is one."""
+    """Return a checksum of everything in a line but its numbers, of which null is one."""
     is_number = (int, float, type(None))
     rest = [(name, None if type(value) in is_number else value) for name, value in line.items()]
     return crc32(json.dumps(rest).encode())
 
 
 def check_all(data: bytes, before: FileSoFar) -> FileSoFar | None:
-    """What is known of a file with these whole lines, if they are as they were written.
+    """Return what is known of a file with these whole lines, if they are as they were written.
 
     Args:
         data: as it follows in the file.
@@ -318,21 +318,21 @@ def check_all(data: bytes, before: FileSoFar) -> FileSoFar | None:
     start = data.rfind(b"\n", 0, -1) + 1
     if data[-_FILE:] != b'%08x.%08x"}\n' % (checksum, crc32(data[start:-_OWN])):
         return None
-    return _said(data[start:-1], crc32(data[-_FILE:], checksum))
+    return _read_end(data[start:-1], crc32(data[-_FILE:], checksum))
 
 
 def file_so_far(data: bytes) -> FileSoFar:
-    """What is known of a file to append to, as its last line says, or else as it is."""
+    """Return what is known of a file to append to, from its last line if that is whole."""
     raws = [raw for raw in data.split(b"\n") if raw]
     lines = max([len(raws), *map(number_of, raws)])
     end = _END.search(raws[-1]) if raws else None
     if end is None:
         return FileSoFar(lines, crc32(data), 0 if data else None)
-    found = _said(raws[-1], crc32(data[-_FILE:], int(end["file"], 16)))
+    found = _read_end(raws[-1], crc32(data[-_FILE:], int(end["file"], 16)))
     return found if found.lines == lines else FileSoFar(lines, found.checksum, 0)
 
 
-def _said(raw: bytes, checksum: int) -> FileSoFar:
+def _read_end(raw: bytes, checksum: int) -> FileSoFar:
     end = _END.search(raw)
     if end is None:
         return FileSoFar(0, checksum, 0)
@@ -340,13 +340,13 @@ def _said(raw: bytes, checksum: int) -> FileSoFar:
 
 
 def parse_line(raw: bytes) -> dict[str, Any] | None:
-    """What one line holds; None if it was cut off, or is damaged in another way."""
+    """Parse one line; return None if it was truncated, or is damaged in another way."""
     line = parse_object(raw)
     return line if line is not None and _is_as_written(raw, line) else None
 
 
 def parse_object(raw: bytes) -> dict[str, Any] | None:
-    """The JSON object that a line is, whatever its checksum says; None if it is none."""
+    """Parse a line as a JSON object, whatever its checksum says; return None if it is none."""
     try:
         line = json.loads(raw)
     except (ValueError, RecursionError):
@@ -422,7 +422,7 @@ class Journal:
             raise
 
     def _look(self) -> tuple[FileSoFar, int]:
-        """What is known of the lines, cut off or not, and the size."""
+        """Return what is known of the lines, truncated or not, and the size."""
         data = self._file.path.read_bytes()
         return file_so_far(data), len(data)
 
@@ -497,7 +497,7 @@ def _in_order(found: Sequence[_Found], path: Path) -> list[_Found]:
 
 
 def read_counted(journal: Path) -> list[Line]:
-    """The lines of a journal whose readings count; of one that does not exist, none.
+    """Read the lines of a journal whose readings count; none if it does not exist.
 
     Raises:
         CorruptRunError: if it is damaged, or cannot be read.

@@ -151,10 +151,10 @@ def read_journals(
     frames = [frame for found in batches for frame in found]
     names = ("run", "kind", "schema", "row", SYNCED_ROWS, *READING_COLUMNS)
     empty = pl.DataFrame(schema={name: _type(name) for name in names})
-    frame = _readings_that_count(_in_order(_joined([empty, *frames])), odd)
+    frame = _readings_that_count(_in_order(_join_frames([empty, *frames])), odd)
     slow, damaged = _read_by_line(journals, sorted(odd))
     if slow:
-        frame = _in_order(_joined([frame, *slow]))
+        frame = _in_order(_join_frames([frame, *slow]))
     metrics, checks = _metrics(frame.columns), _row_checks(frame.columns)
     return frame.select("run", "row", SYNCED_ROWS, *READING_COLUMNS, *metrics, *checks), damaged
 
@@ -415,7 +415,7 @@ def _read_by_line(
     return frames, damaged
 
 
-def _joined(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
+def _join_frames(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
     """All frames as one, with the metrics that most readings have."""
     import polars as pl
 

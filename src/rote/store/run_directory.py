@@ -92,7 +92,7 @@ class RunDirectory:
         check_free(path)
         try:
             make_folders(path)
-            with _locked(path) as lock:
+            with _lock_run(path) as lock:
                 check_free(path)  # somebody was faster
                 write_whole(path / RUN_FILE, (text + "\n").encode())
                 return cls(path, lock)
@@ -116,7 +116,7 @@ class RunDirectory:
                 f"Expected `save_to` to be a run to resume, got {path} without {RUN_FILE}. "
                 "Pass resume=False to start a new run there."
             )
-        with _locked(path) as lock:
+        with _lock_run(path) as lock:
             return cls(path, lock)
 
     def append(self, reading: Reading, row: int) -> None:
@@ -198,7 +198,7 @@ class RunDirectory:
         return found.st_ino, found.st_size, found.st_mtime_ns
 
     def _why_of_another_run(self) -> str | None:
-        """What keeps readers from the rows of this run by the ``run.json`` that is there now."""
+        """Explain why readers cannot use the ``run.json`` that is there now; None if they can."""
         try:
             layouts = layouts_of_run(self.path, read_description(self._run_file.parent))
         except CorruptRunError:
@@ -234,8 +234,8 @@ def check_free(path: Path) -> None:
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[WriterLock]:
-    """A lock for the block to hand on; if the block fails, it is released."""
+def _lock_run(path: Path) -> Iterator[WriterLock]:
+    """Take a lock for the block to hand on; if the block fails, it is released."""
     lock = WriterLock(path / LOCK_FILE)
     try:
         yield lock

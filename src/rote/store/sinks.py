@@ -339,7 +339,7 @@ class RetryingSink:
 
 
 def _brief(error: Exception) -> str:
-    """Some loggers put a whole request into their message."""
+    """Shorten a message: some loggers put a whole request into it."""
     return shorten(str(error), width=200, placeholder=" …")
 
 
@@ -375,7 +375,7 @@ Target = Path | Address | Callable[[Reading], object]
 
 
 def targets_of(save_to: SaveTo) -> tuple[Target, ...]:
-    """What ``save_to`` means.
+    """Parse what ``save_to`` means.
 
     Raises:
         InputError: if it is nothing to write to.
@@ -393,7 +393,7 @@ def targets_of(save_to: SaveTo) -> tuple[Target, ...]:
 
 
 def name_of(targets: Iterable[Target]) -> str | None:
-    """The name of a run that was given none: that of its directory, if it has one."""
+    """Return the name of a run that was given none: that of its directory, if it has one."""
     return next((target.name for target in targets if isinstance(target, Path)), None)
 
 

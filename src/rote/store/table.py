@@ -90,7 +90,7 @@ class SourceRuns:
     row_checks: pl.DataFrame | None = None
 
     def take(self, kept: Sequence[int]) -> SourceRuns:
-        """Some of the runs, by position."""
+        """Return some of the runs, by position."""
         import polars as pl
 
         codes = pl.col("run").replace_strict(kept, range(len(kept)), return_dtype=pl.Int64)
@@ -123,7 +123,7 @@ class UnreadableRuns:
             self.add(place, error)
 
     def left_out_of(self, source: SourceRuns) -> SourceRuns:
-        """The source without them, and a warning for each.
+        """Return the source without them, and warn of each.
 
         Raises:
             RoteError: if there is no other run; what is wrong with the first.
@@ -142,7 +142,7 @@ Checkpoint = Mapping[str, Any]
 
 
 def checkpoint(step: int, metrics: Mapping[str, float | None]) -> Checkpoint:
-    """A checkpoint from the metrics that somebody else logged at a step.
+    """Make a checkpoint of the metrics that somebody else logged at a step.
 
     A metric with a name that a table of runs needs for something else has ``metric:`` before it; a
     value that is not finite is None.
@@ -204,7 +204,7 @@ def frame_of(checkpoints: Iterable[Sequence[Checkpoint]]) -> pl.DataFrame:
 
 
 def unique_names(names: Mapping[Path, str]) -> dict[Path, str]:
-    """The names, with the end of the path behind those that several runs have."""
+    """Return the names, with the end of the path behind those that several runs have."""
     unique = dict(names)
     longest = max((len(path.parts) for path in names), default=0)
     for length in range(1, longest + 1):
@@ -231,14 +231,14 @@ def read_directories(roots: Iterable[Path]) -> SourceRuns:
     """
     unreadable = UnreadableRuns()
     paths = _find_runs(roots, unreadable)
-    found = _described(paths, unreadable)
+    found = _read_descriptions(paths, unreadable)
     frame, damaged = read_journals([f"{path}/{JOURNAL_FILE}" for path in paths])
     unreadable.errors |= {paths[run]: error for run, error in damaged.items() if run in found}
     named = {paths[run]: _name_run(paths[run], entry) for run, entry in found.items()}
     unique = unique_names(named)
     order = sorted(found, key=lambda run: unique[paths[run]])
     runs = [FoundRun(named[paths[run]], paths[run], found[run], paths[run]) for run in order]
-    frame = _ordered(frame, len(paths), order)
+    frame = _put_in_order(frame, len(paths), order)
     checks = [name for name in frame.columns if name.startswith(ROW_CHECK)]
     source = SourceRuns(
         runs,
@@ -248,8 +248,10 @@ def read_directories(roots: Iterable[Path]) -> SourceRuns:
     return unreadable.left_out_of(source)
 
 
-def _described(paths: Iterable[Path], unreadable: UnreadableRuns) -> dict[int, dict[str, Any]]:
-    """What was run, by the position of its path."""
+def _read_descriptions(
+    paths: Iterable[Path], unreadable: UnreadableRuns
+) -> dict[int, dict[str, Any]]:
+    """Read what was run, by the position of its path."""
     found = {}
     for run, path in enumerate(paths):
         try:
@@ -262,8 +264,8 @@ def _described(paths: Iterable[Path], unreadable: UnreadableRuns) -> dict[int, d
     return found
 
 
-def _ordered(frame: pl.DataFrame, count: int, order: list[int]) -> pl.DataFrame:
-    """The readings of ``count`` runs as those of runs ``order``, some of them."""
+def _put_in_order(frame: pl.DataFrame, count: int, order: list[int]) -> pl.DataFrame:
+    """Return the readings of the runs in ``order``, some of ``count`` runs."""
     import polars as pl
 
     if order == list(range(count)):
@@ -307,7 +309,7 @@ def _find_runs(roots: Iterable[Path], unreadable: UnreadableRuns) -> list[Path]:
 
 
 def directories_below(roots: Iterable[Path]) -> list[Path]:
-    """The run directories that are there now, each once; perhaps none."""
+    """List the run directories that are there now, each once; perhaps none."""
     found = (path for root in roots for path in _walk(root, UnreadableRuns()))
     return [Path(path) for path in dict.fromkeys(found)]
 
@@ -377,21 +379,21 @@ class RunTable:
         return {name: column_named(name, described) for name in names}
 
     def workload(self, run: str) -> Mapping[str, Any]:
-        """What ``workload.json`` says of a run; nothing if it has none, or it cannot be read."""
+        """Return what ``workload.json`` says of a run; nothing if it cannot be read."""
         if run not in self._workloads:
             path = self.paths.get(run)
             self._workloads[run] = {} if path is None else read_workload(path)
         return self._workloads[run]
 
     def given_labels(self, run: str) -> np.ndarray | None:
-        """The given labels of the holdout, negative where there is none; None if nobody wrote them.
+        """Return the given labels of the holdout, negative where missing; None if not recorded.
 
         With a ``DamagedRowsWarning`` if what is there are no labels.
         """
         return read_given_labels(self.descriptions.get(run, {}))
 
     def neighbor_votes(self, run: str) -> np.ndarray | None:
-        """The share of each class among the given labels of a holdout sample's nearest neighbors.
+        """Return the share of each class among a holdout sample's nearest neighbors.
 
         Holdout samples × classes, as the run recorded them (``rote.neighbor_votes``); None if it
         did not, and with a ``DamagedRowsWarning`` if what is there cannot be.
@@ -420,7 +422,7 @@ class RunTable:
         return self.evidence.get(run, self.paths.get(run))
 
     def predictions(self, run: str) -> np.ndarray | None:
-        """The predicted classes of the holdout, or None if a run has none.
+        """Return the predicted classes of the holdout, or None if a run has none.
 
         Row i belongs to the reading whose ``row`` is i. Of a run that has predicted what is no
         class of its, there are none, with a ``DamagedRowsWarning``.
@@ -449,7 +451,7 @@ class RunTable:
         return False
 
     def rows(self, run: str, name: str) -> np.ndarray | None:
-        """What was recorded per sample under a name, or None; read when looked at.
+        """Return what was recorded per sample under a name, or None; it is read when looked at.
 
         Row i belongs to the reading whose ``row`` is i. Where that of a reading is not as it was
         written, there are none of the run, with a ``DamagedRowsWarning``.
@@ -534,13 +536,15 @@ def read_table(
         raise InputError("Expected `mapping` to rename run or step in csv: files, got none.")
     parts = [read_directories(paths)] if paths or not addresses else []
     parts += [logger.read(place, mapping) for place, logger in loggers.items() if logger.read]
-    check_mapping(mapping, _recorded(parts))
+    check_mapping(mapping, _list_columns(parts))
     frames = apply_mapping([part.frame for part in parts], mapping)
-    return _joined(_each_once([replace(p, frame=f) for p, f in zip(parts, frames, strict=True)]))
+    return _join_parts(
+        _each_once([replace(p, frame=f) for p, f in zip(parts, frames, strict=True)])
+    )
 
 
 def run_directories(runs: Path | str | Sequence[Path | str]) -> list[Path] | None:
-    """The run directories that are there now; None if some runs lie in a logger instead.
+    """List the run directories that are there now; None if some runs are in a logger instead.
 
     Raises:
         InputError: if it names no run, or no such logger.
@@ -549,8 +553,8 @@ def run_directories(runs: Path | str | Sequence[Path | str]) -> list[Path] | Non
     return None if addresses else directories_below(paths)
 
 
-def _recorded(parts: Iterable[SourceRuns]) -> Iterator[str]:
-    """The columns that runs have, or describe."""
+def _list_columns(parts: Iterable[SourceRuns]) -> Iterator[str]:
+    """Yield the columns that runs have, or describe."""
     for part in parts:
         yield from part.frame.columns
         for run in part.runs:
@@ -559,7 +563,7 @@ def _recorded(parts: Iterable[SourceRuns]) -> Iterator[str]:
 
 
 def _entries(runs: object) -> list[Path | str]:
-    """What ``runs`` names, one by one."""
+    """Return what ``runs`` names, one by one."""
     is_one = isinstance(runs, str | Path) or not isinstance(runs, Iterable)
     entries = [runs] if is_one else list(cast("Iterable[object]", runs))
     if not entries:
@@ -588,7 +592,7 @@ def _places(entries: Iterable[Path | str]) -> tuple[list[Path], list[Address]]:
 
 
 def _each_once(parts: Sequence[SourceRuns]) -> list[SourceRuns]:
-    """The parts without the runs that an earlier one has."""
+    """Return the parts without the runs that an earlier one has."""
     seen: set[str] = set()
     kept = []
     for part in parts if len(parts) > 1 else ():
@@ -602,7 +606,7 @@ def _each_once(parts: Sequence[SourceRuns]) -> list[SourceRuns]:
     return kept or list(parts)
 
 
-def _joined(parts: Sequence[SourceRuns]) -> RunTable:
+def _join_parts(parts: Sequence[SourceRuns]) -> RunTable:
     import polars as pl
 
     found = [run for part in parts for run in part.runs]

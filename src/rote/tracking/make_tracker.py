@@ -73,7 +73,7 @@ def describe_run(
     name: str | None,
     start: Mapping[str, float],
 ) -> dict[str, Any]:
-    """What is known about a run before it starts."""
+    """Describe a run before it starts."""
     given = None if given_labels is None else text_of_labels(given_labels)
     contents = {} if given is None else {GIVEN_LABELS: given.encode()}
     if neighbor_votes is not None:
@@ -169,7 +169,7 @@ def _plain(value: object) -> object:
 
 
 def _difference(key: str, mine: Any, theirs: Any) -> str:  # noqa: ANN401
-    """What differs, in words; values that only machines read are left out."""
+    """Explain what differs, in words; values that only machines read are left out."""
     if not isinstance(mine, Mapping) or not isinstance(theirs, Mapping):
         if key == "num_classes":
             return f"{mine} instead of {theirs}"
@@ -338,7 +338,7 @@ def _try_out(tracker: Tracker, probe: Probe) -> None:
     uncopied = Uncopied({"model": unwrapped(probe.model), "loss_fn": probe.loss_fn})
     batch = tracker.batch
     trial = probe.check(batch.inputs, batch.labels, predicts=tracker.predicts)
-    for warning in (*_of_uncopied(uncopied), *trial.warnings):
+    for warning in (*_warn_of_uncopied(uncopied), *trial.warnings):
         warnings.warn(warning, stacklevel=3)
     tracker.start = zetas_of(trial.measurement, probe.num_classes, probe.policy)
 
@@ -370,7 +370,7 @@ def _check_order(inputs: object, per_sample: Mapping[str, object]) -> None:
             )
 
 
-def _of_uncopied(uncopied: Uncopied) -> Iterator[RoteWarning]:
+def _warn_of_uncopied(uncopied: Uncopied) -> Iterator[RoteWarning]:
     if names := uncopied.names():
         yield UncopiedStateWarning(
             f"Expected model and `loss_fn` to hold what can be put back after a probe, got "
@@ -380,7 +380,7 @@ def _of_uncopied(uncopied: Uncopied) -> Iterator[RoteWarning]:
 
 
 def _facts(tracker: Tracker, probe: Probe, given: np.ndarray | None) -> dict[str, str]:
-    """What must be the same on all ranks for a mean over them to have a meaning."""
+    """Return what must be the same on all ranks for a mean over them to be meaningful."""
     if world_size() == 1:
         return {}
     batch = tracker.batch

@@ -54,7 +54,7 @@ class SavedWeights:
         found = {
             name: self.weights[prefix + name] for name in wanted if prefix + name in self.weights
         }
-        found |= _shared(wanted, found)
+        found |= _find_shared(wanted, found)
         self._check_fit(wanted, found, prefix)
         model.load_state_dict(found)
 
@@ -102,7 +102,7 @@ def read_weights(path: Path | str, key: str | None = None) -> SavedWeights:
 
 
 def found_instead(error: Exception) -> str:
-    """What a file holds that ``torch.load`` refused to load with ``weights_only=True``.
+    """Explain what a file holds that ``torch.load`` refused with ``weights_only=True``.
 
     torch advises to load it without; a file of a stranger's could then run anything.
     """
@@ -150,7 +150,7 @@ def _optimizer_in(contents: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 
 def _prefix_of(weights: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> str:
-    """What stands before every name of the model in the file; nothing if that is unclear."""
+    """Return the prefix of every name of the model in the file; empty if that is unclear."""
     first = next(iter(wanted), "")
     if not first or first in weights:
         return ""
@@ -159,7 +159,7 @@ def _prefix_of(weights: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> s
     return complete[0] if len(complete) == 1 else ""
 
 
-def _shared(wanted: Mapping[str, Tensor], found: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def _find_shared(wanted: Mapping[str, Tensor], found: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Tensors with two names, of which safetensors keeps one."""
     places = {wanted[name].data_ptr(): name for name in found}
     return {

@@ -161,10 +161,10 @@ class RandomBatch:
         # A caller in inference mode must not make S̃ useless for a backward pass.
         with torch.inference_mode(False):
             inputs = take(samples, chosen)
-            labels = self._checked(self._sampler(self._generator), num_samples(inputs), total)
+            labels = self._check_labels(self._sampler(self._generator), num_samples(inputs), total)
             return inputs, labels[chosen].clone() if len(labels) == total else labels.clone()
 
-    def _checked(self, labels: object, batch: int, total: int) -> Tensor:
+    def _check_labels(self, labels: object, batch: int, total: int) -> Tensor:
         """Return the labels as the loss will take them."""
         # Labels that belong to samples must be there for every sample that may be drawn.
         is_tied = isinstance(self._sampler, Given) or hasattr(self._sampler, "given")

@@ -165,14 +165,14 @@ class WaitingBatches:
         """All that wait, as one; None where none does."""
         batches = self._batches
         self.clear()
-        return _joined(batches) if batches else None
+        return _join_batches(batches) if batches else None
 
     def clear(self) -> None:
         """Forget them."""
         self._batches, self._logits = [], 0
 
 
-def _joined(batches: Sequence[Batch]) -> Batch:
+def _join_batches(batches: Sequence[Batch]) -> Batch:
     if len(batches) == 1:
         return batches[0]
     found = batches[-1]._joined
@@ -338,7 +338,7 @@ def find_signal(signal: str | Signal) -> Signal:
         return signal
     name, options = name_and_options(signal)
     if name in (known := signal_names()):
-        return _made(name, options)
+        return _make_rival(name, options)
     if ":" in signal:
         own: Signal = import_named(signal, "signals")()
         return own
@@ -348,7 +348,7 @@ def find_signal(signal: str | Signal) -> Signal:
     )
 
 
-def _made(name: str, options: Mapping[str, Any]) -> Signal:
+def _make_rival(name: str, options: Mapping[str, Any]) -> Signal:
     make = import_module(f"{_RIVALS}.{name}").SIGNAL
     known = list(signature(make).parameters)
     for option in options:

@@ -227,7 +227,7 @@ class Tracker:
         self._trainer = OptimizerWatch(probe.model, probe.optimizer)
 
     def accuracy(self, inputs: Inputs, labels: Tensor) -> float:
-        """The share of samples whose label the model predicts, in eval mode, leaving no trace.
+        """Measure the share of samples whose label the model predicts, in eval mode.
 
         With some of the training set and its given labels this is the ``train_accuracy`` that
         selection goes by.
@@ -466,7 +466,7 @@ class Tracker:
         return from_first_rank(every(step)) if callable(every) else step % every == 0
 
     def _facts(self, step: int, inputs: Inputs, labels: Tensor) -> dict[str, str]:
-        """What must be the same on all ranks for a mean over them to have a meaning."""
+        """Return what must be the same on all ranks for a mean over them to be meaningful."""
         if world_size() == 1:
             return {}
         facts = {"the tracker's step": str(step), "ζ so far": repr(self.susceptibility)}

@@ -79,7 +79,7 @@ _RETRIES = "MLFLOW_HTTP_REQUEST_MAX_RETRIES"
 
 
 def import_mlflow() -> Any:  # noqa: ANN401
-    """The package; if it is rote that loads it, without its telemetry.
+    """Import MLflow; if it is rote that loads it, without its telemetry.
 
     Raises:
         MissingExtraError: if it is not installed.
@@ -90,7 +90,7 @@ def import_mlflow() -> Any:  # noqa: ANN401
 
 
 def experiment_and_store(place: str) -> tuple[str, str | None]:
-    """The two parts of ``EXPERIMENT[@uri]``; the store is None if it is not named.
+    """Split ``EXPERIMENT[@uri]``; the store is None if it is not named.
 
     Example:
         >>> experiment_and_store("digits@sqlite:///mlflow.db")
@@ -109,7 +109,7 @@ def experiment_and_store(place: str) -> tuple[str, str | None]:
 
 
 def client_of(uri: str | None) -> MlflowClient:
-    """A client of its own: nothing about the caller's MLflow is changed.
+    """Make a separate client: nothing about the caller's MLflow is changed.
 
     Args:
         uri: the store, or the path of an SQLite file; by default what MLflow is set to.
@@ -119,7 +119,7 @@ def client_of(uri: str | None) -> MlflowClient:
 
 
 def resolved(uri: str | None) -> str:
-    """The address of a store, as MLflow wants it."""
+    """Return the address of a store, as MLflow wants it."""
     if uri is None:
         return str(import_mlflow().get_tracking_uri())
     if "://" in uri or uri.startswith(("databricks", "file:")) or Path(uri).is_dir():
@@ -129,7 +129,7 @@ def resolved(uri: str | None) -> str:
 
 @contextmanager
 def impatience() -> Iterator[None]:
-    """A server that is down is seen in seconds, not in MLflow's minutes, unless one is set."""
+    """Give up on a server that is down in seconds, not MLflow's minutes, unless retries are set."""
     if _RETRIES in os.environ:
         yield
         return
@@ -141,7 +141,7 @@ def impatience() -> Iterator[None]:
 
 
 def tags_of(description: Mapping[str, Any]) -> dict[str, str]:
-    """A description as tags, in pieces that MLflow takes whole."""
+    """Convert a description to tags, in pieces that MLflow takes whole."""
     text = json.dumps(description, allow_nan=False)
     pieces = [text[at : at + _TAG_LENGTH] for at in range(0, len(text), _TAG_LENGTH)]
     tags = {f"{_DESCRIPTION_TAG}{number:02}": piece for number, piece in enumerate(pieces)}
@@ -149,7 +149,7 @@ def tags_of(description: Mapping[str, Any]) -> dict[str, str]:
 
 
 def params_of(description: Mapping[str, Any]) -> dict[str, str]:
-    """What people compare runs by: the plain values of a description, under dotted names."""
+    """Return what people compare runs by: plain values of a description, under dotted names."""
     kept = ("seed", "num_classes", "policy", "labels", "holdout", "model", "optimizer")
     found = leaves({name: description.get(name) for name in kept})
     return {
@@ -160,7 +160,7 @@ def params_of(description: Mapping[str, Any]) -> dict[str, str]:
 
 
 def description_of(run: Run) -> dict[str, Any]:
-    """What was run: as rote wrote it, or the parameters that MLflow has.
+    """Return what was run: as rote wrote it, or the parameters that MLflow has.
 
     Raises:
         CorruptRunError: if what rote wrote is damaged.
@@ -179,14 +179,14 @@ def description_of(run: Run) -> dict[str, Any]:
 
 
 def points_of_reading(reading: Reading, row: int) -> dict[str, float]:
-    """A reading as metrics."""
+    """Convert a reading to metrics."""
     flags = {_FLAG + flag: float(place) for place, flag in enumerate(reading.flags)}
     numbers = numbers_of(reading) | flags | {READING: float(row)}
     return {allowed(name): value for name, value in numbers.items()}
 
 
 def allowed(name: str) -> str:
-    """A name that MLflow takes: a letter that it does not take is spelled by its number.
+    """Return a name that MLflow takes: other letters are spelled by their numbers.
 
     Example:
         >>> allowed("a*b"), allowed("a?b"), as_given("a_u002a_b")
@@ -196,12 +196,12 @@ def allowed(name: str) -> str:
 
 
 def as_given(name: str) -> str:
-    """The inverse of ``allowed``."""
+    """Undo what ``allowed`` does."""
     return _SPELLED.sub(lambda found: chr(min(int(found[1], 16), sys.maxunicode)), name)
 
 
 def lines_of(client: MlflowClient, run: Run) -> list[Line]:
-    """The readings that count of a run that rote wrote.
+    """Return the readings that count of a run that rote wrote.
 
     What others logged into the same run stands beside the reading of the same step.
 
@@ -235,7 +235,7 @@ def lines_of(client: MlflowClient, run: Run) -> list[Line]:
 
 
 def value_of(point: Metric) -> float | None:
-    """A value, or None if it was not finite: MLflow keeps an infinity as the largest number."""
+    """Return a value, or None if it was not finite: MLflow keeps infinity as the largest number."""
     value = float(point.value)
     return value if math.isfinite(value) and abs(value) < sys.float_info.max else None
 
@@ -356,11 +356,11 @@ def _open(address: Address, description: Mapping[str, Any], *, resume: bool) -> 
     else:
         run = _new_run(client, experiment, name)
     if resume:
-        return _resumed(client, run, is_own=bool(experiment))
-    return _started(client, run, description, is_own=bool(experiment))
+        return _resume_run(client, run, is_own=bool(experiment))
+    return _start_run(client, run, description, is_own=bool(experiment))
 
 
-def _started(
+def _start_run(
     client: MlflowClient, run: Run, description: Mapping[str, Any], *, is_own: bool
 ) -> Opened:
     place = f"MLflow run {run.info.run_name}"
@@ -383,7 +383,7 @@ def _started(
     return Opened(sink, place, undo=undo)
 
 
-def _resumed(client: MlflowClient, run: Run, *, is_own: bool) -> Opened:
+def _resume_run(client: MlflowClient, run: Run, *, is_own: bool) -> Opened:
     place = f"MLflow run {run.info.run_name}"
     if SCHEMA_TAG not in run.data.tags:
         raise InputError(

@@ -81,7 +81,7 @@ _TIME = re.compile(r"tfevents\.(\d{1,15})(?:\.(\d{9})\.)?")
 
 
 def event_files(directory: Path) -> list[Path]:
-    """The event files in a directory, oldest first, as TensorBoard orders them."""
+    """List the event files in a directory, oldest first, as TensorBoard orders them."""
     names = sorted(entry.name for entry in directory.iterdir() if "tfevents" in entry.name)
     return [directory / name for name in names]
 
@@ -141,7 +141,7 @@ class EventFile:
 
 
 def line_event(line: Line, note: str = "") -> dict[str, Any]:
-    """The fields of an event with a line, every number of it as a scalar, and a note for people."""
+    """Return the fields of an event with a line, its numbers as scalars, and a note."""
     from tensorboard.compat.proto.summary_pb2 import Summary
 
     numbers = {k: v for k, v in line.items() if isinstance(v, float) and "#" not in k}
@@ -151,14 +151,14 @@ def line_event(line: Line, note: str = "") -> dict[str, Any]:
 
 
 def description_event(description: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of an event with what is run."""
+    """Return the fields of an event with what is run."""
     from tensorboard.compat.proto.summary_pb2 import Summary
 
     return {"step": 0, "summary": Summary(value=[_text(RUN_TAG, description)])}
 
 
 def restart_event(step: int) -> dict[str, Any]:
-    """The fields of an event that makes TensorBoard drop what came after a step."""
+    """Return the fields of an event that makes TensorBoard drop what came after a step."""
     from tensorboard.compat.proto.event_pb2 import SessionLog
 
     return {"step": step + 1, "session_log": SessionLog(status=SessionLog.START)}
@@ -180,7 +180,7 @@ class Value:
 
 
 def read_values(path: Path) -> Iterator[Value | int]:
-    """The scalars and rote's texts of one file; a step alone voids what came from it on.
+    """Read the scalars and rote's texts of one file; a step alone voids what came from it on.
 
     A record that is cut off at the end of the file is being written, or a kill cut it off; it is
     skipped with a ``TornJournalWarning``.
@@ -434,7 +434,7 @@ def _read_run(directory: Path) -> _EventRun:
                 if not _is_ours(path):
                     scalars = defaultdict(dict, {s: v for s, v in scalars.items() if s < value})
             elif isinstance(value.content, str):
-                found = _decoded(value.content, path)
+                found = _decode(value.content, path)
                 if value.tag == RUN_TAG:
                     description = found
                 elif value.tag == JOURNAL_TAG:
@@ -452,7 +452,7 @@ def _beside(line: Line, scalars: Mapping[int, Mapping[str, float]]) -> Line:
     return {name: value for name, value in others.items() if not is_reserved(name)} | dict(line)
 
 
-def _decoded(text: str, path: Path) -> dict[str, Any]:
+def _decode(text: str, path: Path) -> dict[str, Any]:
     try:
         found = json.loads(text)
     except ValueError as error:
