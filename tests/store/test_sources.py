@@ -327,7 +327,7 @@ def test_a_mapping_that_leads_nowhere(
 
 def test_a_table_cannot_be_mapped_again(tmp_path: Path) -> None:
     table = read_table(csv(tmp_path, "step,zeta\n1,0.5\n"))
-    with pytest.raises(InputError, match="`mapping` to go with runs to read, got a table"):
+    with pytest.raises(InputError, match="takes no `mapping`"):
         rote.select(table, mapping=MAPPING)
 
 

@@ -24,7 +24,6 @@ from rote.arguments import place_in
 from rote.errors import CorruptRunError, InputError, RunExistsError, TornJournalWarning
 from rote.extras import require
 from rote.store.files import (
-    SyncClock,
     absent_folders,
     check_in_place,
     make_folders,
@@ -117,8 +116,8 @@ class EventFile:
         self.write(file_version="brain.Event:2")
         sync_folder(directory)
 
-    def write(self, *, synced: bool = True, **fields: Any) -> None:  # noqa: ANN401
-        """Write one event, and wait until it is on the disk unless ``synced`` is false.
+    def write(self, **fields: Any) -> None:  # noqa: ANN401
+        """Write one event; it is on the disk when this returns.
 
         Raises:
             StoreError: if the file was removed or replaced meanwhile.
@@ -128,11 +127,6 @@ class EventFile:
         check_in_place(self._place, self._file.fileno())
         self._records.write(Event(wall_time=time.time(), **fields).SerializeToString())
         self._file.flush()
-        if synced:
-            sync(self._file.fileno())
-
-    def sync(self) -> None:
-        """Wait until all events are on the disk."""
         sync(self._file.fileno())
 
     def close(self) -> None:
@@ -280,7 +274,6 @@ class TensorboardSink:
         self._directory = directory
         self._rows: RowFile | None = None
         self._written: list[Path] = []
-        self._clock, self._synced_rows = SyncClock(), 0
         self._file = EventFile(directory)
 
     def describe(self, description: Mapping[str, Any]) -> None:
@@ -299,20 +292,12 @@ class TensorboardSink:
     def append(self, reading: Reading, row: int) -> None:
         """Log one reading, and its predictions beside the events."""
         line = line_of_reading(reading)
-        is_due = self._clock.is_due()
         if self._rows is not None and reading.predictions is not None:
             line |= {f"{ROW_CHECK}{PREDICTIONS}": self._rows.write(row, reading.predictions)}
-            self._synced_rows = row + 1 if is_due else min(self._synced_rows, row)
-            line |= {SYNCED_ROWS: self._synced_rows}
-            if is_due:
-                self._rows.sync()
-        self._file.write(synced=is_due, **line_event(line, reading.note))
-
-    def sync(self) -> None:
-        """Wait until everything that was written is on the disk."""
-        if self._rows is not None:
             self._rows.sync()
-        self._file.sync()
+            line |= {SYNCED_ROWS: row + 1}
+        # Always synced: the end of an event file does not tell a power cut from damage.
+        self._file.write(**line_event(line, reading.note))
 
     def write_votes(self, votes: np.ndarray) -> None:
         """Keep nearest-neighbor votes beside the events."""
