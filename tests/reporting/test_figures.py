@@ -8,6 +8,7 @@ import altair as alt
 import pytest
 
 import rote
+from rote import report
 from rote.errors import InputError
 from rote.formatting import visible
 from rote.reporting.charts import CHARTS, split_chart
@@ -15,9 +16,10 @@ from rote.reporting.contents import read_contents
 from rote.reporting.frame import frame_for_chart, frame_for_page
 from rote.reporting.page import collect_records, compile_charts
 from rote.reporting.write_report import save_figures
-from tests.reporting.stores import EVIL_METRIC, EVIL_NAMES, TRUTH, write_store
+from tests.reporting.stores import EVIL_METRIC, EVIL_NAMES, SIGNALS, TRUTH, write_store
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("figures")]
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -124,3 +126,33 @@ def test_no_torch_is_needed(store: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-c", script, str(store), str(tmp_path / "page.html")]
     subprocess.run(command, check=True)
     assert (tmp_path / "page.html").stat().st_size > 300_000
+
+
+OUTSIDE = """svg => {
+    const box = svg.getBoundingClientRect();
+    return [...svg.querySelectorAll("text")].filter((text) => {
+        const one = text.getBoundingClientRect();
+        return one.width && (one.left < box.left || one.right > box.right
+            || one.top < box.top || one.bottom > box.bottom);
+    }).map((text) => text.textContent);
+}"""
+
+
+@pytest.mark.slow
+def test_no_text_of_a_figure_is_clipped_in_a_browser(tmp_path: Path, browser: Any) -> None:
+    store = write_store(tmp_path / "runs", metrics=(*TRUTH, *SIGNALS), columns=SIGNALS)
+    report(store, tmp_path / "page.html", rule="staged", figures=tmp_path / "figures")
+    files = [*(tmp_path / "figures").glob("*.svg"), *(ROOT / "docs" / "figures").glob("*.svg")]
+    assert len(files) >= 6
+    page = browser.new_page()
+    clipped = {}
+    for file in files:
+        page.set_content(file.read_text())
+        for font in (
+            "svg text { }",
+            "svg text { font-family: 'DejaVu Sans', Verdana, sans-serif; }",
+        ):
+            page.add_style_tag(content=font)  # the second is wider than most
+            clipped[file.name, font] = page.eval_on_selector("svg", OUTSIDE)
+    page.close()
+    assert not any(clipped.values()), clipped

@@ -115,7 +115,7 @@ def test_runs_that_are_not_there_yet_are_waited_for(tmp_path: Path) -> None:
     assert (found.report, found.is_over) == (None, False)
     assert "to be an existing directory" in (found.trouble or "")
     waiting = path.read_text()
-    assert "No run has begun yet" in waiting
+    assert "No run has started yet" in waiting
     assert '<meta http-equiv="refresh" content="5">' in waiting
     with pytest.raises(InputError, match="to be an existing directory"):
         live.leave()

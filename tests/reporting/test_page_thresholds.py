@@ -173,7 +173,7 @@ def test_the_page_says_that_the_pick_does_not_move(page: Page, visit: Open) -> N
     move(opened, "train", 0.9)
     assert opened.text("h1") == title
     words = " ".join(opened.text("#unmoved").split())
-    assert "The pick above does not move: it is that of rule staged" in words
+    assert "The selected checkpoint stays: it is that of rule staged" in words
 
 
 def test_without_regions_there_are_no_sliders_and_nothing_is_missed(
@@ -202,7 +202,7 @@ def test_regions_color_points_where_there_is_no_truth(page: Page, visit: Open) -
 
 def test_a_thinned_page_says_so_and_still_counts_everything(page: Page, visit: Open) -> None:
     opened, candidates = visit(page("large")), checkpoints(page("large"))
-    assert re.search(r"charts draw [\d,]+ of 13,000 checkpoints", opened.text("#thinned"))
+    assert re.search(r"Charts draw [\d,]+ of 13,000 checkpoints", opened.text("#thinned"))
     assert opened.page.get_attribute("#chart-regions", "data-drawn") == "canvas"
     pixels = opened.page.eval_on_selector(
         "#chart-regions canvas",

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from rote.reporting.live import RunProgress
 
 _SCALE = 2.0
+_PADDING = {"left": 8, "top": 8, "right": 48, "bottom": 8}
+"""Room for viewers whose font is wider than the one that the converter measured."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,8 @@ def save_figures(
         except InputError as error:
             missing[name] = str(error)
             continue
-        spec = json.dumps(frame.spec(chart.draw(record, frame), check=name not in CHARTS))
+        drawing = frame.spec(chart.draw(record, frame), check=name not in CHARTS)
+        spec = json.dumps(drawing | {"padding": _PADDING})
         try:
             drawn = {
                 "svg": vl_convert.vegalite_to_svg(spec).encode(),
