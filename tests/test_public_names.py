@@ -51,3 +51,10 @@ def test_every_room_is_reached_by_its_name() -> None:
 def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="module 'rote' has no attribute 'nothing'"):
         _ = rote.nothing
+
+
+def test_dir_has_public_names_and_rooms_only() -> None:
+    listed = set(dir(rote))
+    assert set(rote.__all__) <= listed
+    assert not {"Any", "TYPE_CHECKING", "import_module"} & listed
+    assert not [name for name in listed if name.startswith("_") and name != "__version__"]

@@ -24,14 +24,14 @@ REPLACED = {
     r"leaves a trace": "changes training state",
     r"wrong labels? of the pool|pool of samples|samples? of the pool|pool sample": "holdout",
     r"errors that can be predicted": "systematic label errors",
-    r"\w*(?:neighbour|colour|behaviour|labell|memoris|normalis|optimis(?!m)|recognis)\w*": "American",
+    r"\w*(?:neighbour|colour|behaviour|labell(?!edby))\w*": "American spelling",
+    r"\w*(?:memoris|normalis|optimis(?!m)|recognis)\w*": "American spelling",
 }
-"""The left column of the vocabulary table, as patterns of whole words, with the right one."""
+"""The left column of the vocabulary table, as patterns of whole words, with the right one.
 
-ALLOWED = {
-    ("workloads", "exploded"): "",
-}
-"""Room and word that may stay, with the reason; empty reasons are unused."""
+`aria-labelledby` is the name of an attribute of HTML; "wrong label", "given labels", "the pick" and
+"plain step" may stay where the table says so, and "pool" is right for runs.
+"""
 
 
 def strings_of(path: Path) -> Iterator[tuple[int, str]]:

@@ -80,7 +80,7 @@ def test_votes_that_cannot_be_are_refused_and_left_out(tmp_path: Path, kind: str
     assert not (tmp_path / "a").exists()
     Run(tmp_path / "a").tracker.close()
     np.save(tmp_path / "a" / NEIGHBORS_FILE, damage(kind))
-    with pytest.warns(DamagedRowsWarning, match=r"Left out the votes of neighbors in .*got"):
+    with pytest.warns(DamagedRowsWarning, match=r"Left out the nearest-neighbor votes in .*got"):
         assert read_table(tmp_path).neighbor_votes("a") is None
 
 

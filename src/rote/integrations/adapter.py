@@ -66,7 +66,7 @@ class Adapter(ABC):
         seed: of the random labels, and of the choice of samples.
         name: the name of the run.
         save_to: where the run is recorded (``rote.track``); only the first rank writes. A run that
-            the trainer resumes goes on with its directory, or with the logger's run of its name.
+            the trainer resumes continues its directory, or the logger's run of its name.
         samples: how many samples of the training set make S̃ when there are no ``inputs``.
         signals: what else to observe (``rote.track``). They see the batches of training with
             labels and logits where the trainer gives both (a warning says where it does not), and
@@ -172,7 +172,7 @@ class Adapter(ABC):
         saved: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> Tracker:
-        """Build the tracker of a new training, or go on with the one of a checkpoint."""
+        """Build the tracker of a new training, or resume the one of a checkpoint."""
         options = {name: getattr(self, name) for name in _OPTIONS} | self._sampled() | options
         resume = saved is not None and _holds_a_run(self.save_to)
         try:
@@ -297,6 +297,6 @@ class Adapter(ABC):
 
 
 def _holds_a_run(save_to: SaveTo) -> bool:
-    """Whether there is something to go on with; a logger finds the run by its name."""
+    """Whether there is something to resume; a logger finds the run by its name."""
     targets = targets_of(save_to)
     return bool(targets) and all((t / RUN_FILE).is_file() for t in targets if isinstance(t, Path))

@@ -1,4 +1,4 @@
-"""Votes of neighbors: which labels the nearest training samples of a sample were given."""
+"""Nearest-neighbor votes: which labels the nearest training samples of a sample were given."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any

@@ -394,7 +394,7 @@ def _without_compilation() -> AbstractContextManager[object]:
     """Run compiled parts of a model eagerly.
 
     The probe's batch has another size than the training's: torch.compile would compile once more,
-    for sizes of any kind, and training would go on with other kernels.
+    for sizes of any kind, and training would continue with other kernels.
     """
     if "torch._dynamo" not in sys.modules:
         return nullcontext()  # nothing can have been compiled

@@ -27,7 +27,7 @@ ZETA = "zeta"
 """What rules call the ζ that is selected by, whichever of the four it is."""
 
 DIP = 0.05
-"""A training accuracy that is so far below an earlier one of its run is on a dip."""
+"""A training accuracy that is so far below an earlier one of its run has dropped."""
 
 _LARGEST = 1e140
 

@@ -2,7 +2,7 @@
 
 Votes give a prior, p(y) = softmax(b · log(V + c) + a), with one sharpness b and a bias a per class;
 given labels follow P(ỹ = l | y = k) = T_kl. All of it is fitted by expectation maximization on the
-given labels. Kin: Dawid and Skene 1979.
+given labels. Related work: Dawid and Skene 1979.
 """
 
 from __future__ import annotations

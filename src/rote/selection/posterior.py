@@ -1,7 +1,7 @@
 """The posterior of the holdout's true classes, from votes and from given labels that may be wrong.
 
 Three kinds of noise are fitted to the given labels, and weighed by how well they predict labels
-that they have not seen. Kin: CROWDLAB (Goh et al. 2022).
+that they have not seen. Related work: CROWDLAB (Goh et al. 2022).
 """
 
 from __future__ import annotations

@@ -92,7 +92,7 @@ def read_neighbor_votes(path: Path, description: Mapping[str, Any]) -> np.ndarra
         wrong = str(error)
     if wrong is None:
         return np.array(found, dtype=np.float32)
-    message = f"Left out the votes of neighbors in {file}: {wrong}. Restore it."
+    message = f"Left out the nearest-neighbor votes in {file}: {wrong}. Restore it."
     warnings.warn(DamagedRowsWarning(message), stacklevel=3)
     return None
 

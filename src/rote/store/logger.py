@@ -54,7 +54,7 @@ class Address:
 
 
 class Open(Protocol):
-    """Starts a run, or goes on with one."""
+    """Starts a run, or resumes one."""
 
     def __call__(self, address: Address, description: Mapping[str, Any], *, resume: bool) -> Opened:
         """Open a place for writing."""

@@ -158,7 +158,7 @@ class Sinks:
         if self._is_closed:
             raise InputError(
                 "Expected the tracker to be open, got a closed one: its `save_to` would miss this "
-                "reading. Close it after the last probe, or go on with rote.track(..., "
+                "reading. Close it after the last probe, or resume with rote.track(..., "
                 "save_to=..., resume=True)."
             )
 
@@ -236,13 +236,13 @@ def _identity(reading: Reading) -> tuple[int, float | None]:
 
 
 def open_directory(path: Path, description: Mapping[str, Any], *, resume: bool) -> Opened:
-    """Start a run in a new directory, or go on with the one in it.
+    """Start a run in a new directory, or resume the one in it.
 
     Raises:
-        InputError: if the directory cannot be written, or has no run to go on with.
+        InputError: if the directory cannot be written, or has no run to resume.
         RunExistsError: if it is in use.
         RunLockedError: if another process is writing it.
-        CorruptRunError: if the run to go on with is damaged.
+        CorruptRunError: if the run to resume is damaged.
     """
     if not resume:
         named = {**description, "name": description.get("name") or path.name}
@@ -413,14 +413,14 @@ def open_sinks(targets: Iterable[Target], description: Mapping[str, Any], *, res
     Args:
         targets: from ``targets_of``.
         description: what is run; its name may be None if no target is a directory.
-        resume: go on with the run that is there.
+        resume: resume the run that is there.
 
     Raises:
-        InputError: if one cannot be written, or has no run to go on with.
+        InputError: if one cannot be written, or has no run to resume.
         MissingExtraError: if a logger's package is not installed.
         RunExistsError: if one is in use.
         RunLockedError: if another process is writing one.
-        CorruptRunError: if the run to go on with is damaged.
+        CorruptRunError: if the run to resume is damaged.
     """
     targets = tuple(targets)
     directories = [target for target in targets if isinstance(target, Path)]

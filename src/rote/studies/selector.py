@@ -31,7 +31,7 @@ _NOTHING = Cost()
 _MOST_CHOICES = 100
 """Draws in which a rule chooses anew, which takes long."""
 _PASS_OVER_DIPS = ("auto", "posterior")
-"""Rules that score checkpoints on a dip of training accuracy, and do not pick them."""
+"""Rules that score checkpoints whose training accuracy dropped, and do not select them."""
 
 
 @dataclass(frozen=True)

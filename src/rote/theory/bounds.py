@@ -94,7 +94,7 @@ def bounds(
 ) -> Bounds:
     """μ, Σ and both bounds of Theorem 2, exactly.
 
-    `y` are the CLEAN labels. Training labels keep each of them with probability 1 - LNL and redraw
+    `y` are the CLEAN labels. Training labels keep each of them with probability 1 - LNL, and draw
     it uniformly from ±1 with probability LNL, each on its own, so that they are independent with
     mean ``ρ y_j``, ``ρ = 1 - LNL``, and variance ``s = 1 - ρ²``; random labels are uniform. Then::
 

@@ -105,7 +105,7 @@ def describe_run(
 
 
 def check_same_run(found: Mapping[str, Any], wanted: Mapping[str, Any], place: str) -> None:
-    """Refuse to go on with a run that measured something else.
+    """Refuse to resume a run that measured something else.
 
     Raises:
         StateError: if classes, random labels, samples, policy or signals differ.
@@ -250,7 +250,7 @@ def track(
             ``"tensorboard:LOGDIR"``, ``"wandb:PROJECT"``; without an experiment or project the
             run that is open there); a function that is called with every new reading; or a list
             of several. A logger that fails does not stop the training (``LoggerWarning``).
-        resume: go on with the run that is in ``save_to``, after its last reading. Load the
+        resume: resume the run that is in ``save_to``, after its last reading. Load the
             tracker's ``state_dict`` as well if training goes on from an earlier point, or if
             ``policy.every`` skips steps: the journal knows only the steps that were measured.
 

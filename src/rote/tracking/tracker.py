@@ -208,7 +208,7 @@ class Tracker:
         """Probe with another optimizer from now on: the loop has built a new one.
 
         A rebuilt optimizer is mostly found by itself at the next probe, with an
-        ``OptimizerWarning``; this says so beforehand. ζ goes on with the readings so far.
+        ``OptimizerWarning``; this says so beforehand. ζ continues from the readings so far.
 
         Args:
             optimizer: the one that trains now, or a list of those that are stepped together.
@@ -379,7 +379,7 @@ class Tracker:
         self._run.name_checkpoints({step: Path(file) for step, file in files.items()})
 
     def close(self) -> None:
-        """Stop writing, so that another process may go on with the run.
+        """Stop writing, so that another process may resume the run.
 
         Where there was a ``save_to``, there can be no probe after this. Closing twice is fine.
         """

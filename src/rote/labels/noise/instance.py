@@ -88,7 +88,7 @@ def _finite_rows(samples: NDArray[np.generic], rows: Labels) -> NDArray[np.float
 def _truncated_normal(
     mean: float, size: int, generator: np.random.Generator
 ) -> NDArray[np.float64]:
-    """Redraw what falls outside [0, 1]; with a mean inside, at least half of the draws stay."""
+    """Draw again what falls outside [0, 1]; with a mean inside, at least half of the draws stay."""
     draws = generator.normal(mean, _RATE_DEVIATION, size)
     while (outside := (draws < 0) | (draws > 1)).any():
         draws[outside] = generator.normal(mean, _RATE_DEVIATION, int(outside.sum()))

@@ -11,7 +11,7 @@ from rote.labels.noise.noisy_labels import Draw, Labels
 def symmetric_inclusive(
     labels: Labels, *, rate: float, num_classes: int, generator: np.random.Generator
 ) -> Draw:
-    """Redraw exactly round(r·n) labels uniformly over all c classes, the paper's noise.
+    """Resample exactly round(r·n) labels uniformly over all c classes, the paper's noise.
 
     A resampled label is right by chance with probability 1/c, so the expected share of wrong labels
     is r·(1 − 1/c): 45 % at "50 %" with 10 classes.

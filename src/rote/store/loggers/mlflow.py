@@ -322,12 +322,12 @@ class MlflowSink:
 
 
 def open_mlflow(address: Address, description: Mapping[str, Any], *, resume: bool) -> Opened:
-    """Start a run, or go on with one.
+    """Start a run, or resume one.
 
     Args:
         address: without an experiment, the active run is meant.
         description: what is run; without a name, MLflow gives one.
-        resume: go on with the run of that name, or the active one.
+        resume: resume the run of that name, or the active one.
 
     Raises:
         InputError: if the store does not answer, there is no active run, or not exactly one of the

@@ -329,15 +329,15 @@ class TensorboardSink:
 
 
 def open_tensorboard(address: Address, description: Mapping[str, Any], *, resume: bool) -> Opened:
-    """Start a run in the log directory, or go on with the one in it.
+    """Start a run in the log directory, or resume the one in it.
 
     A run with a name has a directory of that name.
 
     Raises:
         InputError: if no directory is named, the name leads out of it, it cannot be written, or
-            has no run to go on with.
+            has no run to resume.
         RunExistsError: if it has a run of rote's already.
-        CorruptRunError: if the run to go on with is damaged.
+        CorruptRunError: if the run to resume is damaged.
     """
     if not address.place:
         raise InputError("Expected `save_to` to be tensorboard:LOGDIR, got no directory.")

@@ -66,7 +66,7 @@ def open_wandb(address: Address, description: Mapping[str, Any], *, resume: bool
     Args:
         address: without a project, ``wandb.run`` is meant.
         description: what is run; without a name, W&B gives one.
-        resume: go on with the open run; what it holds cannot be read back.
+        resume: resume the open run; what it holds cannot be read back.
 
     Raises:
         InputError: if W&B refuses, no run is open, or a project is to be resumed.

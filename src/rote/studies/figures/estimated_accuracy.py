@@ -75,7 +75,7 @@ def _picks(candidates: Candidates, sets: Iterable[Integers]) -> list[Record]:
         try:
             verdict = find_rule("posterior").judge(part)
         except InputError:
-            continue  # one run without votes of neighbors
+            continue  # one run without nearest-neighbor votes
         if verdict.findings.confidence is not None:
             found.append(_pick(verdict, part.values(TRUTH)))
     return found

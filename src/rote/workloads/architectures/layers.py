@@ -171,7 +171,7 @@ def image_classifier(
 
 
 def initialize_for_relu(network: nn.Module) -> None:
-    """Redraw convolutions and linear layers as He et al. 2015 and zero their biases, in place.
+    """Initialize convolutions and linear layers as He et al. 2015 and zero their biases, in place.
 
     Torch's default shrinks the signal about sixfold per ReLU layer, which deep networks without
     batch norm do not survive. What is drawn comes from torch's global generator.
