@@ -36,6 +36,7 @@ _LEFT = 46
 _WIDE = 0.15
 """The least share of the steps that the label of the shaded part needs."""
 
+_LATE = 0.7
 _NARROW = 560
 
 
@@ -103,6 +104,12 @@ class OverviewRecord:
                 first, last = values[self.step], values[self.last]
                 return None if first is None or last is None else (first, last)
         return None
+
+    @property
+    def is_late(self) -> bool:
+        """Whether the selected step is near the end."""
+        first, length = self.steps[0], self.last - self.steps[0]
+        return length > 0 and self.step - first > _LATE * length
 
     @property
     def later_label(self) -> str:
@@ -258,7 +265,7 @@ def _draw_accuracies(record: OverviewRecord, frame: Frame) -> alt.LayerChart:
     layers = [
         *_draw_selected(record, has_label=True),
         lines,
-        *_draw_ring(record.step, at, f"step {record.step:,}"),
+        *_draw_ring(record.step, at, f"step {record.step:,}", is_right=record.is_late),
         *_draw_targets(base, frame, "series"),
     ]
     return alt.LayerChart(layer=layers, width=frame.width, height=HEIGHT, view=borderless())
@@ -286,7 +293,7 @@ def _draw_zeta(record: OverviewRecord, frame: Frame) -> alt.LayerChart:
     layers = [
         *_draw_selected(record, has_label=False),
         base.mark_line(aria=False, color=color("ink"), strokeWidth=2),
-        *_draw_ring(record.step, at, ""),
+        *_draw_ring(record.step, at),
         *_draw_targets(base, frame),
     ]
     return alt.LayerChart(layer=layers, width=frame.width, height=ZETA_HEIGHT, view=borderless())
@@ -325,7 +332,10 @@ def _draw_selected(record: OverviewRecord, *, has_label: bool) -> list[alt.Chart
     return [*layers, line.encode(x=alt.X("start:Q"))]
 
 
-def _draw_ring(step: int, value: float | None, label: str) -> list[alt.Chart]:
+def _draw_ring(
+    step: int, value: float | None, label: str = "", *, is_right: bool = False
+) -> list[alt.Chart]:
+    """Draw a ring around a checkpoint; one on the right has its label on its left."""
     import altair as alt
 
     if value is None:
@@ -345,7 +355,11 @@ def _draw_ring(step: int, value: float | None, label: str) -> list[alt.Chart]:
     if not label:
         return [ring]
     style: dict[str, Any] = {"aria": False, "text": label, "fontSize": 13, "fontWeight": 700}
-    place: dict[str, Any] = {"align": "left", "dx": 10, "dy": 14}
+    place: dict[str, Any] = {
+        "align": "right" if is_right else "left",
+        "dx": -10 if is_right else 10,
+        "dy": 14,
+    }
     rim = base.mark_text(
         color=color("paper"), stroke=color("paper"), strokeWidth=4, **style, **place
     )

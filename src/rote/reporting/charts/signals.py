@@ -218,7 +218,12 @@ class SignalsChart:
 
         base = alt.Chart(alt.InlineData(values=_list_cells(record))).encode(
             # A number and a name; narrow charts show the number only.
-            y=alt.Y("row:N", sort=None, title=None, axis=_make_axis("left", _NARROW_LABEL)),
+            y=alt.Y(
+                "row:N",
+                sort=None,
+                title=None,
+                axis=_make_axis("left", _NARROW_LABEL if frame.is_page else _LABEL),
+            ),
             x=alt.X("column:N", sort=None, title=None, axis=_make_axis("top")),
             tooltip=[alt.Tooltip(f"{name}:N", title=name) for name in ("of", "and", "τ")],
         )
@@ -240,6 +245,7 @@ class SignalsChart:
         return alt.LayerChart(layer=layers, width=frame.width, height=height, view=borderless())
 
 
+_LABEL = "datum.label"
 _NARROW_LABEL = f"containerSize()[0] < {_NARROW} ? split(datum.label, ' ')[0] : datum.label"
 _READABLE = (
     "contrast(scale('color', datum.value), '#ffffff') > contrast(scale('color', datum.value), "
