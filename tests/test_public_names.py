@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,16 @@ def test_every_room_is_reached_by_its_name() -> None:
     reached = "; ".join(f"rote.{room}" for room in rooms if room != "cli")
     loaded = modules_loaded_by(f"import rote; {reached}")
     assert {f"rote.{room}" for room in rooms if room != "cli"} <= loaded
+
+
+ROOMS = [room.parent.name for room in sorted(Path(rote.__file__).parent.glob("*/__init__.py"))]
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_every_name_of_a_room_is_there(room: str) -> None:
+    module = import_module(f"rote.{room}")
+    for name in getattr(module, "__all__", []):
+        assert getattr(module, name) is not None, name
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:

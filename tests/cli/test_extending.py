@@ -47,7 +47,7 @@ def test_a_study_is_a_file_in_its_folder(tmp_path: Path, monkeypatch: pytest.Mon
     listed = CliRunner().invoke(app, ["study", "list", "--plain"]).stdout
     assert "answer the answer" in listed.splitlines()
     asked = ["study", "run", "answer", "--store", str(tmp_path / "runs"), "--json"]
-    told = json.loads(CliRunner().invoke(app, asked).stdout)
+    told = json.loads(CliRunner().invoke(app, asked, catch_exceptions=False).stdout)
     assert "42" in json.dumps(told)
 
 
@@ -76,7 +76,7 @@ def test_what_is_ones_own_is_used_from_the_command_line(
     found = json.loads(run("select", "runs", "--rule", "my_rule:Sure", "--json"))
     first = next(i for i, value in enumerate(confidence) if value >= 0.9 * max(confidence))
     assert found["pick"]["step"] == lines[first]["step"]
-    told = run("select", "runs", "--rule", "max:confidence")
+    told = run("select", "runs", "--rule", "max:confidence", "--explain")
     assert "mean confidence in training" in " ".join(told.split())
     found = json.loads(run("select", "runs", "--rule", "min:label_wave", "--json"))
     assert found["pick"]["step"] == 4  # the first and only one that is known

@@ -19,6 +19,7 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 
 ELSEWHERE = {
+    "after-the-verdict": "tests/workloads/test_documentation.py",
     "extending": "tests/cli/test_extending.py",
     "huggingface": "tests/integrations/test_huggingface_docs.py",
     "lightning": "tests/integrations/test_lightning_docs.py",

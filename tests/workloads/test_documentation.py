@@ -17,6 +17,16 @@ def test_the_page_about_workloads_runs() -> None:
     assert result.failed == 0
 
 
+def test_the_page_about_what_comes_after_the_verdict_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = ROOT / "docs" / "after-the-verdict.md"
+    result = doctest.testfile(str(path), module_relative=False)
+    assert result.attempted > 3
+    assert result.failed == 0
+
+
 @pytest.mark.parametrize("path", SPECS, ids=lambda path: path.stem)
 def test_examples_are_valid(path: Path) -> None:
     assert RunSpec.from_toml(path).epochs >= 20
