@@ -90,7 +90,8 @@ def test_the_words_of_the_report_are_those_of_the_glossary() -> None:
     assert {"Probe batch", "Holdout", "Live step", "Reference step", "Relative", "Staged", "Region",
             "Interrupted"} <= {word for _, word, _ in found}  # fmt: skip
     page = WORDS.with_name("page.html").read_text()
-    linked = re.findall(r'href="#word-([^{"]+)"', page)
+    (by_label,) = re.findall(r"set words = \{(.+?)\}", page)
+    linked = re.findall(r': "(.+?)"', by_label)
     assert linked
     assert set(linked) <= {name for name, _, _ in found}
     for name, word, meaning in found:
