@@ -157,10 +157,11 @@ class Reading:
         validation_accuracy: the share of the holdout whose given, possibly noisy label is
             predicted.
         seconds: how long the probe took.
-        flags: what is odd about it: ``non_finite`` (left out of the mean), ``diverging`` (a drop
+        flags: what is unusual: ``non_finite`` (left out of the mean), ``diverging`` (a drop
             of more than ten times the loss of a uniform guess), ``dominated`` (of three readings
-            or more, a large one makes up more than half of the mean); with ``_plain`` behind it,
-            of the plain step.
+            or more, a large one makes up more than half of the mean), ``unresolved`` (a drop below
+            the resolution of the loss); with ``_plain`` behind it, of the plain step;
+            ``undefined_predictions`` (NaN logits in eval mode: no validation accuracy).
         metrics: whatever else the caller measured; also readable as attributes.
         predictions: the predicted class of each sample of the holdout.
         sample_rows: further numbers per sample, by the name of their row file.
