@@ -1,3 +1,5 @@
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -34,3 +36,9 @@ def test_a_folder_tells_its_files_without_importing_them(
     assert files_in("judges.nothing") == []
     (folder / "truncated.py").write_text("from judges.fair import Fair  # not written here")
     assert [found.__name__ for found in classes_in("judges", "judge")] == ["Fair", "Borrowed"]
+
+
+def test_python_without_docstrings_is_refused_in_one_sentence(tmp_path: Path) -> None:
+    code = f"import rote\nrote.report({str(tmp_path)!r}, {str(tmp_path / 'page.html')!r})"
+    done = subprocess.run([sys.executable, "-OO", "-c", code], capture_output=True, text=True)
+    assert "MissingExtraError: Package `altair` cannot be imported by python -OO" in done.stderr

@@ -1,5 +1,6 @@
 """Import by name: an optional package, anything a user names, whatever is in a folder of ours."""
 
+import sys
 from collections.abc import Iterator
 from importlib import import_module
 from importlib.util import find_spec
@@ -82,3 +83,19 @@ def classes_in(package: str, method: str) -> Iterator[type[Any]]:
         for found in vars(module).values():
             if getattr(found, "__module__", None) == module.__name__ and hasattr(found, method):
                 yield found
+
+
+def check_docstrings(package: str) -> None:
+    """Refuse ``python -OO``, which removes the docstrings that a package is built from.
+
+    Raises:
+        MissingExtraError: if Python runs without docstrings.
+
+    Example:
+        >>> check_docstrings("altair")
+    """
+    if sys.flags.optimize > 1:
+        raise MissingExtraError(
+            f"Package `{package}` cannot be imported by python -OO, which removes docstrings. Use "
+            "python -O, or no option."
+        )

@@ -28,7 +28,7 @@ from rote.errors import (
 )
 from rote.records import Reading
 from rote.store import RunDirectory, read_predictions, read_run, read_whole_readings
-from rote.store.journal import line_of_reading, reading_of_line
+from rote.store.journal import is_reserved, line_of_reading, reading_of_line
 from tests.tracking.test_tracker import HOLDOUT, Run, without_seconds
 
 READING = Reading(
@@ -114,9 +114,7 @@ def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
 
 
 number = strategies.floats(allow_nan=True, allow_infinity=True)
-names = strategies.text(min_size=1, max_size=8).filter(
-    lambda name: not rote.store.is_reserved(name)
-)
+names = strategies.text(min_size=1, max_size=8).filter(lambda name: not is_reserved(name))
 
 
 @given(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from rote.errors import InputError
 from rote.errors import shown as as_shown
+from rote.extras import check_docstrings
 from rote.reporting.charts import CHARTS, Chart, find_charts, find_drawable
 from rote.reporting.contents import (
     Contents,
@@ -164,10 +165,11 @@ def report(
 
     Raises:
         InputError: if there is no run, rule, column or checkpoint, or a file cannot be written.
-        MissingExtraError: if the package of a source is not installed.
+        MissingExtraError: if the package of a source is not installed, or Python runs with ``-OO``.
         CorruptRunError: if a file of a run is damaged.
     """
     path = Path(path)
+    check_docstrings("altair")
     check_writable(path)
     own = find_charts(charts)
     chosen: dict[str, Any] = {"mapping": mapping, "where": where, "per_cent": per_cent}

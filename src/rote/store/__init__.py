@@ -19,9 +19,7 @@ from rote.store.holdout import (
 )
 from rote.store.journal import (
     GIVEN_LABELS,
-    SCHEMA_VERSION,
     check_metric_name,
-    is_reserved,
     line_of_reading,
     line_of_resume,
     lines_that_count,
@@ -100,7 +98,6 @@ __all__ = [
     "OUT_OF_SAMPLE_FILE",
     "PREDICTIONS_FILE",
     "RUN_FILE",
-    "SCHEMA_VERSION",
     "STATES",
     "STATE_FILE",
     "WORKLOAD_FILE",
@@ -136,7 +133,6 @@ __all__ = [
     "frame_of",
     "has_changed",
     "is_locked",
-    "is_reserved",
     "leaves",
     "likely_mapping",
     "line_of_reading",
