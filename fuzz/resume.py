@@ -99,7 +99,7 @@ class _Run:
         for _ in range(epochs):
             self._epoch += 1
             self.optimizer.zero_grad()
-            cross_entropy(self.model(self._x), self._y).backward()
+            cross_entropy(self.model(self._x), self._y).backward()  # type: ignore[no-untyped-call]
             self.optimizer.step()
             metrics = dict.fromkeys(self._names, self._epoch / 8)
             try:

@@ -289,7 +289,7 @@ def bytes_of_line(line: Mapping[str, Any], before: FileSoFar) -> tuple[bytes, Fi
 
     Example:
         >>> bytes_of_line({"schema": 1, "kind": "resume", "step": 3}, FileSoFar())[0].strip()
-        b'{"schema":1,"kind":"resume","step":3,"#":"00000001.66ec9bfc.b2a40396.78ac1a41"}'
+        b'{"schema":1,"kind":"resume","step":3,"#":"00000001.66ec9bfc.e5862fc4.57e2c71e"}'
     """
     own = _shape(line)
     number, shape = before.lines + 1, own if before.shape in (None, own) else 0
