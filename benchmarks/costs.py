@@ -75,7 +75,7 @@ class Clock:
 
 
 def pool_specs(folder: Path) -> dict[str, RunSpec]:
-    """The runs of a pool with its first recipe, on random images, with every signal."""
+    """Return the runs of a pool with its first recipe, on random images, with every signal."""
     path = folder / "data.npz"
     pool = next(pool for pool in read_pools("small") if pool.name == "fashion-symmetric-0")
     base = pool.space.base
@@ -93,7 +93,7 @@ def pool_specs(folder: Path) -> dict[str, RunSpec]:
 
 
 def _time_passes(clock: Clock, workload: Workload, tracker: rote.Tracker) -> None:
-    """What selectors without a signal of their own let through the network."""
+    """Return what selectors without a signal of their own let through the network."""
     probe, batch, splits = tracker._probe, tracker.batch, workload.splits
     clock.timed("probe", probe.measure)(batch.inputs, batch.labels)
     for size in SIZES:
@@ -109,7 +109,7 @@ def seconds_of(spec: RunSpec) -> dict[str, float]:
 
 
 def _alone(observe: Callable[[Batch], None]) -> Callable[[Batch], None]:
-    """What a batch has worked out for one signal is not there for the next."""
+    """Drop what a batch has computed for one signal before the next."""
     return lambda batch: observe(replace(batch))
 
 

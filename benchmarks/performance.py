@@ -131,7 +131,7 @@ SECTIONS = {
 
 
 def page() -> str:
-    """The page, from the committed figures."""
+    """Return the page, from the committed figures."""
     lines = []
     for section, title in SECTIONS.items():
         name = section.__name__

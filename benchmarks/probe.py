@@ -123,7 +123,7 @@ def memory_ratios(work: Workload) -> dict[str, float]:
 
 
 def epoch_ratio(work: Workload) -> float:
-    """An epoch of 391 steps with one probe at its end, over one without."""
+    """Return an epoch of 391 steps with one probe at its end, over one without."""
 
     def epoch() -> None:
         for _ in range(EPOCH_STEPS):

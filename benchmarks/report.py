@@ -45,7 +45,7 @@ METRICS = (
 
 
 def journal_of(rows: list[dict[str, float]]) -> bytes:
-    """The journal of a run as rote writes it."""
+    """Return the journal of a run as rote writes it."""
     reading = Reading(1, *[0.0] * 5, *[0.0] * 5, seconds=0.0, metrics=dict.fromkeys(METRICS, 0.0))
     line, so_far, journal = line_of_reading(reading), FileSoFar(), b""
     for number, row in enumerate(rows):
@@ -55,7 +55,7 @@ def journal_of(rows: list[dict[str, float]]) -> bytes:
 
 
 def readings(steps: int, speed: float, rng: np.random.Generator) -> list[dict[str, float]]:
-    """What a run of `rote train` records, in full precision."""
+    """Return what a run of `rote train` records, in full precision."""
     step = np.arange(1, steps + 1)
     noise = rng.random((8, steps))
     memorized, learned = 1 - np.exp(-speed * step / 40), 1 - np.exp(-step / 5)

@@ -48,7 +48,7 @@ BLOCK = 10_000
 
 
 def template() -> str:
-    """A line of the journal as rote writes it, with %s where its numbers go."""
+    """Return a line of the journal as rote writes it, with %s where its numbers go."""
     reading = Reading(1, *[0.0] * 5, *[0.0] * 5, seconds=0.0, metrics=dict.fromkeys(METRICS, 0.0))
     line = line_of_reading(reading)
     marked = {
@@ -122,7 +122,7 @@ def measure(store: str, rule: str) -> dict[str, Any]:
 
 
 def measure_apart(store: Path, rule: str) -> dict[str, Any]:
-    """The same in a fresh process; its whole life, from start to exit, is counted."""
+    """Return the same in a fresh process; its whole life, from start to exit, is counted."""
     command = [sys.executable, __file__, "--measure", str(store), "--rule", rule]
     started = time.perf_counter()
     ended = subprocess.run(command, check=True, capture_output=True, text=True)
@@ -130,7 +130,7 @@ def measure_apart(store: Path, rule: str) -> dict[str, Any]:
 
 
 def best_of(results: list[dict[str, Any]], store: Path, most_seconds: float) -> dict[str, Any]:
-    """The fastest repeat, which others on the machine disturbed least; the largest memory."""
+    """Return the fastest repeat and the largest memory."""
     best = min(results, key=lambda result: float(result["seconds"]))
     peak = max(result["peak_bytes"] for result in results)
     return best | {

@@ -35,7 +35,7 @@ SPACE: dict[str, Any] = {
 
 
 def seconds_of_a_sweep(workers: int, epochs: int = 25) -> float:
-    """The whole sweep, with the start and the end of its processes."""
+    """Time the whole sweep, with the start and the end of its processes."""
     space = SearchSpace.from_dict(SPACE | {"base": {**SPACE["base"], "epochs": epochs}})
     with tempfile.TemporaryDirectory() as store:
         began = time.perf_counter()

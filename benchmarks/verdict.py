@@ -60,7 +60,7 @@ class Pool:
         return sorted(self.table.descriptions)
 
     def of(self, runs: list[str], *, bare: bool = False) -> Candidates:
-        """Some of the runs; bare: as if nothing had been held out."""
+        """Return some of the runs; bare: as if nothing had been held out."""
         frame = self.table.frame.filter(pl.col("run").is_in(runs))
         paths = {} if bare else self.table.paths
         if bare:
@@ -82,13 +82,13 @@ def read_pool(folder: Path) -> Pool:
 
 
 def options_of(label: str, rule: str, pool: Pool) -> dict[str, Any]:
-    """What a rule is told."""
+    """Return what a rule is told."""
     is_told = rule == "noise-rate" or label == "auto, noise rate alone"
     return {"noise_rate": pool.noise_rate} if is_told else {}
 
 
 def picked(label: str, pool: Pool, runs: list[str]) -> float:
-    """The test accuracy of a rule's pick among some runs, NaN if it cannot say."""
+    """Return the test accuracy of a rule's pick among some runs, NaN if it cannot say."""
     rule = WITHIN.get(label, label)
     bare = label in ("auto, nothing held out", "auto, noise rate alone")
     judge = find_rule(rule, options_of(label, rule, pool))
@@ -102,7 +102,7 @@ def picked(label: str, pool: Pool, runs: list[str]) -> float:
 
 
 def scored(rule: str, pool: Pool) -> dict[str, float]:
-    """The test accuracy of what a rule for many runs thinks best in each."""
+    """Return the test accuracy of what a rule for many runs thinks best in each."""
     table = choose(find_rule(rule), pool.of(pool.runs)).table
     best = (
         table.sort(["score", "step"], descending=[True, False], nulls_last=True)
@@ -113,14 +113,14 @@ def scored(rule: str, pool: Pool) -> dict[str, float]:
 
 
 def stopped(pool: Pool, run: str, rule: StopRule) -> float:
-    """The test accuracy of what a stop rule keeps; of the last checkpoint, if it keeps none."""
+    """Return the test accuracy of what a stop rule keeps, or of the last checkpoint."""
     keep, _ = rule.replay(read_run(pool.table.paths[run]).readings)
     rows = pool.table.frame.filter((pl.col("run") == run) & (pl.col("step") == keep))
     return float(rows["test_accuracy"][0])
 
 
 def by_run(pool: Pool) -> dict[str, dict[str, float]]:
-    """The test accuracy of every rule's pick, by rule and run."""
+    """Return the test accuracy of every rule's pick, by rule and run."""
     found = {label: {run: picked(label, pool, [run]) for run in pool.runs} for label in WITHIN}
     for name in ACROSS:
         found[f"{name}, all runs"] = scored(name, pool)
@@ -159,7 +159,7 @@ def regrets(pool: Pool, draws: int, size: int) -> dict[str, dict[str, Any]]:
 
 
 def interval(costs: np.ndarray) -> dict[str, float]:
-    """The mean, with its 95 % bootstrap interval over runs."""
+    """Return the mean, with its 95 % bootstrap interval over runs."""
     rng = np.random.default_rng(0)
     means = costs[rng.integers(len(costs), size=(1000, len(costs)))].mean(axis=1)
     low, high = np.quantile(means, [0.025, 0.975])
@@ -186,7 +186,7 @@ def estimates(pool: Pool) -> dict[str, float]:
 
 
 def lines(found: dict[str, dict[str, dict[str, Any]]]) -> Iterator[str]:
-    """A table in Markdown: per run, and pick."""
+    """Return a table in Markdown: per run, and pick."""
     pools = list(found)
     yield f"| rule | {' | '.join(pools)} | mean |"
     yield "|---" * (len(pools) + 2) + "|"

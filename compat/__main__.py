@@ -91,7 +91,7 @@ def _key(item: Item) -> tuple[str, ...]:
 
 
 def _read(path: Path) -> dict[tuple[str, ...], dict[str, Any]]:
-    """The results so far; a line that was cut off by a kill is tried again."""
+    """Return the results so far; a line that was cut off by a kill is tried again."""
     results = {}
     for line in path.read_text().splitlines() if path.exists() else ():
         try:

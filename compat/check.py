@@ -133,7 +133,7 @@ def _judge(subject: Subject, way: str, plain: dict[str, Any], after: float) -> O
 
 
 def _train_and_step(subject: Subject, way: str, stepped: list[Tensor]) -> dict[str, Any]:
-    """The training, and then the step that a probe only tries, taken for good."""
+    """Run the training, and then the step that a probe only tries, taken for good."""
     found = _train(subject, way)
     before = _step(subject, _random_labels(subject), way)
     for place, parameter in zip(stepped, subject.model.parameters(), strict=True):
@@ -148,7 +148,7 @@ def _shared(parameter: Tensor) -> Tensor:
 
 
 def _loss_of_stepped(subject: Subject, way: str, stepped: list[Tensor]) -> float:
-    """The loss with the stepped parameters, all else being as the training left it."""
+    """Return the loss with the stepped parameters, all else being as the training left it."""
     _train(subject, way)
     with torch.no_grad():
         for place, parameter in zip(stepped, subject.model.parameters(), strict=True):

@@ -26,7 +26,7 @@ class ForkError(Exception):
 
 
 def in_fork(work: Callable[[], Any], *, seconds: float | None = None) -> Any:
-    """What ``work`` returns, as JSON carries it, done in a copy of this process.
+    """Return what ``work`` returns, as JSON carries it, done in a copy of this process.
 
     Both start from the same memory, so that two copies of one process are the same training twice.
 
@@ -78,7 +78,7 @@ def _answer(work: Callable[[], Any], writing: int, *, leads: bool) -> None:
 
 
 def one_line(error: BaseException) -> str:
-    """The kind of an error and the first of its words."""
+    """Return the kind of an error and the first of its words."""
     words = " ".join(str(error).split())
     return f"{type(error).__name__}: {words}"[:400]
 

@@ -67,7 +67,7 @@ class GraphNetwork(nn.Module):
 
 
 def graph_network(name: str) -> Subject:
-    """A network around the layer of that name, and a ring with chords to train it on."""
+    """Return a network around the layer of that name, and a ring with chords to train it on."""
     room = import_module("torch_geometric.nn")
     model = GraphNetwork(LAYERS[name](room), name)
     ring = torch.arange(NODES)

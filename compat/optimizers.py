@@ -97,7 +97,7 @@ def items() -> Iterator[Item]:
 
 
 def item(path: str) -> Item:
-    """The optimizer class at ``package.module:Name``."""
+    """Return the optimizer class at ``package.module:Name``."""
     library, _, name = path.partition(":")
     return Item("optimizer", library, name, _builder(library, name))
 

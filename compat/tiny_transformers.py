@@ -64,7 +64,7 @@ ODD: dict[str, dict[str, Any]] = {
 
 
 def tiny(task: str, kind: str) -> Subject:
-    """A model of a kind (``bert``, ``vit``) with the head of a task.
+    """Return a model of a kind (``bert``, ``vit``) with the head of a task.
 
     Args:
         task: sequence, tokens, image or words, as in :func:`kinds`.

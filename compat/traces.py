@@ -14,7 +14,7 @@ _ATOMS = (int, float, complex, str, bytes, type(None), torch.dtype, torch.device
 
 
 def traces(**things: object) -> dict[str, str]:
-    """A hash for every number, tensor and array in some objects, and for the generators.
+    """Return a hash for every number, tensor and array in some objects, and for the generators.
 
     Args:
         things: models, optimizers, whatever has attributes.

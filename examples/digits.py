@@ -34,7 +34,7 @@ def noisy_digits() -> tuple[Tensor, Tensor, Tensor]:
 
 
 def accuracy(model: nn.Module, x: Tensor, y: Tensor) -> float:
-    """The share of labels that the model predicts."""
+    """Return the share of labels that the model predicts."""
     model.eval()
     with torch.no_grad():
         return (model(x).argmax(1) == y).float().mean().item()

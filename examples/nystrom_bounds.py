@@ -18,7 +18,7 @@ LANDMARKS = (100, 200, 500, 1000)
 
 
 def samples() -> tuple[np.ndarray, np.ndarray]:
-    """Inputs and classes: the first of the file, or digits."""
+    """Return inputs and classes: the first of the file, or digits."""
     if len(sys.argv) == 1:
         x, classes = load_digits(return_X_y=True)
     else:

@@ -19,7 +19,7 @@ TRIALS = 12
 
 
 def suggest(trial: optuna.Trial) -> dict[str, Any]:
-    """What is tried: the same fields as in a spec."""
+    """Return what is tried: the same fields as in a spec."""
     return {
         "epochs": 20,
         "batch": 64,

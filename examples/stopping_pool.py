@@ -36,7 +36,7 @@ def main() -> None:
 
 
 def noise_rate(run: Path) -> float:
-    """The share of wrong labels, which a run of a spec knows."""
+    """Return the share of wrong labels, which a run of a spec knows."""
     described = json.loads((run / "workload.json").read_text())
     return float(described["data"]["noise"]["realized_rate"])
 

@@ -130,7 +130,7 @@ class Adapter(ABC):
     # What trainers differ in.
 
     def _training_set(self) -> tuple[Any, Callable[[list[Any]], Any]]:
-        """The dataset, and what makes a batch of a list of its samples."""
+        """Return the dataset, and what makes a batch of a list of its samples."""
         if self._loader is None:
             raise InputError(
                 "Expected `inputs` to be a batch of unlabeled samples, got None: this trainer "
@@ -139,7 +139,7 @@ class Adapter(ABC):
         return self._loader.dataset, self._loader.collate_fn
 
     def _as_in_training(self) -> AbstractContextManager[None]:
-        """The precision and whatever else the trainer sets up around a training step."""
+        """Set up the precision and whatever else the trainer sets up around a training step."""
         return nullcontext()
 
     def _tell(self, message: str) -> None:
@@ -151,7 +151,7 @@ class Adapter(ABC):
         return {}
 
     def _labeled(self, batch: Any) -> LabeledBatch:
-        """Inputs, which count unless there is an ``inputs_of``, and labels of a batch."""
+        """Return inputs, which count unless there is an ``inputs_of``, and labels of a batch."""
         return LabeledBatch(inputs_in(batch) if self.inputs_of is None else None, labels_in(batch))
 
     def _sampled(self) -> dict[str, Any]:
@@ -197,7 +197,7 @@ class Adapter(ABC):
         return tracker
 
     def _state(self) -> dict[str, Any]:
-        """What the next readings and the stop depend on: numbers, strings and tensors only."""
+        """Return what the next readings and the stop depend on: numbers, strings, tensors."""
         return {
             "tracker": None if self.tracker is None else self.tracker.state_dict(),
             "stop": None if self.stop is None else self.stop.state_dict(),
@@ -205,7 +205,7 @@ class Adapter(ABC):
         }
 
     def _state_for(self, model: nn.Module) -> dict[str, Any] | None:
-        """What was so far, if this very network has been tracked: then its training goes on."""
+        """Return the state so far if this network was tracked before, and forget it otherwise."""
         self._forget()
         return self._state() if self.tracker and self._network() is model else None
 
@@ -260,7 +260,7 @@ class Adapter(ABC):
             return self.tracker.accuracy(inputs, given)
 
     def _draw(self, samples: int) -> LabeledBatch:
-        """Some samples of the training set, as the network gets them; the loader is not touched."""
+        """Return some samples of the training set as the network gets them, without the loader."""
         dataset, collate = self._training_set()
         return draw_batch(dataset, collate, samples, seed=self.seed, part_of=self._split)
 

@@ -175,12 +175,12 @@ class Suspicion:
     class_names: tuple[str, ...] = ()
 
     def called(self, label: int | None) -> str:
-        """A class by its name, or its number; empty if it is not known."""
+        """Return a class by its name, or its number; empty if it is not known."""
         known = label is not None and 0 <= label < len(self.class_names)
         return self.class_names[label] if known and label is not None else _number(label)
 
     def to_json(self) -> dict[str, Any]:
-        """The object that ``rote suspects --json`` lists."""
+        """Return the object that ``rote suspects --json`` lists."""
         return {**asdict(self), "suspects": [asdict(suspect) for suspect in self.suspects]}
 
 
@@ -437,7 +437,7 @@ class _Data:
         return data
 
     def key(self) -> tuple[bytes, ...]:
-        """What is the same for runs that share their data."""
+        """Return what is the same for runs that share their data."""
         used = self.rows[self.train], self.labels[self.train], self.rows[self.holdout]
         return tuple(part.tobytes() for part in used)
 
@@ -483,7 +483,7 @@ class _Records:
         return {run: part for (run,), part in parts.items()}
 
     def by_data(self, method: str) -> list[tuple[list[str], _Data | None]]:
-        """Runs with rows of a method, those that share their data together."""
+        """Return runs with rows of a method, those that share their data together."""
         groups: dict[object, tuple[list[str], _Data | None]] = {}
         for run in self.table.descriptions:
             if self.row(run, method) is not None:
@@ -493,7 +493,7 @@ class _Records:
         return list(groups.values())
 
     def row(self, run: str, method: str) -> Floats | None:
-        """The row of the reading that counts, if there is one."""
+        """Return the row of the reading that counts, if there is one."""
         rows = self.table.rows(run, method)
         if rows is None or run not in self._readings:
             return None
@@ -542,7 +542,7 @@ def _by_rows(records: _Records, method: str, runs: list[str], data: _Data | None
 
 
 def _ranks(margins: Floats) -> Floats:
-    """The share of the other samples that do better."""
+    """Return the share of the other samples that do better."""
     order = np.sort(margins)
     better = len(margins) - np.searchsorted(order, margins, side="right")
     return better / max(len(margins) - 1, 1)
