@@ -142,6 +142,10 @@ class TornJournalWarning(RoteWarning):
     """A journal ends in a line that was cut off while being written; it is skipped."""
 
 
+class GuessedNamesWarning(RoteWarning):
+    """Columns of a file were read by what their names probably mean."""
+
+
 class OddJournalWarning(RoteWarning):
     """Lines of a journal, or a table, are missing, doubled, out of order, or say what cannot be."""
 

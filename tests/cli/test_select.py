@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from rote.cli.main import app
 from rote.cli.options import read_labels
-from rote.errors import InputError
+from rote.errors import GuessedNamesWarning, InputError
 from rote.records import Reading
 from rote.selection import RULES, select
 from rote.store import RunDirectory, checkpoint_path
@@ -42,8 +42,9 @@ def test_metrics_of_other_names_are_mapped(tmp_path: Path) -> None:
     found = json.loads(invoke(source, *pairs, "--rule", "last", "--json"))
     assert found["pick"]["step"] == 8
     assert sum(region["count"] for region in found["regions"]) == 16
-    with pytest.raises(InputError, match="needs `susceptibility`"):
-        invoke(source, "--rule", "staged")
+    with pytest.warns(GuessedNamesWarning, match="susceptibility=zeta, train_accuracy=acc"):
+        guessed = json.loads(invoke(source, "--rule", "last", "--json"))
+    assert guessed["pick"] == found["pick"]
 
 
 def test_how_high_the_zeta_of_the_pick_is_stands_below_it(tmp_path: Path) -> None:

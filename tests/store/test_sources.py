@@ -10,7 +10,13 @@ import pytest
 
 import rote
 from fuzz.power_cut import Disk
-from rote.errors import CorruptRunError, InputError, OddJournalWarning, UnreadableRunWarning
+from rote.errors import (
+    CorruptRunError,
+    GuessedNamesWarning,
+    InputError,
+    OddJournalWarning,
+    UnreadableRunWarning,
+)
 from rote.store import escape_cells, read_table
 from rote.store.logger import parse_address
 from rote.store.loggers.mlflow import experiment_and_store
@@ -268,11 +274,18 @@ def test_a_csv_file_must_be_there(tmp_path: Path) -> None:
         read_table(f"csv:{tmp_path}")
 
 
-def test_a_csv_file_without_steps_is_told_which_options_to_add(tmp_path: Path) -> None:
+def test_columns_of_a_csv_file_are_read_by_what_they_probably_mean(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("Epoch,acc,val acc,loss\n1,0.1,0.2,2\n")
-    meant = "--map step=Epoch --map 'validation_accuracy=val acc' --map train_accuracy=acc"
-    with pytest.raises(InputError, match=f"What they mean is probably `{meant}`"):
-        read_table(f"csv:{tmp_path}/a.csv")
+    meant = "validation_accuracy=val acc, train_accuracy=acc, step=Epoch"
+    with pytest.warns(GuessedNamesWarning, match=meant):
+        found = read_table(f"csv:{tmp_path}/a.csv").frame
+    assert found["step"].to_list() == [1]
+    assert found["validation_accuracy"].to_list() == [0.2]
+    assert found["train_accuracy"].to_list() == [0.1]
+    mapped = read_table(f"csv:{tmp_path}/a.csv", {"step": "loss", "test_accuracy": "val acc"}).frame
+    assert mapped["step"].to_list() == [2]
+    assert mapped["test_accuracy"].to_list() == [0.2]
+    assert "train_accuracy" not in mapped.columns or mapped["train_accuracy"].null_count() == 1
     (tmp_path / "a.csv").write_text("when,acc\n1,0.1\n")
     with pytest.raises(InputError, match=r"`--map step=COLUMN` names another one"):
         read_table(f"csv:{tmp_path}/a.csv")
@@ -326,7 +339,7 @@ def test_a_mapping_that_leads_nowhere(
 
 
 def test_a_table_cannot_be_mapped_again(tmp_path: Path) -> None:
-    table = read_table(csv(tmp_path, "step,zeta\n1,0.5\n"))
+    table = read_table(csv(tmp_path, "step,susceptibility\n1,0.5\n"))
     with pytest.raises(InputError, match="takes no `mapping`"):
         rote.select(table, mapping=MAPPING)
 
@@ -370,7 +383,7 @@ def test_csv_columns_of_one_name_are_refused(tmp_path: Path) -> None:
 
 
 def test_several_values_at_one_step_of_a_csv_file_are_said(tmp_path: Path) -> None:
-    text = "step,susceptibility,acc\n1,0.1,0.5\n2,0.2,0.6\n1,0.3,\n2,0.2,0.6\n"
+    text = "step,susceptibility,f1\n1,0.1,0.5\n2,0.2,0.6\n1,0.3,\n2,0.2,0.6\n"
     with pytest.warns(OddJournalWarning, match="at 1 steps, the first at step 1 of 'table'; the"):
         frame = read_table(csv(tmp_path, text)).frame
     assert frame["susceptibility"].to_list() == [0.3, 0.2]

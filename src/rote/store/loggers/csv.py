@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-import shlex
 import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from rote.errors import InputError, OddJournalWarning, did_you_mean
+from rote.errors import GuessedNamesWarning, InputError, OddJournalWarning, did_you_mean
 from rote.records import COLUMNS, SHARES
 from rote.store.csv_cells import read_cells
 from rote.store.journal import READING_COLUMNS
@@ -49,7 +48,7 @@ def read_csv(address: Address, mapping: Mapping[str, str]) -> SourceRuns:
             f"Expected `runs` to be csv:FILE with an existing file, got {address.place!r}, which "
             f"{'is none' if path.exists() else 'does not exist'}. Check the path."
         )
-    texts = read_cells(path, mapping.get("step", "step"))
+    texts = _rename_likely(read_cells(path, mapping.get("step", "step")), mapping, path)
     run, step = _check_columns(texts, mapping, path)
     named = pl.lit(path.stem) if run is None else _name(texts, run, path)
     flags = pl.lit("") if "flags" not in texts.columns else texts["flags"].fill_null("")
@@ -63,6 +62,32 @@ def read_csv(address: Address, mapping: Mapping[str, str]) -> SourceRuns:
     if rows.is_empty():
         raise InputError(f"Expected {path} to hold checkpoints, got a header only.")
     return _source(path, rows)
+
+
+def _rename_likely(texts: pl.DataFrame, mapping: Mapping[str, str], path: Path) -> pl.DataFrame:
+    """Give columns the names that they probably mean, and say so, unless there is a mapping."""
+    if mapping:
+        return texts
+    columns = texts.columns
+    missing = [name for name in COLUMNS if name not in columns]
+    others = [name for name in columns if name not in COLUMNS]
+    meant = likely_mapping(others, missing)
+    if "step" not in columns:
+        steps = [name for name in others if name.lower() in _STEPS]
+        if not steps:
+            return texts  # refused for want of steps
+        meant["step"] = steps[0]
+    if not meant:
+        return texts
+    maps = ", ".join(f"{own}={theirs}" for own, theirs in meant.items())
+    warnings.warn(
+        GuessedNamesWarning(
+            f"Columns of {path} are read by what their names probably mean: {maps}. To change "
+            "that, add --map NAME=COLUMN."
+        ),
+        stacklevel=4,
+    )
+    return texts.rename({theirs: own for own, theirs in meant.items()})
 
 
 def _source(path: Path, rows: pl.DataFrame) -> SourceRuns:
@@ -105,29 +130,15 @@ def _check_columns(
 ) -> tuple[str | None, str]:
     """Return the columns of runs and steps."""
     step, run = mapping.get("step", "step"), mapping.get("run", "run")
-    wanted = [step, run] if "run" in mapping else [step]
-    for name in wanted:
+    wanted = {"step": step, "run": run} if "run" in mapping else {"step": step}
+    for role, name in wanted.items():
         if name not in texts.columns:
             raise InputError(
                 f"Expected {path} to have a column {name!r}, got {', '.join(texts.columns)}."
-                f"{_way_out(name, texts.columns, mapping)}"
+                f"{did_you_mean(name, texts.columns)} `--map {role}=COLUMN` names another one; "
+                "commas, semicolons or tabs separate columns."
             )
     return run if run in texts.columns else None, step
-
-
-def _way_out(missing: str, columns: list[str], mapping: Mapping[str, str]) -> str:
-    """Return the options to add, where names tell which column is what."""
-    step = next((name for name in columns if name.lower() in _STEPS), None)
-    if step is None or "step" in mapping:
-        return (
-            f"{did_you_mean(missing, columns)} `--map step=COLUMN` names another one; commas, "
-            "semicolons or tabs separate columns."
-        )
-    others = [name for name in columns if name not in COLUMNS]
-    wanted = [name for name in COLUMNS if name not in columns and name not in mapping]
-    meant = {"step": step} | likely_mapping(others, wanted)
-    maps = " ".join(f"--map {shlex.quote(f'{own}={theirs}')}" for own, theirs in meant.items())
-    return f" What they mean is probably `{maps}`."
 
 
 def _name(texts: pl.DataFrame, column: str, path: Path) -> pl.Series:
