@@ -37,14 +37,14 @@ SPECS = {
     ),
     "infinite lr": ("[optimizer]\nname = 'sgd'\nlr = inf", "`optimizer.lr` .* got inf"),
     "name with NUL": ('name = "a\\u0000b"', "`name` to be text .* got 'a.x00b'"),
-    "deep brackets": (f"epochs = {'[' * 100_000}", "brackets inside of brackets"),
+    "deep brackets": (f"epochs = {'[' * 100_000}", "nests tables or lists too deeply"),
     "deep value": (f"epochs = {'[' * 60}{']' * 60}", "`epochs` to be an integer .* got \\["),
     "long text": (f"epochs = '{'x' * 1_000_000}'", "`epochs` to be an integer"),
     "long field": (f"{'x' * 100_000} = 1", "`x+…` is not a field"),
     "long list": (f"epochs = [{'1,' * 100_000}]", "`epochs` to be an integer"),
     "not UTF-8": (b"name = '\xff\xfe'", "Cannot read "),
-    "name that leads out": ('name = "../../x"', "line 1: Expected `name` to be a name inside of"),
-    "absolute name": ('name = "/tmp/x"', "line 1: Expected `name` to be a name inside of runs"),
+    "name that leads out": ('name = "../../x"', "line 1: `name` leads out of runs"),
+    "absolute name": ('name = "/tmp/x"', "line 1: `name` leads out of runs"),
     "name of a novel": (f"name = '{'x' * 5000}'", "`name` to be text of at most 1000 char"),
     "many layers": (
         "[architecture]\nname = 'mlp'\noptions = { depth = 10000000 }",
@@ -58,8 +58,14 @@ SPECS = {
         "[architecture]\nname = 'mlp'\noptions = { width = 1000000 }",
         "'mlp' to have at most 1,000,000,000 weights, got 1,000,0",
     ),
-    "large scale": ("architecture = { name = 'resnet18', scale = 1e9 }", "to make a network|weigh"),
-    "larger scale": ("architecture = { name = 'resnet18', scale = 1e300 }", "to make a network"),
+    "large scale": (
+        "architecture = { name = 'resnet18', scale = 1e9 }",
+        "failed with|weigh",
+    ),
+    "larger scale": (
+        "architecture = { name = 'resnet18', scale = 1e300 }",
+        "failed with",
+    ),
     "large crop": ("data = { name = 'digits', crop = 1000000000 }", "`data.crop` to be at most 8"),
     "nobody's home": (
         "data = { name = 'npz', path = '~nobody-of-this-name/x.npz' }",
@@ -84,11 +90,11 @@ SWEEPS = {
     "10^9 runs": (
         "[grid]\n"
         + "\n".join(f"{f} = {list(range(1, 1001))}" for f in ("seed", "epochs", "batch")),
-        "`grid` to make at most 1,000,000 runs, got 1000000000",
+        "`grid` makes 1000000000 runs, more than 1,000,000",
     ),
     "10^9 draws": (
         "[sample]\ncount = 1000000000\ndraw = { seed = { integers = [0, 9] } }",
-        "`sample.count` to make at most 1,000,000 runs",
+        "`sample.count` makes 1000000000 runs, more than 1,000,000",
     ),
     "ends of 400 digits": (
         f"[sample]\ncount = 1\ndraw = {{ seed = {{ integers = [0, {DIGITS}] }} }}",
@@ -127,7 +133,7 @@ def test_pipes_and_devices_are_not_opened(rote: Rote, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "x_train.npy")
     for place in (tmp_path / "pipe", Path("/dev/zero"), tmp_path):
         assert "is not a regular file" in rote.refuses("train", place)
-        assert "no file" in rote.refuses("sweep", place, "--out", "store")
+        assert "not a regular file" in rote.refuses("sweep", place, "--out", "store")
     assert rote("data", "check", tmp_path / "pipe").code == 1
     assert rote("data", "check", tmp_path).code == 1
 
@@ -276,10 +282,7 @@ def test_a_dry_run_imports_only_what_is_allowed_by_name(
         "[grid]\narchitecture = ['mlp', 'touching:net']\n"
     )
     said = rote.refuses("sweep", "sweep.toml", "--out", "store", "--dry-run")
-    assert (
-        "sweep.toml, line 5: Expected `grid.architecture.name` to name a module that is allow"
-        in said
-    )
+    assert "sweep.toml, line 5: `grid.architecture.name` names 'touching:net'" in said
     assert not (tmp_path / "touched").exists()
     done = rote(
         "sweep", "sweep.toml", "--out", "store", "--dry-run", "--json", "--allow-import", "touching"

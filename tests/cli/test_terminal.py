@@ -119,7 +119,10 @@ def test_ctrl_c_ends_no_command_in_silence() -> None:
 
     said = CliRunner().invoke(own, ["work"])
     assert said.exit_code == 130
-    assert said.stderr == "Stopped. No file is half written. The same command begins again.\n"
+    assert (
+        said.stderr
+        == "Stopped. No file was left incomplete. Run the same command again to start over.\n"
+    )
     with pytest.raises(RuntimeError, match="a mistake of ours"):
         CliRunner().invoke(own, ["fail"], catch_exceptions=False)
 
