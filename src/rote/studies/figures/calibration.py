@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rote.errors import InputError
-from rote.studies.figures.one_sample import SAMPLES, bars_of, count, said
+from rote.studies.figures.one_sample import WRONG_SEEN, bars_of, cases_of, count, said
 from rote.studies.markdown import number, table
 from rote.studies.networks import (
     ALL,
@@ -16,7 +16,6 @@ from rote.studies.networks import (
     mean_with_interval,
     pairs,
     steps_on_one,
-    wrong_labels,
 )
 from rote.studies.study import Record, Study, of_group
 
@@ -38,23 +37,21 @@ WAYS = {
 
 
 def examine(pool: Pool, table: RunTable, data_dir: Path | None) -> Record:
-    """Return the steps of both networks of every pair, with logits equally calibrated."""
+    """Count the steps of both networks of every pair, scaled to the same calibration.
+
+    The wrong label is that of a training sample, on whose right label both were trained.
+    """
     return {"pairs": [_pair(clean, noisy) for clean, noisy in pairs(pool, table, data_dir)]}
 
 
 def _pair(clean: Network, noisy: Network) -> Record:
-    import torch
-
     from rote.probe import expected_calibration_error
 
     images, classes = noisy.tested()
     before = [logits_of(network.model, images) for network in (clean, noisy)]
     temperatures = equalized(before[0], before[1], classes)
     scaled = [logits / by for logits, by in zip(before, temperatures, strict=True)]
-    rng = np.random.default_rng(0)
-    chosen = rng.choice(len(classes), SAMPLES, replace=False)
-    labels = wrong_labels(classes.numpy()[chosen], noisy.splits.num_classes, rng).tolist()
-    samples = list(zip(images[torch.as_tensor(chosen)], labels, strict=True))
+    samples = cases_of(noisy, np.random.default_rng(0))[WRONG_SEEN]
     return {
         "run": noisy.run,
         "noisy": noisy.numbers,

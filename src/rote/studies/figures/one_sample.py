@@ -45,7 +45,7 @@ def examine(pool: Pool, table: RunTable, data_dir: Path | None) -> Record:
 
 def _pair(clean: Network, noisy: Network) -> Record:
     rng = np.random.default_rng(0)
-    cases = _cases(noisy, rng)
+    cases = cases_of(noisy, rng)
     steps = {
         kind: [
             [steps_on_one(network.model, image, label) for image, label in samples]
@@ -56,8 +56,8 @@ def _pair(clean: Network, noisy: Network) -> Record:
     return {"run": noisy.run, "clean": clean.numbers, "noisy": noisy.numbers, "steps": steps}
 
 
-def _cases(noisy: Network, rng: np.random.Generator) -> dict[str, list[tuple[Any, int]]]:
-    """Return samples and the labels to be learned, of each kind."""
+def cases_of(noisy: Network, rng: np.random.Generator) -> dict[str, list[tuple[Any, int]]]:
+    """Choose samples and the labels to be learned, of each kind."""
     import torch
 
     unseen, classes = noisy.tested()
