@@ -57,7 +57,7 @@ def test_studies_are_listed_by_their_first_word_with_their_figures() -> None:
     plain = runner.invoke(app, ["study", "list", "--plain"]).stdout.splitlines()
     assert [line.split()[0] for line in plain] == list(studies())
     said = runner.invoke(app, ["study", "list"]).stdout
-    assert "fig:filter, fig:filtermnist" in said
+    assert "figure-4, figure-17" in said
     assert "[ours]" in said
 
 
@@ -98,12 +98,11 @@ def test_all_recorded_studies_are_shown_with_an_index(
     ended = runner.invoke(app, ["study", "show", *options])
     assert ended.exit_code == 0, ended.output
     index = (tmp_path / "out" / "README.md").read_text()
-    assert "| [regions](regions.md) | mean test accuracy in Regions 1 to 4" in index
-    assert "fig:clothing1m_3 | not yet run |" in index
+    assert "[leaderboard](leaderboard.md)" in index
     figures = page.read_text()
-    assert all(f"| {label} |" in figures for label in PAPER)
-    assert "`rote study run regions --preset small` | small: " in figures
-    assert "Not yet run." in figures
+    assert all(f"| {shown.number} |" in figures for shown in PAPER.values())
+    assert "(results/regions.md)" in figures
+    assert "| not trained yet |" in figures
     assert "bounds: In " in ended.stdout
 
 
@@ -137,3 +136,11 @@ def test_an_unknown_study_or_preset_is_named(tmp_path: Path) -> None:
         runner.invoke(
             app, [*command("regions", tmp_path / "none"), "--no-train"], catch_exceptions=False
         )
+
+
+def test_a_figure_of_the_paper_is_shown_as_text_for_a_terminal() -> None:
+    said = runner.invoke(app, ["study", "show", "figure-16"])
+    assert said.exit_code == 0, said.output
+    assert "mnist-symmetric-0" in said.stdout
+    assert "fashion-symmetric-0" not in said.stdout
+    assert not any(mark in said.stdout for mark in ("|---", "**", "![", "# "))

@@ -9,7 +9,7 @@ from rote.store import RunTable
 from rote.studies import Pool
 from rote.sweeps import SearchSpace
 
-RUNS, LENGTH = 6, 12
+RUNS, LENGTH = 6, 24
 COLUMNS = (
     *("susceptibility", "susceptibility_relative", "susceptibility_plain"),
     *("susceptibility_plain_relative", "train_accuracy", "test_accuracy", "clean_accuracy"),

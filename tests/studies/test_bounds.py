@@ -36,10 +36,10 @@ def test_the_committed_rows_of_digits_come_out_again(monkeypatch: pytest.MonkeyP
 
 
 def test_what_is_committed_is_shown_without_data(tmp_path: Path) -> None:
-    _, recorded = Records(tmp_path).of(find_study("bounds"))
+    ((_, recorded),) = Records(tmp_path).of(find_study("bounds"))
     assert find_study("bounds").measure(recorded) == COMMITTED
     assert {name.split(",")[0] for name in COMMITTED["settings"]} == {
-        *("digits", "mnist", "fashion_mnist", "cifar10"),
+        *("digits", "mnist", "fashion_mnist", "cifar10", "svhn"),
     }
 
 

@@ -131,7 +131,6 @@ def test_networks_are_examined_once_and_recorded(
 ) -> None:
     pool, table, _ = trained
     monkeypatch.setattr(one_sample, "SAMPLES", 3)
-    monkeypatch.setattr(calibration, "SAMPLES", 3)
     monkeypatch.setattr(Pool, "record", property(lambda _: tmp_path / "made-0.tar.xz"))
     monkeypatch.setattr("rote.studies.study.read_pools", lambda _: (pool,))
     for name in STUDIES:
@@ -143,7 +142,7 @@ def test_networks_are_examined_once_and_recorded(
         file.write_text("{}")
         assert ready(study, {pool: table}, tmp_path, None)[0][1] == {}
         record_measured(study, found)
-        assert Records(tmp_path).of(study) == ("paper", found)
+        assert Records(tmp_path).of(study)[0] == ("paper", found)
         record = study.measure(found)
         assert json.loads(json.dumps(record, allow_nan=False)) == record
         told = page(study, record, "tiny")
@@ -211,8 +210,11 @@ def test_calibrated_steps_are_averaged_likewise() -> None:
 def test_attacks_are_correlated_over_networks() -> None:
     rng = np.random.default_rng(0)
     names = ("susceptibility", "noisy_accuracy", "success", "tried")
-    made = [{name: rng.random() for name in names} | {"attacked": 5} for _ in range(12)]
-    found = of_attacks([*made, dict.fromkeys(names, 9.0) | {"attacked": 0}])
+    more = {"attacked": 5, "test_accuracy": 0.5}
+    made = [{name: rng.random() for name in names} | more for _ in range(12)]
+    wild = dict.fromkeys(names, 9.0)
+    unhit, guessing = more | {"attacked": 0}, more | {"test_accuracy": 0.1}
+    found = of_attacks([*made, wild | unhit, wild | guessing])
     x, y = ([network[name] for network in made] for name in ("susceptibility", "tried"))
     value, low, high = found["pearson"]["tried"]["ζ"]
     assert value == pytest.approx(np.corrcoef(x, y)[0, 1])

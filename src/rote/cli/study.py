@@ -3,19 +3,19 @@
 import tempfile
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from rote.cli.command import Command, Group, new_app, stoppable
 from rote.cli.options import AsJson, DataDir, Quiet
 from rote.cli.output import list_out, naming_new_folders, say, say_json
+from rote.cli.page_view import print_page
 from rote.cli.sweep import Address, GpusPerRun, Place, executor_of
 from rote.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import Any
 
     from rote.studies import Pool, Study
     from rote.sweeps import Executor
@@ -42,7 +42,11 @@ app = new_app(
 )
 
 Name = Annotated[
-    str | None, typer.Argument(help="The study; `rote study list` names them.", show_default=False)
+    str | None,
+    typer.Argument(
+        help="The study, or a figure of the paper such as figure-1; `rote study list` names them.",
+        show_default=False,
+    ),
 ]
 Every = Annotated[bool, typer.Option("--all", help="Every study.")]
 Out = Annotated[
@@ -56,12 +60,15 @@ def list_studies(
     plain: Annotated[bool, typer.Option("--plain", help="One name per line first.")] = False,
 ) -> None:
     """List the studies, and which figures of the paper they show."""
-    from rote.studies import studies
+    from rote.studies import PAPER, studies
 
     if plain:
         say("\n".join(f"{name} {study.title}" for name, study in studies().items()))
         return
-    figures = {name: ", ".join(study.paper) or "ours" for name, study in studies().items()}
+    figures = {
+        name: ", ".join(PAPER[label].name for label in study.paper) or "ours"
+        for name, study in studies().items()
+    }
     list_out({name: f"{one.title} [{figures[name]}]" for name, one in studies().items()})
 
 
@@ -127,18 +134,18 @@ def run(
     recorded = record_pools(pools, store) if record else []
     tables = dict(trained(pools, store, needs_one=not recorded))
     _name_incomplete([pool for pool in pools if pool not in tables], store)
-    found = {}
+    found: dict[str, list[tuple[str, Any]]] = {}
     for study in _chosen(name, preset, every=every):
         known = {pool: tables[pool] for pool in wanted[study.name] if pool in tables}
         looked_at = ready(study, known, store, data_dir)
         if looked_at or study.wants is None:
-            found[study.name] = (preset, study.measure(looked_at))
+            found[study.name] = [(preset, study.measure(looked_at))]
         recorded += record_measured(study, looked_at) if record else []
         if record and study.wants is None:
-            recorded.append(record_numbers(study, found[study.name][1]))
+            recorded.append(record_numbers(study, found[study.name][0][1]))
     for path in recorded:
         say(f"Recorded: {path} ({path.stat().st_size / 1e3:.0f} kB)", err=True)
-    _show(found, out, every=every, as_json=as_json)
+    _show(found, out, every=every, as_json=as_json, figure=name)
 
 
 @app.command(cls=Command)
@@ -164,19 +171,21 @@ def show(
 
     if index is not None and not every:
         raise InputError("Expected --all with --index, got one study. The table has all of them.")
-    found = {}
+    found: dict[str, list[tuple[str, Any]]] = {}
     with tempfile.TemporaryDirectory() as folder:
         records = Records(Path(folder))
         for study in _chosen(name, preset, every=every):
             try:
-                used, tables = records.of(study, preset)
+                packed = records.of(study, preset)
             except InputError:
                 if not every:
                     raise
                 say(f"Not recorded yet: {study.name}", err=True)
                 continue
-            found[study.name] = (used, study.measure(tables))
-        _show(found, out, every=every, as_json=as_json)
+            if not every:
+                packed = packed[:1]
+            found[study.name] = [(used, study.measure(tables)) for used, tables in packed]
+        _show(found, out, every=every, as_json=as_json, figure=name)
     if index is not None:
         say(f"Written: {write_figures(found, index)}", err=True)
 
@@ -241,23 +250,40 @@ def _train(
 
 
 def _show(
-    found: "Mapping[str, tuple[str, Any]]", out: Path | None, *, every: bool, as_json: bool
+    found: "Mapping[str, list[tuple[str, Any]]]",
+    out: Path | None,
+    *,
+    every: bool,
+    as_json: bool,
+    figure: str | None = None,
 ) -> None:
     """Print one study, or what every study found; write the files."""
     from rote.studies import as_json as written
     from rote.studies import find_study, page, write_list, write_result
 
-    for name, (preset, measured) in found.items():
+    for name, presets in found.items():
         study = find_study(name)
-        if not every:
-            say(written(measured) if as_json else page(study, measured, preset))
-        elif not as_json:
-            say(f"{name}: {study.finding(measured)}")
-        if out is not None:
-            with naming_new_folders(out):
-                files = write_result(study, measured, preset, out)
-            say(f"Written: {', '.join(map(str, files))}", err=True)
+        for place, (preset, measured) in enumerate(presets):
+            if not every:
+                shown = _of_figure(measured, figure, preset)
+                say(written(measured)) if as_json else print_page(page(study, shown, preset))
+            elif not as_json and place == 0:
+                say(f"{name}: {study.finding(measured)}")
+            if out is not None:
+                stem = name if place == 0 else f"{name}-{preset}"
+                with naming_new_folders(out):
+                    files = write_result(study, measured, preset, out, stem=stem)
+                say(f"Written: {', '.join(map(str, files))}", err=True)
     if every and as_json:
-        say_json({name: record for name, (_, record) in found.items()}, indent=None)
+        say_json({name: presets[0][1] for name, presets in found.items()}, indent=None)
     if every and out is not None:
         say(f"Written: {write_list(found, out)}", err=True)
+
+
+def _of_figure(measured: "Any", name: str | None, preset: str) -> "Any":  # noqa: ANN401
+    """Return what a figure of the paper is about, where it was asked for by its number."""
+    from rote.studies import PAPER, find_label, restricted
+
+    label = None if name is None else find_label(name)
+    part = None if label is None else restricted(measured, PAPER[label], preset)
+    return measured if part is None else part

@@ -2,9 +2,9 @@
 
 from rote.studies.index import figure_table, write_figures, write_list
 from rote.studies.pack import pack, unpack
-from rote.studies.paper import PAPER
+from rote.studies.paper import PAPER, find_label
 from rote.studies.pool import PRESETS, Pool, read_pools
-from rote.studies.results import as_json, page, write_result
+from rote.studies.results import as_json, page, restricted, write_result
 from rote.studies.run_pools import (
     Records,
     finished_runs,
@@ -27,6 +27,7 @@ __all__ = [
     "Study",
     "as_json",
     "figure_table",
+    "find_label",
     "find_study",
     "finished_runs",
     "is_over",
@@ -38,6 +39,7 @@ __all__ = [
     "record_numbers",
     "record_pools",
     "restore_pool",
+    "restricted",
     "run_pool",
     "studies",
     "trained",

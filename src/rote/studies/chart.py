@@ -3,12 +3,43 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-_WIDTH, _HEIGHT, _BAR = 200, 150, 16
-_COLUMNS = 3
+from rote.studies.markdown import number
+
+_WIDE, _HALF, _THIRD = 520, 250, 160
+"""The width of a panel that is alone in its row, or one of two or three: below 700 in all."""
+_SHARE = 0.66
+_BAR = 16
 _COLORS = ("#0072b2", "#d55e00", "#009e73", "#b87f00", "#7b5ea7", "#5b6472")
+
+ARCHITECTURE_COLORS = {
+    "alexnet": "#5b6472",
+    "cnn": "#0072b2",
+    "densenet121": "#8c564b",
+    "dla": "#17becf",
+    "efficientnet_b0": "#b87f00",
+    "googlenet": "#9467bd",
+    "mlp": "#333333",
+    "mobilenet": "#d55e00",
+    "mobilenet_v2": "#e8a33d",
+    "preact_resnet18": "#56b4e9",
+    "regnetx_200mf": "#6b8e23",
+    "resnet18": "#009e73",
+    "resnet34": "#3cb371",
+    "resnet50": "#2e8b57",
+    "resnext29_2x64d": "#a0522d",
+    "senet18": "#cc79a7",
+    "shufflenet_v2": "#7b5ea7",
+    "squeezenet": "#bc8f8f",
+    "vgg11": "#c23b22",
+    "vgg13": "#e377c2",
+    "vgg16": "#8b0000",
+    "vgg19": "#b5651d",
+}
+"""An architecture has the same color in every figure."""
+
 Rows = Sequence[dict[str, Any]]
 
 
@@ -30,9 +61,10 @@ def panels(
     titles: tuple[str, str],
     by: str = "pool",
     color: str | None = None,
+    dash: str | None = None,
     own_heights: bool = False,
 ) -> Any:  # noqa: ANN401
-    """One panel for each pool.
+    """Draw one panel for each pool.
 
     Args:
         rows: a dictionary for each mark.
@@ -42,28 +74,53 @@ def panels(
         titles: of the axes.
         by: the field that panels differ in.
         color: a field that colors differ in.
+        dash: a field that strokes differ in.
         own_heights: whether each panel has a scale of its own upwards, too.
     """
     import altair as alt
 
-    sizes = {"size": 14, "opacity": 0.7} if mark == "circle" else {}
-    height = alt.Step(_BAR) if y.endswith(":N") else _HEIGHT
-    chart = alt.Chart(width=_WIDTH, height=height)
+    sizes: dict[str, Any] = {"size": 18, "opacity": 0.7} if mark == "circle" else {}
+    width, columns = _sizes(rows, by)
+    height = alt.Step(_BAR) if y.endswith(":N") else max(width * _SHARE, 120)
+    chart = alt.Chart(width=width, height=height)
+    channels: dict[str, Any] = {"color": alt.value(_COLORS[0])} if color is None else {}
+    if color is not None:
+        channels["color"] = _color(rows, color)
+    if dash is not None:
+        legend = alt.Legend(labelLimit=260, orient="bottom")
+        channels["strokeDash"] = alt.StrokeDash(dash, sort=None, title=None, legend=legend)
+        channels["detail"] = alt.Detail(dash)
     drawn = getattr(chart, f"mark_{mark}")(aria=False, **sizes).encode(
         x=_axis(alt.X, x, titles[0], begins_at_0=mark == "bar"),
         y=_axis(alt.Y, y, titles[1], begins_at_0=mark == "bar"),
-        color=alt.value(_COLORS[0])
-        if color is None
-        else alt.Color(
-            color,
-            sort=None,
-            title=None,
-            scale=alt.Scale(range=list(_COLORS)),
-            legend=alt.Legend(labelLimit=260),
-        ),
+        **channels,
     )
     upwards = "independent" if own_heights else "shared"
-    return _one_each(drawn, rows, by).resolve_scale(x="independent", y=upwards)
+    return _one_each(drawn, rows, by, columns).resolve_scale(x="independent", y=upwards)
+
+
+def _sizes(rows: Rows, by: str) -> tuple[int, int]:
+    """The width of a panel, and how many stand beside each other."""
+    count = len({row[by] for row in rows})
+    return {0: (_WIDE, 1), 1: (_WIDE, 1), 2: (_HALF, 2)}.get(count, (_THIRD, 3))
+
+
+def _color(rows: Rows, field: str) -> Any:  # noqa: ANN401
+    import altair as alt
+
+    name = field.partition(":")[0]
+    shown = list(dict.fromkeys(row[name] for row in rows))
+    if all(value in ARCHITECTURE_COLORS for value in shown):
+        colors = [ARCHITECTURE_COLORS[value] for value in shown]
+    else:
+        colors = list(_COLORS)
+    return alt.Color(
+        field,
+        sort=None,
+        title=None,
+        scale=alt.Scale(domain=shown, range=colors),
+        legend=alt.Legend(labelLimit=260, orient="bottom", columns=4, symbolOpacity=1),
+    )
 
 
 def _axis(kind: Any, field: str, title: str, *, begins_at_0: bool) -> Any:  # noqa: ANN401
@@ -75,30 +132,154 @@ def _axis(kind: Any, field: str, title: str, *, begins_at_0: bool) -> Any:  # no
     return kind(field, title=title, axis=alt.Axis(tickCount=4, labelOverlap="greedy"), scale=scale)
 
 
-def _one_each(drawn: Any, rows: Rows, by: str) -> Any:  # noqa: ANN401
+def _one_each(drawn: Any, rows: Rows, by: str, columns: int) -> Any:  # noqa: ANN401
     import altair as alt
 
     order = list(dict.fromkeys(row[by] for row in rows))
+    header = alt.Header(labelLimit=600, labelFontSize=12)
     return drawn.facet(
-        alt.Facet(f"{by}:N", title=None, sort=order), columns=_COLUMNS, data=alt.InlineData(rows)
+        alt.Facet(f"{by}:N", title=None, sort=order, header=header),
+        columns=columns,
+        data=alt.InlineData(rows),
     )
+
+
+def region_scatter(pools: Mapping[str, tuple[Rows, Sequence[float | None]]]) -> Any:  # noqa: ANN401
+    """Draw training accuracy over ζ for each pool, with the means as lines, and test accuracy.
+
+    Args:
+        pools: by name, points with ``zeta``, ``train`` and ``test``, and the means of the first
+            two. A few ζ far above the others are drawn at the edge.
+    """
+    import altair as alt
+
+    from rote.reporting.palette import shade_scale
+
+    parts = []
+    width = {1: _WIDE, 2: _HALF}.get(len(pools), _THIRD)
+    for name, (points, means) in pools.items():
+        if not points:
+            continue
+        edge = _edge([point["zeta"] for point in points])
+        rows = [{**point, "zeta": min(point["zeta"], edge)} for point in points]
+        circles = (
+            alt.Chart(alt.InlineData(rows))
+            .mark_circle(aria=False, size=26, opacity=0.85)
+            .encode(
+                x=_axis(alt.X, "zeta:Q", "ζ", begins_at_0=False),
+                y=_axis(alt.Y, "train:Q", "training accuracy", begins_at_0=False),
+                color=alt.Color(
+                    "test:Q",
+                    title="test accuracy",
+                    scale=shade_scale(),
+                    legend=alt.Legend(orient="bottom", format="%", gradientLength=200),
+                ),
+            )
+        )
+        lines = [
+            alt.Chart(alt.InlineData([{key: mean}]))
+            .mark_rule(strokeDash=[5, 4], aria=False)
+            .encode(**{channel: alt.Y(f"{key}:Q") if channel == "y" else alt.X(f"{key}:Q")})
+            for key, channel, mean in zip(("zeta", "train"), ("x", "y"), means, strict=True)
+            if mean is not None and (key != "zeta" or mean <= edge)
+        ]
+        titled = alt.TitleParams(name, fontSize=12)
+        layer = alt.layer(circles, *lines).properties(width=width, height=max(width * _SHARE, 120))
+        parts.append(layer.properties(title=titled))
+    columns = {1: 1, 2: 2}.get(len(parts), 3)
+    return alt.concat(*parts, columns=columns).resolve_scale(color="shared")
+
+
+def _edge(values: Sequence[float]) -> float:
+    """Where the axis of ζ ends: a run that diverged must not squeeze all others."""
+    ordered = sorted(values)
+    high = ordered[int(0.95 * (len(ordered) - 1))]
+    low = ordered[0]
+    return min(ordered[-1], high + 0.5 * (high - low))
+
+
+def filter_pairs(pools: Mapping[str, tuple[Rows, Mapping[str, float | None]]]) -> Any:  # noqa: ANN401
+    """Draw test over training accuracy, all checkpoints on the left, the lower half of ζ right.
+
+    Args:
+        pools: by name, points with ``train``, ``test``, ``kept`` and ``architecture``, and the
+            correlation of both panels, ``all`` and ``kept``.
+    """
+    import altair as alt
+
+    parts = []
+    every = [point for points, _ in pools.values() for point in points]
+    for name, (points, found) in pools.items():
+        for title, key in ((f"{name}: all", "all"), ("ζ below its median", "kept")):
+            shown = [point for point in points if key == "all" or point["kept"]]
+            drawn = (
+                alt.Chart(alt.InlineData(shown), width=_HALF, height=_HALF * _SHARE)
+                .mark_circle(aria=False, size=18, opacity=0.7)
+                .encode(
+                    x=_axis(alt.X, "train:Q", "training accuracy", begins_at_0=False),
+                    y=_axis(alt.Y, "test:Q", "test accuracy", begins_at_0=False),
+                    color=_color(every, "architecture:N"),
+                )
+            )
+            words = alt.TitleParams(f"{title}, ρ = {number(found[key])}", fontSize=12)
+            parts.append(drawn.properties(title=words))
+    return alt.concat(*parts, columns=2).resolve_scale(color="shared")
 
 
 def heat(
     rows: Rows, x: str, y: str, value: str, *, titles: tuple[str, str, str], by: str = "pool"
 ) -> Any:  # noqa: ANN401
-    """Rectangles, colored from low to high; one panel for each pool."""
+    """Draw rectangles, colored from low to high; one panel for each pool."""
+    width, columns = _sizes(rows, by)
+    drawn = _rectangles(x, y, value, titles, min(width, 320))
+    return _one_each(drawn, rows, by, columns)
+
+
+def heat_panels(
+    rows: Rows, x: str, y: str, values: Mapping[str, str], *, titles: tuple[str, str]
+) -> Any:  # noqa: ANN401
+    """Draw rectangles, one panel for each value of each pool, side by side.
+
+    Args:
+        rows: a dictionary for each rectangle, with its ``pool``.
+        x: a field of percentiles.
+        y: another.
+        values: the fields of the panels, with their titles.
+        titles: of the axes.
+    """
+    import altair as alt
+
+    parts = []
+    for name in dict.fromkeys(row["pool"] for row in rows):
+        for field, title in values.items():
+            shown = [r for r in rows if r["pool"] == name and r[field] is not None]
+            drawn = _rectangles(x, y, field, (*titles, title), _HALF, is_top_down=True)
+            words = alt.TitleParams(f"{name}: {title}", fontSize=12)
+            parts.append(drawn.properties(data=alt.InlineData(shown), title=words))
+    return alt.concat(*parts, columns=len(values)).resolve_scale(color="independent")
+
+
+def _rectangles(
+    x: str,
+    y: str,
+    value: str,
+    titles: tuple[str, str, str],
+    width: int,
+    *,
+    is_top_down: bool = False,
+) -> Any:  # noqa: ANN401
     import altair as alt
 
     from rote.reporting.palette import shade_scale
 
-    drawn = (
-        alt.Chart(width=_WIDTH, height=_WIDTH)
+    order = "ascending" if is_top_down else "descending"
+    legend = alt.Legend(orient="bottom", gradientLength=min(width, 200))
+    return (
+        alt.Chart(width=width, height=width)
         .mark_rect(aria=False)
         .encode(
             x=alt.X(f"{x}:O", title=titles[0], axis=alt.Axis(labelAngle=0, labelOverlap=True)),
-            y=alt.Y(f"{y}:O", title=titles[1], sort="descending"),
-            color=alt.Color(f"{value}:Q", title=titles[2], scale=shade_scale()),
+            y=alt.Y(f"{y}:O", title=titles[1], sort=order),
+            color=alt.Color(f"{value}:Q", title=titles[2], scale=shade_scale(), legend=legend),
         )
     )
-    return _one_each(drawn, rows, by)

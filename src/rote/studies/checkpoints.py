@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from rote.selection import Booleans, Candidates, Estimate, Floats
+    from rote.studies.pool import Pool
+    from rote.workloads import RunSpec
 
 ZETA, PLAIN = "susceptibility", "susceptibility_plain_relative"
 """The paper's ζ, and the one that compares runs of different optimizers."""
@@ -21,6 +23,13 @@ ZETA, PLAIN = "susceptibility", "susceptibility_plain_relative"
 NOISY = "noisy_accuracy"
 DRAWS = Draws(resamples=300)
 MOST_DRAWN = 80
+
+FEWEST = 20
+"""Nothing is said about a region of fewer checkpoints."""
+
+ALL_RUNS, NORM, NO_NORM = "all runs", "batch norm", "no batch norm"
+_DIVERGED = 10.0
+"""A ζ that only a diverged loss has: to guess among ten classes costs 2.3."""
 
 
 def values_of(estimate: Estimate) -> list[float | None]:
@@ -68,7 +77,9 @@ def regions(
         candidates: the checkpoints.
         low: the column that should be low: ζ, or what the oracle knows in its place.
         high: the column that should be high.
-        thresholds: percentiles of both that divide; their means by default.
+        thresholds: percentiles of both that divide; their means by default. That of the second
+            column is counted from above, as in the paper: its 100th percentile is the minimum, so
+            that Region 1 grows with either percentile.
     """
     known = candidates.known(low, high)
     x, y = candidates.values(low), candidates.values(high)
@@ -77,7 +88,7 @@ def regions(
     if thresholds is None:
         at = (float(x[known].mean()), float(y[known].mean()))
     else:
-        at = (percentile(x[known], thresholds[0]), percentile(y[known], thresholds[1]))
+        at = (percentile(x[known], thresholds[0]), percentile(y[known], 100 - thresholds[1]))
     return np.where(known, 1 + (x > at[0]) + 2 * (y < at[1]), 0)
 
 
@@ -98,19 +109,95 @@ def region_means(candidates: Candidates, region: npt.NDArray[np.int64]) -> list[
     return found
 
 
+def stated(region: Mapping[str, Any]) -> float | None:
+    """Return the mean of a region, or None if it has too few checkpoints for a statement."""
+    return region["mean"] if region["count"] >= FEWEST else None
+
+
+def best_survives(candidates: Candidates, zeta: str = ZETA) -> bool | None:
+    """Whether the checkpoint of the highest test accuracy is in the lower half of ζ."""
+    known = candidates.known(zeta, TRUTH)
+    if not known.any():
+        return None
+    x, truth = candidates.values(zeta)[known], candidates.values(TRUTH)[known]
+    return bool(x[int(truth.argmax())] <= percentile(x, 50))
+
+
+def has_batch_norm(spec: RunSpec) -> bool:
+    """Whether a network normalizes its batches: all of ours do unless told not to, but for mlp."""
+    architecture = spec.architecture
+    return bool(dict(architecture.options).get("batch_norm", architecture.name != "mlp"))
+
+
+def diverged_runs(candidates: Candidates) -> Booleans:
+    """By run, whether its loss diverged at some time, which its ζ keeps for good."""
+    zeta = candidates.values(ZETA)
+    largest = [np.nanmax(np.abs(zeta[part]), initial=0.0) for part in candidates.by_run()]
+    return np.asarray(np.array(largest) >= _DIVERGED)
+
+
+def run_groups(pool: Pool, candidates: Candidates) -> dict[str, Booleans]:
+    """By name, the checkpoints of all runs, of those with batch norm, and of those without.
+
+    Diverged runs are in the first group only; a group without runs is left out.
+    """
+    normal = ~diverged_runs(candidates)
+    specs = [pool.specs.get(run) for run in candidates.runs]
+    norm = np.array([spec is None or has_batch_norm(spec) for spec in specs])
+    groups = {ALL_RUNS: np.ones(len(norm), bool), NORM: norm & normal, NO_NORM: ~norm & normal}
+    return {name: runs[candidates.run] for name, runs in groups.items() if runs.any()}
+
+
+def correlation_by_group(
+    pool: Pool,
+    candidates: Candidates,
+    one: str,
+    other: str,
+    *,
+    kind: str = "pearson",
+    zeta: str | None = None,
+) -> dict[str, list[float | None]]:
+    """Return the correlation of two columns in every group of runs."""
+    groups = run_groups(pool, candidates)
+    return {
+        name: correlation(candidates, one, other, kind=kind, zeta=zeta, among=among)
+        for name, among in groups.items()
+    }
+
+
 def sample(
-    candidates: Candidates, columns: Mapping[str, str], most: int = MOST_DRAWN
-) -> list[dict[str, float]]:
-    """Return a few checkpoints for a figure, evenly spaced: from a name to its rounded value."""
-    known = np.flatnonzero(candidates.known(*columns.values()))
-    if not len(known):
+    candidates: Candidates,
+    columns: Mapping[str, str],
+    most: int = MOST_DRAWN,
+    *,
+    pool: Pool | None = None,
+    among: Booleans | None = None,
+) -> list[dict[str, Any]]:
+    """Choose a few checkpoints for a figure, evenly spaced.
+
+    Args:
+        candidates: the checkpoints.
+        columns: from a name to the column whose rounded value it gets.
+        most: how many at most.
+        pool: whose specs tell the ``architecture`` of each; left out without it.
+        among: only these count.
+    """
+    known = candidates.known(*columns.values())
+    known &= True if among is None else among
+    places = np.flatnonzero(known)
+    if not len(places):
         return []
-    chosen = known[np.linspace(0, len(known) - 1, min(most, len(known))).astype(int)]
+    chosen = places[np.linspace(0, len(places) - 1, min(most, len(places))).astype(int)]
     arrays = {name: candidates.values(column)[chosen] for name, column in columns.items()}
-    return [
+    found: list[dict[str, Any]] = [
         {name: float(f"{array[row]:.4g}") for name, array in arrays.items()}
         for row in range(len(chosen))
     ]
+    if pool is not None:
+        for point, place in zip(found, chosen, strict=True):
+            run = candidates.runs[candidates.run[place]]
+            point["architecture"] = pool.specs[run].architecture.name
+    return found
 
 
 def mean_of(numbers: Sequence[float | None]) -> float | None:

@@ -1,15 +1,15 @@
-"""From every figure and table of the paper to a command, what it costs, and what was found."""
+"""The index: every figure and table of the paper, our number beside it, and the verdict."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from rote.errors import InputError
 from rote.store import write_whole
 from rote.studies.markdown import wrapped
 from rote.studies.paper import PAPER
-from rote.studies.pool import read_pools
+from rote.studies.results import restricted
 from rote.studies.study import studies
 
 if TYPE_CHECKING:
@@ -20,26 +20,29 @@ if TYPE_CHECKING:
 
 LIST = "README.md"
 BEGIN, END = "<!-- figures: begin -->", "<!-- figures: end -->"
-_SECONDS = 30
-"""Of one core for a run of the preset `small`, on average."""
+NOT_TRAINED = "not trained yet"
 
-Found = Mapping[str, tuple[str, "Record"]]
-"""By the name of a study its preset and its record."""
+Found = Mapping[str, Sequence[tuple[str, "Record"]]]
+"""By the name of a study its presets, the largest first, and their records."""
 
 
 def write_list(found: Found, folder: Path) -> Path:
-    """Write what every study found, with links to its page."""
+    """Write the index of results: the figures of the paper, then the studies of our own."""
     lines = [
-        "# What every study found\n",
-        "Made by `rote study show --all --out docs/results` from the runs that are committed. By "
-        "figure of the paper, with commands and what they cost: [reproduce.md](../reproduce.md).\n",
-        "| study | what it shows | in the paper | here |",
-        "|---|---|---|---|",
+        "# Results\n",
+        "Every figure and table of the paper, our number at the largest preset that has its data, "
+        "and the verdict. Made by `rote study show --all --out docs/results` from the committed "
+        "runs. How to make them again: [reproduce.md](../reproduce.md).\n",
+        figure_table(found, folder=""),
+        "\n## Studies that the paper does not have\n",
+        "| study | what it shows |",
+        "|---|---|",
+        *(
+            f"| [{name}]({name}.md) | {study.title} |"
+            for name, study in studies().items()
+            if not study.paper
+        ),
     ]
-    for name, study in studies().items():
-        here = study.finding(found[name][1]) if name in found else "not yet run"
-        labels = ", ".join(study.paper) or "–"
-        lines.append(f"| [{name}]({name}.md) | {study.title} | {labels} | {here} |")
     write_whole(folder / LIST, wrapped("\n".join([*lines, ""])).encode())
     return folder / LIST
 
@@ -59,48 +62,33 @@ def write_figures(found: Found, page: Path) -> Path:
     return page
 
 
-def figure_table(found: Found) -> str:
+def figure_table(found: Found, *, folder: str = "results/") -> str:
     """Return a row for each figure and table of the paper."""
-    return "\n".join(_rows(found))
+    return "\n".join(_rows(found, folder))
 
 
-def _rows(found: Found) -> Iterator[str]:
-    yield "| in the paper | what it shows | the paper | here | command | cost |"
-    yield "|---|---|---|---|---|---|"
+def _rows(found: Found, folder: str) -> Iterator[str]:
+    yield "| in the paper | what it shows | the paper | here | preset | verdict | page |"
+    yield "|---|---|---|---|---|---|---|"
     for label, shown in PAPER.items():
-        own = [study for study in studies().values() if label in study.paper]
-        here = " ".join(dict.fromkeys(_here(study, shown, found) for study in own))
-        commands = "; ".join(f"`{_command(study, shown)}`" for study in own)
-        costs = "; ".join(dict.fromkeys(map(_cost, own)))
-        yield f"| {label} | {shown.what} | {shown.reported} | {here} | {commands} | {costs} |"
+        study = study_of(label)
+        here, preset, verdict, file = _here(study, shown, found)
+        cells = (shown.number, shown.what, shown.reported, here, preset, verdict)
+        yield f"| {' | '.join(cells)} | [{study.name}]({folder}{file}.md) |"
 
 
-def _here(study: Study, shown: Shown, found: Found) -> str:
-    """Return what a study found on the data of a figure."""
-    if study.name not in found:
-        return "Not yet run."
-    preset, record = found[study.name]
-    if study.wants is not None and shown.data:
-        about = {pool.name for pool in read_pools(preset) if shown.is_about(pool)}
-        record = {"pools": {name: of for name, of in record["pools"].items() if name in about}}
-        if not record["pools"]:
-            return "Not trained here: the data are not at hand."
-    return f"{study.finding(record)} [{study.name}](results/{study.name}.md)"
+def study_of(label: str) -> Study:
+    """Return the study that shows a figure of the paper."""
+    return next(study for study in studies().values() if label in study.paper)
 
 
-def _command(study: Study, shown: Shown) -> str:
-    """Return what trains it: small where there are such data, else as in the paper."""
-    if study.wants is None:
-        return f"rote study run {study.name}"
-    if any(map(shown.is_about, study.pools("small"))):
-        return f"rote study run {study.name} --preset small"
-    pools = [pool.name for pool in study.pools("paper") if shown.is_about(pool)]
-    return f"rote study run {study.name} --preset paper --pool {' --pool '.join(pools)}"
-
-
-def _cost(study: Study) -> str:
-    if study.wants is None:
-        return "no runs, seconds"
-    small, paper = (sum(len(p.specs) for p in study.pools(name)) for name in ("small", "paper"))
-    hours = max(small * _SECONDS / 3600, 0.1)
-    return f"small: {small} runs, {hours:.1f} core hours; paper: {paper:,} runs"
+def _here(study: Study, shown: Shown, found: Found) -> tuple[str, str, str, str]:
+    """Return our number, its preset, the verdict, and the page that has them."""
+    for place, (preset, record) in enumerate(found.get(study.name, ())):
+        part = restricted(record, shown, preset)
+        if part is not None and study.brief is not None:
+            ours, verdict = study.brief(part)
+            file = study.name if place == 0 else f"{study.name}-{preset}"
+            known = "–" if study.wants is None else preset
+            return ours, known, verdict or "cannot tell", file
+    return NOT_TRAINED, "–", "–", study.name

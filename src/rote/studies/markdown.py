@@ -14,6 +14,11 @@ def percent(value: float | None) -> str:
     return NOTHING if value is None else f"{100 * value:.1f} %"
 
 
+def points(value: float | None) -> str:
+    """A share in points of a hundred, such as 76.2, where the unit follows."""
+    return NOTHING if value is None else f"{100 * value:.1f}"
+
+
 def number(value: float | None) -> str:
     """Return a correlation, such as −0.77."""
     return NOTHING if value is None else f"{value:.2f}".replace("-", "−")

@@ -29,6 +29,8 @@ RATE, MOST_STEPS = 1e-3, 1000
 """The plain step by which one sample is learned, and when to give up."""
 
 ALL = "all"
+NEAR_CHANCE = 0.2
+"""Twice the accuracy of guessing among the ten classes of all pools of networks."""
 _MEMORIZED = 0.9
 _NUMBERS = ("susceptibility", "train_accuracy", "noisy_accuracy", "test_accuracy")
 
@@ -101,10 +103,19 @@ def pairs(pool: Pool, table: RunTable, data_dir: Path | None) -> Iterator[tuple[
             yield (other, network) if network.is_noisy else (network, other)
 
 
+def has_learned(numbers: Mapping[str, float]) -> bool:
+    """Whether a network is clearly better than chance; of others nothing can be said."""
+    return numbers["test_accuracy"] >= NEAR_CHANCE
+
+
 def grouped(found: Sequence[Record]) -> dict[str, list[Record]]:
-    """All pairs, those whose noisy-trained network has memorized its labels, and the others."""
-    groups: dict[str, list[Record]] = {ALL: list(found)}
-    for pair in found:
+    """All pairs, those whose noisy-trained network has memorized its labels, and the others.
+
+    Pairs with a network near chance are left out.
+    """
+    learned = [p for p in found if has_learned(p["clean"]) and has_learned(p["noisy"])]
+    groups: dict[str, list[Record]] = {ALL: learned}
+    for pair in learned:
         share = pair["noisy"]["noisy_accuracy"]
         name = "wrong labels memorized" if share >= _MEMORIZED else "memorized less than 90 %"
         groups.setdefault(name, []).append(pair)

@@ -65,8 +65,11 @@ class Pool:
 
     @property
     def data(self) -> str:
-        """The name of its data."""
-        return str(self.space.base["data"]["name"])
+        """The name of its data; of a file that has some classes of a set, the name of the set."""
+        section = self.space.base["data"]
+        if section["name"] != "npz":
+            return str(section["name"])
+        return Path(section["path"]).stem.removesuffix("_20c")
 
     @property
     def noise_level(self) -> float | None:

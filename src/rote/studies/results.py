@@ -1,17 +1,20 @@
-"""What a study found as files: a page with figure and table, and the numbers."""
+"""What a study found as files: a page with figures and tables, and the numbers."""
 
 from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from rote.store import write_whole
 from rote.studies.chart import as_svg
 from rote.studies.markdown import begun, wrapped
+from rote.studies.paper import PAPER
+from rote.studies.pool import read_pools
 
 if TYPE_CHECKING:
+    from rote.studies.paper import Shown
     from rote.studies.study import Record, Study
 
 
@@ -19,15 +22,44 @@ _EXPLAINED = "small"
 """The preset whose numbers a study's `cause` is about."""
 
 
-def write_result(study: Study, record: Record, preset: str, folder: Path) -> list[Path]:
-    """Write ``NAME.md``, ``NAME.json`` and, where there is a figure, ``NAME.svg``."""
+class Picture(NamedTuple):
+    """A figure of a study.
+
+    Attributes:
+        name: of its file, without suffix.
+        caption: which figure of the paper it is, and what it shows.
+        record: what is drawn.
+    """
+
+    name: str
+    caption: str
+    record: Record
+
+
+def write_result(
+    study: Study, record: Record, preset: str, folder: Path, *, stem: str | None = None
+) -> list[Path]:
+    """Write ``NAME.md``, ``NAME.json``, and a ``.svg`` for every figure.
+
+    Args:
+        study: which.
+        record: its numbers.
+        preset: of its pools.
+        folder: where to.
+        stem: the name of the files; that of the study by default.
+    """
+    stem = stem or study.name
     folder.mkdir(parents=True, exist_ok=True)
-    contents = {"md": page(study, record, preset).encode(), "json": as_json(record).encode()}
+    contents = {
+        f"{stem}.md": page(study, record, preset, stem=stem).encode(),
+        f"{stem}.json": as_json(record).encode(),
+    }
     if study.draw is not None:
-        contents["svg"] = as_svg(study.draw(record))
-    for kind, content in contents.items():
-        write_whole(folder / f"{study.name}.{kind}", content)
-    return [folder / f"{study.name}.{kind}" for kind in contents]
+        for picture in pictures(study, record, preset, stem):
+            contents[f"{picture.name}.svg"] = as_svg(study.draw(picture.record))
+    for name, content in contents.items():
+        write_whole(folder / name, content)
+    return [folder / name for name in contents]
 
 
 def as_json(record: Record) -> str:
@@ -35,16 +67,50 @@ def as_json(record: Record) -> str:
     return json.dumps(record, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
 
 
-def page(study: Study, record: Record, preset: str) -> str:
-    """Our number beside the paper's, why they differ, the figure and the table."""
+def restricted(record: Record, shown: Shown, preset: str) -> Record | None:
+    """Return the part of a record that a figure of the paper is about; None if there is none."""
+    if not shown.data:
+        return record
+    if "settings" in record:
+        starts = tuple(f"{data}, " for data in shown.data)
+        settings = {n: found for n, found in record["settings"].items() if n.startswith(starts)}
+        return {"settings": settings} if settings else None
+    about = {pool.name for pool in read_pools(preset) if shown.is_about(pool)}
+    # The name of an incomplete pool is followed by the number of its runs, in brackets.
+    pools = {n: of for n, of in record["pools"].items() if n.partition(" (")[0] in about}
+    return {"pools": pools} if pools else None
+
+
+def pictures(study: Study, record: Record, preset: str, stem: str) -> list[Picture]:
+    """Return a figure for each of the paper's of which there are data, or one of everything."""
+    suffix = stem.removeprefix(study.name)
+    found: dict[str, Picture] = {}
+    for label in study.paper:
+        shown = PAPER[label]
+        part = restricted(record, shown, preset)
+        if part is None:
+            continue
+        key = ", ".join(part.get("pools", part.get("settings", {})))
+        caption = f"{shown.number} of the paper. {shown.what}"
+        name = f"{shown.name}{suffix}" if shown.data else stem
+        if key in found:
+            caption = f"{found[key].caption}; {caption}"
+            name = found[key].name
+        found[key] = Picture(name, caption, part)
+    return list(found.values()) or [Picture(stem, begun(study.title), record)]
+
+
+def page(study: Study, record: Record, preset: str, *, stem: str | None = None) -> str:
+    """Return our number beside the paper's, why they differ, the figures and the tables."""
     is_explained = study.cause and (preset == _EXPLAINED or study.wants is None)
+    shown = [] if study.draw is None else pictures(study, record, preset, stem or study.name)
     parts = [
         f"# {begun(study.title)}",
         f"**The paper.** {study.reported}",
         f"**Here.** {study.finding(record)}",
         *([f"**Why.** {study.cause}"] if is_explained else []),
         _commands(study, preset),
-        *([f"![{study.title}]({study.name}.svg)"] if study.draw is not None else []),
+        *(f"![{picture.caption}]({picture.name}.svg)\n\n*{picture.caption}.*" for picture in shown),
         study.text(record).strip(),
     ]
     return wrapped("\n\n".join(parts)) + "\n"
@@ -54,8 +120,8 @@ def _commands(study: Study, preset: str) -> str:
     today = f"Computed on {datetime.now(tz=UTC).date().isoformat()}."
     if study.wants is None:
         return (
-            f"It needs no runs. {today} What is committed: `rote study show {study.name}`; from "
-            f"the data that are at hand: `rote study run {study.name}`."
+            f"It needs no runs. {today} From the committed numbers: `rote study show "
+            f"{study.name}`; from the data at hand: `rote study run {study.name}`."
         )
     return (
         f"Preset `{preset}`. {today} From the committed runs: `rote study show {study.name}`; all "

@@ -142,37 +142,46 @@ class Records:
         self._folder = folder
         self._tables: dict[str, RunTable] = {}
 
-    def of(self, study: Study, preset: str | None = None) -> tuple[str, Tables | Measured | Record]:
-        """Return a preset with its packed pools, or the numbers of a study that needs no runs.
+    def of(
+        self, study: Study, preset: str | None = None
+    ) -> list[tuple[str, Tables | Measured | Record]]:
+        """Return the presets of a study with their packed pools, the largest first.
+
+        A study that needs no runs has its recorded numbers instead.
 
         Args:
             study: which.
-            preset: its pools, also incomplete ones, whose names then say how many runs there are.
-                By default the largest preset with complete pools, and these.
+            preset: only this one, also its incomplete pools, whose names then say how many runs
+                there are. By default every preset with complete pools, and these.
 
         Raises:
             InputError: if none is committed.
         """
         if study.wants is None:
             file = _numbers_of(study)
-            return PRESETS[0], json.loads(file.read_bytes()) if file.is_file() else []
+            return [(PRESETS[0], json.loads(file.read_bytes()) if file.is_file() else [])]
+        found: list[tuple[str, Tables | Measured | Record]] = []
         for one in reversed(PRESETS) if preset is None else [preset]:
             pools = study.pools(one) if study.has(one) else []
             there = [pool for pool in pools if _record_of(study, pool).is_file()]
-            if study.examine is not None:
-                records = [_record_of(study, pool).read_bytes() for pool in there]
-                found: Tables | Measured = list(zip(there, map(json.loads, records), strict=True))
-            elif preset is None:
-                tables = [(pool, self._table(pool)) for pool in there]
-                found = [(pool, table) for pool, table in tables if is_complete(pool, table)]
-            else:
-                found = [(_marked(pool, self._table(pool)), self._table(pool)) for pool in there]
-            if found:
-                return one, found
-        raise InputError(
-            f"Expected records of study {study.name!r} in the package, got none"
-            f"{'' if preset is None else f' at preset {preset}'}. Run it with --record."
-        )
+            packed = self._packed(study, there, has_all=preset is None)
+            found += [(one, packed)] if packed else []
+        if not found:
+            raise InputError(
+                f"Expected records of study {study.name!r} in the package, got none"
+                f"{'' if preset is None else f' at preset {preset}'}. Run it with --record."
+            )
+        return found
+
+    def _packed(self, study: Study, pools: list[Pool], *, has_all: bool) -> Tables | Measured:
+        """Return the tables of pools, or what was found in their networks."""
+        if study.examine is not None:
+            records = [_record_of(study, pool).read_bytes() for pool in pools]
+            return list(zip(pools, map(json.loads, records), strict=True))
+        tables = [(pool, self._table(pool)) for pool in pools]
+        if has_all:
+            return [(pool, table) for pool, table in tables if is_complete(pool, table)]
+        return [(_marked(pool, table), table) for pool, table in tables]
 
     def _table(self, pool: Pool) -> RunTable:
         if pool.name not in self._tables:

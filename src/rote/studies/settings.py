@@ -10,7 +10,16 @@ import numpy as np
 from rote.studies.chart import panels
 from rote.studies.checkpoints import NOISY, PLAIN, ZETA, correlation, mean_of, sample
 from rote.studies.markdown import counted, interval, number, table
-from rote.studies.study import Record, Study, by_pool, is_common
+from rote.studies.study import (
+    CONFIRMED,
+    IN_PART,
+    NOT_CONFIRMED,
+    Brief,
+    Record,
+    Study,
+    by_pool,
+    is_common,
+)
 
 if TYPE_CHECKING:
     from rote.selection import Candidates
@@ -18,6 +27,7 @@ if TYPE_CHECKING:
     from rote.workloads import RunSpec
 
 ALL = "all"
+_ENOUGH, _SOME = 0.6, 0.4
 
 
 def study_of(
@@ -43,7 +53,7 @@ def study_of(
         return {value: _numbers(candidates, among) for value, among in groups.items()}
 
     measure = by_pool(pool_record)
-    return Study(name, title, measure, text, finding, wants, draw, paper, cause)
+    return Study(name, title, measure, text, finding, wants, draw, paper, cause, brief=brief)
 
 
 def _order(value: str) -> tuple[int, str]:
@@ -89,6 +99,19 @@ def finding(record: Record) -> str:
         f"Mean Pearson (in brackets, Spearman) of ζ with memorization over "
         f"{counted(record['pools'])}: {', '.join(said)}."
     )
+
+
+def brief(record: Record) -> Brief:
+    """The mean correlation for each value, and over all of them."""
+    pools = list(record["pools"].values())
+    values = list(dict.fromkeys(value for pool in pools for value in pool))
+    means = {v: mean_of([pool[v]["ζ"][0] for pool in pools if v in pool]) for v in values}
+    every = means.get(ALL)
+    if every is None:
+        return Brief("not known", None)
+    ours = ", ".join(f"{value} {number(mean)}" for value, mean in means.items() if value != ALL)
+    verdict = CONFIRMED if every >= _ENOUGH else IN_PART if every >= _SOME else NOT_CONFIRMED
+    return Brief(f"ρ {number(every)} ({ours})", verdict)
 
 
 def draw(record: Record) -> Any:  # noqa: ANN401

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rote.errors import InputError, did_you_mean
 from rote.extras import files_in
-from rote.studies.markdown import begun
-from rote.studies.paper import PAPER
+from rote.studies.paper import PAPER, find_label
 from rote.studies.pool import COMMON, FRESH, PRESETS, Pool, has_pools, read_pools
 
 if TYPE_CHECKING:
@@ -23,6 +22,30 @@ _STUDIES = "rote.studies.figures"
 
 Record = Mapping[str, Any]
 """The numbers of a study: plain values, so that they can be written as JSON."""
+
+CONFIRMED, IN_PART, NOT_CONFIRMED = "confirmed", "confirmed in part", "not confirmed"
+"""What may be said about a figure of the paper."""
+
+
+class Brief(NamedTuple):
+    """A study in one line of the index.
+
+    Attributes:
+        ours: our number, in the form of the paper's.
+        verdict: ``confirmed``, ``confirmed in part`` or ``not confirmed``; None if nothing can be
+            said.
+    """
+
+    ours: str
+    verdict: str | None
+
+
+def verdict_of(held: Sequence[bool]) -> str | None:
+    """Tell the verdict from whether the paper's claim holds, pool by pool."""
+    if not held:
+        return None
+    return CONFIRMED if all(held) else IN_PART if any(held) else NOT_CONFIRMED
+
 
 ARCHITECTURES = "architectures"
 """The group of pools of the paper's architectures with few channels."""
@@ -45,6 +68,7 @@ class Study:
         finding: our number beside the paper's, and whether they agree, in one sentence.
         wants: which pools it looks at; None if it needs no runs.
         draw: the figure, a chart of altair.
+        brief: our number and the verdict, for the index; None if the paper does not show it.
         paper: which figures and tables of the paper it shows, by their labels there.
         cause: why it agrees with the paper, or does not, at preset ``small``, as far as we can
             tell: a sentence or two.
@@ -62,6 +86,7 @@ class Study:
     paper: tuple[str, ...] = ()
     cause: str = ""
     examine: Examine | None = None
+    brief: Callable[[Record], Brief] | None = None
 
     def pools(self, preset: str) -> list[Pool]:
         """Which runs it looks at.
@@ -90,7 +115,8 @@ class Study:
         """What the paper says about it, a sentence for each figure."""
         if not self.paper:
             return "The paper does not show this."
-        return " ".join(f"{begun(PAPER[label].reported)} ({label})." for label in self.paper)
+        shown = [PAPER[label] for label in self.paper]
+        return " ".join(f"{one.number}: {one.what}: {one.reported}." for one in shown)
 
 
 def is_common(pool: Pool) -> bool:
@@ -136,12 +162,15 @@ def studies() -> dict[str, Study]:
 
 
 def find_study(name: str) -> Study:
-    """Return a study by its name.
+    """Return a study by its name, or by a figure or table of the paper, such as ``figure-1``.
 
     Raises:
         InputError: if there is none.
     """
     known = studies()
+    label = find_label(name)
+    if label is not None:
+        return next(study for study in known.values() if label in study.paper)
     if name not in known:
         raise InputError(
             f"Expected a study, got {name!r}: there are {', '.join(known)}."

@@ -9,9 +9,9 @@ import numpy as np
 from rote.selection import correlation_of
 from rote.studies.chart import panels
 from rote.studies.checkpoints import DRAWS, NOISY, ZETA, values_of
-from rote.studies.markdown import interval, percent, table
-from rote.studies.networks import NETWORKS, networks
-from rote.studies.study import Measured, Record, Study, of_group
+from rote.studies.markdown import interval, number, percent, table
+from rote.studies.networks import NETWORKS, has_learned, networks
+from rote.studies.study import Brief, Measured, Record, Study, of_group, verdict_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -72,7 +72,8 @@ def measure(found: Measured) -> Record:
 
 
 def _pool_record(found: list[Record]) -> Record:
-    known = [network for network in found if network["attacked"]]
+    """Networks near chance, of which there is nothing to fool, are left out."""
+    known = [network for network in found if network["attacked"] and has_learned(network)]
     columns = {name: np.array([n[name] for n in known]) for name in (*GAUGES.values(), *OUTCOMES)}
     run = np.arange(len(known))
     return {
@@ -86,6 +87,7 @@ def _pool_record(found: list[Record]) -> Record:
             for outcome in OUTCOMES
         },
         "success": [float(end(columns["success"])) for end in (np.min, np.mean, np.max)],
+        "always": int((columns["success"] >= 1).sum()),
         "points": [
             {"zeta": n[ZETA], "memorized": n[NOISY], "success": n["success"], "tried": n["tried"]}
             for n in known
@@ -119,12 +121,13 @@ def finding(record: Record) -> str:
         )
         known = [e for by in found.values() for e in by.values() if e[1] is not None]
         sure = sum(e[1] > 0 or e[2] < 0 for e in known)
-        words = f"unlike in the paper, {sure} of {len(known)} differ from 0"
-        if not sure:
-            words = "as in the paper, none differs from 0" if known else "too few networks to tell"
+        words = f"{sure} of {len(known)} differ from 0" if known else "too few networks to tell"
+        if is_saturated(pool):
+            words += "; where most networks are always fooled, the paper's claim cannot be tested"
         said.append(
             f"SimBA fools {len(pool['points'])} networks on {percent(low)} to {percent(high)} of "
-            f"what they had right (mean {percent(mean)}); Pearson of {cells}: {words}."
+            f"what they had right (mean {percent(mean)}), {pool['always']} of them on all of it; "
+            f"Pearson of {cells}: {words}."
         )
     return " ".join(said)
 
@@ -134,6 +137,21 @@ def draw(record: Record) -> Any:  # noqa: ANN401
     rows = [{"pool": name} | p for name, pool in record["pools"].items() for p in pool["points"]]
     titles = ("ζ", "pixels tried until fooled")
     return panels(rows, "circle", "zeta:Q", "tried:Q", titles=titles)
+
+
+def is_saturated(pool: Record) -> bool:
+    """Whether at least half of the networks are fooled on everything."""
+    return 2 * pool["always"] >= len(pool["points"])
+
+
+def brief(record: Record) -> Brief:
+    """The correlation with ζ, and no verdict where most networks are always fooled."""
+    pools = list(record["pools"].values())
+    found = pools[0]["pearson"]["success"]["ζ"]
+    fooled = ", ".join(f"{p['always']} of {len(p['points'])} always fooled" for p in pools)
+    if any(map(is_saturated, pools)) or found[1] is None:
+        return Brief(f"ρ {number(found[0])}; {fooled}", None)
+    return Brief(f"ρ {number(found[0])}; {fooled}", verdict_of([found[1] <= 0 <= found[2]]))
 
 
 STUDY = Study(
@@ -146,6 +164,7 @@ STUDY = Study(
     draw=draw,
     paper=("fig:advapp",),
     examine=examine,
-    cause="No correlation can be told from 0 with twelve networks, as in the paper; with so "
-    "few, one of a medium size could not be told either.",
+    cause="Most networks are fooled on everything they had right. A success rate that does not "
+    "vary cannot be correlated with anything, so this says nothing about the paper’s claim.",
+    brief=brief,
 )

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rote.studies.checkpoints import NOISY, PLAIN, ZETA, correlation
+from rote.studies.checkpoints import NOISY, PLAIN, ZETA, correlation, mean_of
 from rote.studies.figures import oracle_regions
 from rote.studies.markdown import interval, number, table
-from rote.studies.study import Record, Study, by_pool
+from rote.studies.study import CONFIRMED, Brief, Record, Study, by_pool, verdict_of
 
 if TYPE_CHECKING:
     from rote.selection import Candidates
     from rote.studies.pool import Pool
 
 _LOW = 0.1
+_ENOUGH = 0.6
 
 
 def is_low(pool: Pool) -> bool:
@@ -48,6 +49,16 @@ def finding(record: Record) -> str:
     return f"Pearson of ζ with memorization: {found}. {oracle_regions.finding(_regions(record))}"
 
 
+def brief(record: Record) -> Brief:
+    """The correlation, and both Regions 1."""
+    found = [p["ζ"][0] for p in record["pools"].values() if p["ζ"][0] is not None]
+    regions = oracle_regions.brief(_regions(record))
+    held = [value >= _ENOUGH for value in found]
+    if regions.verdict is not None:
+        held.append(regions.verdict == CONFIRMED)
+    return Brief(f"ρ {number(mean_of(found))}; {regions.ours}", verdict_of(held))
+
+
 STUDY = Study(
     name="low-noise",
     title="ζ where one label in ten is resampled",
@@ -57,10 +68,11 @@ STUDY = Study(
     wants=is_low,
     draw=lambda record: oracle_regions.draw(_regions(record)),
     paper=(
-        "fig:cifar10less, fig:figure1_less_cifar10",
-        "fig:cifar100less, fig:figure1_less_cifar100",
+        *("fig:cifar10less", "fig:figure1_less_cifar10"),
+        *("fig:cifar100less", "fig:figure1_less_cifar100"),
     ),
     cause="Six runs of two recipes: with Adam, ζ rises with memorization; with SGD at 0.1 under a "
     "cosine schedule it starts high and sinks as steps get smaller. Region 1 agrees with the "
     "paper. CIFAR at this noise level is declared in preset `paper` only.",
+    brief=brief,
 )

@@ -9,13 +9,15 @@ from rote.studies.checkpoints import ZETA, correlation, mean_of
 from rote.studies.figures.validation_size import SIZES
 from rote.studies.markdown import number, table
 from rote.studies.selector import TRUTH
-from rote.studies.study import Record, Study, by_pool, is_broad, of_group
+from rote.studies.study import Brief, Record, Study, by_pool, is_broad, of_group, verdict_of
 
 if TYPE_CHECKING:
     from rote.selection import Candidates
     from rote.studies.pool import Pool
 
 SYMMETRIC = "symmetric-inclusive"
+_HIGH, _SMALL = 0.5, 256
+"""Where the paper has ζ ahead: noise of half of the labels and more, sets of so few."""
 
 
 def pool_record(pool: Pool, candidates: Candidates) -> Record:
@@ -73,6 +75,20 @@ def draw(record: Record) -> Any:  # noqa: ANN401
     return heat(rows, "size", "rate", "lead", titles=titles, by="data")
 
 
+def brief(record: Record) -> Brief:
+    """How many cells, of all and of those where the paper has ζ ahead."""
+    cells = [
+        (pool["rate"], int(size), lead)
+        for pool in record["pools"].values()
+        for size, lead in pool["lead"].items()
+        if lead is not None
+    ]
+    there = [lead > 0 for rate, size, lead in cells if rate >= _HIGH and size <= _SMALL]
+    ahead = sum(lead > 0 for _, _, lead in cells)
+    ours = f"ahead in {ahead} of {len(cells)} cells, in {sum(there)} of {len(there)} of these"
+    return Brief(ours, verdict_of(there))
+
+
 STUDY = Study(
     name="noise-map",
     title="the ζ filter against noisy validation, by noise level and size of the set",
@@ -86,4 +102,5 @@ STUDY = Study(
     "and on its architectures (cifar10-symmetric) ζ is ahead at every size. On MNIST and "
     "Fashion-MNIST, where three recipes are mixed, a set of 128 labels and more is level "
     "or ahead.",
+    brief=brief,
 )

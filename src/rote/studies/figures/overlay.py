@@ -11,12 +11,14 @@ from rote.studies.chart import panels
 from rote.studies.checkpoints import DRAWS, NOISY, PLAIN, ZETA, column_of, mean_of
 from rote.studies.markdown import number, percent, table
 from rote.studies.selector import Selector, judge
-from rote.studies.study import Record, Study, by_pool, is_broad
+from rote.studies.study import Brief, Record, Study, by_pool, is_broad, verdict_of
 
 if TYPE_CHECKING:
     from rote.selection import Candidates
     from rote.studies.pool import Pool
 
+_ENOUGH = 0.7
+_SHOWN = 4
 _KEEPERS = {
     "before ζ rises": "before-rise",
     "lowest ζ": f"min:{ZETA}",
@@ -24,8 +26,8 @@ _KEEPERS = {
 }
 
 
-def pool_record(_pool: Pool, candidates: Candidates) -> Record | None:
-    """Return the correlation within each run, the regret of each way, and one run to show."""
+def pool_record(pool: Pool, candidates: Candidates) -> Record | None:
+    """Return the correlation within each run, what a run loses by each way, and some curves."""
     if not candidates.known(NOISY).any():
         return None
     parts = list(candidates.by_run())
@@ -35,22 +37,33 @@ def pool_record(_pool: Pool, candidates: Candidates) -> Record | None:
         name: judge(Selector(name, rule, alone=True), candidates, DRAWS)
         for name, rule in _KEEPERS.items()
     }
-    memorized = candidates.values(NOISY)
-    shown = max(parts, key=lambda part: float(np.nan_to_num(memorized[part]).max()))
     return {
         "median": float(np.median(known)) if known else None,
         "plain_median": float(np.median([v for v in within[PLAIN] if v is not None] or [0.0])),
         "positive": float(np.mean(np.array(known) > 0)) if known else None,
         "runs": len(known),
         "regret": {name: mean_of(list(found.per_run)) for name, found in lost.items() if found},
-        "run": candidates.runs[candidates.run[shown.start]],
-        "curves": {
-            "step": candidates.step[shown].tolist(),
-            "ζ": column_of(_scaled(candidates.values(ZETA)[shown])),
-            "plain relative ζ": column_of(_scaled(candidates.values(PLAIN)[shown])),
-            "accuracy on noisy labels": column_of(_scaled(memorized[shown])),
-        },
+        "curves": _curves(pool, candidates, parts),
     }
+
+
+def _curves(pool: Pool, candidates: Candidates, parts: list[slice]) -> list[Record]:
+    """Both curves of the run of each architecture that memorizes most, for the first few."""
+    memorized = candidates.values(NOISY)
+    order = sorted(parts, key=lambda part: -float(np.nan_to_num(memorized[part]).max()))
+    found: dict[str, Record] = {}
+    for part in order:
+        run = candidates.runs[candidates.run[part.start]]
+        architecture = pool.specs[run].architecture.name
+        if architecture not in found and len(found) < _SHOWN:
+            found[architecture] = {
+                "run": run,
+                "architecture": architecture,
+                "step": candidates.step[part].tolist(),
+                "ζ": column_of(_scaled(candidates.values(ZETA)[part])),
+                "accuracy on noisy labels": column_of(_scaled(memorized[part])),
+            }
+    return list(found.values())
 
 
 def _within(candidates: Candidates, part: slice, column: str) -> float | None:
@@ -104,16 +117,34 @@ def finding(record: Record) -> str:
 
 
 def draw(record: Record) -> Any:  # noqa: ANN401
-    """Curves of the run that memorizes most."""
+    """The paper's figure: ζ solid and the accuracy on noisy labels dashed, by architecture."""
     rows = [
-        {"pool": f"{name}: {pool['run']}", "step": step, "curve": curve, "value": value}
+        {"pool": name, "architecture": found["architecture"], "step": step}
+        | {"curve": curve, "value": value}
         for name, pool in record["pools"].items()
-        for curve, values in pool["curves"].items()
-        if curve != "step"
-        for step, value in zip(pool["curves"]["step"], values, strict=True)
+        for found in pool["curves"]
+        for curve in ("ζ", "accuracy on noisy labels")
+        for step, value in zip(found["step"], found[curve], strict=True)
     ]
-    titles = ("epoch", "scaled to 0 … 1")
-    return panels(rows, "line", "step:Q", "value:Q", titles=titles, color="curve:N")
+    return panels(
+        rows,
+        "line",
+        "step:Q",
+        "value:Q",
+        titles=("epoch", "scaled to 0 … 1"),
+        color="architecture:N",
+        dash="curve:N",
+    )
+
+
+def brief(record: Record) -> Brief:
+    """The median correlation within a run."""
+    pools = [pool for pool in record["pools"].values() if pool["median"] is not None]
+    mean = mean_of([pool["median"] for pool in pools])
+    if mean is None:
+        return Brief("not known", None)
+    held = [pool["median"] >= _ENOUGH for pool in pools]
+    return Brief(f"median ρ within a run {number(mean)}", verdict_of(held))
 
 
 STUDY = Study(
@@ -130,4 +161,5 @@ STUDY = Study(
     "sinks under a cosine schedule, whose last steps change nothing, while what was "
     "memorized stays. To keep what comes before the rise loses about as much as to keep "
     "the last checkpoint: with few samples the best one is rarely the first.",
+    brief=brief,
 )

@@ -9,11 +9,15 @@ import numpy as np
 from rote.studies.chart import panels
 from rote.studies.checkpoints import NOISY, ZETA, correlation
 from rote.studies.markdown import interval, number, percent, table
-from rote.studies.study import Record, Study, by_pool, of_group
+from rote.studies.study import Brief, Record, Study, by_pool, of_group, verdict_of
 
 if TYPE_CHECKING:
     from rote.selection import Candidates
     from rote.studies.pool import Pool
+
+
+_FLAT, _LOW = 0.2, 0.15
+"""The range of correlations that counts as flat, and the relative spread that counts as low."""
 
 
 def pool_record(pool: Pool, candidates: Candidates) -> Record:
@@ -73,6 +77,19 @@ def draw(record: Record) -> Any:  # noqa: ANN401
     return panels(rows, "bar", "size:N", "pearson:Q", titles=titles)
 
 
+def brief(record: Record) -> Brief:
+    """The range over sizes, and the spread over seeds."""
+    found = [f[0] for pool in record["pools"].values() for f in pool["sizes"].values() if f[0]]
+    spreads = [p["spread"] for p in record["pools"].values() if p["spread"] is not None]
+    if not found or not spreads:
+        return Brief("not known", None)
+    flat, low = max(found) - min(found) <= _FLAT, max(spreads) <= _LOW
+    ours = (
+        f"ρ {number(min(found))} to {number(max(found))} over sizes; spread {percent(spreads[0])}"
+    )
+    return Brief(ours, verdict_of([flat, low]))
+
+
 STUDY = Study(
     name="probe-set",
     title="the size of S̃ and the seed of its labels",
@@ -84,4 +101,5 @@ STUDY = Study(
     paper=("fig:sout",),
     cause="As in the paper, the size hardly matters and seeds differ little. The level is "
     "lower: two networks under a cosine schedule (schedules).",
+    brief=brief,
 )

@@ -4,81 +4,126 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rote.studies.chart import heat
-from rote.studies.checkpoints import ZETA, mean_of, region_means, regions
-from rote.studies.markdown import percent, table
-from rote.studies.study import Record, Study, by_pool, is_broad
+from rote.studies.chart import heat_panels
+from rote.studies.checkpoints import FEWEST, ZETA, mean_of, region_means, regions, stated
+from rote.studies.markdown import NOTHING, percent, points, table
+from rote.studies.study import (
+    CONFIRMED,
+    IN_PART,
+    NOT_CONFIRMED,
+    Brief,
+    Record,
+    Study,
+    by_pool,
+    is_broad,
+)
 
 if TYPE_CHECKING:
     from rote.selection import Candidates
     from rote.studies.pool import Pool
 
 PERCENTILES = tuple(range(5, 100, 10))
-_FEWEST = 5
-"""A region of fewer checkpoints is called no best one."""
+_PAPER = (35, 55)
+_NEAR = 0.03
 
 
 def pool_record(_pool: Pool, candidates: Candidates) -> Record:
-    """Region 1 and its lead over Region 2 on a grid of percentiles, and by the paper's means."""
+    """Return Region 1 and its lead over Region 2 on a grid of percentiles, and by the means.
+
+    Both percentiles are the paper's: Region 1 has ζ below the percentile of ζ, and training
+    accuracy above the percentile of training accuracy counted from the top.
+    """
     cells = []
     for of_zeta in PERCENTILES:
         for of_accuracy in PERCENTILES:
             at = (float(of_zeta), float(of_accuracy))
             one, two = region_means(candidates, regions(candidates, ZETA, "train_accuracy", at))[:2]
             lead = None if None in (one["mean"], two["mean"]) else one["mean"] - two["mean"]
+            has_both = min(one["count"], two["count"]) >= FEWEST
             cells.append(
-                {"zeta": of_zeta, "train": of_accuracy, "count": one["count"], "lead": lead}
-                | {"mean": one["mean"]}
+                {"zeta": of_zeta, "train": of_accuracy, "count": one["count"]}
+                | {"mean": one["mean"], "lead": lead, "is_stated": has_both}
             )
-    by_means = region_means(candidates, regions(candidates, ZETA, "train_accuracy"))[0]["mean"]
-    filled = [cell for cell in cells if cell["count"] >= _FEWEST]
+    by_means = region_means(candidates, regions(candidates, ZETA, "train_accuracy"))[0]
+    filled = [cell for cell in cells if cell["count"] >= FEWEST]
     best = max(filled, key=lambda cell: cell["mean"]) if filled else None
-    return {"cells": cells, "best": best, "means": by_means}
+    return {"cells": cells, "best": best, "means": stated(by_means)}
 
 
 def text(record: Record) -> str:
-    """Return a row for each pool."""
-    return table(
-        "pool",
-        ["Region 1 by the means", "best Region 1", "percentile of ζ", "of training accuracy"],
-        {
-            name: [
-                percent(pool["means"]),
-                *(
-                    (percent(pool["best"]["mean"]), pool["best"]["zeta"], pool["best"]["train"])
-                    if pool["best"]
-                    else ("–", "–", "–")
-                ),
-            ]
-            for name, pool in record["pools"].items()
-        },
-    )
+    """A row for each pool."""
+    rows = {}
+    for name, pool in record["pools"].items():
+        best, stated_cells = pool["best"], [cell for cell in pool["cells"] if cell["is_stated"]]
+        ahead = sum(cell["lead"] > 0 for cell in stated_cells)
+        rows[name] = [
+            percent(pool["means"]),
+            percent(best["mean"]) if best else NOTHING,
+            best["zeta"] if best else NOTHING,
+            best["train"] if best else NOTHING,
+            f"{ahead} of {len(stated_cells)}",
+        ]
+    columns = [
+        *("Region 1 by the means", "best Region 1", "percentile of ζ"),
+        *("percentile of training accuracy, from the top", "cells with Region 1 ahead of Region 2"),
+    ]
+    note = f"Only cells with at least {FEWEST} checkpoints in the regions that are compared count."
+    return f"{table('pool', columns, rows)}\n\n{note}"
 
 
 def finding(record: Record) -> str:
-    """Return what tuning would give, and where."""
-    pools = [pool for pool in record["pools"].values() if pool["best"]]
-    places = sorted(pool["best"]["zeta"] for pool in pools)
+    """What tuning would give, and where."""
+    pools = _known(record)
+    if not pools:
+        return f"No Region 1 has {FEWEST} checkpoints."
+    zeta, train = ([pool["best"][key] for pool in pools] for key in ("zeta", "train"))
     return (
         f"Region 1 has a mean test accuracy of {percent(mean_of([p['means'] for p in pools]))} by "
         f"the means, and of {percent(mean_of([p['best']['mean'] for p in pools]))} if both "
-        f"percentiles could be tuned on the truth; the best percentile of ζ is "
-        f"{places[0]} to {places[-1]} (paper: 35 to 55)."
-        if pools
-        else "No Region 1 has as many checkpoints as are needed."
+        f"percentiles could be tuned on the truth. The best percentiles are {_range(zeta)} of ζ "
+        f"and {_range(train)} of training accuracy, counted from the top as in the paper "
+        f"(there: 35 to 55)."
     )
 
 
+def _known(record: Record) -> list[Record]:
+    return [p for p in record["pools"].values() if p["best"] and p["means"] is not None]
+
+
+def _range(values: list[int]) -> str:
+    low, high = min(values), max(values)
+    return str(low) if low == high else f"{low} to {high}"
+
+
+def brief(record: Record) -> Brief:
+    """Tuned and by the means, and where the best percentiles lie."""
+    pools = _known(record)
+    if not pools:
+        return Brief(f"fewer than {FEWEST} checkpoints in Region 1", None)
+    means, tuned = (
+        mean_of([p["means"] for p in pools]),
+        mean_of([p["best"]["mean"] for p in pools]),
+    )
+    places = [pool["best"][key] for pool in pools for key in ("zeta", "train")]
+    ours = f"means {points(means)}, tuned {points(tuned)} %; best percentiles {_range(places)}"
+    is_near = means is not None and tuned is not None and tuned - means <= _NEAR
+    is_there = all(_PAPER[0] <= place <= _PAPER[1] for place in places)
+    both = {2: CONFIRMED, 1: IN_PART, 0: NOT_CONFIRMED}
+    return Brief(ours, both[is_near + is_there])
+
+
 def draw(record: Record) -> Any:  # noqa: ANN401
-    """Draw a square for each pair of thresholds."""
+    """Two squares for each pool: Region 1, and its lead over Region 2."""
     rows = [
-        {"pool": name, "zeta": cell["zeta"], "train": cell["train"], "mean": cell["mean"]}
+        {"pool": name, "zeta": cell["zeta"], "train": cell["train"]}
+        | {"mean": cell["mean"], "lead": cell["lead"]}
         for name, pool in record["pools"].items()
         for cell in pool["cells"]
         if cell["mean"] is not None
     ]
-    titles = ("percentile of ζ", "percentile of training accuracy", "test accuracy of Region 1")
-    return heat(rows, "zeta", "train", "mean", titles=titles)
+    titles = ("percentile of ζ", "percentile of training accuracy, from the top")
+    values = {"mean": "Region 1", "lead": "Region 1 − Region 2"}
+    return heat_panels(rows, "zeta", "train", values, titles=titles)
 
 
 STUDY = Study(
@@ -90,8 +135,8 @@ STUDY = Study(
     wants=is_broad,
     draw=draw,
     paper=("fig:thresholds",),
-    cause="Where a few ζ are much larger than the others they lift the mean, and a lower "
-    "percentile is better; on the paper’s architectures, which memorize at different "
-    "speeds, a higher one is. The best of a hundred cells, some of them of few "
-    "checkpoints, is also too good by chance.",
+    cause="A few very large ζ lift the mean, so a lower percentile is better there. Architectures "
+    "that memorize at different speeds favor a higher one. The best of a hundred cells is also too "
+    "good by chance.",
+    brief=brief,
 )
