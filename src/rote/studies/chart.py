@@ -33,8 +33,8 @@ ARCHITECTURE_COLORS = {
     "senet18": "#cc79a7",
     "shufflenet_v2": "#7b5ea7",
     "squeezenet": "#bc8f8f",
-    "vgg11": "#c23b22",
-    "vgg13": "#e377c2",
+    "vgg11": "#e7298a",
+    "vgg13": "#f7a6cf",
     "vgg16": "#8b0000",
     "vgg19": "#b5651d",
 }

@@ -159,7 +159,7 @@ PAPER = {
         "Figure 28",
         "Widths of MobileNet and ShuffleNet, CIFAR-100 50 %",
         "ρ 0.749",
-        ("cifar100", "mnist", "fashion_mnist"),
+        _CIFAR100,
     ),
     "fig:lr": Shown(
         "Figure 29", "Two schedules, MNIST 50 %", "ρ 0.89 exponential, 0.772 cosine", _MNIST
@@ -168,7 +168,7 @@ PAPER = {
         "Figure 30",
         "ζ against the accuracy on noisy labels, CIFAR-10 10 %",
         "ρ 0.634",
-        ("cifar10", "fashion_mnist"),
+        _CIFAR10,
         0.1,
     ),
     "fig:cifar100less": Shown(
@@ -182,7 +182,7 @@ PAPER = {
         "Figure 32",
         "Region 1 of an oracle and of ζ, CIFAR-10 10 %",
         "oracle 82.93, ζ 86.08 %",
-        ("cifar10", "fashion_mnist"),
+        _CIFAR10,
         0.1,
     ),
     "fig:figure1_less_cifar100": Shown(

@@ -141,7 +141,7 @@ def draw(record: Record) -> Any:  # noqa: ANN401
 
 def is_saturated(pool: Record) -> bool:
     """Whether at least half of the networks are fooled on everything."""
-    return 2 * pool["always"] >= len(pool["points"])
+    return bool(2 * pool["always"] >= len(pool["points"]))
 
 
 def brief(record: Record) -> Brief:

@@ -196,7 +196,8 @@ STUDY = Study(
     paper=("fig:calibration",),
     examine=examine,
     cause="The same groups of pairs as for one sample: the order is that of the paper against "
-    "networks that have memorized their labels, also at equal calibration. The committed steps were "
-    "still counted on wrong labels of unseen samples; a new run counts those of training samples.",
+    "networks that have memorized their labels, also at equal calibration. The committed steps "
+    "were still counted on wrong labels of unseen samples; a new run counts those of training "
+    "samples.",
     brief=brief,
 )

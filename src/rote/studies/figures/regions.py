@@ -100,10 +100,11 @@ def least_spread(found: list[Record]) -> int | None:
 
 
 def leads(found: list[Record]) -> bool | None:
-    """Whether Region 1 is the best region; None without another to compare it with."""
-    one, *others = map(stated, found)
-    known = [mean for mean in others if mean is not None]
-    return None if one is None or not known else one >= max(known)
+    """Whether Region 1 is the best region; None without a Region 2 to compare it with."""
+    one, two, *others = map(stated, found)
+    if one is None or two is None:
+        return None
+    return one >= max(mean for mean in (two, *others) if mean is not None)
 
 
 def finding(record: Record) -> str:
@@ -115,9 +116,9 @@ def finding(record: Record) -> str:
         average = " / ".join(points(mean) for mean in _means(pools, way))
         parts.append(
             f"by {way}, Region 1 is the best in {sum(told)} of the {len(told)} pools where it and "
-            f"another have {FEWEST} checkpoints ({average} %)"
+            f"Region 2 have {FEWEST} checkpoints ({average} %)"
         )
-    least = [value for pool in pools if (value := least_spread(pool["ζ"])) is not None]
+    least = [number for pool in pools if (number := least_spread(pool["ζ"])) is not None]
     kept = [p["best"]["survives"] for p in pools if p["best"]["survives"] is not None]
     return (
         f"Mean test accuracy in Regions 1 / 2 / 3 / 4: {'; '.join(parts)}. Region 1 has the least "
