@@ -59,7 +59,7 @@ def _means(record: Record) -> dict[str, float]:
 
 def _equal_to_zeta(means: dict[str, float]) -> int | None:
     """The accuracy of the best detector that ζ is level with or ahead of; 0 if it is of none."""
-    if "ζ" not in means:
+    if "ζ" not in means or not any(name in means for name in _DETECTORS):
         return None
     beaten = [x for name, x in _DETECTORS.items() if means.get(name, 2.0) <= means["ζ"] + _NEAR]
     return max(beaten, default=0)

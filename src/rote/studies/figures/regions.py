@@ -11,6 +11,7 @@ from rote.studies.checkpoints import (
     PLAIN,
     ZETA,
     best_survives,
+    diverged_runs,
     mean_of,
     region_means,
     regions,
@@ -49,7 +50,8 @@ def pool_record(_pool: Pool, candidates: Candidates) -> Record:
     columns = {"zeta": ZETA, "train": "train_accuracy", "test": TRUTH}
     if candidates.known(NOISY).any():
         columns["noisy"] = NOISY
-    found["points"] = sample(candidates, columns, most=_DRAWN)
+    normal = ~diverged_runs(candidates)[candidates.run]
+    found["points"] = sample(candidates, columns, most=_DRAWN, among=normal)
     return found
 
 
