@@ -30,7 +30,7 @@ GOAL_BYTES, GOAL_SECONDS = 2 << 30, 10.0
 
 
 def write_store(store: Path, runs: int, length: int) -> None:
-    """Return runs of growing skill; two labels in five are wrong."""
+    """Write runs of growing skill; two labels in five are wrong."""
     os.environ["ROTE_FSYNC"] = "0"
     rng = np.random.default_rng(0)
     truth = rng.integers(CLASSES, size=SAMPLES)
