@@ -100,7 +100,7 @@ def panels(
 
 
 def _sizes(rows: Rows, by: str) -> tuple[int, int]:
-    """The width of a panel, and how many stand beside each other."""
+    """Return the width of a panel, and how many stand beside each other."""
     count = len({row[by] for row in rows})
     return {0: (_WIDE, 1), 1: (_WIDE, 1), 2: (_HALF, 2)}.get(count, (_THIRD, 3))
 

@@ -15,7 +15,7 @@ def percent(value: float | None) -> str:
 
 
 def points(value: float | None) -> str:
-    """A share in points of a hundred, such as 76.2, where the unit follows."""
+    """Return a share in points of a hundred, such as 76.2, where the unit follows."""
     return NOTHING if value is None else f"{100 * value:.1f}"
 
 

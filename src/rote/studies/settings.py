@@ -102,7 +102,7 @@ def finding(record: Record) -> str:
 
 
 def brief(record: Record) -> Brief:
-    """The mean correlation for each value, and over all of them."""
+    """Return the mean correlation for each value, and over all of them."""
     pools = list(record["pools"].values())
     values = list(dict.fromkeys(value for pool in pools for value in pool))
     means = {v: mean_of([pool[v]["ζ"][0] for pool in pools if v in pool]) for v in values}

@@ -145,7 +145,7 @@ def is_saturated(pool: Record) -> bool:
 
 
 def brief(record: Record) -> Brief:
-    """The correlation with ζ, and no verdict where most networks are always fooled."""
+    """Return the correlation with ζ, and no verdict where most networks are always fooled."""
     pools = list(record["pools"].values())
     found = pools[0]["pearson"]["success"]["ζ"]
     fooled = ", ".join(f"{p['always']} of {len(p['points'])} always fooled" for p in pools)

@@ -176,7 +176,7 @@ def _holds(group: Record) -> bool:
 
 
 def brief(record: Record) -> Brief:
-    """The mean steps of both, at equal calibration."""
+    """Return the mean steps of both, at equal calibration."""
     groups = [of for pool in record["pools"].values() for of in pool.values() if of["pairs"]]
     if not groups:
         return Brief("not known", None)

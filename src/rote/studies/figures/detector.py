@@ -45,7 +45,7 @@ def pool_record(_pool: Pool, candidates: Candidates) -> Record | None:
 
 
 def text(record: Record) -> str:
-    """A row for each pool."""
+    """Return a row for each pool."""
     ways = [way for way in WAYS if any(way in pool for pool in record["pools"].values())]
     rows = {n: [percent(pool.get(w)) for w in ways] for n, pool in record["pools"].items()}
     return table("mean test accuracy of Region 1", ways, rows)
@@ -58,7 +58,7 @@ def _means(record: Record) -> dict[str, float]:
 
 
 def _equal_to_zeta(means: dict[str, float]) -> int | None:
-    """The accuracy of the best detector that ζ is level with or ahead of; 0 if it is of none."""
+    """Return the accuracy of the best detector that is not ahead of ζ; 0 if every one is ahead."""
     if "ζ" not in means or not any(name in means for name in _DETECTORS):
         return None
     beaten = [x for name, x in _DETECTORS.items() if means.get(name, 2.0) <= means["ζ"] + _NEAR]
@@ -66,7 +66,7 @@ def _equal_to_zeta(means: dict[str, float]) -> int | None:
 
 
 def brief(record: Record) -> Brief:
-    """The best detector that is not ahead of ζ by more than a point."""
+    """Return the best detector that is not ahead of ζ by more than a point."""
     means = _means(record)
     equal = _equal_to_zeta(means)
     if equal is None:
@@ -78,7 +78,7 @@ def brief(record: Record) -> Brief:
 
 
 def finding(record: Record) -> str:
-    """The worst detector that is as good as ζ, by the means over pools."""
+    """Return the worst detector that is as good as ζ, by the means over pools."""
     known = _means(record)
     said = ", ".join(f"{name} {percent(mean)}" for name, mean in known.items())
     ours = max((mean for name, mean in known.items() if "ζ" in name), default=0.0)

@@ -126,7 +126,7 @@ def brief(record: Record) -> Brief:
 
 
 def draw(record: Record) -> Any:  # noqa: ANN401
-    """The paper's figure: all checkpoints, and those with ζ below its median."""
+    """Draw the paper's figure: all checkpoints, and those with ζ below its median."""
     shown = {}
     for name, pool in record["pools"].items():
         middle = sorted(point["zeta"] for point in pool["points"])[(len(pool["points"]) - 1) // 2]

@@ -50,7 +50,7 @@ def finding(record: Record) -> str:
 
 
 def brief(record: Record) -> Brief:
-    """The correlation, and both Regions 1."""
+    """Return the correlation, and both Regions 1."""
     found = [p["ζ"][0] for p in record["pools"].values() if p["ζ"][0] is not None]
     regions = oracle_regions.brief(_regions(record))
     held = [value >= _ENOUGH for value in found]

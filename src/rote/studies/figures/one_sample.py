@@ -203,7 +203,7 @@ def bars_of(kinds: str) -> Callable[[Record], Any]:
 
 
 def brief(record: Record) -> Brief:
-    """The mean steps of both on a wrong label of a training sample, and on a right label."""
+    """Return the mean steps of both on a wrong label of a training sample, and on a right label."""
     groups = [of for pool in record["pools"].values() for of in pool.values() if of["pairs"]]
     if not groups:
         return Brief("not known", None)

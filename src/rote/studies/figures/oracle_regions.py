@@ -62,7 +62,7 @@ def _cells(ways: Record) -> list[str]:
 
 
 def _compared(record: Record) -> list[Record]:
-    """The pools in which the oracle and ζ have enough checkpoints."""
+    """Return the pools in which the oracle and ζ have enough checkpoints."""
     return [
         pool
         for pool in record["pools"].values()

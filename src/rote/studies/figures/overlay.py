@@ -117,7 +117,7 @@ def finding(record: Record) -> str:
 
 
 def draw(record: Record) -> Any:  # noqa: ANN401
-    """The paper's figure: ζ solid and the accuracy on noisy labels dashed, by architecture."""
+    """Draw the paper's figure: ζ solid and the accuracy on noisy labels dashed, by architecture."""
     rows = [
         {"pool": name, "architecture": found["architecture"], "step": step}
         | {"curve": curve, "value": value}
@@ -138,7 +138,7 @@ def draw(record: Record) -> Any:  # noqa: ANN401
 
 
 def brief(record: Record) -> Brief:
-    """The median correlation within a run."""
+    """Return the median correlation within a run."""
     pools = [pool for pool in record["pools"].values() if pool["median"] is not None]
     mean = mean_of([pool["median"] for pool in pools])
     if mean is None:

@@ -78,7 +78,7 @@ def draw(record: Record) -> Any:  # noqa: ANN401
 
 
 def brief(record: Record) -> Brief:
-    """The range over sizes, and the spread over seeds."""
+    """Return the range over sizes, and the spread over seeds."""
     found = [f[0] for pool in record["pools"].values() for f in pool["sizes"].values() if f[0]]
     spreads = [p["spread"] for p in record["pools"].values() if p["spread"] is not None]
     if not found or not spreads:

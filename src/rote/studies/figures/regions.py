@@ -135,7 +135,7 @@ def _means(pools: list[Record], way: str) -> list[float | None]:
 
 
 def brief(record: Record) -> Brief:
-    """The four means by ζ."""
+    """Return the four means by ζ."""
     pools = list(record["pools"].values())
     ours = " / ".join(points(mean) for mean in _means(pools, "ζ"))
     told = [value for pool in pools if (value := leads(pool["ζ"])) is not None]
@@ -143,7 +143,7 @@ def brief(record: Record) -> Brief:
 
 
 def draw(record: Record) -> Any:  # noqa: ANN401
-    """The paper's figure: training accuracy over ζ, with both means, and test accuracy as color."""
+    """Draw the paper's figure: training accuracy over ζ, both means, test accuracy as color."""
     return region_scatter(
         {name: (pool["points"], pool["means"]) for name, pool in record["pools"].items()}
     )

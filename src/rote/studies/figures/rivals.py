@@ -50,7 +50,7 @@ def pool_record(pool: Pool, candidates: Candidates) -> Record | None:
 
 
 def text(record: Record) -> str:
-    """A table for each group of runs, with a row for each signal."""
+    """Return a table for each group of runs, with a row for each signal."""
     pools = record["pools"]
     parts = []
     for group in (ALL_RUNS, NORM, NO_NORM):
@@ -103,7 +103,7 @@ def _is_zeta_first(means: dict[str, tuple[float, int]]) -> bool:
 
 
 def brief(record: Record) -> Brief:
-    """The paper's three signals, among networks with batch norm."""
+    """Return the paper's three signals, among networks with batch norm."""
     means = _means(record, NORM) or _means(record, ALL_RUNS)
     if "ζ" not in means:
         return Brief("not known", None)
@@ -115,7 +115,7 @@ def brief(record: Record) -> Brief:
 
 
 def draw(record: Record) -> Any:  # noqa: ANN401
-    """A bar for each signal: the mean over pools, for both kinds of networks."""
+    """Draw a bar for each signal: the mean over pools, for both kinds of networks."""
     rows = [
         {"pool": group, "signal": name, "pearson": mean}
         for group in (NORM, ALL_RUNS)

@@ -51,7 +51,7 @@ def pool_record(_pool: Pool, candidates: Candidates) -> Record:
 
 
 def text(record: Record) -> str:
-    """A row for each pool."""
+    """Return a row for each pool."""
     rows = {}
     for name, pool in record["pools"].items():
         best, stated_cells = pool["best"], [cell for cell in pool["cells"] if cell["is_stated"]]
@@ -72,7 +72,7 @@ def text(record: Record) -> str:
 
 
 def finding(record: Record) -> str:
-    """What tuning would give, and where."""
+    """Return what tuning would give, and where."""
     pools = _known(record)
     if not pools:
         return f"No Region 1 has {FEWEST} checkpoints."

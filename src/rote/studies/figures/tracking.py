@@ -84,7 +84,7 @@ def _recipe(spec: RunSpec) -> str:
 
 
 def text(record: Record) -> str:
-    """A row for each pool."""
+    """Return a row for each pool."""
     return table(
         "pool",
         [
@@ -117,7 +117,7 @@ def _mean(pools: list[Record], group: str) -> float | None:
 
 
 def finding(record: Record) -> str:
-    """The means by group of runs, and each pool with half of the labels resampled."""
+    """Return the means by group of runs, and each pool with half of the labels resampled."""
     pools = list(record["pools"].values())
     said = [
         f"Mean Pearson of ζ with the accuracy on noisy labels over {counted(pools)}: "
@@ -136,7 +136,7 @@ def finding(record: Record) -> str:
 
 
 def brief(record: Record) -> Brief:
-    """The mean over the networks of the paper's kind, those with batch norm."""
+    """Return the mean over the networks of the paper's kind, those with batch norm."""
     pools = list(record["pools"].values())
     mean, every = _mean(pools, NORM), _mean(pools, ALL_RUNS)
     value = every if mean is None else mean
@@ -148,7 +148,7 @@ def brief(record: Record) -> Brief:
 
 
 def draw(record: Record) -> Any:  # noqa: ANN401
-    """The paper's figure: a point for each checkpoint, a color for each architecture."""
+    """Draw the paper's figure: a point for each checkpoint, a color for each architecture."""
     rows = [
         {"pool": name, **point}
         for name, pool in record["pools"].items()

@@ -48,7 +48,7 @@ def pool_record(pool: Pool, candidates: Candidates) -> Record:
 
 
 def text(record: Record) -> str:
-    """A table for each group of runs, with a row for each way."""
+    """Return a table for each group of runs, with a row for each way."""
     pools = record["pools"]
     parts = []
     for group in (ALL_RUNS, NORM, NO_NORM):
@@ -70,14 +70,14 @@ def _means(record: Record, group: str) -> dict[str, float]:
 
 
 def _ahead(means: dict[str, float]) -> tuple[list[int], list[int]]:
-    """The sizes of sets that were tried, and those that are not better than the ζ filter."""
+    """Return the sizes of sets that were tried, and those that are not better than the ζ filter."""
     sets = {n: means[f"validation, n = {n}"] for n in SIZES if f"validation, n = {n}" in means}
     ours = means.get(FILTER)
     return list(sets), [n for n, tau in sets.items() if ours is not None and tau <= ours]
 
 
 def finding(record: Record) -> str:
-    """The filter beside sets of each size."""
+    """Return the filter beside sets of each size."""
     said = []
     for group in (ALL_RUNS, NORM):
         means = _means(record, group)
@@ -94,7 +94,7 @@ def finding(record: Record) -> str:
 
 
 def brief(record: Record) -> Brief:
-    """The filter's τ beside the smallest and the largest set."""
+    """Return the filter's τ beside the smallest and the largest set."""
     means = _means(record, ALL_RUNS)
     tried, beaten = _ahead(means)
     if not tried or FILTER not in means:
