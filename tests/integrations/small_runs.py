@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
-from rote.integrations.adapter import Adapter
+from rote.integrations.adapter import TrainerAdapter
 
 FEATURES, CLASSES, SAMPLES, BATCH = 6, 3, 48, 8
 
@@ -36,15 +36,15 @@ class Network(nn.Sequential):
         super().__init__(*layers, nn.Linear(12, CLASSES), *end)
 
 
-class DeepCopies(Adapter):
+class DeepCopies(TrainerAdapter):
     """Does on deep copies, right before each probe, what the probe is about to do."""
 
     expected: list[tuple[float, float]]
 
-    def _read(self, *arguments: Any, **others: Any) -> Any:
+    def take_reading(self, *arguments: Any, **others: Any) -> Any:
         with torch.random.fork_rng(devices=[]):
             vars(self).setdefault("expected", []).append(self.losses_of_copies())
-        return super()._read(*arguments, **others)
+        return super().take_reading(*arguments, **others)
 
     def losses_of_copies(self) -> tuple[float, float]:
         """Before and after a step of a copy, each from the same buffers and random numbers."""

@@ -33,8 +33,8 @@ def test_lightning_names_the_checkpoint_of_the_verdict(
         fit(Classifier(), tmp_path, [callback, saver], max_epochs=5)
     step = rote.select(tmp_path / "run").pick.step
     assert callback.verdict.pick.step == step
-    assert f"Keep step {step}, {tmp_path / 'kept' / f'epoch={step - 1}.ckpt'} (ζ " in caplog.text
-    assert f"`rote select {tmp_path / 'run'}` says why." in caplog.text
+    assert callback.verdict.headline in caplog.text
+    assert f"epoch={step - 1}.ckpt" in caplog.text
     for step in range(1, 6):
         found = find_checkpoint(tmp_path / "run", step)
         assert found == (tmp_path / "kept" / f"epoch={step - 1}.ckpt").resolve()
@@ -52,16 +52,18 @@ def test_the_verdict_knows_the_noise_rate_that_the_stop_rule_was_told(tmp_path: 
     assert callback.verdict.pick.step == callback.keep
 
 
-def test_hugging_face_names_the_checkpoint_of_the_verdict_on_the_screen(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("is_quiet", [False, True])
+def test_hugging_face_prints_the_verdict_with_its_checkpoint(
+    is_quiet: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     callback = ForTrainer(save_to=tmp_path / "run")
-    arguments = {"save_strategy": "epoch", "disable_tqdm": False}
-    build_trainer(tmp_path / "out", callback, **arguments).train()
+    build_trainer(tmp_path / "out", callback, save_strategy="epoch", disable_tqdm=is_quiet).train()
     step = rote.select(tmp_path / "run").pick.step
     folder = tmp_path / "out" / f"checkpoint-{5 * step}"
     assert folder.is_dir()
-    assert f"Keep step {step}, {folder} (" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert callback.verdict.headline in printed
+    assert folder.name in printed
     assert rote.select(tmp_path / "run").pick.file == folder.resolve()
 
 
@@ -85,11 +87,11 @@ def test_a_run_without_a_verdict_ends_well_and_says_so(
     trainer = build_trainer(tmp_path / "out", callback, max_steps=5)
     with (
         caplog.at_level("INFO", logger="rote"),
-        pytest.warns(RoteWarning, match="Expected training to reach a probe"),
+        pytest.warns(RoteWarning, match="Training ended without a probe"),
     ):
         trainer.train()
     assert callback.verdict is None
-    assert "Keep step" not in caplog.text
+    assert "step 5 of" not in caplog.text
 
 
 @pytest.mark.parametrize("kind", ["sequence", "token", "adapters"])

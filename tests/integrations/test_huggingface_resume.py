@@ -13,8 +13,7 @@ pytest.importorskip("transformers", reason="needs rote[huggingface]")
 
 from transformers import TrainerCallback
 
-from rote.integrations.huggingface import SusceptibilityCallback
-from rote.integrations.huggingface_trainer import from_json, to_json
+from rote.integrations.huggingface import SusceptibilityCallback, from_json, to_json
 from tests.integrations.huggingface_runs import (
     CLASSES,
     Texts,

@@ -99,7 +99,7 @@ def test_the_rule_stops_the_engine_and_the_verdict_names_the_step(
     assert callback.keep == len(callback.tracker.readings) - 1
     expected = rote.select(tmp_path / "run").pick.step
     assert callback.verdict.pick.step == expected
-    assert f"Keep step {expected} (" in caplog.text
+    assert f"step {expected} of" in caplog.text
 
 
 def test_a_resumed_engine_goes_on_bit_for_bit(tmp_path: Path) -> None:

@@ -227,7 +227,7 @@ def test_a_callback_that_came_late_has_missed_nothing(tmp_path: Path) -> None:
 def test_a_directory_in_use_says_how_a_trainer_resumes(tmp_path: Path) -> None:
     run(tmp_path, SusceptibilityCallback(num_classes=CLASSES, save_to=tmp_path / "run"))
     again = SusceptibilityCallback(num_classes=CLASSES, save_to=tmp_path / "run")
-    with pytest.raises(RunExistsError, match=r"resume from a checkpoint \(`ckpt_path=`\) to go on"):
+    with pytest.raises(RunExistsError, match=r"resume from a checkpoint \(`ckpt_path=`\)"):
         run(tmp_path / "b", again)
 
 

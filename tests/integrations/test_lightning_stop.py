@@ -139,10 +139,8 @@ def test_a_rule_goes_on_after_a_resume(tmp_path: Path) -> None:
 
 def test_a_stop_without_a_training_accuracy_is_refused(tmp_path: Path) -> None:
     callback = SusceptibilityCallback(num_classes=CLASSES, stop=rule(), train_accuracy="acc")
-    refusal = pytest.raises(
-        InputError, match="which `stop` needs.*`acc` is not among .*`train_accuracy`"
-    )
-    with refusal, pytest.warns(RoteWarning, match="metric `acc` .* got `train_accuracy`"):
+    refusal = pytest.raises(InputError, match="`stop` needs.*`acc` is not among .*`train_accuracy`")
+    with refusal, pytest.warns(RoteWarning, match="metric `acc` .* only `train_accuracy`"):
         fit(Classifier(), tmp_path, [callback])
 
 

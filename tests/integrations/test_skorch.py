@@ -138,7 +138,7 @@ def test_the_rule_stops_and_the_verdict_is_told(
     with caplog.at_level("INFO", logger="rote"):
         net, _ = fitted(callback, epochs=60)
     assert len(net.history) == len(callback.tracker.readings) < 60
-    assert f"Keep step {rote.select(tmp_path / 'run').pick.step} (" in caplog.text
+    assert rote.select(tmp_path / "run").headline in caplog.text
 
 
 def test_partial_fit_goes_on_and_fit_begins_anew(tmp_path: Path) -> None:
@@ -176,5 +176,5 @@ def test_arrays_and_a_validation_split_work() -> None:
 
 
 def test_a_named_column_that_is_not_there_is_pointed_out() -> None:
-    with pytest.warns(RoteWarning, match="`my_acc` to be logged before the first probe"):
+    with pytest.warns(RoteWarning, match="`my_acc` was not logged before the first probe"):
         fitted(SusceptibilityCallback(train_accuracy="my_acc"))

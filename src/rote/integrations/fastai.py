@@ -1,10 +1,11 @@
-"""ζ in fastai: one callback that shows it in the Learner's table, and can stop by it."""
+"""The callback for fastai: ζ in the Learner's table, and stopping by it."""
 
 from collections.abc import Callable
 from typing import Any
 
 from rote.extras import require
-from rote.integrations.adapter import Adapter
+from rote.integrations.adapter import TrainerAdapter
+from rote.integrations.holdout import SampleSet
 from rote.integrations.training_batch import LabeledBatch
 from rote.tracking import Tracker
 
@@ -20,19 +21,20 @@ _COLUMNS = ("susceptibility", "susceptibility_plain")
 
 
 class SusceptibilityCallback(Callback):
-    """Probes ``learn.model`` after the training part of every epoch, or every n batches.
+    """Probe ``learn.model`` after the training part of every epoch, or every n batches.
 
     ``susceptibility`` (ζ) and ``susceptibility_plain`` are columns of the Learner's table, and can
     be monitored by fastai's own trackers (``EarlyStoppingCallback(monitor="susceptibility")``). The
     objective is ``learn.loss_func``, the optimizer ``learn.opt``, and ``num_classes`` is ``dls.c``
-    by default. The training accuracy is measured: fastai's metrics look at the validation set. A
-    second ``fit`` goes on. Nothing is probed in ``lr_find`` and ``get_preds``.
+    by default. The holdout is of ``dls.valid``. The training accuracy is measured: fastai's metrics
+    look at the validation set. A second ``fit`` continues the readings. Nothing is probed in
+    ``lr_find`` and ``get_preds``.
 
     Args:
-        options: what all callbacks take, described in ``Adapter``.
+        options: The options of ``TrainerAdapter``.
 
     Attributes:
-        rote: the adapter, which has ``tracker``, ``stop``, ``keep`` and ``verdict``.
+        rote: The adapter, which has ``tracker``, ``stop``, ``keep`` and ``verdict``.
     """
 
     order = 49  # before the Recorder, which reads the names of the metrics
@@ -49,7 +51,7 @@ class SusceptibilityCallback(Callback):
 
     @property
     def keep(self) -> int | None:
-        """The ``step`` of the reading whose checkpoint is the one to keep, as ``stop`` says."""
+        """The ``step`` of the reading whose checkpoint to keep, according to ``stop``."""
         return self.rote.keep
 
     def before_fit(self) -> None:
@@ -57,7 +59,7 @@ class SusceptibilityCallback(Callback):
         if not self.run:
             return
         self.rote.start(self.learn)
-        self._columns = [ValueMetric(self.rote.newest(name), name) for name in _COLUMNS]
+        self._columns = [ValueMetric(self.rote.read_newest(name), name) for name in _COLUMNS]
         self.learn.metrics = self.learn.metrics + self._columns
 
     def before_epoch(self) -> None:
@@ -66,11 +68,11 @@ class SusceptibilityCallback(Callback):
 
     def before_batch(self) -> None:
         if self.training:
-            self.rote._listen()
+            self.rote.listen()
 
     def after_batch(self) -> None:
         if self.training:
-            self.rote.see(self.learn)
+            self.rote.end_batch(self.learn)
 
     def after_train(self) -> None:
         self.rote.end_epoch(self.learn)
@@ -80,18 +82,19 @@ class SusceptibilityCallback(Callback):
         self.rote.finish()
 
 
-class _LearnerAdapter(Adapter):
-    """Apart from the callback, since fastai has other ideas of ``name`` and of attributes."""
+class _LearnerAdapter(TrainerAdapter):
+    """The adapter, apart from the callback: fastai uses ``name`` and attributes its own way."""
 
-    _resumed_by = "a second fit of the same Learner"
+    resume_option = "a second fit of the same Learner"
     _batches, _epochs = 0, 0
+    _valid: Any = None
 
     def start(self, learn: Any) -> None:
-        saved = self._state_for(learn.model)
-        self._loader = learn.dls.train
+        saved = self.earlier_state(learn.model)
+        self.loader, self._valid = learn.dls.train, learn.dls.valid
         self._batches, self._epochs = (self._batches, self._epochs) if saved else (0, 0)
         optimizer = learn.opt.opt if isinstance(learn.opt, OptimWrapper) else learn.opt
-        self._begin(
+        self.begin_tracking(
             learn.model,
             optimizer,
             saved,
@@ -99,14 +102,14 @@ class _LearnerAdapter(Adapter):
             loss_fn=self.loss_fn or learn.loss_func,
         )
 
-    def newest(self, name: str) -> Callable[[], float | None]:
+    def read_newest(self, name: str) -> Callable[[], float | None]:
         def value() -> float | None:
-            return getattr(self._readings()[-1], name) if self._readings() else None
+            return getattr(self.readings[-1], name) if self.readings else None
 
         return value
 
-    def see(self, learn: Any) -> None:
-        self._watching.show((*learn.xb, *learn.yb), loss=learn.loss)
+    def end_batch(self, learn: Any) -> None:
+        self.show_batch((*learn.xb, *learn.yb), loss=learn.loss)
         self._batches += 1
         if self.every != "epoch" and self._batches % self.every == 0:
             self._probe()
@@ -117,25 +120,37 @@ class _LearnerAdapter(Adapter):
             self._probe()
 
     def finish(self) -> None:
-        self._close()
-        self._conclude()
+        self.close()
+        self._valid = None
+        self.conclude()
 
     def _probe(self) -> None:
-        self._should_stop(self._read({}, epoch=self._epochs, global_step=self._batches))
+        reading = self.take_reading({}, epoch=self._epochs, global_step=self._batches)
+        self.should_stop(reading)
 
-    def _training_set(self) -> tuple[Any, Callable[[list[Any]], Any]]:
-        loader = self._loader
-        return _Items(loader), lambda items: loader.after_batch(loader.do_batch(items))
+    def training_set(self) -> SampleSet:
+        return _sample_set(self.loader)
 
-    def _labeled(self, batch: Any) -> LabeledBatch:
-        count = self._loader.n_inp if hasattr(self._loader, "n_inp") else len(batch) - 1
+    def validation_set(self) -> SampleSet | None:
+        is_empty = self._valid is None or not len(getattr(self._valid, "dataset", ()))
+        return None if is_empty else _sample_set(self._valid)
+
+    def batch_size(self) -> int | None:
+        return getattr(self.loader, "bs", None)
+
+    def split_batch(self, batch: Any) -> LabeledBatch:
+        count = self.loader.n_inp if hasattr(self.loader, "n_inp") else len(batch) - 1
         inputs = batch[0] if count == 1 else tuple(batch[:count])
         given = batch[count] if len(batch) == count + 1 else None
         return LabeledBatch(inputs, given)
 
 
+def _sample_set(loader: Any) -> SampleSet:
+    return SampleSet(_Items(loader), lambda items: loader.after_batch(loader.do_batch(items)))
+
+
 class _Items:
-    """The samples of a fastai loader, before they are made into batches."""
+    """The samples of a fastai loader, before they are collated."""
 
     def __init__(self, loader: Any) -> None:
         self._loader = loader

@@ -1,6 +1,6 @@
-"""ζ in PyTorch-Ignite: handlers that put it among the engine's metrics, and can stop by it."""
+"""The callback for PyTorch-Ignite: ζ among the engine's metrics, and stopping by it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,8 +9,9 @@ from torch.optim import Optimizer
 
 from rote.errors import InputError
 from rote.extras import require
-from rote.integrations.adapter import Adapter
-from rote.integrations.messages import logged_of
+from rote.integrations.adapter import TrainerAdapter
+from rote.integrations.holdout import SampleSet
+from rote.integrations.messages import select_logged
 
 try:
     from ignite.engine import Engine, Events
@@ -20,20 +21,21 @@ except ImportError:
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class SusceptibilityCallback(Adapter):
-    """Probes the network after every epoch, or every n iterations, of the engine that trains it.
+class SusceptibilityCallback(TrainerAdapter):
+    """Probe the network after every epoch, or every n iterations, of the engine that trains it.
 
     ``susceptibility`` (ζ), ``susceptibility_plain`` and ``probe/drop`` are put into
     ``engine.state.metrics``, where loggers and handlers of the same event find them, if they are
     attached later. The training accuracy is a metric of the engine by the name of
     ``train_accuracy``, attached before the callback, or else it is measured. Batches are pairs or
-    mappings with labels, or ``inputs_of`` says what the inputs are. An engine does not know the
-    objective: pass ``loss_fn``, unless it is cross entropy. ``every`` counts iterations.
+    mappings with labels, or ``inputs_of`` says what the inputs are. An engine knows neither the
+    objective nor the validation data: pass ``loss_fn`` unless it is cross entropy, and ``inputs``
+    with ``given_labels`` for a holdout. ``every`` counts iterations.
 
     As an entry of ``Checkpoint(to_save=...)`` it is saved and loaded with the engine.
 
     Args:
-        others: ``num_classes`` and what else all callbacks take, described in ``Adapter``.
+        others: ``num_classes`` and the other options of ``TrainerAdapter``.
 
     Example:
         >>> callback = SusceptibilityCallback(num_classes=10)
@@ -41,24 +43,24 @@ class SusceptibilityCallback(Adapter):
         True
     """
 
-    _resumed_by = "Checkpoint.load_objects"
+    resume_option = "Checkpoint.load_objects"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self._saved: Mapping[str, Any] | None = None
 
     def attach(self, engine: Engine, *, model: nn.Module, optimizer: Optimizer) -> None:
-        """Watch a training.
+        """Attach the handlers to an engine.
 
         Args:
-            engine: the engine that trains.
-            model: the network that it trains.
-            optimizer: the optimizer that it steps.
+            engine: The engine that trains.
+            model: The network that it trains.
+            optimizer: The optimizer that it steps.
         """
         engine.add_event_handler(Events.STARTED, self._start, model, optimizer)
-        engine.add_event_handler(Events.EPOCH_STARTED, self._leave)
-        engine.add_event_handler(Events.ITERATION_STARTED, self._listen)
-        engine.add_event_handler(Events.ITERATION_COMPLETED, self._see)
+        engine.add_event_handler(Events.EPOCH_STARTED, self._start_epoch)
+        engine.add_event_handler(Events.ITERATION_STARTED, self.listen)
+        engine.add_event_handler(Events.ITERATION_COMPLETED, self._end_iteration)
         due: Any = Events.EPOCH_COMPLETED
         if self.every != "epoch":
             due = Events.ITERATION_COMPLETED(every=self.every)
@@ -66,38 +68,38 @@ class SusceptibilityCallback(Adapter):
         engine.add_event_handler(Events.COMPLETED, self._finish)
 
     def state_dict(self) -> dict[str, Any]:
-        return self._state()
+        return self.adapter_state()
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         self._saved = state_dict  # until training starts
 
     def _start(self, engine: Engine, model: nn.Module, optimizer: Optimizer) -> None:
-        saved = self._state_for(model)
-        self._loader = engine.state.dataloader
-        self._begin(model, optimizer, self._saved or saved)
+        saved = self.earlier_state(model)
+        self.loader = engine.state.dataloader
+        self.begin_tracking(model, optimizer, self._saved or saved)
         self._saved = None
 
-    def _leave(self, engine: Engine) -> None:
-        self._accuracy.leave(engine.state.metrics)
+    def _start_epoch(self, engine: Engine) -> None:
+        self.accuracy.expire(engine.state.metrics)
 
-    def _see(self, engine: Engine) -> None:
-        self._watching.show(engine.state.batch)
+    def _end_iteration(self, engine: Engine) -> None:
+        self.show_batch(engine.state.batch)
 
     def _probe(self, engine: Engine) -> None:
         state = engine.state
-        reading = self._read(state.metrics, epoch=state.epoch, global_step=state.iteration)
-        state.metrics.update(logged_of(reading))
-        if self._should_stop(reading):
+        reading = self.take_reading(state.metrics, epoch=state.epoch, global_step=state.iteration)
+        state.metrics.update(select_logged(reading))
+        if self.should_stop(reading):
             engine.terminate()
 
     def _finish(self) -> None:
-        self._close()
-        self._conclude()
+        self.close()
+        self.conclude()
 
-    def _training_set(self) -> tuple[Any, Callable[[list[Any]], Any]]:
-        if getattr(self._loader, "batch_sampler", None) is None:
+    def training_set(self) -> SampleSet:
+        if getattr(self.loader, "batch_sampler", None) is None:
             raise InputError(
-                "Expected the engine to run over a DataLoader, to draw S̃ from its dataset, got "
-                f"{type(self._loader).__name__}. Pass `inputs=`, a batch of unlabeled samples."
+                "Expected the engine to run over a DataLoader, to draw samples from its dataset, "
+                f"got {type(self.loader).__name__}. Pass `inputs=`, a batch of unlabeled samples."
             )
-        return super()._training_set()
+        return super().training_set()

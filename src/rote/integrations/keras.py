@@ -1,4 +1,4 @@
-"""ζ in Keras on torch: one callback that puts it into the logs, and can stop by it."""
+"""The callback for Keras on torch: ζ in the logs, and stopping by it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,8 +9,8 @@ from torch import Tensor, nn
 
 from rote.errors import InputError
 from rote.extras import require
-from rote.integrations.adapter import Adapter
-from rote.integrations.messages import logged_of
+from rote.integrations.adapter import TrainerAdapter
+from rote.integrations.messages import select_logged
 
 try:
     import keras
@@ -20,18 +20,18 @@ except ImportError:
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class SusceptibilityCallback(Adapter, keras.callbacks.Callback):
-    """Probes the model after every epoch, or every n batches, and logs what it finds.
+class SusceptibilityCallback(TrainerAdapter, keras.callbacks.Callback):
+    """Probe the model after every epoch, or every n batches, and logs what it finds.
 
     Needs ``KERAS_BACKEND=torch``, and ``inputs``: Keras does not show its callbacks the data.
     ``susceptibility`` (ζ), ``susceptibility_plain`` and ``probe/drop`` are in the logs of the epoch
     (with ``every=n``, the newest), and so in ``History``, and for callbacks that come after this
     one. The training accuracy is the model's own metric, ``accuracy`` by default. Objective and
-    optimizer are those of ``compile``; a loss on one-hot labels gets the random ones so. A second
-    ``fit`` goes on. Signals see no batches.
+    optimizer are those of ``compile``; a loss on one-hot labels gets one-hot random labels. A
+    second ``fit`` continues the readings. Signals see no batches.
 
     Args:
-        others: ``num_classes`` and what else all callbacks take, described in ``Adapter``.
+        others: ``num_classes`` and the other options of ``TrainerAdapter``.
 
     Example:
         >>> callback = SusceptibilityCallback(num_classes=10, inputs=torch.randn(64, 20))
@@ -42,7 +42,7 @@ class SusceptibilityCallback(Adapter, keras.callbacks.Callback):
     train_accuracy: str | None = "accuracy"
     measure_accuracy: int = 0
 
-    _resumed_by = "a second fit of the same model"
+    resume_option = "a second fit of the same model"
 
     def __post_init__(self) -> None:
         keras.callbacks.Callback.__init__(self)
@@ -60,11 +60,11 @@ class SusceptibilityCallback(Adapter, keras.callbacks.Callback):
         model = model or _Network(self.model)
         loss_fn = self.loss_fn or _Objective(self.model)
         optimizer: Any = _Stepper(self.model)
-        self._probed = model  # held here, since the core holds it weakly
-        self._begin(model, optimizer, self._state_for(model), loss_fn=loss_fn)
+        self._probed = model  # held here, since the adapter holds it weakly
+        self.begin_tracking(model, optimizer, self.earlier_state(model), loss_fn=loss_fn)
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        if self.every != "epoch" and self._steps() % self.every == 0:
+        if self.every != "epoch" and self._count_steps() % self.every == 0:
             self._probe(logs or {}, epoch=-1)
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
@@ -74,22 +74,22 @@ class SusceptibilityCallback(Adapter, keras.callbacks.Callback):
             logs.update(self._newest)
 
     def on_train_end(self, logs: Any = None) -> None:
-        self._close()
-        self._conclude()
+        self.close()
+        self.conclude()
 
-    def _steps(self) -> int:
+    def _count_steps(self) -> int:
         return int(self.model.optimizer.iterations)
 
     def _probe(self, logs: Mapping[str, Any], epoch: int) -> None:
-        reading = self._read(logs, epoch=epoch, global_step=self._steps())
+        reading = self.take_reading(logs, epoch=epoch, global_step=self._count_steps())
         if reading is not None:
-            self._newest = logged_of(reading)
-        if self._should_stop(reading):
+            self._newest = select_logged(reading)
+        if self.should_stop(reading):
             self.model.stop_training = True
 
 
 class _Network(nn.Module):
-    """A model of Keras that goes by torch's train and eval mode."""
+    """A Keras model that follows torch's train and eval mode."""
 
     def __init__(self, model: Any) -> None:
         super().__init__()
@@ -100,7 +100,7 @@ class _Network(nn.Module):
 
 
 class _Objective(nn.Module):
-    """What the model was compiled with, for labels that are classes."""
+    """The loss that the model was compiled with, for labels that are classes."""
 
     def __init__(self, model: Any) -> None:
         super().__init__()
@@ -123,7 +123,7 @@ class _Stepper:
 
     @property
     def param_groups(self) -> list[dict[str, Any]]:
-        """One group, with the learning rate as it is now."""
+        """One group, with the current learning rate."""
         weights = [variable.value for variable in self._model.trainable_weights]
         return [{"params": weights, "lr": float(self._model.optimizer.learning_rate)}]
 

@@ -1,4 +1,4 @@
-"""The training accuracy of a reading: what the trainer logged, or else measured."""
+"""The training accuracy of a reading: logged by the trainer, or else measured."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 from torch import Tensor
 
 from rote.errors import InputError
-from rote.integrations.messages import listed, warn
+from rote.integrations.messages import list_names, warn
 from rote.integrations.training_batch import LabeledBatch
 from rote.probe import mean_over_ranks
 
 DEFAULT_METRIC = "train_accuracy"
-"""The name that is looked for if nobody named one."""
+"""The metric that is looked for by default."""
 
 Draw = Callable[[int], LabeledBatch]
 Measure = Callable[[Any, Tensor], float]
@@ -22,15 +22,15 @@ Measure = Callable[[Any, Tensor], float]
 
 @dataclass
 class TrainingAccuracy:
-    """Finds the accuracy of one training, and says once if it is not what the user may think.
+    """Find the accuracy of one training, and warn once if it is not what the user may expect.
 
     Attributes:
-        name: the metric that is looked for; ``None``: none is.
-        samples: on how many samples it is measured where none is found; 0: on none.
-        decides_once: whether the first probe decides for the whole training which of both it is.
-        known: training samples with labels to measure it on, once some were drawn.
-        is_measured: what was decided, if anything was.
-        seen: the metrics that there were at the last probe.
+        name: The metric that is looked for; ``None`` for none.
+        samples: On how many samples the accuracy is measured if none was logged; 0 for never.
+        decides_once: Whether the first probe decides between both for the whole training.
+        known: Training samples with labels to measure it on, once some were drawn.
+        is_measured: What was decided; ``None`` before that.
+        seen: The metrics that were logged before the last probe.
     """
 
     name: str | None
@@ -42,12 +42,12 @@ class TrainingAccuracy:
     _stale: object = None
     _is_checked: bool = False
 
-    def go_on(self, is_measured: bool | None) -> None:
+    def resume(self, is_measured: bool | None) -> None:
         """Take over what was decided before the training was interrupted."""
         self.is_measured, self._is_checked = is_measured, is_measured is not None
 
-    def leave(self, metrics: Mapping[str, Any]) -> None:
-        """Mark the start of an epoch: the present value is that of the epoch before."""
+    def expire(self, metrics: Mapping[str, Any]) -> None:
+        """Note that an epoch begins, so that earlier values of the metric no longer count."""
         self._stale = metrics.get(self.name or "")
 
     def find(
@@ -56,10 +56,10 @@ class TrainingAccuracy:
         """Return the mean over ranks, by its name; nothing if there is none.
 
         Args:
-            metrics: what was logged, by name; ``None`` for what is too old to count.
-            draw: makes a batch of so many training samples.
-            measure: the accuracy on inputs and labels.
-            late: whether the epoch has ended long since, so that what it logged is lost.
+            metrics: What was logged, by name; ``None`` for what is too old to count.
+            draw: Draws a batch of so many training samples.
+            measure: Measures the accuracy on inputs and labels.
+            late: Whether the epoch has ended long since, so that its metrics are lost.
         """
         self.seen = list(metrics)
         value = metrics.get(self.name or "")
@@ -68,7 +68,7 @@ class TrainingAccuracy:
         is_logged = found is not None
         may_measure = self.is_measured or (self.is_measured is None and not late)
         if found is None and self.samples and may_measure:
-            found = _mean(self._measured(draw, measure))
+            found = _mean(self._measure(draw, measure))
         is_measured = found is not None and not is_logged
         if not late:
             if not is_logged and not self._is_checked:
@@ -78,7 +78,7 @@ class TrainingAccuracy:
                 self.is_measured = is_measured
         return {} if found is None else {"train_accuracy": found}
 
-    def _measured(self, draw: Draw, measure: Measure) -> float | None:
+    def _measure(self, draw: Draw, measure: Measure) -> float | None:
         try:
             known = self.known = self.known or draw(self.samples)
             if known.given is not None and len(known.given) > self.samples:
@@ -88,24 +88,24 @@ class TrainingAccuracy:
             return None
 
     def _warn(self, *, is_measured: bool) -> None:
-        """Nothing is said of a metric that was logged, but at another time."""
+        # A metric that was logged, but at another time, is no reason to warn.
         is_odd = self.name != DEFAULT_METRIC or (self.samples > 0 and not is_measured)
         if self.name is None or self.name in self.seen or not is_odd:
             return
         outcome = (
-            f"It is measured instead, on {self.samples} training samples or fewer"
+            f"It is measured instead, on at most {self.samples} training samples"
             if is_measured
             else "The readings have no training accuracy, which a stop rule and most rules of "
             "`rote select` need"
         )
         warn(
-            f"Expected the metric `{self.name}` to be logged before the first probe, got "
-            f"{listed(self.seen)}. {outcome}. Log it, name another with `train_accuracy=`, or pass "
-            "None to look for none."
+            f"The metric `{self.name}` was not logged before the first probe, only "
+            f"{list_names(self.seen)}. {outcome}. Log it, name another with `train_accuracy=`, or "
+            "pass None to look for none."
         )
 
 
 def _mean(value: float | None) -> float | None:
-    """Return the mean over the ranks that know one; all ranks call this."""
+    """Return the mean over the ranks that know a value; all ranks call this."""
     total, count = mean_over_ranks([0.0, 0.0] if value is None else [value, 1.0])
     return total / count if count else None

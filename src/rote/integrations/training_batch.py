@@ -1,4 +1,4 @@
-"""Batches of a training set: which entries of them are inputs, labels and indices."""
+"""Batches of a training set: which of their entries are inputs, labels and indices."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _INDEX_KEYS = ("index", "indices", "idx")
 
 @dataclass(frozen=True)
 class LabeledBatch:
-    """Samples, and their given, possibly noisy labels if they came with some.
+    """Samples, and their given (noisy) labels if they came with some.
 
-    Labels are one per sample, or per token, or a row of zeros and ones.
+    Labels are one per sample, one per token, or a row of zeros and ones per sample.
     """
 
     inputs: Any
@@ -27,7 +27,7 @@ class LabeledBatch:
 
     @classmethod
     def split(cls, batch: object, label_names: Collection[str]) -> LabeledBatch:
-        """Take the labels out of a batch."""
+        """Split a batch into inputs and labels."""
         if not isinstance(batch, Mapping):
             return cls(batch)
         found = [batch[name] for name in label_names if name in batch]
@@ -42,14 +42,14 @@ class LabeledBatch:
         )
 
     def random_labels(self, model: nn.Module, num_classes: int) -> LabelSampler | None:
-        """Random labels of the same kind as the given ones.
+        """Return a sampler of random labels of the same kind as the given ones.
 
         One per token where the given labels have one per token (or, without them, where the model
         is a token classifier); none at padding and where the given label is ignored. Zeros and ones
         as often as the given ones for a multi-label task.
 
         Returns:
-            A sampler, or ``None`` where the default, one class per sample, will do.
+            A sampler, or ``None`` where the default, one class per sample, fits.
         """
         given = self._template(model)
         if given is None or given.dim() < 2:
@@ -70,9 +70,9 @@ class LabeledBatch:
 
 
 def labels_in(batch: object) -> Tensor | None:
-    """Return the classes in a batch, where it is clear which entry they are: a pair, or a mapping.
+    """Return the classes in a batch if it is clear which entry they are: a pair, or a mapping.
 
-    Zeros and ones as floating numbers, which a binary cross entropy takes, are classes, too.
+    Zeros and ones as floating numbers, which a binary cross entropy takes, count as classes.
     """
     found = []
     if isinstance(batch, Mapping):
@@ -88,7 +88,7 @@ def labels_in(batch: object) -> Tensor | None:
 
 
 def indices_in(batch: object) -> Tensor | None:
-    """Which samples of the training set a batch holds, if it is a mapping that says so."""
+    """Return which samples of the training set a batch holds, if it is a mapping with indices."""
     named = batch if isinstance(batch, Mapping) else {}
     found = next((named[key] for key in _INDEX_KEYS if key in named), None)
     return found if isinstance(found, Tensor) else None

@@ -1,4 +1,4 @@
-"""What a network took and said in a training step, shown to the signals that look at batches."""
+"""The forward passes of training, shown to the signals that look at batches."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 from rote.errors import InputError
-from rote.integrations.messages import listed, warn
+from rote.integrations.messages import list_names, warn
 from rote.integrations.training_batch import indices_in, labels_in
 from rote.probe import logits_of
 from rote.tracking import Signal, Tracker
@@ -18,7 +18,7 @@ from rote.tracking import Signal, Tracker
 
 @dataclass(frozen=True)
 class ForwardCall:
-    """One call of a network in train mode; logits and loss are copies, if it returned such."""
+    """One call of a network in train mode; logits and loss are copies."""
 
     arguments: tuple[Any, ...]
     keywords: Mapping[str, Any]
@@ -27,41 +27,41 @@ class ForwardCall:
 
     @property
     def inputs(self) -> Any:
-        """What it took, as ``rote.track`` takes inputs."""
+        """The arguments, as ``rote.track`` takes inputs."""
         if self.arguments:
             return self.arguments[0] if len(self.arguments) == 1 else self.arguments
         return self.keywords
 
     def took_from(self, batch: Any) -> bool:
-        """Whether a tensor of a batch went in as it is."""
+        """Return whether a tensor of a batch is an argument of the call."""
         parts = batch.values() if isinstance(batch, Mapping) else batch
         own = {id(part) for part in parts if isinstance(part, Tensor)}
         return any(id(value) in own for value in (*self.arguments, *self.keywords.values()))
 
 
 class TrainingSignals:
-    """Writes down a network's calls between ``listen`` and ``take``, and shows batches to signals.
+    """Record a network's calls between ``listen`` and ``take``, and show batches to signals.
 
-    The hook is on the network only there: probes, evaluations, copies and pickles never meet it.
+    The hook is on the network only there: probes, evaluations, copies and pickles never see it.
 
     Args:
-        tracker: whose signals look at batches; without one, nobody does.
+        tracker: The tracker whose signals look at batches.
     """
 
     def __init__(self, tracker: Tracker | None = None) -> None:
         signals: Iterable[Signal] = () if tracker is None else tracker.signals
         self._tracker = tracker
         self._names = [s.name for s in signals if type(s).observe is not Signal.observe]
-        self._is_lack_told = False
+        self._has_warned = False
         self._calls: list[ForwardCall] = []
         self._hook: RemovableHandle | None = None
 
     def __bool__(self) -> bool:
-        """Whether any signal looks at batches."""
+        """Return whether any signal looks at batches."""
         return bool(self._names)
 
     def listen(self, network: nn.Module) -> None:
-        """Begin to write down."""
+        """Start to record the calls of a network."""
         self.take()
         calls = self._calls
 
@@ -76,7 +76,7 @@ class TrainingSignals:
         self._hook = network.register_forward_hook(note, with_kwargs=True)
 
     def take(self) -> list[ForwardCall]:
-        """End, and hand over the calls since ``listen``."""
+        """Stop recording, and return the calls since ``listen``."""
         if self._hook is not None:
             self._hook.remove()
         self._hook, found, self._calls = None, self._calls, []
@@ -87,40 +87,43 @@ class TrainingSignals:
         if not self:
             return
         labels, calls = labels_in(batch), self.take()
-        call = None if labels is None else _call_on(batch, calls, len(labels))
+        call = None if labels is None else _find_call(batch, calls, len(labels))
         if logits is None and call is not None:
             logits = call.logits
         inputs = None if call is None else call.inputs
         self.observe(labels, logits, inputs=inputs, indices=indices_in(batch), loss=loss)
 
     def observe(self, labels: Tensor | None, logits: Tensor | None, **rest: Any) -> None:
-        """Hand what ``Tracker.observe`` takes to the signals; say once what is lacking.
+        """Pass a batch to ``Tracker.observe``; warn once if labels or logits are missing.
 
         Raises:
-            InputError: if a signal cannot do with the batch.
+            InputError: If the batch lacks something that a signal needs.
         """
         if self._tracker is None or not self._names:
             return
         if labels is None or logits is None:
-            if not self._is_lack_told:
-                self._is_lack_told = True
-                lacking = "labels" if labels is None else "logits"
+            if not self._has_warned:
+                self._has_warned = True
+                missing = "labels" if labels is None else "logits"
                 warn(
-                    "Expected batches of training to show labels and logits to the signals "
-                    f"{listed(self._names)}, got no {lacking}: such batches are not observed. The "
+                    f"The signals {list_names(self._names)} need labels and logits of training "
+                    f"batches, and a batch has no {missing}: such batches are not observed. The "
                     "callback's docstring says where both are looked for."
                 )
             return
         try:
             self._tracker.observe(labels=labels, logits=logits, **rest)
         except InputError as error:
-            where = " Indices are looked for in batches that are mappings, under `index`, "
-            where += "`indices` or `idx`."
-            raise InputError(f"{error}{where if rest['indices'] is None else ''}") from error
+            if rest["indices"] is not None:
+                raise
+            raise InputError(
+                f"{error} Indices are looked for in batches that are mappings, under `index`, "
+                "`indices` or `idx`."
+            ) from error
 
 
-def _call_on(batch: object, calls: list[ForwardCall], samples: int) -> ForwardCall | None:
-    """Return the call whose logits belong to the samples of a batch, if that is clear."""
+def _find_call(batch: object, calls: list[ForwardCall], samples: int) -> ForwardCall | None:
+    """Return the call whose logits belong to a batch, if it is clear which that is."""
     fitting = [
         call
         for call in calls

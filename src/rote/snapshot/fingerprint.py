@@ -221,7 +221,7 @@ def mark(value: object, depth: int = 8, checksums: Checksums | None = None) -> s
     if isinstance(value, np.ndarray) and value.dtype == object:
         return f"{value.shape} {mark(value.ravel().tolist(), depth, known)}"
     if isinstance(value, np.ndarray):
-        return f"{value.shape} {zlib.crc32(value.tobytes()):08x}"
+        return f"{value.shape} {zlib.crc32(np.asarray(value).tobytes()):08x}"
     if isinstance(value, bytearray | array):
         return f"{len(value)} {zlib.crc32(bytes(value)):08x}"
     if isinstance(value, _PLAIN):

@@ -1,0 +1,203 @@
+"""The callback in the trainers of TRL: causal LMs and preferences."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch.nn.functional import cross_entropy, logsigmoid
+
+import rote
+
+pytest.importorskip("trl", reason="needs trl")
+pytest.importorskip("datasets", reason="needs rote[datasets]")
+
+from trl import DPOConfig, DPOTrainer, RewardConfig, RewardTrainer, SFTConfig, SFTTrainer
+
+from rote.integrations.huggingface import SusceptibilityCallback
+from rote.integrations.huggingface_tasks import CausalLM, shift_labels
+from tests.integrations.trl_runs import (
+    VOCABULARY,
+    arguments,
+    build_language_model,
+    build_pairs,
+    build_reward_model,
+    build_texts,
+    build_tokenizer,
+)
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("huggingface")]
+
+
+def build_sft(folder: Path, callback: Any, **others: Any) -> SFTTrainer:
+    return SFTTrainer(
+        build_language_model(),
+        args=SFTConfig(**arguments(folder, **others)),
+        train_dataset=build_texts(32),
+        eval_dataset=build_texts(12, seed=1),
+        processing_class=build_tokenizer(),
+        callbacks=[] if callback is None else [callback],
+    )
+
+
+def build_reward(folder: Path, callback: Any, **others: Any) -> RewardTrainer:
+    return RewardTrainer(
+        build_reward_model(),
+        args=RewardConfig(**arguments(folder, **others)),
+        train_dataset=build_pairs(48),
+        eval_dataset=build_pairs(24, seed=1),
+        processing_class=build_tokenizer(),
+        callbacks=[] if callback is None else [callback],
+    )
+
+
+def build_dpo(folder: Path, callback: Any, **others: Any) -> DPOTrainer:
+    return DPOTrainer(
+        build_language_model(),
+        ref_model=build_language_model(),
+        args=DPOConfig(**arguments(folder, **others)),
+        train_dataset=build_pairs(32, prompt=True),
+        eval_dataset=build_pairs(16, seed=1, prompt=True),
+        processing_class=build_tokenizer(),
+        callbacks=[] if callback is None else [callback],
+    )
+
+
+BUILDERS = {"sft": build_sft, "reward": build_reward, "dpo": build_dpo}
+
+
+@pytest.mark.parametrize("kind", BUILDERS)
+def test_training_is_the_same_with_one_line(kind: str, tmp_path: Path) -> None:
+    found = []
+    for callback in (SusceptibilityCallback(policy=rote.ProbePolicy(verify=True)), None):
+        trainer = BUILDERS[kind](tmp_path, callback)
+        trainer.train()
+        losses = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
+        found.append((trainer.model.state_dict(), losses, torch.get_rng_state()))
+    for name, value in found[0][0].items():
+        assert torch.equal(value, found[1][0][name])
+    assert found[0][1] == found[1][1]
+    assert torch.equal(found[0][2], found[1][2])
+
+
+def test_a_causal_model_predicts_the_next_token(tmp_path: Path) -> None:
+    callback = SusceptibilityCallback()
+    trainer = build_sft(tmp_path, callback)
+    trainer.train()
+    batch: Any = callback.tracker.batch
+    reading = callback.tracker.readings[-1]
+    assert callback.tracker._probe.num_classes == VOCABULARY
+    tokens = batch.inputs["input_ids"]
+    trainer.model.eval()
+    with torch.no_grad():
+        logits = trainer.model(**batch.inputs).logits
+    is_word = batch.inputs["attention_mask"][:, 1:] == 1
+    hits = (logits[:, :-1].argmax(-1) == tokens[:, 1:])[is_word]
+    assert reading.validation_accuracy == pytest.approx(hits.double().mean().item())
+    assert reading.validation_accuracy > 0.3  # an unshifted accuracy would be near zero
+    # The loss of the probe is the model's own, on the random labels shifted back.
+    trainer.model.train()
+    back = CausalLM(trainer).restore_labels(batch.labels)
+    own = trainer.model(**batch.inputs, labels=back).loss.item()
+    assert own == pytest.approx(reading.loss_before, rel=1e-5)
+
+
+def test_packed_sequences_are_probed_one_by_one(tmp_path: Path) -> None:
+    callback = SusceptibilityCallback()
+    trainer = build_sft(tmp_path, callback, packing=True, max_length=32, padding_free=True)
+    trainer.train()
+    inputs: Any = callback.tracker.batch.inputs
+    assert set(inputs) == {"input_ids", "attention_mask"}
+    assert len(inputs["input_ids"]) == 12  # the texts of the evaluation data
+    assert (inputs["input_ids"][:, 0] > 1).all()  # each begins with a word, not with padding
+    assert callback.tracker.readings[0].drop != 0
+
+
+def test_signals_that_need_logits_are_named_where_a_fused_head_returns_none(tmp_path: Path) -> None:
+    callback = SusceptibilityCallback(signals=["gwa"])
+    with pytest.warns(rote.errors.RoteWarning, match="`gwa` need .* no logits"):
+        build_sft(tmp_path, callback).train()
+
+
+def test_labels_are_shifted_by_one_place() -> None:
+    labels = torch.tensor([[1, 2, 3], [4, 5, -100]])
+    shifted = shift_labels(labels)
+    assert shifted.tolist() == [[2, 3, -100], [5, -100, -100]]
+
+
+def test_the_label_of_a_pair_is_which_response_wins(tmp_path: Path) -> None:
+    callback = SusceptibilityCallback(save_to=tmp_path / "run")
+    trainer = build_reward(tmp_path / "out", callback)
+    trainer.train()
+    record = rote.store.read_run(tmp_path / "run")
+    assert record.description["num_classes"] == 2
+    given = np.array(record.description["given_labels"].split(), dtype=int)
+    assert 0 < given.mean() < 1  # the order of the pairs was shuffled
+    inputs: Any = callback.tracker.batch.holdout
+    reading = callback.tracker.readings[-1]
+    trainer.model.eval()
+    with torch.no_grad():
+        rewards = trainer.model(
+            input_ids=inputs["input_ids"].flatten(0, 1),
+            attention_mask=inputs["attention_mask"].flatten(0, 1),
+        ).logits.reshape(-1, 2)
+    # Rows of predictions are on disk, not in memory.
+    predictions = record.readings[-1].predictions
+    assert predictions is not None
+    assert predictions.tolist() == rewards.argmax(1).tolist()
+    # With the order undone, the chosen response comes first, as in the evaluation data.
+    chosen = build_tokenizer()(build_pairs(24, seed=1)["chosen"])["input_ids"]
+    expected = {tuple(row) for row in chosen}
+    winners = inputs["input_ids"][torch.arange(len(given)), torch.as_tensor(given)]
+    assert {tuple(t for t in row.tolist() if t > 1) for row in winners} == expected
+    hits = (rewards.argmax(1).numpy() == given).mean()
+    assert reading.validation_accuracy == pytest.approx(float(hits))
+
+
+def test_the_objective_of_pairs_is_the_trainers(tmp_path: Path) -> None:
+    callback = SusceptibilityCallback()
+    trainer = build_reward(tmp_path, callback, center_rewards_coefficient=0.5)
+    trainer.train()
+    probe, batch = callback.tracker._probe, callback.tracker.batch
+    scores = torch.tensor([[2.0, -1.0], [0.5, 1.5]])
+    lead = torch.tensor([3.0, -1.0])
+    expected = -logsigmoid(lead).mean() + 0.5 * torch.tensor([1.0, 4.0]).mean()
+    assert probe.loss_fn(scores, torch.tensor([0, 0])).item() == pytest.approx(expected.item())
+    assert set(batch.labels.tolist()) == {0, 1}
+
+
+def test_scores_of_dpo_are_log_ratios(tmp_path: Path) -> None:
+    callback = SusceptibilityCallback()
+    trainer = build_dpo(tmp_path, callback, loss_type="robust", label_smoothing=0.2, beta=0.3)
+    trainer.train()
+    tracker = callback.tracker
+    inputs = {key: value.flatten(0, 1) for key, value in tracker.batch.holdout.items()}
+    labels = inputs["input_ids"].masked_fill(inputs["completion_mask"] == 0, -100)[:, 1:]
+    totals = []
+    for model in (trainer.model.eval(), trainer.ref_model):
+        with torch.no_grad():
+            logits = model(inputs["input_ids"], inputs["attention_mask"]).logits[:, :-1]
+        losses = cross_entropy(logits.movedim(-1, 1), labels, reduction="none", ignore_index=-100)
+        totals.append(-losses.sum(1))
+    assert torch.allclose(totals[1], inputs["reference"], atol=1e-4)
+    scores = 0.3 * (totals[0] - totals[1]).reshape(-1, 2)
+    expected = scores.argmax(1).tolist()
+    assert tracker.readings[-1].predictions.tolist() == expected
+    lead = torch.tensor([1.0])
+    robust = -(0.8 * logsigmoid(lead) - 0.2 * logsigmoid(-lead)) / 0.6
+    loss = tracker._probe.loss_fn(torch.tensor([[0.0, 1.0]]), torch.tensor([1]))
+    assert loss.item() == pytest.approx(robust.item())
+
+
+def test_margins_are_refused(tmp_path: Path) -> None:
+    pairs = build_pairs(16).add_column("margin", [0.5] * 16)
+    trainer = RewardTrainer(
+        build_reward_model(),
+        args=RewardConfig(**arguments(tmp_path)),
+        train_dataset=pairs,
+        processing_class=build_tokenizer(),
+        callbacks=[SusceptibilityCallback()],
+    )
+    with pytest.raises(rote.errors.InputError, match="`margin`"):
+        trainer.train()
