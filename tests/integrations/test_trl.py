@@ -143,8 +143,8 @@ def test_the_label_of_a_pair_is_which_response_wins(tmp_path: Path) -> None:
             attention_mask=inputs["attention_mask"].flatten(0, 1),
         ).logits.reshape(-1, 2)
     # Rows of predictions are on disk, not in memory.
-    predictions = record.readings[-1].predictions
-    assert predictions is not None
+    rows = np.fromfile(tmp_path / "run" / "predictions.bin", dtype=np.uint8)
+    predictions = rows.reshape(-1, len(given))[-1]
     assert predictions.tolist() == rewards.argmax(1).tolist()
     # With the order undone, the chosen response comes first, as in the evaluation data.
     chosen = build_tokenizer()(build_pairs(24, seed=1)["chosen"])["input_ids"]
