@@ -179,7 +179,7 @@ def test_a_spec_may_be_given_other_data(table: str) -> None:
     assert (spec["epochs"], spec["data"]["path"]) == (2, table)
     with pytest.raises(InputError, match=r"Name a spec .* or data"):
         invoke("train")
-    with pytest.raises(InputError, match=r"--label and --truth with --data only, got no data"):
+    with pytest.raises(InputError, match=r"--label and --truth need --data"):
         invoke("train", "spec.toml", "--label", "kind")
 
 
