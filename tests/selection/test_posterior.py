@@ -11,7 +11,7 @@ import pytest
 from rote.errors import InputError
 from rote.selection import candidates_of, label_noise, posterior, select
 from rote.selection.clean_accuracy import Labels, estimate
-from rote.selection.label_noise import Evidence, fit_noise
+from rote.selection.label_noise import Observations, fit_noise
 from rote.selection.posterior import fit_belief
 from rote.selection.vote_prior import VotePrior
 from rote.selection.votes import Ballot
@@ -35,10 +35,10 @@ def holdout(noise: str, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarr
     return truth, given, predicted.astype(np.uint8)
 
 
-def evidence(noise: str, seed: int = 0) -> tuple[np.ndarray, Evidence]:
+def evidence(noise: str, seed: int = 0) -> tuple[np.ndarray, Observations]:
     truth, given, predicted = holdout(noise, seed)
     votes = np.stack([(predicted == k).mean(axis=(0, 1)) for k in range(CLASSES)], axis=1)
-    return truth, Evidence(np.log(votes + 0.001), given, np.full(SAMPLES, -1))
+    return truth, Observations(np.log(votes + 0.001), given, np.full(SAMPLES, -1))
 
 
 def write_holdout(root: Path, predicted: np.ndarray, given: np.ndarray) -> None:
@@ -64,7 +64,7 @@ def test_a_sample_without_a_label_keeps_its_prior_and_a_clean_one_is_certain() -
     _, known = evidence("symmetric")
     given, clean = known.given.copy(), known.clean.copy()
     given[0], clean[1] = -1, 3
-    changed = Evidence(known.log_votes, given, clean)
+    changed = Observations(known.log_votes, given, clean)
     noise = fit_noise(changed, "symmetric", 0.3)
     assert noise.posterior(changed)[0] == pytest.approx(noise.prior(known.log_votes)[0])
     assert noise.posterior(changed)[1].tolist() == [0, 0, 0, 1, 0]
@@ -119,13 +119,15 @@ def test_the_noise_is_found(noise: str) -> None:
 def test_a_remembered_fit_is_the_fit_and_nothing_else_is_taken_for_it() -> None:
     _, known = evidence("pair")
     anew = posterior._fit_belief(known, 0.3)
-    asked = [fit_belief(Evidence(known.log_votes.copy(), known.given, known.clean)) for _ in "ab"]
+    asked = [
+        fit_belief(Observations(known.log_votes.copy(), known.given, known.clean)) for _ in "ab"
+    ]
     assert asked[0] is asked[1]
     np.testing.assert_array_equal(asked[0].matrix, anew.matrix)
     np.testing.assert_array_equal(asked[0].weights, anew.weights)
     other = known.given.copy()
     other[0] = (other[0] + 1) % CLASSES
-    changed = Evidence(known.log_votes, other, known.clean)
+    changed = Observations(known.log_votes, other, known.clean)
     assert fit_belief(changed).gain == posterior._fit_belief(changed, 0.3).gain != asked[0].gain
     assert fit_belief(known, 0.1).rate == posterior._fit_belief(known, 0.1).rate
     assert len(posterior._remembered) <= posterior._MOST_REMEMBERED
@@ -135,7 +137,7 @@ def test_votes_of_dice_carry_nothing() -> None:
     rng = np.random.default_rng(3)
     _, given, _ = holdout("symmetric")
     votes = np.log(rng.dirichlet(np.ones(CLASSES), size=SAMPLES) + 0.001)
-    assert not fit_belief(Evidence(votes, given, np.full(SAMPLES, -1))).votes_carry
+    assert not fit_belief(Observations(votes, given, np.full(SAMPLES, -1))).votes_carry
 
 
 @pytest.mark.parametrize("noise", ["symmetric", "pair"])

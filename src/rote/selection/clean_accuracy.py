@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from rote.selection.label_noise import UNKNOWN, Evidence
+from rote.selection.label_noise import UNKNOWN, Observations
 from rote.selection.posterior import Belief, fit_belief
 from rote.selection.rule import Suspect
 
@@ -69,9 +69,9 @@ class Labels:
         """How many there are."""
         return int((self.best != UNKNOWN).sum())
 
-    def with_votes(self, shares: Floats, floor: float) -> Evidence:
+    def with_votes(self, shares: Floats, floor: float) -> Observations:
         """Return what is known about the samples."""
-        return Evidence(np.log(shares + floor), self.given, self.clean)
+        return Observations(np.log(shares + floor), self.given, self.clean)
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class Spread:
 
 
 @dataclass(frozen=True)
-class Estimate:
+class AccuracyEstimate:
     """What is believed about the voters of a ballot.
 
     Attributes:
@@ -108,7 +108,7 @@ class Estimate:
 
     ballot: Ballot
     labels: Labels
-    everybody: Evidence
+    everybody: Observations
     belief: Belief
     truth: Floats
     accuracy: Floats
@@ -278,7 +278,7 @@ def _resampled(samples: int) -> tuple[npt.NDArray[np.float32], Floats]:
     return counts, uniform
 
 
-def estimate(ballot: Ballot, labels: Labels, neighbors: Floats | None = None) -> Estimate:
+def estimate(ballot: Ballot, labels: Labels, neighbors: Floats | None = None) -> AccuracyEstimate:
     """Return the estimated clean accuracy of every voter.
 
     Args:
@@ -300,7 +300,9 @@ def estimate(ballot: Ballot, labels: Labels, neighbors: Floats | None = None) ->
     return found
 
 
-def _estimate(ballot: Ballot, labels: Labels, everybody: Evidence, votes: Votes | None) -> Estimate:
+def _estimate(
+    ballot: Ballot, labels: Labels, everybody: Observations, votes: Votes | None
+) -> AccuracyEstimate:
     belief = fit_belief(everybody, labels.noise_rate)
     found = _believed(ballot, labels, everybody, votes, belief.symmetric_only())
     # Noise of classes cannot be told from errors of classes where the votes are weak.
@@ -310,11 +312,11 @@ def _estimate(ballot: Ballot, labels: Labels, everybody: Evidence, votes: Votes 
 
 
 def _believed(
-    ballot: Ballot, labels: Labels, everybody: Evidence, votes: Votes | None, belief: Belief
-) -> Estimate:
+    ballot: Ballot, labels: Labels, everybody: Observations, votes: Votes | None, belief: Belief
+) -> AccuracyEstimate:
     accuracy = np.zeros(len(ballot.voters))
     beliefs = () if votes is None else tuple(_of_others(belief, labels, votes))
-    found = Estimate(
+    found = AccuracyEstimate(
         ballot, labels, everybody, belief, belief.posterior(everybody), accuracy, votes, beliefs
     )
     for part, rows, truth in found.by_run():

@@ -32,7 +32,7 @@ _WIDEST = 5.0
 
 
 @dataclass(frozen=True)
-class Evidence:
+class Observations:
     """What is known about the samples of a holdout.
 
     Attributes:
@@ -50,9 +50,9 @@ class Evidence:
         """The given label, or else the clean one, or else −1."""
         return np.where(self.given == UNKNOWN, self.clean, self.given)
 
-    def take(self, chosen: npt.NDArray[np.bool_]) -> Evidence:
+    def take(self, chosen: npt.NDArray[np.bool_]) -> Observations:
         """Return some of the samples."""
-        return Evidence(self.log_votes[chosen], self.given[chosen], self.clean[chosen])
+        return Observations(self.log_votes[chosen], self.given[chosen], self.clean[chosen])
 
     def digest(self) -> bytes:
         """Return a key that is equal for equal evidence only."""
@@ -60,7 +60,7 @@ class Evidence:
         shape = repr([(array.shape, array.dtype.str) for array in arrays]).encode()
         return blake2b(b"".join((shape, *(array.tobytes() for array in arrays)))).digest()
 
-    def without_clean(self) -> Evidence:
+    def without_clean(self) -> Observations:
         """Return the same evidence without the clean labels."""
         return replace(self, clean=np.full_like(self.clean, UNKNOWN))
 
@@ -87,7 +87,7 @@ class Noise:
         """p(y), samples × classes."""
         return _softmax(self.sharpness * log_votes + self.bias)
 
-    def posterior(self, evidence: Evidence) -> Floats:
+    def posterior(self, evidence: Observations) -> Floats:
         """p(y | ỹ), samples × classes; a sample without a label keeps its prior."""
         # In logarithms: a rate of 0 and sharp votes that contradict a label are no 0 / 0.
         of_given = np.log(np.maximum(self._of_given(evidence.given), TINY))
@@ -96,7 +96,7 @@ class Noise:
         found[is_clean] = np.eye(found.shape[1])[evidence.clean[is_clean]]
         return found
 
-    def likelihood(self, evidence: Evidence) -> Floats:
+    def likelihood(self, evidence: Observations) -> Floats:
         """How probable the label of every sample is: the given one, or else the clean one."""
         prior = self.prior(evidence.log_votes)
         joint = (prior * self._of_given(evidence.given)).sum(axis=1)
@@ -121,7 +121,7 @@ class Noise:
 
 
 def fit_noise(
-    evidence: Evidence, kind: str, rate: float | None, start: Noise | None = None
+    evidence: Observations, kind: str, rate: float | None, start: Noise | None = None
 ) -> Noise:
     """Fit sharpness, bias and noise by expectation maximization.
 
@@ -180,7 +180,7 @@ class _Samples:
     clean: Integers
 
     @classmethod
-    def of(cls, known: Evidence) -> _Samples:
+    def of(cls, known: Observations) -> _Samples:
         classes = known.log_votes.shape[1]
         one_hot = np.eye(classes + 1, classes)[known.given]  # nothing where there is no label
         is_clean = known.clean != UNKNOWN

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from rote.selection.candidates import Floats
-from rote.selection.label_noise import KINDS, RATE, TINY, UNKNOWN, Evidence, Noise, fit_noise
+from rote.selection.label_noise import KINDS, RATE, TINY, UNKNOWN, Noise, Observations, fit_noise
 
 _FOLDS = 4
 _FEWEST = 2 * _FOLDS
@@ -65,7 +65,7 @@ class Belief:
         matrices = (w * noise.matrix for w, noise in zip(self.weights, self.noises, strict=True))
         return np.asarray(sum(matrices))
 
-    def posterior(self, evidence: Evidence) -> Floats:
+    def posterior(self, evidence: Observations) -> Floats:
         """p(y | ỹ), samples × classes."""
         parts = [
             weight * noise.posterior(evidence)
@@ -74,7 +74,7 @@ class Belief:
         ]
         return np.asarray(sum(parts))
 
-    def refitted(self, evidence: Evidence) -> Belief:
+    def refitted(self, evidence: Observations) -> Belief:
         """Return the same noise, with sharpness and bias for other votes, which may be worse."""
         refits = (
             fit_noise(evidence, noise.kind, None, start=noise) if weight > _LITTLE else noise
@@ -87,7 +87,7 @@ class Belief:
         return Belief(self.noises[:1], np.ones(1), self.gain, self.gain_error)
 
 
-def fit_belief(evidence: Evidence, noise_rate: float | None = None) -> Belief:
+def fit_belief(evidence: Observations, noise_rate: float | None = None) -> Belief:
     """Fit every kind of noise and weigh them by cross-validation over samples.
 
     The last fits are remembered: the neighbors' votes are the same for all runs of a pool, and
@@ -108,7 +108,7 @@ def fit_belief(evidence: Evidence, noise_rate: float | None = None) -> Belief:
     return found
 
 
-def _fit_belief(evidence: Evidence, rate: float) -> Belief:
+def _fit_belief(evidence: Observations, rate: float) -> Belief:
     label = evidence.label
     labeled = np.flatnonzero(label != UNKNOWN)
     is_enough = len(labeled) >= _PER_CLASS * evidence.log_votes.shape[1]
@@ -141,7 +141,7 @@ def stack(log_likelihood: Floats) -> Floats:
     return np.asarray(weights)
 
 
-def _log_frequencies(evidence: Evidence) -> Floats:
+def _log_frequencies(evidence: Observations) -> Floats:
     classes = evidence.log_votes.shape[1]
     label = evidence.label
     counts = np.bincount(label[label != UNKNOWN], minlength=classes) + 1.0

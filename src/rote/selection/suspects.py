@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from rote.selection.candidates import Booleans, Floats, Integers
-    from rote.selection.clean_accuracy import Estimate
+    from rote.selection.clean_accuracy import AccuracyEstimate
     from rote.selection.selection import Selection
     from rote.store import OutOfSample, RunTable
 
@@ -275,7 +275,7 @@ def _order(
     return replace(ranking, precision=precision, recall=hits / wrong)
 
 
-def _posterior_of_holdout(records: _Records, runs: list[str]) -> Estimate | None:
+def _posterior_of_holdout(records: _Records, runs: list[str]) -> AccuracyEstimate | None:
     part = take_runs(records.table, runs)
     try:
         found = Posterior().estimate(candidates_of(part, ZETAS[0]))
@@ -284,7 +284,7 @@ def _posterior_of_holdout(records: _Records, runs: list[str]) -> Estimate | None
     return found if found.belief.votes_carry else None
 
 
-def _rank_holdout(found: Estimate | None, data: _Data | None) -> Iterator[RankedLabel]:
+def _rank_holdout(found: AccuracyEstimate | None, data: _Data | None) -> Iterator[RankedLabel]:
     if found is None:
         return
     given = found.labels.given

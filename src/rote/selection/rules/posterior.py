@@ -10,7 +10,7 @@ import numpy as np
 
 from rote.arguments import check_number
 from rote.errors import InputError
-from rote.selection.clean_accuracy import Estimate, Labels, estimate
+from rote.selection.clean_accuracy import AccuracyEstimate, Labels, estimate
 from rote.selection.label_noise import UNKNOWN
 from rote.selection.rule import Decision, Findings, Reason, explain_dropped
 from rote.selection.rules.noisy_validation import wilson_interval
@@ -87,7 +87,7 @@ class Posterior:
             return _by_labels_alone(candidates, ballot, labels, why, warnings)
         return _by_estimate(candidates, found, warnings)
 
-    def estimate(self, candidates: Candidates) -> Estimate:
+    def estimate(self, candidates: Candidates) -> AccuracyEstimate:
         """Estimate the clean accuracy of all checkpoints, and the true classes of the holdout.
 
         Args:
@@ -187,7 +187,9 @@ def _row_of_integers(labels: Sequence[int]) -> tuple[int, ...]:
     return tuple(found.tolist())
 
 
-def _by_estimate(candidates: Candidates, found: Estimate, warnings: tuple[str, ...]) -> Decision:
+def _by_estimate(
+    candidates: Candidates, found: AccuracyEstimate, warnings: tuple[str, ...]
+) -> Decision:
     ballot = found.ballot
     accuracy = np.full(len(candidates), np.nan)
     accuracy[ballot.voters] = found.accuracy
@@ -223,7 +225,7 @@ def _by_estimate(candidates: Candidates, found: Estimate, warnings: tuple[str, .
 
 
 def _explain_estimate(
-    candidates: Candidates, found: Estimate, accuracy: Floats, pick: int
+    candidates: Candidates, found: AccuracyEstimate, accuracy: Floats, pick: int
 ) -> Iterator[Reason]:
     ballot = found.ballot
     others = ballot.num_runs - 1
@@ -267,13 +269,13 @@ def _explain_dropped(candidates: Candidates, score: Floats, pick: int) -> Iterat
         yield explain_dropped(candidates.name(highest), f" ({score[highest]:.1%})")
 
 
-def _matrix(found: Estimate) -> tuple[tuple[float, ...], ...] | None:
+def _matrix(found: AccuracyEstimate) -> tuple[tuple[float, ...], ...] | None:
     if found.belief.weights[1:].sum() <= 0.5:
         return None
     return tuple(tuple(row) for row in found.belief.matrix.tolist())
 
 
-def _hints(found: Estimate) -> Iterator[str]:
+def _hints(found: AccuracyEstimate) -> Iterator[str]:
     """Describe signs of systematic label errors."""
     if found.surprise() > _SURE:
         yield (
