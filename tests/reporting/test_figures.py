@@ -76,7 +76,8 @@ def marks(spec: Any) -> list[Any]:
 
 def test_the_page_draws_the_same_charts(store: Path) -> None:
     page = compile_charts(collect_records(read_contents(store), CHARTS)[0], CHARTS)
-    assert set(page) == {"regions", "zeta", "noisy", "before", "after", "sensitivity", "signals"}
+    regions = {"regions", "zeta", "noisy", "before", "after", "sensitivity", "signals"}
+    assert set(page) == regions | {"overview", "overview-zeta"}
     for name, parts in {
         "regions": ["regions"],
         "tracking": ["zeta", "noisy"],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
     from rote.reporting.live import RunProgress
 
 _SCALE = 2.0
+_PLACE = re.compile(
+    r'viewBox="0 0 ([\d.]+) ([\d.]+)">.*?transform="translate\(([\d.]+),', re.DOTALL
+)
 _PADDING = {"left": 8, "top": 8, "right": 48, "bottom": 8}
 """Room for viewers whose font is wider than the one that the converter measured."""
 
@@ -86,7 +90,7 @@ def save_figures(
         spec = json.dumps(drawing | {"padding": _PADDING})
         try:
             drawn = {
-                "svg": vl_convert.vegalite_to_svg(spec).encode(),
+                "svg": widen(vl_convert.vegalite_to_svg(spec)).encode(),
                 "png": vl_convert.vegalite_to_png(spec, scale=_SCALE),
             }
         except ValueError as error:  # an empty chart, or labels larger than the figure
@@ -96,6 +100,27 @@ def save_figures(
             files.append(folder / f"{name}.{kind}")
             write_file(files[-1], content)
     return SavedFigures(tuple(files), missing)
+
+
+def widen(svg: str) -> str:
+    """Widen a figure to its left, where labels end, for viewers with wider fonts.
+
+    The converter measures text with its own font; that of a viewer may be a third wider.
+
+    Example:
+        >>> widen('<svg width="100" height="9" viewBox="0 0 100 9"><rect width="100" height="9" '
+        ...       'fill="#fff"/><g transform="translate(50,5)"></g></svg>')[:42]
+        '<svg width="117" height="9" viewBox="-17 0'
+    """
+    place = _PLACE.search(svg)
+    if place is None:
+        return svg
+    width, height, left = (int(float(number)) for number in place.groups())
+    more = math.ceil(left / 3)
+    old = (f'width="{width}"', f'viewBox="0 0 {width} {height}"')
+    new = (f'width="{width + more}"', f'viewBox="{-more} 0 {width + more} {height}"')
+    svg = svg.replace(old[1], new[1], 1).replace(old[0], new[0], 1)
+    return svg.replace(f"<rect {old[0]}", f'<rect x="{-more}" {new[0]}', 1)
 
 
 def _last_line(error: ValueError) -> str:
