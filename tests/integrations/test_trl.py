@@ -147,7 +147,7 @@ def test_the_label_of_a_pair_is_which_response_wins(tmp_path: Path) -> None:
     predictions = rows.reshape(-1, len(given))[-1]
     assert predictions.tolist() == rewards.argmax(1).tolist()
     # With the order undone, the chosen response comes first, as in the evaluation data.
-    chosen = build_tokenizer()(build_pairs(24, seed=1)["chosen"])["input_ids"]
+    chosen = build_tokenizer()(list(build_pairs(24, seed=1)["chosen"]))["input_ids"]
     expected = {tuple(row) for row in chosen}
     winners = inputs["input_ids"][torch.arange(len(given)), torch.as_tensor(given)]
     assert {tuple(t for t in row.tolist() if t > 1) for row in winners} == expected
