@@ -443,17 +443,10 @@ def test_what_it_lacks_is_said(tmp_path: Path) -> None:
         select(tmp_path / "b", rule="posterior", noise_rate=2)
 
 
-def test_runs_record_the_given_labels_and_older_ones_have_them_in_their_data(
-    tmp_path: Path,
-) -> None:
+def test_runs_record_the_given_labels(tmp_path: Path) -> None:
     train(small_spec(epochs=1), tmp_path / "run")
     new = read_table(tmp_path / "run")
     (name,) = new.descriptions
     labels = new.given_labels(name)
     assert labels is not None
     assert len(labels) == 12
-    file = tmp_path / "run" / "run.json"
-    description = json.loads(file.read_text())
-    del description["given_labels"], description["checksums"]
-    file.write_text(json.dumps(description))
-    assert np.array_equal(read_table(tmp_path / "run").given_labels(name), labels)
