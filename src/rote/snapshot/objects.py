@@ -10,7 +10,7 @@ import gc
 import operator
 import sys
 from array import array
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import is_dataclass
 from dis import get_instructions
@@ -168,13 +168,16 @@ def _refill(container: Container, contents: Container) -> None:
     A signal handler that raises half way must not leave a module without its attributes.
     """
     if isinstance(container, dict) and isinstance(contents, dict):
-        container.update(contents)
+        # Not `update`, which adds in a Counter, nor a subclass's own way to set an item.
+        kind = OrderedDict if isinstance(container, OrderedDict) else dict
+        for key, value in contents.items():
+            kind.__setitem__(container, key, value)
         for key in [key for key in container if key not in contents]:
-            del container[key]
+            kind.__delitem__(container, key)
         if not _identical(container, contents):  # the same keys in another order
             for key, value in contents.items():
-                del container[key]
-                container[key] = value
+                kind.__delitem__(container, key)
+                kind.__setitem__(container, key, value)
     elif isinstance(container, set):
         container.update(contents)
         container.intersection_update(contents)
