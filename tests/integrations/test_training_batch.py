@@ -84,18 +84,18 @@ def test_global_generators_are_put_back_if_the_dataset_fails() -> None:
 
     dataset = Broken()
     before = states(dataset)
-    with pytest.raises(InputError, match="got OSError: no such file. Pass `inputs=`"):
+    with pytest.raises(InputError, match="OSError: no such file. Pass `inputs=`"):
         draw_inputs(dataset, default_collate)
     assert states(dataset) == before
 
 
 def test_a_set_with_keys_of_another_kind_is_refused() -> None:
-    with pytest.raises(InputError, match=r"samples 0, 1, … .* got KeyError: .* Pass `inputs=`"):
+    with pytest.raises(InputError, match="training set .* KeyError: .* Pass `inputs=`"):
         draw_inputs({"a": X[0], "b": X[1]}, default_collate)
 
 
 def test_samples_that_make_no_batch_are_refused() -> None:
-    with pytest.raises(InputError, match="made into a batch, got TypeError: .* Pass `inputs=`"):
+    with pytest.raises(InputError, match="made into a batch: TypeError: .* Pass `inputs=`"):
         draw_inputs([object(), object()], default_collate)
 
 
@@ -153,12 +153,12 @@ class Stream(IterableDataset[int]):
 
 @pytest.mark.parametrize("dataset", [Stream(), iter([1]), 3])
 def test_a_stream_cannot_be_drawn_from(dataset: Any) -> None:
-    with pytest.raises(InputError, match=f"got {type(dataset).__name__}. Pass `inputs=`"):
+    with pytest.raises(InputError, match=f" {type(dataset).__name__}, .* Pass `inputs=`"):
         draw_inputs(dataset, default_collate)
 
 
 def test_an_empty_set_or_another_kind_of_batch_is_refused() -> None:
-    with pytest.raises(InputError, match="got an empty one"):
+    with pytest.raises(InputError, match="training set is empty. Pass `inputs=`"):
         draw_inputs([], default_collate)
     with pytest.raises(InputError, match="got str. Pass `inputs_of=`"):
         draw_inputs(range(3), lambda items: "batch")

@@ -205,13 +205,6 @@ def test_patience_ends() -> None:
     assert len(set(found.losses)) == 1
 
 
-def test_the_old_spelling_still_works_and_says_so() -> None:
-    model, optimizer = build_case("mlp", "sgd")
-    found = resistance(model, optimizer, SAMPLE, 0)
-    with pytest.warns(DeprecationWarning, match="Use `is_memorized`"):
-        assert found.is_memorized == found.is_memorized
-
-
 def test_the_result_cannot_be_changed() -> None:
     model, optimizer = build_case("mlp", "sgd")
     found = resistance(model, optimizer, SAMPLE, 0)

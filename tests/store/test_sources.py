@@ -244,7 +244,7 @@ def test_a_run_counts_once_however_its_place_is_written(
     tmp_path: Path, foreign: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    csv(tmp_path, "run,step,zeta\na,1,0.5\nb,1,0.25\nb,2,0.5\n")
+    csv(tmp_path, "run,step,susceptibility\na,1,0.5\nb,1,0.25\nb,2,0.5\n")
     (tmp_path / "link.csv").symlink_to("table.csv")
     log("own/mine", readings(0)[:2], name="mine")
     (tmp_path / "again").symlink_to("own")

@@ -67,7 +67,8 @@ def test_a_failure_is_told_with_its_traceback_and_stops_nothing(
     (failed,) = [event for event in events if isinstance(event, Failed)]
     assert failed.job == bad
     assert failed.error.startswith("Traceback")
-    assert "Expected `data.path` to be" in failed.error
+    assert "`data.path` names no file" in failed.error
+    assert "nowhere.npz" in failed.error
     assert {event.job.path for event in events if isinstance(event, Finished)} == {
         job.path for job in good
     }

@@ -17,7 +17,9 @@ def test_the_last_reading_is_seen(tmp_path: Path) -> None:
     train(small_spec(epochs=60), tmp_path / "run")
     last = read_run(tmp_path / "run").readings[-1]
     seen = read_last(tmp_path / "run")
-    assert seen == LastReading(60, last.susceptibility, last.metrics["train_accuracy"])
+    accuracies = (last.metrics["train_accuracy"], last.validation_accuracy)
+    assert seen == LastReading(60, last.susceptibility, *accuracies)
+    assert None not in accuracies
     assert (tmp_path / "run" / "journal.jsonl").stat().st_size > 20_000  # more than is read
 
 

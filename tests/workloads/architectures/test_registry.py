@@ -161,7 +161,7 @@ def test_own_class_is_a_factory(own: str) -> None:
         ("{own}:plain", {"hidden": 3}, "to be left out, as it takes none, got 'hidden'"),
         ("{own}:full", {"hiden": 3}, "to be one of hidden, got 'hiden'. Did you mean 'hidden'"),
         ("{own}:plain", {"scale": 0.5}, "Expected `scale` to be 1 for .*, got 0.5"),
-        ("{own}:boom", {}, "'own_networks:boom' to make a network, got KeyError: 'depth'"),
+        ("{own}:boom", {}, "'own_networks:boom' failed with KeyError: 'depth'"),
         (
             "truncated_networks:net",
             {},
