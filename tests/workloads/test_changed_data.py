@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rote.errors import DataChangedError
+from rote.errors import DataChangedError, InputError
 from rote.workloads import RunSpec, suggest_spec, train
 
 
@@ -40,6 +40,20 @@ def test_an_edited_file_is_noticed_and_what_changed_is_said(tmp_path: Path) -> N
     assert len(error.value.content) == 16
     write_table(data, labels)
     assert train(spec, out).model is None
+
+
+def test_a_finished_run_does_not_need_its_data(tmp_path: Path) -> None:
+    data = write_table(tmp_path / "my.csv", ["cat", "dog"] * 30)
+    spec = short_spec(data)
+    readings = train(spec, tmp_path / "run").readings
+    data.unlink()
+    again = train(spec, tmp_path / "run")
+    assert again.model is None
+    assert [reading.susceptibility for reading in again.readings] == [
+        reading.susceptibility for reading in readings
+    ]
+    with pytest.raises(InputError, match=r"`data\.path` .*my\.csv"):
+        train(spec, tmp_path / "other")
 
 
 def test_an_interrupted_run_does_not_resume_on_other_data(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from rote.workloads.data.samples import Samples
 from rote.workloads.data.splits import Splits, prepare
 from rote.workloads.run_folder import RunFolder
 from rote.workloads.run_state import RunState
-from rote.workloads.spec import RunSpec
+from rote.workloads.spec import Data, FieldError, RunSpec
 from rote.workloads.workload import Workload, choose_device, repeatable
 
 NEIGHBORS = 10
@@ -144,7 +144,7 @@ def train(
     start = partial(_train, spec, dataset, data_dir, progress, threads)
     if out is None:
         return start(None)
-    folder = RunFolder(check_path("out", out), spec, find_data_path(spec.data, data_dir))
+    folder = RunFolder(check_path("out", out), spec, _find_source(spec.data, data_dir))
     finished = _find_finished(folder)
     if finished is not None:
         return finished
@@ -152,6 +152,17 @@ def train(
         finished = _find_finished(folder)  # another process may have ended it since
         with _report_disk_errors(folder.path):
             return start(folder) if finished is None else finished
+
+
+def _find_source(data: Data, data_dir: Path | str | None) -> Path | None:
+    """Return the file or folder of the data; None if it is missing.
+
+    Only training needs it, and says so: a finished run is returned without.
+    """
+    try:
+        return find_data_path(data, data_dir)
+    except FieldError:
+        return None
 
 
 @contextmanager
