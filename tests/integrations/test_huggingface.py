@@ -2,6 +2,7 @@ import logging
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from queue import SimpleQueue
@@ -53,7 +54,7 @@ class Keyworded(nn.Module):
         with torch.autocast("cpu", torch.bfloat16, enabled=self.bf16, cache_enabled=False):
             found = self.inside(**x)
         logits: Tensor = found["logits"].float()
-        return logits.movedim(-1, 1)
+        return logits
 
 
 @contextmanager
@@ -63,6 +64,11 @@ def without_autocast_of_accelerate(model: nn.Module) -> Iterator[None]:
     }
     yield
     vars(model).update(taken)
+
+
+def mean_over_rows(logits: Tensor, labels: Tensor) -> Tensor:
+    """Sum in the order of rows, one per sample or token: torch rounds otherwise over more axes."""
+    return cross_entropy(logits.flatten(0, -2), labels.flatten())
 
 
 class Oracle(TrainerCallback):
@@ -81,8 +87,9 @@ class Oracle(TrainerCallback):
         batch = self.callback.tracker.batch
         with without_autocast_of_accelerate(model):
             twin = Keyworded(model, bf16=args.bf16)
-            before, after = oracle_losses(twin, optimizer, batch.inputs, batch.labels)
-            _, plain = oracle_losses(twin, optimizer, batch.inputs, batch.labels, rule=0.01)
+            take = partial(oracle_losses, twin, optimizer, loss_fn=mean_over_rows)
+            before, after = take(batch.inputs, batch.labels)
+            _, plain = take(batch.inputs, batch.labels, rule=0.01)
         self.found.append((before, after, plain))
 
 
@@ -228,7 +235,9 @@ def test_a_model_that_takes_any_keyword_gets_no_labels_in_a_probe(tmp_path: Path
     with pytest.warns(UncopiedStateWarning, match=r"model\.seen \(SimpleQueue\)"):
         trainer.train()
     seen = {Anything.seen.get() for _ in range(Anything.seen.qsize())}
-    assert seen == {(4, True), (20, False)}  # batches of training, and S̃
+    # Batches of training, and S̃ of 20 samples in micro-batches of the same size.
+    assert seen == {(4, True), (4, False)}
+    assert len(callback.tracker.batch.labels) == 20
     assert "train_accuracy" in callback.tracker.readings[0].metrics
 
 

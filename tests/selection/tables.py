@@ -10,6 +10,7 @@ import polars as pl
 from hypothesis import strategies as st
 
 from rote.records import Reading
+from rote.selection import RULES
 from rote.store import RunDirectory, RunTable
 
 COLUMNS = (
@@ -72,23 +73,38 @@ def rows(draw: st.DrawFn, max_runs: int = 4, max_steps: int = 6, gaps: bool = Fa
     return found
 
 
+def known_options(rule: str) -> dict[str, Any]:
+    """What only the user knows, for a rule that takes it."""
+    return {"noise_rate": 0.25} if hasattr(RULES[rule], "noise_rate") else {}
+
+
 def shuffled(table: RunTable, seed: int) -> RunTable:
     """The same table with its rows in another order."""
     order = np.random.default_rng(seed).permutation(len(table.frame))
     return replace(table, frame=table.frame[order])
 
 
-def write_voters(root: Path, predictions: np.ndarray, num_classes: int, holdout: str = "h") -> None:
-    """Runs on disk with predictions, shape (runs, checkpoints, samples)."""
+def write_voters(
+    root: Path,
+    predictions: np.ndarray,
+    num_classes: int,
+    holdout: str = "h",
+    given: np.ndarray | None = None,
+) -> None:
+    """Runs on disk with predictions, shape (runs, checkpoints, samples), and given labels."""
     for number, run in enumerate(predictions):
-        description = {
+        description: dict[str, Any] = {
             "name": f"run{number}",
             "num_classes": num_classes,
             "holdout": {"size": run.shape[1], "hash": holdout, "predictions": [run.shape[1]]},
         }
+        if given is not None:
+            description["given_labels"] = " ".join(map(str, given))
         directory = RunDirectory.create(root / f"{holdout}-{number}", description)
         for row, predicted in enumerate(run):
             metrics = {"train_accuracy": 0.5 + row / 100, "test_accuracy": 0.25}
+            if given is not None:
+                metrics["validation_accuracy"] = float((predicted == given).mean())
             zeta = 0.5 + row / 8
             entry = Reading(row + 1, 2.0, 1.0, 1.0, zeta, zeta / 2, metrics=metrics)
             directory.append(replace(entry, predictions=predicted), row)

@@ -8,14 +8,13 @@ from hypothesis import strategies as st
 
 from rote.errors import InputError
 from rote.records import ZETAS
-from rote.selection import RULES, select
+from rote.selection import RULES, about, select
 from tests.selection import naive
-from tests.selection.tables import Row, rows, shuffled, table_of
+from tests.selection.tables import Row, known_options, rows, shuffled, table_of
 
-# These need predictions on disk, or an option: test_consensus.py, test_posterior.py, test_auto.py,
-# test_noise_rate.py.
-APART = ("auto", "consensus", "noise-rate", "posterior")
-ON_TABLES = [name for name in RULES if name not in APART]
+# Rules by which runs vote need predictions on disk, and say that they cannot be resampled. They
+# have tests of their own.
+ON_TABLES = [name for name, rule in RULES.items() if about(rule).not_resampled is None]
 
 
 @pytest.mark.parametrize("rule", naive.RULES)
@@ -48,7 +47,8 @@ def test_the_order_of_rows_and_runs_does_not_matter(rule: str, found: list[Row],
     assume(rule == "before-rise" or naive.can_judge(rule, found, "susceptibility"))
     assume(any(naive.has(row, "susceptibility") for row in found))
     table = table_of(found)
-    one, other = select(table, rule), select(shuffled(table, seed), rule)
+    options = known_options(rule)
+    one, other = (select(given, rule, **options) for given in (table, shuffled(table, seed)))
     assert one.to_json() == other.to_json()
     assert (one.pick, one.reasons, one.warnings) == (other.pick, other.reasons, other.warnings)
     assert one.table.sort("run", "step").equals(other.table.sort("run", "step"))
@@ -59,7 +59,8 @@ def test_the_order_of_rows_and_runs_does_not_matter(rule: str, found: list[Row],
 @given(found=rows(), power=st.integers(-20, 20))
 def test_the_scale_of_zeta_does_not_matter(rule: str, found: list[Row], power: int) -> None:
     scaled = [row | {"susceptibility": row["susceptibility"] * 2.0**power} for row in found]
-    one, other = select(table_of(found), rule).pick, select(table_of(scaled), rule).pick
+    options = known_options(rule)
+    one, other = (select(table_of(given), rule, **options).pick for given in (found, scaled))
     assert (one.run, one.step, one.region) == (other.run, other.step, other.region)
 
 
@@ -69,7 +70,7 @@ def test_the_scale_of_zeta_does_not_matter(rule: str, found: list[Row], power: i
 def test_regions_are_a_partition_with_true_means(rule: str, found: list[Row]) -> None:
     assume(rule == "before-rise" or naive.can_judge(rule, found, "susceptibility"))
     assume(any(naive.has(row, "susceptibility") for row in found))
-    selection = select(table_of(found), rule)
+    selection = select(table_of(found), rule, **known_options(rule))
     known = naive.both(found, "susceptibility")
     assert [entry.region for entry in selection.regions] == [1, 2, 3, 4]
     assert sum(entry.count for entry in selection.regions) == len(known)

@@ -14,7 +14,7 @@ import pytest
 from rote.errors import InputError
 from rote.selection import RULES, Candidates, Decision, Selection, select
 from rote.store import read_table
-from tests.selection.tables import Row, table_of, write_voters
+from tests.selection.tables import Row, known_options, table_of, write_voters
 
 
 def spread(count: int = 12, runs: int = 2, **more: Any) -> list[Row]:
@@ -296,13 +296,15 @@ def test_directories_lists_and_tables_give_the_same(tmp_path: Path) -> None:
 
 
 def test_selecting_never_imports_torch_and_importing_no_polars(tmp_path: Path) -> None:
-    write_voters(tmp_path, np.zeros((2, 6, 3), dtype=np.int64), 4)
+    given = np.array([0, 0, 1])
+    write_voters(tmp_path, np.zeros((2, 6, 3), dtype=np.int64), 4, given=given)
+    options = {rule: known_options(rule) for rule in RULES}
     code = (
         "import sys, rote.selection\n"
         "assert not {'torch', 'polars', 'scipy'} & set(sys.modules)\n"
-        "for rule in rote.selection.RULES:\n"
-        "    if 'validation' not in rule and rule not in ('posterior', 'noise-rate'):\n"
-        "        rote.selection.select(sys.argv[1], rule)\n"
+        "rote.selection.select(sys.argv[1])\n"
+        f"for rule, options in {options}.items():\n"
+        "    rote.selection.select(sys.argv[1], rule, **options)\n"
         "rote.selection.agreement(sys.argv[1])\n"
         "assert 'torch' not in sys.modules\n"
     )
