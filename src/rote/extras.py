@@ -1,5 +1,6 @@
 """Import by name: an optional package, anything a user names, whatever is in a folder of ours."""
 
+import ast
 import sys
 from collections.abc import Iterator
 from importlib import import_module
@@ -9,6 +10,9 @@ from types import ModuleType
 from typing import Any
 
 from rote.errors import InputError, MissingExtraError, shown
+
+RIVALS = "rote.rivals"
+"""The package whose modules are the signals with a name."""
 
 
 def require(package: str, *, extra: str) -> ModuleType:
@@ -74,6 +78,28 @@ def files_in(package: str) -> list[str]:
     found = find_spec(package)
     places = found.submodule_search_locations if found is not None else None
     return sorted(module.name for module in iter_modules(places or []))
+
+
+def signal_names() -> list[str]:
+    """Return the signals that can be switched on by name."""
+    return files_in(RIVALS)
+
+
+def name_and_options(signal: str) -> tuple[str, dict[str, Any]]:
+    """Parse ``name`` or ``name(option=value, ...)``; values are numbers, texts and lists.
+
+    Example:
+        >>> name_and_options("label_wave(k=3, patience=10)")
+        ('label_wave', {'k': 3, 'patience': 10})
+    """
+    try:
+        said = ast.parse(signal, mode="eval").body
+        if isinstance(said, ast.Call) and isinstance(said.func, ast.Name) and not said.args:
+            found = {entry.arg: ast.literal_eval(entry.value) for entry in said.keywords}
+            return said.func.id, {name: value for name, value in found.items() if name is not None}
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        pass  # whoever knows the names says what is wrong
+    return signal, {}
 
 
 def classes_in(package: str, method: str) -> Iterator[type[Any]]:

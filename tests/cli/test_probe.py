@@ -93,7 +93,7 @@ def test_people_see_a_table_and_what_the_step_was(
     assert "step-00003.safetensors" in shown
     assert "in 0 of 3 checkpoints, fresh in the others" in " ".join(shown.split())
     assert "mean over 3 checkpoints" in " ".join(shown.split())
-    assert f"why: rote select {tmp_path}/after)" in shown.replace("\n", "")
+    assert f"rote select {tmp_path}/after --explain" in shown.replace("\n", "")
 
 
 def test_a_verdict_ends_it_also_where_accuracies_are_known(
@@ -102,7 +102,7 @@ def test_a_verdict_ends_it_also_where_accuracies_are_known(
     monkeypatch.chdir(trained)
     measured = ("--train", trained / "train.npz", "--out", tmp_path / "after")
     shown = call(*arguments(trained), *measured)
-    assert f"why: rote select {tmp_path}/after)" in shown.replace("\n", "")
+    assert f"rote select {tmp_path}/after --explain" in shown.replace("\n", "")
 
 
 def test_mistakes_are_named(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,7 +118,7 @@ def test_mistakes_are_named(trained: Path, tmp_path: Path, monkeypatch: pytest.M
     torch.save({"weights": load_file(checkpoint)}, tmp_path / "weights.pt")
     first, *options = arguments(trained)
     for wrong, complaint in {
-        ("--data", tmp_path / "none.npy"): "`--data` to be an existing file",
+        ("--data", tmp_path / "none.npy"): r"not found: .*none.npy.*`--data`",
         ("--data", tmp_path / "raw.npy"): r"raw bytes \(uint8\)",
         ("--data", tmp_path / "truncated.npz"): "Cannot read",
         ("--data", tmp_path / "pickled.npy"): "Cannot read",
@@ -128,10 +128,10 @@ def test_mistakes_are_named(trained: Path, tmp_path: Path, monkeypatch: pytest.M
         ("--train", trained / "holdout.npy"): "have no `labels`",
         ("--model", "own:other"): "nothing of that name",
         ("--optimizer", "Nope"): "`--optimizer` to be a class of torch.optim",
-        ("--model", "own:boom"): "'own:boom' to make a network, got RuntimeError: no weights here",
+        ("--model", "own:boom"): "'own:boom' failed with RuntimeError: no weights here",
         ("--data", "own:boom"): r"own:boom \(`--data`\) to return samples, got RuntimeError: no w",
         ("--model", "truncated:build"): "'truncated:build' to be importable, got NameError",
-        ("--data", tmp_path / "pickled.pt"): "got: a pickled .*Linear, which is not loaded",
+        ("--data", tmp_path / "pickled.pt"): "pickled .*Linear, which is not loaded",
         ("--key", "nothing"): "under 'nothing'.* Name the entry with `--key`",
         ("--out", tmp_path): "`--out` to be a new directory, got .* Name another",
         ("--out", tmp_path / "raw.npy"): "`--out` .* which is a file. Name another",

@@ -169,7 +169,7 @@ def test_failed_runs_are_named_and_make_exit_code_1(sweep: Sweeping, tmp_path: P
     assert "2 of 4 runs finished, 2 of them now" in out
     assert err.count("Failed: ") == 2
     assert "failure.json): " in err
-    assert "The same command tries the failed runs again." in err
+    assert "Run the same command again to retry" in err
     assert sweep("--list", store)[0].endswith("4 runs: 2 finished, 2 failed.\n")
     _, err = sweep(file, "--out", store, "--dry-run", "--json", code=2)
     assert "wide" in err  # what cannot be trained cannot be measured
@@ -185,9 +185,9 @@ def test_mistakes_are_one_line(sweep: Sweeping, file: Path, tmp_path: Path) -> N
     assert "Cannot write to " in err
     assert len(err.splitlines()) == 1
     _, err = sweep(file, code=2)
-    assert "Expected a file and --out STORE" in err
+    assert "Missing --out STORE" in err
     _, err = sweep(file, "--out", tmp_path / "store", "--address", "auto", code=2)
-    assert "--executor ray only" in err
+    assert "--address 'auto' needs --executor ray." in err
     _, err = sweep(file, "--out", tmp_path / "store", "--gpus-per-run", "1", code=2)
     assert "--gpus-per-run 1.0 needs --executor ray." in err
     _, err = sweep(file, "--list", tmp_path, code=2)

@@ -155,9 +155,11 @@ def test_ctrl_c_in_a_watch_keeps_the_page(tmp_path: Path) -> None:
     store = write_store(tmp_path / "runs", runs=1, metrics=())
     (store / "0" / "workload.json").write_text("{}")  # a run of a spec that was cut off
     _, err = interrupted(page.exists, "report", store, "-o", page, "--watch")
-    assert "Stopped watching; the runs go on." in err.splitlines()[-1]
+    last = err.splitlines()[-1]
+    assert "Stopped watching; the runs continue." in last
+    assert str(page) in last
     text = page.read_text()
-    assert "Keep step" in text
+    assert "Best so far: step" in text
     assert "0 of 1 run finished, 1 not started or interrupted" in text
     assert "no longer updated" in text
     assert list(page.parent.iterdir()) == [page]

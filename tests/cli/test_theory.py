@@ -149,7 +149,7 @@ BAD: dict[str, tuple[tuple[str, ...], str]] = {
     "no folder": (("--data", "svhn", "--data-dir", "/no"), r"Put svhn.npz into /no\."),
     "typing error": (("--data", "mnst"), "`--data` to be one of digits, .* mean 'mnist'"),
     "no file": (("--data", "no.npz"), "`--data` .*not found at no.npz"),
-    "noise": (("--noise", "0;1"), "`--noise` to be numbers with commas between them, got '0;1'"),
+    "noise": (("--noise", "0;1"), "Expected `--noise` to be numbers .*commas, got '0;1'"),
     "much noise": (("--noise", "0,2"), r"`noise` to be .* in \[0, 1\], got 2"),
     "one class": (("--pair", "3"), "`--pair` to be two classes, as 3,8, got '3'"),
     "the same class": (("--pair", "3,3"), "`--pair` to be two classes, as 3,8, got '3,3'"),
@@ -180,7 +180,8 @@ def test_bad_usage_is_one_line_and_exit_2(
         main.main()
     captured = capsys.readouterr()
     assert captured.out == ""
-    assert captured.err.startswith("Error: Expected ")
+    assert captured.err.startswith("Error: ")
+    assert captured.err.count("\n") == 1
     assert re.search(message, captured.err)
     assert "Traceback" not in captured.err
     assert list(tmp_path.iterdir()) == []
@@ -210,9 +211,9 @@ def test_a_damaged_file_is_refused(tmp_path: Path, own_data: Path) -> None:
     damaged = whole[:middle] + bytes(64) + whole[middle + 64 :]
     (tmp_path / "damaged.npz").write_bytes(damaged)
     (tmp_path / "text.npz").write_bytes(b"not an archive")
-    with pytest.raises(InputError, match=r"Expected .*damaged.npz to be .*whole.*, got"):
+    with pytest.raises(InputError, match=r"`x_train` of .*damaged.npz is damaged"):
         load_arrays(str(tmp_path / "damaged.npz"), None)
-    with pytest.raises(InputError, match=r"text.npz to be an .npz file, got another kind"):
+    with pytest.raises(InputError, match=r"text.npz is not an .npz file"):
         load_arrays(str(tmp_path / "text.npz"), None)
 
 
@@ -272,7 +273,7 @@ def test_one_width_shows_no_trend() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--widths", "8,x"), "`--widths` to be numbers with commas"),
+        (("--widths", "8,x"), "`--widths` to be numbers .*commas, got '8,x'"),
         (("--widths", "8.5"), "`--widths` to be whole numbers, got '8.5'"),
         (("--widths", "0"), "`width` to be an integer of at least 1, got 0"),
         (("--samples", "5000"), "`--samples` to be between 1 and 1442"),

@@ -28,6 +28,7 @@ ELSEWHERE = {
     "report": "tests/reporting/test_own_charts.py",
     "selection": "tests/selection/test_docs.py",
     "signals": "tests/tracking/test_docs.py",
+    "support-a-trainer": "tests/integrations/test_support_docs.py",
     "sweeps": "tests/sweeps/test_space.py",
     "theory": "tests/theory/test_documentation.py",
     "trainers": "tests/integrations/test_trainers_docs.py",

@@ -19,7 +19,7 @@ from tests.reporting.stores import write_store
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("figures")]
 
-NAMES = {"susceptibility": "zeta", "train_accuracy": "acc/fit", "test_accuracy": "acc/held"}
+NAMES = {"susceptibility": "meter", "train_accuracy": "acc/fit", "test_accuracy": "acc/held"}
 
 
 @pytest.fixture(scope="module")
@@ -126,6 +126,6 @@ def test_a_mapping_beside_a_table_is_refused_as_by_select(store: Path, tmp_path:
         lambda: rote.plot.regions(table, mapping=NAMES),
         lambda: rote.report(table, tmp_path / "page.html", mapping=NAMES),
     ):
-        with pytest.raises(InputError, match="Expected `mapping` to go with runs to read, got a"):
+        with pytest.raises(InputError, match="table of runs takes no `mapping`"):
             call()
     assert not (tmp_path / "page.html").exists()

@@ -78,7 +78,7 @@ def test_a_page_of_many_runs_is_small_and_says_what_it_leaves_out(contents: Cont
     page = render_page(contents)
     drawn, runs = len(contents.sample.positions), len(contents.sample.runs)
     assert len(page.encode()) <= 5_000_000
-    assert f"charts draw {drawn:,} of 60,000 checkpoints" in page
+    assert f"Charts draw {drawn:,} of 60,000 checkpoints" in page
     assert f"of {runs:,} of 1,500 runs" in page
     assert "The table lists 200 of 1,500 runs" in page
     assert page.count("<option") == runs + 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,7 +20,7 @@ import torch
 from torch import Tensor
 
 from rote.errors import InputError, StateError, did_you_mean
-from rote.extras import files_in, import_named
+from rote.extras import RIVALS, import_named, name_and_options, signal_names
 from rote.labels import IGNORE_INDEX
 from rote.probe import Inputs
 from rote.records import COLUMNS, Column, Reading, column_named
@@ -187,9 +186,6 @@ def _join_batches(batches: Sequence[Batch]) -> Batch:
     return found[key]
 
 
-_RIVALS = "rote.rivals"
-
-
 @dataclass(frozen=True)
 class TrainingSet:
     """What a run of a spec knows of the samples that it trains on.
@@ -301,28 +297,6 @@ class Signal:
         """Go on from a state."""
 
 
-def signal_names() -> list[str]:
-    """Return the signals that can be switched on by name."""
-    return files_in(_RIVALS)
-
-
-def name_and_options(signal: str) -> tuple[str, dict[str, Any]]:
-    """Parse ``name`` or ``name(option=value, ...)``; values are numbers, texts and lists.
-
-    Example:
-        >>> name_and_options("label_wave(k=3, patience=10)")
-        ('label_wave', {'k': 3, 'patience': 10})
-    """
-    try:
-        said = ast.parse(signal, mode="eval").body
-        if isinstance(said, ast.Call) and isinstance(said.func, ast.Name) and not said.args:
-            found = {entry.arg: ast.literal_eval(entry.value) for entry in said.keywords}
-            return said.func.id, {name: value for name, value in found.items() if name is not None}
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        pass  # whoever knows the names says what is wrong
-    return signal, {}
-
-
 def find_signal(signal: str | Signal) -> Signal:
     """Return a signal by its name.
 
@@ -349,7 +323,7 @@ def find_signal(signal: str | Signal) -> Signal:
 
 
 def _make_rival(name: str, options: Mapping[str, Any]) -> Signal:
-    make = import_module(f"{_RIVALS}.{name}").SIGNAL
+    make = import_module(f"{RIVALS}.{name}").SIGNAL
     known = list(signature(make).parameters)
     for option in options:
         if option not in known:

@@ -430,8 +430,23 @@ def _active(address: Address) -> Run:
 
 def _new_run(client: MlflowClient, experiment: str, name: str | None) -> Run:
     found = client.get_experiment_by_name(experiment)
-    number = client.create_experiment(experiment) if found is None else found.experiment_id
+    if found is None:
+        place = _artifacts_beside(client.tracking_uri)
+        number = client.create_experiment(experiment, artifact_location=place)
+    else:
+        number = found.experiment_id
     return client.create_run(number, run_name=name)
+
+
+def _artifacts_beside(uri: str) -> str | None:
+    """Return the place of artifacts: beside an SQLite file; None if the store chooses it.
+
+    MLflow itself would write them below the current directory, wherever the store is.
+    """
+    if not uri.startswith("sqlite:///"):
+        return None
+    file = uri.removeprefix("sqlite:///").partition("?")[0]
+    return (Path(file).absolute().parent / "mlruns").as_uri()
 
 
 def _run_to_resume(

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from rote.errors import did_you_mean, shown
+from rote.extras import name_and_options, signal_names
 from rote.workloads.spec.data_sections import Data, NamedData, Noise, NoNoise
 from rote.workloads.spec.section import (
     MOST_SEED,
@@ -131,9 +132,6 @@ class RunSpec(Section):
 
 
 def _check_signals(signals: tuple[str, ...]) -> None:
-    # Here, so that a spec can be read without torch.
-    from rote.tracking import name_and_options, signal_names
-
     known = signal_names()
     for signal in signals:
         name, _ = name_and_options(signal)
