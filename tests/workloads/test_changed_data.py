@@ -54,6 +54,7 @@ def test_a_finished_run_does_not_need_its_data(tmp_path: Path) -> None:
     ]
     with pytest.raises(InputError, match=r"`data\.path` .*my\.csv"):
         train(spec, tmp_path / "other")
+    assert not (tmp_path / "other").exists()
 
 
 def test_an_interrupted_run_does_not_resume_on_other_data(tmp_path: Path) -> None:

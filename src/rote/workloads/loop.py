@@ -148,6 +148,8 @@ def train(
     finished = _find_finished(folder)
     if finished is not None:
         return finished
+    if not folder.path.exists():
+        find_data_path(spec.data, data_dir)  # a missing file leaves no directory behind
     with folder.claimed():
         finished = _find_finished(folder)  # another process may have ended it since
         with _report_disk_errors(folder.path):
