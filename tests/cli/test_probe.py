@@ -133,8 +133,8 @@ def test_mistakes_are_named(trained: Path, tmp_path: Path, monkeypatch: pytest.M
         ("--model", "truncated:build"): "'truncated:build' to be importable, got NameError",
         ("--data", tmp_path / "pickled.pt"): "pickled .*Linear, which is not loaded",
         ("--key", "nothing"): "under 'nothing'.* Name the entry with `--key`",
-        ("--out", tmp_path): "`--out` to be a new directory, got .* Name another",
-        ("--out", tmp_path / "raw.npy"): "`--out` .* which is a file. Name another",
+        ("--out", tmp_path): r"is in use\. Choose another --out",
+        ("--out", tmp_path / "raw.npy"): r"raw.npy is a file\. Choose another --out",
         ("--out", "mlfow:x"): "`--out` to be a path or to start with one of mlflow:, ",
     }.items():
         files = tmp_path / "weights.pt" if "--key" in wrong else first

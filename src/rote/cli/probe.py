@@ -120,9 +120,9 @@ def _options_named() -> Iterator[None]:
     try:
         yield
     except RunExistsError as error:
-        why = str(error).partition(" Choose another")[0].replace("`save_to`", "`--out`")
+        why = str(error).partition(" Choose a")[0].replace("`save_to`", "`--out`")
         raise InputError(
-            f"{why} Choose another directory: `rote probe` cannot continue a run."
+            f"{why} Choose another --out: `rote probe` cannot continue a run."
         ) from error
     except InputError as error:
         text = str(error).replace("`save_to`", "`--out`").replace("`key`", "`--key`")
