@@ -1,5 +1,6 @@
 """Remembering measurements: the running mean that is ζ, when to probe, the tracker."""
 
+from rote.extras import name_and_options, signal_names
 from rote.tracking.examination import Examination, examine
 from rote.tracking.make_tracker import track
 from rote.tracking.past_checkpoints import (
@@ -16,8 +17,6 @@ from rote.tracking.signals import (
     TrainingSet,
     WaitingBatches,
     find_signal,
-    name_and_options,
-    signal_names,
     validation_accuracy,
 )
 from rote.tracking.stop_rule import StopRule
