@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rote.selection import RULES, about, select
-from rote.selection.evidence import Evidence
+from rote.selection.selection import Evidence
 from tests.selection.tables import Row, table_of
 
 ROOT = Path(__file__).parents[2]

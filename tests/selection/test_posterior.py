@@ -9,11 +9,9 @@ import numpy as np
 import pytest
 
 from rote.errors import InputError
-from rote.selection import candidates_of, label_noise, posterior, select
+from rote.selection import candidates_of, label_noise, select
 from rote.selection.clean_accuracy import Labels, estimate
-from rote.selection.label_noise import Observations, fit_noise
-from rote.selection.posterior import fit_belief
-from rote.selection.vote_prior import VotePrior
+from rote.selection.label_noise import Observations, VotePrior, fit_belief, fit_noise
 from rote.selection.votes import Ballot
 from rote.store import read_table
 from rote.workloads import train
@@ -118,7 +116,7 @@ def test_the_noise_is_found(noise: str) -> None:
 
 def test_a_remembered_fit_is_the_fit_and_nothing_else_is_taken_for_it() -> None:
     _, known = evidence("pair")
-    anew = posterior._fit_belief(known, 0.3)
+    anew = label_noise._fit_belief(known, 0.3)
     asked = [
         fit_belief(Observations(known.log_votes.copy(), known.given, known.clean)) for _ in "ab"
     ]
@@ -128,9 +126,9 @@ def test_a_remembered_fit_is_the_fit_and_nothing_else_is_taken_for_it() -> None:
     other = known.given.copy()
     other[0] = (other[0] + 1) % CLASSES
     changed = Observations(known.log_votes, other, known.clean)
-    assert fit_belief(changed).gain == posterior._fit_belief(changed, 0.3).gain != asked[0].gain
-    assert fit_belief(known, 0.1).rate == posterior._fit_belief(known, 0.1).rate
-    assert len(posterior._remembered) <= posterior._MOST_REMEMBERED
+    assert fit_belief(changed).gain == label_noise._fit_belief(changed, 0.3).gain != asked[0].gain
+    assert fit_belief(known, 0.1).rate == label_noise._fit_belief(known, 0.1).rate
+    assert len(label_noise._remembered) <= label_noise._MOST_REMEMBERED
 
 
 def test_votes_of_dice_carry_nothing() -> None:

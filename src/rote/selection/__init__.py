@@ -5,7 +5,9 @@ from rote.selection.agreement import (
     agreement,
     correlation,
     correlation_of,
+    regret,
     resampled_correlation,
+    resampled_regret,
 )
 from rote.selection.bootstrap import Draws, Estimate
 from rote.selection.candidates import (
@@ -16,11 +18,9 @@ from rote.selection.candidates import (
     candidates_of,
     numbers,
 )
-from rote.selection.evidence import Evidence
-from rote.selection.groups import Group, comparable_groups
+from rote.selection.groups import Group, comparable_groups, plain_text, settings_of
 from rote.selection.label_errors import LabelErrors, rank_label_errors
 from rote.selection.regions import REGIONS, RegionSummary, is_resistant, percentile
-from rote.selection.regret import regret, resampled_regret
 from rote.selection.rule import About, Decision, Findings, Grade, Reason, Rule, Suspect, about
 from rote.selection.rules import FAMILIES, RULES, find_rule
 from rote.selection.select_checkpoint import (
@@ -32,8 +32,7 @@ from rote.selection.select_checkpoint import (
     tables_of,
     usable_for,
 )
-from rote.selection.selection import Baseline, Pick, Selection, copy_checkpoint
-from rote.selection.settings import plain_text, settings_of
+from rote.selection.selection import Baseline, Evidence, Pick, Selection, copy_checkpoint
 from rote.selection.summary import HOLDOUT_HINT, Explanation, Section, Summary, SummaryRow, compare
 from rote.selection.suspects import (
     RankedLabel,

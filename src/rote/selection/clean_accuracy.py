@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from rote.selection.label_noise import UNKNOWN, Observations
-from rote.selection.posterior import Belief, fit_belief
+from rote.selection.label_noise import UNKNOWN, Belief, Observations, fit_belief
 from rote.selection.rule import Suspect
 
 if TYPE_CHECKING:

@@ -16,8 +16,15 @@ import numpy.typing as npt
 
 from rote.errors import InputError
 from rote.selection.candidates import Booleans, Floats, Integers
-from rote.selection.label_noise import KINDS, RATE, TINY, UNKNOWN, fit_matrix, symmetric_matrix
-from rote.selection.posterior import stack
+from rote.selection.label_noise import (
+    KINDS,
+    RATE,
+    TINY,
+    UNKNOWN,
+    fit_matrix,
+    stack,
+    symmetric_matrix,
+)
 from rote.selection.votes import vote_weights
 
 _FLOORS_OF_HARD = (0.005, 0.05)

@@ -2,11 +2,13 @@
 
 Votes give a prior, p(y) = softmax(b · log(V + c) + a), with one sharpness b and a bias a per class;
 given labels follow P(ỹ = l | y = k) = T_kl. All of it is fitted by expectation maximization on the
-given labels. Related work: Dawid and Skene 1979.
+given labels. Three kinds of noise are fitted, and weighted by how well they predict labels that
+they have not seen. Related work: Dawid and Skene 1979, CROWDLAB (Goh et al. 2022).
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
@@ -15,7 +17,116 @@ import numpy as np
 import numpy.typing as npt
 
 from rote.selection.candidates import Floats, Integers
-from rote.selection.vote_prior import VotePrior
+
+_RIDGE = 1.0
+_STEPS = 3
+_HALVINGS = 8
+_PRIOR_CONVERGED = 1e-5
+_FARTHEST = 100.0
+"""A step of log b goes no further: it is halved until it helps, but not a number helps nobody."""
+
+
+@dataclass(frozen=True)
+class VotePrior:
+    """The prior of some samples, at one sharpness b and one bias a per class.
+
+    An exponential family: class y of a sample has the statistics (log(V_y + c), one-hot of y), and
+    the likelihood, its gradient and its curvature are sums and products of their means.
+
+    Attributes:
+        log_votes: log(V + c), classes × samples: sums over classes add whole rows.
+        at: log b, then a.
+        sharpness: b.
+        p: p(y), classes × samples.
+        log_total: Σ log Σ exp(b · log(V + c) + a), over samples and classes.
+    """
+
+    log_votes: Floats
+    at: Floats
+    sharpness: float
+    p: Floats
+    log_total: float
+
+    @classmethod
+    def of(cls, log_votes: Floats, at: Floats) -> VotePrior:
+        """Return the prior at log b and a.
+
+        Args:
+            log_votes: classes × samples, none above 0 and the highest of every sample 0: else
+                likelihoods cancel out in rounding where b is large.
+            at: log b, then a.
+        """
+        sharpness = math.exp(min(at[0], _FARTHEST))
+        p = sharpness * log_votes
+        p += at[1:, None]
+        top = p.max(axis=0)
+        p -= top
+        np.exp(p, out=p)
+        total = p.sum(axis=0)
+        p /= total
+        return cls(log_votes, at, sharpness, p, float(top.sum() + np.log(total).sum()))
+
+    @property
+    def penalty(self) -> float:
+        """What is believed of b and a beforehand: a Gaussian."""
+        return float(_RIDGE * (self.at @ self.at) / 2)
+
+    def statistics(self, truth: Floats) -> Floats:
+        """Return the sums of log votes and of classes, if those are the true classes."""
+        return np.append(np.vdot(truth, self.log_votes), truth.sum(axis=1))
+
+    def value(self, wanted: Floats) -> float:
+        """Σ q log p less the penalty, of a truth q that has such statistics."""
+        likelihood = self.sharpness * wanted[0] + self.at[1:] @ wanted[1:] - self.log_total
+        return float(likelihood - self.penalty)
+
+    def gradient(self, wanted: Floats) -> Floats:
+        """Return the gradient of that value by log b and a."""
+        found = wanted - self._moments[0]
+        found[0] *= self.sharpness
+        found -= _RIDGE * self.at
+        return np.asarray(found)
+
+    @cached_property
+    def curvature(self) -> Floats:
+        """That of the value, negated (Fisher's): the same for every truth."""
+        found = self._moments[1].copy()
+        found[0] *= self.sharpness
+        found[:, 0] *= self.sharpness
+        found.flat[:: len(found) + 1] += _RIDGE
+        return found
+
+    @cached_property
+    def _moments(self) -> tuple[Floats, Floats]:
+        """Of the statistics, summed over samples: their means, and their covariance."""
+        weighed = self.p * self.log_votes
+        means = np.concatenate((weighed.sum(axis=0, keepdims=True), self.p))
+        covariance = -(means @ means.T)
+        covariance[0, 0] += np.vdot(weighed, self.log_votes)
+        covariance[0, 1:] += weighed.sum(axis=1)
+        covariance[1:, 0] = covariance[0, 1:]
+        sums = means.sum(axis=1)
+        covariance.flat[len(covariance) + 1 :: len(covariance) + 1] += sums[1:]
+        return sums, covariance
+
+    def fitted(self, truth: Floats) -> VotePrior:
+        """Take a few Newton steps on log b and a toward a truth, each halved until it helps."""
+        wanted = self.statistics(truth)
+        found, value = self, self.value(wanted)
+        for _ in range(_STEPS):
+            step = np.linalg.solve(found.curvature, found.gradient(wanted))
+            if np.abs(step).max() < _PRIOR_CONVERGED:
+                break
+            for _ in range(_HALVINGS):
+                there = VotePrior.of(self.log_votes, found.at + step)
+                if (reached := there.value(wanted)) >= value:
+                    found, value = there, reached
+                    break
+                step /= 2
+            else:
+                break
+        return found
+
 
 KINDS = ("symmetric", "one-rate", "free")
 """Noise that knows no classes; one rate, but wrong labels as it likes; a rate for every class."""
@@ -290,3 +401,138 @@ def symmetric_matrix(rate: float, classes: int) -> Floats:
 def _softmax(logits: Floats) -> Floats:
     powers = np.exp(logits - logits.max(axis=1, keepdims=True))
     return np.asarray(powers / powers.sum(axis=1, keepdims=True))
+
+
+_FOLDS = 4
+_FEWEST = 2 * _FOLDS
+_PER_CLASS = 5
+"""Labels per class, on average, below which noise that knows classes is not tried."""
+
+_LITTLE = 0.01
+"""The weight of a kind of noise below which it is not fitted anew."""
+
+_SURE = 2.0
+"""By how many standard errors votes must predict better than the classes' frequencies."""
+
+_FEWEST_REMEMBERED, _MOST_REMEMBERED = 4, 256
+_MOST_CELLS = 1 << 18
+"""Of the noise matrices that are remembered, two megabytes for each kind of noise."""
+
+_remembered: dict[tuple[bytes, float], Belief] = {}
+
+
+@dataclass(frozen=True)
+class Belief:
+    """The kinds of noise, weighed.
+
+    Attributes:
+        noises: one fit of each kind.
+        weights: how far each is believed; they sum to 1.
+        gain: by how much votes predict a given label better than frequencies do, in nats.
+        gain_error: its standard error.
+    """
+
+    noises: tuple[Noise, ...]
+    weights: Floats
+    gain: float
+    gain_error: float
+
+    @property
+    def votes_carry(self) -> bool:
+        """Whether votes say anything about the given labels."""
+        return self.gain > _SURE * self.gain_error
+
+    @property
+    def rate(self) -> float:
+        """The estimated share of wrong labels."""
+        return float(
+            sum(w * noise.rate for w, noise in zip(self.weights, self.noises, strict=True))
+        )
+
+    @property
+    def matrix(self) -> Floats:
+        """The estimated noise matrix, true class × given label."""
+        matrices = (w * noise.matrix for w, noise in zip(self.weights, self.noises, strict=True))
+        return np.asarray(sum(matrices))
+
+    def posterior(self, evidence: Observations) -> Floats:
+        """p(y | ỹ), samples × classes."""
+        parts = [
+            weight * noise.posterior(evidence)
+            for weight, noise in zip(self.weights, self.noises, strict=True)
+            if weight > 0
+        ]
+        return np.asarray(sum(parts))
+
+    def refitted(self, evidence: Observations) -> Belief:
+        """Return the same noise, with sharpness and bias for other votes, which may be worse."""
+        refits = (
+            fit_noise(evidence, noise.kind, None, start=noise) if weight > _LITTLE else noise
+            for weight, noise in zip(self.weights, self.noises, strict=True)
+        )
+        return replace(self, noises=tuple(refits))
+
+    def symmetric_only(self) -> Belief:
+        """Return the same, where class-dependent noise is not believed."""
+        return Belief(self.noises[:1], np.ones(1), self.gain, self.gain_error)
+
+
+def fit_belief(evidence: Observations, noise_rate: float | None = None) -> Belief:
+    """Fit every kind of noise and weigh them by cross-validation over samples.
+
+    The last fits are remembered: the neighbors' votes are the same for all runs of a pool, and
+    several rules and studies ask for the same belief.
+
+    Args:
+        evidence: votes of all runs, and the given labels.
+        noise_rate: the share of wrong labels, if it is known.
+    """
+    rate = RATE if noise_rate is None else noise_rate
+    asked = (evidence.digest(), rate)
+    found = _remembered.pop(asked, None) or _fit_belief(evidence, rate)
+    _remembered[asked] = found  # the last one asked for is the last one forgotten
+    affordable = _MOST_CELLS // evidence.log_votes.shape[1] ** 2
+    most = min(max(affordable, _FEWEST_REMEMBERED), _MOST_REMEMBERED)
+    while len(_remembered) > most:
+        _remembered.pop(next(iter(_remembered)), None)
+    return found
+
+
+def _fit_belief(evidence: Observations, rate: float) -> Belief:
+    label = evidence.label
+    labeled = np.flatnonzero(label != UNKNOWN)
+    is_enough = len(labeled) >= _PER_CLASS * evidence.log_votes.shape[1]
+    fits = tuple(fit_noise(evidence, kind, rate) for kind in KINDS[: None if is_enough else 1])
+    if len(labeled) < _FEWEST:
+        return Belief(fits[:1], np.ones(1), 0.0, np.inf)
+    fold = np.full(len(label), UNKNOWN)
+    fold[labeled] = np.random.default_rng(0).permutation(len(labeled)) % _FOLDS
+    found, by_frequency = np.zeros((len(label), len(fits))), np.zeros(len(label))
+    for number in range(_FOLDS):
+        seen, unseen = evidence.take(fold != number), evidence.take(fold == number)
+        for column, fit in enumerate(fits):
+            noise = fit_noise(seen, fit.kind, rate, start=fit)
+            found[fold == number, column] = np.log(np.maximum(noise.likelihood(unseen), TINY))
+        by_frequency[fold == number] = _log_frequencies(seen)[unseen.label]
+    found, by_frequency = found[labeled], by_frequency[labeled]
+    weights = stack(found)
+    gains = np.log(np.exp(found) @ weights) - by_frequency
+    error = float(gains.std(ddof=1) / np.sqrt(len(gains)))
+    return Belief(fits, weights, float(gains.mean()), error)
+
+
+def stack(log_likelihood: Floats) -> Floats:
+    """Return the mixture of kinds with the highest likelihood of labels that none has seen."""
+    likelihood = np.exp(log_likelihood - log_likelihood.max(axis=1, keepdims=True))
+    weights = np.full(likelihood.shape[1], 1 / likelihood.shape[1])
+    for _ in range(200):
+        shares = likelihood * weights
+        weights = (shares / shares.sum(axis=1, keepdims=True)).mean(axis=0)
+    return np.asarray(weights)
+
+
+def _log_frequencies(evidence: Observations) -> Floats:
+    classes = evidence.log_votes.shape[1]
+    label = evidence.label
+    counts = np.bincount(label[label != UNKNOWN], minlength=classes) + 1.0
+    return np.asarray(np.log(counts / counts.sum()))

@@ -15,12 +15,11 @@ from rote.errors import InputError, did_you_mean
 from rote.interpretation import read_start
 from rote.records import COLUMNS
 from rote.selection.candidates import ZETA, Candidates, as_shares, candidates_of, spread_of
-from rote.selection.evidence import grade_evidence
 from rote.selection.groups import check_comparable, grouped, runs_where
 from rote.selection.regions import paper_thresholds, regions_of, summarize
 from rote.selection.rule import Reason
 from rote.selection.rules import RULES, find_rule
-from rote.selection.selection import ESTIMATE, Baseline, Pick, Selection
+from rote.selection.selection import ESTIMATE, Baseline, Pick, Selection, grade_evidence
 from rote.selection.warnings import warnings_of
 from rote.store import RunTable, read_table
 

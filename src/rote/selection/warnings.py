@@ -11,7 +11,7 @@ import numpy as np
 from rote.formatting import as_percent, visible
 from rote.records import COLUMNS, ZETAS
 from rote.selection.candidates import ZETA
-from rote.selection.settings import find_step_differences
+from rote.selection.groups import find_step_differences
 from rote.store import foreign_metrics, likely_mapping
 
 if TYPE_CHECKING:

@@ -10,15 +10,14 @@ import numpy as np
 
 from rote.errors import InputError
 from rote.records import ZETAS
+from rote.selection.groups import find_step_differences
 from rote.selection.rule import Reason, explain_dropped
+from rote.selection.rules.baselines import Last
 from rote.selection.rules.consensus import Consensus
-from rote.selection.rules.filter import Filter
-from rote.selection.rules.last import Last
 from rote.selection.rules.noise_rate import NoiseRate
 from rote.selection.rules.noisy_validation import NoisyValidation
 from rote.selection.rules.posterior import Posterior, read_neighbor_votes
-from rote.selection.rules.staged import Staged
-from rote.selection.settings import find_step_differences
+from rote.selection.rules.zeta_and_accuracy import Filter, Staged
 from rote.selection.votes import Ballot, shared_holdout
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""No rule at all: train to the end, keep the last checkpoint."""
+"""Baselines: the last checkpoint, and the best one if the truth were known."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from rote.formatting import as_percent
 from rote.selection.rule import Decision
 
 if TYPE_CHECKING:
     from rote.selection.candidates import Candidates
+    from rote.selection.rule import Grade
 
 
 @dataclass(frozen=True)
@@ -39,3 +41,26 @@ class Last:
                     "first by name."
                 )
         return Decision(pick, tuple(reasons))
+
+
+@dataclass(frozen=True)
+class Oracle:
+    """The highest accuracy on the clean test set: a bound to compare with, not a way to select."""
+
+    name: ClassVar[str] = "oracle"
+    needs: ClassVar[tuple[str, ...]] = ("test_accuracy",)
+    compares_runs: ClassVar[bool] = False
+    evidence: ClassVar[Grade] = "strong"
+    is_baseline: ClassVar[bool] = True
+    order: ClassVar[int] = 910
+
+    def judge(self, candidates: Candidates) -> Decision:
+        """Select the highest test accuracy."""
+        accuracy = candidates.values("test_accuracy")
+        pick = candidates.best(accuracy)
+        reason = (
+            f"The pick, {candidates.name(pick)}, has the highest test accuracy of "
+            f"{len(candidates)} checkpoints: {as_percent(accuracy[pick])}. It needs clean "
+            "labels: no rule can do better, and none may use it."
+        )
+        return Decision(pick, (reason,))
