@@ -11,7 +11,7 @@ from torch.nn.functional import cross_entropy
 
 import rote
 from rote.store import read_table
-from tests.loggers import new_mlflow_store
+from tests.loggers import keep_wandb_here, new_mlflow_store
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("loggers")]
 
@@ -74,15 +74,17 @@ def sources(tmp_path: Path, uri: str) -> dict[str, tuple[str, Callable[[float], 
         "directory": (str(tmp_path / "runs"), lambda lr: tmp_path / "runs" / f"lr-{lr}"),
         "mlflow": (f"mlflow:e@{uri}", lambda _: f"mlflow:e@{uri}"),
         "tensorboard": (f"tensorboard:{tmp_path}/tb", lambda _: f"tensorboard:{tmp_path}/tb"),
+        "wandb": (f"wandb:{tmp_path}/wandb", lambda _: "wandb:project"),
     }
 
 
 def test_every_source_gives_the_same_verdict(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for package in ("mlflow", "tensorboard"):
+    for package in ("mlflow", "tensorboard", "wandb"):
         pytest.importorskip(package, reason=f"needs rote[{package}]")
     monkeypatch.chdir(tmp_path)  # where MLflow keeps artifacts
+    keep_wandb_here(monkeypatch, tmp_path)
     places = sources(tmp_path, new_mlflow_store(tmp_path))
     for lr in LRS:
         targets = [make(lr) for _, make in places.values()]
@@ -92,6 +94,8 @@ def test_every_source_gives_the_same_verdict(
     assert found["directory"][3] is not None
     assert found["mlflow"] == found["directory"]
     assert found["tensorboard"] == found["directory"]
+    assert found["wandb"] == found["directory"]
+    assert facts_of("wandb:project") == found["wandb"]  # as it was written
     tables = [read_table(place) for place, _ in places.values()]
     for table in tables[1:]:
         for run in table.descriptions:
@@ -103,18 +107,21 @@ def test_every_source_gives_the_same_verdict(
 def test_runs_without_a_directory_keep_their_evidence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("mlflow", reason="needs rote[mlflow]")
-    pytest.importorskip("tensorboard", reason="needs rote[tensorboard]")
+    for package in ("mlflow", "tensorboard", "wandb"):
+        pytest.importorskip(package, reason=f"needs rote[{package}]")
     monkeypatch.chdir(tmp_path)
+    keep_wandb_here(monkeypatch, tmp_path)
     found = {}
     for name, (place, make) in sources(tmp_path, new_mlflow_store(tmp_path)).items():
         for lr in LRS:
-            # MLflow finds a name of its own; the verdict does not use it.
-            own = None if name == "mlflow" else f"lr-{lr}"
+            # MLflow and W&B find a name of their own; the verdict does not use it.
+            own = None if name in ("mlflow", "wandb") else f"lr-{lr}"
             train(lr, make(lr), own, tmp_path / name / str(lr))
         *found[name], file = facts_of(place)
         assert file is not None
         assert file.is_relative_to(tmp_path / name)
-    assert found["mlflow"] == found["tensorboard"] == found["directory"]
-    named = rote.select(sources(tmp_path, f"sqlite:///{tmp_path}/mlflow.db")["mlflow"][0])
-    assert named.pick.run in {f"lr {lr}" for lr in LRS}
+    for name in ("mlflow", "tensorboard", "wandb"):
+        assert found[name] == found["directory"]
+    places = sources(tmp_path, f"sqlite:///{tmp_path}/mlflow.db")
+    for name in ("mlflow", "wandb"):
+        assert rote.select(places[name][0]).pick.run in {f"lr {lr}" for lr in LRS}

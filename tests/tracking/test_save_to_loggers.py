@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import rote
-from rote.errors import InputError, RunExistsError, StateError
+from rote.errors import InputError, RunExistsError, RunLockedError, StateError
 from rote.store import read_table
 from tests.loggers import keep_wandb_here, log, new_mlflow_store, readings
 from tests.tracking.logged_run import Run
@@ -120,15 +120,57 @@ def test_the_open_run_of_wandb_gets_zeta_and_goes_on(
         run.epochs(4, 4)
         with pytest.raises(RunExistsError, match="run mine already holds"):
             Run("wandb:")
+        with pytest.raises(RunLockedError, match="rote"):  # the first tracker still writes it
+            Run("wandb:", resume=True)
+        run.tracker.close()
         second = Run("wandb:", resume=True)
+        assert [reading.step for reading in second.tracker.readings] == [1, 2, 3, 4]
         second.load(state)
         second.epochs(4, 6)
         assert wandb.run is theirs
         assert theirs.config["rote"]["name"] == "mine"
     steps = [row.get("rote/step", row.get("rote/resumed_after", row.get("loss"))) for row in rows]
-    assert steps == [1, 1, 1 / 2, 2, 1 / 3, 3, 4, 3, 4, 5, 6]
+    # Opened again after 4, then back to the state after 3.
+    assert steps == [1, 1, 1 / 2, 2, 1 / 3, 3, 4, 4, 3, 4, 5, 6]
     drops = [row["drop"] for row in rows if "drop" in row]
     assert drops[4:] == [reading.drop for reading in second.tracker.readings[3:]]
+    second.tracker.close()
+    table = read_table(f"wandb:{tmp_path}")
+    assert table.frame["drop"].to_list() == [reading.drop for reading in second.tracker.readings]
+
+
+def test_a_run_of_wandb_that_is_opened_again_resumes_what_it_held(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wandb = pytest.importorskip("wandb", reason="needs rote[wandb]")
+    keep_wandb_here(monkeypatch, tmp_path)
+    with wandb.init(project="theirs", id="abc"):
+        run = Run("wandb:", name="mine")
+        run.epochs(1, 2)
+        state = run.state()
+        run.tracker.close()
+    with wandb.init(project="theirs", id="abc", resume="allow"):
+        second = Run("wandb:", name="mine", resume=True)
+        second.load(state)
+        second.epochs(3, 4)
+        second.tracker.close()
+    table = read_table("wandb:theirs")
+    assert table.frame["step"].to_list() == [1, 2, 3, 4]
+    assert list(table.descriptions) == ["mine"]
+    with pytest.raises(InputError, match=r"got 'theris'; there are: theirs. Did you mean"):
+        read_table("wandb:theris")
+
+
+def test_a_run_of_wandb_that_is_disabled_keeps_no_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wandb = pytest.importorskip("wandb", reason="needs rote[wandb]")
+    keep_wandb_here(monkeypatch, tmp_path)
+    with wandb.init(project="theirs", mode="disabled") as disabled:
+        run = Run("wandb:")
+        run.epochs(1, 1)
+        run.tracker.close()
+        assert not (Path(disabled.dir) / "rote").exists()
 
 
 def rows_logged(patch: pytest.MonkeyPatch, run: Any) -> list[dict[str, Any]]:

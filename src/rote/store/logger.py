@@ -73,7 +73,7 @@ class Logger:
 
     Example:
         >>> logger_of("wandb").read is None, logger_of("csv").open is None
-        (True, True)
+        (False, True)
     """
 
     open: Open | None = None

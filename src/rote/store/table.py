@@ -508,7 +508,7 @@ def read_table(
 
     Args:
         runs: a run directory, a directory with run directories anywhere below it, a source
-            (``mlflow:EXPERIMENT[@uri]``, ``tensorboard:LOGDIR``, ``csv:FILE``, or
+            (``mlflow:EXPERIMENT[@uri]``, ``tensorboard:LOGDIR``, ``wandb:DIRECTORY``, ``csv:FILE``, or
             ``package.module:Name:PLACE`` for a ``Logger`` of your own), or a list of these.
         mapping: where metrics have other names than rote's: from rote's name to theirs, such as
             ``{"susceptibility": "my_metric"}``.

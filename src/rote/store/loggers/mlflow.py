@@ -17,7 +17,6 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,6 +38,7 @@ from rote.store.journal import (
 from rote.store.logger import Logger
 from rote.store.nested_tables import leaves
 from rote.store.row_file import PREDICTIONS, RowFile, RowLayout, row_layouts, row_path
+from rote.store.run_names import NAMED_BY_LOGGER, name_by_settings
 from rote.store.run_record import CHECKPOINTS_FILE, name_checkpoints
 from rote.store.sinks import Opened
 from rote.store.table import (
@@ -60,7 +60,6 @@ if TYPE_CHECKING:
 
 _ARTIFACTS = "rote"
 _ROWS = f"{_ARTIFACTS}/predictions"
-_NAMED_BY_MLFLOW = "named_by_mlflow"
 NAME_TAG = "rote.run"
 SCHEMA_TAG = "rote.schema"
 NOTE_TAG = "rote.note."
@@ -370,7 +369,7 @@ def _start_run(
         )
     named = {**description, "name": description.get("name") or run.info.run_name}
     if is_own and not description.get("name"):
-        named[_NAMED_BY_MLFLOW] = True
+        named[NAMED_BY_LOGGER] = True
     undo = partial(_delete, client, run) if is_own else partial(_clear, client, run, named)
     try:
         _describe(client, run, named)
@@ -525,7 +524,7 @@ def _read(client: MlflowClient, experiment: str) -> SourceRuns:
                 )
             )
             checkpoints.append(lines)
-    found = _name_by_settings(found)
+    found = name_by_settings(found)
     return unreadable.left_out_of(SourceRuns(found, frame_of(checkpoints)))
 
 
@@ -561,31 +560,6 @@ def _download_evidence(
 
 _downloads: list[tempfile.TemporaryDirectory[str]] = []
 """Folders that tables of runs still read from."""
-
-
-def _name_by_settings(found: list[FoundRun]) -> list[FoundRun]:
-    """Name runs that MLflow named (``welcoming-snake-32``) by the settings in which they differ."""
-    settings = [_settings_of(run.description) for run in found]
-    names = sorted({name for told in settings for name in told})
-    differing = [n for n in names if len({told.get(n) for told in settings}) > 1]
-    short = {n: n.rpartition(".")[2] for n in differing}
-    labels = [
-        ", ".join(f"{short[n]} {told[n]}" for n in differing if n in told) for told in settings
-    ]
-    is_unique = len(set(labels)) == len(labels)
-    return [
-        replace(run, name=label)
-        if label and is_unique and run.description.get(_NAMED_BY_MLFLOW)
-        else run
-        for run, label in zip(found, labels, strict=True)
-    ]
-
-
-def _settings_of(description: Mapping[str, Any]) -> dict[str, str]:
-    """Return what somebody chose: their own parameters, else model, optimizer and seed."""
-    own = description.get("params")
-    chosen = own or {key: description.get(key) for key in ("model", "optimizer", "seed")}
-    return {name: str(value) for name, value in leaves(chosen) if value is not None and value != {}}
 
 
 def _check_sqlite(uri: str) -> None:

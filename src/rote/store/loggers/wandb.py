@@ -1,20 +1,34 @@
-"""W&B, which can be written: a run of its own in a project, or the run that the caller has open."""
+"""W&B: a run of its own in a project, or the run that the caller has open.
+
+W&B promises no format for what it keeps offline. So everything that a verdict needs is also in the
+run's folder of files, as a run directory of rote's, and that is what is read.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
-from functools import partial
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rote.errors import InputError, RoteError, RunExistsError
+from rote.errors import CorruptRunError, InputError, RoteError, RunExistsError, did_you_mean
 from rote.extras import require
 from rote.store.journal import READING_COLUMNS, SCHEMA_VERSION, numbers_of
 from rote.store.logger import Logger
-from rote.store.sinks import Opened
+from rote.store.run_names import NAMED_BY_LOGGER, name_by_settings
+from rote.store.run_record import RUN_FILE, read_description
+from rote.store.sinks import Opened, open_directory
+from rote.store.table import directories_below, read_directories
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from rote.records import Reading
     from rote.store.logger import Address
+    from rote.store.run_directory import RunDirectory
+    from rote.store.table import SourceRuns
 
 CONFIG_KEY = "rote"
 STEP = "rote/step"
@@ -22,36 +36,63 @@ FLAGS = "rote/flags"
 NOTE = "rote/note"
 SCHEMA = "rote/schema"
 RESUMED_AFTER = "rote/resumed_after"
+_FOLDER = "rote"
+_PROJECT = "wandb_project"
 
 
 class WandbSink:
-    """Logs readings as rows of one W&B run.
+    """Logs readings as rows of one W&B run, and keeps them with their evidence among its files.
 
     Args:
         run: the run.
         is_own: whether the run is rote's, to be finished with it.
+        directory: among the files of the run; None if nothing is kept there.
     """
 
-    def __init__(self, run: Any, *, is_own: bool) -> None:  # noqa: ANN401
+    def __init__(
+        self,
+        run: Any,  # noqa: ANN401
+        *,
+        is_own: bool,
+        directory: RunDirectory | None,
+    ) -> None:
         self._run = run
         self._is_own = is_own
+        self._directory = directory
         run.define_metric(STEP, hidden=True)
         for name in READING_COLUMNS:
             if name not in ("step", "flags"):
                 run.define_metric(name, step_metric=STEP)
 
-    def append(self, reading: Reading, row: int) -> None:  # noqa: ARG002
+    def append(self, reading: Reading, row: int) -> None:
         """Log one reading."""
         own = {STEP: reading.step, FLAGS: list(reading.flags)}
         own |= {NOTE: reading.note} if reading.note else {}
+        # W&B first: if the disk refuses, both are tried again, and W&B can take a row twice.
         self._log({**numbers_of(reading), **own})
+        if self._directory is not None:
+            self._directory.append(replace(reading, sample_rows={}), row)
 
     def resume_after(self, step: int) -> None:
         """Log that readings after ``step`` do not count."""
         self._log({RESUMED_AFTER: step})
+        if self._directory is not None:
+            self._directory.resume_after(step)
+
+    def write_votes(self, votes: np.ndarray) -> None:
+        """Keep nearest-neighbor votes among the files of the run."""
+        if self._directory is not None:
+            self._directory.write_votes(votes)
+
+    def name_checkpoints(self, files: Mapping[int, Path]) -> None:
+        """Keep where the weights are among the files of the run."""
+        if self._directory is not None:
+            self._directory.name_checkpoints(files)
 
     def close(self) -> None:
         """Finish the run, if it is rote's."""
+        if self._directory is not None:
+            self._directory.close()
         if self._is_own:
             self._run.finish()
 
@@ -66,11 +107,13 @@ def open_wandb(address: Address, description: Mapping[str, Any], *, resume: bool
     Args:
         address: without a project, ``wandb.run`` is meant.
         description: what is run; without a name, W&B gives one.
-        resume: resume the open run; what it holds cannot be read back.
+        resume: resume the open run; its earlier readings are read from its folder of files, if
+            that is on this machine.
 
     Raises:
         InputError: if W&B refuses, no run is open, or a project is to be resumed.
         RunExistsError: if the open run has a tracker's readings already.
+        RunLockedError: if another tracker is still writing the run that is resumed.
     """
     wandb = require("wandb", extra="wandb")
     if address.place and resume:
@@ -90,17 +133,13 @@ def open_wandb(address: Address, description: Mapping[str, Any], *, resume: bool
             "and no open run."
         )
     place = f"W&B run {run.name or run.id}"
-    if not resume and CONFIG_KEY in run.config:
+    if resume:
+        return _resume_run(run, place, description)
+    if CONFIG_KEY in run.config:
         raise RunExistsError(
             f"The open {place} already holds a tracker's readings. Open another run.", place
         )
-    sink = WandbSink(run, is_own=bool(address.place))
-    if resume:
-        return Opened(sink, place, held=None)
-    named = {**description, "name": description.get("name") or run.name or run.id}
-    run.config.update({CONFIG_KEY: named})
-    undo = partial(run.finish, exit_code=1) if address.place else None
-    return Opened(sink, place, undo=undo)
+    return _start_run(run, place, description, is_own=bool(address.place))
 
 
 def _new_run(wandb: Any, address: Address, description: Mapping[str, Any]) -> Any:  # noqa: ANN401
@@ -108,4 +147,85 @@ def _new_run(wandb: Any, address: Address, description: Mapping[str, Any]) -> An
     return wandb.init(project=address.place, name=description.get("name"), reinit="create_new")
 
 
-LOGGER = Logger(open=open_wandb)
+def _start_run(
+    run: Any,  # noqa: ANN401
+    place: str,
+    description: Mapping[str, Any],
+    *,
+    is_own: bool,
+) -> Opened:
+    named = {**description, "name": description.get("name") or run.name or run.id}
+    chosen = {name: value for name, value in dict(run.config).items() if _is_plain(value)}
+    kept = {name: value for name, value in named.items() if name != "rows"}
+    kept |= {_PROJECT: run.project, **({"params": chosen} if chosen else {})}
+    kept |= {NAMED_BY_LOGGER: True} if is_own and not description.get("name") else {}
+    files = None if run.disabled else Path(run.dir) / _FOLDER
+    opened = None if files is None else open_directory(files, kept, resume=False)
+    directory: Any = None if opened is None else opened.sink
+    run.config.update({CONFIG_KEY: named})
+
+    def undo() -> None:
+        if opened is not None:
+            opened.take_back()
+        if is_own:
+            run.finish(exit_code=1)
+
+    return Opened(WandbSink(run, is_own=is_own, directory=directory), place, undo=undo)
+
+
+def _is_plain(value: object) -> bool:
+    return value is None or isinstance(value, bool | int | float | str)
+
+
+def _resume_run(run: Any, place: str, description: Mapping[str, Any]) -> Opened:  # noqa: ANN401
+    earlier = _find_files(run)
+    if earlier is None:  # on another machine: what it holds cannot be read back
+        return Opened(WandbSink(run, is_own=False, directory=None), place, held=None)
+    opened = open_directory(earlier, description, resume=True)
+    directory: Any = opened.sink
+    return replace(opened, sink=WandbSink(run, is_own=False, directory=directory), place=place)
+
+
+def _find_files(run: Any) -> Path | None:  # noqa: ANN401
+    """Find what rote kept of a run when it was last open; W&B begins a new folder each time."""
+    files = Path(run.dir)
+    earlier = files.parents[1].glob(f"*run-*-{run.id}/{files.name}/{_FOLDER}")
+    by_time = sorted(earlier, key=lambda path: path.parts[-3].partition("run-")[2])
+    places = [files / _FOLDER, *reversed(by_time)]
+    return next((place for place in places if (place / RUN_FILE).is_file()), None)
+
+
+def read_wandb(address: Address, mapping: Mapping[str, str]) -> SourceRuns:  # noqa: ARG001
+    """Read the runs that rote logged to W&B on this machine; W&B itself is not needed.
+
+    The place is a folder that W&B wrote, such as ``wandb``, or a project, which is looked for in
+    the folder where W&B keeps runs (``WANDB_DIR``, or the current one).
+
+    Raises:
+        InputError: if there is no such folder, or no run of such a project.
+        CorruptRunError: if a file is damaged.
+    """
+    if address.path.is_dir():
+        source = read_directories([address.path])
+    else:
+        source = read_directories(_find_project(address.place))
+    return replace(source, runs=name_by_settings(source.runs))
+
+
+def _find_project(project: str) -> list[Path]:
+    folder = Path(os.environ.get("WANDB_DIR", "")).expanduser() / "wandb"
+    projects: dict[str, list[Path]] = {}
+    for path in directories_below([folder]) if folder.is_dir() else ():
+        with suppress(CorruptRunError):
+            projects.setdefault(str(read_description(path).get(_PROJECT)), []).append(path)
+    if project not in projects:
+        known = f"there are: {', '.join(sorted(projects))}" if projects else "there is none"
+        raise InputError(
+            f"Expected `runs` to be wandb:PROJECT with runs that rote logged to {folder.absolute()}"
+            f", got {project!r}; {known}.{did_you_mean(project, projects)} Another folder of "
+            "W&B's is wandb:DIRECTORY."
+        )
+    return projects[project]
+
+
+LOGGER = Logger(open=open_wandb, read=read_wandb)
