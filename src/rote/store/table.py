@@ -508,8 +508,9 @@ def read_table(
 
     Args:
         runs: a run directory, a directory with run directories anywhere below it, a source
-            (``mlflow:EXPERIMENT[@uri]``, ``tensorboard:LOGDIR``, ``wandb:DIRECTORY``, ``csv:FILE``, or
-            ``package.module:Name:PLACE`` for a ``Logger`` of your own), or a list of these.
+            (``mlflow:EXPERIMENT[@uri]``, ``tensorboard:LOGDIR``, ``wandb:DIRECTORY``,
+            ``csv:FILE``, or ``package.module:Name:PLACE`` for a ``Logger`` of your own), or a list
+            of these.
         mapping: where metrics have other names than rote's: from rote's name to theirs, such as
             ``{"susceptibility": "my_metric"}``.
 
