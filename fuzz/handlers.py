@@ -1,7 +1,8 @@
 """Signals whose handlers raise, sent at random moments while a model is probed.
 
 A preemption handler (SIGTERM, SIGUSR1) or a time limit (SIGALRM) raises, is caught, and a
-checkpoint is saved: whatever the moment, the network must be as it was before the probe.
+checkpoint is saved: whatever the moment, the network must be as it was before the probe. Signals
+come in bursts, so that a second one arrives while the first is on its way out of the probe.
 """
 
 import os
@@ -14,6 +15,8 @@ import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
+from types import FrameType
 from typing import Any
 
 import torch
@@ -25,15 +28,16 @@ from fuzz._trials import repeat
 from rote.errors import RoteWarning
 
 SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGALRM, signal.SIGINT)
-SHOTS = 40
-"""How many signals a trial sends at one network."""
+SHOTS, BURST = 50, 3
+"""How many probes of one network a trial interrupts, and by how many signals each."""
 
 _SENDER = """
 import os, sys, time
 for line in sys.stdin:
-    number, delay = line.split()
-    time.sleep(float(delay))
-    os.kill(os.getppid(), int(number))
+    for entry in line.split():
+        number, delay = entry.split(":")
+        time.sleep(float(delay))
+        os.kill(os.getppid(), int(number))
     print(flush=True)
 """
 
@@ -42,18 +46,16 @@ class PreemptedError(BaseException):
     """Raised by a signal handler."""
 
 
-ARMED: set[str] = set()
-"""Not empty while handlers shall raise."""
-
-
-def _raise(number: int, _: object) -> None:
-    if ARMED:
-        ARMED.clear()
-        raise PreemptedError(number)
+def _raise(number: int, frame: FrameType | None) -> None:
+    """Raise if a probe is running, whatever it is doing."""
+    while frame is not None:
+        if frame.f_code is rote.Tracker.probe.__code__:
+            raise PreemptedError(number)
+        frame = frame.f_back
 
 
 class Sender:
-    """A process that sends this one a signal after a while, by its own clock."""
+    """A process that sends this one bursts of signals, by its own clock."""
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
@@ -63,14 +65,15 @@ class Sender:
             text=True,
         )
 
-    def send(self, number: int, delay: float) -> None:
-        """Send one signal, ``delay`` seconds from now."""
+    def send(self, burst: list[tuple[int, float]]) -> None:
+        """Send signals, each so many seconds after the one before."""
         assert self._process.stdin is not None
-        self._process.stdin.write(f"{int(number)} {delay}\n")
+        entries = [f"{int(number)}:{delay}" for number, delay in burst]
+        self._process.stdin.write(" ".join(entries) + "\n")
         self._process.stdin.flush()
 
     def wait(self) -> None:
-        """Return when the signal has been sent."""
+        """Return when the burst has been sent."""
         assert self._process.stdout is not None
         self._process.stdout.readline()
 
@@ -128,19 +131,23 @@ class Training:
             policy=rote.ProbePolicy(batch=6),
         )
 
-    def state(self) -> str:
-        """Everything that must stay as it is, as a text."""
-        tensors = [tensor.tolist() for tensor in self.model.state_dict().values()]
-        grads = [None if p.grad is None else p.grad.tolist() for p in self.model.parameters()]
+    def state(self) -> tuple[object, ...]:
+        """Return everything that must stay as it is, copied."""
+        tensors = [_bytes(tensor) for tensor in self.model.state_dict().values()]
+        grads = [None if p.grad is None else _bytes(p.grad) for p in self.model.parameters()]
         moments = [
-            [v.tolist() if isinstance(v, Tensor) else v for v in state.values()]
+            [(key, _bytes(v) if isinstance(v, Tensor) else v) for key, v in state.items()]
             for state in self.optimizer.state.values()
         ]
         modes = [module.training for module in self.model.modules()]
         attributes = [sorted(vars(module)) for module in self.model.modules()]
-        kept = (self.model.calls, self.model.history, vars(self.optimizer).keys())
-        draws = (random.getstate(), torch.get_rng_state().tolist())
-        return repr((tensors, grads, moments, modes, attributes, kept, draws))
+        kept = (self.model.calls, repr(self.model.history), list(vars(self.optimizer)))
+        draws = (random.getstate(), _bytes(torch.get_rng_state()))
+        return tensors, grads, moments, modes, attributes, kept, draws
+
+
+def _bytes(tensor: Tensor) -> bytes:
+    return tensor.detach().numpy().tobytes()
 
 
 def attack(seed: int, seconds: float) -> tuple[int, list[str]]:
@@ -158,7 +165,7 @@ def attack(seed: int, seconds: float) -> tuple[int, list[str]]:
             trials, findings = repeat(lambda draw: _trial(draw, sender), seed, seconds)
     finally:
         sender.close()
-    return trials * SHOTS, findings
+    return trials * SHOTS * BURST, findings
 
 
 def _trial(draw: random.Random, sender: Sender) -> list[str]:
@@ -168,19 +175,19 @@ def _trial(draw: random.Random, sender: Sender) -> list[str]:
     duration = time.perf_counter() - started
     before, handlers = training.state(), [signal.getsignal(number) for number in SIGNALS]
     for shot in range(SHOTS):
-        number = draw.choice(SIGNALS)
-        sender.send(number, draw.uniform(0, 1.2) * duration)
+        moments = sorted(draw.uniform(0, 1.2) * duration for _ in range(BURST))
+        delays = [later - sooner for sooner, later in pairwise([0.0, *moments])]
+        numbers = draw.sample(SIGNALS, BURST)
+        sender.send(list(zip(numbers, delays, strict=True)))
         try:
-            ARMED.add("probe")
             training.tracker.probe()
-            ARMED.clear()
         except PreemptedError:
             after = training.state()  # while the traceback holds on to every frame of the probe
         else:
             after = training.state()
         sender.wait()
         if not after == training.state() == before:
-            return [f"signal {number} of shot {shot} changed the training"]
+            return [f"signals {numbers} of shot {shot} changed the training"]
         if [signal.getsignal(number) for number in SIGNALS] != handlers:
-            return [f"signal {number} of shot {shot} left another handler behind"]
+            return [f"signals {numbers} of shot {shot} left another handler behind"]
     return []
