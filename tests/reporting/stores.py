@@ -113,6 +113,15 @@ def workload(run: int) -> dict[str, Any]:
 
 TRUTH = ("train_accuracy", "test_accuracy", "noisy_accuracy")
 TURNED_NAMES = ("run\u202e1", "\u202egnp.exe", "two\u2066\u200b", "ריצה 7")
+INHERITED = (
+    "__proto__",
+    "constructor",
+    "toString",
+    "hasOwnProperty",
+    "valueOf",
+    "__defineGetter__",
+)
+"""Names that every object of a browser has already."""
 MANY_METRICS = tuple(f"group {i}/" + "a_long_name_of_a_metric_" * (1 + i % 5) for i in range(60))
 SIGNALS: dict[str, dict[str, str]] = {
     "alignment": {"label": "alignment " + SCRIPT, "kind": "signal", "better": "higher"},
@@ -135,5 +144,12 @@ STORES: dict[str, dict[str, Any]] = {
     "turned": {"runs": 4, "names": TURNED_NAMES},
     "metrics": {"runs": 3, "names": ["a", "b", "c" * 400], "metrics": (*TRUTH, *MANY_METRICS)},
     "signals": {"metrics": (*TRUTH, *SIGNALS), "columns": SIGNALS},
+    "inherited": {
+        "names": INHERITED,
+        "metrics": (*TRUTH, *INHERITED),
+        "columns": {
+            name: {"label": name, "kind": "signal", "better": "higher"} for name in INHERITED
+        },
+    },
     "large": {"runs": 13, "steps": 1000},
 }

@@ -1,17 +1,22 @@
 """The runs on the page, in a real browser: chosen, pointed at, sorted, searched, only text."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
 from rote.formatting import visible
 from rote.reporting import report
+from rote.reporting.contents import read_contents
+from rote.reporting.frame import make_title
 from rote.reporting.palette import LIGHT
+from rote.reporting.write_report import save_figures
 from tests.reporting.conftest import Open, Page, Visit
-from tests.reporting.stores import EVIL_METRIC, EVIL_NAMES, SCRIPT, STORES, write_store
+from tests.reporting.stores import EVIL_METRIC, EVIL_NAMES, INHERITED, SCRIPT, STORES, write_store
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("pages")]
 
@@ -137,3 +142,50 @@ def test_names_stay_text(page: Page, visit: Open) -> None:
     text = page("evil").read_text(encoding="utf-8")
     assert "<script>alert" not in text
     assert "<img" not in text
+
+
+def line_colors(visit: Visit, chart: str) -> list[str]:
+    """The colors of lines that have more than one point."""
+    found = visit.page.eval_on_selector_all(
+        f"#{chart} .mark-line path",
+        "paths => paths.filter(p => p.getAttribute('d').includes('L'))"
+        ".map(p => p.getAttribute('stroke'))",
+    )
+    return [str(color) for color in found]
+
+
+def test_names_that_every_object_has_break_no_chart(page: Page, visit: Open) -> None:
+    opened = visit(page("inherited"))  # which fails on any error in the console
+    names = opened.page.eval_on_selector_all(
+        "#runs-table tbody th", "cells => cells.map(c => c.textContent)"
+    )
+    assert sorted(names) == sorted(INHERITED)
+    inherited = opened.page.evaluate("() => Object.getOwnPropertyNames(Object.prototype)")
+    assert [name for name in inherited if make_title(name) == name] == []
+    metrics = opened.page.eval_on_selector_all(".chart", "charts => charts.map(c => c.id)")
+    lines = [name for name in metrics if re.fullmatch(r"chart-(zeta|noisy|m\d+)", name)]
+    assert len(lines) == 2 + len(INHERITED)
+    for chart in lines:
+        assert line_colors(opened, chart).count(LIGHT["line"]) == len(INHERITED)
+        assert line_colors(opened, chart).count(LIGHT["accent"]) == 1
+    titles = opened.page.eval_on_selector_all(
+        ".chart .role-axis-title text", "texts => texts.map(text => text.textContent)"
+    )
+    assert set(INHERITED) <= {str(title).strip() for title in titles}
+    for name in INHERITED:
+        opened.page.select_option("#chosen-run", label=name)
+        assert chosen_in_charts(opened) == {"regions": 12, "before": 12}
+        for chart in ("chart-zeta", "chart-regions", lines[-1]):
+            assert line_colors(opened, chart).count(LIGHT["highlight"]) == 1
+    opened.point_at(opened.page.locator("#chart-regions .mark-symbol").first.locator("path").first)
+    assert opened.text("#hint caption") in INHERITED
+
+
+def test_names_that_every_object_has_break_no_figure(tmp_path: Path) -> None:
+    store = write_store(tmp_path / "runs", **STORES["inherited"])
+    assert save_figures(read_contents(store, rule="staged"), tmp_path / "figures").missing == {}
+    drawn = ElementTree.parse(tmp_path / "figures" / "tracking.svg").getroot().iter()
+    strokes = [part.get("stroke") for part in drawn if "L" in (part.get("d") or "")]
+    charts = 2 + len(INHERITED)
+    assert strokes.count(LIGHT["line"]) == charts * len(INHERITED)
+    assert strokes.count(LIGHT["accent"]) == charts

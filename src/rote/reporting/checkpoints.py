@@ -184,9 +184,10 @@ class Checkpoints:
     Attributes:
         positions: which candidates are drawn, in order.
         total: how many candidates there are.
-        columns: by field, one value per drawn checkpoint: ``run``, ``step``, ``zeta``, ``train``,
-            ``test``, ``noisy``, whether the filter ``kept`` it, the metrics, and whether ``zeta``,
-            ``noisy`` and signals have no known neighbor that a line could connect them with.
+        columns: by field, one value per drawn checkpoint: ``run`` (its name), ``run_key`` (its
+            number, to group by), ``step``, ``zeta``, ``train``, ``test``, ``noisy``, whether the
+            filter ``kept`` it, the metrics, and whether ``zeta``, ``noisy`` and signals have no
+            known neighbor that a line could connect them with.
         metrics: the measured columns, the most informative first.
         left_out: how many more metrics are recorded.
     """
@@ -247,6 +248,8 @@ def collect_checkpoints(
     metrics = recorded[: max(_MOST_VALUES // max(len(positions), 1), _FEWEST_METRICS)]
     columns: dict[str, list[Any]] = {
         "run": visible_names(candidates, shown.run),
+        # Vega groups by keys of plain objects, where a run named `constructor` is never new.
+        "run_key": shown.run.tolist(),
         "step": shown.step.tolist(),
         "zeta": round_values(shown.zeta, _DIGITS + 1),
         "train": round_values(shown.values("train_accuracy"), _DIGITS + 1),

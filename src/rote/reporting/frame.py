@@ -22,6 +22,13 @@ _TICKS = 8
 _NEVER = "never"
 """An event name that no browser sends."""
 
+_INHERITED = {
+    *("__defineGetter__", "__defineSetter__", "__lookupGetter__", "__lookupSetter__"),
+    *("__proto__", "constructor", "hasOwnProperty", "isPrototypeOf", "propertyIsEnumerable"),
+    *("toLocaleString", "toString", "valueOf"),
+}
+"""What every object in JavaScript has."""
+
 
 @dataclass(frozen=True)
 class Frame:
@@ -110,7 +117,16 @@ def make_run_choice(frame: Frame) -> alt.Parameter:
     import altair as alt
 
     event, end = (_NEVER, _NEVER) if frame.is_page else ("click", "dblclick")
-    return alt.selection_point(name=frame.named(CHOSEN), fields=["run"], on=event, clear=end)
+    return alt.selection_point(name=frame.named(CHOSEN), fields=["run_key"], on=event, clear=end)
+
+
+def make_title(text: str) -> str:
+    """Return a text as a title that Vega can draw.
+
+    Vega looks titles up in a plain object, where it finds ``constructor`` without having put it
+    there. A space at the end, which is not seen, makes it another key.
+    """
+    return f"{text} " if text in _INHERITED else text
 
 
 def make_tooltip(checkpoints: Checkpoints, frame: Frame) -> Any:  # noqa: ANN401
@@ -125,7 +141,7 @@ def make_tooltip(checkpoints: Checkpoints, frame: Frame) -> Any:  # noqa: ANN401
         return alt.TooltipValue(None)
     # Vega-Lite puts names into an expression and escapes quotes, but not backslashes.
     names = {m.field: visible(m.name).replace("\\", "\\\\") for m in checkpoints.hinted}
-    metrics = (alt.Tooltip(f"{field}:N", title=name) for field, name in names.items())
+    metrics = (alt.Tooltip(f"{field}:N", title=make_title(name)) for field, name in names.items())
     return [alt.Tooltip("run:N"), alt.Tooltip("step:N"), *metrics]
 
 

@@ -42,6 +42,7 @@ def build_payload(contents: Contents) -> dict[str, Any]:
     candidates, sums = contents.candidates, sum_between_thresholds(contents)
     return {
         "runs": visible_names(candidates, contents.sample.runs),
+        "keys": contents.sample.runs.tolist(),
         "columns": _build_columns(contents),
         "metrics": [_describe_metric(contents, metric) for metric in contents.checkpoints.hinted],
         "own": {
@@ -126,7 +127,7 @@ def _build_columns(contents: Contents) -> dict[str, Any]:
     columns["run"] = np.searchsorted(contents.sample.runs, shown.run).tolist()
     for name in ("kept", *(name for name in columns if name.endswith("_alone"))):
         columns[name] = [None if value is None else int(value) for value in columns[name]]
-    for name in ("zeta", "train", "test"):
+    for name in ("run_key", "zeta", "train", "test"):
         del columns[name]
     told = {
         "zeta": round_values(shown.zeta),

@@ -3,14 +3,14 @@
 let chosen = null;
 
 function choiceOf(payload, run) {
-  return run === null ? [] : [{ unit: "", fields: [{ type: "E", field: "run" }], values: [payload.runs[run]] }];
+  return run === null ? [] : [{ unit: "", fields: [{ type: "E", field: "run_key" }], values: [payload.keys[run]] }];
 }
 
 function choose(payload, run) {
   if (run === chosen) return;
   chosen = run;
   for (const [name, view] of views) {
-    if (!(name in FIELDS)) continue;
+    if (!Object.hasOwn(FIELDS, name)) continue;
     view.data("chosen_store", choiceOf(payload, run));
     view.run();
   }

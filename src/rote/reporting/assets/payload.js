@@ -18,8 +18,6 @@ async function loadPayload() {
     unpacked("payload").then((found) => found.json()),
     unpacked("numbers").then((found) => found.arrayBuffer()),
   ]);
-  // Vega groups by names as keys of objects: one that every object has would be found there.
-  payload.runs = payload.runs.map((name) => (name in {} ? `${name}\u200b` : name));
   const all = new Float64Array(buffer);
   const size = payload.cells ? payload.columns.run.length : all.length / 3;
   payload.sums = all.subarray(3 * size);
@@ -44,6 +42,7 @@ function records(payload) {
   return payload.columns.run.map((run, row) => ({
     row,
     run: payload.runs[run],
+    run_key: payload.keys[run],
     step: value("step", row),
     zeta: value("zeta", row),
     train: value("train", row),

@@ -9,7 +9,7 @@ let pointer = "mouse";
 function setUpPointing(payload, name, view) {
   const container = document.getElementById("chart-" + name);
   container.addEventListener("pointerdown", (event) => { pointer = event.pointerType === "mouse" ? "mouse" : "touch"; });
-  if (!(name in FIELDS)) {
+  if (!Object.hasOwn(FIELDS, name)) {
     // On touch screens a tap shows the tooltip.
     view.addEventListener("click", (event, item) => showHint(event, item && item.tooltip ? Object.entries(item.tooltip) : []));
     return;

@@ -218,7 +218,7 @@ def _draw_path(frame: Frame, chosen: alt.Parameter) -> alt.Chart:
             x=alt.X("zeta:Q"),
             y=alt.Y("train:Q"),
             order=alt.Order("step:Q"),
-            detail=alt.Detail("run:N"),
+            detail=alt.Detail("run_key:N"),
         )
     )
     return chart

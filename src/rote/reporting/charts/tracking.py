@@ -10,7 +10,13 @@ from rote.errors import InputError, did_you_mean
 from rote.formatting import visible
 from rote.reporting.axis import Axis, make_accuracy_axis, zeta_axis
 from rote.reporting.checkpoints import MOST_SIGNALS
-from rote.reporting.frame import as_channel, join_charts, make_run_choice, make_tooltip
+from rote.reporting.frame import (
+    as_channel,
+    join_charts,
+    make_run_choice,
+    make_title,
+    make_tooltip,
+)
 from rote.reporting.palette import borderless, color
 
 if TYPE_CHECKING:
@@ -58,7 +64,7 @@ class TrackingRecord:
         left_out: how many signals have no chart.
         runs: how many.
         steps: the first and the last.
-        run: of the selected checkpoint.
+        run_key: the number of the selected checkpoint's run.
         step: of the selected checkpoint.
     """
 
@@ -67,7 +73,7 @@ class TrackingRecord:
     left_out: int
     runs: int
     steps: tuple[int, int]
-    run: str
+    run_key: int
     step: int
 
     @property
@@ -117,7 +123,7 @@ class TrackingChart:
             left_out=max(signals - MOST_SIGNALS, 0),
             runs=candidates.num_runs,
             steps=(int(candidates.step.min()), int(candidates.step.max())),
-            run=visible(pick.run),
+            run_key=candidates.runs.index(pick.run),
             step=pick.step,
         )
 
@@ -168,7 +174,7 @@ def _draw_line(record: TrackingRecord, line: Line, frame: Frame) -> alt.LayerCha
     domain = [line.axis.low, line.axis.high]
     y = alt.Y(
         f"{line.field}:Q",
-        title=line.label,
+        title=make_title(line.label),
         scale=alt.Scale(domain=domain, clamp=True, nice=False, zero=False),
         axis=alt.Undefined if line.ticks is None else alt.Axis(format=line.ticks),
     )
@@ -181,7 +187,7 @@ def _draw_lines(record: TrackingRecord, frame: Frame, field: str, y: alt.Y) -> a
     chosen = make_run_choice(frame)
     is_chosen = alt.ParameterPredicate(param=chosen.name, empty=False)
     base = alt.Chart(frame.data).encode(
-        x=make_step_axis(*record.steps), y=y, detail=alt.Detail("run:N")
+        x=make_step_axis(*record.steps), y=y, detail=alt.Detail("run_key:N")
     )
     is_pointed_at = frame.is_live and not frame.is_page
     is_many = record.runs > _MANY
@@ -237,7 +243,7 @@ def _draw_kept(record: TrackingRecord, base: alt.Chart) -> list[alt.Chart]:
     """Draw the run of the selected checkpoint, with a ring around the checkpoint."""
     import altair as alt
 
-    here = alt.FieldEqualPredicate(field="run", equal=record.run)
+    here = alt.FieldEqualPredicate(field="run_key", equal=record.run_key)
     line = base.transform_filter(here).mark_line(aria=False, color=color("accent"), strokeWidth=2.2)
     ring = (
         base.transform_filter(here)
