@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 import rote
-from rote.probe import bare_optimizer
+from rote.probe import unwrap_optimizer
 from tests.oracle import oracle_losses
 
 pytestmark = pytest.mark.slow
@@ -118,9 +118,9 @@ def test_only_the_wrapper_of_accelerate_is_taken_off() -> None:
             self.optimizer = inner
 
     outer = Lookahead(optimizer.optimizer)
-    assert bare_optimizer(outer) is outer
-    assert bare_optimizer(optimizer) is optimizer.optimizer
-    assert bare_optimizer(optimizer.optimizer) is optimizer.optimizer
+    assert unwrap_optimizer(outer) is outer
+    assert unwrap_optimizer(optimizer) is optimizer.optimizer
+    assert unwrap_optimizer(optimizer.optimizer) is optimizer.optimizer
 
 
 def test_the_tracker_is_part_of_accelerates_checkpoints(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import torch
 from torch.utils.data import IterableDataset, Subset, TensorDataset, default_collate
 
 from rote.errors import InputError
-from rote.probe import draw_batch, inputs_in
+from rote.probe import draw_batch, find_inputs
 
 pytestmark = pytest.mark.slow
 
@@ -18,7 +18,7 @@ def draw_inputs(
     dataset: Any,
     collate_fn: Any,
     samples: int = 128,
-    inputs_of: Callable[[Any], Any] = inputs_in,
+    inputs_of: Callable[[Any], Any] = find_inputs,
     *,
     seed: int = 0,
 ) -> Any:

@@ -20,7 +20,7 @@ from torch.utils.checkpoint import checkpoint
 import rote
 from rote.errors import InterferenceError
 from rote.probe import Probe
-from rote.snapshot import verified
+from rote.snapshot import verify_unchanged
 from tests.cases import CLASSES, images
 
 X = images(6, seed=9)
@@ -35,7 +35,7 @@ def linear() -> nn.Sequential:
 def both_steps(model: nn.Module, optimizer: Any, **options: Any) -> tuple[float, float, float]:
     """Loss before, after the live step, and after the plain one; nothing may change."""
     probe = Probe(model, optimizer, CLASSES, **options)
-    with verified(model, optimizer):
+    with verify_unchanged(model, optimizer):
         found = probe.measure(X, Y)
     live, plain = found.losses_after.values()
     return found.loss_before, live, plain

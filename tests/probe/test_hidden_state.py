@@ -521,7 +521,7 @@ def test_state_on_the_models_side_is_put_back_too() -> None:
 
 
 def test_methods_that_no_pass_calls_are_not_followed() -> None:
-    reached = {id(thing) for thing in rote.snapshot.reachable([Secretive()])}
+    reached = {id(thing) for thing in rote.snapshot.find_reachable([Secretive()])}
     assert id(helper) in reached
     assert id(loaded_data) not in reached
 
@@ -529,7 +529,7 @@ def test_methods_that_no_pass_calls_are_not_followed() -> None:
 def test_libraries_are_not_walked() -> None:
     model = nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.Flatten())
     loss = partial(cross_entropy, label_smoothing=0.1)
-    assert len(list(rote.snapshot.reachable([model, loss]))) < 150
+    assert len(list(rote.snapshot.find_reachable([model, loss]))) < 150
 
 
 def uncopied(kind: str) -> Loss:

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence
 
 import rote
-from rote.probe.inputs import placed
+from rote.probe.inputs import move_inputs
 from tests.oracle import oracle_losses
 
 AWAY = torch.device("meta")
@@ -23,14 +23,14 @@ def devices(nest: Any) -> list[str]:
 def test_a_batch_that_nobody_placed_is_moved_as_a_whole(keys: tuple[str, str] | None) -> None:
     batch: Any = (torch.ones(3, 2), torch.tensor([1, 2, 1]))
     batch = batch if keys is None else dict(zip(keys, batch, strict=True))
-    assert devices(placed(batch, AWAY)) == ["meta", "meta"]
-    assert devices(placed(batch, torch.device("cpu"))) == ["cpu", "cpu"]
+    assert devices(move_inputs(batch, AWAY)) == ["meta", "meta"]
+    assert devices(move_inputs(batch, torch.device("cpu"))) == ["cpu", "cpu"]
 
 
 def test_a_batch_that_somebody_placed_stays_where_it_is() -> None:
     batch = {"x": torch.ones(3, 2, device=AWAY), "lengths": torch.tensor([1, 2, 1])}
-    assert placed(batch, AWAY) is batch
-    assert devices(placed([torch.ones(3), batch["x"]], AWAY)) == ["cpu", "meta"]
+    assert move_inputs(batch, AWAY) is batch
+    assert devices(move_inputs([torch.ones(3), batch["x"]], AWAY)) == ["cpu", "meta"]
 
 
 class Reader(nn.Module):

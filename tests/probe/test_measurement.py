@@ -17,7 +17,7 @@ from torch.optim.optimizer import (
 import rote
 from rote.errors import InputError
 from rote.probe import Probe, StepRule
-from rote.snapshot import verified
+from rote.snapshot import verify_unchanged
 from tests.cases import CLASSES, MODELS, OPTIMIZERS, build_case, images
 from tests.oracle import oracle_losses
 
@@ -220,7 +220,7 @@ def test_parameters_that_a_forward_pass_changes_are_put_back() -> None:
     model = nn.Sequential(nn.Embedding(5, 3, max_norm=0.1), nn.Flatten(), nn.Linear(6, CLASSES))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     tokens = torch.tensor([[0, 1], [2, 3], [4, 0]])
-    with verified(model, optimizer):
+    with verify_unchanged(model, optimizer):
         Probe(model, optimizer, CLASSES).measure(tokens, Y[:3], holdout=tokens)
 
 
@@ -276,7 +276,7 @@ def test_errors_anywhere_leave_no_trace(place: str, error: type[BaseException]) 
     tracker = rote.track(model, optimizer, inputs=X, labels=Y, num_classes=CLASSES, loss_fn=loss_fn)
     first = tracker.probe()
     armed = True
-    with pytest.raises(error, match="boom"), verified(model, optimizer):
+    with pytest.raises(error, match="boom"), verify_unchanged(model, optimizer):
         tracker.probe()
     armed = False
     assert len(tracker.readings) == 1

@@ -19,7 +19,7 @@ import rote
 from rote.errors import InputError
 from rote.probe.memorizing_steps import Resistance, resistance
 from rote.probe.temperature_scaling import expected_calibration_error, temperature_for_error
-from rote.snapshot import verified
+from rote.snapshot import verify_unchanged
 from tests.cases import CLASSES, MODELS, OPTIMIZERS, build_case, images
 from tests.oracle import deep_copy
 
@@ -131,7 +131,7 @@ def test_it_equals_the_loop_on_a_copy_and_leaves_no_trace(
     label = unlikely(model)
     expected = naive(model, optimizer, label)
     gradients = [parameter.grad for parameter in model.parameters()]
-    with verified(model, optimizer):
+    with verify_unchanged(model, optimizer):
         found = resistance(model, optimizer, SAMPLE, label, max_steps=MOST)
     assert agrees(found, expected)
     after = [parameter.grad for parameter in model.parameters()]
@@ -161,7 +161,10 @@ def test_eval_mode_is_the_default_because_one_sample_has_no_statistics() -> None
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     label = unlikely(model)
     assert resistance(model, optimizer, SAMPLE, label).is_memorized
-    with verified(model, optimizer), pytest.raises(ValueError, match="more than 1 value per chan"):
+    with (
+        verify_unchanged(model, optimizer),
+        pytest.raises(ValueError, match="more than 1 value per chan"),
+    ):
         resistance(model, optimizer, SAMPLE, label, mode="train")
 
 
@@ -249,7 +252,7 @@ def test_a_network_that_diverges_predicts_nothing(label: int) -> None:
     model, optimizer = build_case("mlp", "sgd")
     optimizer.param_groups[0]["lr"] = float("inf")
     label_now = int(model(SAMPLE).argmax())
-    with verified(model, optimizer):
+    with verify_unchanged(model, optimizer):
         found = resistance(model, optimizer, SAMPLE, label)
     # To argmax, not a number is the largest: class 0 would count as predicted.
     if label != label_now:
@@ -430,7 +433,7 @@ def test_errors_anywhere_leave_no_trace(place: str, error: type[BaseException]) 
 
     model = Model()
     optimizer = Adam(model.parameters(), lr=1e-4)
-    with pytest.raises(error, match="boom"), verified(model, optimizer):
+    with pytest.raises(error, match="boom"), verify_unchanged(model, optimizer):
         resistance(model, optimizer, SAMPLE, 3, loss_fn=loss_fn, min_probability=0.99)
 
 
@@ -523,7 +526,7 @@ def test_bad_arguments_are_refused_and_touch_nothing(case: str) -> None:
         "input": SAMPLE,
         "label": unlikely(model),
     }
-    with verified(model, optimizer), pytest.raises(InputError, match=message):
+    with verify_unchanged(model, optimizer), pytest.raises(InputError, match=message):
         resistance(**(arguments | changes))
 
 

@@ -13,7 +13,7 @@ from torch.nn.functional import cross_entropy
 
 import rote
 from rote.errors import InputError
-from rote.probe import content_hash, frozen, num_samples, take
+from rote.probe import copy_inputs, count_samples, hash_content, take
 
 CLASSES, NODES = 3, 20
 GENERATOR = torch.Generator().manual_seed(0)
@@ -189,17 +189,17 @@ def test_sparse_samples_are_cut_as_dense_ones(layout: torch.layout, chosen: Any)
     assert isinstance(found, Tensor)
     assert found.layout == layout
     assert torch.equal(found.to_dense(), ROWS[chosen])
-    assert num_samples(found) == len(ROWS[chosen])
-    assert content_hash(whole) == content_hash(frozen(whole)) != content_hash(found)
+    assert count_samples(found) == len(ROWS[chosen])
+    assert hash_content(whole) == hash_content(copy_inputs(whole)) != hash_content(found)
 
 
 def test_a_copy_of_an_object_is_its_own() -> None:
     data = Bundle(x=FEATURES.clone(), edge_index=EDGES)
     samples = rote.Samples(data, axis=None, rows=5)
-    kept = frozen(samples)
-    before = content_hash(kept)
+    kept = copy_inputs(samples)
+    before = hash_content(kept)
     data.to_dict()["x"].zero_()
-    assert content_hash(kept) == before != content_hash(samples)
+    assert hash_content(kept) == before != hash_content(samples)
 
 
 def test_rows_may_be_a_mask_or_any_indices() -> None:
@@ -208,7 +208,7 @@ def test_rows_may_be_a_mask_or_any_indices() -> None:
     for rows in (mask, mask.numpy(), mask.tolist(), chosen, range(1, NODES, 3), np.array(chosen)):
         samples = rote.Samples((FEATURES, EDGES), axis=None, rows=rows)
         assert samples.rows.tolist() == chosen
-        assert num_samples(samples) == len(chosen)
+        assert count_samples(samples) == len(chosen)
 
 
 def test_rows_that_are_not_there_are_named() -> None:
@@ -225,23 +225,23 @@ def test_rows_that_are_not_there_are_named() -> None:
         (lambda: rote.Samples(FEATURES, axis=None), "`rows` with axis=None"),
         (lambda: rote.Samples(FEATURES, axis=None, rows="all"), "got str"),
         (lambda: rote.Samples(FEATURES, axis=None, rows=[0.5]), "a mask of them.*got list"),
-        (lambda: num_samples(NESTED), "got a nested one. Pad it"),
+        (lambda: count_samples(NESTED), "got a nested one. Pad it"),
         (lambda: rote.Samples(FEATURES, axis=1, rows=3), "`rows` with axis=None"),
-        (lambda: num_samples(rote.Samples(FEATURES, axis=2)), "to be one of its 2 axes"),
+        (lambda: count_samples(rote.Samples(FEATURES, axis=2)), "to be one of its 2 axes"),
         (
-            lambda: num_samples(rote.Samples((TIME_FIRST, torch.ones(8)), axis=1)),
+            lambda: count_samples(rote.Samples((TIME_FIRST, torch.ones(8)), axis=1)),
             r"`axis` of inputs\[1\] to be one of its 1 axes.*as in axis=\(1, 0\)",
         ),
         (
-            lambda: num_samples(rote.Samples((TIME_FIRST, STATES), axis=(1,))),
+            lambda: count_samples(rote.Samples((TIME_FIRST, STATES), axis=(1,))),
             r"one entry per entry of inputs \(2\), got 1",
         ),
         (
-            lambda: num_samples(rote.Samples((TIME_FIRST, STATES), axis=(0, 1))),
+            lambda: count_samples(rote.Samples((TIME_FIRST, STATES), axis=(0, 1))),
             r"same number of samples, got inputs\[0\]: 6, inputs\[1\]: 8.*rote.Samples",
         ),
         (
-            lambda: num_samples(rote.Samples(FEATURES, axis=None, rows=0)),
+            lambda: count_samples(rote.Samples(FEATURES, axis=None, rows=0)),
             "at least one sample, got 0",
         ),
     ],

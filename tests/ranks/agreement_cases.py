@@ -25,7 +25,14 @@ from rote.errors import (
     RunExistsError,
     SkippedReadingWarning,
 )
-from rote.probe import agreed, from_first_rank, is_first_rank, mean_over_ranks, rank, world_size
+from rote.probe import (
+    broadcast_from_first,
+    count_ranks,
+    fail_together,
+    get_rank,
+    is_first_rank,
+    mean_over_ranks,
+)
 from rote.probe.ranks import _side_group
 from rote.store import read_predictions, read_run
 from tests.ranks.expectations import on_rank, raises
@@ -53,7 +60,7 @@ def track(**options: Any) -> rote.Tracker:
 
 
 def _means(folder: Path) -> None:
-    assert (world_size(), rank(), is_first_rank()) == (2, distributed.get_rank(), on_rank(0))
+    assert (count_ranks(), get_rank(), is_first_rank()) == (2, distributed.get_rank(), on_rank(0))
     numbers = [0.1, 1e308, 3.0] if on_rank(0) else [0.7, -1e308, math.nan]
     found = mean_over_ranks(numbers)
     check_same_on_ranks(repr(found))
@@ -66,18 +73,25 @@ def _means(folder: Path) -> None:
 
 def _first_rank(folder: Path) -> None:
     for value in (True, 3, 0.1, None, "stop", (0.5, math.inf)):
-        assert from_first_rank(value if on_rank(0) else object) == value
+        assert broadcast_from_first(value if on_rank(0) else object) == value
 
 
 def _agreement(folder: Path) -> None:
-    with raises(ZeroDivisionError, on=1), raises(RankError, "Rank 1", "division", on=0), agreed():
+    with (
+        raises(ZeroDivisionError, on=1),
+        raises(RankError, "Rank 1", "division", on=0),
+        fail_together(),
+    ):
         _ = 1 // (1 - distributed.get_rank())
-    with raises(RunExistsError, "in use"), agreed():
+    with raises(RunExistsError, "in use"), fail_together():
         if on_rank(0):
             raise RunExistsError("in use")
-    with raises(rote.InputError, "`seed`", "got 0 on rank 0 and 1 on rank 1"), agreed() as facts:
+    with (
+        raises(rote.InputError, "`seed`", "got 0 on rank 0 and 1 on rank 1"),
+        fail_together() as facts,
+    ):
         facts["`seed`"] = str(distributed.get_rank())
-    with agreed() as facts:
+    with fail_together() as facts:
         facts["`seed`"] = "7"
 
 

@@ -13,7 +13,7 @@ from torch.nn.parallel import DistributedDataParallel as DDP  # noqa: N817  # as
 from torch.utils.checkpoint import checkpoint
 
 import rote
-from rote.probe import unwrapped
+from rote.probe import unwrap
 from tests.oracle import oracle_losses
 from tests.ranks.training import (
     CLASSES,
@@ -37,7 +37,7 @@ def unwrapped_ddp(model: nn.Module) -> Any:
 
 def _branches(model: nn.Module, step: int) -> None:
     # Each probe comes after a pass through the branch, and before one that leaves it out.
-    module: Any = unwrapped(model)
+    module: Any = unwrap(model)
     module.takes_branch = step % 2 == 0
 
 
@@ -139,7 +139,7 @@ def _bucket_views(folder: Path) -> None:
 def _against_oracle(folder: Path, optimizer_name: str) -> None:
     """Every rank's drop after a deep copy of its own; the reading is their mean."""
     training = Training(DDP, optimizer_name).run(probed=True, steps=3)
-    module, batch = unwrapped(training.model), training.tracker.batch
+    module, batch = unwrap(training.model), training.tracker.batch
     for rule, name in (("live", "drop"), (0.01, "drop_plain")):
         mine = oracle_losses(module, training.optimizer, batch.inputs, batch.labels, rule=rule)
         everyones = gathered(mine)

@@ -12,7 +12,14 @@ from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel as DDP  # noqa: N817  # as everybody
 
 import rote
-from rote.probe import agreed, from_first_rank, is_first_rank, mean_over_ranks, rank, world_size
+from rote.probe import (
+    broadcast_from_first,
+    count_ranks,
+    fail_together,
+    get_rank,
+    is_first_rank,
+    mean_over_ranks,
+)
 from rote.store import read_run
 from tests.oracle import oracle_losses
 from tests.ranks.launch import ROOT, run_cases, torchrun
@@ -71,12 +78,12 @@ def silence(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("silence")
 def test_without_ranks_nothing_is_communicated() -> None:
-    assert (world_size(), rank(), is_first_rank()) == (1, 0, True)
+    assert (count_ranks(), get_rank(), is_first_rank()) == (1, 0, True)
     assert mean_over_ranks([0.1, 0.2]) == [0.1, 0.2]
-    assert from_first_rank("mine") == "mine"
-    with agreed() as facts:
+    assert broadcast_from_first("mine") == "mine"
+    with fail_together() as facts:
         facts["`seed`"] = "7"
-    with pytest.raises(ZeroDivisionError, match="zero"), agreed():
+    with pytest.raises(ZeroDivisionError, match="zero"), fail_together():
         _ = 1 // 0
     model = mlp()
     tracker = rote.track(

@@ -17,7 +17,7 @@ from torch import nn
 
 import rote
 from rote.errors import InputError, InterferenceError
-from rote.snapshot import ObjectState, RandomState, Snapshot, TensorValues, restored
+from rote.snapshot import ObjectState, RandomState, Snapshot, TensorValues, restore_after
 from rote.snapshot.exclusion import hold_signals
 from rote.snapshot.fingerprint import _is_own, differences, fingerprint
 from rote.snapshot.objects import Contents, is_users
@@ -244,7 +244,7 @@ def test_a_signal_waits_until_everything_is_restored(number: signal.Signals) -> 
             self.finished += 1
 
     state = Slow()
-    with pytest.raises(Preempted, match=str(int(number))), restored(state):
+    with pytest.raises(Preempted, match=str(int(number))), restore_after(state):
         pass
     assert state.finished == 1
 
@@ -260,7 +260,7 @@ def test_a_restore_that_was_broken_off_is_repeated() -> None:
                 raise Preempted("just before signals were held")
 
     state = Unlucky()
-    with pytest.raises(Preempted, match="just before"), restored(state):
+    with pytest.raises(Preempted, match="just before"), restore_after(state):
         pass
     assert state.calls == 2
 

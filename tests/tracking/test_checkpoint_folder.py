@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from rote.errors import InputError
-from rote.tracking import in_order
+from rote.tracking import sort_checkpoints
 from rote.tracking.past_checkpoints import look_into
 
 LAYOUTS: dict[str, tuple[list[str], list[str], list[str]]] = {
@@ -45,7 +45,7 @@ def made(folder: Path, names: list[str]) -> Path:
 def test_the_checkpoints_of_one_run_are_found(layout: str, tmp_path: Path) -> None:
     names, files, left_out = LAYOUTS[layout]
     found = look_into(made(tmp_path, names))
-    assert in_order(found.files) == [tmp_path / name for name in files]
+    assert sort_checkpoints(found.files) == [tmp_path / name for name in files]
     assert list(found.left_out) == [tmp_path / name for name in left_out]
 
 

@@ -10,7 +10,7 @@ from torch import nn
 
 import rote
 from rote.errors import InputError
-from rote.tracking import in_order, probe_checkpoints
+from rote.tracking import probe_checkpoints, sort_checkpoints
 from rote.tracking.past_checkpoints import read_weights
 
 
@@ -53,7 +53,7 @@ def test_with_the_optimizers_state_every_reading_is_that_of_the_live_run(
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     found = probe_checkpoints(
-        in_order(folder.glob("epoch-*.pt")), model, optimizer,
+        sort_checkpoints(folder.glob("epoch-*.pt")), model, optimizer,
         inputs=x[:32], num_classes=3, seed=5, train=(x, y),
     )  # fmt: skip
     assert found.optimizer_states == 4
@@ -74,7 +74,7 @@ def test_weights_alone_give_the_plain_step_of_the_live_run(
         save_model(model, str(tmp_path / f"{path.stem}.safetensors"))
     x, _ = samples(folder)
     found = probe_checkpoints(
-        in_order(tmp_path.iterdir()), network(), inputs=x[:32], num_classes=3, seed=5
+        sort_checkpoints(tmp_path.iterdir()), network(), inputs=x[:32], num_classes=3, seed=5
     )
     assert found.optimizer_states == 0
     assert [reading.drop for reading in found.readings] == [reading.drop_plain for reading in live]
@@ -86,7 +86,7 @@ def test_a_run_directory_can_be_selected_from_and_names_the_files(
 ) -> None:
     folder, _ = trained
     x, y = samples(folder)
-    files = in_order(folder.glob("epoch-*.pt"))
+    files = sort_checkpoints(folder.glob("epoch-*.pt"))
     optimizer = torch.optim.SGD((model := network()).parameters(), lr=0.1, momentum=0.9)
     probe_checkpoints(
         files, model, optimizer, inputs=x[:32], num_classes=3, train=(x, y), save_to=tmp_path / "a"

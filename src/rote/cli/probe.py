@@ -73,7 +73,7 @@ def probe(
     from rich.progress import Progress
 
     from rote.probe import ProbePolicy
-    from rote.tracking import in_order, probe_checkpoints
+    from rote.tracking import probe_checkpoints, sort_checkpoints
 
     sys.path.insert(0, str(Path.cwd()))  # a user's module lies where they stand
     files = _files(checkpoints)
@@ -84,7 +84,7 @@ def probe(
     with stopped, Progress(transient=True, disable=quiet or as_json) as bar, _options_named():
         task = bar.add_task("probing", total=len(files))
         found = probe_checkpoints(
-            files if as_given else in_order(files),
+            files if as_given else sort_checkpoints(files),
             network,
             build_optimizer(
                 optimizer, network, lr=0.01 if optimizer == "SGD" and lr is None else lr

@@ -113,12 +113,12 @@ def _read_torch(path: Path) -> object:
 
     import torch
 
-    from rote.tracking import found_instead
+    from rote.tracking import explain_refused
 
     try:
         return torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
-        raise ValueError(found_instead(error)) from error
+        raise ValueError(explain_refused(error)) from error
 
 
 _READERS: dict[str, Callable[[Path], Any]] = {

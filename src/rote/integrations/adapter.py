@@ -24,7 +24,7 @@ from rote.integrations.training_accuracy import DEFAULT_METRIC, TrainingAccuracy
 from rote.integrations.training_batch import LabeledBatch, labels_in
 from rote.integrations.training_signals import TrainingSignals
 from rote.labels import LabelSampler
-from rote.probe import Inputs, LossFunction, ProbePolicy, draw_batch, inputs_in, is_first_rank
+from rote.probe import Inputs, LossFunction, ProbePolicy, draw_batch, find_inputs, is_first_rank
 from rote.records import Reading
 from rote.selection import DEFAULT_RULE, Selection, select
 from rote.store import RUN_FILE, SaveTo, name_checkpoints, targets_of
@@ -200,7 +200,9 @@ class TrainerAdapter:
 
         The inputs count only if there is no ``inputs_of``.
         """
-        return LabeledBatch(inputs_in(batch) if self.inputs_of is None else None, labels_in(batch))
+        return LabeledBatch(
+            find_inputs(batch) if self.inputs_of is None else None, labels_in(batch)
+        )
 
     def convert_inputs(self, inputs: Any) -> LabeledBatch:
         """Convert the user's ``inputs`` to what the network takes in training."""

@@ -15,7 +15,7 @@ from torch.utils.data import Subset
 from rote.errors import InputError
 from rote.integrations.training_batch import LabeledBatch
 from rote.labels import IGNORE_INDEX, neighbor_votes
-from rote.probe import num_samples
+from rote.probe import count_samples
 
 INDICES_FILE = "holdout_indices.npy"
 """Which samples of the training set ``holdout="split"`` has set aside."""
@@ -132,7 +132,7 @@ def _read_features(inputs: Any) -> Tensor | None:
     """Return the one tensor of samples, or the token ids with -1 for padding."""
     if isinstance(inputs, Tensor):
         is_plain = inputs.layout == torch.strided and inputs.dim() > 1
-        return inputs.detach().flatten(1) if is_plain and num_samples(inputs) else None
+        return inputs.detach().flatten(1) if is_plain and count_samples(inputs) else None
     tokens = inputs.get("input_ids") if isinstance(inputs, Mapping) else None
     if not isinstance(tokens, Tensor) or tokens.dim() not in (2, 3) or tokens.is_floating_point():
         return None

@@ -22,7 +22,7 @@ from rote.integrations.messages import warn
 from rote.integrations.training_batch import LabeledBatch
 from rote.integrations.training_signals import ForwardCall
 from rote.labels import IGNORE_INDEX, LabelSampler
-from rote.probe import LossFunction, logits_of, unwrapped, world_size
+from rote.probe import LossFunction, count_ranks, find_logits, unwrap
 
 _PACKING = ("cu_seq_lens_q", "cu_seq_lens_k", "max_length_q", "max_length_k", "seq_idx")
 _EMBEDDING_TRAINERS = (
@@ -48,7 +48,7 @@ class Task:
     @property
     def model(self) -> Any:
         """The network, without wrappers of ranks and without PEFT."""
-        model: Any = unwrapped(self.trainer.model)
+        model: Any = unwrap(self.trainer.model)
         return getattr(model, "get_base_model", lambda: model)()
 
     def num_classes(self) -> int | None:
@@ -67,7 +67,7 @@ class Task:
 
     def random_labels(self, batch: LabeledBatch, num_classes: int) -> LabelSampler | None:
         """Return random labels of the kind of the given ones; ``None`` for one per sample."""
-        return batch.random_labels(unwrapped(self.trainer.model), num_classes)
+        return batch.random_labels(unwrap(self.trainer.model), num_classes)
 
     def observe(self, call: ForwardCall) -> tuple[LabeledBatch, Tensor | None]:
         """Return inputs and labels of a call in training, and its logits."""
@@ -178,7 +178,7 @@ class Preferences(Task):
         return 2
 
     def build_network(self) -> nn.Module:
-        if world_size() > 1:
+        if count_ranks() > 1:
             raise InputError("Preferences can be probed on one rank only.")
         if _is_of("DPOTrainer", self.trainer):
             return DpoScores(self.trainer.model_wrapped, float(getattr(self.trainer, "beta", 0.1)))
@@ -232,7 +232,7 @@ class Preferences(Task):
             return None
 
         def objective(output: Any, labels: Tensor) -> Tensor:
-            rewards = logits_of(output)
+            rewards = find_logits(output)
             assert rewards is not None
             centered: Tensor = centering * rewards.sum(1).square().mean()
             return cross_entropy(rewards, labels) + centered
@@ -252,7 +252,7 @@ class Preferences(Task):
             kinds, weights = ["sigmoid"], [1.0]
 
         def objective(output: Any, labels: Tensor) -> Tensor:
-            scores = logits_of(output)
+            scores = find_logits(output)
             assert scores is not None
             rows = torch.arange(len(scores), device=scores.device)
             lead = scores[rows, labels] - scores[rows, 1 - labels]

@@ -21,7 +21,7 @@ from rote.integrations.holdout import SampleSet, split_indices, take_subset
 from rote.integrations.messages import select_logged
 from rote.integrations.training_batch import LabeledBatch
 from rote.records import Reading
-from rote.snapshot import parameters_of
+from rote.snapshot import find_parameters
 
 try:
     from lightning.pytorch import Callback, LightningModule, Trainer
@@ -398,7 +398,7 @@ def naming_options(*, inputs_of: bool) -> Iterator[None]:
 
 def _trainers_of(optimizers: Sequence[Optimizer], model: nn.Module) -> list[Optimizer]:
     own = {id(parameter) for parameter in model.parameters()}
-    return [o for o in optimizers if any(id(parameter) in own for parameter in parameters_of(o))]
+    return [o for o in optimizers if any(id(parameter) in own for parameter in find_parameters(o))]
 
 
 def _is_of_run(count: int, seconds: float | None, readings: Sequence[Reading]) -> bool:

@@ -12,7 +12,7 @@ from torch.utils.hooks import RemovableHandle
 from rote.errors import InputError
 from rote.integrations.messages import list_names, warn
 from rote.integrations.training_batch import indices_in, labels_in
-from rote.probe import logits_of
+from rote.probe import find_logits
 from rote.tracking import Signal, Tracker
 
 
@@ -70,7 +70,7 @@ class TrainingSignals:
         ) -> None:
             if module is network and module.training:
                 loss = output.get("loss") if isinstance(output, Mapping) else None
-                logits = _copy(logits_of(output))
+                logits = _copy(find_logits(output))
                 calls.append(ForwardCall(arguments, keywords, logits, _copy(loss)))
 
         self._hook = network.register_forward_hook(note, with_kwargs=True)

@@ -2,36 +2,36 @@
 
 from rote.probe.compatibility import (
     JointOptimizer,
-    bare_optimizer,
     check_model_and_optimizer,
-    members_of,
-    unwrapped,
+    list_members,
+    unwrap,
+    unwrap_optimizer,
 )
-from rote.probe.dataset import LABEL_KEYS, SampleSource, draw_batch, inputs_in, is_dataset
+from rote.probe.dataset import LABEL_KEYS, SampleSource, draw_batch, find_inputs, is_dataset
 from rote.probe.inputs import (
     Inputs,
     Samples,
     call,
-    content_hash,
-    frozen,
+    copy_inputs,
+    count_samples,
+    hash_content,
     is_bundle,
-    num_samples,
-    placed,
+    move_inputs,
     take,
 )
 from rote.probe.measurement import Probe
 from rote.probe.memorizing_steps import Resistance, resistance
-from rote.probe.objective import LogitsAt, logits_in, objective_of
+from rote.probe.objective import LogitsAt, capture_logits, make_objective
 from rote.probe.optimizer_watch import OptimizerWatch
-from rote.probe.outputs import LossFunction, cross_entropy, logits_of, predicted_classes
+from rote.probe.outputs import LossFunction, cross_entropy, find_logits, predict_classes
 from rote.probe.policy import PlainStep, ProbePolicy, StepRule
 from rote.probe.ranks import (
-    agreed,
-    from_first_rank,
+    broadcast_from_first,
+    count_ranks,
+    fail_together,
+    get_rank,
     is_first_rank,
     mean_over_ranks,
-    rank,
-    world_size,
 )
 from rote.probe.session import Measurement
 from rote.probe.steps import Backward
@@ -57,33 +57,33 @@ __all__ = [
     "SampleSource",
     "Samples",
     "StepRule",
-    "agreed",
-    "bare_optimizer",
+    "broadcast_from_first",
     "call",
+    "capture_logits",
     "check_model_and_optimizer",
-    "content_hash",
+    "copy_inputs",
+    "count_ranks",
+    "count_samples",
     "cross_entropy",
     "draw_batch",
     "expected_calibration_error",
+    "fail_together",
+    "find_inputs",
+    "find_logits",
     "fit_temperature",
-    "from_first_rank",
-    "frozen",
-    "inputs_in",
+    "get_rank",
+    "hash_content",
     "is_bundle",
     "is_dataset",
     "is_first_rank",
-    "logits_in",
-    "logits_of",
+    "list_members",
+    "make_objective",
     "mean_over_ranks",
-    "members_of",
-    "num_samples",
-    "objective_of",
-    "placed",
-    "predicted_classes",
-    "rank",
+    "move_inputs",
+    "predict_classes",
     "resistance",
     "take",
     "temperature_for_error",
-    "unwrapped",
-    "world_size",
+    "unwrap",
+    "unwrap_optimizer",
 ]

@@ -11,8 +11,8 @@ from torch.nn.parameter import is_lazy
 from torch.optim import Optimizer
 
 from rote.errors import InputError
-from rote.probe.ranks import world_size
-from rote.snapshot import offloads, parameters_of, sharded_modules, sharded_parameters
+from rote.probe.ranks import count_ranks
+from rote.snapshot import find_parameters, find_sharded_modules, find_sharded_parameters, offloads
 
 _ADVICE = "Train with DistributedDataParallel or torch.distributed.fsdp.fully_shard instead."
 
@@ -95,29 +95,29 @@ class JointOptimizer(Optimizer):
             member.zero_grad(set_to_none=set_to_none)
 
 
-def members_of(optimizer: Optimizer) -> tuple[Optimizer, ...]:
+def list_members(optimizer: Optimizer) -> tuple[Optimizer, ...]:
     """Return the optimizers that are stepped: the members of a joint one, or the one itself."""
     return optimizer.members if isinstance(optimizer, JointOptimizer) else (optimizer,)
 
 
-def unwrapped(model: nn.Module) -> nn.Module:
+def unwrap(model: nn.Module) -> nn.Module:
     """Return the module inside the wrappers of torch.compile, DataParallel and DDP."""
     inner = getattr(model, "_orig_mod", None)
     if isinstance(inner, nn.Module):
-        return unwrapped(inner)
+        return unwrap(inner)
     if isinstance(model, DataParallel | DistributedDataParallel):
-        return unwrapped(model.module)
+        return unwrap(model.module)
     return model
 
 
-def bare_optimizer(optimizer: Optimizers) -> Optimizer:
+def unwrap_optimizer(optimizer: Optimizers) -> Optimizer:
     """Return the torch optimizer inside the wrapper of a trainer, or the optimizer itself.
 
     Accelerate's wrapper steps only where gradients are synchronized; the probe must always step.
     Several optimizers become one, which steps them all.
     """
     if isinstance(optimizer, tuple | list):
-        bare = [bare_optimizer(one) for one in optimizer]
+        bare = [unwrap_optimizer(one) for one in optimizer]
         return bare[0] if len(bare) == 1 else JointOptimizer(bare)
     assert not isinstance(optimizer, Sequence)
     is_wrapper = any(kind.__module__ in _WRAPPERS for kind in type(optimizer).__mro__)
@@ -129,10 +129,10 @@ def bare_optimizer(optimizer: Optimizers) -> Optimizer:
 
 def communicates(model: nn.Module) -> bool:
     """Whether the ranks wait for each other within a forward pass."""
-    if world_size() == 1:
+    if count_ranks() == 1:
         return False
     is_synced = any(isinstance(module, nn.SyncBatchNorm) for module in model.modules())
-    return is_synced or bool(sharded_modules(model))
+    return is_synced or bool(find_sharded_modules(model))
 
 
 def check_model_and_optimizer(model: nn.Module, optimizer: Optimizers) -> None:
@@ -156,9 +156,9 @@ def check_model_and_optimizer(model: nn.Module, optimizer: Optimizers) -> None:
             "Expected `optimizer` to be a list of different optimizers, each once, got "
             f"{len(several)}. Name every optimizer that the loop steps, in its order."
         )
-    parameters = [*model.parameters(), *sharded_parameters(model)]
+    parameters = [*model.parameters(), *find_sharded_parameters(model)]
     _check_parameters(parameters)
-    _check_held([p for one in several for p in parameters_of(one)], parameters)
+    _check_held([p for one in several for p in find_parameters(one)], parameters)
 
 
 def _check_parameters(parameters: list[Tensor]) -> None:
@@ -224,10 +224,10 @@ def _check_parallelism(model: nn.Module, optimizer: Optimizer) -> None:
 
 def _problems_of_ddp(model: nn.Module) -> Iterator[str]:
     wrappers = [module for module in model.modules() if isinstance(module, DistributedDataParallel)]
-    if any(isinstance(module, DistributedDataParallel) for module in unwrapped(model).modules()):
+    if any(isinstance(module, DistributedDataParallel) for module in unwrap(model).modules()):
         yield "DistributedDataParallel around parts of the model instead of all of it"
     for wrapper in wrappers:
-        if wrapper.process_group.size() != world_size():
+        if wrapper.process_group.size() != count_ranks():
             yield f"DistributedDataParallel over {wrapper.process_group.size()} of the ranks"
         if getattr(wrapper, "mixed_precision", None) is not None:
             yield "DistributedDataParallel with a mixed_precision of its own"
@@ -236,9 +236,11 @@ def _problems_of_ddp(model: nn.Module) -> Iterator[str]:
 def _problems_of_shards(model: nn.Module, optimizer: Optimizer) -> Iterator[str]:
     if any("replicate" in _composable_names(module) for module in model.modules()):
         yield "torch.distributed's composable `replicate`"
-    shards: list[Any] = sharded_parameters(model)  # DTensor, which is not imported for its type
+    shards: list[Any] = find_sharded_parameters(
+        model
+    )  # DTensor, which is not imported for its type
     known = {id(shard) for shard in shards}
-    for tensor in (*model.parameters(), *parameters_of(optimizer)):
+    for tensor in (*model.parameters(), *find_parameters(optimizer)):
         if hasattr(tensor, "ds_id"):
             yield "DeepSpeed's partitioned parameters"
         if hasattr(tensor, "_is_flat_param") or hasattr(tensor, "_fsdp_flattened"):
@@ -250,8 +252,8 @@ def _problems_of_shards(model: nn.Module, optimizer: Optimizer) -> Iterator[str]
         # One axis for the shards, or one more in front for replicas of them (HSDP).
         if mesh.ndim > 2 or (mesh.ndim == 2 and not placements[0].is_replicate()):
             yield "fully_shard together with tensor parallelism"
-        if mesh.size() != world_size():
-            yield f"fully_shard over {mesh.size()} of {world_size()} ranks"
+        if mesh.size() != count_ranks():
+            yield f"fully_shard over {mesh.size()} of {count_ranks()} ranks"
     if offloads(model):
         yield "fully_shard with a CPUOffloadPolicy"
 

@@ -11,7 +11,7 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, default_colla
 
 from rote.errors import InputError, RoteError
 from rote.probe.inputs import Inputs, is_bundle
-from rote.snapshot import RandomState, reachable, restored, restorer_of
+from rote.snapshot import RandomState, find_reachable, make_restorer, restore_after
 
 LABEL_KEYS = ("label", "labels", "label_ids", "target", "targets", "y")
 """Under which of its keys a batch that is a mapping has its labels."""
@@ -59,7 +59,7 @@ class SampleSource:
                     "batch_size=None. Pass its dataset with `take=`, or a batch of samples."
                 )
             dataset = dataset.dataset
-        part_of = inputs_in if self.take is None else self.take
+        part_of = find_inputs if self.take is None else self.take
         return draw_batch(dataset, collate, samples, seed=seed, part_of=part_of)
 
 
@@ -94,7 +94,7 @@ def draw_batch(
         )
     if len(dataset) == 0:
         raise InputError("The training set is empty. Pass `inputs=`, a batch of unlabeled samples.")
-    with restored(RandomState()), restored(_Generators(dataset, collate_fn, part_of)):
+    with restore_after(RandomState()), restore_after(_Generators(dataset, collate_fn, part_of)):
         random.seed(seed)
         np.random.seed(seed % 2**32)  # augmentations draw from the global one
         torch.manual_seed(seed)
@@ -128,7 +128,7 @@ def _is_indexable(dataset: object) -> bool:
     return hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__")
 
 
-def inputs_in(batch: Any) -> Inputs:  # noqa: ANN401
+def find_inputs(batch: Any) -> Inputs:  # noqa: ANN401
     """Return what a model takes of a batch: its first entry, or the mapping without its labels.
 
     Raises:
@@ -139,7 +139,7 @@ def inputs_in(batch: Any) -> Inputs:  # noqa: ANN401
     if isinstance(batch, Mapping):
         return {key: value for key, value in batch.items() if key not in LABEL_KEYS}
     if isinstance(batch, Sequence) and not isinstance(batch, str) and batch:
-        return inputs_in(batch[0]) if isinstance(batch[0], Mapping) else batch[0]
+        return find_inputs(batch[0]) if isinstance(batch[0], Mapping) else batch[0]
     rows = ", for graphs rote.Samples(batch, axis=None, rows=batch.num_graphs)"
     raise InputError(
         "Expected a batch to be a tensor, a tuple that starts with the inputs, or a mapping, got "
@@ -153,8 +153,8 @@ class _Generators:
 
     def __init__(self, *roots: object) -> None:
         # A container longer than this holds data.
-        found = list(reachable(roots, opens_all=True, longest=_MANY))
-        self._restorers = [restorer_of(item) for item in found]
+        found = list(find_reachable(roots, opens_all=True, longest=_MANY))
+        self._restorers = [make_restorer(item) for item in found]
 
     def restore(self) -> None:
         for restore in self._restorers:

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from rote.errors import InputError
-from rote.probe.outputs import logits_of, row_of_logits
-from rote.snapshot import strided_parts
+from rote.probe.outputs import find_logits, row_of_logits
+from rote.snapshot import split_into_strided
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +33,7 @@ class Samples:
     Example:
         >>> import torch
         >>> graph = Samples((torch.ones(5, 2), torch.eye(5)), axis=None, rows=torch.tensor([1, 4]))
-        >>> num_samples(graph), num_samples(Samples(torch.ones(7, 3, 2), axis=1))
+        >>> count_samples(graph), count_samples(Samples(torch.ones(7, 3, 2), axis=1))
         (2, 3)
     """
 
@@ -87,15 +87,15 @@ def call(model: nn.Module, inputs: Inputs) -> Any:  # noqa: ANN401  # a model ma
     return model(inputs)
 
 
-def num_samples(inputs: Inputs) -> int:
+def count_samples(inputs: Inputs) -> int:
     """Return how many samples the inputs hold: the length that all their tensors share.
 
     Raises:
         InputError: if there is no tensor, no sample, or tensors disagree.
     """
     if isinstance(inputs, Samples) and inputs.axis is None:
-        return _at_least_one(len(inputs.rows))
-    sizes = {name: tensor.shape[axis] for name, tensor, axis in _divided(inputs)}
+        return _check_not_empty(len(inputs.rows))
+    sizes = {name: tensor.shape[axis] for name, tensor, axis in _list_divided(inputs)}
     if not sizes:
         raise InputError(
             "Expected `inputs` to be a tensor, or a tuple or mapping of tensors, "
@@ -108,10 +108,10 @@ def num_samples(inputs: Inputs) -> int:
             f"Expected all tensors of `inputs` to hold the same number of samples, got {listed}. "
             "rote.Samples says along which axis samples lie in each."
         )
-    return _at_least_one(next(iter(sizes.values())))
+    return _check_not_empty(next(iter(sizes.values())))
 
 
-def _at_least_one(size: int) -> int:
+def _check_not_empty(size: int) -> int:
     if size == 0:
         raise InputError("Expected `inputs` to hold at least one sample, got 0.")
     return size
@@ -121,7 +121,7 @@ def take(inputs: Inputs, samples: slice | Tensor) -> Inputs:
     """Select some of the samples, in the same nest."""
     if isinstance(inputs, Samples) and inputs.axis is None:
         return replace(inputs, rows=inputs.rows[samples])
-    axes = {id(tensor): axis for _, tensor, axis in _divided(inputs)}
+    axes = {id(tensor): axis for _, tensor, axis in _list_divided(inputs)}
     return map_tensors(
         inputs,
         lambda tensor: _cut(tensor, samples, axes[id(tensor)]) if id(tensor) in axes else tensor,
@@ -138,12 +138,12 @@ def _cut(tensor: Tensor, samples: slice | Tensor, axis: int) -> Tensor:
     return cut if tensor.layout == torch.sparse_coo else cut.to_sparse(layout=tensor.layout)
 
 
-def _divided(inputs: Inputs) -> Iterator[tuple[str, Tensor, int]]:
+def _list_divided(inputs: Inputs) -> Iterator[tuple[str, Tensor, int]]:
     """Return the tensors that hold samples, by name, and along which axis."""
     if not isinstance(inputs, Samples):
         yield from ((name, t, 0) for name, t in _tensors(inputs) if t.dim() > 0)
         return
-    for name, tensor, axis in _with_axes(inputs.inputs, inputs.axis, "inputs"):
+    for name, tensor, axis in _pair_with_axes(inputs.inputs, inputs.axis, "inputs"):
         if axis is None or tensor.dim() == 0:
             continue
         if not (isinstance(axis, int) and -tensor.dim() <= axis < tensor.dim()):
@@ -154,10 +154,10 @@ def _divided(inputs: Inputs) -> Iterator[tuple[str, Tensor, int]]:
         yield name, tensor, axis
 
 
-def _with_axes(item: object, axis: Any, name: str) -> Iterator[tuple[str, Tensor, Any]]:  # noqa: ANN401
+def _pair_with_axes(item: object, axis: Any, name: str) -> Iterator[tuple[str, Tensor, Any]]:  # noqa: ANN401
     if isinstance(item, Mapping) and isinstance(axis, Mapping):
         for key in item:
-            yield from _with_axes(item[key], axis.get(key), f"{name}[{key!r}]")
+            yield from _pair_with_axes(item[key], axis.get(key), f"{name}[{key!r}]")
     elif isinstance(item, tuple | list) and isinstance(axis, tuple | list):
         if len(item) != len(axis):
             raise InputError(
@@ -165,13 +165,13 @@ def _with_axes(item: object, axis: Any, name: str) -> Iterator[tuple[str, Tensor
                 f"{len(axis)}."
             )
         for place, (entry, own) in enumerate(zip(item, axis, strict=True)):
-            yield from _with_axes(entry, own, f"{name}[{place}]")
+            yield from _pair_with_axes(entry, own, f"{name}[{place}]")
     else:
         yield from ((label, tensor, axis) for label, tensor in _tensors(item, name))
 
 
 def _rows(output: object, rows: Tensor) -> Tensor:
-    logits = logits_of(output)
+    logits = find_logits(output)
     if logits is None:
         raise InputError(
             "Expected a model whose samples are rows of its logits to return logits or an object "
@@ -185,7 +185,7 @@ def _rows(output: object, rows: Tensor) -> Tensor:
     return logits[rows.to(logits.device)]
 
 
-def frozen(inputs: Inputs) -> Inputs:
+def copy_inputs(inputs: Inputs) -> Inputs:
     """Copy the inputs, so that later changes to the caller's tensors do not reach them."""
     with torch.inference_mode(False):
         return map_tensors(inputs, lambda tensor: tensor.detach().clone())
@@ -197,7 +197,7 @@ def map_tensors(inputs: Inputs, change: Callable[[Tensor], Tensor]) -> Inputs:
     return changed
 
 
-def placed(inputs: Inputs, device: torch.device) -> Inputs:
+def move_inputs(inputs: Inputs, device: torch.device) -> Inputs:
     """Move the inputs to where a model can take them.
 
     If none of the tensors is on the device, all are moved. If one is, somebody has placed them, and
@@ -246,12 +246,12 @@ def as_batch_of_one(
     ) from refusal
 
 
-def content_hash(inputs: Inputs) -> str:
+def hash_content(inputs: Inputs) -> str:
     """Return the SHA-256 over names, types, shapes and bytes of all tensors."""
     digest = hashlib.sha256()
     for name, tensor in _tensors(inputs):
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
-        for part in strided_parts(tensor.detach().cpu()):
+        for part in split_into_strided(tensor.detach().cpu()):
             raw = part.contiguous().reshape(-1).view(torch.uint8)
             digest.update(raw.numpy().tobytes())
     return digest.hexdigest()

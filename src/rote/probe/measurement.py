@@ -26,7 +26,7 @@ from rote.errors import (
     UncopiedStateWarning,
     UnrepeatablePassWarning,
 )
-from rote.probe.compatibility import communicates, unwrapped
+from rote.probe.compatibility import communicates, unwrap
 from rote.probe.inputs import Inputs
 from rote.probe.objective import LogitsAt, check_loss_fn, evaluate, takes_model
 from rote.probe.outputs import (
@@ -34,12 +34,12 @@ from rote.probe.outputs import (
     are_shares,
     class_axis,
     cross_entropy,
-    logits_of,
+    find_logits,
     single_logits,
 )
 from rote.probe.policy import ProbePolicy
-from rote.probe.ranks import agreed, from_first_rank, mean_over_ranks, world_size
-from rote.probe.session import Measurement, Session, undisturbed
+from rote.probe.ranks import broadcast_from_first, count_ranks, fail_together, mean_over_ranks
+from rote.probe.session import Measurement, Session, restore_everything
 from rote.probe.steps import Backward
 from rote.snapshot import hold_signals
 
@@ -200,7 +200,7 @@ class Probe:
         except ConcurrentProbeError:
             raise
         except InterferenceError as error:
-            if self.policy.verify or communicates(unwrapped(self.model)) or not seen:
+            if self.policy.verify or communicates(unwrap(self.model)) or not seen:
                 raise
             # A cache that is filled at the first use does no harm; what changes again does, and so
             # does what changes the loss.
@@ -216,7 +216,7 @@ class Probe:
 
     def _together(self) -> AbstractContextManager[object]:
         # Where ranks wait for each other within a pass, one that fails cannot tell the others.
-        return nullcontext() if communicates(unwrapped(self.model)) else agreed()
+        return nullcontext() if communicates(unwrap(self.model)) else fail_together()
 
     @contextmanager
     def _name_memory(self, batch: int) -> Iterator[None]:
@@ -238,11 +238,11 @@ class Probe:
 
     @contextmanager
     def _session(self, *, is_trial: bool = False) -> Iterator[Session]:
-        model = unwrapped(self.model)
+        model = unwrap(self.model)
         # A probe is short: signals can wait for its end.
         with (
             hold_signals(),
-            undisturbed(
+            restore_everything(
                 model,
                 self.optimizer,
                 self.loss_fn,
@@ -316,14 +316,14 @@ def _hint(error: Exception, inputs: Inputs) -> str:
 
 def _mean_measurement(measurement: Measurement) -> Measurement:
     """Return the mean of the losses over all ranks, with the first rank's predictions."""
-    if world_size() == 1:
+    if count_ranks() == 1:
         return measurement
     rules = list(measurement.losses_after)
     losses = [measurement.losses_after[rule] for rule in rules]
     before, *after = mean_over_ranks([measurement.loss_before, *losses])
     predictions = measurement.predictions
     if predictions is not None:
-        predictions = from_first_rank(predictions)
+        predictions = broadcast_from_first(predictions)
     after_by_rule = dict(zip(rules, after, strict=True))
     return replace(
         measurement, loss_before=before, losses_after=after_by_rule, predictions=predictions
@@ -346,7 +346,7 @@ def examine_objective(
     with torch.no_grad():
         other = session.loss(inputs, _change(labels, num_classes)).item()
         samples, targets = session.first_piece(inputs, labels)
-        logits = None if takes_model(loss_fn) else logits_of(session.output(samples))
+        logits = None if takes_model(loss_fn) else find_logits(session.output(samples))
     tolerance = _REPEATABLE if logits is None else _tolerance(logits)
     is_repeatable = noise <= tolerance * max(abs(first), 1e-3)
     if (
@@ -362,13 +362,13 @@ def examine_objective(
             "them out of a tuple or an object), or as a function of three arguments (model, "
             "inputs, labels)."
         )
-    found: list[RoteWarning] = [*_of_whole_batch(session)]
+    found: list[RoteWarning] = [*_warn_of_whole_batch(session)]
     if math.isfinite(first) and not is_repeatable:
-        found.append(_of_noise(min(repeats), max(repeats)))
+        found.append(_warn_of_noise(min(repeats), max(repeats)))
     if logits is not None:
         is_whole = len(targets) == len(labels)
-        found += _of_probabilities(loss_fn, logits, targets, first if is_whole else math.nan)
-        found += _of_sigmoid(session, loss_fn, logits, targets, samples)
+        found += _warn_of_probabilities(loss_fn, logits, targets, first if is_whole else math.nan)
+        found += _warn_of_sigmoid(session, loss_fn, logits, targets, samples)
         _check_rows(loss_fn, logits, targets.to(logits.device))
     return found
 
@@ -377,7 +377,7 @@ def _repeat_losses(session: Session, inputs: Inputs, labels: Tensor) -> list[flo
     """Evaluate the objective twice from one state, and more often if the two differ."""
     with torch.no_grad():
         losses = [session.loss(inputs, labels).item() for _ in range(2)]
-        if losses[0] != losses[1] and world_size() == 1:  # other ranks may have nothing to repeat
+        if losses[0] != losses[1] and count_ranks() == 1:  # other ranks may have nothing to repeat
             # Two may be near by chance.
             losses += [session.loss(inputs, labels).item() for _ in range(3)]
     return losses
@@ -390,7 +390,7 @@ def _tolerance(logits: Tensor) -> float:
     return max(_REPEATABLE, 2 * torch.finfo(logits.dtype).eps)
 
 
-def _of_whole_batch(session: Session) -> Iterator[RoteWarning]:
+def _warn_of_whole_batch(session: Session) -> Iterator[RoteWarning]:
     if reason := session.whole_batch_reason:
         yield MicroBatchWarning(
             f"The probe passes S̃ through the model as a whole and ignores micro_batch: {reason}, "
@@ -408,7 +408,7 @@ def _change(labels: Tensor, num_classes: int) -> Tensor:
 
 def _moves_gradients(session: Session, inputs: Inputs, labels: Tensor, num_classes: int) -> bool:
     """Whether other labels give other gradients: an untrained layer of zeros has the same loss."""
-    if world_size() > 1:
+    if count_ranks() > 1:
         return True  # not asked: the other ranks may have nothing to ask
     some, *repeats = (session.gradients(inputs, labels) for _ in range(3))
     others = session.gradients(inputs, _change(labels, num_classes))
@@ -429,7 +429,7 @@ def _distance(some: list[Tensor | None], others: list[Tensor | None]) -> float:
     return largest
 
 
-def _of_noise(lowest: float, highest: float) -> RoteWarning:
+def _warn_of_noise(lowest: float, highest: float) -> RoteWarning:
     return UnrepeatablePassWarning(
         f"Repeated passes from the same state give losses from {lowest:.6g} to {highest:.6g}: the "
         "forward pass draws random numbers that cannot be rewound (torch.seed(), the operating "
@@ -438,7 +438,7 @@ def _of_noise(lowest: float, highest: float) -> RoteWarning:
     )
 
 
-def _of_probabilities(
+def _warn_of_probabilities(
     loss_fn: LossFunction, logits: Tensor, labels: Tensor, value: float
 ) -> Iterator[RoteWarning]:
     loss = loss_fn.loss_fn if isinstance(loss_fn, LogitsAt) else loss_fn
@@ -459,7 +459,7 @@ def _of_probabilities(
         )
 
 
-def _of_sigmoid(
+def _warn_of_sigmoid(
     session: Session, loss_fn: LossFunction, logits: Tensor, labels: Tensor, inputs: Inputs
 ) -> Iterator[RoteWarning]:
     loss = loss_fn.loss_fn if isinstance(loss_fn, LogitsAt) else loss_fn

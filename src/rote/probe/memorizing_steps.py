@@ -15,18 +15,18 @@ from torch.optim import Optimizer
 from rote.arguments import check_choice, check_integer, check_number
 from rote.errors import InputError
 from rote.probe.compatibility import (
-    bare_optimizer,
     check_model_and_optimizer,
     communicates,
-    unwrapped,
+    unwrap,
+    unwrap_optimizer,
 )
-from rote.probe.inputs import Inputs, as_batch_of_one, call, frozen, placed
-from rote.probe.objective import evaluate, objective_of, part_with_logits, takes_model
+from rote.probe.inputs import Inputs, as_batch_of_one, call, copy_inputs, move_inputs
+from rote.probe.objective import evaluate, make_objective, part_with_logits, takes_model
 from rote.probe.outputs import LossFunction, cross_entropy, row_of_logits
 from rote.probe.policy import Mode, PlainStep, StepRule, check_rule
-from rote.probe.session import undisturbed
-from rote.probe.steps import backward, needs_closure, stepper
-from rote.snapshot import HeldSignals, hold_signals, parameters_of, restored
+from rote.probe.session import restore_everything
+from rote.probe.steps import make_stepper, needs_closure, run_backward
+from rote.snapshot import HeldSignals, find_parameters, hold_signals, restore_after
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,9 +113,9 @@ def resistance(
         >>> found.steps, found.probabilities.shape
         (3, (4, 3))
     """
-    network = unwrapped(model)
+    network = unwrap(model)
     check_model_and_optimizer(network, optimizer)
-    stepped = bare_optimizer(optimizer)
+    stepped = unwrap_optimizer(optimizer)
     if communicates(network):
         raise InputError(
             "The forward pass of `model` waits for other ranks (fully_shard, SyncBatchNorm). "
@@ -128,11 +128,13 @@ def resistance(
     device = next(network.parameters()).device
     with (
         hold_signals() as held,
-        undisturbed(network, stepped, objective, verify=verify) as snapshot,
+        restore_everything(network, stepped, objective, verify=verify) as snapshot,
     ):
-        with restored(snapshot):
+        with restore_after(snapshot):
             part_of = partial(part_with_logits, objective)
-            batch, classes = as_batch_of_one(network, placed(frozen(input), device), part_of)
+            batch, classes = as_batch_of_one(
+                network, move_inputs(copy_inputs(input), device), part_of
+            )
         snapshot.set_aside()
         wanted = _as_class(label, classes)
         learner = _Learner(
@@ -144,7 +146,7 @@ def resistance(
             mode=mode,
             steps_by_itself=not isinstance(rule, PlainStep) and needs_closure(stepped),
         )
-        with stepper(rule, stepped, learner.evaluate, always_closure=closure) as step:
+        with make_stepper(rule, stepped, learner.evaluate, always_closure=closure) as step:
             return _memorize(learner, step, wanted, limits, held)
 
 
@@ -207,7 +209,7 @@ class _Learner:
     ) -> None:
         self._network, self._batch, self._labels = network, batch, labels
         self._loss_fn = loss_fn
-        self._parameters = parameters_of(optimizer)
+        self._parameters = find_parameters(optimizer)
         self._steps_by_itself = steps_by_itself
         if mode == "train" and not network.training:
             network.train()
@@ -255,14 +257,14 @@ class _Learner:
     def _differentiate(self, loss: Tensor) -> Tensor:
         for parameter in self._parameters:
             parameter.grad = None
-        backward(loss, self._parameters)
+        run_backward(loss, self._parameters)
         return loss.detach()
 
     def _forward(self) -> tuple[Tensor, Tensor]:
         output = call(self._network, self._batch)
         logits = row_of_logits(part_with_logits(self._loss_fn, output))
         if takes_model(self._loss_fn):
-            loss = objective_of(self._loss_fn, self._network, self._batch, self._labels)
+            loss = make_objective(self._loss_fn, self._network, self._batch, self._labels)
             return logits, loss
         return logits, evaluate(self._loss_fn, output, self._labels)
 

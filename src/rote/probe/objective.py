@@ -13,9 +13,9 @@ from rote.probe.outputs import (
     LossFunction,
     as_scalar,
     check_logits,
+    convert_to_single,
     cross_entropy,
-    in_single_precision,
-    logits_of,
+    find_logits,
 )
 
 
@@ -37,7 +37,7 @@ class LogitsAt:
         self.where = where
         self.loss_fn = cross_entropy if loss_fn is None else loss_fn
 
-    def logits_of(self, output: Any) -> Any:  # noqa: ANN401  # whatever the model returns
+    def find_logits(self, output: Any) -> Any:  # noqa: ANN401  # whatever the model returns
         """Return that part of an output.
 
         Raises:
@@ -55,7 +55,7 @@ class LogitsAt:
 
     def __call__(self, output: Any, labels: Tensor) -> Tensor:  # noqa: ANN401
         """Return the loss of that part."""
-        return evaluate(self.loss_fn, self.logits_of(output), labels)
+        return evaluate(self.loss_fn, self.find_logits(output), labels)
 
 
 def check_loss_fn(loss_fn: object) -> None:
@@ -85,7 +85,7 @@ def takes_model(loss_fn: Callable[..., object]) -> bool:
     return len(needed) == 3
 
 
-def objective_of(
+def make_objective(
     loss_fn: LossFunction,
     model: nn.Module,
     inputs: Inputs,
@@ -112,15 +112,15 @@ def evaluate(
         InputError: if logits or loss have the wrong shape.
     """
     if isinstance(loss_fn, LogitsAt):
-        return evaluate(loss_fn.loss_fn, loss_fn.logits_of(output), labels, num_classes)
+        return evaluate(loss_fn.loss_fn, loss_fn.find_logits(output), labels, num_classes)
     if loss_fn is cross_entropy and num_classes is not None:
         check_logits(output, labels, num_classes)
-    logits = logits_of(output)
+    logits = find_logits(output)
     if logits is not None:
         # A model that is split over devices may end on another than it begins on.
         labels = labels.to(logits.device)
     if isinstance(output, Tensor):
-        output = in_single_precision(output)
+        output = convert_to_single(output)
     if not labels.is_floating_point() and _takes_shares(loss_fn):
         labels = _as_shares(output, labels)
     return as_scalar(loss_fn(output, labels))
@@ -128,17 +128,17 @@ def evaluate(
 
 def part_with_logits(loss_fn: LossFunction, output: object) -> object:
     """Return the part of a model's output that the objective takes."""
-    return loss_fn.logits_of(output) if isinstance(loss_fn, LogitsAt) else output
+    return loss_fn.find_logits(output) if isinstance(loss_fn, LogitsAt) else output
 
 
-def logits_in(loss_fn: LossFunction | None, output: object) -> Tensor:
+def capture_logits(loss_fn: LossFunction | None, output: object) -> Tensor:
     """Return the logits of a model's output, where the objective looks for them.
 
     Raises:
         InputError: if there are none.
     """
     part = output if loss_fn is None else part_with_logits(loss_fn, output)
-    logits = logits_of(part)
+    logits = find_logits(part)
     if logits is None:
         raise InputError(
             "Expected the model to return logits or an object with `.logits`, got "
@@ -154,7 +154,7 @@ def _takes_shares(loss_fn: object) -> bool:
 
 def _as_shares(output: object, labels: Tensor) -> Tensor:
     """Return two classes as zeros and ones, in the shape of a model's single logits."""
-    logits = logits_of(output)
+    logits = find_logits(output)
     if logits is None or logits.numel() != labels.numel():
         got = type(output).__name__ if logits is None else f"shape {tuple(logits.shape)}"
         raise InputError(

@@ -13,8 +13,8 @@ from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from rote.errors import InputError, OptimizerWarning
-from rote.probe.compatibility import JointOptimizer, bare_optimizer, members_of
-from rote.snapshot import parameters_of, reachable, sharded_parameters
+from rote.probe.compatibility import JointOptimizer, list_members, unwrap_optimizer
+from rote.snapshot import find_parameters, find_reachable, find_sharded_parameters
 
 
 class OptimizerWatch:
@@ -33,8 +33,8 @@ class OptimizerWatch:
     def __init__(self, model: nn.Module, optimizer: Optimizer) -> None:
         self._model = model
         self._optimizer = optimizer
-        self._outside = {id(parameter) for parameter in self._not_held()}
-        self._weights = _writes(parameters_of(optimizer))
+        self._outside = {id(parameter) for parameter in self._find_not_held()}
+        self._weights = _writes(find_parameters(optimizer))
         self._state = _state_of(optimizer)
         self._references = _fewest_references(optimizer)
         self._log = _StepLog()
@@ -50,10 +50,10 @@ class OptimizerWatch:
         Raises:
             InputError: if several optimizers may be the one.
         """
-        steps = self._log.alive()
-        unheld = self._not_held()
+        steps = self._log.find_alive()
+        unheld = self._find_not_held()
         is_unfrozen = any(id(parameter) not in self._outside for parameter in unheld)
-        is_idle = self._is_idle() and not any(id(m) in steps for m in members_of(self._optimizer))
+        is_idle = self._is_idle() and not any(id(m) in steps for m in list_members(self._optimizer))
         others = self._strangers(steps)
         self._outside = {id(parameter) for parameter in unheld}
         if not others and (is_unfrozen or is_idle):
@@ -67,13 +67,13 @@ class OptimizerWatch:
         self._log.clear()
         return found
 
-    def _not_held(self) -> list[Tensor]:
-        held = {id(parameter) for parameter in parameters_of(self._optimizer)}
-        return [parameter for parameter in self._trained() if id(parameter) not in held]
+    def _find_not_held(self) -> list[Tensor]:
+        held = {id(parameter) for parameter in find_parameters(self._optimizer)}
+        return [parameter for parameter in self._find_trained() if id(parameter) not in held]
 
-    def _trained(self) -> list[Tensor]:
+    def _find_trained(self) -> list[Tensor]:
         # A sharded model may hold whole parameters for a while, which no optimizer knows.
-        parameters = sharded_parameters(self._model) or self._model.parameters()
+        parameters = find_sharded_parameters(self._model) or self._model.parameters()
         return [parameter for parameter in parameters if parameter.requires_grad]
 
     def _is_idle(self) -> bool:
@@ -81,8 +81,8 @@ class OptimizerWatch:
 
         To be asked once per look.
         """
-        weights, state = _writes(parameters_of(self._optimizer)), _state_of(self._optimizer)
-        references = min(sys.getrefcount(member) for member in members_of(self._optimizer))
+        weights, state = _writes(find_parameters(self._optimizer)), _state_of(self._optimizer)
+        references = min(sys.getrefcount(member) for member in list_members(self._optimizer))
         # One without a state leaves no mark; but who builds another lets go of the old one.
         is_let_go = references < self._references
         is_written = weights != self._weights
@@ -92,9 +92,9 @@ class OptimizerWatch:
 
     def _strangers(self, steps: Mapping[int, "_Steps"]) -> list[Optimizer]:
         """Who has stepped, without being tracked, weights that are tracked or newly unfrozen."""
-        tracked = {id(parameter) for parameter in self._trained()} - self._outside
+        tracked = {id(parameter) for parameter in self._find_trained()} - self._outside
         stepped = [optimizer for entry in steps.values() if (optimizer := entry.who()) is not None]
-        return self._unrelated([other for other in stepped if tracked & _held_by(other)])
+        return self._find_unrelated([other for other in stepped if tracked & _find_held(other)])
 
     def _search_twice(self) -> list[Optimizer]:
         """Other optimizers in this process that hold weights of the model which are trained."""
@@ -104,36 +104,36 @@ class OptimizerWatch:
         return self._search()
 
     def _search(self) -> list[Optimizer]:
-        own = {id(parameter) for parameter in self._trained()}
+        own = {id(parameter) for parameter in self._find_trained()}
         kinds: dict[type, bool] = {JointOptimizer: False}
         found = []
         for thing in gc.get_objects():
             kind = type(thing)
             if kind not in kinds:
                 kinds[kind] = _is_optimizer(kind)
-            if kinds[kind] and own & _held_by(thing):
+            if kinds[kind] and own & _find_held(thing):
                 found.append(thing)
-        return self._unrelated(found)
+        return self._find_unrelated(found)
 
-    def _unrelated(self, found: Sequence[Optimizer]) -> list[Optimizer]:
+    def _find_unrelated(self, found: Sequence[Optimizer]) -> list[Optimizer]:
         """Those that are neither tracked, nor wrapped around what is, nor inside of it."""
-        members = {id(member) for member in members_of(self._optimizer)}
-        bare = {id(other): other for other in map(bare_optimizer, found)}
+        members = {id(member) for member in list_members(self._optimizer)}
+        bare = {id(other): other for other in map(unwrap_optimizer, found)}
         others = [other for other in bare.values() if id(other) not in members]
-        inside = {id(thing) for thing in reachable([self._optimizer])} if others else set()
+        inside = {id(thing) for thing in find_reachable([self._optimizer])} if others else set()
         return [
             other
             for other in others
             if id(other) not in inside
-            and not any(id(part) in members for part in reachable([other]))
+            and not any(id(part) in members for part in find_reachable([other]))
         ]
 
     def _resolve(
         self, others: list[Optimizer], steps: Mapping[int, "_Steps"]
     ) -> tuple[Optimizer, OptimizerWarning] | OptimizerWarning | None:
         """Follow those that took over or joined; of one that steps in between, only say so."""
-        members = members_of(self._optimizer)
-        held = {id(one): _held_by(one) for one in (*members, *others)}
+        members = list_members(self._optimizer)
+        held = {id(one): _find_held(one) for one in (*members, *others)}
 
         def clash(one: Optimizer, other: Optimizer) -> bool:
             return one is not other and bool(held[id(one)] & held[id(other)])
@@ -172,7 +172,7 @@ class OptimizerWatch:
     ) -> tuple[Optimizer, OptimizerWarning]:
         names = " and ".join(map(_kind, new))
         joint = rest[0] if len(rest) == 1 else JointOptimizer(rest)
-        if len(rest) - len(new) < len(members_of(self._optimizer)):
+        if len(rest) - len(new) < len(list_members(self._optimizer)):
             return joint, OptimizerWarning(
                 f"Another optimizer ({names}) has taken over the weights of the tracked "
                 f"{_kind(self._optimizer)}. The probe follows it from now on. Call "
@@ -222,7 +222,7 @@ class _StepLog:
             self._steps[id(optimizer)] = entry
         entry.last = self._count
 
-    def alive(self) -> dict[int, _Steps]:
+    def find_alive(self) -> dict[int, _Steps]:
         """Return the steps of those that can step again, by the optimizer's id."""
         steps = dict(self._steps)
         return {key: entry for key, entry in steps.items() if entry.who() is not None}
@@ -248,12 +248,12 @@ def _fewest_references(optimizer: Optimizer) -> int:
     and by a method of its own, if a schedule has replaced its step.
     """
     is_joint = isinstance(optimizer, JointOptimizer)
-    replaced = [hasattr(m, "__dict__") and "step" in vars(m) for m in members_of(optimizer)]
+    replaced = [hasattr(m, "__dict__") and "step" in vars(m) for m in list_members(optimizer)]
     return (4 if is_joint else 7) + all(replaced)
 
 
 def _kind(optimizer: Optimizer) -> str:
-    return " and ".join(type(member).__name__ for member in members_of(optimizer))
+    return " and ".join(type(member).__name__ for member in list_members(optimizer))
 
 
 def _is_optimizer(kind: type) -> bool:
@@ -262,11 +262,11 @@ def _is_optimizer(kind: type) -> bool:
     return issubclass(kind, Optimizer) or {"step", "zero_grad"} <= known
 
 
-def _held_by(optimizer: Any) -> set[int]:  # noqa: ANN401  # what looks like an optimizer
+def _find_held(optimizer: Any) -> set[int]:  # noqa: ANN401  # what looks like an optimizer
     groups = getattr(optimizer, "param_groups", ())
     if not (hasattr(optimizer, "state") and all("params" in group for group in groups)):
         return set()  # half built, or of another kind
-    return {id(parameter) for parameter in parameters_of(optimizer)}
+    return {id(parameter) for parameter in find_parameters(optimizer)}
 
 
 def _writes(tensors: Sequence[Tensor]) -> list[tuple[int, int]]:
@@ -276,7 +276,7 @@ def _writes(tensors: Sequence[Tensor]) -> list[tuple[int, int]]:
 def _state_of(optimizer: Optimizer) -> list[Any]:
     """Return what a step changes in the state, as far as it shows without reading tensors."""
     found: list[Any] = []
-    for member in members_of(optimizer):
+    for member in list_members(optimizer):
         for state in member.state.values():
             entries = state.values() if isinstance(state, dict) else [state]
             for entry in entries:

@@ -33,13 +33,13 @@ def cross_entropy(output: object, labels: Tensor) -> Tensor:
     Raises:
         InputError: if there are no logits in the output, or they do not fit the labels.
     """
-    logits = logits_of(output)
+    logits = find_logits(output)
     if logits is None:
         raise InputError(
             "Expected the model to return logits or an object with `.logits`, "
             f"got {type(output).__name__}. Pass `loss_fn=` to say how to compute its loss."
         )
-    logits, labels = in_single_precision(logits), labels.to(logits.device)
+    logits, labels = convert_to_single(logits), labels.to(logits.device)
     if labels.is_floating_point():
         return functional.binary_cross_entropy_with_logits(logits, labels.to(logits.dtype))
     single = single_logits(logits, labels.shape)
@@ -70,7 +70,7 @@ def _binary_cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
     return total / counted.sum()
 
 
-def in_single_precision(logits: Tensor) -> Tensor:
+def convert_to_single(logits: Tensor) -> Tensor:
     """Convert logits of half precision: a loss in bfloat16 has steps of 1/64 at log(10)."""
     return logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
 
@@ -90,7 +90,7 @@ def as_scalar(loss: object) -> Tensor:
     )
 
 
-def logits_of(output: object) -> Tensor | None:
+def find_logits(output: object) -> Tensor | None:
     """Return the logits in a model's output, if it says which they are."""
     if isinstance(output, Tensor):
         return output
@@ -105,7 +105,7 @@ def row_of_logits(output: object) -> Tensor:
     Raises:
         InputError: if the output holds no logits, or not one row of two or more classes.
     """
-    logits = logits_of(output)
+    logits = find_logits(output)
     if logits is None or logits.dim() != 2 or len(logits) != 1 or logits.shape[1] < 2:
         got = type(output).__name__ if logits is None else f"shape {tuple(logits.shape)}"
         raise InputError(
@@ -137,7 +137,7 @@ def check_logits(output: object, labels: Tensor, num_classes: int) -> None:
     Raises:
         InputError: if there is not one row of ``num_classes`` logits per label.
     """
-    logits = logits_of(output)
+    logits = find_logits(output)
     if logits is None or logits.dim() == 0:
         return  # an output that only the caller's own loss function understands
     if len(logits) != len(labels):
@@ -171,7 +171,7 @@ _RESHAPING = ("View", "Unsafe", "Squeeze", "Unsqueeze", "Select", "Slice", "Resh
 
 def is_of_sigmoid(output: object) -> bool:
     """Whether a model's output, with its graph, ends in a sigmoid: probabilities, not logits."""
-    logits = logits_of(output)
+    logits = find_logits(output)
     node: Any = None if logits is None else logits.grad_fn
     while node is not None and node.name().startswith(_RESHAPING):
         node = node.next_functions[0][0]
@@ -180,7 +180,7 @@ def is_of_sigmoid(output: object) -> bool:
 
 def are_undefined(output: object, label_shape: torch.Size) -> Tensor:
     """Return, for each label, whether one of its logits is NaN."""
-    logits = logits_of(output)
+    logits = find_logits(output)
     assert logits is not None
     single = single_logits(logits, label_shape)
     if single is not None:
@@ -188,7 +188,7 @@ def are_undefined(output: object, label_shape: torch.Size) -> Tensor:
     return logits.isnan().any(class_axis(logits, label_shape))
 
 
-def predicted_classes(output: object, label_shape: torch.Size, *, cut: float = 0.0) -> Tensor:
+def predict_classes(output: object, label_shape: torch.Size, *, cut: float = 0.0) -> Tensor:
     """Return the class that the model predicts, one per label.
 
     Logits with an axis more than labels have one class axis: its largest entry wins. Logits of the
@@ -198,7 +198,7 @@ def predicted_classes(output: object, label_shape: torch.Size, *, cut: float = 0
     Raises:
         InputError: if the output carries no logits, or they do not fit the labels.
     """
-    logits = logits_of(output)
+    logits = find_logits(output)
     single = None if logits is None else single_logits(logits, label_shape)
     if single is not None:
         return (single > cut).long()

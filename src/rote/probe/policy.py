@@ -116,10 +116,10 @@ class ProbePolicy:
 
     def measures_as(self, description: Mapping[str, Any]) -> bool:
         """Whether a policy with this description measures the same."""
-        return _measured(self.describe()) == _measured(description)
+        return _select_measured(self.describe()) == _select_measured(description)
 
 
-def _measured(description: Mapping[str, Any]) -> dict[str, Any]:
+def _select_measured(description: Mapping[str, Any]) -> dict[str, Any]:
     """Leave out what changes no reading, apart from the order of sums."""
     unmeasured = ("verify", "micro_batch", "snapshot_device")
     return {name: value for name, value in description.items() if name not in unmeasured}

@@ -21,19 +21,19 @@ def is_distributed() -> bool:
     return bool(distributed.is_available() and distributed.is_initialized())
 
 
-def world_size() -> int:
+def count_ranks() -> int:
     """Return how many ranks train together; 1 without ``torch.distributed``."""
     return int(distributed.get_world_size()) if is_distributed() else 1
 
 
-def rank() -> int:
+def get_rank() -> int:
     """Return which of the ranks this process is, from 0."""
-    return int(distributed.get_rank()) if world_size() > 1 else 0
+    return int(distributed.get_rank()) if count_ranks() > 1 else 0
 
 
 def is_first_rank() -> bool:
     """Whether this process is the one that writes."""
-    return rank() == 0
+    return get_rank() == 0
 
 
 def mean_over_ranks(values: Sequence[float]) -> list[float]:
@@ -42,15 +42,15 @@ def mean_over_ranks(values: Sequence[float]) -> list[float]:
     Summed in the order of the ranks, in double precision. A number that is not finite on one rank
     gives a mean that is not finite on any. Every rank brings as many.
     """
-    if world_size() == 1:
+    if count_ranks() == 1:
         return list(values)
     everyones = _gather([float(value) for value in values])
     return [sum(numbers) / len(everyones) for numbers in zip(*everyones, strict=True)]
 
 
-def from_first_rank(value: T) -> T:
+def broadcast_from_first(value: T) -> T:
     """Return the first rank's value, which must be small and picklable, on every rank."""
-    if world_size() == 1:
+    if count_ranks() == 1:
         return value
     box = [value]
     distributed.broadcast_object_list(box, src=0, group=_side_group())
@@ -59,7 +59,7 @@ def from_first_rank(value: T) -> T:
 
 
 @contextmanager
-def agreed() -> Iterator[dict[str, str]]:
+def fail_together() -> Iterator[dict[str, str]]:
     """Run a block on all ranks that fails on all of them if it fails on one.
 
     At its end the ranks tell each other how it went. Blocks must not be nested, and nothing inside
@@ -73,7 +73,7 @@ def agreed() -> Iterator[dict[str, str]]:
         RankError: if another rank raised something foreign; errors of rote are raised as they are.
     """
     facts: dict[str, str] = {}
-    if world_size() == 1:
+    if count_ranks() == 1:
         yield facts
         return
     try:
@@ -91,7 +91,7 @@ def agreed() -> Iterator[dict[str, str]]:
 
 def _gather(value: T) -> list[T]:
     """Return what every rank brought, in the order of the ranks."""
-    everyones: list[T | None] = [None] * world_size()
+    everyones: list[T | None] = [None] * count_ranks()
     distributed.all_gather_object(everyones, value, group=_side_group())
     _let_go()
     return everyones  # type: ignore[return-value]  # every place is filled now

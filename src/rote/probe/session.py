@@ -14,29 +14,29 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.optim import Optimizer
 
 from rote.errors import InputError
-from rote.probe.compatibility import members_of
-from rote.probe.inputs import Inputs, Samples, call, num_samples, placed, take
-from rote.probe.objective import objective_of, part_with_logits
+from rote.probe.compatibility import list_members
+from rote.probe.inputs import Inputs, Samples, call, count_samples, move_inputs, take
+from rote.probe.objective import make_objective, part_with_logits
 from rote.probe.outputs import (
     LossFunction,
     are_shares,
     are_undefined,
+    find_logits,
     is_of_sigmoid,
-    logits_of,
-    predicted_classes,
+    predict_classes,
     single_logits,
 )
 from rote.probe.policy import Mode, PlainStep, ProbePolicy, StepRule
-from rote.probe.steps import Backward, backward, stepper
+from rote.probe.steps import Backward, make_stepper, run_backward
 from rote.snapshot import (
     RandomState,
     Snapshot,
     TensorValues,
-    exclusive,
-    parameters_of,
-    reachable,
-    restored,
-    verified,
+    exclude_other_threads,
+    find_parameters,
+    find_reachable,
+    restore_after,
+    verify_unchanged,
 )
 from rote.store import smallest_type
 
@@ -97,7 +97,7 @@ class Session:
     ) -> None:
         self._model = model
         self._optimizer = optimizer
-        self._parameters = parameters_of(optimizer)
+        self._parameters = find_parameters(optimizer)
         self._snapshot = snapshot
         self._draws = snapshot.randomness
         self._loss_fn = loss_fn
@@ -140,7 +140,7 @@ class Session:
     def output(self, inputs: Inputs) -> Any:  # noqa: ANN401  # a model may return anything
         """Return the model's output on samples, as far as the objective takes it."""
         self._rewind(self._policy.mode)
-        output = call(self._model, placed(inputs, self._device))
+        output = call(self._model, move_inputs(inputs, self._device))
         return part_with_logits(self._loss_fn, output)
 
     def gradients(self, inputs: Inputs, labels: Tensor) -> list[Tensor | None]:
@@ -162,7 +162,7 @@ class Session:
             with torch.enable_grad():
                 loss = self._objective(*piece)
             draws = None if self._policy.same_masks else RandomState()
-            backward(loss, self._parameters, self._backward)
+            run_backward(loss, self._parameters, self._backward)
             losses.append(loss.detach())
         if draws is not None and self._draws is self._snapshot.randomness:
             self._draws = draws
@@ -190,7 +190,7 @@ class Session:
             if losses:
                 origin.restore()
                 draws_of_step.restore()
-            with stepper(
+            with make_stepper(
                 rule,
                 self._optimizer,
                 closure,
@@ -216,7 +216,7 @@ class Session:
             InputError: if the output carries no logits of these classes.
         """
         self._snapshot.parameters.restore()
-        total, per_sample = num_samples(holdout), label_shape[1:]
+        total, per_sample = count_samples(holdout), label_shape[1:]
         size = self._policy.micro_batch or label_shape[0]
         cut: float | None = None
         if isinstance(holdout, Samples) and holdout.axis is None:
@@ -225,13 +225,13 @@ class Session:
         for start in range(0, total, size):
             self._rewind("eval")
             chunk = take(holdout, slice(start, start + size))
-            shape = torch.Size([num_samples(chunk), *per_sample])
+            shape = torch.Size([count_samples(chunk), *per_sample])
             with torch.no_grad():
-                output = call(self._model, placed(chunk, self._device))
+                output = call(self._model, move_inputs(chunk, self._device))
             output = part_with_logits(self._loss_fn, output)
             if cut is None:
                 cut = self._cut(output, chunk, shape)
-            classes = predicted_classes(output, shape, cut=cut)
+            classes = predict_classes(output, shape, cut=cut)
             found.append(torch.stack([classes, are_undefined(output, shape).to(classes.dtype)]))
         predicted, undefined = torch.cat(found, 1).cpu().numpy()
         if predicted.size and predicted.max() >= max(self._num_classes, 2):
@@ -265,7 +265,7 @@ class Session:
         size = self._policy.micro_batch
         is_whole = isinstance(inputs, Samples) and inputs.axis is None
         if size is None or size >= len(labels) or is_whole or self.whole_batch_reason:
-            yield placed(inputs, self._device), labels.to(self._device), None
+            yield move_inputs(inputs, self._device), labels.to(self._device), None
             return
         is_class = not labels.is_floating_point()
         counted = labels >= 0 if is_class else torch.ones_like(labels, dtype=torch.bool)
@@ -274,11 +274,11 @@ class Session:
             part = slice(start, start + size)
             share = int(counted[part].sum()) / max(total, 1)
             if share:
-                samples = placed(take(inputs, part), self._device)
+                samples = move_inputs(take(inputs, part), self._device)
                 yield samples, labels[part].to(self._device), share
 
     def _objective(self, inputs: Inputs, labels: Tensor, share: float | None) -> Tensor:
-        loss = objective_of(self._loss_fn, self._model, inputs, labels, self._num_classes)
+        loss = make_objective(self._loss_fn, self._model, inputs, labels, self._num_classes)
         return loss if share is None else loss * share
 
     @property
@@ -290,12 +290,12 @@ class Session:
         """Whether the model's last layer makes probabilities, one by one."""
         self._rewind(mode)
         with torch.enable_grad():
-            output = call(self._model, placed(inputs, self._device))
+            output = call(self._model, move_inputs(inputs, self._device))
         return is_of_sigmoid(part_with_logits(self._loss_fn, output))
 
     def _cut(self, output: object, inputs: Inputs, label_shape: torch.Size) -> float:
         """Return the output above which a class is predicted, if there is one output per label."""
-        logits = logits_of(output)
+        logits = find_logits(output)
         single = None if logits is None else single_logits(logits, label_shape)
         if single is None or not are_shares(single):
             return 0.0
@@ -333,7 +333,7 @@ def _read(losses: list[Tensor]) -> list[float]:
 
 
 @contextmanager
-def undisturbed(
+def restore_everything(
     model: nn.Module,
     optimizer: Optimizer,
     loss_fn: LossFunction,
@@ -366,23 +366,23 @@ def undisturbed(
         InterferenceError: if a frozen parameter was written to; with ``verify``, if anything could
             not be restored.
     """
-    check = verified(model, optimizer, loss_fn) if verify else nullcontext()
+    check = verify_unchanged(model, optimizer, loss_fn) if verify else nullcontext()
     with ExitStack() as stack:
-        for member in members_of(optimizer):
-            stack.enter_context(exclusive(member))
+        for member in list_members(optimizer):
+            stack.enter_context(exclude_other_threads(member))
         stack.enter_context(torch.inference_mode(False))
-        stack.enter_context(_without_compilation())
+        stack.enter_context(_disable_compilation())
         stack.enter_context(check)
         objects = (model, loss_fn, *_modules_behind(loss_fn, model))
         snapshot = Snapshot(
             *objects,
-            tensors=tuple(parameters_of(optimizer)),
+            tensors=tuple(find_parameters(optimizer)),
             spares_frozen=written is not None,
             written=written or (),
             device=device,
         )
         keeping = keeps_writes and len(snapshot.frozen) > 0
-        with restored(snapshot), _uncached_autocast(device_of(model)):
+        with restore_after(snapshot), _disable_autocast_cache(device_of(model)):
             snapshot.set_aside()
             with snapshot.frozen.keep_writes() if keeping else nullcontext():
                 yield snapshot
@@ -390,7 +390,7 @@ def undisturbed(
             written |= snapshot.frozen.written
 
 
-def _without_compilation() -> AbstractContextManager[object]:
+def _disable_compilation() -> AbstractContextManager[object]:
     """Run compiled parts of a model eagerly.
 
     The probe's batch has another size than the training's: torch.compile would compile once more,
@@ -403,7 +403,7 @@ def _without_compilation() -> AbstractContextManager[object]:
 
 
 @contextmanager
-def _uncached_autocast(device: torch.device) -> Iterator[None]:
+def _disable_autocast_cache(device: torch.device) -> Iterator[None]:
     """Keep the autocast that is on now, but convert weights anew in every forward pass.
 
     Autocast keeps the low-precision copies of weights until its block ends. Read after a step, such
@@ -425,5 +425,5 @@ def _uncached_autocast(device: torch.device) -> Iterator[None]:
 def _modules_behind(loss_fn: LossFunction, model: nn.Module) -> list[nn.Module]:
     """Return the networks that a loss function holds, apart from the model itself."""
     own = {id(module) for module in model.modules()}
-    found = [thing for thing in reachable([loss_fn]) if isinstance(thing, nn.Module)]
+    found = [thing for thing in find_reachable([loss_fn]) if isinstance(thing, nn.Module)]
     return [module for module in found if id(module) not in own]

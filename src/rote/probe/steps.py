@@ -11,10 +11,10 @@ from torch.optim import Optimizer
 from torch.optim.optimizer import _global_optimizer_post_hooks, _global_optimizer_pre_hooks
 
 from rote.errors import InputError
-from rote.probe.compatibility import JointOptimizer, members_of
+from rote.probe.compatibility import JointOptimizer, list_members
 from rote.probe.policy import PlainStep, StepRule
 from rote.probe.ranks import is_distributed
-from rote.snapshot import Gradients, ObjectState, parameters_of, reachable, restored
+from rote.snapshot import Gradients, ObjectState, find_parameters, find_reachable, restore_after
 
 Backward: TypeAlias = Callable[[Tensor], object]
 """How a loop differentiates a loss, where it is not ``loss.backward()``."""
@@ -23,7 +23,7 @@ _STEP_HOOKS = (_global_optimizer_pre_hooks, _global_optimizer_post_hooks)
 """Where torch keeps the hooks that run at the steps of all optimizers."""
 
 
-def backward(loss: Tensor, into: list[Tensor], how: Backward | None = None) -> None:
+def run_backward(loss: Tensor, into: list[Tensor], how: Backward | None = None) -> None:
     """Differentiate a loss into the ``.grad`` of some tensors, and of no others.
 
     Leaves that only the loss knows (a learnable temperature in a closure) get their gradients back,
@@ -56,7 +56,7 @@ def backward(loss: Tensor, into: list[Tensor], how: Backward | None = None) -> N
     # The graph inside a checkpoint cannot be walked, but its parameters are known.
     hooks = [leaf._post_accumulate_grad_hooks for leaf in (*leaves, *into) if leaf.is_leaf]
     silenced = _SilencedHooks(hooks)
-    with restored(strangers), restored(silenced):
+    with restore_after(strangers), restore_after(silenced):
         strangers.set_aside()
         silenced.silence()
         loss.backward() if how is None else how(loss)  # type: ignore[no-untyped-call]
@@ -92,7 +92,7 @@ def _leaves(loss: Tensor) -> Iterator[Tensor]:
 
 
 @contextmanager
-def stepper(
+def make_stepper(
     rule: StepRule,
     optimizer: Optimizer,
     closure: Callable[[], Tensor],
@@ -114,29 +114,29 @@ def stepper(
         A function that takes one step along the gradients that the parameters have.
     """
     if isinstance(rule, PlainStep):
-        yield lambda: _plain_step(optimizer, rule.lr)
+        yield lambda: _take_plain_step(optimizer, rule.lr)
         return
     stepping = optimizer
     if rule == "fresh":
-        fresh = [_build_anew(member) for member in members_of(optimizer)]
+        fresh = [_build_anew(member) for member in list_members(optimizer)]
         stepping = fresh[0] if len(fresh) == 1 else JointOptimizer(fresh)
-    inside = [thing for thing in reachable([stepping]) if isinstance(thing, Optimizer)]
+    inside = [thing for thing in find_reachable([stepping]) if isinstance(thing, Optimizer)]
     hooks: list[dict[Any, Any]] = [
         *_STEP_HOOKS,
         *(registry for thing in inside for registry in _hooks(thing)),
     ]
     # Silenced before the state is copied: what hooks hold may be large, and is not touched.
     silenced = _SilencedHooks(hooks)
-    with restored(silenced):
+    with restore_after(silenced):
         silenced.silence()
-        state = ObjectState(stepping, without=parameters_of(stepping), device=device)
-        with restored(state):
+        state = ObjectState(stepping, without=find_parameters(stepping), device=device)
+        with restore_after(state):
             yield lambda: _call_steps(stepping, closure, always_closure=always_closure)
 
 
 @torch.no_grad()
-def _plain_step(optimizer: Optimizer, lr: float) -> None:
-    for parameter in parameters_of(optimizer):
+def _take_plain_step(optimizer: Optimizer, lr: float) -> None:
+    for parameter in find_parameters(optimizer):
         if parameter.grad is not None:
             parameter.add_(parameter.grad, alpha=-lr)
 
@@ -144,7 +144,7 @@ def _plain_step(optimizer: Optimizer, lr: float) -> None:
 def _call_steps(
     optimizer: Optimizer, closure: Callable[[], Tensor], *, always_closure: bool
 ) -> None:
-    for member in members_of(optimizer):
+    for member in list_members(optimizer):
         _call_step(member, closure, always_closure=always_closure)
 
 

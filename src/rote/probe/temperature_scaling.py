@@ -43,7 +43,7 @@ def expected_calibration_error(
         >>> expected_calibration_error(certain, torch.tensor([0, 1]), of="probabilities")
         0.5
     """
-    rows, classes = _checked(predictions, labels)
+    rows, classes = _check(predictions, labels)
     check_integer("bins", bins, least=1)
     check_choice("of", of, ("logits", "probabilities"))
     if of == "logits":
@@ -76,7 +76,7 @@ def fit_temperature(logits: Tensor, labels: Tensor) -> float:
         >>> round(fit_temperature(logits, torch.tensor([0, 0, 0, 1])), 3)  # 4 / log 3
         3.641
     """
-    rows, classes = _checked(logits, labels)
+    rows, classes = _check(logits, labels)
     _check_optimum(rows, classes)
     # In units of their spread logits need a factor near 1, whatever the network's scale.
     spread = (rows - rows.mean(1, keepdim=True)).square().mean().sqrt()
@@ -124,7 +124,7 @@ def temperature_for_error(
         InputError: if shapes or labels do not fit, or no temperature comes within the tolerance;
             the message says which errors can be reached.
     """
-    rows, classes = _checked(logits, labels)
+    rows, classes = _check(logits, labels)
     check_number("target", target, least=0, most=1)
     check_integer("bins", bins, least=1)
 
@@ -150,11 +150,11 @@ def _candidates(
     middle = len(grid) // 2
     for i in sorted(range(len(grid) - 1), key=lambda i: abs(i + 0.5 - middle)):
         if found[i] * found[i + 1] <= 0:
-            yield _bisected(grid[i], grid[i + 1], excess)
+            yield _bisect(grid[i], grid[i + 1], excess)
     yield grid[min(range(len(grid)), key=lambda i: abs(found[i]))]
 
 
-def _bisected(low: float, high: float, excess: Callable[[float], float]) -> float:
+def _bisect(low: float, high: float, excess: Callable[[float], float]) -> float:
     """Where the excess changes its sign between two temperatures, to rounding."""
     ends = {low: excess(low), high: excess(high)}
     is_positive = ends[high] > 0
@@ -196,7 +196,7 @@ def _check_optimum(logits: Tensor, classes: Tensor) -> None:
         )
 
 
-def _checked(predictions: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+def _check(predictions: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
     """Predictions as float64 and labels as classes, both on the CPU and without a graph.
 
     Raises:

@@ -13,7 +13,7 @@ from torch.nn.functional import cross_entropy
 
 from rote.arguments import check_integer
 from rote.errors import InputError
-from rote.probe import Inputs, call, logits_in, unwrapped
+from rote.probe import Inputs, call, capture_logits, unwrap
 from rote.records import Column
 from rote.snapshot import preserved
 from rote.tracking import Batch, Signal, SignalContext
@@ -70,7 +70,7 @@ class GradientDisparity(Signal):
 
     def read(self, epoch: int) -> Mapping[str, float]:
         """Return the mean distance, once there are two batches."""
-        model = unwrapped(self._context.model)
+        model = unwrap(self._context.model)
         batches, self._batches = self._batches, []
         with preserved(model):
             model.train()
@@ -81,10 +81,10 @@ class GradientDisparity(Signal):
         return disparity(gradients)
 
     def _gradient(self, output: object, labels: Tensor) -> Tensor:
-        logits = logits_in(self._context.loss_fn, output)
+        logits = capture_logits(self._context.loss_fn, output)
         rows, classes = Batch(labels, logits).rows(self.name)
         losses = cross_entropy(rows.float(), classes, reduction="none")
-        parameters = [p for p in unwrapped(self._context.model).parameters() if p.requires_grad]
+        parameters = [p for p in unwrap(self._context.model).parameters() if p.requires_grad]
         found = torch.autograd.grad((losses / losses.std()).mean(), parameters, allow_unused=True)
         parts = zip(found, parameters, strict=True)
         return torch.cat([(torch.zeros_like(p) if g is None else g).flatten() for g, p in parts])

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.linalg import vector_norm
 
 from rote.errors import InputError, TrialError
-from rote.probe import call, logits_in, placed, unwrapped
+from rote.probe import call, capture_logits, move_inputs, unwrap
 from rote.records import Column
 from rote.snapshot import preserved
 from rote.tracking import Batch, Signal, SignalContext, WaitingBatches
@@ -123,7 +123,7 @@ def find_head(context: SignalContext) -> nn.Linear:
     Raises:
         InputError: if there is none, or the network does not take the inputs.
     """
-    network = unwrapped(context.model)
+    network = unwrap(context.model)
     linear = [
         module
         for module in network.modules()
@@ -148,12 +148,12 @@ def find_head(context: SignalContext) -> nn.Linear:
 def _logits(network: nn.Module, context: SignalContext) -> Tensor:
     device = next(network.parameters()).device
     try:
-        output = call(network, placed(context.inputs, device))
+        output = call(network, move_inputs(context.inputs, device))
     except Exception as error:
         raise TrialError(
             f"Expected `model` to take `inputs`, got {type(error).__name__} in a trial: {error}"
         ) from error
-    return logits_in(context.loss_fn, output)
+    return capture_logits(context.loss_fn, output)
 
 
 class _Tap:

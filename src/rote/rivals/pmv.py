@@ -16,11 +16,11 @@ from rote.errors import InputError
 from rote.probe import (
     Inputs,
     LogitsAt,
+    capture_logits,
     cross_entropy,
-    logits_in,
-    objective_of,
-    predicted_classes,
-    unwrapped,
+    make_objective,
+    predict_classes,
+    unwrap,
 )
 from rote.records import Column
 from rote.tracking import Batch, Signal, SignalContext
@@ -68,7 +68,7 @@ class Pmv(Signal):
         # One that remembers must not remember the twin.
         own = loss_fn if isinstance(loss_fn, nn.Module | LogitsAt) else None
         try:
-            twin = deepcopy((unwrapped(context.model), context.optimizer, own))
+            twin = deepcopy((unwrap(context.model), context.optimizer, own))
         except Exception as error:
             raise InputError(
                 "Expected a network and an optimizer that can be copied for signal `pmv`, got "
@@ -112,7 +112,7 @@ class Pmv(Signal):
         outputs: list[object] = []
         hook = self._model.register_forward_hook(lambda _, __, output: outputs.append(output))
         try:
-            loss = objective_of(self._loss_fn, self._model, inputs, labels)
+            loss = make_objective(self._loss_fn, self._model, inputs, labels)
         finally:
             hook.remove()
         if not outputs:
@@ -120,7 +120,7 @@ class Pmv(Signal):
                 "Expected `loss_fn` to call the model that it is given for signal `pmv`, got one "
                 "that does not: it trains a second network. Leave it out."
             )
-        return loss, logits_in(self._loss_fn, outputs[0])
+        return loss, capture_logits(self._loss_fn, outputs[0])
 
     def read(self, epoch: int) -> Mapping[str, float]:  # noqa: ARG002
         """Return the drop per share of labels, over the samples since the last reading."""
@@ -169,7 +169,7 @@ class Pmv(Signal):
 
 
 def _count_hits(logits: Tensor, labels: Tensor) -> int:
-    return int((predicted_classes(logits, labels.shape) == labels).sum())
+    return int((predict_classes(logits, labels.shape) == labels).sum())
 
 
 SIGNAL = Pmv

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import torch
 
-from rote.probe import unwrapped
+from rote.probe import unwrap
 from rote.records import Column
 from rote.tracking import Signal, SignalContext
 
@@ -23,7 +23,7 @@ class WeightNorm(Signal):
 
     def start(self, context: SignalContext) -> None:
         """Remember whose weights."""
-        self._model = unwrapped(context.model)
+        self._model = unwrap(context.model)
 
     def read(self, epoch: int) -> Mapping[str, float]:  # noqa: ARG002
         """Return the norm; nothing where it is not finite."""

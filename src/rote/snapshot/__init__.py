@@ -1,17 +1,17 @@
 """State of model, optimizer and random generators: copied, put back, and proved unchanged."""
 
-from rote.snapshot.exclusion import HeldSignals, exclusive, hold_signals
-from rote.snapshot.objects import ObjectState, parameters_of, reachable
+from rote.snapshot.exclusion import HeldSignals, exclude_other_threads, hold_signals
+from rote.snapshot.objects import ObjectState, find_parameters, find_reachable
 from rote.snapshot.preservation import (
     Snapshot,
     Uncopied,
     preserved,
-    restored,
-    verified,
+    restore_after,
+    verify_unchanged,
 )
-from rote.snapshot.randomness import RandomState, restorer_of
-from rote.snapshot.shards import offloads, sharded_modules, sharded_parameters
-from rote.snapshot.tensors import Gradients, TensorValues, strided_parts
+from rote.snapshot.randomness import RandomState, make_restorer
+from rote.snapshot.shards import find_sharded_modules, find_sharded_parameters, offloads
+from rote.snapshot.tensors import Gradients, TensorValues, split_into_strided
 
 __all__ = [
     "Gradients",
@@ -21,16 +21,16 @@ __all__ = [
     "Snapshot",
     "TensorValues",
     "Uncopied",
-    "exclusive",
+    "exclude_other_threads",
+    "find_parameters",
+    "find_reachable",
+    "find_sharded_modules",
+    "find_sharded_parameters",
     "hold_signals",
+    "make_restorer",
     "offloads",
-    "parameters_of",
     "preserved",
-    "reachable",
-    "restored",
-    "restorer_of",
-    "sharded_modules",
-    "sharded_parameters",
-    "strided_parts",
-    "verified",
+    "restore_after",
+    "split_into_strided",
+    "verify_unchanged",
 ]

@@ -35,7 +35,7 @@ class HeldSignals:
     def hold(self) -> None:
         """Replace every Python handler by one that only notes the signal."""
         for number in _SIGNALS:
-            handler = _own_handler(number)
+            handler = _get_own_handler(number)
             if callable(handler):
                 self.handlers[number] = handler
                 signal.signal(number, self.receive)
@@ -97,7 +97,7 @@ def hold_signals() -> Iterator[HeldSignals]:
             held.release()  # what is left if a signal's own handler raised in between
 
 
-def _own_handler(number: int) -> Any:  # noqa: ANN401  # a function, or one of Python's constants
+def _get_own_handler(number: int) -> Any:  # noqa: ANN401  # a function, or one of Python's constants
     handler = signal.getsignal(number)
     owner = getattr(handler, "__self__", None)
     return owner.handlers[number] if isinstance(owner, HeldSignals) else handler
@@ -115,7 +115,7 @@ _turns: dict[int, _Turn] = {}
 
 
 @contextmanager
-def exclusive(optimizer: Optimizer) -> Iterator[None]:
+def exclude_other_threads(optimizer: Optimizer) -> Iterator[None]:
     """Allow only this thread to use an optimizer in a block; blocks may be nested.
 
     Raises:
@@ -151,7 +151,7 @@ def exclusive(optimizer: Optimizer) -> Iterator[None]:
 
 def _guard(method: Callable[..., Any], name: str, owner: threading.Thread) -> Callable[..., Any]:
     @functools.wraps(method)
-    def guarded(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+    def refuse_other_threads(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
         thread = threading.current_thread()
         if thread is not owner:
             raise ConcurrentProbeError(
@@ -160,4 +160,4 @@ def _guard(method: Callable[..., Any], name: str, owner: threading.Thread) -> Ca
             )
         return method(*args, **kwargs)
 
-    return guarded
+    return refuse_other_threads

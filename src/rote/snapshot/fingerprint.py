@@ -25,7 +25,7 @@ from torch.optim import Optimizer
 
 from rote.snapshot.randomness import accelerator_states
 from rote.snapshot.shards import whole_parameters
-from rote.snapshot.tensors import is_freed, strided_parts
+from rote.snapshot.tensors import is_freed, split_into_strided
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 _MODULE_REGISTRIES = {"_parameters", "_buffers", "_modules"}
@@ -146,7 +146,7 @@ class Checksums:
         is_frozen = isinstance(tensor, nn.Parameter) and not tensor.requires_grad
         read = _sum_of_words if is_frozen else _checksum
         found = []
-        for part in strided_parts(tensor.detach()):
+        for part in split_into_strided(tensor.detach()):
             if is_freed(part):
                 continue
             key = (part.data_ptr(), part.dtype, part.shape, part.stride(), is_frozen)
@@ -160,7 +160,7 @@ class Checksums:
 def _checksum(tensor: Tensor) -> str:
     """Return the CRC-32 of the bytes in the order of the memory, and the sum of their words."""
     try:
-        flat = _flat(tensor).cpu()
+        flat = _flatten(tensor).cpu()
     except RuntimeError:
         return "unreadable"  # without values, as on the device "meta"
     # Read where it lies, and not through NumPy: memory that NumPy has once looked at can never be
@@ -172,7 +172,7 @@ def _checksum(tensor: Tensor) -> str:
 def _sum_of_words(tensor: Tensor) -> str:
     """Return the sum of the bytes, taken as integers of eight bytes, on the tensor's device."""
     try:
-        flat = _flat(tensor)
+        flat = _flatten(tensor)
         size = flat.numel()
         whole, rest = flat[: size - size % 8], flat[size - size % 8 :]
         if whole.data_ptr() % 8:
@@ -184,7 +184,7 @@ def _sum_of_words(tensor: Tensor) -> str:
     return f"{words & (2**64 - 1):x}{last}"
 
 
-def _flat(tensor: Tensor) -> Tensor:
+def _flatten(tensor: Tensor) -> Tensor:
     """Return the bytes of a tensor as one row, of its own memory if that has no gaps."""
     tensor = tensor.detach().resolve_conj().resolve_neg()
     if not torch.ops.aten.is_non_overlapping_and_dense(tensor):
@@ -205,7 +205,7 @@ def _tensor_mark(
     tensor: Tensor, checksums: Checksums, *, settled: bool = True, depth: int = 3
 ) -> str:
     shape = (tuple(tensor.shape), tensor.dtype, tensor.device)
-    parts = strided_parts(tensor.detach())
+    parts = split_into_strided(tensor.detach())
     memory = [(part.data_ptr() if settled else None, part.stride()) for part in parts]
     attributes = vars(tensor) if depth and type(tensor).__dictoffset__ else {}
     held = [(name, mark(attributes[name], depth - 1, checksums)) for name in sorted(attributes)]

@@ -33,7 +33,7 @@ import numpy as np
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from rote.snapshot.randomness import Restore, restorer_of
+from rote.snapshot.randomness import Restore, make_restorer
 from rote.snapshot.tensors import TensorValues, memory_of
 
 Container: TypeAlias = dict[Any, Any] | list[Any] | deque[Any] | set[Any]
@@ -80,7 +80,7 @@ class ObjectState:
         self._modes: list[tuple[nn.Module, bool]] = []
         self._others: list[Restore] = []
         self.tensors: list[Tensor] = []
-        for item in reachable(roots):
+        for item in find_reachable(roots):
             self._note(item)
         kept = {id(tensor) for tensor in without}
         memory = {place for tensor in without for place in memory_of(tensor)}
@@ -114,13 +114,13 @@ class ObjectState:
             self._others.extend(_rebinders_of(item))
         elif isinstance(item, np.ndarray) and item.flags.writeable:
             self._others.append(partial(np.copyto, item, item.copy()))
-        elif (put_back := restorer_of(item)) is not None:
+        elif (put_back := make_restorer(item)) is not None:
             self._others.append(put_back)
         else:
             self._others.extend(_rebinders_of(item))
 
 
-def parameters_of(optimizer: Optimizer) -> list[Tensor]:
+def find_parameters(optimizer: Optimizer) -> list[Tensor]:
     """Return every tensor that the optimizer steps, each once."""
     listed = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     return list({id(parameter): parameter for parameter in listed}.values())
@@ -154,11 +154,13 @@ def _holds(container: Container, contents: Container) -> bool:
     if isinstance(container, set):
         return container == contents
     if isinstance(container, dict) and isinstance(contents, dict):
-        return _identical(container, contents) and _identical(container.values(), contents.values())
-    return _identical(container, contents)
+        return _are_identical(container, contents) and _are_identical(
+            container.values(), contents.values()
+        )
+    return _are_identical(container, contents)
 
 
-def _identical(some: Collection[Any], others: Collection[Any]) -> bool:
+def _are_identical(some: Collection[Any], others: Collection[Any]) -> bool:
     return len(some) == len(others) and all(map(operator.is_, some, others))
 
 
@@ -174,7 +176,7 @@ def _refill(container: Container, contents: Container) -> None:
             kind.__setitem__(container, key, value)
         for key in [key for key in container if key not in contents]:
             kind.__delitem__(container, key)
-        if not _identical(container, contents):  # the same keys in another order
+        if not _are_identical(container, contents):  # the same keys in another order
             for key, value in contents.items():
                 kind.__delitem__(container, key)
                 kind.__setitem__(container, key, value)
@@ -196,11 +198,11 @@ def _rebinders_of(item: Any) -> Iterator[Callable[[], None]]:  # noqa: ANN401
     elif isinstance(item, FunctionType):
         if item.__defaults__:
             yield partial(_reset_defaults, item, item.__defaults__)
-        if named := named_by(item):
+        if named := find_named(item):
             yield partial(_rebind, named)
     elif isinstance(item, type):
         if is_users(item.__module__):
-            yield partial(_reset_class, item, _own_attributes(item))
+            yield partial(_reset_class, item, _list_own_attributes(item))
     elif isinstance(item, bytearray | array):
         yield partial(_refill_bytes, item, item[:])
     elif slots := slots_of(item):
@@ -239,12 +241,12 @@ def _rebind(named: list[tuple[dict[str, Any], str, object]]) -> None:
             space[name] = value
 
 
-def _own_attributes(kind: type) -> dict[str, object]:
+def _list_own_attributes(kind: type) -> dict[str, object]:
     return {name: value for name, value in vars(kind).items() if not is_special(name)}
 
 
 def _reset_class(kind: type, attributes: dict[str, object]) -> None:
-    now = _own_attributes(kind)
+    now = _list_own_attributes(kind)
     for name in now.keys() - attributes.keys():
         type.__delattr__(kind, name)
     for name, value in attributes.items():
@@ -265,7 +267,7 @@ def _refill_slots(item: object, slots: list[tuple[Any, object]]) -> None:
             slot.__set__(item, before)
 
 
-def reachable(
+def find_reachable(
     roots: Collection[object],
     parents: dict[int, object] | None = None,
     *,
@@ -282,7 +284,7 @@ def reachable(
     """
     stack: list[object] = []
     for root in roots:
-        inside = [*held_by(root, known=True)]
+        inside = [*find_held(root, known=True)]
         stack += [*inside, root]
         if parents is not None:
             parents |= {id(entry): root for entry in inside if id(entry) not in parents}
@@ -300,7 +302,7 @@ def reachable(
         if isinstance(item, Optimizer) or is_tensor_subclass(item):
             homes |= _homes(item)
         is_known = opens_all or (bool(homes) and package_of(type(item)) in homes)
-        inside = [*held_by(item, known=is_known), *methods.found_in(item)]
+        inside = [*find_held(item, known=is_known), *methods.find_in(item)]
         if parents is not None:
             for entry in inside:
                 parents.setdefault(id(entry), item)
@@ -334,7 +336,7 @@ class _Methods:
         self._named = set(_CALLED_FROM_OUTSIDE)
         self._waiting: dict[str, list[object]] = {}
 
-    def found_in(self, item: object) -> list[object]:
+    def find_in(self, item: object) -> list[object]:
         """Return the methods that an item makes worth following."""
         if isinstance(item, FunctionType):
             new = names_in(item.__code__) - self._named
@@ -350,12 +352,12 @@ class _Methods:
         return found
 
 
-def held_by(item: object, *, known: bool = False) -> Iterable[object]:
+def find_held(item: object, *, known: bool = False) -> Iterable[object]:
     """Return what an object holds; of a foreign one, only if it is ``known`` to matter."""
     if isinstance(item, dict):
-        return [*item.values(), *_beside_entries(item)]
+        return [*item.values(), *_find_beside_entries(item)]
     if isinstance(item, list | deque | set | frozenset | tuple):
-        return [*item, *_beside_entries(item)]
+        return [*item, *_find_beside_entries(item)]
     if isinstance(item, nn.Module):
         # Scripted modules keep their children, parameters and buffers out of Python's sight.
         tensors = [*item.parameters(recurse=False), *item.buffers(recurse=False)]
@@ -366,9 +368,9 @@ def held_by(item: object, *, known: bool = False) -> Iterable[object]:
     if isinstance(item, np.ndarray):
         return item.ravel().tolist() if item.dtype == object else ()
     if isinstance(item, type):
-        return _held_by_class(item)
+        return _find_held_by_class(item)
     if isinstance(item, FunctionType | MethodType | BuiltinMethodType | partial | ref):
-        return _held_by_function(item)
+        return _find_held_by_function(item)
     if isinstance(item, CellType | MappingProxyType | memoryview):
         return [item.obj] if isinstance(item, memoryview) else gc.get_referents(item)
     is_followed = known or isinstance(item, Optimizer) or is_dataclass(item) or is_open(item)
@@ -377,11 +379,11 @@ def held_by(item: object, *, known: bool = False) -> Iterable[object]:
     return ()
 
 
-def _held_by_function(item: Any) -> list[object]:  # noqa: ANN401
+def _find_held_by_function(item: Any) -> list[object]:  # noqa: ANN401
     if isinstance(item, FunctionType):
         if _home(item).startswith("torch.distributed"):
             return []  # its memory comes and goes; `shards` keeps what is to be kept
-        named = [value for _, _, value in named_by(item) if value is not EMPTY]
+        named = [value for _, _, value in find_named(item) if value is not EMPTY]
         # torch hangs caches of its own on functions of its own.
         attributes = [vars(item)] if is_users(_home(item)) else vars(item).values()
         return [
@@ -400,7 +402,7 @@ def _held_by_function(item: Any) -> list[object]:  # noqa: ANN401
     return [item.func, item.args, item.keywords, vars(item)]
 
 
-def _held_by_class(kind: type) -> list[object]:
+def _find_held_by_class(kind: type) -> list[object]:
     if not is_users(kind.__module__):
         return []
     own = [value for name, value in vars(kind).items() if not is_special(name)]
@@ -417,7 +419,7 @@ def _functions_in(member: object) -> list[object]:
     return [member] if isinstance(member, FunctionType) else []
 
 
-def _beside_entries(container: object) -> list[object]:
+def _find_beside_entries(container: object) -> list[object]:
     """Return what a container of the user's own kind has besides its entries."""
     is_own = is_users(type(container).__module__)
     return [*_attributes(container), *_slots_and_class(container)] if is_own else []
@@ -454,7 +456,7 @@ def _content(slot: Any, item: object) -> object:  # noqa: ANN401
         return EMPTY
 
 
-def named_by(function: FunctionType) -> list[tuple[dict[str, Any], str, object]]:
+def find_named(function: FunctionType) -> list[tuple[dict[str, Any], str, object]]:
     """Return the globals that a function of the user's names: where they are, and their values.
 
     Also those of the user's modules that it has as globals, in its closure or defaults, or imports.

@@ -19,13 +19,13 @@ from rote.snapshot.exclusion import hold_signals
 from rote.snapshot.fingerprint import differences, fingerprint, mark
 from rote.snapshot.objects import (
     ObjectState,
+    find_parameters,
+    find_reachable,
     is_open,
     is_users,
     package_of,
-    parameters_of,
-    reachable,
 )
-from rote.snapshot.randomness import RandomState, restorer_of
+from rote.snapshot.randomness import RandomState, make_restorer
 from rote.snapshot.shards import Shards
 from rote.snapshot.tensors import FrozenTensors, Gradients, TensorValues, memory_of
 
@@ -65,7 +65,7 @@ class Snapshot:
     ) -> None:
         self._objects = objects
         self.shards = Shards(objects)
-        kept = _unique([*_registered(objects), *tensors])
+        kept = _unique([*_list_parameters(objects), *tensors])
         self.contents = ObjectState(*objects, without=kept, spares_unchanged=True)
         # What shares memory with a parameter is restored with the parameters: a step must not be
         # undone through a second name.
@@ -117,7 +117,7 @@ def _is_frozen(tensor: Tensor) -> bool:
 
 
 @contextmanager
-def restored(state: Restorable) -> Iterator[None]:
+def restore_after(state: Restorable) -> Iterator[None]:
     """Restore a state when the block ends, however it ends; signals wait until that is done."""
     try:
         yield
@@ -175,15 +175,15 @@ def preserved(
     if not isinstance(model, nn.Module):
         raise InputError(f"Expected `model` to be a torch.nn.Module, got {type(model).__name__}.")
     objects = [thing for thing in (model, optimizer, scaler) if thing is not None]
-    check = verified(model, optimizer, scaler) if verify else nullcontext()
+    check = verify_unchanged(model, optimizer, scaler) if verify else nullcontext()
     snapshot = Snapshot(*objects)
-    with check, restored(snapshot):
+    with check, restore_after(snapshot):
         snapshot.set_aside()
         yield
 
 
 @contextmanager
-def verified(model: nn.Module, *others: object) -> Iterator[None]:
+def verify_unchanged(model: nn.Module, *others: object) -> Iterator[None]:
     """Prove by checksum that a block changed nothing, unless it was interrupted.
 
     Raises:
@@ -209,14 +209,14 @@ def _compare(before: Mapping[str, str], after: Mapping[str, str]) -> None:
         )
 
 
-def _registered(objects: tuple[object, ...]) -> list[Tensor]:
+def _list_parameters(objects: tuple[object, ...]) -> list[Tensor]:
     """Return the parameters of modules and optimizers, each once."""
     tensors: list[Tensor] = []
     for thing in objects:
         if isinstance(thing, nn.Module):
             tensors.extend(thing.parameters())
         elif isinstance(thing, Optimizer):
-            tensors.extend(parameters_of(thing))
+            tensors.extend(find_parameters(thing))
     return _unique(tensors)
 
 
@@ -239,7 +239,7 @@ class Uncopied:
         named = {id(root): name for name, root in roots.items()}
         self._hopeless: list[str] = []
         self._foreign: list[tuple[str, object, str]] = []
-        for item in list(reachable([*roots.values()], parents)):
+        for item in list(find_reachable([*roots.values()], parents)):
             if _cannot_be_copied(item):
                 self._hopeless.append(_path(item, parents, named))
             elif _is_foreign(item) and id(item) not in named:
@@ -254,7 +254,7 @@ def _cannot_be_copied(item: object) -> bool:
     kind = type(item)
     if isinstance(item, io.IOBase):
         return id(item) not in _STREAMS
-    if is_open(item) or restorer_of(item) is not None or isinstance(item, type | Tensor):
+    if is_open(item) or make_restorer(item) is not None or isinstance(item, type | Tensor):
         return False
     if hasattr(kind, "__next__") or isinstance(item, CoroutineType):
         return True
@@ -296,7 +296,7 @@ def _label(holder: object, held: object, outer: object) -> str:
         return f".{key}" if is_attributes else f"[{key!r}]"
     if isinstance(holder, list | tuple):
         return next((f"[{i}]" for i, value in enumerate(holder) if value is held), "")
-    return "".join(_named_member(holder, held))
+    return "".join(_name_member(holder, held))
 
 
 def _label_in_function(function: FunctionType, held: object) -> str:
@@ -312,7 +312,7 @@ def _label_in_function(function: FunctionType, held: object) -> str:
     return f"'s global `{names[0]}`" if names else ""
 
 
-def _named_member(holder: Any, held: object) -> Iterator[str]:  # noqa: ANN401
+def _name_member(holder: Any, held: object) -> Iterator[str]:  # noqa: ANN401
     """Return the attribute of a class, or the slot of an object."""
     kinds = holder.__mro__ if isinstance(holder, type) else type(holder).__mro__
     if held in kinds or held is getattr(holder, "__dict__", None):

@@ -78,7 +78,7 @@ def _num_devices(module: Any) -> int:  # noqa: ANN401
     return int(module.device_count()) if hasattr(module, "device_count") else 1
 
 
-def restorer_of(thing: object) -> Restore | None:
+def make_restorer(thing: object) -> Restore | None:
     """Return a function that rewinds a generator to its state now, if the thing is one."""
     if isinstance(thing, torch.Generator):
         state = thing.get_state()

@@ -18,12 +18,12 @@ from rote.snapshot.tensors import Gradients
 _HOMES = ("torch.distributed.fsdp._fully_shard", "torch.distributed._composable.fsdp")
 
 
-def sharded_modules(model: nn.Module) -> list[nn.Module]:
+def find_sharded_modules(model: nn.Module) -> list[nn.Module]:
     """Return the modules that ``fully_shard`` was applied to, outer ones first."""
     return [module for module in model.modules() if hasattr(type(module), "_get_fsdp_state")]
 
 
-def sharded_parameters(model: nn.Module) -> list[Tensor]:
+def find_sharded_parameters(model: nn.Module) -> list[Tensor]:
     """Return the shards that the optimizer steps, also while modules hold whole parameters."""
     return [part.sharded_param for group in _groups(_states([model])) for part in group.fsdp_params]
 
@@ -31,7 +31,7 @@ def sharded_parameters(model: nn.Module) -> list[Tensor]:
 def whole_parameters(model: nn.Module) -> list[Tensor]:
     """Return the whole parameters; their memory comes and goes with every pass."""
     parts = [part for group in _groups(_states([model])) for part in group.fsdp_params]
-    return [part._unsharded_param for part in _gathered_once(parts)]
+    return [part._unsharded_param for part in _find_gathered(parts)]
 
 
 def offloads(model: nn.Module) -> bool:
@@ -56,14 +56,14 @@ class Shards:
         self._groups = _groups(self._states)
         self._parts = [part for group in self._groups for part in group.fsdp_params]
         self._bookkeeping = Contents()
-        for container in _bookkeeping(self._states):
+        for container in _find_bookkeeping(self._states):
             self._bookkeeping.note(container)
         self._registries = Contents()
         for part in self._parts:
             for module in (part._module_info.module, *part._module_info.shared_modules):
                 self._registries.note(module._parameters)
         self._gathered = [(memory, _copy(memory)) for memory in _whole(self._parts)]
-        self._gradients = Gradients(part._unsharded_param for part in _gathered_once(self._parts))
+        self._gradients = Gradients(part._unsharded_param for part in _find_gathered(self._parts))
         self.reshard()
 
     def set_aside(self) -> None:
@@ -102,7 +102,7 @@ def _state_of(module: nn.Module) -> Any:  # noqa: ANN401  # FSDP2's classes are 
 
 
 def _states(models: list[nn.Module]) -> list[Any]:
-    states = [_state_of(module) for model in models for module in sharded_modules(model)]
+    states = [_state_of(module) for model in models for module in find_sharded_modules(model)]
     return list(dict.fromkeys(states))
 
 
@@ -114,7 +114,7 @@ def _groups(states: list[Any]) -> list[Any]:
     return [group for group in groups if group is not None]
 
 
-def _gathered_once(parts: list[Any]) -> list[Any]:
+def _find_gathered(parts: list[Any]) -> list[Any]:
     """Return those that have been whole before, in some forward pass."""
     return [part for part in parts if hasattr(part, "_unsharded_param")]
 
@@ -133,7 +133,7 @@ def _copy(memory: torch.UntypedStorage) -> torch.UntypedStorage:
     return copy
 
 
-def _bookkeeping(states: list[Any]) -> Iterator[Any]:
+def _find_bookkeeping(states: list[Any]) -> Iterator[Any]:
     """Yield attributes and containers of FSDP2's objects, as far as they lead to each other."""
     stack: list[Any] = list(states)
     seen = set()

@@ -30,7 +30,7 @@ class TensorValues:
         device: str | None = None,
     ) -> None:
         unique = {id(tensor): tensor for tensor in tensors}.values()
-        parts = [part for tensor in unique for part in strided_parts(tensor)]
+        parts = [part for tensor in unique for part in split_into_strided(tensor)]
         self._tensors = [part for part in parts if _is_writable(part) and not is_freed(part)]
         # `.data` shares memory but not the version counter, and still points to the original
         # storage when somebody has given the tensor another one in between.
@@ -161,12 +161,12 @@ class _BeforeWrites(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def _versions_of(tensor: Tensor) -> list[int]:
-    counted = [tensor, *strided_parts(tensor)]
+    counted = [tensor, *split_into_strided(tensor)]
     return [0 if part.is_inference() else part._version for part in counted]
 
 
 def _memory_of_frozen(tensor: Tensor) -> list[tuple[Tensor, Tensor]]:
-    return [(part, part.data) for part in strided_parts(tensor) if not is_freed(part)]
+    return [(part, part.data) for part in split_into_strided(tensor) if not is_freed(part)]
 
 
 class Gradients:
@@ -198,7 +198,7 @@ class Gradients:
                 leaf.requires_grad_(requires_grad)
 
 
-def strided_parts(tensor: Tensor) -> list[Tensor]:
+def split_into_strided(tensor: Tensor) -> list[Tensor]:
     """Return the ordinary tensors that a tensor is made of: itself, or the parts of a sparse one.
 
     For a tensor that wraps others these are the others: for a DTensor, this rank's shard.
@@ -206,7 +206,7 @@ def strided_parts(tensor: Tensor) -> list[Tensor]:
     if hasattr(tensor, "__tensor_flatten__"):
         names, _ = tensor.__tensor_flatten__()
         inner = [entry for name in names if isinstance(entry := getattr(tensor, name), Tensor)]
-        return [part for entry in inner for part in strided_parts(entry)]
+        return [part for entry in inner for part in split_into_strided(entry)]
     if tensor.layout == torch.strided:
         return [tensor]
     if tensor.layout == torch.sparse_coo:
@@ -227,7 +227,7 @@ def as_bytes(tensor: Tensor) -> Tensor:
 def memory_of(tensor: Tensor) -> set[int]:
     """Return the addresses of a tensor's memory; tensors that share memory share an entry."""
     try:
-        return {part.untyped_storage().data_ptr() for part in strided_parts(tensor)} - {0}
+        return {part.untyped_storage().data_ptr() for part in split_into_strided(tensor)} - {0}
     except RuntimeError:
         return set()  # a wrapper around other tensors, without memory of its own
 

@@ -5,10 +5,10 @@ from rote.tracking.examination import Examination, examine
 from rote.tracking.make_tracker import track
 from rote.tracking.past_checkpoints import (
     Aftermath,
-    found_instead,
-    in_order,
+    explain_refused,
     look_into,
     probe_checkpoints,
+    sort_checkpoints,
 )
 from rote.tracking.signals import (
     Batch,
@@ -35,13 +35,13 @@ __all__ = [
     "TrainingSet",
     "WaitingBatches",
     "examine",
+    "explain_refused",
     "find_signal",
-    "found_instead",
-    "in_order",
     "look_into",
     "name_and_options",
     "probe_checkpoints",
     "signal_names",
+    "sort_checkpoints",
     "track",
     "validation_accuracy",
 ]

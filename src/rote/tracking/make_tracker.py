@@ -26,18 +26,18 @@ from rote.probe import (
     Probe,
     ProbePolicy,
     SampleSource,
-    agreed,
-    bare_optimizer,
+    broadcast_from_first,
     check_model_and_optimizer,
-    content_hash,
+    count_ranks,
+    count_samples,
     cross_entropy,
-    from_first_rank,
+    fail_together,
+    hash_content,
     is_bundle,
     is_dataset,
     is_first_rank,
-    num_samples,
-    unwrapped,
-    world_size,
+    unwrap,
+    unwrap_optimizer,
 )
 from rote.records import COLUMNS
 from rote.snapshot import Uncopied
@@ -140,7 +140,7 @@ _WORDS = {
 def _describe_holdout(batch: RandomBatch, *, predicts: bool) -> dict[str, Any] | None:
     if batch.holdout is None:
         return None
-    size = num_samples(batch.holdout)
+    size = count_samples(batch.holdout)
     shape = [size, *batch.labels.shape[1:]] if predicts else None
     return {"size": size, "hash": batch.holdout_hash, "predictions": shape}
 
@@ -152,7 +152,7 @@ def _describe_model(model: nn.Module) -> dict[str, Any]:
 
 def _describe_optimizer(optimizer: Optimizer) -> dict[str, Any]:
     defaults = getattr(optimizer, "defaults", {})
-    settings = {name: _plain(value) for name, value in defaults.items()}
+    settings = {name: _simplify(value) for name, value in defaults.items()}
     return {"class": _full_name(optimizer), "settings": settings}
 
 
@@ -160,9 +160,9 @@ def _full_name(thing: object) -> str:
     return f"{type(thing).__module__}.{type(thing).__qualname__}"
 
 
-def _plain(value: object) -> object:
+def _simplify(value: object) -> object:
     if isinstance(value, tuple | list):
-        return [_plain(entry) for entry in value]
+        return [_simplify(entry) for entry in value]
     if value is None or isinstance(value, bool | int | str):
         return value
     return value if type(value) is float and math.isfinite(value) else repr(value)
@@ -275,7 +275,7 @@ def track(
         >>> reading.step, reading.drop == tracker.susceptibility, reading.train_accuracy
         (1, True, 0.5)
     """
-    with agreed() as facts:
+    with fail_together() as facts:
         policy = ProbePolicy() if policy is None else policy
         check_instance("policy", policy, ProbePolicy)
         num_classes = check_integer("num_classes", num_classes, least=2)
@@ -293,11 +293,13 @@ def track(
         )
         per_sample = {"given_labels": given_labels, "neighbor_votes": neighbor_votes}
         _check_order(inputs, per_sample)
-        given = None if given_labels is None else _given(given_labels, batch, policy, num_classes)
+        given = (
+            None if given_labels is None else _check_given(given_labels, batch, policy, num_classes)
+        )
         votes = None if neighbor_votes is None else _votes(neighbor_votes, batch, num_classes)
         probe = Probe(
             model,
-            bare_optimizer(optimizer),
+            unwrap_optimizer(optimizer),
             num_classes,
             loss_fn=cross_entropy if loss_fn is None else loss_fn,
             policy=policy,
@@ -306,11 +308,11 @@ def track(
         tracker = _tracker(probe, batch, given, signals)
         facts |= _facts(tracker, probe, given)
     _try_out(tracker, probe)
-    with agreed():
+    with fail_together():
         if targets and is_first_rank():
             _open_run(tracker, probe, targets, given, votes, seed=seed, name=name, resume=resume)
-    if world_size() > 1:
-        tracker.follow(from_first_rank(tracker.readings))
+    if count_ranks() > 1:
+        tracker.follow(broadcast_from_first(tracker.readings))
     return tracker
 
 
@@ -335,7 +337,7 @@ def _tracker(
 
 def _try_out(tracker: Tracker, probe: Probe) -> None:
     """Probe once for trial: say what is odd, and note what the network as it is would show."""
-    uncopied = Uncopied({"model": unwrapped(probe.model), "loss_fn": probe.loss_fn})
+    uncopied = Uncopied({"model": unwrap(probe.model), "loss_fn": probe.loss_fn})
     batch = tracker.batch
     trial = probe.check(batch.inputs, batch.labels, predicts=tracker.predicts)
     for warning in (*_warn_of_uncopied(uncopied), *trial.warnings):
@@ -381,16 +383,16 @@ def _warn_of_uncopied(uncopied: Uncopied) -> Iterator[RoteWarning]:
 
 def _facts(tracker: Tracker, probe: Probe, given: np.ndarray | None) -> dict[str, str]:
     """Return what must be the same on all ranks for a mean over them to be meaningful."""
-    if world_size() == 1:
+    if count_ranks() == 1:
         return {}
     batch = tracker.batch
-    parameters = unwrapped(probe.model).named_parameters()
+    parameters = unwrap(probe.model).named_parameters()
     shapes = {name: tuple(parameter.shape) for name, parameter in parameters}
     return {
         "`num_classes`": str(probe.num_classes),
         "`policy`": str(tracker.policy.describe()),
-        "`inputs`": batch.holdout_hash or content_hash(batch.inputs),
-        "random labels (`labels`, `seed`)": content_hash(batch.labels),
+        "`inputs`": batch.holdout_hash or hash_content(batch.inputs),
+        "random labels (`labels`, `seed`)": hash_content(batch.labels),
         "`given_labels`": "none" if given is None else sha256(given.tobytes()).hexdigest(),
         "the shapes of `model`'s parameters": sha256(repr(shapes).encode()).hexdigest(),
     }
@@ -406,7 +408,7 @@ def _check_saving(targets: tuple[Target, ...], name: str | None, *, resume: bool
         )
 
 
-def _given(
+def _check_given(
     given_labels: Tensor, batch: RandomBatch, policy: ProbePolicy, num_classes: int
 ) -> np.ndarray:
     if not policy.record_predictions:
@@ -419,13 +421,13 @@ def _given(
             "Expected `given_labels` to belong to fixed `inputs`, got a callable that brings new "
             "ones for every probe. Pass the samples themselves, or resample=False."
         )
-    shape = (num_samples(batch.holdout), *batch.labels.shape[1:])
+    shape = (count_samples(batch.holdout), *batch.labels.shape[1:])
     return as_given_labels(given_labels, shape=shape, num_classes=num_classes)
 
 
 def _votes(votes: object, batch: RandomBatch, num_classes: int) -> np.ndarray:
     found = votes.detach().cpu().numpy() if isinstance(votes, Tensor) else np.asarray(votes)
-    size = None if batch.holdout is None else num_samples(batch.holdout)
+    size = None if batch.holdout is None else count_samples(batch.holdout)
     wrong = why_no_votes(found, (size, num_classes))
     if wrong is not None or batch.labels.dim() > 1:
         raise InputError(
@@ -440,7 +442,7 @@ def _predicts(batch: RandomBatch, policy: ProbePolicy, *, has_given_labels: bool
     """Whether the classes of the holdout are predicted and recorded at every probe."""
     if batch.holdout is None or not policy.record_predictions:
         return False
-    return has_given_labels or num_samples(batch.holdout) > policy.batch
+    return has_given_labels or count_samples(batch.holdout) > policy.batch
 
 
 def _open_run(

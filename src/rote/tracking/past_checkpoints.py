@@ -66,7 +66,8 @@ class SavedWeights:
         if missing or unknown:
             raise InputError(
                 f"Expected {self.path} to hold the weights of this model, got others "
-                f"(missing: {_some(missing)}; unknown: {_some(unknown)}). Check the model."
+                f"(missing: {_list_some(missing)}; unknown: {_list_some(unknown)}). Check the "
+                "model."
             )
         for name, tensor in wanted.items():
             if tensor.shape != found[name].shape:
@@ -95,13 +96,13 @@ def read_weights(path: Path | str, key: str | None = None) -> SavedWeights:
         raise InputError(f"Expected {path} to be a file of weights, got: {error}.") from error
     except Exception as error:  # whatever unpickling a stranger's bytes raises
         raise InputError(
-            f"Expected {path} to hold tensors and plain values only, got {found_instead(error)}. "
+            f"Expected {path} to hold tensors and plain values only, got {explain_refused(error)}. "
             "Save `model.state_dict()`, best as safetensors."
         ) from error
     return SavedWeights(path, _weights_in(contents, path, key), _optimizer_in(contents))
 
 
-def found_instead(error: Exception) -> str:
+def explain_refused(error: Exception) -> str:
     """Explain what a file holds that ``torch.load`` refused with ``weights_only=True``.
 
     torch advises to load it without; a file of a stranger's could then run anything.
@@ -169,7 +170,7 @@ def _find_shared(wanted: Mapping[str, Tensor], found: Mapping[str, Tensor]) -> d
     }
 
 
-def _some(names: list[str]) -> str:
+def _list_some(names: list[str]) -> str:
     shown = ", ".join(f"`{name}`" for name in names[:3])
     return (shown + (f" and {len(names) - 3} more" if len(names) > 3 else "")) or "none"
 
@@ -304,7 +305,8 @@ def probe_checkpoints(
     fresh state otherwise, which is a departure from Algorithm 1.
 
     Args:
-        checkpoints: files of one run, in the order of training (``in_order`` sorts by number).
+        checkpoints: files of one run, in the order of training (``sort_checkpoints`` sorts them by
+            number).
         model: the network; afterwards it is as before.
         optimizer: as in training; plain SGD with lr 0.01 by default.
         inputs: unlabeled samples, prepared as in training.
@@ -372,17 +374,17 @@ def probe_checkpoints(
     return Aftermath(files, tuple(tracker.readings), states, tracker.start)
 
 
-def in_order(checkpoints: Sequence[Path | str]) -> list[Path]:
+def sort_checkpoints(checkpoints: Sequence[Path | str]) -> list[Path]:
     """Files sorted as people number them: ``epoch-9`` before ``epoch-10``.
 
     Example:
-        >>> [str(path) for path in in_order(["epoch=10.pt", "epoch=9.pt"])]
+        >>> [str(path) for path in sort_checkpoints(["epoch=10.pt", "epoch=9.pt"])]
         ['epoch=9.pt', 'epoch=10.pt']
     """
-    return sorted((Path(path) for path in checkpoints), key=_by_number)
+    return sorted((Path(path) for path in checkpoints), key=_split_numbers)
 
 
-def _by_number(path: Path) -> list[tuple[int, int, str]]:
+def _split_numbers(path: Path) -> list[tuple[int, int, str]]:
     parts = re.split(r"(\d+)", str(path))
     return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in parts]
 

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from rote.errors import InputError, StateError
 from rote.labels import IGNORE_INDEX, LabelSampler, Uniform
-from rote.probe import Inputs, SampleSource, content_hash, frozen, num_samples, take
-from rote.snapshot import RandomState, hold_signals, restored
+from rote.probe import Inputs, SampleSource, copy_inputs, count_samples, hash_content, take
+from rote.snapshot import RandomState, hold_signals, restore_after
 
 
 class RandomBatch:
@@ -51,11 +51,11 @@ class RandomBatch:
         self._num_classes = num_classes
         self._generator = torch.Generator().manual_seed(seed)
         self._drawn_as: int | Tensor | None = seed
-        samples = frozen(source) if is_given else self._fetch(seed)  # type: ignore[arg-type]
+        samples = copy_inputs(source) if is_given else self._fetch(seed)  # type: ignore[arg-type]
         is_holdout = self._source is None or not resample
         self.holdout: Inputs | None = samples if is_holdout else None
-        self.holdout_hash: str | None = content_hash(samples) if is_holdout else None
-        self._sampler = self._as_sampler(labels, num_samples(samples))
+        self.holdout_hash: str | None = hash_content(samples) if is_holdout else None
+        self._sampler = self._as_sampler(labels, count_samples(samples))
         self.inputs, self.labels = self._draw(samples)
         self._first = self.inputs, self._drawn_as
 
@@ -66,7 +66,7 @@ class RandomBatch:
             self.inputs, self.labels = self._draw(samples)
 
     @contextmanager
-    def drawn(self, *, anew: bool) -> Iterator[tuple[Inputs, Tensor]]:
+    def draw_or_undo(self, *, anew: bool) -> Iterator[tuple[Inputs, Tensor]]:
         """Return the samples and labels of this probe; if the probe fails, nothing was drawn.
 
         Yields:
@@ -129,7 +129,7 @@ class RandomBatch:
             return inputs
         if isinstance(self._source, SampleSource) and drawn_as is not None:
             with torch.inference_mode(False):
-                return take(frozen(self._source.draw(self._size, drawn_as)), slice(self._size))
+                return take(copy_inputs(self._source.draw(self._size, drawn_as)), slice(self._size))
         return self.inputs  # of a callable; the next probe draws new ones before it measures
 
     def _fetch(self, seed: int | None = None) -> Inputs:
@@ -137,12 +137,12 @@ class RandomBatch:
             if seed is None:
                 seed = int(torch.randint(2**31, (), generator=self._generator))
             self._drawn_as = seed
-            return frozen(self._source.draw(self._size, seed))
+            return copy_inputs(self._source.draw(self._size, seed))
         assert callable(self._source)
         self._drawn_as = seed  # None for later batches, which cannot be brought back
         # The caller's loader may draw from the global generators; training must not notice.
-        with restored(RandomState()):
-            return frozen(self._source())
+        with restore_after(RandomState()):
+            return copy_inputs(self._source())
 
     def _as_sampler(self, labels: Tensor | LabelSampler | None, samples: int) -> LabelSampler:
         if labels is None:
@@ -152,7 +152,7 @@ class RandomBatch:
         return Given(labels)
 
     def _draw(self, samples: Inputs) -> tuple[Inputs, Tensor]:
-        total = num_samples(samples)
+        total = count_samples(samples)
         chosen: slice | Tensor = slice(min(self._size, total))
         if self._resample and self._source is None and total > self._size:
             device = self._generator.device
@@ -161,7 +161,9 @@ class RandomBatch:
         # A caller in inference mode must not make S̃ useless for a backward pass.
         with torch.inference_mode(False):
             inputs = take(samples, chosen)
-            labels = self._check_labels(self._sampler(self._generator), num_samples(inputs), total)
+            labels = self._check_labels(
+                self._sampler(self._generator), count_samples(inputs), total
+            )
             return inputs, labels[chosen].clone() if len(labels) == total else labels.clone()
 
     def _check_labels(self, labels: object, batch: int, total: int) -> Tensor:

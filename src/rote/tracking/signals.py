@@ -24,7 +24,7 @@ from rote.extras import RIVALS, import_named, name_and_options, signal_names
 from rote.labels import IGNORE_INDEX
 from rote.probe import Inputs
 from rote.records import COLUMNS, Column, Reading, column_named
-from rote.snapshot import RandomState, hold_signals, restored, verified
+from rote.snapshot import RandomState, hold_signals, restore_after, verify_unchanged
 from rote.store import check_metric_name
 
 if TYPE_CHECKING:
@@ -429,7 +429,7 @@ class Signals:
         name, count = max(names.items(), key=itemgetter(1), default=("", 0))
         if count > 1:
             raise InputError(f"Expected `signals` to be different ones, got `{name}` twice.")
-        with restored(RandomState()):
+        with restore_after(RandomState()):
             for signal in self._signals:
                 if hasattr(signal, "start"):
                     signal.start(context)
@@ -475,7 +475,7 @@ class Signals:
 
     def observe(self, batch: Batch) -> None:
         """Show them a batch; the training's random numbers stay as they are."""
-        with restored(RandomState()) if self._draws else nullcontext():
+        with restore_after(RandomState()) if self._draws else nullcontext():
             for signal in self._signals:
                 signal.observe(batch)
 
@@ -488,7 +488,7 @@ class Signals:
         """
         found: dict[str, float] = {}
         for signal in self._signals:
-            with self._check(), restored(RandomState()):
+            with self._check(), restore_after(RandomState()):
                 values = signal.read(reading.step)
             undescribed = [name for name in values if self._homes.get(name) != signal.name]
             if undescribed:
@@ -509,7 +509,7 @@ class Signals:
         )
 
     @contextmanager
-    def tentative(self) -> Iterator[None]:
+    def roll_back_on_error(self) -> Iterator[None]:
         """If the block fails, they are as if they had not been read."""
         state = deepcopy(self.state_dict())
         try:
@@ -556,7 +556,7 @@ class Signals:
     def _check(self) -> Any:  # noqa: ANN401
         context = self.context
         is_checked = context.policy.verify
-        return verified(context.model, context.optimizer) if is_checked else nullcontext()
+        return verify_unchanged(context.model, context.optimizer) if is_checked else nullcontext()
 
 
 def _check_signal(signal: Signal) -> Signal:

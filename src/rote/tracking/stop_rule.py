@@ -7,7 +7,7 @@ from typing import Any
 
 from rote.arguments import check_choice, check_integer, check_number
 from rote.errors import InputError, StateError
-from rote.probe import from_first_rank
+from rote.probe import broadcast_from_first
 from rote.records import ZETAS, Reading
 
 VALIDATION = "validation_accuracy"
@@ -134,7 +134,7 @@ class StopRule:
             )
         if reading is None or self.stopped:
             return self.stopped
-        self._by, value, trained = from_first_rank(self._looked_at(reading))
+        self._by, value, trained = broadcast_from_first(self._look_at(reading))
         if math.isnan(value):
             return False
         if value < self._lowest and not (self._by == _NOISE_RATE and self.keep is not None):
@@ -199,9 +199,9 @@ class StopRule:
         # A network that has not begun to learn stands still, too.
         return trained is None or self._trained is None or trained > self._trained
 
-    def _looked_at(self, reading: Reading) -> tuple[str, float, float | None]:
+    def _look_at(self, reading: Reading) -> tuple[str, float, float | None]:
         """Return what the rule uses, how low that is (NaN: does not count), training accuracy."""
-        by = self._by or self._chosen(reading)
+        by = self._by or self._choose(reading)
         if by == VALIDATION:
             if reading.validation_accuracy is None:
                 raise InputError(
@@ -222,7 +222,7 @@ class StopRule:
         counts = is_high and reading.step >= self.min_epochs
         return by, zeta if counts else math.nan, accuracy
 
-    def _chosen(self, reading: Reading) -> str:
+    def _choose(self, reading: Reading) -> str:
         if self.noise_rate is not None:
             return _NOISE_RATE
         if self.column is not None:

@@ -155,9 +155,9 @@ class Susceptibility:
         for flag in reading.flags:
             if flag not in warned:
                 warned.add(flag)
-                warnings.warn(self._warning(flag, reading), stacklevel=3)
+                warnings.warn(self._make_warning(flag, reading), stacklevel=3)
 
-    def _warning(self, flag: str, reading: Reading) -> RoteWarning:
+    def _make_warning(self, flag: str, reading: Reading) -> RoteWarning:
         if flag == "undefined_predictions":
             return NonFiniteReadingWarning(
                 f"At step {reading.step} the logits of some holdout samples are NaN in eval mode. "

@@ -31,18 +31,18 @@ from rote.probe import (
     OptimizerWatch,
     Probe,
     ProbePolicy,
-    agreed,
-    bare_optimizer,
+    broadcast_from_first,
     check_model_and_optimizer,
-    content_hash,
-    from_first_rank,
+    count_ranks,
+    count_samples,
+    fail_together,
+    hash_content,
     is_first_rank,
-    members_of,
-    num_samples,
-    world_size,
+    list_members,
+    unwrap_optimizer,
 )
 from rote.records import SHARES, Reading
-from rote.snapshot import hold_signals, restored
+from rote.snapshot import hold_signals, restore_after
 from rote.store import Sinks, Writing, check_metric_name, read_whole_readings
 from rote.tracking.random_batch import RandomBatch
 from rote.tracking.signals import Batch, Signals, as_given_labels, validation_accuracy
@@ -93,7 +93,7 @@ class Tracker:
         self._step = 0
         self._run = Sinks()
         self._warned: set[str] = set()
-        self._ranks = world_size()
+        self._ranks = count_ranks()
 
     @property
     def susceptibility(self) -> float:
@@ -175,7 +175,7 @@ class Tracker:
         self._check_ranks()
         step = self._step + 1
         if not self._is_due(step):
-            if world_size() == 1:  # of many ranks, one alone must not fail here
+            if count_ranks() == 1:  # of many ranks, one alone must not fail here
                 as_numbers(metrics)
             self._step = step
             return None
@@ -183,16 +183,16 @@ class Tracker:
         means = deepcopy(self._means)
         reading: Reading | None = None
         with self._skip_without_memory(step), ExitStack() as undoing:
-            with agreed() as facts:
+            with fail_together() as facts:
                 self._run.check_open()
                 numbers = self._as_finite(as_numbers(metrics), step)
                 self.signals.check_metrics(numbers)
-                drawn = self.batch.drawn(anew=bool(self.readings))
+                drawn = self.batch.draw_or_undo(anew=bool(self.readings))
                 inputs, labels = undoing.enter_context(drawn)
                 facts |= self._facts(step, inputs, labels)
             reading = self._measure(inputs, labels, means, step)
-            undoing.enter_context(self.signals.tentative())
-            with agreed():
+            undoing.enter_context(self.signals.roll_back_on_error())
+            with fail_together():
                 context = self.signals.context
                 context.inputs, context.labels = inputs, labels
                 context.predictions = reading.predictions
@@ -218,7 +218,7 @@ class Tracker:
             InterferenceError: naming what a probe changes and cannot put back.
         """
         check_model_and_optimizer(self._probe.model, optimizer)
-        probe = replace(self._probe, optimizer=bare_optimizer(optimizer))
+        probe = replace(self._probe, optimizer=unwrap_optimizer(optimizer))
         trial = probe.check(self.batch.inputs, self.batch.labels, predicts=self.predicts)
         for warning in trial.warnings:
             warnings.warn(warning, stacklevel=2)
@@ -240,7 +240,7 @@ class Tracker:
             own = torch.Size([own[0], *labels.shape[1:]])  # texts may be padded to another length
         given = as_given_labels(
             labels,
-            shape=(num_samples(inputs), *own[1:]),
+            shape=(count_samples(inputs), *own[1:]),
             num_classes=self._probe.num_classes,
             name="labels",
         )
@@ -390,7 +390,7 @@ class Tracker:
         found = self._trainer.look()
         if isinstance(found, tuple):
             optimizer, found = found
-            self.follow_optimizer(members_of(optimizer))
+            self.follow_optimizer(list_members(optimizer))
         if found is not None:
             warnings.warn(found, stacklevel=3)
 
@@ -417,8 +417,8 @@ class Tracker:
     ) -> None:
         """Write and remember a reading, both or neither, and leave nothing to be undone."""
         writing = Writing(self._run, self.readings)
-        with restored(writing):
-            with agreed():
+        with restore_after(writing):
+            with fail_together():
                 writing.append(reading)
             # Slow loggers can be interrupted; from here on there is only memory.
             with hold_signals() as interrupts:
@@ -453,9 +453,9 @@ class Tracker:
             )
 
     def _check_ranks(self) -> None:
-        if world_size() != self._ranks:
+        if count_ranks() != self._ranks:
             raise InputError(
-                f"Expected the tracker to be made by {world_size()} ranks together, got one that "
+                f"Expected the tracker to be made by {count_ranks()} ranks together, got one that "
                 f"was made when there were {self._ranks}. Call init_process_group before "
                 "rote.track."
             )
@@ -463,15 +463,15 @@ class Tracker:
     def _is_due(self, step: int) -> bool:
         every = self.policy.every
         # The ranks' clocks differ; one of them decides.
-        return from_first_rank(every(step)) if callable(every) else step % every == 0
+        return broadcast_from_first(every(step)) if callable(every) else step % every == 0
 
     def _facts(self, step: int, inputs: Inputs, labels: Tensor) -> dict[str, str]:
         """Return what must be the same on all ranks for a mean over them to be meaningful."""
-        if world_size() == 1:
+        if count_ranks() == 1:
             return {}
         facts = {"the tracker's step": str(step), "ζ so far": repr(self.susceptibility)}
         if self.policy.resample:
-            facts["S̃"] = content_hash({"inputs": inputs, "labels": labels})
+            facts["S̃"] = hash_content({"inputs": inputs, "labels": labels})
         return facts
 
 

@@ -13,9 +13,9 @@ from torch import Tensor, nn
 from rote.arguments import check_path
 from rote.errors import RoteError, StoreError
 from rote.labels import neighbor_votes
-from rote.probe import content_hash
+from rote.probe import hash_content
 from rote.records import Reading
-from rote.snapshot import RandomState, restored
+from rote.snapshot import RandomState, restore_after
 from rote.store import NEIGHBORS_FILE, read_run
 from rote.tracking import Tracker, track
 from rote.workloads.data import Dataset, make_given_section, read_data
@@ -40,7 +40,7 @@ def compute_holdout_votes(splits: Splits) -> np.ndarray | None:
     """
     if splits.holdout_labels is None or splits.is_tokens:
         return None
-    identity = content_hash({"holdout": splits.holdout, "labels": splits.labels})
+    identity = hash_content({"holdout": splits.holdout, "labels": splits.labels})
     if identity not in _known:
         while len(_known) >= _KEPT:
             del _known[next(iter(_known))]
@@ -197,7 +197,7 @@ def _train(
     folder: RunFolder | None,
 ) -> TrainedRun:
     device = choose_device(spec.device)
-    with restored(RandomState()), repeatable(device, threads):
+    with restore_after(RandomState()), repeatable(device, threads):
         splits = prepare(spec, data_dir=data_dir, device=device, dataset=dataset)
         workload = Workload(spec, splits, device)
         with workload.precision():
