@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 
 from rote.selection import DEFAULT_RULE, Selection, select
-from rote.store import read_table
+from rote.store import RunTable, read_table
 from tests.selection.tables import Row, rows, shuffled, table_of, write_voters
 from tests.selection.test_posterior import CLASSES, holdout, write_holdout
 
@@ -189,3 +189,40 @@ def test_what_another_rule_leaves_out_on_a_dip_is_named() -> None:
     assert "step 7 of Run" in dropped.text
     rows[6]["validation_accuracy"] = 0.1
     assert not any(reason.kind == "dropped" for reason in select(table_of(rows)).reasons)
+
+
+def runs_of_two_rates(*, has_gauge: bool) -> RunTable:
+    """Two runs without a holdout; live ζ prefers the small learning rate, the gauge the other."""
+    rows: list[Row] = []
+    for run, live, plain, accuracy in (("small", 0.01, 0.5, 0.7), ("large", 0.9, 0.1, 0.8)):
+        for step in range(1, 7):
+            row: Row = {
+                "run": run,
+                "step": step,
+                "susceptibility": live,
+                "train_accuracy": accuracy,
+            }
+            rows.append(row | ({GAUGE: plain} if has_gauge else {}))
+    table = table_of(rows, samples=None)
+    described = {
+        run: {**table.descriptions[run], "optimizer": {"class": "SGD", "settings": {"lr": lr}}}
+        for run, lr in (("small", 0.001), ("large", 0.1))
+    }
+    return replace(table, descriptions=described)
+
+
+def test_runs_of_different_learning_rates_are_compared_by_the_reference_step() -> None:
+    selection = select(runs_of_two_rates(has_gauge=True))
+    assert (selection.column, selection.pick.run) == (GAUGE, "large")
+    assert "differ in learning rate" in str(selection.explanation)
+    assert not any("Live ζ" in warning for warning in selection.warnings)
+    alike = runs_of_two_rates(has_gauge=True)
+    same = {run: alike.descriptions["small"] for run in alike.descriptions}
+    assert select(replace(alike, descriptions=same)).column == "susceptibility"
+
+
+def test_without_a_reference_step_it_says_why_live_zeta_is_doubtful() -> None:
+    selection = select(runs_of_two_rates(has_gauge=False))
+    assert selection.column == "susceptibility"
+    (warning,) = [warning for warning in selection.warnings if "Live ζ" in warning]
+    assert "learning rate" in warning

@@ -19,6 +19,7 @@ from rote.selection.groups import check_comparable, grouped, runs_where
 from rote.selection.regions import paper_thresholds, regions_of, summarize
 from rote.selection.rule import Reason
 from rote.selection.rules import RULES, find_rule
+from rote.selection.rules.noisy_validation import compare_on_labels
 from rote.selection.selection import ESTIMATE, Baseline, Pick, Selection, grade_evidence
 from rote.selection.warnings import warnings_of
 from rote.store import RunTable, read_table
@@ -26,7 +27,7 @@ from rote.store import RunTable, read_table
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from rote.selection.rule import Decision, Rule
+    from rote.selection.rule import Decision, Findings, Rule
 
 DEFAULT_RULE = "auto"
 """The strongest rule that the recorded data allow."""
@@ -231,8 +232,17 @@ def choose(rule: Rule, candidates: Candidates) -> Selection:
         baselines=_compare_with_baselines(usable, decision),
         start=read_start(candidates.table.descriptions.get(pick.run, {})),
         source=_find_source(pick, usable.num_runs),
-        **vars(decision.findings),
+        **vars(_compare_with_last(usable, decision)),
     )
+
+
+def _compare_with_last(usable: Candidates, decision: Decision) -> Findings:
+    """Return the findings; what a rule leaves open of the last checkpoint, given labels may say."""
+    findings = decision.findings
+    if findings.beats_last is not None or ESTIMATE in decision.columns:
+        return findings
+    last = RULES["last"]().judge(usable).pick
+    return replace(findings, beats_last=compare_on_labels(usable, decision.pick, last))
 
 
 def _reasons(rule: Rule, candidates: Candidates, decision: Decision) -> tuple[Reason, ...]:

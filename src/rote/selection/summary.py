@@ -171,13 +171,16 @@ def _rows(selection: Selection) -> Iterator[SummaryRow]:
 
 
 def _qualify(selection: Selection, entry: Baseline) -> str:
-    """Return the interval of an accuracy, and under which condition it holds."""
-    interval = selection.pick.interval
-    if interval is None:
-        return ""
-    low, high = (f"{100 * end:.1f}" for end in interval)
-    condition = f", {CONDITION}" if entry.column == "estimated_accuracy" else ""
-    return f"95% interval {low}–{high}%{condition}"
+    """Return the interval of an accuracy, and its condition or the most that is possible."""
+    parts = []
+    if selection.pick.interval is not None:
+        low, high = (f"{100 * end:.1f}" for end in selection.pick.interval)
+        parts.append(f"95% interval {low}–{high}%")
+    if entry.column == "estimated_accuracy":
+        parts += [CONDITION] if parts else []
+    elif selection.noise_rate is not None:
+        parts.append(f"about {1 - selection.noise_rate:.0%} is the most possible")
+    return ", ".join(parts)
 
 
 def _gain(selection: Selection, entry: Baseline) -> Iterator[SummaryRow]:
@@ -305,11 +308,16 @@ def _confidence(selection: Selection) -> Iterator[str]:
 
 
 def _label_noise(selection: Selection) -> Iterator[str]:
-    if selection.noise_rate is None:
+    accuracy, rate = selection.pick.validation_accuracy, selection.noise_rate
+    if rate is None:
+        if accuracy is not None and accuracy <= 1:
+            yield (
+                f"{as_percent(accuracy, 1)} of your given labels match. Some of these labels are "
+                "wrong, so the most possible is the share of correct ones; noise_rate= "
+                "(--noise-rate) tells how much that is."
+            )
         return
-    rate = selection.noise_rate
     yield f"About {rate:.0%} of the given labels of the holdout look wrong."
-    accuracy = selection.pick.validation_accuracy
     if accuracy is not None and accuracy <= 1:
         yield (
             f"{as_percent(accuracy, 1)} of your given labels match; with about {rate:.0%} of them "

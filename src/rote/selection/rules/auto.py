@@ -137,7 +137,7 @@ class Auto:
             lacking = "no predictions on a holdout are recorded"
             if candidates.num_runs > 1:
                 lacking = "no two runs have predictions on the same holdout"
-            return _by_validation(candidates, lacking) or _Lack(lacking)
+            return self._by_validation(candidates, lacking) or _Lack(lacking)
         ballot = Ballot.of(candidates, voters)
         posterior = Posterior(self.noise_rate, self.clean_labels)
         labels = posterior.labels(candidates, voters, ballot).known
@@ -151,7 +151,7 @@ class Auto:
         lacking = lacking if labels else "the holdout has no given labels"
         if len(voters) == 1:
             lacking = "there is one run, without nearest-neighbor votes"
-        by_validation = _by_validation(candidates, lacking)
+        by_validation = self._by_validation(candidates, lacking)
         if by_validation is not None or len(voters) == 1:
             return by_validation or _Lack(lacking)
         return _by_consensus(candidates, ballot, lacking)
@@ -177,6 +177,16 @@ class Auto:
         else:
             return None
         return _Choice(posterior, because, better)
+
+    def _by_validation(self, candidates: Candidates, lacking: str) -> _Choice | None:
+        if not _usable(candidates, "validation_accuracy").any():
+            return None
+        because = f"noisy validation accuracy is recorded, and {lacking}"
+        better = (
+            "Votes would give better evidence: other runs on the same holdout, or neighbor_votes= "
+            "for one run."
+        )
+        return _Choice(NoisyValidation(noise_rate=self.noise_rate), because, better)
 
     def _by_training(self, candidates: Candidates, lack: _Lack) -> _Choice:
         """Choose without a holdout."""
@@ -212,17 +222,6 @@ def _explain_gauge(column: str | None, differing: tuple[str, ...]) -> tuple[Reas
         "of the reference step."
     )
     return (Reason("threshold", text, {"column": column, "differing": list(differing)}),)
-
-
-def _by_validation(candidates: Candidates, lacking: str) -> _Choice | None:
-    if not _usable(candidates, "validation_accuracy").any():
-        return None
-    because = f"noisy validation accuracy is recorded, and {lacking}"
-    better = (
-        "Votes would give better evidence: other runs on the same holdout, or neighbor_votes= for "
-        "one run."
-    )
-    return _Choice(NoisyValidation(), because, better)
 
 
 def _by_consensus(candidates: Candidates, ballot: Ballot, lacking: str) -> _Choice | _Lack:

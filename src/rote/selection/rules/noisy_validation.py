@@ -7,12 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+import numpy as np
+
+from rote.arguments import check_number
 from rote.errors import InputError
 from rote.formatting import as_percent
-from rote.selection.rule import Decision
+from rote.selection.rule import Decision, Findings
 
 if TYPE_CHECKING:
-    from rote.selection.candidates import Candidates
+    from rote.selection.candidates import Booleans, Candidates
     from rote.selection.rule import Grade
 
 _Z95 = 1.959963984540054
@@ -24,14 +27,24 @@ class NoisyValidation:
 
     Attributes:
         samples: how many labels it was measured on, if the runs do not say.
+        noise_rate: the share of wrong labels, if it is known; it decides nothing, but tells how
+            high the accuracy can be.
+
+    Raises:
+        InputError: if the rate is not from 0 to 1.
     """
 
     samples: int | None = None
+    noise_rate: float | None = None
     name: ClassVar[str] = "noisy-validation"
     needs: ClassVar[tuple[str, ...]] = ("validation_accuracy",)
     compares_runs: ClassVar[bool] = False
     evidence: ClassVar[Grade] = "fair"
     order: ClassVar[int] = 300
+
+    def __post_init__(self) -> None:
+        if self.noise_rate is not None:
+            check_number("noise_rate", self.noise_rate, least=0, most=1)
 
     def judge(self, candidates: Candidates) -> Decision:
         """Select the highest validation accuracy, with its 95 % interval."""
@@ -48,10 +61,12 @@ class NoisyValidation:
                 "The size of the holdout is not recorded, so the validation accuracy has no "
                 "interval. Rule `noisy-validation` takes samples=.",
             )
-            return Decision(pick, (reason + ".",), warnings=unknown)
+            findings = Findings(noise_rate=self.noise_rate)
+            return Decision(pick, (reason + ".",), warnings=unknown, findings=findings)
         interval = wilson_interval(accuracy, samples)
         reason += f" ({interval[0]:.2%} to {interval[1]:.2%} at 95%, {samples} labels)."
-        return Decision(pick, (reason,), interval=interval)
+        findings = Findings(noise_rate=self.noise_rate, labels=samples)
+        return Decision(pick, (reason,), interval=interval, findings=findings)
 
 
 @dataclass(frozen=True)
@@ -117,6 +132,63 @@ def wilson_interval(share: float, samples: int) -> tuple[float, float]:
     middle = (share + shrink / 2) / (1 + shrink)
     half = _Z95 * math.sqrt(share * (1 - share) / samples + shrink / (4 * samples)) / (1 + shrink)
     return max(0.0, middle - half), min(1.0, middle + half)
+
+
+def probability_better(wins: int, losses: int) -> float:
+    """Return the probability that one checkpoint is better than another on the given labels.
+
+    Only samples on which exactly one of the two is right tell them apart (McNemar 1947). The share
+    of these that the first one wins has a Jeffreys prior, so its posterior is Beta(wins + ½,
+    losses + ½). Label noise that does not depend on the predictions leaves the order of two
+    accuracies as it is, so this is also the probability for the true classes.
+
+    Args:
+        wins: how many samples only the first one gets right.
+        losses: how many only the second one gets right.
+
+    Returns:
+        The probability that the share is above one half.
+
+    Example:
+        >>> round(probability_better(0, 0), 3), round(probability_better(12, 4), 3)
+        (0.5, 0.977)
+    """
+    from scipy.special import betainc
+
+    return float(betainc(losses + 0.5, wins + 0.5, 0.5))
+
+
+def compare_on_labels(candidates: Candidates, one: int, other: int) -> float | None:
+    """Return the probability that one checkpoint is better than another, by paired given labels.
+
+    Args:
+        candidates: the checkpoints.
+        one: the position of the first.
+        other: the position of the second.
+
+    Returns:
+        The probability; None if they are the same checkpoint, or no predictions of both on one
+        holdout with given labels are recorded.
+    """
+    first, second = (_right_on_labels(candidates, at) for at in (one, other))
+    if one == other or first is None or second is None or len(first) != len(second):
+        return None
+    names = [candidates.runs[candidates.run[at]] for at in (one, other)]
+    labels = [candidates.table.given_labels(name) for name in names]
+    if not np.array_equal(*labels):  # another holdout, or other labels for it
+        return None
+    return probability_better(int((first & ~second).sum()), int((second & ~first).sum()))
+
+
+def _right_on_labels(candidates: Candidates, at: int) -> Booleans | None:
+    """Return on which labeled samples of the holdout a checkpoint is right, if it is recorded."""
+    run = candidates.runs[candidates.run[at]]
+    labels, rows = candidates.table.given_labels(run), candidates.table.predictions(run)
+    row = int(candidates.row[at])
+    if labels is None or rows is None or row >= len(rows) or rows[row].size != len(labels):
+        return None
+    is_known = labels >= 0
+    return np.asarray(rows[row].ravel() == labels)[is_known] if is_known.any() else None
 
 
 def holdout_size(candidates: Candidates, index: int, given: int | None) -> int | None:
