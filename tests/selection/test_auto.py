@@ -217,7 +217,7 @@ def test_runs_of_different_learning_rates_are_compared_by_the_reference_step() -
     assert "differ in learning rate" in str(selection.explanation)
     assert not any("Live ζ" in warning for warning in selection.warnings)
     alike = runs_of_two_rates(has_gauge=True)
-    same = {run: alike.descriptions["small"] for run in alike.descriptions}
+    same = dict.fromkeys(alike.descriptions, alike.descriptions["small"])
     assert select(replace(alike, descriptions=same)).column == "susceptibility"
 
 

@@ -151,7 +151,7 @@ def probability_better(wins: int, losses: int) -> float:
 
     Example:
         >>> round(probability_better(0, 0), 3), round(probability_better(12, 4), 3)
-        (0.5, 0.977)
+        (0.5, 0.979)
     """
     from scipy.special import betainc
 
