@@ -18,7 +18,7 @@ import numpy as np
 import polars as pl
 
 from rote.errors import InputError
-from rote.selection import Candidates, candidates_of, choose, find_rule
+from rote.selection import Candidates, choose, find_rule, make_candidates
 from rote.store import RunTable, read_run, read_table
 from rote.tracking import StopRule
 
@@ -66,7 +66,7 @@ class Pool:
         if bare:
             frame = frame.drop("validation_accuracy", strict=False)
         kept = {name: self.table.descriptions[name] for name in runs}
-        return candidates_of(
+        return make_candidates(
             replace(self.table, frame=frame, descriptions=kept, paths=paths), "susceptibility"
         )
 

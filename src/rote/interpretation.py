@@ -56,7 +56,7 @@ class Watch:
         Returns:
             The watch to continue with, and a note on this reading; mostly empty.
         """
-        seen = self._with_zeta(reading)._with_validation(reading)
+        seen = self._follow_zeta(reading)._follow_validation(reading)
         notes = {
             kind: sentence
             for kind, sentence in (
@@ -75,7 +75,7 @@ class Watch:
             watch, _ = watch.after(reading, noise_rate)
         return watch
 
-    def _with_zeta(self, reading: Reading) -> Watch:
+    def _follow_zeta(self, reading: Reading) -> Watch:
         """Follow ζ of the reference step where it is known: live ζ falls with the learning rate.
 
         ζ also doubles while a network learns its first correct labels. So it counts only where
@@ -90,7 +90,7 @@ class Watch:
             return replace(self, lowest=(zeta, reading.step), doubled=0)
         return replace(self, doubled=self.doubled + 1 if zeta >= 2 * self.lowest[0] else 0)
 
-    def _with_validation(self, reading: Reading) -> Watch:
+    def _follow_validation(self, reading: Reading) -> Watch:
         accuracy = reading.validation_accuracy
         if accuracy is None:
             return self
@@ -195,7 +195,7 @@ def explain_susceptibility(
     if not isfinite(now):
         return ""
     comparisons = []
-    known = [(zeta, step) for zeta, step in _informative(readings, column) if isfinite(zeta)]
+    known = [(zeta, step) for zeta, step in _find_informative(readings, column) if isfinite(zeta)]
     if len(known) > 1:
         lowest, step = min(known)
         at_minimum = "this run's minimum"
@@ -210,7 +210,7 @@ def explain_susceptibility(
     return level + (f" ({', '.join(comparisons)})" if comparisons else "")
 
 
-def _informative(readings: Iterable[Reading], column: str) -> Iterator[tuple[float, int]]:
+def _find_informative(readings: Iterable[Reading], column: str) -> Iterator[tuple[float, int]]:
     """Yield ζ and step of the readings at which the network has learned something."""
     for reading in readings:
         zeta = getattr(reading, column)

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from rote.cli.command import Command, new_app
 from rote.cli.main import app, main
-from rote.cli.output import naming_new_folders
+from rote.cli.output import name_new_folders
 from rote.cli.report import describe_progress
 from rote.cli.sweep_page import SweepPage
 from rote.reporting import LivePage
@@ -181,7 +181,7 @@ def test_a_watch_waits_for_runs_and_blames_no_path(tmp_path: Path) -> None:
 def test_a_folder_that_had_to_be_made_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with naming_new_folders(tmp_path / "a" / "b", tmp_path, None, tmp_path / "never"):
+    with name_new_folders(tmp_path / "a" / "b", tmp_path, None, tmp_path / "never"):
         (tmp_path / "a" / "b").mkdir(parents=True)
     assert capsys.readouterr().err == f"Created folder {tmp_path / 'a'}\n"
 

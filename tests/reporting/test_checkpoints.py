@@ -5,7 +5,7 @@ import polars as pl
 import pytest
 
 from rote.reporting.checkpoints import collect_checkpoints
-from rote.selection import Candidates, candidates_of
+from rote.selection import Candidates, make_candidates
 from rote.store import RunTable, read_table
 from tests.reporting.stores import EVIL_METRIC, write_store
 
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.xdist_group("figures")
 
 
 def candidates(root: Path, **options: object) -> Candidates:
-    return candidates_of(read_table(write_store(root, **options)), "susceptibility")
+    return make_candidates(read_table(write_store(root, **options)), "susceptibility")
 
 
 def test_everything_is_drawn_if_it_is_not_much(tmp_path: Path) -> None:
@@ -39,11 +39,11 @@ def test_so_many_metrics_are_told_that_the_page_stays_small() -> None:
     metrics = {f"m/{i}": np.zeros(20_000) for i in range(50)}
     described = {"m/49": {"kind": "signal"}}
     table = RunTable(pl.DataFrame(frame | metrics), {"a": {"columns": described}})
-    found = collect_checkpoints(candidates_of(table, "susceptibility"))
+    found = collect_checkpoints(make_candidates(table, "susceptibility"))
     assert len(found.metrics) == 40
     assert found.left_out == 10
     assert found.metrics[0].name == "m/49"  # it has a chart of its own
-    few = collect_checkpoints(candidates_of(table, "susceptibility"), np.arange(100))
+    few = collect_checkpoints(make_candidates(table, "susceptibility"), np.arange(100))
     assert len(few.metrics) == 50
     assert few.left_out == 0
 

@@ -11,7 +11,7 @@ from rote.reporting.contents import Contents, read_contents
 from rote.reporting.page import render_page
 from rote.reporting.plot import regions
 from rote.reporting.write_report import save_figures
-from rote.selection import candidates_of, select
+from rote.selection import make_candidates, select
 from rote.store import RunTable
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("figures")]
@@ -59,7 +59,7 @@ def test_a_backslash_in_the_name_of_a_metric_breaks_no_hint(tmp_path: Path) -> N
 @pytest.mark.parametrize("huge", [1.7e308, -1.7e308, 1e150, float("inf")])
 def test_numbers_too_large_to_add_up_are_not_known(huge: float) -> None:
     found = table(huge=huge)
-    assert candidates_of(found, "susceptibility").known("zeta").sum() == 11
+    assert make_candidates(found, "susceptibility").known("zeta").sum() == 11
     assert any("no finite `susceptibility`" in text for text in select(found, "regions").warnings)
     render_page(read_contents(found, rule="staged"))
 

@@ -11,7 +11,7 @@ import pytest
 from rote.reporting import report
 from rote.reporting.contents import read_contents
 from rote.reporting.palette import DARK, LIGHT
-from rote.selection import Candidates, agreement, candidates_of, select
+from rote.selection import Candidates, agreement, make_candidates, select
 from rote.store import read_table
 from tests.reporting.conftest import Open, Page, Visit
 from tests.reporting.stores import STORES, write_store
@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("pages")]
 
 
 def checkpoints(path: Path) -> Candidates:
-    return candidates_of(read_table(path.with_suffix("")), "susceptibility")
+    return make_candidates(read_table(path.with_suffix("")), "susceptibility")
 
 
 def color(visit: Visit, selector: str, what: str) -> str:

@@ -8,8 +8,8 @@ import pytest
 from rote import reporting
 from rote.reporting.contents import read_contents
 from rote.reporting.page_text import format_number, format_percent
-from rote.selection import Candidates, RegionSummary, candidates_of, select
-from rote.selection.regions import regions_of, summarize
+from rote.selection import Candidates, RegionSummary, make_candidates, select
+from rote.selection.regions import find_regions, summarize
 from rote.store import read_table
 from tests.reporting.conftest import Open, Page, Visit
 from tests.reporting.crowd import crowd
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("pages")]
 
 
 def checkpoints(path: Path) -> Candidates:
-    return candidates_of(read_table(path.with_suffix("")), "susceptibility")
+    return make_candidates(read_table(path.with_suffix("")), "susceptibility")
 
 
 def shown_regions(visit: Visit) -> list[list[str]]:
@@ -69,7 +69,7 @@ def test_sliders_count_and_average_as_python_does_to_the_last_digit(
             "susceptibility": move(opened, "zeta", shares[0]) / contents.zeta_axis.unit,
             "train_accuracy": move(opened, "train", shares[1]) / contents.train_axis.unit,
         }
-        expected = summarize(candidates, regions_of(candidates, thresholds))
+        expected = summarize(candidates, find_regions(candidates, thresholds))
         assert shown_regions(opened) == as_shown(expected)
         assert opened.text("#zeta-value") == f"{thresholds['susceptibility']:.4g}".replace("-", "−")
 
@@ -81,7 +81,7 @@ def test_the_other_threshold_stays_that_of_the_rule(page: Page, visit: Open) -> 
     assert rules["train_accuracy"] * contents.train_axis.unit % contents.train_axis.step > 0
     at = move(opened, "zeta", 0.3) / contents.zeta_axis.unit
     thresholds = {"susceptibility": at, "train_accuracy": rules["train_accuracy"]}
-    expected = summarize(candidates, regions_of(candidates, thresholds))
+    expected = summarize(candidates, find_regions(candidates, thresholds))
     assert shown_regions(opened) == as_shown(expected)
 
 
@@ -137,7 +137,7 @@ def test_checkpoints_that_lie_on_a_threshold_are_on_the_side_where_python_puts_t
         }
         assert thresholds["susceptibility"] == candidates.zeta[index]
         assert thresholds["train_accuracy"] == candidates.values("train_accuracy")[index]
-        expected = summarize(candidates, regions_of(candidates, thresholds))
+        expected = summarize(candidates, find_regions(candidates, thresholds))
         assert shown_regions(opened) == as_shown(expected)
 
 
@@ -215,7 +215,7 @@ def test_a_thinned_page_says_so_and_still_counts_everything(page: Page, visit: O
         "susceptibility": move(opened, "zeta", 0.3) / contents.zeta_axis.unit,
         "train_accuracy": move(opened, "train", 0.6) / contents.train_axis.unit,
     }
-    expected = summarize(candidates, regions_of(candidates, thresholds))
+    expected = summarize(candidates, find_regions(candidates, thresholds))
     assert shown_regions(opened) == as_shown(expected)
 
 
@@ -224,15 +224,15 @@ def test_sliders_count_all_of_too_many_checkpoints_to_carry(visit: Open, tmp_pat
     reporting.report(table, tmp_path / "page.html", rule="staged")
     opened = visit(tmp_path / "page.html")
     everything, contents = (
-        candidates_of(table, "susceptibility"),
+        make_candidates(table, "susceptibility"),
         read_contents(table, rule="staged"),
     )
     at = dict(contents.verdict.selection.thresholds)
     at["train_accuracy"] = move(opened, "train", 0.6) / contents.train_axis.unit
-    expected = summarize(everything, regions_of(everything, at))  # ζ is still that of the rule
+    expected = summarize(everything, find_regions(everything, at))  # ζ is still that of the rule
     assert shown_regions(opened) == as_shown(expected)
     at["susceptibility"] = move(opened, "zeta", 0.3) / contents.zeta_axis.unit
-    expected = summarize(everything, regions_of(everything, at))
+    expected = summarize(everything, find_regions(everything, at))
     assert shown_regions(opened) == as_shown(expected)
     opened.page.click("[data-preset=regions]")
     assert shown_regions(opened) == as_shown(select(table, "regions").regions)

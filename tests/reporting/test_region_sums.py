@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rote.reporting.charts.sensitivity import sum_regions
-from rote.selection import Candidates, candidates_of
-from rote.selection.regions import regions_of, summarize
+from rote.selection import Candidates, make_candidates
+from rote.selection.regions import find_regions, summarize
 from rote.store import RunTable
 
 pytestmark = pytest.mark.xdist_group("figures")
@@ -20,7 +20,7 @@ def candidates(values: list[tuple[float | None, ...]]) -> Candidates:
     names = ("susceptibility", "train_accuracy", "test_accuracy")
     frame = pl.DataFrame(values, schema=dict.fromkeys(names, pl.Float64), orient="row")
     place = pl.DataFrame({"run": "a", "row": np.arange(len(frame)), "step": np.arange(len(frame))})
-    return candidates_of(RunTable(pl.concat([place, frame], how="horizontal"), {}), names[0])
+    return make_candidates(RunTable(pl.concat([place, frame], how="horizontal"), {}), names[0])
 
 
 @given(rows, thresholds, thresholds)
@@ -33,7 +33,7 @@ def test_region_one_is_what_a_selection_counts(
     for i, zeta_at in enumerate(found.zeta):
         for j, train_at in enumerate(found.train):
             at = {"susceptibility": float(zeta_at), "train_accuracy": float(train_at)}
-            expected = summarize(everything, regions_of(everything, at))[0]
+            expected = summarize(everything, find_regions(everything, at))[0]
             assert count[i, j] == expected.count
             for total, number, mean in (
                 (zeta, count, expected.susceptibility),

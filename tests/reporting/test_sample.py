@@ -6,7 +6,7 @@ import pytest
 from rote.reporting.checkpoints import MOST_LISTED, MOST_RUNS, choose_sample, find_notable
 from rote.reporting.contents import Contents, read_contents
 from rote.reporting.page import render_page
-from rote.selection import candidates_of
+from rote.selection import make_candidates
 from rote.store import read_table
 from tests.reporting.crowd import crowd
 from tests.reporting.stores import write_store
@@ -20,7 +20,7 @@ def contents() -> Contents:
 
 
 def test_thinning_keeps_ends_and_picks_and_spaces_the_rest_evenly(tmp_path: Path) -> None:
-    everything = candidates_of(
+    everything = make_candidates(
         read_table(write_store(tmp_path, runs=3, steps=40)), "susceptibility"
     )
     found = choose_sample(everything, always=[7], most=12)

@@ -14,7 +14,7 @@ from rote.records import Column
 from rote.reporting.charts import CHARTS
 from rote.reporting.charts.signals import SignalsRecord, _cells, compare_signals
 from rote.reporting.contents import read_contents
-from rote.selection import candidates_of, select
+from rote.selection import make_candidates, select
 from rote.store import RunTable
 from tests.reporting.conftest import Open, Page
 from tests.reporting.crowd import crowd
@@ -59,7 +59,7 @@ def test_a_pick_is_what_its_rule_keeps(store: Path) -> None:
 
 def test_agreement_is_that_of_pairs_with_the_truth_as_the_last_row(store: Path) -> None:
     record = CHARTS["signals"].record(read_contents(store))
-    frame = candidates_of(read_contents(store).candidates.table, "susceptibility").table.frame
+    frame = make_candidates(read_contents(store).candidates.table, "susceptibility").table.frame
     assert record.names[-1] == "test accuracy"
     signed = [[sign * v for v in frame[name].to_list()] for name, sign in BETTER.items()]
     for i, one in enumerate(signed):
@@ -82,7 +82,7 @@ def test_ties_gaps_and_signs(rows: list[tuple[float | None, ...]]) -> None:
     table = RunTable(pl.DataFrame({**places, **columns}), {"r": {}})
     described = [Column("a", "a", better="higher"), Column("b", "b", better="lower")]
     described.append(Column("c", "c", better="higher"))
-    candidates = candidates_of(table, "susceptibility")
+    candidates = make_candidates(table, "susceptibility")
     found = compare_signals(candidates, described, np.arange(len(rows)))
     signs = (1, -1, 1)
     for i, j in combinations(range(3), 2):

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from rote.errors import InputError
-from rote.rivals.label_error_detector import LabelErrorDetector, detected
+from rote.rivals.label_error_detector import LabelErrorDetector, detect
 from rote.tracking import TrainingSet
 from rote.workloads import train
 from tests.rivals.signals import context_of
@@ -19,7 +19,7 @@ X = torch.zeros(4, 2)
 def test_is_right_about_as_many_as_it_says() -> None:
     wrong = torch.arange(20_000) % 3 == 0
     for accuracy in (60, 90, 100):
-        said = detected(wrong, accuracy, seed=1)
+        said = detect(wrong, accuracy, seed=1)
         assert float((said == wrong).double().mean()) == pytest.approx(accuracy / 100, abs=0.01)
 
 
@@ -27,7 +27,7 @@ def test_is_right_about_as_many_as_it_says() -> None:
 @given(st.integers(1, 100), st.integers(1, 100), st.integers(0, 9))
 def test_the_better_detector_errs_on_fewer_of_the_same_samples(a: int, b: int, seed: int) -> None:
     wrong = torch.arange(200) % 2 == 0
-    worse, better = (detected(wrong, accuracy, seed) != wrong for accuracy in sorted((a, b)))
+    worse, better = (detect(wrong, accuracy, seed) != wrong for accuracy in sorted((a, b)))
     assert bool((worse | ~better).all())
 
 

@@ -11,8 +11,8 @@ from scipy import stats
 from rote.errors import InputError
 from rote.selection import Draws, Estimate, agreement, regret, select
 from rote.selection import bootstrap as boot
-from rote.selection.agreement import correlation_of
-from rote.selection.bootstrap import kendall, pearson, resampled, spearman
+from rote.selection.agreement import correlate
+from rote.selection.bootstrap import kendall, pearson, resample, spearman
 from tests.selection import naive
 from tests.selection.tables import Row, rows, shuffled, table_of
 
@@ -108,7 +108,7 @@ def test_intervals_are_those_of_draws_written_out(measure: boot.Measure, filters
             keep = np.repeat(zeta, times) <= np.median(np.repeat(zeta, times))
         again = MEASURES[measure](np.repeat(x, times)[keep], np.repeat(y, times)[keep])
         values.append(again.statistic)
-    found_again = resampled(measure, x, y, run, FEW, zeta if filters else None)
+    found_again = resample(measure, x, y, run, FEW, zeta if filters else None)
     assert found_again == pytest.approx(np.array(values))
     assert not isinstance(found_again, str)
     assert FEW.interval(found_again) == pytest.approx(np.quantile(values, [0.025, 0.975]))
@@ -138,7 +138,7 @@ def test_many_checkpoints_are_thinned_within_their_runs() -> None:
     x = np.random.default_rng(0).standard_normal(12_000)
     run = np.repeat(np.arange(12), 1_000)
     y = x + np.random.default_rng(1).standard_normal(12_000) + run / 4
-    drawn = resampled(kendall, x, y, run, FEW)
+    drawn = resample(kendall, x, y, run, FEW)
     assert not isinstance(drawn, str)
     low, high = FEW.interval(drawn) or (1, -1)
     assert low < stats.kendalltau(x, y).statistic < high
@@ -231,5 +231,5 @@ def test_values_whose_squares_overflow_have_a_correlation() -> None:
     y, run = np.array([2.0, 1.0, 3.0, 5.0, 4.0, 6.0]), np.array([0, 0, 1, 1, 2, 2])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        huge = correlation_of(x * 1e300, y, run, "pearson", Draws())
+        huge = correlate(x * 1e300, y, run, "pearson", Draws())
     assert huge.value == pytest.approx(stats.pearsonr(x, y).statistic)

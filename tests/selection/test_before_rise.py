@@ -7,7 +7,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from rote.errors import InputError
-from rote.selection import candidates_of, select
+from rote.selection import make_candidates, select
 from rote.selection.rules import before_rise
 from rote.selection.rules.before_rise import bend
 from rote.store import RunTable
@@ -129,11 +129,11 @@ def test_every_run_is_judged_as_if_it_were_alone(monkeypatch: pytest.MonkeyPatch
     bars = [rng.random() for _ in lengths]
     runs = [curve(f"{i:02d}", 9, bars[i], int(n)) for i, n in enumerate(lengths)]
     rows = [row for run in runs for row in run]
-    candidates = candidates_of(table_of(rows), "susceptibility")
+    candidates = make_candidates(table_of(rows), "susceptibility")
     zeta = candidates.zeta + 0.05 * rng.random(len(candidates))
     starts = np.append(0, lengths.cumsum()[:-1])
     replaced = candidates.table.frame.with_columns(susceptibility=pl.Series(zeta))
-    candidates = candidates_of(RunTable(replaced, {}), "susceptibility")
+    candidates = make_candidates(RunTable(replaced, {}), "susceptibility")
     found = before_rise._bends_of_runs(candidates, starts, lengths, 0.5)
     for start, length, bent in zip(starts, lengths, found, strict=True):
         part = slice(start, start + length)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rote.errors import InputError
-from rote.selection import candidates_of, choose, find_rule, select, votes
+from rote.selection import choose, find_rule, make_candidates, select, votes
 from rote.store import read_table
 from tests.selection.tables import shuffled, write_voters
 
@@ -118,7 +118,7 @@ def test_runs_with_another_holdout_or_none_are_left_out_and_said(tmp_path: Path)
     with pytest.raises(InputError, match="2 groups that differ in holdout: 6 runs"):
         select(tmp_path, "consensus")
     table = read_table(tmp_path)
-    selection = choose(find_rule("consensus"), candidates_of(table, "susceptibility"))
+    selection = choose(find_rule("consensus"), make_candidates(table, "susceptibility"))
     assert "2 of 8 runs have no predictions on the holdout that the other 6 share" in " ".join(
         selection.warnings
     )

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rote.errors import InputError
-from rote.selection import comparable_groups, select, select_groups
+from rote.selection import find_comparable_groups, select, select_groups
 from rote.store import RunTable, read_table
 from tests.selection.tables import table_of, write_voters
 
@@ -53,7 +53,7 @@ def test_groups_are_a_partition_and_one_exactly_if_nobody_contradicts(
     descriptions: list[dict[str, Any]],
 ) -> None:
     table = described(descriptions)
-    groups = comparable_groups(table)
+    groups = find_comparable_groups(table)
     members = [run for group in groups for run in group.runs]
     assert sorted(members) == sorted(table.descriptions)  # everybody, once
     for group in groups:
@@ -70,14 +70,14 @@ def test_the_order_of_runs_never_matters(descriptions: list[dict[str, Any]], ran
     random.shuffle(order)
     shuffled = replace(table, descriptions={run: table.descriptions[run] for run in order})
     shuffled = replace(shuffled, frame=shuffled.frame.sample(fraction=1, shuffle=True, seed=1))
-    assert set(comparable_groups(shuffled)[0].runs) <= set(order)
-    assert {group.runs for group in comparable_groups(shuffled)} == {
-        group.runs for group in comparable_groups(table)
+    assert set(find_comparable_groups(shuffled)[0].runs) <= set(order)
+    assert {group.runs for group in find_comparable_groups(shuffled)} == {
+        group.runs for group in find_comparable_groups(table)
     }
 
 
 def test_what_says_nothing_of_its_data_can_be_compared() -> None:
-    assert len(comparable_groups(described([{}, {}, description(10, "h1", None)]))) == 1
+    assert len(find_comparable_groups(described([{}, {}, description(10, "h1", None)]))) == 1
     assert select(described([{}, {"name": "other", "seed": 3}]), "last").pick.step == 2
 
 
@@ -167,4 +167,4 @@ def test_a_damaged_description_of_data_says_nothing(tmp_path: Path) -> None:
     write_specs(tmp_path, ["a", "b"])
     for folder in tmp_path.iterdir():
         (folder / "workload.json").write_text("{")
-    assert len(comparable_groups(read_table(tmp_path))) == 1
+    assert len(find_comparable_groups(read_table(tmp_path))) == 1

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from rote.errors import InputError
-from rote.selection import candidates_of, label_noise, select
+from rote.selection import label_noise, make_candidates, select
 from rote.selection.clean_accuracy import Labels, estimate
 from rote.selection.label_noise import Observations, VotePrior, fit_belief, fit_noise
 from rote.selection.votes import Ballot
@@ -96,7 +96,7 @@ def test_no_sharpness_is_too_large() -> None:
     wild = VotePrior.of(votes, np.array([300.0, 0.0, 0.0]))
     assert wild.p.tolist() == [[1, 0, 1], [0, 1, 0]]
     assert -np.inf < wild.value(wild.statistics(truth)) < -1e40
-    assert np.isfinite(wild.fitted(truth).at).all()
+    assert np.isfinite(wild.fit(truth).at).all()
 
 
 @pytest.mark.parametrize("noise", ["symmetric", "pair"])
@@ -205,7 +205,7 @@ def test_the_fit_is_where_plain_rounds_end(kind: str) -> None:
 def test_redrawing_is_a_loop_over_samples_and_labels(tmp_path: Path) -> None:
     _, given, predicted = holdout("symmetric")
     write_holdout(tmp_path, predicted, given)
-    candidates = candidates_of(read_table(tmp_path), "susceptibility")
+    candidates = make_candidates(read_table(tmp_path), "susceptibility")
     runs = set(candidates.runs)
     found = estimate(Ballot.of(candidates, runs), Labels(given, np.full(SAMPLES, -1)))
     spread = found.resample(20, last=9)
@@ -376,7 +376,7 @@ def test_one_run_alone_is_corrected_as_defined(tmp_path: Path) -> None:
         rng.random((SAMPLES, 10)) < 0.5, truth[:, None], rng.integers(CLASSES, size=(SAMPLES, 10))
     )
     votes = np.stack([(near == k).mean(axis=1) for k in range(CLASSES)], axis=1)
-    candidates = candidates_of(read_table(tmp_path), "susceptibility")
+    candidates = make_candidates(read_table(tmp_path), "susceptibility")
     nothing = np.full(SAMPLES, -1)
     found = estimate(Ballot.of(candidates, {"run0"}), Labels(given, nothing), votes)
     pick = int(found.accuracy.argmax())

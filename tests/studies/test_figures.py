@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 from scipy import stats
 
-from rote.selection import candidates_of, select
+from rote.selection import make_candidates, select
 from rote.studies import find_study, page, studies
 from rote.studies.chart import as_svg, panels
 from rote.studies.checkpoints import FEWEST, region_means, regions, run_groups, stated
@@ -63,7 +63,7 @@ def test_regions_are_those_of_the_rule() -> None:
 
 def test_a_region_without_checkpoints_has_no_mean() -> None:
     flat = TABLE.frame.with_columns(pl.lit(0.5).alias(ZETA), pl.lit(0.5).alias("train_accuracy"))
-    candidates = candidates_of(type(TABLE)(flat, TABLE.descriptions), ZETA)
+    candidates = make_candidates(type(TABLE)(flat, TABLE.descriptions), ZETA)
     found = region_means(candidates, regions(candidates, ZETA, "train_accuracy"))
     assert [region["count"] for region in found] == [RUNS * LENGTH, 0, 0, 0]
     assert found[1]["mean"] is None
@@ -146,7 +146,7 @@ def test_groups_of_runs_are_told_by_batch_norm() -> None:
     }
     pool = made_pool(network=networks)
     table = made_table(pool)
-    groups = run_groups(pool, candidates_of(table, ZETA))
+    groups = run_groups(pool, make_candidates(table, ZETA))
     names = np.array(table.frame["run"].to_list())
     assert set(names[groups["batch norm"]]) == {"norm", "conv", "vgg"}
     assert set(names[groups["no batch norm"]]) == {"none", "bare"}

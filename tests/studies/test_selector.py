@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from rote.selection import Draws, Estimate, candidates_of
+from rote.selection import Draws, Estimate, make_candidates
 from rote.store import RunTable
 from rote.studies.selector import Selector, _pick_scored, judge, mean_of
 
@@ -48,7 +48,7 @@ def test_regrets_are_those_of_a_plain_loop(drawn: tuple[list[int], list[int]]) -
     score, truth = (np.array(values).reshape(-1, 4) / 1000 for values in drawn)
     found = judge(
         Selector("x", "max:train_accuracy"),
-        candidates_of(table_of(score, truth), "susceptibility"),
+        make_candidates(table_of(score, truth), "susceptibility"),
         DRAWS,
     )
     assert found is not None
@@ -64,7 +64,7 @@ def test_a_rule_without_a_score_judges_each_run_alone() -> None:
     score = np.array([[0.1, 0.5, 0.9], [0.2, 0.6, 0.8]])
     truth = np.array([[0.5, 0.7, 0.6], [0.4, 0.8, 0.9]])
     found = judge(
-        Selector("last", "last"), candidates_of(table_of(score, truth), "susceptibility"), DRAWS
+        Selector("last", "last"), make_candidates(table_of(score, truth), "susceptibility"), DRAWS
     )
     assert found is not None
     assert found.per_run == pytest.approx([0.1, 0.0])
@@ -73,7 +73,7 @@ def test_a_rule_without_a_score_judges_each_run_alone() -> None:
 
 def test_correlations_have_the_sign_of_the_score() -> None:
     truth = np.linspace(0.1, 0.9, 24).reshape(6, 4)
-    candidates = candidates_of(table_of(truth, truth), "susceptibility")
+    candidates = make_candidates(table_of(truth, truth), "susceptibility")
     best = judge(Selector("x", "max:train_accuracy"), candidates, DRAWS)
     worst = judge(Selector("x", "min:train_accuracy"), candidates, DRAWS)
     assert best is not None
@@ -83,7 +83,7 @@ def test_correlations_have_the_sign_of_the_score() -> None:
 
 
 def test_what_is_not_recorded_is_not_judged() -> None:
-    candidates = candidates_of(table_of(np.ones((2, 2)), np.ones((2, 2))), "susceptibility")
+    candidates = make_candidates(table_of(np.ones((2, 2)), np.ones((2, 2))), "susceptibility")
     assert judge(Selector("x", "max:gwa"), candidates, DRAWS) is None
 
 
@@ -100,7 +100,7 @@ def test_every_measure_is_resampled_as_in_a_plain_loop() -> None:
     rng = np.random.default_rng(0)
     score, truth = rng.random((6, 5)), rng.random((6, 5))
     score[2] = np.nan  # a run without the signal is drawn, too, and has no pick
-    candidates = candidates_of(table_of(score, truth), "susceptibility")
+    candidates = make_candidates(table_of(score, truth), "susceptibility")
     found = judge(Selector("x", "max:train_accuracy"), candidates, DRAWS)
     assert found is not None
     pools, taus = [], []
@@ -121,7 +121,7 @@ def test_every_measure_is_resampled_as_in_a_plain_loop() -> None:
 def test_a_rule_without_a_score_chooses_anew_in_every_draw() -> None:
     rng = np.random.default_rng(1)
     score, truth = rng.random((6, 4)), rng.random((6, 4))
-    candidates = candidates_of(table_of(score, truth), "susceptibility")
+    candidates = make_candidates(table_of(score, truth), "susceptibility")
     found = judge(Selector("last", "last"), candidates, DRAWS)
     assert found is not None
     assert found.pool is not None
@@ -135,7 +135,7 @@ def test_what_passes_over_dips_when_it_picks_is_judged_so() -> None:
     """The run's highest score is on a dip: `rote select --rule auto` keeps the other."""
     train = np.array([[0.9, 0.2, 0.9]] * 2)
     truth = np.array([[0.5, 0.4, 0.3]] * 2)
-    candidates = candidates_of(table_of(train, truth), "susceptibility")
+    candidates = make_candidates(table_of(train, truth), "susceptibility")
     steady = candidates.steady
     assert steady.tolist() == [True, False, True] * 2
     score = np.array([0.1, 0.9, 0.2, np.nan, np.nan, np.nan])

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rote.cli.options import AsJson, DataDir, Runs
-from rote.cli.output import naming_new_folders, one_line, say, say_json
+from rote.cli.output import name_new_folders, say, say_json, to_line
 
 if TYPE_CHECKING:
     from rote.workloads import Cleaning
@@ -67,10 +67,10 @@ def clean(
     else:
         _show(plan, is_reviewed=known is not None)
     if review is not None and known is None:
-        with naming_new_folders(review.parent):
+        with name_new_folders(review.parent):
             write_file(review, plan.to_csv().encode(errors="surrogateescape"))
         say(
-            f"Edit the column action (keep, drop, relabel) of {one_line(review)}, then run the "
+            f"Edit the column action (keep, drop, relabel) of {to_line(review)}, then run the "
             "same command again.",
             err=as_json,
         )
@@ -80,8 +80,8 @@ def clean(
         return
     write_cleaned(plan, out)
     if not as_json:
-        say(f"Written: {one_line(out)}; what was changed: {one_line(out)}.changes.csv.")
-        say(f"Next: rote train --data {one_line(out)} --compare-with RUN")
+        say(f"Written: {to_line(out)}; what was changed: {to_line(out)}.changes.csv.")
+        say(f"Next: rote train --data {to_line(out)} --compare-with RUN")
 
 
 def _show(plan: "Cleaning", *, is_reviewed: bool) -> None:
@@ -91,14 +91,14 @@ def _show(plan: "Cleaning", *, is_reviewed: bool) -> None:
         if is_reviewed
         else f"drop from {plan.drop:g}, relabel from {plan.relabel:g} probability of a wrong label"
     )
-    say(f"{one_line(plan.data)}: {plan.samples:,} samples, about {plan.noise_rate:.1%} mislabeled.")
+    say(f"{to_line(plan.data)}: {plan.samples:,} samples, about {plan.noise_rate:.1%} mislabeled.")
     say(
         f"Plan ({how}): drop {plan.count('drop'):,}, relabel {plan.count('relabel'):,}; the "
         f"{len(plan.holdout):,} holdout samples stay as they are."
     )
     for change in plan.changes[:_SHOWN]:
-        where = one_line(change.file or str(change.sample))
-        target = f"{one_line(change.given)} → {one_line(change.proposed)}"
+        where = to_line(change.file or str(change.sample))
+        target = f"{to_line(change.given)} → {to_line(change.proposed)}"
         say(f"  {where:20}  {target:24}  {change.probability:.1%}  {change.action}")
     if len(plan.changes) > _SHOWN:
         say(f"  … and {len(plan.changes) - _SHOWN:,} more (--review FILE.csv lists all)")

@@ -20,17 +20,19 @@ class Command(TyperCommand):
     """A command whose help shows no type for flags and arguments."""
 
     def get_params(self, ctx: Any) -> Any:  # noqa: ANN401, D102
-        return _untyped(super().get_params(ctx))
+        return _hide_types(super().get_params(ctx))
 
 
 class Group(TyperGroup):
     """A command with subcommands, which all print a message on Ctrl-C."""
 
     def get_params(self, ctx: Any) -> Any:  # noqa: ANN401, D102
-        return _untyped(super().get_params(ctx))
+        return _hide_types(super().get_params(ctx))
 
     def invoke(self, ctx: Any) -> Any:  # noqa: ANN401, D102
-        with stoppable("No file was left incomplete. Run the same command again to start over."):
+        with announce_interruption(
+            "No file was left incomplete. Run the same command again to start over."
+        ):
             return super().invoke(ctx)
 
 
@@ -50,7 +52,7 @@ def new_app(
 
 
 @contextmanager
-def stoppable(kept: str) -> Iterator[None]:
+def announce_interruption(kept: str) -> Iterator[None]:
     """Print what is kept and how to resume if Ctrl-C ends the command.
 
     Raises:
@@ -74,14 +76,14 @@ def _is_interruption(error: BaseException | None) -> bool:
     return error is not None
 
 
-def _untyped(parameters: Any) -> Any:  # noqa: ANN401
+def _hide_types(parameters: Any) -> Any:  # noqa: ANN401
     for one in parameters:
         if getattr(one, "is_flag", False):
             one.metavar = ""
         elif one.param_type_name == "argument":
-            one.display_type_rich = _no_type  # typer would show <list[str]>
+            one.display_type_rich = _hide_type  # typer would show <list[str]>
     return parameters
 
 
-def _no_type(ctx: Any) -> None:  # noqa: ANN401
+def _hide_type(ctx: Any) -> None:  # noqa: ANN401
     """Return no type, since the help describes arguments."""

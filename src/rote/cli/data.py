@@ -11,7 +11,7 @@ import typer
 
 from rote.cli.command import Command, new_app
 from rote.cli.options import AsJson, DataDir, Label, Truth
-from rote.cli.output import one_line, say, say_json
+from rote.cli.output import say, say_json, to_line
 
 _MOST_ALIKE = 3
 """The most similar columns in a row that are listed one by one."""
@@ -60,31 +60,31 @@ def check(
     if as_json:
         say_json(asdict(found))
     else:
-        for name, what in _gathered(found.contents).items():
+        for name, what in _gather(found.contents).items():
             say(f"{name:24}  {what}")
-        said = f"no. {one_line(' '.join(found.problems))}" if found.problems else "yes"
+        said = f"no. {to_line(' '.join(found.problems))}" if found.problems else "yes"
         say(f"can be used: {said}")
         for name, value in found.summary.items():
-            say(f"{one_line(name):24}  {_worded(value)}")
+            say(f"{to_line(name):24}  {_describe_value(value)}")
         if found.command is not None:
             say(f"next: {found.command}")
     if found.problems:
         raise typer.Exit(1)
 
 
-def _gathered(contents: Mapping[str, str]) -> dict[str, str]:
+def _gather(contents: Mapping[str, str]) -> dict[str, str]:
     """Join similar columns in a row on one line, since a table may have thousands.
 
     Example:
-        >>> _gathered({"p0": "numbers", "p1": "numbers", "p2": "numbers", "p3": "numbers"})
+        >>> _gather({"p0": "numbers", "p1": "numbers", "p2": "numbers", "p3": "numbers"})
         {'p0 to p3 (4 columns)': 'numbers'}
     """
     found: dict[str, str] = {}
     for what, alike in groupby(contents, key=contents.__getitem__):
-        names = [one_line(name) for name in alike]
+        names = [to_line(name) for name in alike]
         if len(names) > _MOST_ALIKE:
             names = [f"{names[0]} to {names[-1]} ({len(names):,} columns)"]
-        found |= dict.fromkeys(names, one_line(what))
+        found |= dict.fromkeys(names, to_line(what))
     return found
 
 
@@ -93,7 +93,7 @@ def _lines(text: str) -> list[str]:
     return wrap(text, 65, break_long_words=False, break_on_hyphens=False)
 
 
-def _worded(value: float | int | str) -> str:
+def _describe_value(value: float | int | str) -> str:
     if isinstance(value, float):
         return f"{value:.1%}"
-    return f"{value:,}" if isinstance(value, int) else one_line(value)
+    return f"{value:,}" if isinstance(value, int) else to_line(value)

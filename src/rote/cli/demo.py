@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rote.arguments import check_choice
-from rote.cli.command import stoppable
+from rote.cli.command import announce_interruption
 from rote.cli.options import Quiet
 from rote.cli.output import list_out
 from rote.cli.report import command_line
@@ -50,7 +50,9 @@ def demo(
         f"Training {len(specs)} networks on scikit-learn's digits, {noise:.0%} of the labels "
         f"resampled uniformly, in {out}."
     )
-    with stoppable(f"The runs are saved in {out}. Run the same command again to resume."):
+    with announce_interruption(
+        f"The runs are saved in {out}. Run the same command again to resume."
+    ):
         failed = _run(specs, out, executor, quiet=quiet).failed
     if failed:
         raise RoteError(f"{len(failed)} runs failed; the first: {next(iter(failed.values()))}")

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from rote.cli.optimizer import build_optimizer
-from rote.cli.output import one_line, say
+from rote.cli.output import say, to_line
 from rote.errors import InputError, shown
 from rote.version import __version__
 
@@ -59,11 +59,11 @@ def doctor(
     missing = _check_installation()
     wrong = [f"{', '.join(missing)} missing"] if missing else []
     if model is not None and not _check_model(model, optimizer, shape, classes):
-        wrong.append(f"{one_line(model)} cannot be probed")
+        wrong.append(f"{to_line(model)} cannot be probed")
     if wrong:
         say(f"Problems found: {'; '.join(wrong)}. See above.")
         raise typer.Exit(1)
-    able = "" if model is None else f", and {one_line(model)} can be probed"
+    able = "" if model is None else f", and {to_line(model)} can be probed"
     say(f"Everything is fine: all required packages are installed{able}.")
 
 
@@ -96,7 +96,7 @@ def _check_model(name: str, optimizer_name: str, shape: str, classes: int) -> bo
         name, num_classes=classes, in_channels=sides[0], image_size=sides[-1]
     )
     optimizer = build_optimizer(optimizer_name, model)
-    with Console(stderr=True).status(f"Probing {one_line(name)}"):
+    with Console(stderr=True).status(f"Probing {to_line(name)}"):
         inputs = torch.randn(_SAMPLES, *sides)
         found = examine(model, optimizer, inputs=inputs, num_classes=classes)
     if found.reading is None:

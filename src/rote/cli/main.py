@@ -12,7 +12,7 @@ from rote.cli.clean import clean
 from rote.cli.command import Command, new_app
 from rote.cli.demo import demo
 from rote.cli.doctor import doctor
-from rote.cli.output import one_line, prepare_streams, printable, say
+from rote.cli.output import prepare_streams, say, spell_out_controls, to_line
 from rote.cli.predict import predict
 from rote.cli.probe import probe
 from rote.cli.report import report
@@ -63,11 +63,11 @@ def main() -> None:
         say(f"Error: {error}", err=True)
         sys.exit(2 if isinstance(error, InputError) else 1)
     except OSError as error:
-        where = "" if error.filename is None else f" {one_line(error.filename)}"
+        where = "" if error.filename is None else f" {to_line(error.filename)}"
         say(f"Error: Cannot access{where or ' a file'}: {error.strerror or error}.", err=True)
         sys.exit(1)
     except MemoryError as error:
-        why = f" ({one_line(error)})" if str(error) else ""
+        why = f" ({to_line(error)})" if str(error) else ""
         say(f"Error: Out of memory{why}. Read fewer runs or less data at a time.", err=True)
         sys.exit(1)
     except RecursionError:
@@ -87,11 +87,11 @@ def _refuse_usage(error: Any) -> None:  # noqa: ANN401
 
 def describe_usage(error: Any) -> str:  # noqa: ANN401
     """Describe what is wrong with a command line, in one sentence or two."""
-    text = one_line(error.format_message()).rstrip(".")
+    text = to_line(error.format_message()).rstrip(".")
     if type(error).__name__ == "NoSuchOption":
         close = sorted(error.possibilities or ())
         guess = f" Did you mean {' or '.join(close)}?" if close else ""
-        return f"Unknown option {one_line(error.option_name)}.{guess}"
+        return f"Unknown option {to_line(error.option_name)}.{guess}"
     unknown = re.match(r"No such command '(?P<name>[^']*)'\.?(?P<guess>.*)", text)
     if unknown:
         return f"Unknown command {unknown['name']}.{unknown['guess']}".replace("'", "")
@@ -102,7 +102,7 @@ def _show_warnings_plainly() -> None:
     """Print rote's own warnings without the line of code that raised them."""
     usual = warnings.formatwarning
 
-    def plainly(
+    def format_warning(
         message: Warning | str,
         category: type[Warning],
         filename: str,
@@ -110,7 +110,7 @@ def _show_warnings_plainly() -> None:
         line: str | None = None,
     ) -> str:
         if issubclass(category, RoteWarning):
-            return f"Warning: {printable(message)}\n"
+            return f"Warning: {spell_out_controls(message)}\n"
         return usual(message, category, filename, lineno, line)
 
-    warnings.formatwarning = plainly
+    warnings.formatwarning = format_warning

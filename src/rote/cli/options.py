@@ -154,8 +154,8 @@ class Question:
         """
         return {
             "column": self.column,
-            "mapping": typed_pairs("--map", "NAME=METRIC", self.renamed or ()),
-            "where": typed_pairs("--where", "KEY=VALUE", self.where or ()),
+            "mapping": parse_pairs("--map", "NAME=METRIC", self.renamed or ()),
+            "where": parse_pairs("--where", "KEY=VALUE", self.where or ()),
             "per_cent": self.per_cent,
         }
 
@@ -207,14 +207,14 @@ def read_labels(path: Path, option: str) -> "np.ndarray":
     return np.asarray(found, dtype=np.int64)
 
 
-def typed_pairs(option: str, form: str, typed: Iterable[str]) -> dict[str, str]:
+def parse_pairs(option: str, form: str, typed: Iterable[str]) -> dict[str, str]:
     """Parse pairs with an equals sign, such as ``data.name=digits``.
 
     Raises:
         InputError: if one is not a pair, or repeats a name.
 
     Example:
-        >>> typed_pairs("--map", "NAME=METRIC", ["susceptibility=zeta"])
+        >>> parse_pairs("--map", "NAME=METRIC", ["susceptibility=zeta"])
         {'susceptibility': 'zeta'}
     """
     pairs: dict[str, str] = {}
@@ -228,7 +228,7 @@ def typed_pairs(option: str, form: str, typed: Iterable[str]) -> dict[str, str]:
     return pairs
 
 
-def asking(command: Callable[..., None]) -> Callable[..., None]:
+def add_question(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options of a `Question` to a command, which gets it as its first argument."""
     shared = signature(Question).parameters
     _, *own = signature(command).parameters.values()

@@ -43,7 +43,7 @@ _HANDLER = "rote.plain"
 def say(text: str, *, err: bool = False) -> None:
     """Print a line, to stderr with ``err``."""
     stream = sys.stderr if err else sys.stdout
-    stream.write(f"{printable(text)}\n")
+    stream.write(f"{spell_out_controls(text)}\n")
     stream.flush()
 
 
@@ -52,24 +52,24 @@ def say_json(contents: object, *, indent: int | None = 2) -> None:
     say(json.dumps(contents, indent=indent, allow_nan=False, default=str))
 
 
-def printable(text: object) -> str:
+def spell_out_controls(text: object) -> str:
     r"""Return text with its control characters spelled out.
 
     Example:
-        >>> printable("run\x1b[2J")
+        >>> spell_out_controls("run\x1b[2J")
         'run\\x1b[2J'
     """
     return _STEERING.sub(lambda found: ascii(found.group())[1:-1], str(text))
 
 
-def one_line(text: object) -> str:
+def to_line(text: object) -> str:
     r"""Return printable text on one line, so that a name cannot imitate other output.
 
     Example:
-        >>> one_line("a\nError: b")
+        >>> to_line("a\nError: b")
         'a\\nError: b'
     """
-    return printable(text).replace("\n", "\\n").replace("\t", "\\t")
+    return spell_out_controls(text).replace("\n", "\\n").replace("\t", "\\t")
 
 
 def list_out(rows: Mapping[str, str]) -> None:
@@ -90,23 +90,23 @@ def list_out(rows: Mapping[str, str]) -> None:
 
 
 @contextmanager
-def naming_new_folders(*folders: Path | None) -> Iterator[None]:
+def name_new_folders(*folders: Path | None) -> Iterator[None]:
     """Print which folders a command created, since a typo creates folders as well."""
-    absent = [next(iter(_absent(folder)), None) for folder in folders if folder is not None]
+    absent = [next(iter(_find_absent(folder)), None) for folder in folders if folder is not None]
     yield
     for folder in dict.fromkeys(absent):
         if folder is not None and folder.is_dir():
-            say(f"Created folder {one_line(folder)}", err=True)
+            say(f"Created folder {to_line(folder)}", err=True)
 
 
-def _absent(folder: Path) -> Iterator[Path]:
+def _find_absent(folder: Path) -> Iterator[Path]:
     """Yield the missing folders of a path, outermost first."""
     yield from (one for one in (*reversed(folder.parents), folder) if not one.exists())
 
 
 def prepare_streams() -> None:
     """Replace characters that the terminal or pipe cannot encode, instead of failing."""
-    codecs.register_error(_HANDLER, _in_plain_letters)
+    codecs.register_error(_HANDLER, _replace_letters)
     for stream in (sys.stdout, sys.stderr):
         _prepare(stream)
 
@@ -116,18 +116,18 @@ def _prepare(stream: TextIO) -> None:
         stream.reconfigure(errors=_HANDLER)  # type: ignore[attr-defined]
 
 
-def _in_plain_letters(error: UnicodeError) -> tuple[str, int]:
+def _replace_letters(error: UnicodeError) -> tuple[str, int]:
     if not isinstance(error, UnicodeEncodeError):
         raise error
     found = error.object[error.start : error.end]
     return "".join(_PLAIN.get(letter, ascii(letter)[1:-1]) for letter in found), error.end
 
 
-def in_bytes(number: float) -> str:
+def format_bytes(number: float) -> str:
     """Format a number of bytes.
 
     Example:
-        >>> in_bytes(950), in_bytes(23_456), in_bytes(1_234_567)
+        >>> format_bytes(950), format_bytes(23_456), format_bytes(1_234_567)
         ('950 B', '23.5 kB', '1.23 MB')
     """
     for unit in ("B", "kB", "MB", "GB"):

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from rote.cli.options import AsJson, DataDir
-from rote.cli.output import naming_new_folders, one_line, say, say_json
+from rote.cli.output import name_new_folders, say, say_json, to_line
 
 _SHOWN = 10
 
@@ -41,7 +41,7 @@ def predict(
     loaded = load_model(model)
     found = loaded.predict(data, data_dir=data_dir)
     if out is not None:
-        with naming_new_folders(out.parent):
+        with name_new_folders(out.parent):
             write_file(out, found.to_csv().encode(errors="surrogateescape"))
     chances = found.probabilities.max(1, initial=0.0)
     if as_json:
@@ -55,11 +55,11 @@ def predict(
             }
         )
         return
-    say(f"{len(found.names):,} samples predicted with {one_line(loaded.checkpoint)}.")
+    say(f"{len(found.names):,} samples predicted with {to_line(loaded.checkpoint)}.")
     rows = zip(found.names[:_SHOWN], found.classes, chances, strict=False)
     for name, label, chance in rows:
-        say(f"{one_line(name):24}  {one_line(found.class_names[label]):16}  {chance:.1%}")
+        say(f"{to_line(name):24}  {to_line(found.class_names[label]):16}  {chance:.1%}")
     if len(found.names) > _SHOWN and out is None:
         say(f"The first {_SHOWN} are shown; --out FILE.csv writes all, with all probabilities.")
     if out is not None:
-        say(f"All are in {one_line(out)}.")
+        say(f"All are in {to_line(out)}.")

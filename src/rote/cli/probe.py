@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rote.cli.command import stoppable
+from rote.cli.command import announce_interruption
 from rote.cli.optimizer import build_optimizer
 from rote.cli.options import AsJson, Quiet
-from rote.cli.output import one_line, say, say_json
+from rote.cli.output import say, say_json, to_line
 from rote.cli.sample_files import load_samples
 from rote.cli.verdict import print_verdict
 from rote.errors import InputError, RunExistsError
@@ -78,9 +78,9 @@ def probe(
     sys.path.insert(0, str(Path.cwd()))  # a user's module lies where they stand
     files = _files(checkpoints)
     inputs, given = load_samples(data, "--data")
-    training = None if train is None else _with_labels(train)
+    training = None if train is None else _read_labeled(train)
     network = _build(model, inputs, classes)
-    stopped = stoppable(_kept(out))
+    stopped = announce_interruption(_name_kept(out))
     with stopped, Progress(transient=True, disable=quiet or as_json) as bar, _options_named():
         task = bar.add_task("probing", total=len(files))
         found = probe_checkpoints(
@@ -105,11 +105,11 @@ def probe(
         _show(found, optimizer, out)
 
 
-def _kept(out: str | None) -> str:
+def _name_kept(out: str | None) -> str:
     if out is None:
         return "Nothing was written. The same command begins again."
     return (
-        f"The checkpoints that were probed are kept in {one_line(out)}, and `rote select` reads "
+        f"The checkpoints that were probed are kept in {to_line(out)}, and `rote select` reads "
         "them. To probe all, name another --out."
     )
 
@@ -148,7 +148,7 @@ def _files(checkpoints: list[Path]) -> list[Path]:
     return list(files.values())
 
 
-def _with_labels(train: str) -> "tuple[Inputs, Tensor]":
+def _read_labeled(train: str) -> "tuple[Inputs, Tensor]":
     inputs, labels = load_samples(train, "--train")
     if labels is None:
         raise InputError(f"The samples of `--train` {train} have no `labels`. Add that array.")
@@ -185,7 +185,7 @@ def _show(found: "Aftermath", optimizer: str, out: str | None) -> None:
         plain = reading.susceptibility_plain
         table.add_row(
             str(reading.step),
-            Text(one_line(name)),
+            Text(to_line(name)),
             f"{reading.loss_before:.4f}",
             f"{reading.drop:+.4f}",
             f"{reading.susceptibility:+.4f}",

@@ -10,15 +10,15 @@ import typer
 
 from rote.cli.command import INTERRUPTED
 from rote.cli.module_path import find_named
-from rote.cli.options import Question, asking
-from rote.cli.output import in_bytes, naming_new_folders, one_line, say
+from rote.cli.options import Question, add_question
+from rote.cli.output import format_bytes, name_new_folders, say, to_line
 from rote.errors import RoteError
 
 if TYPE_CHECKING:
     from rote.reporting import LivePage, Look, Report
 
 
-@asking
+@add_question
 def report(
     asked: Question,
     out: Annotated[
@@ -56,7 +56,7 @@ def report(
         "charts": charts or (),
         "command": command_line(),
     }
-    with naming_new_folders(out.parent, figures):
+    with name_new_folders(out.parent, figures):
         if watch:
             runs = asked.named_runs()
             written = _watch(LivePage(runs, out, **how), out, runs)
@@ -94,10 +94,10 @@ def _watch(page: "LivePage", out: Path, runs: list[str]) -> "Report":
 
 def describe_progress(found: "Look", out: Path, runs: list[str]) -> str:
     """Describe the progress of the runs, and where the page is or why it has no verdict."""
-    why = one_line((found.trouble or "").rstrip("."))
+    why = to_line((found.trouble or "").rstrip("."))
     state = f"no verdict yet: {why}" if found.trouble else f"the page is {out}"
     if found.progress.total == 0:  # waiting for runs is not an error
-        state = f"waiting for runs in {one_line(', '.join(runs))}"
+        state = f"waiting for runs in {to_line(', '.join(runs))}"
     return f"{found.progress.sentence}; {state}. Ctrl-C stops watching, not the runs."
 
 
@@ -112,9 +112,9 @@ def show(written: "Report") -> None:
     Args:
         written: the report.
     """
-    say(f"Report: {written.path} ({in_bytes(written.path.stat().st_size)})")
+    say(f"Report: {written.path} ({format_bytes(written.path.stat().st_size)})")
     if written.note is not None:
-        say(f"Caution: {one_line(written.note)}", err=True)
+        say(f"Caution: {to_line(written.note)}", err=True)
     for path in written.pages:
         say(f"Page of one group: {path}")
     for path in written.figures.files:

@@ -34,7 +34,7 @@ def load_samples(address: str, option: str) -> "tuple[Inputs, Tensor | None]":
                 f"Expected {address} (`{option}`) to return samples, got {type(error).__name__}: "
                 f"{error}."
             ) from error
-        return _from_function(address, found)
+        return _call_function(address, found)
     from rote.store import DAMAGED_ARRAYS
 
     reader = _READERS.get(path.suffix)
@@ -49,7 +49,7 @@ def load_samples(address: str, option: str) -> "tuple[Inputs, Tensor | None]":
     return _divide(contents, path)
 
 
-def _from_function(address: str, found: object) -> "tuple[Inputs, Tensor | None]":
+def _call_function(address: str, found: object) -> "tuple[Inputs, Tensor | None]":
     if isinstance(found, tuple) and len(found) == 2:
         return found
     if found is None:
@@ -61,18 +61,18 @@ def _divide(contents: Any, path: Path) -> "tuple[Inputs, Tensor | None]":  # noq
     import torch
 
     if isinstance(contents, torch.Tensor):
-        return _checked(contents, path), None
+        return _check(contents, path), None
     if not isinstance(contents, dict) or not contents:
         raise InputError(f"Expected {path} to hold arrays, got a {type(contents).__name__}.")
     labels = [contents.pop(name) for name in ("labels", "y") if name in contents]
-    arrays = {name: _checked(array, path) for name, array in contents.items()}
+    arrays = {name: _check(array, path) for name, array in contents.items()}
     inputs = next(iter(arrays.values())) if len(arrays) == 1 else arrays
     if labels and labels[0].is_floating_point():
         raise InputError(f"Expected the labels in {path} to be integers, got {labels[0].dtype}.")
     return inputs, labels[0].long() if labels else None
 
 
-def _checked(array: "Tensor", path: Path) -> "Tensor":
+def _check(array: "Tensor", path: Path) -> "Tensor":
     import torch
 
     if not isinstance(array, torch.Tensor):

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rote.cli.module_path import find_named
-from rote.cli.options import AsJson, Question, asking
-from rote.cli.output import naming_new_folders, one_line, say, say_json
+from rote.cli.options import AsJson, Question, add_question
+from rote.cli.output import name_new_folders, say, say_json, to_line
 from rote.cli.verdict import print_selection
 from rote.errors import InputError
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rote.selection import Selection
 
 
-@asking
+@add_question
 def select(
     asked: Question,
     suspects: Annotated[
@@ -48,12 +48,12 @@ def select(
     if group_by is None:
         selection = select_from(runs, **chosen)
         try:  # files are written even if the reader closes early, as `head` does
-            with naming_new_folders(suspects and suspects.parent, copy_to):
+            with name_new_folders(suspects and suspects.parent, copy_to):
                 notes = _write(selection, suspects, copy_to)
         finally:  # print the verdict even if a file cannot be written
             _print(selection, as_json=as_json, explain=explain)
         for note in notes:  # with --json, notes go to stderr
-            say(one_line(note), err=as_json)
+            say(to_line(note), err=as_json)
         return
     if suspects is not None:
         raise InputError(
@@ -65,14 +65,14 @@ def select(
         say_json({"group_by": group_by, "groups": groups})
     for value, entry in found.items():
         try:
-            with naming_new_folders(copy_to):
+            with name_new_folders(copy_to):
                 notes = _write(entry, None, copy_to)
         finally:
             if not as_json:
-                say(f"{group_by} = {one_line(value)}")
+                say(f"{group_by} = {to_line(value)}")
                 print_selection(entry, explain=explain)
         for note in notes:
-            say(one_line(note), err=as_json)
+            say(to_line(note), err=as_json)
 
 
 def _print(selection: "Selection", *, as_json: bool, explain: bool) -> None:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rote.cli.command import Command, Group, new_app, stoppable
+from rote.cli.command import Command, Group, announce_interruption, new_app
 from rote.cli.options import AsJson, DataDir, Quiet
-from rote.cli.output import list_out, naming_new_folders, say, say_json
+from rote.cli.output import list_out, name_new_folders, say, say_json
 from rote.cli.page_view import print_page
 from rote.cli.sweep import Address, GpusPerRun, Place, executor_of
 from rote.errors import InputError
@@ -121,7 +121,7 @@ def run(
 
     wanted = {
         study.name: [pool for pool in study.pools(preset) if not only or pool.name in only]
-        for study in _chosen(name, preset, every=every)
+        for study in _choose_studies(name, preset, every=every)
     }
     names = {pool.name for found in wanted.values() for pool in found}
     pools = [pool for pool in read_pools(preset) if pool.name in names]
@@ -135,7 +135,7 @@ def run(
     tables = dict(trained(pools, store, needs_one=not recorded))
     _name_incomplete([pool for pool in pools if pool not in tables], store)
     found: dict[str, list[tuple[str, Any]]] = {}
-    for study in _chosen(name, preset, every=every):
+    for study in _choose_studies(name, preset, every=every):
         known = {pool: tables[pool] for pool in wanted[study.name] if pool in tables}
         looked_at = ready(study, known, store, data_dir)
         if looked_at or study.wants is None:
@@ -174,7 +174,7 @@ def show(
     found: dict[str, list[tuple[str, Any]]] = {}
     with tempfile.TemporaryDirectory() as folder:
         records = Records(Path(folder))
-        for study in _chosen(name, preset, every=every):
+        for study in _choose_studies(name, preset, every=every):
             try:
                 packed = records.of(study, preset)
             except InputError:
@@ -190,7 +190,7 @@ def show(
         say(f"Written: {write_figures(found, index)}", err=True)
 
 
-def _chosen(name: str | None, preset: str | None, *, every: bool) -> "list[Study]":
+def _choose_studies(name: str | None, preset: str | None, *, every: bool) -> "list[Study]":
     """Return the study of that name, or every one that has pools at a preset."""
     from rote.studies import find_study, studies
 
@@ -209,9 +209,9 @@ def _foresee(pools: "list[Pool]", store: Path) -> None:
     total: Counter[str] = Counter()
     for pool in pools:
         counts = Sweep(pool.space, store / pool.name).survey()
-        say(f"{pool.name:32} {_counted(counts)}")
+        say(f"{pool.name:32} {_count(counts)}")
         total.update(counts)
-    say(f"{'in all':32} {_counted(total)}")
+    say(f"{'in all':32} {_count(total)}")
 
 
 def _name_incomplete(pools: "list[Pool]", store: Path) -> None:
@@ -223,7 +223,7 @@ def _name_incomplete(pools: "list[Pool]", store: Path) -> None:
         say(f"Incomplete: {pool.name} ({count} of {len(pool.specs)} runs are finished)", err=True)
 
 
-def _counted(counts: "Mapping[Any, int]") -> str:
+def _count(counts: "Mapping[Any, int]") -> str:
     said = ", ".join(f"{count} {state}" for state, count in counts.items() if count)
     return f"{sum(counts.values())} runs: {said}"
 
@@ -241,7 +241,7 @@ def _train(
 
     kept = f"What is trained is kept in {store}. The same command goes on from there."
     for pool in pools:
-        with stoppable(kept), open_view(quiet=quiet) as watch:
+        with announce_interruption(kept), open_view(quiet=quiet) as watch:
             progress = run_pool(pool, store, executor, data_dir=data_dir, watch=watch)
         for run_name, error in progress.failed.items():
             say(f"Failed: {pool.name} {run_name}: {error}", err=True)
@@ -265,13 +265,13 @@ def _show(
         study = find_study(name)
         for place, (preset, measured) in enumerate(presets):
             if not every:
-                shown = _of_figure(measured, figure, preset)
+                shown = _select_figure(measured, figure, preset)
                 say(written(measured)) if as_json else print_page(page(study, shown, preset))
             elif not as_json and place == 0:
                 say(f"{name}: {study.finding(measured)}")
             if out is not None:
                 stem = name if place == 0 else f"{name}-{preset}"
-                with naming_new_folders(out):
+                with name_new_folders(out):
                     files = write_result(study, measured, preset, out, stem=stem)
                 say(f"Written: {', '.join(map(str, files))}", err=True)
     if every and as_json:
@@ -280,7 +280,7 @@ def _show(
         say(f"Written: {write_list(found, out)}", err=True)
 
 
-def _of_figure(measured: "Any", name: str | None, preset: str) -> "Any":  # noqa: ANN401
+def _select_figure(measured: "Any", name: str | None, preset: str) -> "Any":  # noqa: ANN401
     """Return what a figure of the paper is about, where it was asked for by its number."""
     from rote.studies import PAPER, find_label, restricted
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rote.cli.options import AsJson, Runs, typed_pairs
-from rote.cli.output import naming_new_folders, one_line, say, say_json
+from rote.cli.options import AsJson, Runs, parse_pairs
+from rote.cli.output import name_new_folders, say, say_json, to_line
 from rote.errors import InputError
 
 if TYPE_CHECKING:
@@ -38,11 +38,11 @@ def suspects(
 ) -> None:
     """List suspected label errors: one ranking of all samples, the most suspicious first."""
     from rote.reporting.output_file import write_file
-    from rote.selection import as_csv, find_suspects, rank_suspects, table_of
+    from rote.selection import as_csv, find_suspects, rank_suspects, read_runs
     from rote.store import check_data_unchanged
 
-    chosen = typed_pairs("--where", "KEY=VALUE", where or ())
-    table = table_of(runs, where=chosen, comparable=by is not None)
+    chosen = parse_pairs("--where", "KEY=VALUE", where or ())
+    table = read_runs(runs, where=chosen, comparable=by is not None)
     check_data_unchanged(table.paths.values())
     if by is None:
         _show_rankings(rank_suspects(table), csv, as_json=as_json)
@@ -51,7 +51,7 @@ def suspects(
     if not found:
         raise InputError(f"The runs recorded nothing for --by {by}. Leave out --by for one list.")
     if csv is not None:
-        with naming_new_folders(csv.parent):
+        with name_new_folders(csv.parent):
             write_file(csv, as_csv(found).encode(errors="surrogateescape"))
     if as_json:
         entries = [suspicion.to_json() for suspicion in found]
@@ -65,7 +65,7 @@ def suspects(
     if csv is None and any(len(one.suspects) > _SHOWN for one in found):
         say(f"Only the first {_SHOWN} of each method are shown; --csv FILE writes all.")
     if csv is not None:
-        say(f"All suspects: {one_line(csv)}")
+        say(f"All suspects: {to_line(csv)}")
 
 
 def _show_rankings(
@@ -75,7 +75,7 @@ def _show_rankings(
     from rote.reporting.output_file import write_file
 
     if csv is not None:
-        with naming_new_folders(csv.parent):
+        with name_new_folders(csv.parent):
             text = "".join(ranking.to_csv() for ranking in rankings)
             write_file(csv, text.encode(errors="surrogateescape"))
     if as_json:
@@ -86,7 +86,7 @@ def _show_rankings(
     if any(entry.file is None for ranking in rankings for entry in ranking.suspects):
         say("Samples are numbered from 0 in the order of the data, below the header of a table.")
     if csv is not None:
-        say(f"The whole ranking is in {one_line(csv)}.")
+        say(f"The whole ranking is in {to_line(csv)}.")
     elif any(ranking.flagged > _SHOWN for ranking in rankings):
         say(f"Only the first {_SHOWN} are shown; --csv FILE writes all.")
 
@@ -94,7 +94,7 @@ def _show_rankings(
 def _show_ranking(ranking: "SuspectRanking") -> None:
     from rote.formatting import as_percent
 
-    runs = one_line(ranking.runs[0]) if len(ranking.runs) == 1 else f"{len(ranking.runs)} runs"
+    runs = to_line(ranking.runs[0]) if len(ranking.runs) == 1 else f"{len(ranking.runs)} runs"
     say(f"{ranking.flagged} of {len(ranking.samples)} labels are suspect, by {runs}.")
     if ranking.recall is not None:
         right = "none" if ranking.precision is None else as_percent(ranking.precision, 1)
@@ -105,10 +105,10 @@ def _show_ranking(ranking: "SuspectRanking") -> None:
     shown = ranking.suspects[:_SHOWN]
     _print_table(
         {
-            "sample": [one_line(one.file or str(one.sample)) for one in shown],
+            "sample": [to_line(one.file or str(one.sample)) for one in shown],
             "split": [one.split for one in shown],
-            "label": [one_line(ranking.name_class(one.given)) for one in shown],
-            "proposed": [one_line(ranking.name_class(one.proposed)) for one in shown],
+            "label": [to_line(ranking.name_class(one.given)) for one in shown],
+            "proposed": [to_line(ranking.name_class(one.proposed)) for one in shown],
             "probability": [f"{one.probability:.0%}" for one in shown],
             "signals": [", ".join(one.signals) for one in shown],
             "wrong": [{None: "", True: "yes", False: "no"}[one.is_wrong] for one in shown],
@@ -142,7 +142,7 @@ def _show(suspicion: "Suspicion") -> None:
     from rote.formatting import as_percent
 
     count, runs = len(suspicion.suspects), len(suspicion.runs)
-    whose = one_line(suspicion.runs[0]) if runs == 1 else f"{runs} runs"
+    whose = to_line(suspicion.runs[0]) if runs == 1 else f"{runs} runs"
     split = {one.split for one in suspicion.suspects}
     where = " kept out of training" if split == {"holdout"} else ""
     say(
@@ -158,9 +158,9 @@ def _show(suspicion: "Suspicion") -> None:
         return
     shown = suspicion.suspects[:_SHOWN]
     columns = {
-        "sample": [one_line(one.file or str(one.sample)) for one in shown],
-        "label": [one_line(suspicion.called(one.given)) for one in shown],
-        "probably": [one_line(suspicion.called(one.believed)) for one in shown],
+        "sample": [to_line(one.file or str(one.sample)) for one in shown],
+        "label": [to_line(suspicion.called(one.given)) for one in shown],
+        "probably": [to_line(suspicion.called(one.believed)) for one in shown],
         "score": [f"{one.score:.3f}" for one in shown],
         "wrong": [{None: "", True: "yes", False: "no"}[one.is_wrong] for one in shown],
     }

@@ -11,7 +11,7 @@ import typer
 from rote.cli.command import INTERRUPTED
 from rote.cli.module_path import find_modules_in
 from rote.cli.options import Allowed, AsJson, DataDir, Quiet
-from rote.cli.output import in_bytes, one_line, say, say_json
+from rote.cli.output import format_bytes, say, say_json, to_line
 from rote.cli.sweep_page import SweepPage
 from rote.cli.verdict import print_verdict
 from rote.errors import InputError, shown
@@ -185,7 +185,10 @@ def _report(progress: "Progress", out: Path, *, is_interrupted: bool) -> None:
         f"{format_duration(progress.seconds)}. Store: {out}."
     )
     for name, error in list(progress.failed.items())[:_SHOWN]:
-        say(f"Failed: {one_line(name)} ({progress.paths[name] / FAILURE_FILE}): {error}", err=True)
+        say(
+            f"Failed: {to_line(name)} ({progress.paths[name] / FAILURE_FILE}): {error}",
+            err=True,
+        )
     if len(progress.failed) > _SHOWN:
         say(f"Failed: {len(progress.failed) - _SHOWN} more. rote sweep --list {out}", err=True)
     if is_interrupted:
@@ -206,7 +209,7 @@ def _estimate(
     plan.check_store()
     counts = plan.survey()
     guess = estimate(plan.open_specs(), out, data_dir=data_dir)
-    seconds = guess.seconds_with(_at_once(executor))
+    seconds = guess.seconds_with(_count_at_once(executor))
     if as_json:
         found = {"runs": counts, "workers": executor.workers, "seconds": seconds}
         say_json(found | {"estimate": asdict(guess)})
@@ -218,7 +221,7 @@ def _estimate(
         return
     say(
         f"Left: about {format_duration(seconds)} with {executor.workers} at a time, "
-        f"{in_bytes(guess.bytes)} of disk."
+        f"{format_bytes(guess.bytes)} of disk."
     )
     scaled = f", on {guess.samples} samples and scaled up" if guess.is_scaled else ""
     say(
@@ -229,7 +232,7 @@ def _estimate(
         say(f"Cannot be measured here: {name}: {error}", err=True)
 
 
-def _at_once(executor: "Executor") -> int:
+def _count_at_once(executor: "Executor") -> int:
     """How many runs do not slow each other down."""
     from rote.sweeps import LocalExecutor, count_cores
 
@@ -247,7 +250,7 @@ def _list(store: Path, *, as_json: bool) -> None:
         say_json({"counts": counts, "runs": rows})
         return
     lines = [
-        f"{run.state:9} {one_line(run.path.name)}  {one_line(run.name or '')}".rstrip()
+        f"{run.state:9} {to_line(run.path.name)}  {to_line(run.name or '')}".rstrip()
         for run in runs
     ]
     summary = ", ".join(f"{count} {state}" for state, count in counts.items() if count)

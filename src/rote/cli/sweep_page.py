@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rote.cli.output import one_line, say
+from rote.cli.output import say, to_line
 from rote.cli.report import command_line
 from rote.errors import RoteError
 
@@ -62,7 +62,7 @@ class SweepPage:
         try:
             written = self._page.leave(progress.total, len(progress.failed))
         except RoteError as error:
-            why = one_line(error) if run_directories(self._store) else "no run has started."
+            why = to_line(error) if run_directories(self._store) else "no run has started."
             say(f"Report: {self._path}, without a verdict: {why}", err=True)
         else:
             say(f"Report: {written.path}", err=True)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from rote.cli.output import one_line, printable
+from rote.cli.output import spell_out_controls, to_line
 from rote.sweeps import (
     Event,
     Failed,
@@ -58,7 +58,7 @@ class Lines(View):
                 what = f"{'given up' if gives_up else 'lost, tried again'}  {reason}"
             case _:
                 return
-        text = printable(f"{over} {_name(job)} {what}, {_left(progress)}")
+        text = spell_out_controls(f"{over} {_name(job)} {what}, {_estimate_left(progress)}")
         self._console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
@@ -97,7 +97,7 @@ def make_table(progress: Progress) -> "Group":
             _number(run.last.validation_accuracy, ".1%"),
         )
     # Not part of the table, whose width would wrap it.
-    return Group(Text(" · ".join([*counts, _left(progress)])), table)
+    return Group(Text(" · ".join([*counts, _estimate_left(progress)])), table)
 
 
 @contextmanager
@@ -132,13 +132,13 @@ def format_duration(seconds: float) -> str:
     return f"{hours} h {minutes % 60} min" if hours < 24 else f"{hours // 24} d {hours % 24} h"
 
 
-def _left(progress: Progress) -> str:
+def _estimate_left(progress: Progress) -> str:
     left = progress.seconds_left
     return "time left unknown" if left is None else f"about {format_duration(left)} left"
 
 
 def _name(job: Job) -> str:
-    return one_line(job.spec.name or job.spec.identity)
+    return to_line(job.spec.name or job.spec.identity)
 
 
 def _readings(last: LastReading) -> str:

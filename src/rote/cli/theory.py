@@ -12,7 +12,7 @@ import typer
 
 from rote.cli.command import Command, new_app
 from rote.cli.options import AsJson, DataDir, Quiet
-from rote.cli.output import naming_new_folders, say_json
+from rote.cli.output import name_new_folders, say_json
 from rote.errors import InputError, shown
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def bounds(
     levels, classes_of_pair = _numbers(noise, "--noise"), _pair(pair)
     name, x, classes = _load(data, data_dir)
     status = Console(stderr=True, quiet=quiet).status(f"Computing the bounds on {samples} samples")
-    with naming_new_folders(out), status:
+    with name_new_folders(out), status:
         table = bounds_table(
             x,
             classes,
@@ -128,7 +128,7 @@ def check(
     from rote import theory
 
     name, x, classes = _load(data, data_dir)
-    x, y, rule = _some_samples(x, classes, samples, _pair(pair), np.random.default_rng(seed))
+    x, y, rule = _draw_samples(x, classes, samples, _pair(pair), np.random.default_rng(seed))
     sizes = _whole_numbers(widths, "--widths")
     with _bar(draws, quiet) as progress:
         records = theory.check(
@@ -168,7 +168,7 @@ def _load(data: str, data_dir: Path | None) -> "tuple[str, NDArray[Any], NDArray
         raise InputError(f"Cannot read {data}: {error}.") from error
 
 
-def _some_samples(
+def _draw_samples(
     x: "NDArray[Any]",
     classes: "NDArray[Any]",
     samples: int,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rote.cli.command import stoppable
+from rote.cli.command import announce_interruption
 from rote.cli.module_path import find_modules_in
 from rote.cli.options import Allowed, DataDir, Label, Quiet, Truth
 from rote.cli.output import say
@@ -155,7 +155,7 @@ def _train_shown(
         TimeRemainingColumn(),
     )
     kept = f"The run is saved in {path}. Run the same command again to resume it."
-    with stoppable(kept), Progress(*columns, disable=quiet) as bar:
+    with announce_interruption(kept), Progress(*columns, disable=quiet) as bar:
         task = bar.add_task("epoch", total=spec.epochs * (folds or 1))
 
         def progress(reading: "Reading") -> None:

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rote.cli.output import one_line, say
+from rote.cli.output import say, to_line
 from rote.errors import RoteError
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def print_verdict(runs: Path | str) -> None:
     try:
         selection = select(runs)
     except RoteError as error:
-        say(one_line(f"No verdict yet: {error}"))
+        say(to_line(f"No verdict yet: {error}"))
     else:
         print_selection(selection)
 

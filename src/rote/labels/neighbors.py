@@ -57,7 +57,7 @@ def neighbor_votes(
     labels = _as_labels(train_labels)
     k = check_integer("k", k, least=1)
     classes = _classes(labels, num_classes)
-    train, holdout = _comparable(train_features, holdout_features)
+    train, holdout = _make_comparable(train_features, holdout_features)
     if len(labels) != len(train):
         raise InputError(
             f"Expected `train_labels` to have one label per training sample ({len(train)}), got "
@@ -89,12 +89,12 @@ def _votes(
     return votes.astype(np.float32)
 
 
-def _comparable(train: Any, holdout: Any) -> tuple[np.ndarray, np.ndarray]:  # noqa: ANN401
+def _make_comparable(train: Any, holdout: Any) -> tuple[np.ndarray, np.ndarray]:  # noqa: ANN401
     """Both sets as rows of a few numbers each, whose distances count."""
     from scipy import sparse
 
     if _are_texts(train) and _are_texts(holdout):
-        train, holdout = _weighted_words(train, holdout)
+        train, holdout = _weigh_words(train, holdout)
     if (
         sparse.issparse(train) != sparse.issparse(holdout)
         or _are_texts(train)
@@ -106,10 +106,10 @@ def _comparable(train: Any, holdout: Any) -> tuple[np.ndarray, np.ndarray]:  # n
         )
     if sparse.issparse(train):
         _check_widths(train.shape[1], holdout.shape[1])
-        return _reduced_words(train, holdout)
+        return _reduce_words(train, holdout)
     rows = _Rows("train_features", train), _Rows("holdout_features", holdout)
     _check_widths(*(entry.width for entry in rows))
-    return _reduced(*rows)
+    return _reduce(*rows)
 
 
 def _check_widths(train: int, holdout: int) -> None:
@@ -164,7 +164,7 @@ class _Rows:
         )
 
 
-def _reduced(train: _Rows, holdout: _Rows) -> tuple[np.ndarray, np.ndarray]:
+def _reduce(train: _Rows, holdout: _Rows) -> tuple[np.ndarray, np.ndarray]:
     """Both sets, centered and in one unit, projected on the training set's principal components."""
     mean = sum(rows.sum(0, dtype=np.float64) for rows in train) / len(train)
     unit = max(np.abs(rows - mean).max(initial=0) for rows in train) or 1.0
@@ -201,7 +201,7 @@ def _principal_axes(blocks: Callable[[], Iterator[np.ndarray]], width: int) -> n
     return found
 
 
-def _reduced_words(train: Any, holdout: Any) -> tuple[np.ndarray, np.ndarray]:  # noqa: ANN401
+def _reduce_words(train: Any, holdout: Any) -> tuple[np.ndarray, np.ndarray]:  # noqa: ANN401
     from sklearn.decomposition import TruncatedSVD
 
     for name, matrix in (("train_features", train), ("holdout_features", holdout)):
@@ -219,7 +219,7 @@ def _are_texts(source: Any) -> bool:  # noqa: ANN401
     return isinstance(source, Sequence) and len(source) > 0 and isinstance(source[0], str)
 
 
-def _weighted_words(train: Sequence[str], holdout: Sequence[str]) -> tuple[Any, Any]:
+def _weigh_words(train: Sequence[str], holdout: Sequence[str]) -> tuple[Any, Any]:
     from sklearn.feature_extraction.text import TfidfVectorizer
 
     counter = TfidfVectorizer(sublinear_tf=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rote.formatting import visible
-from rote.selection import is_resistant, numbers, percentile
+from rote.selection import convert_to_numbers, is_resistant, percentile
 
 if TYPE_CHECKING:
     import polars as pl
@@ -247,7 +247,7 @@ def collect_checkpoints(
     signals = [m.name for m in recorded if is_bare or candidates.describe(m.name).kind == "signal"]
     metrics = recorded[: max(_MOST_VALUES // max(len(positions), 1), _FEWEST_METRICS)]
     columns: dict[str, list[Any]] = {
-        "run": visible_names(candidates, shown.run),
+        "run": list_names(candidates, shown.run),
         # Vega groups by keys of plain objects, where a run named `constructor` is never new.
         "run_key": shown.run.tolist(),
         "step": shown.step.tolist(),
@@ -260,14 +260,14 @@ def collect_checkpoints(
         "noisy_alone": _stands_alone(shown, noisy).tolist(),
     }
     for metric in metrics:
-        values = numbers(frame[metric.name])
+        values = convert_to_numbers(frame[metric.name])
         columns[metric.field] = round_values(values)
         if metric.name in signals[:MOST_SIGNALS]:  # these have a chart of their own
             columns[f"{metric.field}_alone"] = _stands_alone(shown, values).tolist()
     return Checkpoints(positions, len(candidates), columns, metrics, len(recorded) - len(metrics))
 
 
-def visible_names(candidates: Candidates, codes: Integers) -> list[str]:
+def list_names(candidates: Candidates, codes: Integers) -> list[str]:
     """Return the names of runs as charts show them, with invisible characters spelled out."""
     names = {code: visible(candidates.runs[code]) for code in np.unique(codes).tolist()}
     return [names[code] for code in codes.tolist()]

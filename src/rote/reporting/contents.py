@@ -37,10 +37,10 @@ from rote.selection import (
     Draws,
     Estimate,
     Rule,
-    candidates_of,
     correlation,
     find_rule,
-    table_of,
+    make_candidates,
+    read_runs,
 )
 from rote.store import RunTable, run_directories
 
@@ -157,12 +157,12 @@ class Contents:
     @cached_property
     def zeta_axis(self) -> Axis:
         """The axis of ζ."""
-        return self._with_stops(zeta_axis(self.candidates.zeta))
+        return self._add_stops(zeta_axis(self.candidates.zeta))
 
     @cached_property
     def train_axis(self) -> Axis:
         """The axis of training accuracy."""
-        return self._with_stops(make_accuracy_axis(self.candidates.values("train_accuracy")))
+        return self._add_stops(make_accuracy_axis(self.candidates.values("train_accuracy")))
 
     @cached_property
     def memorization(self) -> Estimate:
@@ -236,7 +236,7 @@ class Contents:
         names = [name for name, outcome in self.outcomes.items() if outcome.needs_truth]
         return f"the {' and the '.join(names)} {'has' if len(names) == 1 else 'have'}"
 
-    def _with_stops(self, axis: Axis) -> Axis:
+    def _add_stops(self, axis: Axis) -> Axis:
         return axis if self.counts_each else axis.with_stops(_MOST_STOPS)
 
     def check_regions(self) -> None:
@@ -282,7 +282,7 @@ def read_contents(
         CorruptRunError: if a file is damaged.
     """
     leading = find_leading_rule(rule, options)
-    table = table_of(runs, mapping, where=where, per_cent=per_cent)
+    table = read_runs(runs, mapping, where=where, per_cent=per_cent)
     words = select_arguments(
         name_runs(runs),
         rule,
@@ -318,7 +318,7 @@ def contents_from_table(
     Raises:
         InputError: if there is no checkpoint, or the rule does not apply.
     """
-    candidates = candidates_of(table, column)
+    candidates = make_candidates(table, column)
     if not len(candidates):
         raise InputError("Expected `runs` to have checkpoints, got none. Probe at least once.")
     contents = Contents(candidates, leading, asked, command)

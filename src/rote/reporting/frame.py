@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from rote.formatting import visible
-from rote.reporting.palette import apply_style, with_colors
+from rote.reporting.palette import add_colors, apply_style
 
 if TYPE_CHECKING:
     import altair as alt
@@ -70,7 +70,7 @@ class Frame:
         """
         import altair as alt
 
-        whole = with_colors(chart)
+        whole = add_colors(chart)
         if self.rows is not None:
             _fill(whole, alt.InlineData(values=self.rows))
         return whole

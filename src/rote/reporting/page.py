@@ -19,7 +19,7 @@ from rote.reporting.charts import CHARTS, Chart, find_drawable, split_chart
 from rote.reporting.charts.filter import describe_change, describe_correlations
 from rote.reporting.charts.overview import describe_overview
 from rote.reporting.charts.sensitivity import RegionSums, sum_regions
-from rote.reporting.checkpoints import Metric, round_values, visible_names
+from rote.reporting.checkpoints import Metric, list_names, round_values
 from rote.reporting.frame import frame_for_page
 from rote.reporting.page_text import FILTERS, count_points
 from rote.reporting.palette import DARK, DARK_SHADES, FONT, LIGHT, LIGHT_SHADES
@@ -41,7 +41,7 @@ def build_payload(contents: Contents) -> dict[str, Any]:
     """
     candidates, sums = contents.candidates, sum_between_thresholds(contents)
     return {
-        "runs": visible_names(candidates, contents.sample.runs),
+        "runs": list_names(candidates, contents.sample.runs),
         "keys": contents.sample.runs.tolist(),
         "columns": _build_columns(contents),
         "metrics": [_describe_metric(contents, metric) for metric in contents.checkpoints.hinted],

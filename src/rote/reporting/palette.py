@@ -84,14 +84,14 @@ def shade_scale(**domain: Any) -> alt.Scale:  # noqa: ANN401
     )
 
 
-def borderless() -> alt.ViewBackground:
+def make_borderless() -> alt.ViewBackground:
     """Return a view without border; concatenated charts cannot be configured."""
     import altair as alt
 
     return alt.ViewBackground(stroke=None)
 
 
-def with_colors(chart: Any) -> Any:  # noqa: ANN401
+def add_colors(chart: Any) -> Any:  # noqa: ANN401
     """Add the colors to a chart as parameters, so that it can be concatenated with others."""
     return chart.add_params(*make_color_parameters())
 

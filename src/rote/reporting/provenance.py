@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from rote.records import ZETAS
 from rote.reporting.page_text import count
-from rote.selection import plain_text
+from rote.selection import write_plainly
 from rote.version import __version__
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def collect_provenance(
         Fact("Label noise", _tally(map(_describe_noise, data))),
         Fact(
             "Seed of the random labels",
-            _tally(plain_text(entry.get("seed")) for entry in descriptions.values()),
+            _tally(write_plainly(entry.get("seed")) for entry in descriptions.values()),
         ),
         Fact("Unfinished runs", _list_unfinished(workloads)),
         Fact("Versions", _tally(map(_describe_versions, versions))),

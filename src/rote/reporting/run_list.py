@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rote.records import COLUMNS, Column
-from rote.selection import settings_of
+from rote.selection import read_settings
 
 if TYPE_CHECKING:
     from rote.selection import Candidates, Floats, Integers
@@ -77,7 +77,7 @@ def list_runs(
     """
     descriptions = candidates.table.descriptions
     settings = {
-        name: settings_of(descriptions.get(name, {}), workloads.get(name, {}))
+        name: read_settings(descriptions.get(name, {}), workloads.get(name, {}))
         for name in candidates.runs
     }
     names = list(dict.fromkeys(name for found in settings.values() for name in found))

@@ -26,7 +26,7 @@ from rote.reporting.frame import frame_for_chart
 from rote.reporting.output_file import check_writable, write_file
 from rote.reporting.page import render_groups, render_page, render_waiting
 from rote.reporting.provenance import select_arguments
-from rote.selection import Rule, tables_of, why_no_zeta
+from rote.selection import Rule, explain_no_zeta, read_groups
 
 if TYPE_CHECKING:
     from rote.reporting.charts import Chart
@@ -205,7 +205,7 @@ def report(
         return _write_one(contents, path, figures, own, progress)
     leading = find_leading_rule(rule, options)
     groups = {}
-    for value, table in tables_of(runs, group_by, **chosen).items():
+    for value, table in read_groups(runs, group_by, **chosen).items():
         only = chosen | {"where": {**(where or {}), group_by: value}, "options": options}
         asked = select_arguments(name_runs(runs), rule, column=column, **only)
         groups[value] = contents_from_table(table, leading, column, asked, command)
@@ -230,7 +230,7 @@ def _write_one(
 ) -> Report:
     drawn = SavedFigures() if figures is None else save_figures(contents, Path(figures), own)
     write_file(path, render_page(contents, own, progress).encode())
-    return Report(path, drawn, note=why_no_zeta(contents.candidates))
+    return Report(path, drawn, note=explain_no_zeta(contents.candidates))
 
 
 def _write_groups(

@@ -132,13 +132,13 @@ class Aum(Signal):
     def _grow(self, size: int, device: torch.device) -> None:
         if size <= len(self._sums) and device == self._sums.device:
             return
-        self._sums = _padded(self._sums, size, 0).to(device)
-        self._counts = _padded(self._counts, size, 0).to(device)
-        self._changes = _padded(self._changes, size, 0).to(device)
-        self._before = _padded(self._before, size, _UNSEEN).to(device)
+        self._sums = _pad(self._sums, size, 0).to(device)
+        self._counts = _pad(self._counts, size, 0).to(device)
+        self._changes = _pad(self._changes, size, 0).to(device)
+        self._before = _pad(self._before, size, _UNSEEN).to(device)
 
 
-def _padded(values: Tensor, size: int, filling: int) -> Tensor:
+def _pad(values: Tensor, size: int, filling: int) -> Tensor:
     missing = size - len(values)
     return values if missing <= 0 else torch.cat([values, values.new_full((missing,), filling)])
 

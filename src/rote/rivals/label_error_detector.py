@@ -56,7 +56,7 @@ class LabelErrorDetector(Signal):
             )
         self._context, self._labels = context, known.labels
         self._called_wrong = {
-            accuracy: detected(known.wrong, accuracy, self._seed) for accuracy in self._accuracies
+            accuracy: detect(known.wrong, accuracy, self._seed) for accuracy in self._accuracies
         }
 
     def read(self, epoch: int) -> Mapping[str, float]:  # noqa: ARG002
@@ -72,7 +72,7 @@ class LabelErrorDetector(Signal):
         return found
 
 
-def detected(wrong: Tensor, accuracy: int, seed: int) -> Tensor:
+def detect(wrong: Tensor, accuracy: int, seed: int) -> Tensor:
     """Which labels a detector calls wrong that errs on a random share of the samples."""
     generator = torch.Generator().manual_seed(seed)
     draws = torch.rand(len(wrong), generator=generator).to(wrong.device)

@@ -76,14 +76,14 @@ class LabelWave(Signal):
         if waiting is None:
             return
         at = waiting.places(self.name).cpu()
-        self._now = _padded(self._now, int(at.max()) + 1 if len(at) else 0)
+        self._now = _pad(self._now, int(at.max()) + 1 if len(at) else 0)
         # NumPy promises that of a sample that was seen twice the later one counts.
         self._now.numpy()[at.numpy()] = waiting.predicted.cpu().numpy()
 
     def read(self, epoch: int) -> Mapping[str, float]:  # noqa: ARG002
         """PC′, once it is known."""
         self._note()
-        before = _padded(self._before, len(self._now))
+        before = _pad(self._before, len(self._now))
         seen = (before != _UNSEEN) & (self._now != _UNSEEN)
         if bool(seen.any()):
             self._changes.append(float((before != self._now)[seen].double().mean()))
@@ -119,7 +119,7 @@ class LabelWave(Signal):
         self._changes.extend(state["changes"])
 
 
-def _padded(predictions: Tensor, size: int) -> Tensor:
+def _pad(predictions: Tensor, size: int) -> Tensor:
     missing = size - len(predictions)
     return (
         predictions if missing <= 0 else torch.cat([predictions, torch.full((missing,), _UNSEEN)])

@@ -93,7 +93,7 @@ class Pmv(Signal):
                 "trains a second network on them."
             )
         batch.check_rows(self.name)
-        labels = self._perturbed(at, batch.labels)
+        labels = self._perturb(at, batch.labels)
         pairs = zip(self._optimizer.param_groups, self._context.optimizer.param_groups, strict=True)
         for own, theirs in pairs:
             own.update({key: value for key, value in theirs.items() if key != "params"})
@@ -153,7 +153,7 @@ class Pmv(Signal):
         found = found.loss_fn if isinstance(found, LogitsAt) else found
         return found if isinstance(found, nn.Module) else None
 
-    def _perturbed(self, at: Tensor, labels: Tensor) -> Tensor:
+    def _perturb(self, at: Tensor, labels: Tensor) -> Tensor:
         """Return the twin's labels: the same for a sample, however many samples there are."""
         while len(self._chunks) * _CHUNK <= int(at.max()):
             self._chunks.append(self._chunk(len(self._chunks)))

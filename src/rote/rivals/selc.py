@@ -55,16 +55,16 @@ class Selc(Signal):
 
     def read(self, epoch: int) -> Mapping[str, float]:  # noqa: ARG002
         """Return the gap; nothing where all losses are the same."""
-        losses = self._noted().double().numpy()
+        losses = self._take_noted().double().numpy()
         self._losses = []
         gap = mixture_gap(losses[np.isfinite(losses)])
         return {} if gap is None else {"selc": gap}
 
     def state_dict(self) -> dict[str, Any]:
         """Return the losses since the last reading."""
-        return {"losses": self._noted()}
+        return {"losses": self._take_noted()}
 
-    def _noted(self) -> Tensor:
+    def _take_noted(self) -> Tensor:
         self._note()
         return torch.cat([torch.empty(0), *(found.cpu() for found in self._losses)])
 
@@ -91,7 +91,7 @@ def mixture_gap(losses: Floats) -> float | None:
     if not spread > 0:
         return None
     scaled = (losses - losses.min()) / spread
-    return spread * float(np.ptp(_fitted_means(scaled, two_means(scaled))))
+    return spread * float(np.ptp(_fit_means(scaled, two_means(scaled))))
 
 
 def two_means(values: Floats) -> NDArray[np.bool_]:
@@ -104,7 +104,7 @@ def two_means(values: Floats) -> NDArray[np.bool_]:
     return is_high
 
 
-def _fitted_means(values: Floats, is_high: NDArray[np.bool_]) -> Floats:
+def _fit_means(values: Floats, is_high: NDArray[np.bool_]) -> Floats:
     """Return the means after a few rounds of EM that begin with a split."""
     shares = np.stack([~is_high, is_high]).astype(np.float64)
     likelihood = -np.inf

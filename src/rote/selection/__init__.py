@@ -3,11 +3,11 @@
 from rote.selection.agreement import (
     Agreement,
     agreement,
+    correlate,
     correlation,
-    correlation_of,
     regret,
-    resampled_correlation,
-    resampled_regret,
+    resample_correlation,
+    resample_regret,
 )
 from rote.selection.bootstrap import Draws, Estimate
 from rote.selection.candidates import (
@@ -15,10 +15,10 @@ from rote.selection.candidates import (
     Candidates,
     Floats,
     Integers,
-    candidates_of,
-    numbers,
+    convert_to_numbers,
+    make_candidates,
 )
-from rote.selection.groups import Group, comparable_groups, plain_text, settings_of
+from rote.selection.groups import Group, find_comparable_groups, read_settings, write_plainly
 from rote.selection.label_errors import LabelErrors, rank_label_errors
 from rote.selection.regions import REGIONS, RegionSummary, is_resistant, percentile
 from rote.selection.rule import About, Decision, Findings, Grade, Reason, Rule, Suspect, about
@@ -26,11 +26,11 @@ from rote.selection.rules import FAMILIES, RULES, find_rule
 from rote.selection.select_checkpoint import (
     DEFAULT_RULE,
     choose,
+    keep_usable,
+    read_groups,
+    read_runs,
     select,
     select_groups,
-    table_of,
-    tables_of,
-    usable_for,
 )
 from rote.selection.selection import Baseline, Evidence, Pick, Selection, copy_checkpoint
 from rote.selection.summary import HOLDOUT_HINT, Explanation, Section, Summary, SummaryRow, compare
@@ -43,7 +43,7 @@ from rote.selection.suspects import (
     find_suspects,
     rank_suspects,
 )
-from rote.selection.warnings import why_no_zeta
+from rote.selection.warnings import explain_no_zeta
 
 __all__ = [
     "DEFAULT_RULE",
@@ -83,29 +83,29 @@ __all__ = [
     "about",
     "agreement",
     "as_csv",
-    "candidates_of",
     "choose",
-    "comparable_groups",
     "compare",
+    "convert_to_numbers",
     "copy_checkpoint",
+    "correlate",
     "correlation",
-    "correlation_of",
+    "explain_no_zeta",
+    "find_comparable_groups",
     "find_rule",
     "find_suspects",
     "is_resistant",
-    "numbers",
+    "keep_usable",
+    "make_candidates",
     "percentile",
-    "plain_text",
     "rank_label_errors",
     "rank_suspects",
+    "read_groups",
+    "read_runs",
+    "read_settings",
     "regret",
-    "resampled_correlation",
-    "resampled_regret",
+    "resample_correlation",
+    "resample_regret",
     "select",
     "select_groups",
-    "settings_of",
-    "table_of",
-    "tables_of",
-    "usable_for",
-    "why_no_zeta",
+    "write_plainly",
 ]

@@ -15,17 +15,17 @@ from rote.selection.bootstrap import (
     Draws,
     Estimate,
     Measure,
+    explain_too_few,
     kendall,
     pearson,
-    resampled,
+    resample,
     spearman,
-    too_few,
 )
-from rote.selection.candidates import Candidates, Floats, Integers, candidates_of
+from rote.selection.candidates import Candidates, Floats, Integers, make_candidates
 from rote.selection.regions import percentile
 from rote.selection.rule import about
 from rote.selection.rules import find_rule
-from rote.selection.select_checkpoint import table_of, usable_for
+from rote.selection.select_checkpoint import keep_usable, read_runs
 
 if TYPE_CHECKING:
     from rote.selection.rule import Rule
@@ -84,7 +84,7 @@ def agreement(
     """
     judge = find_rule(rule)
     draws = Draws() if draws is None else draws
-    candidates = candidates_of(table_of(runs), column)
+    candidates = make_candidates(read_runs(runs), column)
     truth, train = ("zeta", "noisy_accuracy"), ("train_accuracy", "test_accuracy")
     return Agreement(
         column=column,
@@ -126,10 +126,10 @@ def correlation(
         candidates.values(other)[known],
         candidates.run[known],
     )
-    return correlation_of(x, y, run, kind, draws, candidates.zeta[known] if is_filtered else None)
+    return correlate(x, y, run, kind, draws, candidates.zeta[known] if is_filtered else None)
 
 
-def correlation_of(
+def correlate(
     x: Floats,
     y: Floats,
     run: Integers,
@@ -147,10 +147,10 @@ def correlation_of(
         draws: how runs are drawn for the interval.
         zeta: if given, only checkpoints with ζ at most its median count.
     """
-    return resampled_correlation(x, y, run, kind, draws, zeta)[0]
+    return resample_correlation(x, y, run, kind, draws, zeta)[0]
 
 
-def resampled_correlation(
+def resample_correlation(
     x: Floats,
     y: Floats,
     run: Integers,
@@ -158,8 +158,8 @@ def resampled_correlation(
     draws: Draws,
     zeta: Floats | None = None,
 ) -> tuple[Estimate, Floats | None]:
-    """Return what ``correlation_of`` returns, and the correlation in every draw of runs."""
-    x, y = _without_overflow(x), _without_overflow(y)
+    """Return what ``correlate`` returns, and the correlation in every draw of runs."""
+    x, y = _scale_down(x), _scale_down(y)
     kept = np.ones(len(x), dtype=np.bool_)
     if zeta is not None and len(zeta):
         kept = zeta <= percentile(zeta, 50)
@@ -167,14 +167,14 @@ def resampled_correlation(
         return Estimate(None, reason="Fewer than 2 checkpoints have both values."), None
     if np.ptp(x[kept]) == 0 or np.ptp(y[kept]) == 0:
         return Estimate(None, reason="One of the two values is the same everywhere."), None
-    value = _by_scipy(kind, x[kept], y[kept])
-    drawn = resampled(_MEASURES[kind], x, y, run, draws, zeta)
+    value = _correlate(kind, x[kept], y[kept])
+    drawn = resample(_MEASURES[kind], x, y, run, draws, zeta)
     if isinstance(drawn, str):
         return Estimate(value, reason=drawn), None
     return draws.estimate(value, drawn), drawn
 
 
-def _without_overflow(values: Floats) -> Floats:
+def _scale_down(values: Floats) -> Floats:
     """Scale values whose squares would overflow, which changes no correlation."""
     largest = float(np.abs(values).max(initial=0.0))
     return values / largest if largest > _SQUARABLE else values
@@ -187,7 +187,7 @@ def _regret_or_reason(rule: Rule, candidates: Candidates, draws: Draws) -> Estim
         return Estimate(None, reason=str(error))
 
 
-def _by_scipy(kind: str, x: Floats, y: Floats) -> float:
+def _correlate(kind: str, x: Floats, y: Floats) -> float:
     from scipy import stats
 
     functions = {
@@ -232,7 +232,7 @@ def regret(
     """
     judge = find_rule(rule, options)
     draws = Draws() if draws is None else draws
-    return estimate_regret(judge, candidates_of(table_of(runs), column), draws)
+    return estimate_regret(judge, make_candidates(read_runs(runs), column), draws)
 
 
 def estimate_regret(rule: Rule, candidates: Candidates, draws: Draws) -> Estimate:
@@ -244,22 +244,22 @@ def estimate_regret(rule: Rule, candidates: Candidates, draws: Draws) -> Estimat
     value = _regret(rule, candidates)
     if value is None:
         return Estimate(None, reason="The test accuracy of the pick is not known.")
-    reason = about(rule).not_resampled or too_few(candidates.num_runs)
+    reason = about(rule).not_resampled or explain_too_few(candidates.num_runs)
     if reason is None and len(candidates) > _MOST_REDONE:
         reason = f"Choosing anew among more than {_MOST_REDONE} checkpoints takes too long."
     if reason is not None:
         return Estimate(value, reason=reason)
-    return draws.estimate(value, resampled_regret(rule, candidates, draws))
+    return draws.estimate(value, resample_regret(rule, candidates, draws))
 
 
 def _regret(rule: Rule, candidates: Candidates) -> float | None:
-    usable = usable_for(rule, candidates)
+    usable = keep_usable(rule, candidates)
     accuracy = usable.values("test_accuracy")[rule.judge(usable).pick]
     best = np.fmax.reduce(candidates.values("test_accuracy"))
     return None if np.isnan(accuracy) else float(best - accuracy)
 
 
-def resampled_regret(rule: Rule, candidates: Candidates, draws: Draws) -> Floats:
+def resample_regret(rule: Rule, candidates: Candidates, draws: Draws) -> Floats:
     """Return the regret in every draw of runs, among which the rule chooses anew."""
     parts = list(candidates.by_run())
     rng = np.random.default_rng(draws.seed)
@@ -267,12 +267,12 @@ def resampled_regret(rule: Rule, candidates: Candidates, draws: Draws) -> Floats
     for draw in range(draws.resamples):
         drawn = [parts[i] for i in np.sort(rng.integers(len(parts), size=len(parts)))]
         with suppress(InputError):  # a draw of runs that all lack what the rule needs
-            value = _regret(rule, _repeated(candidates, drawn))
+            value = _regret(rule, _repeat(candidates, drawn))
             values[draw] = np.nan if value is None else value
     return values
 
 
-def _repeated(candidates: Candidates, parts: list[slice]) -> Candidates:
+def _repeat(candidates: Candidates, parts: list[slice]) -> Candidates:
     """Stretches of runs in a row, each as a run of its own, also when it is there twice."""
     rows = np.concatenate([np.arange(part.start, part.stop) for part in parts])
     return replace(

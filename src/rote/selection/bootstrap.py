@@ -86,14 +86,14 @@ def _counts(seed: int, resamples: int, runs: int) -> Floats:
     return found
 
 
-def too_few(runs: int) -> str | None:
+def explain_too_few(runs: int) -> str | None:
     """Why so many runs have no interval, None if they have."""
     if runs < _FEWEST_RUNS:
         return f"{runs} runs are too few for an interval; it takes {_FEWEST_RUNS}."
     return None
 
 
-def resampled(
+def resample(
     measure: Measure, x: Floats, y: Floats, run: Integers, draws: Draws, zeta: Floats | None = None
 ) -> Floats | str:
     """Return a measure in every draw of runs, or why it is not drawn.
@@ -110,12 +110,12 @@ def resampled(
         zeta: if given, only the half with lower ζ counts, found anew in every draw.
     """
     runs = len(np.unique(run))
-    if (reason := too_few(runs)) is not None:
+    if (reason := explain_too_few(runs)) is not None:
         return reason
     if runs > _MOST_RUNS:
         return f"More than {_MOST_RUNS} runs: no interval is computed."
     run = np.unique(run, return_inverse=True)[1]
-    chosen = _evenly(run)
+    chosen = _choose_evenly(run)
     unit, weights = run[chosen], np.ascontiguousarray(draws.counts(runs).T)
     if zeta is not None:
         weights = weights[unit] * _lower_half(zeta[chosen], unit, weights)
@@ -135,17 +135,19 @@ def pearson(x: Floats, y: Floats, unit: Integers, weights: Floats) -> Floats:
     yy = weights * np.bincount(unit, dy * dy)[:, None] + often * ay * ay
     xy = np.bincount(unit, dx * dy) @ weights + np.einsum("ud,ud,ud->d", often, ax, ay)
     least = [_ROUNDING * parts.max(initial=0.0) for parts in (xx, yy)]
-    return _correlated(xx.sum(axis=0), yy.sum(axis=0), xy, *least)
+    return _divide_covariance(xx.sum(axis=0), yy.sum(axis=0), xy, *least)
 
 
 def spearman(x: Floats, y: Floats, unit: Integers, weights: Floats) -> Floats:
     """Weighted Spearman correlation: Pearson of the ranks within each draw."""
     x, y, often = _ranks(x, unit, weights), _ranks(y, unit, weights), weights[unit]
     pairs = ((x, x), (y, y), (x, y))
-    return _correlated(*(np.einsum("cd,cd,cd->d", often, one, other) for one, other in pairs))
+    return _divide_covariance(
+        *(np.einsum("cd,cd,cd->d", often, one, other) for one, other in pairs)
+    )
 
 
-def _correlated(
+def _divide_covariance(
     xx: Floats, yy: Floats, xy: Floats, least_xx: float = 0.0, least_yy: float = 0.0
 ) -> Floats:
     """Return the covariance by both variances; NaN where one of these is rounding."""
@@ -164,7 +166,7 @@ def kendall(x: Floats, y: Floats, unit: Integers, weights: Floats) -> Floats:
     between = np.add.reduceat(between, starts, axis=1)
     pairs = ((between @ weights.astype(np.float32)) * weights).sum(axis=0)
     free = (np.bincount(unit) @ weights) ** 2
-    untied = [free - (_by_value(v, unit, weights)[0] ** 2).sum(axis=0) for v in (x, y)]
+    untied = [free - (_sum_by_value(v, unit, weights)[0] ** 2).sum(axis=0) for v in (x, y)]
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.asarray(pairs / np.sqrt(untied[0] * untied[1]))
 
@@ -175,7 +177,7 @@ def _signs(values: Floats) -> npt.NDArray[np.int8]:
     return np.asarray((each > values).view(np.int8) - (each < values).view(np.int8))
 
 
-def _by_value(values: Floats, unit: Integers, weights: Floats) -> tuple[Floats, Integers]:
+def _sum_by_value(values: Floats, unit: Integers, weights: Floats) -> tuple[Floats, Integers]:
     """Return the weight of every distinct value in each draw, and which one each checkpoint has."""
     from scipy.sparse import csr_array
 
@@ -186,20 +188,20 @@ def _by_value(values: Floats, unit: Integers, weights: Floats) -> tuple[Floats, 
 
 def _ranks(values: Floats, unit: Integers, weights: Floats) -> Floats:
     """Return the rank of every checkpoint in each draw, less the mean rank."""
-    among, which = _by_value(values, unit, np.eye(len(weights)))
+    among, which = _sum_by_value(values, unit, np.eye(len(weights)))
     among = among.cumsum(axis=0) - (among + among.sum(axis=0)) / 2
     return np.asarray(among[which] @ weights)
 
 
 def _lower_half(zeta: Floats, unit: Integers, weights: Floats) -> Booleans:
     """Whether ζ is at most its median in a draw."""
-    weight, which = _by_value(zeta, unit, weights)
+    weight, which = _sum_by_value(zeta, unit, weights)
     middle = (weight.sum(axis=0) - 1) // 2
     median = (weight.cumsum(axis=0) <= middle).sum(axis=0)
     return np.asarray(which[:, None] <= median)
 
 
-def _evenly(run: Integers) -> Integers:
+def _choose_evenly(run: Integers) -> Integers:
     """At most ``_MOST_ROWS`` checkpoints, if there are not more runs; the last of each run."""
     stride = -(-len(run) // _MOST_ROWS)
     order = np.argsort(run, kind="stable")

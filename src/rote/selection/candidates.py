@@ -79,7 +79,7 @@ class Candidates:
         """
         name = self.column if name == ZETA else name
         if name not in self._columns:
-            self._columns[name] = _recorded(self.table.frame, self.describe(name))
+            self._columns[name] = _read_column(self.table.frame, self.describe(name))
         if name not in self._values:
             column = self._columns[name]
             self._values[name] = column if self._is_table else column[self.position]
@@ -168,7 +168,7 @@ class Candidates:
         return int(_lowest(left, self.step.astype(np.float64))[0])
 
 
-def candidates_of(table: RunTable, column: str) -> Candidates:
+def make_candidates(table: RunTable, column: str) -> Candidates:
     """All checkpoints of a table.
 
     Raises:
@@ -186,7 +186,7 @@ def candidates_of(table: RunTable, column: str) -> Candidates:
     )
     step = frame["step"].to_numpy().astype(np.int64, copy=False)
     row = frame["row"].to_numpy().astype(np.int64, copy=False)
-    return _ordered(Candidates(table, column, runs, run, step, row, np.arange(len(frame))))
+    return _sort(Candidates(table, column, runs, run, step, row, np.arange(len(frame))))
 
 
 def spread_of(values: Floats) -> Spread:
@@ -206,7 +206,8 @@ def as_shares(table: RunTable) -> RunTable:
     high = [
         name
         for name, column in table.columns.items()
-        if column.unit == "share" and np.fmax.reduce(numbers(table.frame[name]), initial=0) > 1
+        if column.unit == "share"
+        and np.fmax.reduce(convert_to_numbers(table.frame[name]), initial=0) > 1
     ]
     if not high:
         raise InputError(
@@ -216,7 +217,7 @@ def as_shares(table: RunTable) -> RunTable:
     return replace(table, frame=table.frame.with_columns([pl.col(name) / 100 for name in high]))
 
 
-def numbers(series: pl.Series) -> Floats:
+def convert_to_numbers(series: pl.Series) -> Floats:
     """Return a column of numbers; what is missing or not finite, or no number at all, is NaN.
 
     So is what is so large that sums of squares are not finite.
@@ -228,7 +229,7 @@ def numbers(series: pl.Series) -> Floats:
     return np.where(is_too_large, np.nan, values) if is_too_large.any() else values
 
 
-def _ordered(candidates: Candidates) -> Candidates:
+def _sort(candidates: Candidates) -> Candidates:
     keys = (candidates.run, candidates.step, candidates.row)
     undecided = np.ones(max(len(candidates) - 1, 0), dtype=np.bool_)
     for key in keys:
@@ -239,12 +240,12 @@ def _ordered(candidates: Candidates) -> Candidates:
     return candidates
 
 
-def _recorded(frame: pl.DataFrame, column: Column) -> Floats:
+def _read_column(frame: pl.DataFrame, column: Column) -> Floats:
     # A metric whose name the table needs for itself has a prefix there.
     found = [name for name in (column.name, f"metric:{column.name}") if name in frame.columns]
     if not found:
         return np.full(len(frame), np.nan)
-    values = numbers(frame[found[0]])
+    values = convert_to_numbers(frame[found[0]])
     return np.where(_is_broken(frame), np.nan, values) if column.kind == "zeta" else values
 
 
@@ -253,7 +254,7 @@ def _is_broken(frame: pl.DataFrame) -> Booleans:
     if not {"flags", "loss_before"}.issubset(frame.columns):
         return np.zeros(len(frame), dtype=np.bool_)
     is_flagged = frame["flags"].list.contains("non_finite").fill_null(value=False).to_numpy()
-    return np.asarray(is_flagged & np.isnan(numbers(frame["loss_before"])))
+    return np.asarray(is_flagged & np.isnan(convert_to_numbers(frame["loss_before"])))
 
 
 def _lowest(left: Integers, score: Floats) -> Integers:

@@ -172,7 +172,7 @@ class AccuracyEstimate:
         guessed = float((self.labels.clean == UNKNOWN).mean())
         if self.votes is not None or not guessed:
             return self.accuracy
-        predicted, _ = self._of(np.array([pick]))
+        predicted, _ = self._score(np.array([pick]))
         rows = np.arange(self.ballot.samples)
         reproduced = 0.0
         for weight, noise in zip(self.belief.weights, self.belief.noises, strict=True):
@@ -204,9 +204,9 @@ class AccuracyEstimate:
         best = np.append(best[best != pick], pick)
         if last is not None and last not in best:  # it may be far from the best
             best = np.append(last, best)
-        predicted, expected = self._of(best)
+        predicted, expected = self._score(best)
         samples = self.ballot.samples
-        counts, uniform = _resampled(samples)
+        counts, uniform = _draw_resamples(samples)
         drawn = np.zeros(counts.shape, dtype=predicted.dtype)
         for edge in self.truth.cumsum(axis=1)[:, :-1].T:
             drawn += uniform > edge
@@ -234,7 +234,7 @@ class AccuracyEstimate:
             float(below.mean()),
         )
 
-    def _of(self, chosen: Integers) -> tuple[Classes, Floats]:
+    def _score(self, chosen: Integers) -> tuple[Classes, Floats]:
         """Return what some voters predict, and how probably each of it is right."""
         kind = np.min_scalar_type(self.ballot.num_classes)
         predicted = np.empty((len(chosen), self.ballot.samples), dtype=kind)
@@ -262,7 +262,7 @@ def _logit(share: Floats, samples: int) -> Floats:
 
 
 @lru_cache(maxsize=1)
-def _resampled(samples: int) -> tuple[npt.NDArray[np.float32], Floats]:
+def _draw_resamples(samples: int) -> tuple[npt.NDArray[np.float32], Floats]:
     """Draws × samples: how often each sample is drawn, and a number that draws its label.
 
     The same for all runs of a pool that are judged one by one, so that the last is remembered.
@@ -303,18 +303,18 @@ def _estimate(
     ballot: Ballot, labels: Labels, everybody: Observations, votes: Votes | None
 ) -> AccuracyEstimate:
     belief = fit_belief(everybody, labels.noise_rate)
-    found = _believed(ballot, labels, everybody, votes, belief.symmetric_only())
+    found = _estimate_by_belief(ballot, labels, everybody, votes, belief.symmetric_only())
     # Noise of classes cannot be told from errors of classes where the votes are weak.
     if len(belief.noises) == 1 or found.accuracy.max() < 0.5:
         return found
-    return _believed(ballot, labels, everybody, votes, belief)
+    return _estimate_by_belief(ballot, labels, everybody, votes, belief)
 
 
-def _believed(
+def _estimate_by_belief(
     ballot: Ballot, labels: Labels, everybody: Observations, votes: Votes | None, belief: Belief
 ) -> AccuracyEstimate:
     accuracy = np.zeros(len(ballot.voters))
-    beliefs = () if votes is None else tuple(_of_others(belief, labels, votes))
+    beliefs = () if votes is None else tuple(_fit_without_each(belief, labels, votes))
     found = AccuracyEstimate(
         ballot, labels, everybody, belief, belief.posterior(everybody), accuracy, votes, beliefs
     )
@@ -324,10 +324,10 @@ def _believed(
     return found
 
 
-def _of_others(belief: Belief, labels: Labels, votes: Votes) -> Iterator[Belief]:
+def _fit_without_each(belief: Belief, labels: Labels, votes: Votes) -> Iterator[Belief]:
     """Return what to make of the votes without those of each run."""
     for number, share in enumerate(votes.parts()):
         if share < _MUCH:
             yield belief
         else:
-            yield belief.refitted(labels.with_votes(votes.shares(number), _FLOOR_OF_RUNS))
+            yield belief.refit(labels.with_votes(votes.shares(number), _FLOOR_OF_RUNS))

@@ -25,24 +25,24 @@ _MOST_SPECS = 200  # to read for their schedules
 _LETTERS = 12  # of a hash: enough to tell two apart
 
 
-def settings_of(description: Mapping[str, Any], workload: Mapping[str, Any]) -> dict[str, str]:
+def read_settings(description: Mapping[str, Any], workload: Mapping[str, Any]) -> dict[str, str]:
     """Return the settings of a run as text, by name, with dots between section and field."""
     spec = workload.get("spec")
     source = spec if isinstance(spec, dict) else description
-    found = flat({name: value for name, value in source.items() if name not in _TOLD_ELSEWHERE})
+    found = flatten({name: value for name, value in source.items() if name not in _TOLD_ELSEWHERE})
     return {name: value for name, value in found.items() if name not in _TOO_LONG}
 
 
-def facts_of(description: Mapping[str, Any], workload: Mapping[str, Any]) -> dict[str, str]:
+def read_facts(description: Mapping[str, Any], workload: Mapping[str, Any]) -> dict[str, str]:
     """Everything that a run says of itself as text: what runs can be chosen by.
 
     ``run.json``, the description of the data under ``data``, and the spec, which wins. Of labels
     and holdouts there are the first letters of a hash.
     """
     data, spec = workload.get("data"), workload.get("spec")
-    told = flat({name: value for name, value in description.items() if name not in _NOT_CHOSEN})
-    told |= flat({"data": data} if isinstance(data, dict) else {})
-    told |= flat(spec if isinstance(spec, dict) else {})
+    told = flatten({name: value for name, value in description.items() if name not in _NOT_CHOSEN})
+    told |= flatten({"data": data} if isinstance(data, dict) else {})
+    told |= flatten(spec if isinstance(spec, dict) else {})
     told.pop("labels.values", None)
     if "given_labels" in told:
         told["given_labels"] = hashlib.sha256(told["given_labels"].encode()).hexdigest()
@@ -51,25 +51,25 @@ def facts_of(description: Mapping[str, Any], workload: Mapping[str, Any]) -> dic
     return told
 
 
-def flat(values: Mapping[str, Any]) -> dict[str, str]:
+def flatten(values: Mapping[str, Any]) -> dict[str, str]:
     """Nested values as text, under one name each; what is not set is left out.
 
     Example:
-        >>> flat({"optimizer": {"lr": 0.1, "betas": [0.9, 0.99]}, "seed": 0, "holdout": None})
+        >>> flatten({"optimizer": {"lr": 0.1, "betas": [0.9, 0.99]}, "seed": 0, "holdout": None})
         {'optimizer.lr': '0.1', 'optimizer.betas': '0.9, 0.99', 'seed': '0'}
     """
     known = ((name, value) for name, value in leaves(values) if value is not None)
-    return {name: plain_text(value) for name, value in known if value != {}}
+    return {name: write_plainly(value) for name, value in known if value != {}}
 
 
-def plain_text(value: object) -> str:
+def write_plainly(value: object) -> str:
     """One value as people write it."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
         return f"{value:g}"
     if isinstance(value, list | tuple):
-        return ", ".join(plain_text(entry) for entry in value)
+        return ", ".join(write_plainly(entry) for entry in value)
     return str(value)
 
 
@@ -92,7 +92,7 @@ def find_step_differences(candidates: Candidates) -> tuple[str, ...]:
             settings = told.get("settings")
             lr = settings.get("lr") if isinstance(settings, Mapping) else None
             values["optimizer"].add(str(told.get("class")))
-            values["learning rate"] |= set() if lr is None else {plain_text(lr)}
+            values["learning rate"] |= set() if lr is None else {write_plainly(lr)}
         if len(names) <= _MOST_SPECS:
             spec = table.workload(name).get("spec")
             schedule = spec.get("schedule") if isinstance(spec, Mapping) else None
@@ -129,7 +129,7 @@ class Group:
     known: Mapping[str, str]
 
 
-def comparable_groups(table: RunTable) -> tuple[Group, ...]:
+def find_comparable_groups(table: RunTable) -> tuple[Group, ...]:
     """Divide the runs of a table into groups that may be compared; largest first.
 
     Two runs contradict each other if both say what their classes, their holdout, its given labels
@@ -139,7 +139,7 @@ def comparable_groups(table: RunTable) -> tuple[Group, ...]:
     """
     members: dict[tuple[tuple[str, str], ...], list[str]] = {}
     for run in _runs(table):
-        members.setdefault(tuple(sorted(_says(table, run).items())), []).append(run)
+        members.setdefault(tuple(sorted(_read_group_facts(table, run).items())), []).append(run)
     found: list[tuple[dict[str, str], list[str]]] = []
     # Those that say most come first, so that the order of runs never decides.
     for said in sorted(members, key=lambda said: (-len(said), said)):
@@ -159,13 +159,13 @@ def check_comparable(table: RunTable) -> None:
     Raises:
         InputError: if there is more than one group; it lists them, and says how to choose.
     """
-    groups = comparable_groups(table)
+    groups = find_comparable_groups(table)
     if len(groups) < 2:
         return
     facts = _facts(table)
-    key, told = _telling(facts, groups), _differences(facts, groups)
+    key, told = _find_telling(facts, groups), _differences(facts, groups)
     listed = [
-        f"{_counted(group)} ({' '.join(pairs) or 'such as ' + shown(group.runs[0])})"
+        f"{_count(group)} ({' '.join(pairs) or 'such as ' + shown(group.runs[0])})"
         for group, pairs in zip(groups, told, strict=True)
     ]
     more = [f"and {len(groups) - _MOST_LISTED} more"] if len(groups) > _MOST_LISTED else []
@@ -182,7 +182,7 @@ def check_comparable(table: RunTable) -> None:
     )
 
 
-def runs_where(table: RunTable, where: Mapping[str, Any]) -> RunTable:
+def filter_runs(table: RunTable, where: Mapping[str, Any]) -> RunTable:
     """Return the runs whose ``run.json``, data or spec say what is asked, under dotted names.
 
     Raises:
@@ -190,15 +190,15 @@ def runs_where(table: RunTable, where: Mapping[str, Any]) -> RunTable:
     """
     facts = _facts(table)
     for key, value in where.items():
-        wanted = _canonical(plain_text(value))
-        kept = [run for run in facts if _canonical(facts[run].get(key, "")) == wanted]
+        wanted = _normalize(write_plainly(value))
+        kept = [run for run in facts if _normalize(facts[run].get(key, "")) == wanted]
         if not kept or not wanted:
-            raise InputError(_nothing_found(facts, key, plain_text(value)))
+            raise InputError(_nothing_found(facts, key, write_plainly(value)))
         facts = {run: facts[run] for run in kept}
     return take_runs(table, facts)
 
 
-def grouped(table: RunTable, key: str) -> dict[str, RunTable]:
+def group_runs(table: RunTable, key: str) -> dict[str, RunTable]:
     """Return the runs by what they say under a dotted name, in order.
 
     Raises:
@@ -231,7 +231,7 @@ def _runs(table: RunTable) -> list[str]:
     return found
 
 
-def _says(table: RunTable, run: str) -> dict[str, str]:
+def _read_group_facts(table: RunTable, run: str) -> dict[str, str]:
     """Return what a run says about its data, as far as it must be read."""
     description = table.descriptions.get(run, {})
     holdout = description.get("holdout")
@@ -248,7 +248,7 @@ def _says(table: RunTable, run: str) -> dict[str, str]:
         data = table.workload(run).get("data")
         if isinstance(data, Mapping):
             known |= {"data": data.get("name"), "noise": data.get("noise")}
-    return {name: plain_text(value) for name, value in known.items() if value is not None}
+    return {name: write_plainly(value) for name, value in known.items() if value is not None}
 
 
 def _agree(known: Mapping[str, str], said: Iterable[tuple[str, str]]) -> bool:
@@ -257,20 +257,21 @@ def _agree(known: Mapping[str, str], said: Iterable[tuple[str, str]]) -> bool:
 
 def _facts(table: RunTable) -> dict[str, dict[str, str]]:
     return {
-        run: facts_of(table.descriptions.get(run, {}), table.workload(run)) for run in _runs(table)
+        run: read_facts(table.descriptions.get(run, {}), table.workload(run))
+        for run in _runs(table)
     }
 
 
-def _telling(facts: Mapping[str, Mapping[str, str]], groups: tuple[Group, ...]) -> str | None:
+def _find_telling(facts: Mapping[str, Mapping[str, str]], groups: tuple[Group, ...]) -> str | None:
     """Return the first name under which every group says one thing, and all something else."""
     names = dict.fromkeys(name for told in facts.values() for name in told)
     ordered = [
-        *_known_keys(facts),
+        *_find_known_keys(facts),
         *(name for name in names if name not in _LAST_KEYS),
         *_LAST_KEYS,
     ]
     for key in dict.fromkeys(name for name in ordered if name in names):
-        flat = _said(facts, groups, key)
+        flat = _read_said(facts, groups, key)
         if None not in flat and len(set(flat)) == len(flat):
             return key
     return None
@@ -281,8 +282,8 @@ def _differences(
 ) -> list[list[str]]:
     """As few ``KEY=VALUE`` per group as tell it from the others, those that people know first."""
     pairs: list[list[str]] = [[] for _ in groups]
-    for key in (*_known_keys(facts), _telling(facts, groups)):
-        said = _said(facts, groups, key) if key else []
+    for key in (*_find_known_keys(facts), _find_telling(facts, groups)):
+        said = _read_said(facts, groups, key) if key else []
         apart = len({tuple(found) for found in pairs})
         longer = [
             found if value is None else [*found, f"{key}={value}"]
@@ -292,13 +293,13 @@ def _differences(
     return pairs
 
 
-def _known_keys(facts: Mapping[str, Mapping[str, str]]) -> tuple[str, ...]:
+def _find_known_keys(facts: Mapping[str, Mapping[str, str]]) -> tuple[str, ...]:
     """Return what people know their data by: its file where all have one, or its name."""
     by_file = all("data.path" in told for told in facts.values())
     return tuple(dict.fromkeys(("data.path", *_FIRST_KEYS))) if by_file else _FIRST_KEYS
 
 
-def _said(
+def _read_said(
     facts: Mapping[str, Mapping[str, str]], groups: tuple[Group, ...], key: str
 ) -> list[str | None]:
     """Return what each group says under a name; None if it says nothing, or not one thing."""
@@ -306,7 +307,7 @@ def _said(
     return [next(iter(found)) if len(found) == 1 else None for found in values]
 
 
-def _counted(group: Group) -> str:
+def _count(group: Group) -> str:
     return "1 run" if len(group.runs) == 1 else f"{len(group.runs)} runs"
 
 
@@ -322,7 +323,7 @@ def _nothing_found(facts: Mapping[str, Mapping[str, str]], key: str, value: str 
     return f"Expected a run with {key}={value}, got none; there are {values}."
 
 
-def _canonical(text: str) -> str:
+def _normalize(text: str) -> str:
     """Write equal numbers and equal answers as equal texts."""
     answer = {"true": "yes", "false": "no"}.get(text.lower(), text)
     try:

@@ -109,7 +109,7 @@ class VotePrior:
         covariance.flat[len(covariance) + 1 :: len(covariance) + 1] += sums[1:]
         return sums, covariance
 
-    def fitted(self, truth: Floats) -> VotePrior:
+    def fit(self, truth: Floats) -> VotePrior:
         """Take a few Newton steps on log b and a toward a truth, each halved until it helps."""
         wanted = self.statistics(truth)
         found, value = self, self.value(wanted)
@@ -201,7 +201,7 @@ class Noise:
     def posterior(self, evidence: Observations) -> Floats:
         """p(y | ỹ), samples × classes; a sample without a label keeps its prior."""
         # In logarithms: a rate of 0 and sharp votes that contradict a label are no 0 / 0.
-        of_given = np.log(np.maximum(self._of_given(evidence.given), TINY))
+        of_given = np.log(np.maximum(self._gather_given(evidence.given), TINY))
         found = _softmax(self.sharpness * evidence.log_votes + self.bias + of_given)
         is_clean = evidence.clean != UNKNOWN
         found[is_clean] = np.eye(found.shape[1])[evidence.clean[is_clean]]
@@ -210,20 +210,20 @@ class Noise:
     def likelihood(self, evidence: Observations) -> Floats:
         """How probable the label of every sample is: the given one, or else the clean one."""
         prior = self.prior(evidence.log_votes)
-        joint = (prior * self._of_given(evidence.given)).sum(axis=1)
+        joint = (prior * self._gather_given(evidence.given)).sum(axis=1)
         of_clean = prior[np.arange(len(prior)), np.maximum(evidence.clean, 0)]
         return np.where(evidence.given == UNKNOWN, of_clean, joint)
 
-    def _of_given(self, given: Integers) -> Floats:
+    def _gather_given(self, given: Integers) -> Floats:
         columns = self.matrix[:, np.maximum(given, 0)].T
         return np.where(given[:, None] == UNKNOWN, 1.0, columns)
 
-    def packed(self) -> Floats:
+    def pack(self) -> Floats:
         """Everything in one row, where it can be extrapolated."""
         logs = np.log(np.maximum(self.matrix, TINY)).ravel()
         return np.concatenate(([np.log(self.sharpness)], self.bias, logs))
 
-    def unpacked(self, row: Floats) -> Noise:
+    def unpack(self, row: Floats) -> Noise:
         """Return the noise of a row of ``packed``."""
         classes = len(self.bias)
         logs = row[1 + classes :].reshape(classes, classes)
@@ -250,14 +250,14 @@ def fit_noise(
     samples = _Samples.of(known)
     guess = _Guess.of(samples, noise)
     for _ in range(_ROUNDS):
-        first = guess.improved(rate)
-        second = first.improved(rate)
+        first = guess.improve(rate)
+        second = first.improve(rate)
         step, turn = _steps(guess.noise, first.noise, second.noise)
         if np.abs(step).max() < _CONVERGED:
             return second.noise
         length = max(1.0, float(np.linalg.norm(step)) / max(float(np.linalg.norm(turn)), TINY))
         way = 2 * length * step + length**2 * turn
-        far = _Guess.of(samples, guess.noise.unpacked(guess.noise.packed() + way)).improved(rate)
+        far = _Guess.of(samples, guess.noise.unpack(guess.noise.pack() + way)).improve(rate)
         guess = far if far.value(rate) >= second.value(rate) else second
     return guess.noise
 
@@ -268,7 +268,7 @@ def _first_guess(kind: str, classes: int, rate: float) -> Noise:
 
 def _steps(noise: Noise, first: Noise, second: Noise) -> tuple[Floats, Floats]:
     """From the noise to the first, and by how much the next step differs from that one."""
-    before, between, after = noise.packed(), first.packed(), second.packed()
+    before, between, after = noise.pack(), first.pack(), second.pack()
     return between - before, after - 2 * between + before
 
 
@@ -337,13 +337,13 @@ class _Guess:
             found[:, self.samples.is_clean] = np.eye(len(found))[:, self.samples.clean]
         return np.asarray(found)
 
-    def improved(self, rate: float | None) -> _Guess:
+    def improve(self, rate: float | None) -> _Guess:
         """Run one round of expectation maximization."""
         truth, noise = self.truth(), self.noise
         share, matrix = noise.rate, noise.matrix
         if rate is not None:
             share, matrix = fit_matrix(truth @ self.samples.one_hot, noise.kind, rate)
-        prior = self.prior.fitted(truth)
+        prior = self.prior.fit(truth)
         at = prior.at
         found = Noise(noise.kind, float(np.exp(at[0])), at[1:], share, matrix)
         return _Guess(self.samples, found, prior)
@@ -464,7 +464,7 @@ class Belief:
         ]
         return np.asarray(sum(parts))
 
-    def refitted(self, evidence: Observations) -> Belief:
+    def refit(self, evidence: Observations) -> Belief:
         """Return the same noise, with sharpness and bias for other votes, which may be worse."""
         refits = (
             fit_noise(evidence, noise.kind, None, start=noise) if weight > _LITTLE else noise

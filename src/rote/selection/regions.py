@@ -49,7 +49,7 @@ def percentile(values: Floats, percent: float) -> float:
     return float(np.percentile(values, percent))
 
 
-def paper_thresholds(candidates: Candidates) -> dict[str, float]:
+def compute_paper_thresholds(candidates: Candidates) -> dict[str, float]:
     """Return the means of ζ and of training accuracy over the checkpoints that have both.
 
     Empty if there are none.
@@ -73,7 +73,7 @@ def is_trainable(candidates: Candidates, threshold: float) -> Booleans:
     return candidates.values("train_accuracy") >= threshold
 
 
-def regions_of(candidates: Candidates, thresholds: Mapping[str, float]) -> npt.NDArray[np.int8]:
+def find_regions(candidates: Candidates, thresholds: Mapping[str, float]) -> npt.NDArray[np.int8]:
     """Return the region of every candidate, 0 for those without ζ or training accuracy."""
     if not thresholds.keys() >= {"susceptibility", "train_accuracy"}:
         return np.zeros(len(candidates), dtype=np.int8)

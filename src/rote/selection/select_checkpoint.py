@@ -14,14 +14,14 @@ import numpy as np
 from rote.errors import InputError, did_you_mean
 from rote.interpretation import read_start
 from rote.records import COLUMNS
-from rote.selection.candidates import ZETA, Candidates, as_shares, candidates_of, spread_of
-from rote.selection.groups import check_comparable, grouped, runs_where
-from rote.selection.regions import paper_thresholds, regions_of, summarize
+from rote.selection.candidates import ZETA, Candidates, as_shares, make_candidates, spread_of
+from rote.selection.groups import check_comparable, filter_runs, group_runs
+from rote.selection.regions import compute_paper_thresholds, find_regions, summarize
 from rote.selection.rule import Reason
 from rote.selection.rules import RULES, find_rule
 from rote.selection.rules.noisy_validation import compare_on_labels
 from rote.selection.selection import ESTIMATE, Baseline, Pick, Selection, grade_evidence
-from rote.selection.warnings import warnings_of
+from rote.selection.warnings import list_warnings
 from rote.store import RunTable, read_table
 
 if TYPE_CHECKING:
@@ -80,8 +80,8 @@ def select(
         Keep step 1 of a
     """
     judge = find_rule(rule, options)
-    table = table_of(runs, mapping, where=where, per_cent=per_cent)
-    found = choose(judge, candidates_of(table, column))
+    table = read_runs(runs, mapping, where=where, per_cent=per_cent)
+    found = choose(judge, make_candidates(table, column))
     return found if isinstance(runs, RunTable) else replace(found, source=_quote(runs))
 
 
@@ -115,11 +115,11 @@ def select_groups(
         InputError: as for ``select``, of any group.
     """
     judge = find_rule(rule, options)
-    groups = tables_of(runs, by, mapping, where=where, per_cent=per_cent)
-    return {value: choose(judge, candidates_of(part, column)) for value, part in groups.items()}
+    groups = read_groups(runs, by, mapping, where=where, per_cent=per_cent)
+    return {value: choose(judge, make_candidates(part, column)) for value, part in groups.items()}
 
 
-def table_of(
+def read_runs(
     runs: Path | str | Sequence[Path | str] | RunTable,
     mapping: Mapping[str, str] | None = None,
     *,
@@ -148,7 +148,7 @@ def table_of(
     return table
 
 
-def tables_of(
+def read_groups(
     runs: Path | str | Sequence[Path | str] | RunTable,
     by: str,
     mapping: Mapping[str, str] | None = None,
@@ -161,7 +161,7 @@ def tables_of(
     Raises:
         InputError: as for ``table_of``, of any group; or if no run has a value under that name.
     """
-    groups = grouped(_read(runs, mapping, where, per_cent), by)
+    groups = group_runs(_read(runs, mapping, where, per_cent), by)
     for part in groups.values():
         check_comparable(part)
     return groups
@@ -181,7 +181,7 @@ def _read(
         )
     else:
         table = runs
-    table = runs_where(table, where) if where else table
+    table = filter_runs(table, where) if where else table
     return as_shares(table) if per_cent else table
 
 
@@ -204,7 +204,7 @@ def choose(rule: Rule, candidates: Candidates) -> Selection:
     Raises:
         InputError: if none has what the rule needs.
     """
-    usable = usable_for(rule, candidates)
+    usable = keep_usable(rule, candidates)
     decision = rule.judge(usable)
     decided_by = decision.by or rule
     if decision.column is not None:
@@ -213,11 +213,11 @@ def choose(rule: Rule, candidates: Candidates) -> Selection:
     thresholds = dict(decision.thresholds)
     has_regions = thresholds.keys() >= {"susceptibility", "train_accuracy"}
     if not has_regions:
-        thresholds = paper_thresholds(candidates) | thresholds
-    region = regions_of(candidates, thresholds)
+        thresholds = compute_paper_thresholds(candidates) | thresholds
+    region = find_regions(candidates, thresholds)
     summary = summarize(candidates, region)
     pick = _pick(candidates, usable, decision, region)
-    warnings = warnings_of(candidates, usable, decided_by, decision, summary)
+    warnings = list_warnings(candidates, usable, decided_by, decision, summary)
     return Selection(
         rule=decided_by.name,
         column=candidates.column,
@@ -225,7 +225,7 @@ def choose(rule: Rule, candidates: Candidates) -> Selection:
         pick=pick,
         table=_table(candidates, usable, decision, region),
         regions=summary,
-        reasons=_reasons(decided_by, candidates, decision),
+        reasons=_list_reasons(decided_by, candidates, decision),
         warnings=(*warnings, *decision.warnings),
         evidence=grade_evidence(decided_by, decision, usable.num_runs),
         has_regions=has_regions,
@@ -245,7 +245,7 @@ def _compare_with_last(usable: Candidates, decision: Decision) -> Findings:
     return replace(findings, beats_last=compare_on_labels(usable, decision.pick, last))
 
 
-def _reasons(rule: Rule, candidates: Candidates, decision: Decision) -> tuple[Reason, ...]:
+def _list_reasons(rule: Rule, candidates: Candidates, decision: Decision) -> tuple[Reason, ...]:
     """Return the reasons of a decision, which rule decided first."""
     if any(reason.kind == "rule" for reason in decision.why):
         return decision.why
@@ -279,7 +279,7 @@ def _compare_with_baselines(usable: Candidates, decision: Decision) -> tuple[Bas
     )
 
 
-def usable_for(rule: Rule, candidates: Candidates) -> Candidates:
+def keep_usable(rule: Rule, candidates: Candidates) -> Candidates:
     """Return the candidates that have what a rule needs.
 
     Args:
@@ -319,12 +319,12 @@ def _pick(
     return Pick(
         run=name,
         step=step,
-        susceptibility=_known(usable.zeta[index]),
-        train_accuracy=_known(usable.values("train_accuracy")[index]),
+        susceptibility=_drop_nan(usable.zeta[index]),
+        train_accuracy=_drop_nan(usable.values("train_accuracy")[index]),
         region=int(region[place]) or None,
-        test_accuracy=_known(usable.values("test_accuracy")[index]),
-        validation_accuracy=_known(usable.values("validation_accuracy")[index]),
-        score=None if decision.score is None else _known(decision.score[index]),
+        test_accuracy=_drop_nan(usable.values("test_accuracy")[index]),
+        validation_accuracy=_drop_nan(usable.values("validation_accuracy")[index]),
+        score=None if decision.score is None else _drop_nan(decision.score[index]),
         interval=decision.interval,
         path=path,
         file=usable.table.find_checkpoint(name, step),
@@ -349,5 +349,5 @@ def _table(
     return everything.table.frame.with_columns(columns)
 
 
-def _known(value: float) -> float | None:
+def _drop_nan(value: float) -> float | None:
     return float(value) if math.isfinite(value) else None

@@ -145,7 +145,7 @@ def summarize(selection: Selection, holdout_hint: str = HOLDOUT_HINT) -> Summary
         ),
         rule=visible(_write_rule(selection)),
         caution=_write_caution(selection),
-        next_steps=tuple(map(visible, _next_steps(selection, holdout_hint))),
+        next_steps=tuple(map(visible, _list_next_steps(selection, holdout_hint))),
     )
 
 
@@ -158,7 +158,7 @@ def _rows(selection: Selection) -> Iterator[SummaryRow]:
         )
         yield from _gain(selection, entry)
     if not measured:
-        yield from _trained(selection)
+        yield from _describe_training(selection)
     for entry in tested:
         last = "" if entry.last is None else f"last checkpoint {as_percent(entry.last, 1)}, "
         note = f"{last}best {as_percent(entry.best, 1)}"
@@ -203,7 +203,7 @@ def _write_probability(probability: float) -> str:
     return "less than 1% probability" if probability < 0.01 else f"{probability:.0%} probability"
 
 
-def _trained(selection: Selection) -> Iterator[SummaryRow]:
+def _describe_training(selection: Selection) -> Iterator[SummaryRow]:
     pick = selection.pick
     if pick.train_accuracy is not None:
         yield SummaryRow("Training accuracy", as_percent(pick.train_accuracy, 1))
@@ -223,7 +223,7 @@ def _write_caution(selection: Selection) -> str | None:
     return visible(first) + (f" ({more} more: --explain)" if more else "")
 
 
-def _next_steps(selection: Selection, holdout_hint: str) -> Iterator[str]:
+def _list_next_steps(selection: Selection, holdout_hint: str) -> Iterator[str]:
     if selection.evidence.grade == "weak":
         yield f"for better evidence, {holdout_hint}"
     if selection.source is not None:

@@ -14,12 +14,12 @@ import numpy as np
 
 from rote.errors import CorruptRunError, InputError
 from rote.records import ZETAS
-from rote.selection.candidates import candidates_of
+from rote.selection.candidates import make_candidates
 from rote.selection.groups import check_comparable, take_runs
 from rote.selection.label_errors import rank_label_errors
 from rote.selection.rules import find_rule
 from rote.selection.rules.posterior import Posterior
-from rote.selection.select_checkpoint import choose, table_of
+from rote.selection.select_checkpoint import choose, read_runs
 from rote.store import DAMAGED_ARRAYS, LABELS_FILE, escape_cells, read_out_of_sample
 
 if TYPE_CHECKING:
@@ -208,7 +208,7 @@ def rank_suspects(
         InputError: if nothing was recorded to rank by.
         CorruptRunError: if the labels of a run are damaged.
     """
-    records = _Records(table_of(runs, comparable=False))
+    records = _Records(read_runs(runs, comparable=False))
     folded = read_out_of_sample(records.table.paths.values())
     if folded is not None:
         return (_rank_folds(records, folded),)
@@ -278,7 +278,7 @@ def _order(
 def _posterior_of_holdout(records: _Records, runs: list[str]) -> AccuracyEstimate | None:
     part = take_runs(records.table, runs)
     try:
-        found = Posterior().estimate(candidates_of(part, ZETAS[0]))
+        found = Posterior().estimate(make_candidates(part, ZETAS[0]))
     except InputError:
         return None  # no holdout, no labels, or no votes
     return found if found.belief.votes_carry else None
@@ -359,13 +359,13 @@ def find_suspects(
         InputError: if no method applies.
         CorruptRunError: if the labels of a run are damaged.
     """
-    records = _Records(table_of(runs))
+    records = _Records(read_runs(runs))
     found = [
-        _by_rows(records, method, names, data)
+        _rank_by_rows(records, method, names, data)
         for method in METHODS
         for names, data in records.by_data(method)
     ]
-    found += _by_posterior(records, judged)
+    found += _rank_by_posterior(records, judged)
     found = [replace(one, class_names=_class_names(records.table, one.runs[0])) for one in found]
     if not found:
         raise InputError(
@@ -525,7 +525,7 @@ class _Records:
         return self._read[code]
 
 
-def _by_rows(records: _Records, method: str, runs: list[str], data: _Data | None) -> Suspicion:
+def _rank_by_rows(records: _Records, method: str, runs: list[str], data: _Data | None) -> Suspicion:
     found = (records.row(run, method) for run in runs)
     margins = np.array([row for row in found if row is not None])
     if data is not None and margins.shape[1] != len(data.train):
@@ -538,7 +538,7 @@ def _by_rows(records: _Records, method: str, runs: list[str], data: _Data | None
     chosen = np.flatnonzero(losses.mean(0) > 0.5)
     chosen = chosen[np.argsort(-scores[chosen], kind="stable")]
     said = [_Said(int(one), float(scores[one])) for one in chosen]
-    return _judged(method, runs, margins.shape[1], data, "train", said)
+    return _judge(method, runs, margins.shape[1], data, "train", said)
 
 
 def _ranks(margins: Floats) -> Floats:
@@ -548,7 +548,7 @@ def _ranks(margins: Floats) -> Floats:
     return better / max(len(margins) - 1, 1)
 
 
-def _judged(
+def _judge(
     method: str,
     runs: Sequence[str],
     samples: int,
@@ -574,16 +574,16 @@ def _judged(
     return replace(found, precision=precision, recall=recall, wrong=share)
 
 
-def _by_posterior(records: _Records, judged: Selection | None) -> Iterator[Suspicion]:
+def _rank_by_posterior(records: _Records, judged: Selection | None) -> Iterator[Suspicion]:
     groups = records.by_data("predictions")
     for runs, data in groups:
         chosen = judged
         if chosen is None or len(groups) > 1:
             part = take_runs(records.table, runs)
             try:
-                chosen = choose(find_rule("posterior"), candidates_of(part, ZETAS[0]))
+                chosen = choose(find_rule("posterior"), make_candidates(part, ZETAS[0]))
             except InputError:
                 continue  # one run, or a holdout without labels
         said = [_Said(s.sample, s.probability, s.believed) for s in chosen.suspects]
         if said and data is not None:
-            yield _judged("posterior", runs, len(data.holdout), data, "holdout", said)
+            yield _judge("posterior", runs, len(data.holdout), data, "holdout", said)

@@ -145,7 +145,7 @@ class Votes:
         )
 
 
-def shared_holdout(candidates: Candidates, least: int = 2) -> tuple[set[str], tuple[str, ...]]:
+def find_shared_holdout(candidates: Candidates, least: int = 2) -> tuple[set[str], tuple[str, ...]]:
     """Return the runs with predictions on the holdout that most of them share, and who is left out.
 
     Args:

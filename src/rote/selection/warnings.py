@@ -25,7 +25,7 @@ _NEARLY_EMPTY = 0.02
 _NEARLY_ALL = 0.95
 
 
-def warnings_of(
+def list_warnings(
     everything: Candidates,
     usable: Candidates,
     rule: Rule,
@@ -35,22 +35,22 @@ def warnings_of(
     """Sentences; none if there is nothing to say."""
     return (
         *(f"Left out {place}: {why}" for place, why in everything.table.unreadable.items()),
-        *_left_out(everything, rule),
-        *_too_few(usable, rule),
+        *_warn_of_left_out(everything, rule),
+        *_warn_of_too_few(usable, rule),
         *_per_cent(usable),
-        *(_no_zeta(everything) or _odd_regions(decision.thresholds, regions)),
+        *(_warn_of_no_zeta(everything) or _odd_regions(decision.thresholds, regions)),
         *_odd_mean(usable, decision.thresholds),
         *_live_zeta(usable, rule),
         *_odd_readings(usable, decision.pick),
     )
 
 
-def _no_zeta(everything: Candidates) -> tuple[str, ...]:
-    note = why_no_zeta(everything)
+def _warn_of_no_zeta(everything: Candidates) -> tuple[str, ...]:
+    note = explain_no_zeta(everything)
     return () if note is None else (note,)
 
 
-def why_no_zeta(everything: Candidates) -> str | None:
+def explain_no_zeta(everything: Candidates) -> str | None:
     """Where runs of others hold no ζ: what they hold, and how to come to it; None if they do."""
     frame = everything.table.frame
     if any(everything.known(name).any() for name in ZETAS):
@@ -74,7 +74,7 @@ def why_no_zeta(everything: Candidates) -> str | None:
     )
 
 
-def _left_out(everything: Candidates, rule: Rule) -> Iterator[str]:
+def _warn_of_left_out(everything: Candidates, rule: Rule) -> Iterator[str]:
     for need in rule.needs:
         name = everything.column if need == ZETA else need
         missing = int(np.isnan(everything.values(need)).sum())
@@ -82,7 +82,7 @@ def _left_out(everything: Candidates, rule: Rule) -> Iterator[str]:
             yield f"Left out: {missing} of {len(everything)} checkpoints, with no finite `{name}`."
 
 
-def _too_few(usable: Candidates, rule: Rule) -> Iterator[str]:
+def _warn_of_too_few(usable: Candidates, rule: Rule) -> Iterator[str]:
     if len(usable) < _FEW:
         counted = "1 checkpoint" if len(usable) == 1 else f"{len(usable)} checkpoints"
         yield f"Only {counted}: fewer than {_FEW} are too few to trust any rule."

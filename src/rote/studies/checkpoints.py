@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rote.selection import Draws, correlation_of, percentile
+from rote.selection import Draws, correlate, percentile
 from rote.studies.selector import TRUTH
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def correlation(
     known &= True if among is None else among
     half = None if zeta is None else candidates.values(zeta)[known]
     x, y = candidates.values(one)[known], candidates.values(other)[known]
-    return values_of(correlation_of(x, y, candidates.run[known], kind, DRAWS, half))
+    return values_of(correlate(x, y, candidates.run[known], kind, DRAWS, half))
 
 
 def regions(

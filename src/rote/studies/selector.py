@@ -16,9 +16,9 @@ from rote.selection import (
     Estimate,
     about,
     find_rule,
-    resampled_correlation,
-    resampled_regret,
-    usable_for,
+    keep_usable,
+    resample_correlation,
+    resample_regret,
 )
 from rote.studies.cost import Cost
 
@@ -128,7 +128,7 @@ def _score(rule: Rule, candidates: Candidates) -> Floats | None:
             raise InputError(f"Expected {column} to be recorded, got none.")
         sign = -1.0 if rule.name.startswith("min:") else 1.0
         return np.asarray(sign * candidates.values(column))
-    usable = usable_for(rule, candidates)
+    usable = keep_usable(rule, candidates)
     found = rule.judge(usable).score
     if found is None:
         return None
@@ -139,7 +139,7 @@ def _score(rule: Rule, candidates: Candidates) -> Floats | None:
 
 def _pick_alone(rule: Rule, candidates: Candidates, part: slice) -> int | None:
     try:
-        usable = usable_for(rule, candidates.take(np.arange(part.start, part.stop)))
+        usable = keep_usable(rule, candidates.take(np.arange(part.start, part.stop)))
         picked = usable.position[rule.judge(usable).pick]
     except InputError:
         return None
@@ -184,12 +184,12 @@ def _resampled_mean(values: Floats, draws: Draws) -> _Drawn:
 
 def _of_the_pool(rule: Rule, candidates: Candidates, draws: Draws) -> _Drawn:
     """Return the regret across runs of a rule that chooses anew in every draw of runs."""
-    usable = usable_for(rule, candidates)
+    usable = keep_usable(rule, candidates)
     picked = float(usable.values(TRUTH)[rule.judge(usable).pick])
     value = float(np.fmax.reduce(candidates.values(TRUTH))) - picked
     if about(rule).not_resampled is not None:
         return Estimate(value), None
-    drawn = resampled_regret(
+    drawn = resample_regret(
         rule, candidates, replace(draws, resamples=min(draws.resamples, _MOST_CHOICES))
     )
     return draws.estimate(value, drawn), drawn
@@ -218,7 +218,7 @@ def _agreement(score: Floats, candidates: Candidates, draws: Draws) -> dict[str,
     for kind, truth in kinds.items():
         values = candidates.values(truth)
         known = np.isfinite(score) & np.isfinite(values)
-        found[kind] = resampled_correlation(
+        found[kind] = resample_correlation(
             score[known], values[known], candidates.run[known], kind, draws
         )
     return found

@@ -146,10 +146,12 @@ def of_group(name: str) -> Callable[[Pool], bool]:
 
 def by_pool(function: Callable[[Pool, Candidates], Record | None]) -> Callable[[Tables], Record]:
     """Return the same numbers of every pool that has them."""
-    from rote.selection import candidates_of
+    from rote.selection import make_candidates
 
     def measure(tables: Tables) -> Record:
-        found = {p.name: function(p, candidates_of(table, "susceptibility")) for p, table in tables}
+        found = {
+            p.name: function(p, make_candidates(table, "susceptibility")) for p, table in tables
+        }
         return {"pools": {name: numbers for name, numbers in found.items() if numbers is not None}}
 
     return measure

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from rote.errors import InputError
 from rote.labels.noise import NoisyLabels, add_noise
 from rote.labels.noise import instance as instance_module
-from rote.labels.noise.instance import _truncated_normal
+from rote.labels.noise.instance import _draw_truncated_normal
 
 
 def noisy(
@@ -96,7 +96,7 @@ def test_scale_multiplies_the_inputs() -> None:
 
 @pytest.mark.parametrize("rate", [0.02, 0.3, 0.5, 0.95])
 def test_flip_rates_are_a_truncated_normal(rate: float) -> None:
-    draws = _truncated_normal(rate, 40_000, np.random.default_rng(0))
+    draws = _draw_truncated_normal(rate, 40_000, np.random.default_rng(0))
     assert draws.min() >= 0
     assert draws.max() <= 1
     low, high = (0 - rate) / 0.1, (1 - rate) / 0.1

@@ -74,7 +74,7 @@ def _find_map(
                 f"Expected `blocks` to come with class map 'cifar100', got {class_map!r}."
             )
     if isinstance(class_map, Mapping):
-        return _own_map(class_map, num_classes)
+        return _check_map(class_map, num_classes)
     check_choice("class_map", class_map, CLASS_MAPS)
     found = CLASS_MAPS[class_map]
     if num_classes != found.num_classes:
@@ -87,7 +87,7 @@ def _find_map(
     return ClassMap(cycles(CIFAR100_BLOCKS[blocks]), num_classes, found.sampling)
 
 
-def _own_map(class_map: Mapping[int, int] | Mapping[str, int], num_classes: int) -> ClassMap:
+def _check_map(class_map: Mapping[int, int] | Mapping[str, int], num_classes: int) -> ClassMap:
     try:
         # Keys of a TOML or JSON table are always strings.
         targets = {

@@ -47,7 +47,7 @@ def instance(
     settings = {"input_scale": scale}
     if rate == 0:
         return Draw(labels.copy(), settings)
-    flip_rates = _truncated_normal(rate, len(labels), generator)
+    flip_rates = _draw_truncated_normal(rate, len(labels), generator)
     uniform = generator.random(len(labels))
     noisy = np.empty_like(labels)
     for source in range(num_classes):
@@ -85,7 +85,7 @@ def _finite_rows(samples: NDArray[np.generic], rows: Labels) -> NDArray[np.float
     return block
 
 
-def _truncated_normal(
+def _draw_truncated_normal(
     mean: float, size: int, generator: np.random.Generator
 ) -> NDArray[np.float64]:
     """Draw again what falls outside [0, 1]; with a mean inside, at least half of the draws stay."""

@@ -11,7 +11,7 @@ from rote.errors import InputError
 from rote.records import COLUMNS
 from rote.reporting.axis import Axis, make_accuracy_axis
 from rote.reporting.frame import as_channel, join_charts, make_run_choice, make_tooltip, point_size
-from rote.reporting.palette import borderless, color
+from rote.reporting.palette import color, make_borderless
 from rote.selection import correlation
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ def _draw_points(record: FilterRecord, frame: Frame, which: str) -> alt.Chart:
     chosen = make_run_choice(frame)
     train, test = record.train, record.test
     chart: alt.Chart = (
-        alt.Chart(frame.data, width=frame.width, height=HEIGHT, view=borderless())
+        alt.Chart(frame.data, width=frame.width, height=HEIGHT, view=make_borderless())
         .transform_filter(which)
         .transform_filter("isValid(datum.train) && isValid(datum.test)")
         .mark_circle(aria=False, size=point_size(record.checkpoints))

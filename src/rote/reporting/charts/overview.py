@@ -13,7 +13,7 @@ from rote.reporting.axis import Axis, make_accuracy_axis, zeta_axis
 from rote.reporting.charts.tracking import make_step_axis
 from rote.reporting.checkpoints import round_values
 from rote.reporting.frame import join_charts
-from rote.reporting.palette import borderless, color
+from rote.reporting.palette import color, make_borderless
 
 if TYPE_CHECKING:
     import altair as alt
@@ -268,7 +268,7 @@ def _draw_accuracies(record: OverviewRecord, frame: Frame) -> alt.LayerChart:
         *_draw_ring(record.step, at, f"step {record.step:,}", is_right=record.is_late),
         *_draw_targets(base, frame, "series"),
     ]
-    return alt.LayerChart(layer=layers, width=frame.width, height=HEIGHT, view=borderless())
+    return alt.LayerChart(layer=layers, width=frame.width, height=HEIGHT, view=make_borderless())
 
 
 def _draw_zeta(record: OverviewRecord, frame: Frame) -> alt.LayerChart:
@@ -296,7 +296,9 @@ def _draw_zeta(record: OverviewRecord, frame: Frame) -> alt.LayerChart:
         *_draw_ring(record.step, at),
         *_draw_targets(base, frame),
     ]
-    return alt.LayerChart(layer=layers, width=frame.width, height=ZETA_HEIGHT, view=borderless())
+    return alt.LayerChart(
+        layer=layers, width=frame.width, height=ZETA_HEIGHT, view=make_borderless()
+    )
 
 
 def _make_axis(**options: Any) -> alt.Axis:  # noqa: ANN401

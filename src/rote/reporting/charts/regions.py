@@ -12,7 +12,7 @@ from rote.formatting import visible
 from rote.records import COLUMNS
 from rote.reporting.axis import Axis, tick_format
 from rote.reporting.frame import as_channel, make_run_choice, make_tooltip, point_size
-from rote.reporting.palette import REGION_COLORS, borderless, color, shade_scale
+from rote.reporting.palette import REGION_COLORS, color, make_borderless, shade_scale
 from rote.selection import REGIONS
 
 if TYPE_CHECKING:
@@ -108,7 +108,9 @@ class RegionChart:
             *_draw_names(record),
             *_draw_rings(record),
         ]
-        chart = alt.LayerChart(layer=layers, width=frame.width, height=HEIGHT, view=borderless())
+        chart = alt.LayerChart(
+            layer=layers, width=frame.width, height=HEIGHT, view=make_borderless()
+        )
         return chart.add_params(*_make_thresholds(record, frame))
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from rote.reporting.axis import tick_format
-from rote.reporting.palette import borderless, color, shade_scale
+from rote.reporting.palette import color, make_borderless, shade_scale
 from rote.reporting.verdict import PAIR
 
 if TYPE_CHECKING:
@@ -57,12 +57,12 @@ def sum_regions(candidates: Candidates, zeta: Floats, train: Floats) -> RegionSu
     is_tested = np.isfinite(values[2])
     tested = cell[is_tested]
 
-    def summed(cells: np.ndarray, weights: Floats | None = None) -> Floats:
+    def sum_cells(cells: np.ndarray, weights: Floats | None = None) -> Floats:
         found = np.bincount(cells, weights, minlength=shape[0] * shape[1])
         return np.asarray(found.reshape(shape), dtype=np.float64)
 
-    sums = [summed(cell), summed(cell, values[0]), summed(cell, values[1])]
-    sums += [summed(tested, values[2][is_tested]), summed(tested)]
+    sums = [sum_cells(cell), sum_cells(cell, values[0]), sum_cells(cell, values[1])]
+    sums += [sum_cells(tested, values[2][is_tested]), sum_cells(tested)]
     return RegionSums(zeta, train, np.stack(sums))
 
 
@@ -152,7 +152,9 @@ class SensitivityChart:
         import altair as alt
 
         layers = [*_draw_cells(record), *_draw_marks(record)]
-        return alt.LayerChart(layer=layers, width=frame.width, height=HEIGHT, view=borderless())
+        return alt.LayerChart(
+            layer=layers, width=frame.width, height=HEIGHT, view=make_borderless()
+        )
 
 
 def map_sensitivity(candidates: Candidates) -> tuple[Cell, ...]:

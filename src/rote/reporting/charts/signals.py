@@ -11,8 +11,8 @@ import numpy as np
 from rote.errors import InputError
 from rote.formatting import visible
 from rote.records import COLUMNS, ZETAS
-from rote.reporting.palette import borderless, color
-from rote.selection import find_rule, usable_for
+from rote.reporting.palette import color, make_borderless
+from rote.selection import find_rule, keep_usable
 
 if TYPE_CHECKING:
     import altair as alt
@@ -94,7 +94,7 @@ def select_by_signal(candidates: Candidates, column: Column) -> SignalPick:
         column: the signal.
     """
     rule = find_rule(f"{'max' if column.better == 'higher' else 'min'}:{column.name}")
-    usable = usable_for(rule, candidates)
+    usable = keep_usable(rule, candidates)
     pick = rule.judge(usable).pick
     at = int(np.flatnonzero(candidates.position == usable.position[pick])[0])
     return SignalPick(
@@ -242,7 +242,9 @@ class SignalsChart:
         ).encode(text=alt.Text("text:N"))
         height = _CELL * len(record.names)
         layers = [cells, numbers]
-        return alt.LayerChart(layer=layers, width=frame.width, height=height, view=borderless())
+        return alt.LayerChart(
+            layer=layers, width=frame.width, height=height, view=make_borderless()
+        )
 
 
 _LABEL = "datum.label"

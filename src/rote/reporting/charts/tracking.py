@@ -17,7 +17,7 @@ from rote.reporting.frame import (
     make_title,
     make_tooltip,
 )
-from rote.reporting.palette import borderless, color
+from rote.reporting.palette import color, make_borderless
 
 if TYPE_CHECKING:
     import altair as alt
@@ -215,7 +215,7 @@ def _draw_lines(record: TrackingRecord, frame: Frame, field: str, y: alt.Y) -> a
         .add_params(chosen)
     )
     layers: list[Any] = [everything, *kept, one, dots]
-    return alt.LayerChart(layer=layers, width=frame.width, height=HEIGHT, view=borderless())
+    return alt.LayerChart(layer=layers, width=frame.width, height=HEIGHT, view=make_borderless())
 
 
 def make_step_axis(first: int, last: int, *, has_labels: bool = True) -> alt.X:

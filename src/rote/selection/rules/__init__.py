@@ -38,9 +38,9 @@ def find_rule(rule: str | Rule, options: Mapping[str, Any] | None = None) -> Rul
     Raises:
         InputError: if there is no such rule or option, or an option does not fit.
     """
-    found = _named(rule) if isinstance(rule, str) else rule
+    found = _find_by_name(rule) if isinstance(rule, str) else rule
     if isinstance(found, type):
-        return _made(found, options or {})
+        return _make(found, options or {})
     if options:
         raise InputError(
             f"Expected no options beside a rule that is made already, got {sorted(options)}."
@@ -48,13 +48,13 @@ def find_rule(rule: str | Rule, options: Mapping[str, Any] | None = None) -> Rul
     return found
 
 
-def _named(name: str) -> Rule | type[Any]:
+def _find_by_name(name: str) -> Rule | type[Any]:
     prefix, colon, rest = name.partition(":")
     if colon and prefix in FAMILIES:
         family: Rule = FAMILIES[prefix](prefix, rest)
         return family
     if colon:
-        return _own(name)
+        return _import_own(name)
     if name in RULES:
         return RULES[name]
     known = [*RULES, *(f"{prefix}:COLUMN" for prefix in FAMILIES)]
@@ -64,7 +64,7 @@ def _named(name: str) -> Rule | type[Any]:
     )
 
 
-def _own(address: str) -> Rule | type[Any]:
+def _import_own(address: str) -> Rule | type[Any]:
     found: Rule | type[Any] = import_named(address, "rule")
     needed = ("name", "needs", "compares_runs", "judge")
     if lacking := [name for name in needed if not hasattr(found, name)]:
@@ -74,7 +74,7 @@ def _own(address: str) -> Rule | type[Any]:
     return found
 
 
-def _made(kind: type[Any], options: Mapping[str, Any]) -> Rule:
+def _make(kind: type[Any], options: Mapping[str, Any]) -> Rule:
     known = [entry.name for entry in fields(kind)] if is_dataclass(kind) else []
     for option in options:
         if option not in known:

@@ -18,7 +18,7 @@ from rote.selection.rules.noise_rate import NoiseRate
 from rote.selection.rules.noisy_validation import NoisyValidation
 from rote.selection.rules.posterior import Posterior, read_neighbor_votes
 from rote.selection.rules.zeta_and_accuracy import Filter, Staged
-from rote.selection.votes import Ballot, shared_holdout
+from rote.selection.votes import Ballot, find_shared_holdout
 
 if TYPE_CHECKING:
     from rote.selection.candidates import Booleans, Candidates, Floats, Integers
@@ -104,9 +104,9 @@ class Auto:
 
     def judge(self, candidates: Candidates) -> Decision:
         """Let the strongest rule decide."""
-        choice = self._by_holdout(candidates)
+        choice = self._choose_by_holdout(candidates)
         if isinstance(choice, _Lack):
-            choice = self._by_training(candidates, choice)
+            choice = self._choose_by_training(candidates, choice)
         column = choice.column or candidates.column
         decision = choice.decision or _decide(choice.rule, replace(candidates, column=column))
         first = Reason(
@@ -118,45 +118,47 @@ class Auto:
         return replace(
             decision,
             reasons=(first, *decision.reasons, *choice.notes, improvement),
-            warnings=(*decision.warnings, *self._unused(choice.rule)),
+            warnings=(*decision.warnings, *self._warn_of_unused(choice.rule)),
             by=choice.rule,
             column=choice.column,
         )
 
-    def _unused(self, rule: Rule) -> Iterator[str]:
+    def _warn_of_unused(self, rule: Rule) -> Iterator[str]:
         """Warn of arguments that the rule cannot use."""
         for name in ("noise_rate", "clean_labels"):
             if getattr(self, name) is not None and not hasattr(rule, name):
                 yield f"`{name}` was not used: rule `{rule.name}` has no use for it."
 
-    def _by_holdout(self, candidates: Candidates) -> _Choice | _Lack:
+    def _choose_by_holdout(self, candidates: Candidates) -> _Choice | _Lack:
         """Choose by the predictions on a holdout, or say what is missing."""
         try:
-            voters, _ = shared_holdout(candidates, least=1)
+            voters, _ = find_shared_holdout(candidates, least=1)
         except InputError:
             lacking = "no predictions on a holdout are recorded"
             if candidates.num_runs > 1:
                 lacking = "no two runs have predictions on the same holdout"
-            return self._by_validation(candidates, lacking) or _Lack(lacking)
+            return self._choose_by_validation(candidates, lacking) or _Lack(lacking)
         ballot = Ballot.of(candidates, voters)
         posterior = Posterior(self.noise_rate, self.clean_labels)
         labels = posterior.labels(candidates, voters, ballot).known
         kind = "known" if self.clean_labels else "given"
         if labels >= _FEWEST_LABELS:
             has_neighbors = read_neighbor_votes(candidates, voters, ballot) is not None
-            found = self._by_labels(posterior, len(voters), f"{labels} {kind}", has_neighbors)
+            found = self._choose_by_labels(
+                posterior, len(voters), f"{labels} {kind}", has_neighbors
+            )
             if found is not None:
                 return found
         lacking = f"the holdout has only {labels} {kind} labels"
         lacking = lacking if labels else "the holdout has no given labels"
         if len(voters) == 1:
             lacking = "there is one run, without nearest-neighbor votes"
-        by_validation = self._by_validation(candidates, lacking)
+        by_validation = self._choose_by_validation(candidates, lacking)
         if by_validation is not None or len(voters) == 1:
             return by_validation or _Lack(lacking)
-        return _by_consensus(candidates, ballot, lacking)
+        return _choose_by_consensus(candidates, ballot, lacking)
 
-    def _by_labels(
+    def _choose_by_labels(
         self, posterior: Posterior, voters: int, labels: str, has_neighbors: bool
     ) -> _Choice | None:
         """Choose by a holdout with labels; None if these labels are all there is."""
@@ -178,8 +180,8 @@ class Auto:
             return None
         return _Choice(posterior, because, better)
 
-    def _by_validation(self, candidates: Candidates, lacking: str) -> _Choice | None:
-        if not _usable(candidates, "validation_accuracy").any():
+    def _choose_by_validation(self, candidates: Candidates, lacking: str) -> _Choice | None:
+        if not _are_usable(candidates, "validation_accuracy").any():
             return None
         because = f"noisy validation accuracy is recorded, and {lacking}"
         better = (
@@ -188,17 +190,17 @@ class Auto:
         )
         return _Choice(NoisyValidation(noise_rate=self.noise_rate), because, better)
 
-    def _by_training(self, candidates: Candidates, lack: _Lack) -> _Choice:
+    def _choose_by_training(self, candidates: Candidates, lack: _Lack) -> _Choice:
         """Choose without a holdout."""
         lacking = lack.words
         better = f"For better evidence, {_HOLD_OUT}."
-        if self.noise_rate is not None and _usable(candidates, "train_accuracy").any():
+        if self.noise_rate is not None and _are_usable(candidates, "train_accuracy").any():
             because = f"{lacking}, but the share of wrong labels is known"
             return _Choice(NoiseRate(self.noise_rate), because, better)
         differing = find_step_differences(candidates) if candidates.num_runs > 1 else ()
         column = _find_gauge(candidates) if lack.is_weak or differing else None
         gauged = replace(candidates, column=column or candidates.column)
-        usable = int(_usable(gauged, "zeta", "train_accuracy").sum())
+        usable = int(_are_usable(gauged, "zeta", "train_accuracy").sum())
         if usable and (candidates.num_runs > 1 or usable >= _FEWEST_CHECKPOINTS):
             because = f"{lacking}, only ζ and training accuracy are recorded"
             rule = Staged() if candidates.num_runs > 1 else Filter()
@@ -207,7 +209,7 @@ class Auto:
         if usable:
             because = f"{lacking}, and {usable} checkpoints are too few to compare their ζ"
             return _Choice(Last(), because, f"{better} More checkpoints also help.")
-        if _usable(candidates, "zeta").any():
+        if _are_usable(candidates, "zeta").any():
             because = f"{lacking}, and ζ is uninformative without training accuracy"
             return _Choice(Last(), because, f"{better} train_accuracy= also helps.")
         return _Choice(Last(), f"{lacking}, and ζ is not recorded", better)
@@ -224,7 +226,7 @@ def _explain_gauge(column: str | None, differing: tuple[str, ...]) -> tuple[Reas
     return (Reason("threshold", text, {"column": column, "differing": list(differing)}),)
 
 
-def _by_consensus(candidates: Candidates, ballot: Ballot, lacking: str) -> _Choice | _Lack:
+def _choose_by_consensus(candidates: Candidates, ballot: Ballot, lacking: str) -> _Choice | _Lack:
     """Choose the vote of the runs, if they are accurate enough."""
     rule = Consensus()
     decision = _decide(rule, candidates)
@@ -247,7 +249,7 @@ def _find_gauge(candidates: Candidates) -> str | None:
     return _GAUGE if has_gauge.any() and (has_gauge >= candidates.known("zeta")).all() else None
 
 
-def _usable(candidates: Candidates, *needs: str) -> Booleans:
+def _are_usable(candidates: Candidates, *needs: str) -> Booleans:
     """Return which have what is needed, and no drop of training accuracy."""
     return candidates.known(*needs) & candidates.steady
 
@@ -256,7 +258,7 @@ def _decide(rule: Rule, candidates: Candidates) -> Decision:
     """Let a rule decide among those that have what it needs and no drop of training accuracy."""
     if isinstance(rule, Posterior):  # after a drop they vote, and are not selected
         return rule.judge(candidates)
-    kept = np.flatnonzero(_usable(candidates, *rule.needs))
+    kept = np.flatnonzero(_are_usable(candidates, *rule.needs))
     decision = rule.judge(candidates.take(kept))
 
     def spread(values: Floats) -> Floats:

@@ -102,8 +102,8 @@ def _bends_of_runs(
 @np.errstate(invalid="ignore", divide="ignore", over="ignore")
 def _bends(step: Floats, zeta: Floats, sharpness: float) -> Integers:
     """``bend`` of every row at once, -1 where there is none."""
-    x = _centered((step - step[:, :1]) / (step[:, -1:] - step[:, :1]))
-    y = _centered((zeta - zeta.min(axis=1, keepdims=True)) / np.ptp(zeta, axis=1, keepdims=True))
+    x = _center((step - step[:, :1]) / (step[:, -1:] - step[:, :1]))
+    y = _center((zeta - zeta.min(axis=1, keepdims=True)) / np.ptp(zeta, axis=1, keepdims=True))
     xx = _total(x * x)
     slope = _total(x * y) / xx
     residual = y - slope * x
@@ -111,13 +111,13 @@ def _bends(step: Floats, zeta: Floats, sharpness: float) -> Integers:
     # The ramp max(0, x − s) without its part along 1 and x, for every s from sums over x > s.
     length = x.shape[1]
     count = np.arange(length - 1, -1, -1.0)
-    sum_x, sum_xx = _after(x), _after(x * x)
+    sum_x, sum_xx = _sum_after(x), _sum_after(x * x)
     total = sum_x - count * x
     along = (sum_xx - x * sum_x) / xx
     square = sum_xx - 2 * x * sum_x + count * x * x
     square -= total**2 / length + along**2 * xx
     inner = np.s_[:, 1 : length - 2]
-    kinks = (_after(residual * x) - x * _after(residual))[inner] / square[inner]
+    kinks = (_sum_after(residual * x) - x * _sum_after(residual))[inner] / square[inner]
     gains = np.where(kinks > 0, kinks**2 * square[inner], -1.0)
     rows, found = np.arange(len(x)), gains.argmax(axis=1)
     kink, gain, at = kinks[rows, found], gains[rows, found], found + 1
@@ -126,7 +126,7 @@ def _bends(step: Floats, zeta: Floats, sharpness: float) -> Integers:
     return np.where(is_sharp & (rise >= _LEAST_RISE) & (error > _ROUNDING), at, -1)
 
 
-def _centered(values: Floats) -> Floats:
+def _center(values: Floats) -> Floats:
     return np.asarray(values - values.mean(axis=1, keepdims=True))
 
 
@@ -134,7 +134,7 @@ def _total(values: Floats) -> Floats:
     return np.asarray(values.sum(axis=1, keepdims=True))
 
 
-def _after(values: Floats) -> Floats:
+def _sum_after(values: Floats) -> Floats:
     """Return the sum of everything behind each position of a row."""
     return np.asarray(values[:, ::-1].cumsum(axis=1)[:, ::-1] - values)
 

@@ -10,7 +10,7 @@ import numpy as np
 from rote.arguments import check_integer
 from rote.selection.rule import Decision
 from rote.selection.rules.noisy_validation import wilson_interval
-from rote.selection.votes import Ballot, shared_holdout
+from rote.selection.votes import Ballot, find_shared_holdout
 
 if TYPE_CHECKING:
     from rote.selection.candidates import Candidates
@@ -56,7 +56,7 @@ class Consensus:
         Raises:
             InputError: if there are no two runs with predictions on the same holdout.
         """
-        voters, warnings = shared_holdout(candidates)
+        voters, warnings = find_shared_holdout(candidates)
         ballot = Ballot.of(candidates, voters)
         agreement = ballot.agreement(self.rounds)
         score = np.full(len(candidates), np.nan)

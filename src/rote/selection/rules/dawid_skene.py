@@ -12,8 +12,8 @@ from rote.errors import InputError
 from rote.selection.label_noise import TINY, UNKNOWN
 from rote.selection.rule import Decision, Findings, Reason
 from rote.selection.rules.noisy_validation import wilson_interval
-from rote.selection.rules.posterior import given_labels
-from rote.selection.votes import Ballot, shared_holdout
+from rote.selection.rules.posterior import read_given_labels
+from rote.selection.votes import Ballot, find_shared_holdout
 
 if TYPE_CHECKING:
     from rote.selection.candidates import Candidates, Floats, Integers
@@ -60,9 +60,9 @@ class DawidSkene:
         Raises:
             InputError: if no two runs have predictions on the same holdout, or it has no labels.
         """
-        voters, warnings = shared_holdout(candidates)
+        voters, warnings = find_shared_holdout(candidates)
         ballot = Ballot.of(candidates, voters)
-        given = given_labels(candidates, voters, ballot)
+        given = read_given_labels(candidates, voters, ballot)
         labels = int((given != UNKNOWN).sum())
         if not labels:
             raise InputError(

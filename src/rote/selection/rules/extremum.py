@@ -58,7 +58,8 @@ class Extremum:
         column = candidates.describe(self.column)
         reason = (
             f"The pick, {candidates.name(pick)}, has the {_DIRECTIONS[self.direction][:-2]}est "
-            f"{_named(column)} of {len(candidates)} checkpoints: {as_text(values[pick], column)}."
+            f"{_name_column(column)} of {len(candidates)} checkpoints: "
+            f"{as_text(values[pick], column)}."
         )
         return Decision(pick, (reason,), warnings=tuple(self._warnings(column)))
 
@@ -76,5 +77,5 @@ class Extremum:
             )
 
 
-def _named(column: Column) -> str:
+def _name_column(column: Column) -> str:
     return column.label if column.label == column.name else f"{column.label} (`{column.name}`)"

@@ -14,7 +14,7 @@ from rote.selection.clean_accuracy import AccuracyEstimate, Labels, estimate
 from rote.selection.label_noise import UNKNOWN
 from rote.selection.rule import Decision, Findings, Reason, explain_dropped
 from rote.selection.rules.noisy_validation import wilson_interval
-from rote.selection.votes import Ballot, shared_holdout
+from rote.selection.votes import Ballot, find_shared_holdout
 
 if TYPE_CHECKING:
     from rote.selection.candidates import Candidates, Floats, Integers
@@ -73,19 +73,19 @@ class Posterior:
             InputError: if no run has predictions, one run alone has no nearest-neighbor votes, or
                 the holdout has no labels.
         """
-        voters, warnings = shared_holdout(candidates, least=1)
+        voters, warnings = find_shared_holdout(candidates, least=1)
         ballot = Ballot.of(candidates, voters)
         labels = self._check_labels(candidates, voters, ballot)
         neighbors = read_neighbor_votes(candidates, voters, ballot)
         if neighbors is None and len(voters) == 1 and (labels.clean != UNKNOWN).any():
             # Clean labels need no votes.
-            return _by_labels_alone(candidates, ballot, labels, "There are no votes", warnings)
+            return _decide_by_labels(candidates, ballot, labels, "There are no votes", warnings)
         found = self.estimate(candidates)
         if not found.belief.votes_carry:
             who = "runs" if neighbors is None else "nearest training samples"
             why = f"The votes of the {who} do not predict the given labels"
-            return _by_labels_alone(candidates, ballot, labels, why, warnings)
-        return _by_estimate(candidates, found, warnings)
+            return _decide_by_labels(candidates, ballot, labels, why, warnings)
+        return _decide_by_estimate(candidates, found, warnings)
 
     def estimate(self, candidates: Candidates) -> AccuracyEstimate:
         """Estimate the clean accuracy of all checkpoints, and the true classes of the holdout.
@@ -99,7 +99,7 @@ class Posterior:
         Raises:
             InputError: as for ``judge``.
         """
-        voters, _ = shared_holdout(candidates, least=1)
+        voters, _ = find_shared_holdout(candidates, least=1)
         ballot = Ballot.of(candidates, voters)
         labels = self._check_labels(candidates, voters, ballot)
         neighbors = read_neighbor_votes(candidates, voters, ballot)
@@ -128,11 +128,11 @@ class Posterior:
         """
         clean = np.full(ballot.samples, UNKNOWN)
         if self.clean_labels is not None:
-            clean = _checked(np.asarray(self.clean_labels, dtype=np.int64), ballot)
-        return Labels(given_labels(candidates, runs, ballot), clean, self.noise_rate)
+            clean = _check(np.asarray(self.clean_labels, dtype=np.int64), ballot)
+        return Labels(read_given_labels(candidates, runs, ballot), clean, self.noise_rate)
 
 
-def given_labels(candidates: Candidates, runs: set[str], ballot: Ballot) -> Integers:
+def read_given_labels(candidates: Candidates, runs: set[str], ballot: Ballot) -> Integers:
     """Read the given labels of the holdout that some runs share, −1 where there is none.
 
     Raises:
@@ -147,7 +147,7 @@ def given_labels(candidates: Candidates, runs: set[str], ballot: Ballot) -> Inte
             "The runs have different given labels for the same holdout. Select among runs with the "
             "same labels."
         )
-    return _within(known[0], ballot)
+    return _check_range(known[0], ballot)
 
 
 def read_neighbor_votes(candidates: Candidates, runs: set[str], ballot: Ballot) -> Floats | None:
@@ -159,7 +159,7 @@ def read_neighbor_votes(candidates: Candidates, runs: set[str], ballot: Ballot) 
     return np.asarray(found, dtype=np.float64) if is_fitting else None
 
 
-def _checked(clean: Integers, ballot: Ballot) -> Integers:
+def _check(clean: Integers, ballot: Ballot) -> Integers:
     if len(clean) != ballot.samples:
         raise InputError(
             f"Expected `clean_labels` to have an entry for each of the {ballot.samples} samples of "
@@ -173,7 +173,7 @@ def _checked(clean: Integers, ballot: Ballot) -> Integers:
     return np.maximum(clean, UNKNOWN)
 
 
-def _within(labels: Integers, ballot: Ballot) -> Integers:
+def _check_range(labels: Integers, ballot: Ballot) -> Integers:
     return np.where((labels < 0) | (labels >= ballot.num_classes), UNKNOWN, labels)
 
 
@@ -187,13 +187,13 @@ def _row_of_integers(labels: Sequence[int]) -> tuple[int, ...]:
     return tuple(found.tolist())
 
 
-def _by_estimate(
+def _decide_by_estimate(
     candidates: Candidates, found: AccuracyEstimate, warnings: tuple[str, ...]
 ) -> Decision:
     ballot = found.ballot
     accuracy = np.full(len(candidates), np.nan)
     accuracy[ballot.voters] = found.accuracy
-    pick = candidates.best(accuracy, _steady(candidates, ballot))
+    pick = candidates.best(accuracy, _find_steady(candidates, ballot))
     position = int(np.searchsorted(ballot.voters, pick))
     spread = found.resample(position, find_position(ballot.voters, find_last(candidates)))
     corrected = np.full(len(candidates), np.nan)
@@ -257,7 +257,7 @@ def find_position(voters: Integers, candidate: int) -> int | None:
     return found if found < len(voters) and voters[found] == candidate else None
 
 
-def _steady(candidates: Candidates, ballot: Ballot) -> Integers:
+def _find_steady(candidates: Candidates, ballot: Ballot) -> Integers:
     """Return the voters at which training accuracy did not drop; all, if it did at each."""
     found = ballot.voters[candidates.steady[ballot.voters]]
     return found if len(found) else ballot.voters
@@ -305,7 +305,7 @@ def _hints(found: AccuracyEstimate) -> Iterator[str]:
         )
 
 
-def _by_labels_alone(
+def _decide_by_labels(
     candidates: Candidates, ballot: Ballot, labels: Labels, why: str, warnings: tuple[str, ...]
 ) -> Decision:
     label = labels.best
@@ -313,7 +313,7 @@ def _by_labels_alone(
     score = np.full(len(candidates), np.nan)
     for part, rows in ballot.by_run():
         score[ballot.voters[part]] = (rows == label)[:, is_known].mean(axis=1)
-    pick = candidates.best(score, _steady(candidates, ballot))
+    pick = candidates.best(score, _find_steady(candidates, ballot))
     reason = Reason(
         "choice",
         f"{why}. The selected checkpoint, {candidates.name(pick)}, has the highest accuracy on the "

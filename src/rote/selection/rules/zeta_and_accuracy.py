@@ -10,7 +10,13 @@ import numpy as np
 
 from rote.arguments import check_choice, check_number
 from rote.formatting import as_percent
-from rote.selection.regions import is_resistant, is_trainable, mean, paper_thresholds, percentile
+from rote.selection.regions import (
+    compute_paper_thresholds,
+    is_resistant,
+    is_trainable,
+    mean,
+    percentile,
+)
 from rote.selection.rule import Decision
 
 if TYPE_CHECKING:
@@ -55,7 +61,7 @@ def judge_region_one(
     )
     where = "among the resistant" if is_empty else "in Region 1"
     why = f"The pick, {candidates.name(pick)}, has {_SUPERLATIVES[choice]} {where}: " + (
-        distance(candidates, pick, thresholds)
+        describe_distance(candidates, pick, thresholds)
     )
     warnings: tuple[str, ...] = ()
     if is_empty:
@@ -66,7 +72,7 @@ def judge_region_one(
     return Decision(pick, (what, why), dict(thresholds), warnings)
 
 
-def distance(candidates: Candidates, pick: int, thresholds: Mapping[str, float]) -> str:
+def describe_distance(candidates: Candidates, pick: int, thresholds: Mapping[str, float]) -> str:
     """How far a checkpoint is from the thresholds, in words."""
     accuracy = candidates.values("train_accuracy")[pick]
     zeta = candidates.zeta[pick]
@@ -130,7 +136,9 @@ class Regions:
     def judge(self, candidates: Candidates) -> Decision:
         """Select the preferred checkpoint of Region 1."""
         words = dict.fromkeys(("susceptibility", "train_accuracy"), "its mean")
-        return judge_region_one(candidates, paper_thresholds(candidates), words, self.prefer)
+        return judge_region_one(
+            candidates, compute_paper_thresholds(candidates), words, self.prefer
+        )
 
 
 @dataclass(frozen=True)
@@ -233,7 +241,7 @@ class Filter:
         )
         why = (
             f"The pick, {candidates.name(pick)}, has the highest training accuracy among them: "
-            + distance(candidates, pick, thresholds)
+            + describe_distance(candidates, pick, thresholds)
         )
         return Decision(pick, (what, why), thresholds)
 
@@ -255,8 +263,8 @@ class Pareto:
         """Select the knee of the front."""
         train = candidates.values("train_accuracy")
         front = is_on_front(candidates.zeta, train)
-        zeta = _scaled(candidates.zeta, front)
-        accuracy = _scaled(train, front)
+        zeta = _scale(candidates.zeta, front)
+        accuracy = _scale(train, front)
         height = np.where(front, (accuracy - zeta) / np.sqrt(2), np.nan)
         pick = candidates.best(height, front)
         what = (
@@ -287,6 +295,6 @@ def is_on_front(zeta: Floats, accuracy: Floats) -> Booleans:
     return front
 
 
-def _scaled(values: Floats, front: Booleans) -> Floats:
+def _scale(values: Floats, front: Booleans) -> Floats:
     low, high = values[front].min(), values[front].max()
     return np.asarray((values - low) / (high - low)) if high > low else np.zeros(len(values))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rote.selection import correlation_of
+from rote.selection import correlate
 from rote.studies.chart import panels
 from rote.studies.checkpoints import DRAWS, NOISY, ZETA, values_of
 from rote.studies.markdown import interval, number, percent, table
@@ -79,9 +79,7 @@ def _pool_record(found: list[Record]) -> Record:
     return {
         "pearson": {
             outcome: {
-                gauge: values_of(
-                    correlation_of(columns[c], columns[outcome], run, "pearson", DRAWS)
-                )
+                gauge: values_of(correlate(columns[c], columns[outcome], run, "pearson", DRAWS))
                 for gauge, c in GAUGES.items()
             }
             for outcome in OUTCOMES

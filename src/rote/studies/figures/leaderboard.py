@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rote.selection import Draws, candidates_of
+from rote.selection import Draws, make_candidates
 from rote.studies.board import TITLES, lines
 from rote.studies.chart import panels
 from rote.studies.cost import Cost
@@ -167,7 +167,7 @@ STUDY = Study(
 
 
 def _judgments(table: RunTable) -> dict[str, tuple[Selector, Judgment]]:
-    candidates = candidates_of(table, "susceptibility")
+    candidates = make_candidates(table, "susceptibility")
     asked = selectors(noise_rate_of(table), _data_of(table).get("noise", {}).get("model"))
     found = {s.name: (s, judge(s, candidates, _DRAWS)) for s in asked}
     return {name: (s, known) for name, (s, known) in found.items() if known is not None}
@@ -176,7 +176,7 @@ def _judgments(table: RunTable) -> dict[str, tuple[Selector, Judgment]]:
 def _pool_record(
     table: RunTable, judged: Mapping[str, tuple[Selector, Judgment]]
 ) -> dict[str, Any]:
-    truth = candidates_of(table, "susceptibility").values(TRUTH)
+    truth = make_candidates(table, "susceptibility").values(TRUTH)
     data = _data_of(table)
     size, is_timed = data.get("holdout", 0), data.get("inputs") == "images"
     return {

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rote.selection import correlation_of
+from rote.selection import correlate
 from rote.studies.chart import panels
 from rote.studies.checkpoints import DRAWS, NOISY, PLAIN, ZETA, column_of, mean_of
 from rote.studies.markdown import number, percent, table
@@ -69,7 +69,7 @@ def _curves(pool: Pool, candidates: Candidates, parts: list[slice]) -> list[Reco
 def _within(candidates: Candidates, part: slice, column: str) -> float | None:
     x, y = candidates.values(column)[part], candidates.values(NOISY)[part]
     known = np.isfinite(x) & np.isfinite(y)
-    return correlation_of(x[known], y[known], candidates.run[part][known], "pearson", DRAWS).value
+    return correlate(x[known], y[known], candidates.run[part][known], "pearson", DRAWS).value
 
 
 def _scaled(values: np.ndarray) -> np.ndarray:

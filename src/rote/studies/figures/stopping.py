@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rote.records import Reading
-from rote.selection import candidates_of
+from rote.selection import make_candidates
 from rote.studies.chart import panels
 from rote.studies.checkpoints import ZETA
 from rote.studies.figures.leaderboard import noise_rate_of
@@ -32,7 +32,7 @@ def measure(tables: Tables) -> Record:
     """By pool and way: points lost per run, their standard error, and the mean step of the stop."""
     found = {}
     for pool, runs in tables:
-        candidates = candidates_of(runs, ZETA)
+        candidates = make_candidates(runs, ZETA)
         rules = _rules(noise_rate_of(runs), has_labels=bool(candidates.known(_VALIDATION).any()))
         found[pool.name] = {way: _kept(candidates, rule) for way, rule in rules.items()}
     return {"pools": found}
