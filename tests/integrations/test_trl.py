@@ -1,6 +1,9 @@
 """The callback in the trainers of TRL: causal LMs and preferences."""
 
+import copy
+import warnings
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 import numpy as np
@@ -13,12 +16,16 @@ import rote
 pytest.importorskip("trl", reason="needs trl")
 pytest.importorskip("datasets", reason="needs rote[datasets]")
 
+from datasets import Dataset  # type: ignore[import-untyped]
+from transformers import DataCollatorForLanguageModeling, Trainer, TrainingArguments
 from trl import DPOConfig, DPOTrainer, RewardConfig, RewardTrainer, SFTConfig, SFTTrainer
 
 from rote.integrations.huggingface import SusceptibilityCallback
 from rote.integrations.huggingface_tasks import CausalLM, shift_labels
+from rote.rivals.csl import Csl
 from tests.integrations.trl_runs import (
     VOCABULARY,
+    WORDS,
     arguments,
     build_language_model,
     build_pairs,
@@ -118,6 +125,98 @@ def test_signals_that_need_logits_are_named_where_a_fused_head_returns_none(tmp_
     callback = SusceptibilityCallback(signals=["gwa"])
     with pytest.warns(rote.errors.RoteWarning, match="`gwa` need .* no logits"):
         build_sft(tmp_path, callback).train()
+
+
+def with_wrong_rows(count: int, every: int) -> tuple[Dataset, set[int]]:
+    """Return counting texts in which every n-th row jumps instead, and which rows those are."""
+    texts, wrong = list(build_texts(count)["text"]), set(range(3, count, every))
+    generator = torch.Generator().manual_seed(5)
+    for at in wrong:
+        words = torch.randint(WORDS, (len(texts[at].split()),), generator=generator)
+        texts[at] = " ".join(f"w{word}" for word in words.tolist())
+    return Dataset.from_list([{"text": text} for text in texts]), wrong
+
+
+@pytest.mark.parametrize("is_fused", [True, False])
+def test_cumulative_losses_list_the_wrong_rows(is_fused: bool, tmp_path: Path) -> None:
+    texts, wrong = with_wrong_rows(80, 8)
+    callback = SusceptibilityCallback(signals=["csl"], save_to=tmp_path / "run", samples=8)
+    more = arguments(tmp_path / "out", num_train_epochs=6, learning_rate=0.03)
+    rest = {"processing_class": build_tokenizer(), "callbacks": [callback]}
+    if is_fused:  # TRL's head returns a loss per token, and no logits
+        trainer = SFTTrainer(
+            build_language_model(), args=SFTConfig(**more), train_dataset=texts, **rest
+        )
+    else:
+        tokens = texts.map(lambda row: build_tokenizer()(row["text"]), remove_columns=["text"])
+        trainer = Trainer(
+            build_language_model(),
+            args=TrainingArguments(**more),
+            data_collator=DataCollatorForLanguageModeling(build_tokenizer(), mlm=False),
+            train_dataset=tokens,
+            **rest,
+        )
+    trainer.train()
+    sums = np.fromfile(tmp_path / "run" / "csl.bin", dtype=np.float32).reshape(-1, 80)[-1]
+    assert np.isfinite(sums).all()  # every row was found in the batches
+    ranked = rote.selection.rank_suspects(tmp_path / "run")[0].samples
+    first = [entry.sample for entry in ranked if entry.split == "train"][: len(wrong)]
+    assert len(wrong & set(first)) >= 0.8 * len(wrong)
+
+
+def test_cumulative_losses_of_a_fused_head_are_those_of_the_model(tmp_path: Path) -> None:
+    texts, _ = with_wrong_rows(16, 8)
+    signal = Csl(samples=16)
+    model = build_language_model()
+    own = copy.deepcopy(model).train()
+    trainer = SFTTrainer(
+        model,
+        args=SFTConfig(**arguments(tmp_path, num_train_epochs=1, per_device_train_batch_size=16)),
+        train_dataset=texts,
+        processing_class=build_tokenizer(),
+        callbacks=[SusceptibilityCallback(signals=[signal], samples=8)],
+    )
+    trainer.train()
+    for at, row in enumerate(trainer.train_dataset):  # one step: the losses before it
+        tokens = torch.tensor([row["input_ids"]])
+        assert signal.rows()["csl"][at] == pytest.approx(
+            own(tokens, labels=tokens).loss.item(), rel=1e-4
+        )
+
+
+def test_cumulative_losses_of_packed_rows_are_refused_with_the_remedy(tmp_path: Path) -> None:
+    callback = SusceptibilityCallback(signals=["csl"])
+    trainer = build_sft(tmp_path, callback, packing=True, max_length=32, padding_free=True)
+    with pytest.raises(rote.errors.InputError, match="packing=False and padding_free=False"):
+        trainer.train()
+
+
+def test_the_old_name_of_the_fused_loss_is_the_same_objective(tmp_path: Path) -> None:
+    found = []
+    for kind in ("nll", "chunked_nll"):
+        callback = SusceptibilityCallback()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # TRL has renamed it
+            trainer = build_sft(tmp_path, callback, loss_type=kind, num_train_epochs=1)
+        trainer.train()
+        found.append([reading.loss_before for reading in callback.tracker.readings])
+    assert found[0] == found[1]
+
+
+def test_a_probe_passes_no_more_samples_at_once_than_training(tmp_path: Path) -> None:
+    callback = SusceptibilityCallback()
+    trainer = build_sft(tmp_path, callback, per_device_train_batch_size=2, max_steps=2)
+    sizes: SimpleQueue[int] = SimpleQueue()  # which a probe does not restore
+    trainer.model.get_input_embeddings().register_forward_pre_hook(
+        lambda _, taken: sizes.put(len(taken[0]))
+    )
+    callback.every = 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", rote.errors.UncopiedStateWarning)
+        trainer.train()
+    assert callback.tracker.readings
+    assert callback.tracker._probe.policy.micro_batch == 2
+    assert max(sizes.get() for _ in range(sizes.qsize())) == 2
 
 
 def test_labels_are_shifted_by_one_place() -> None:

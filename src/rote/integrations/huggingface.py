@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -100,6 +100,7 @@ class SusceptibilityCallback(TrainerAdapter, TrainerCallback):
             parts["optimizer"],
             saved,
             loss_fn=self.loss_fn or training.task.objective(),
+            signals=training.size_signals(self.signals),
             name=self.name if targets_of(self.save_to) else None,
         )
 
@@ -202,8 +203,11 @@ class SusceptibilityCallback(TrainerAdapter, TrainerCallback):
             batch, logits = self._training.task.observe(call)
             # Over several batches a model may divide its loss by the count of all of them.
             loss = call.loss if self._training.args.gradient_accumulation_steps == 1 else None
-            rest = {"inputs": batch.inputs, "indices": indices_in(call.keywords), "loss": loss}
-            self.watching.observe(batch.given, logits, **rest)
+            task, ranks = self._training.task, self.watching.ranks_samples
+            indices = task.find_rows(call) if ranks else indices_in(call.keywords)
+            losses = task.sample_losses(call) if ranks else None
+            rest = {"inputs": batch.inputs, "indices": indices, "loss": loss}
+            self.watching.observe(batch.given, logits, losses, **rest)
 
     def _split_training_set(self, trainer: Trainer) -> None:
         dataset: Any = trainer.train_dataset
@@ -316,6 +320,14 @@ class Training:
             named = {name: one for name, one in found.items() if not name.startswith("train")}
             found = next(iter(named.values()), None)
         return None if found is None else sample_set(self.trainer, found)
+
+    def size_signals(self, signals: Sequence[Any]) -> list[Any]:
+        """Tell signals with numbers per training sample how many samples there are."""
+        dataset: Any = self.trainer.train_dataset
+        if dataset is None or not has_length(dataset):
+            return list(signals)
+        sized = {name: f"{name}(samples={len(dataset)})" for name in ("aum", "csl")}
+        return [sized.get(s, s) if isinstance(s, str) else s for s in signals]
 
     def logged_since(self, step: float) -> dict[str, Any]:
         """Return the newest values after the last probe, which logged ``probe/drop`` at a step.

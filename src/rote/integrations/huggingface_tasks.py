@@ -7,8 +7,10 @@ not be installed.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -19,7 +21,7 @@ from transformers.trainer_pt_utils import LabelSmoother
 
 from rote.errors import InputError
 from rote.integrations.messages import warn
-from rote.integrations.training_batch import LabeledBatch
+from rote.integrations.training_batch import LabeledBatch, indices_in
 from rote.integrations.training_signals import ForwardCall
 from rote.labels import IGNORE_INDEX, LabelSampler
 from rote.probe import LossFunction, count_ranks, find_logits, unwrap
@@ -73,6 +75,14 @@ class Task:
         """Return inputs and labels of a call in training, and its logits."""
         taken = {k: v for k, v in call.keywords.items() if k != "num_items_in_batch"}
         return self.split(taken), call.logits
+
+    def find_rows(self, call: ForwardCall) -> Tensor | None:
+        """Return which rows of the training set a call in training holds, if that is known."""
+        return indices_in(call.keywords)
+
+    def sample_losses(self, call: ForwardCall) -> Tensor | None:
+        """Return one loss per sample of a call whose output has no logits, if it has them."""
+        return None
 
     def objective(self) -> LossFunction | None:
         """Return the training objective; ``None`` for plain cross entropy."""
@@ -155,6 +165,32 @@ class CausalLM(Task):
         # Fused heads return no logits, or empty ones.
         return found, None if logits is None or not logits.numel() else logits
 
+    def find_rows(self, call: ForwardCall) -> Tensor | None:
+        """Return the rows of the training set, found by their tokens if there is no index.
+
+        Raises:
+            InputError: If a row of the batch holds several samples.
+        """
+        tokens, known = call.keywords.get("input_ids"), super().find_rows(call)
+        if known is not None or tokens is None:
+            return known
+        if any(name in call.keywords for name in _PACKING):
+            raise InputError(
+                "Signal `csl` needs one row per sample, and rows of this training hold several. "
+                "Pass packing=False and padding_free=False to SFTConfig, or leave the signal out."
+            )
+        return self._rows.find(tokens, call.keywords.get("attention_mask"))
+
+    @cached_property
+    def _rows(self) -> RowFinder:
+        return RowFinder(self.trainer.train_dataset)
+
+    def sample_losses(self, call: ForwardCall) -> Tensor | None:
+        losses, mask = call.token_losses, call.token_mask
+        if losses is None or mask is None or losses.dim() != 2:
+            return None
+        return losses.float().masked_fill(~mask, 0).sum(1) / mask.sum(1)
+
     def knows_objective(self) -> bool:
         loss_type = getattr(self.trainer.args, "loss_type", None)
         return _is_of("SFTTrainer", self.trainer) and loss_type in ("nll", "chunked_nll")
@@ -165,6 +201,48 @@ class CausalLM(Task):
 
     def limit_holdout(self, size: int, samples: int) -> int:
         return min(size, samples)  # each of its tokens has a logit per word of the vocabulary
+
+
+class RowFinder:
+    """Find the rows of a tokenized dataset by their tokens.
+
+    Collators of language models drop every other column, an index included. Rows with the same
+    tokens are taken in turn.
+
+    Args:
+        dataset: A dataset with a column ``input_ids``.
+
+    Raises:
+        InputError: If it has none.
+
+    Example:
+        >>> finder = RowFinder([{"input_ids": [5, 6]}, {"input_ids": [7]}, {"input_ids": [5, 6]}])
+        >>> tokens = torch.tensor([[7, 0], [5, 6], [5, 6]])
+        >>> finder.find(tokens, tokens > 0)
+        tensor([1, 0, 2])
+    """
+
+    def __init__(self, dataset: Any) -> None:
+        self._rows: dict[tuple[int, ...], deque[int]] = {}
+        for at, row in enumerate(dataset):
+            if "input_ids" not in row:
+                raise InputError(
+                    "The rows of the training set have no `input_ids`, so that a sample of a batch "
+                    "cannot be found in it. Add a column `index` that reaches the model."
+                )
+            self._rows.setdefault(tuple(int(t) for t in row["input_ids"]), deque()).append(at)
+
+    def find(self, tokens: Tensor, mask: Tensor | None) -> Tensor | None:
+        """Return the row of each sample of a batch; ``None`` if one is not found."""
+        kept = torch.ones_like(tokens) if mask is None else mask
+        found = []
+        for row, is_token in zip(tokens.tolist(), kept.tolist(), strict=True):
+            key = tuple(token for token, keep in zip(row, is_token, strict=True) if keep)
+            if key not in self._rows:
+                return None
+            found.append(self._rows[key][0])
+            self._rows[key].rotate(-1)
+        return torch.tensor(found)
 
 
 class Preferences(Task):

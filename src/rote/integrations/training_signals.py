@@ -18,12 +18,23 @@ from rote.tracking import Signal, Tracker
 
 @dataclass(frozen=True)
 class ForwardCall:
-    """One call of a network in train mode; logits and loss are copies."""
+    """One call of a network in train mode; tensors of its output are copies.
+
+    Attributes:
+        arguments: What it was called with.
+        keywords: What it was called with, by name.
+        logits: The logits, if the output has any.
+        loss: The loss, if the output has one.
+        token_losses: One loss per token, if a fused head returns them instead of logits.
+        token_mask: Which of the tokens have a label.
+    """
 
     arguments: tuple[Any, ...]
     keywords: Mapping[str, Any]
     logits: Tensor | None
     loss: Tensor | None
+    token_losses: Tensor | None = None
+    token_mask: Tensor | None = None
 
     @property
     def inputs(self) -> Any:
@@ -51,7 +62,9 @@ class TrainingSignals:
     def __init__(self, tracker: Tracker | None = None) -> None:
         signals: Iterable[Signal] = () if tracker is None else tracker.signals
         self._tracker = tracker
-        self._names = [s.name for s in signals if type(s).observe is not Signal.observe]
+        seeing = [s for s in signals if type(s).observe is not Signal.observe]
+        self._names = [signal.name for signal in seeing]
+        self._by_loss = [s for s in seeing if type(s).observe_losses is not Signal.observe_losses]
         self._has_warned = False
         self._calls: list[ForwardCall] = []
         self._hook: RemovableHandle | None = None
@@ -59,6 +72,11 @@ class TrainingSignals:
     def __bool__(self) -> bool:
         """Return whether any signal looks at batches."""
         return bool(self._names)
+
+    @property
+    def ranks_samples(self) -> bool:
+        """Return whether any signal adds up the losses of single samples."""
+        return bool(self._by_loss)
 
     def listen(self, network: nn.Module) -> None:
         """Start to record the calls of a network."""
@@ -69,9 +87,13 @@ class TrainingSignals:
             module: nn.Module, arguments: tuple[Any, ...], keywords: dict[str, Any], output: object
         ) -> None:
             if module is network and module.training:
-                loss = output.get("loss") if isinstance(output, Mapping) else None
-                logits = _copy(find_logits(output))
-                calls.append(ForwardCall(arguments, keywords, logits, _copy(loss)))
+                named = output if isinstance(output, Mapping) else {}
+                found = find_logits(output), named.get("loss")
+                fused = named.get("log_probs"), named.get("label_mask")  # of TRL's fused head
+                copies = [_copy(tensor) for tensor in (*found, *fused)]
+                if copies[2] is not None:
+                    copies[2] = -copies[2]
+                calls.append(ForwardCall(arguments, keywords, *copies))
 
         self._hook = network.register_forward_hook(note, with_kwargs=True)
 
@@ -93,8 +115,20 @@ class TrainingSignals:
         inputs = None if call is None else call.inputs
         self.observe(labels, logits, inputs=inputs, indices=indices_in(batch), loss=loss)
 
-    def observe(self, labels: Tensor | None, logits: Tensor | None, **rest: Any) -> None:
+    def observe(
+        self,
+        labels: Tensor | None,
+        logits: Tensor | None,
+        losses: Tensor | None = None,
+        **rest: Any,
+    ) -> None:
         """Pass a batch to ``Tracker.observe``; warn once if labels or logits are missing.
+
+        Args:
+            labels: The given labels.
+            logits: The logits, if there are any.
+            losses: One loss per sample, for signals that can do without logits.
+            rest: Further arguments of ``Tracker.observe``.
 
         Raises:
             InputError: If the batch lacks something that a signal needs.
@@ -102,11 +136,16 @@ class TrainingSignals:
         if self._tracker is None or not self._names:
             return
         if labels is None or logits is None:
-            if not self._has_warned:
+            names = self._names
+            if losses is not None and rest["indices"] is not None:
+                for signal in self._by_loss:
+                    signal.observe_losses(losses, rest["indices"])
+                names = [name for name in names if name not in {s.name for s in self._by_loss}]
+            if names and not self._has_warned:
                 self._has_warned = True
                 missing = "labels" if labels is None else "logits"
                 warn(
-                    f"The signals {list_names(self._names)} need labels and logits of training "
+                    f"The signals {list_names(names)} need labels and logits of training "
                     f"batches, and a batch has no {missing}: such batches are not observed. The "
                     "callback's docstring says where both are looked for."
                 )

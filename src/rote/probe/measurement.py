@@ -28,7 +28,13 @@ from rote.errors import (
 )
 from rote.probe.compatibility import communicates, unwrap
 from rote.probe.inputs import Inputs
-from rote.probe.objective import LogitsAt, check_loss_fn, evaluate, takes_model
+from rote.probe.objective import (
+    LogitsAt,
+    check_loss_fn,
+    evaluate,
+    part_with_logits,
+    takes_model,
+)
 from rote.probe.outputs import (
     LossFunction,
     are_shares,
@@ -343,10 +349,20 @@ def examine_objective(
     """
     repeats = _repeat_losses(session, inputs, labels)
     first, noise = repeats[0], max(repeats) - min(repeats)
+    samples, targets = session.first_piece(inputs, labels)
+    is_whole = len(targets) == len(labels)
+    output = None if takes_model(loss_fn) else session.output(samples)
+    logits = None if output is None else find_logits(part_with_logits(loss_fn, output))
     with torch.no_grad():
-        other = session.loss(inputs, _change(labels, num_classes)).item()
-        samples, targets = session.first_piece(inputs, labels)
-        logits = None if takes_model(loss_fn) else find_logits(session.output(samples))
+        changed = _change(targets if is_whole else labels, num_classes)
+        # The output of a pass does not depend on labels: one pass serves both uses.
+        is_known = is_whole and output is not None
+        other_loss = (
+            evaluate(loss_fn, output, changed, num_classes)
+            if is_known
+            else session.loss(inputs, changed)
+        )
+        other = other_loss.item()
     tolerance = _REPEATABLE if logits is None else _tolerance(logits)
     is_repeatable = noise <= tolerance * max(abs(first), 1e-3)
     if (
@@ -366,7 +382,6 @@ def examine_objective(
     if math.isfinite(first) and not is_repeatable:
         found.append(_warn_of_noise(min(repeats), max(repeats)))
     if logits is not None:
-        is_whole = len(targets) == len(labels)
         found += _warn_of_probabilities(loss_fn, logits, targets, first if is_whole else math.nan)
         found += _warn_of_sigmoid(session, loss_fn, logits, targets, samples)
         _check_rows(loss_fn, logits, targets.to(logits.device))

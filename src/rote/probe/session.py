@@ -138,10 +138,9 @@ class Session:
 
     @torch.no_grad()
     def output(self, inputs: Inputs) -> Any:  # noqa: ANN401  # a model may return anything
-        """Return the model's output on samples, as far as the objective takes it."""
+        """Return the model's output on samples."""
         self._rewind(self._policy.mode)
-        output = call(self._model, move_inputs(inputs, self._device))
-        return part_with_logits(self._loss_fn, output)
+        return call(self._model, move_inputs(inputs, self._device))
 
     def gradients(self, inputs: Inputs, labels: Tensor) -> list[Tensor | None]:
         """Return the gradients of the objective, parameter by parameter."""

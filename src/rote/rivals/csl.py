@@ -9,9 +9,11 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from rote.arguments import check_integer
+from rote.labels import IGNORE_INDEX
 from rote.records import Column
 from rote.tracking import Batch, Signal, SignalContext, WaitingBatches
 
@@ -20,7 +22,8 @@ class Csl(Signal):
     """Per sample, the sum of the cross entropies of its given label over training.
 
     The losses are those of the training's own forward passes. Samples with a high sum are probably
-    mislabeled (``rote suspects``): right labels are fitted early, wrong ones late or never.
+    mislabeled (``rote suspects``): right labels are fitted early, wrong ones late or never. The
+    loss of a sample with a label per token is the mean over its tokens.
 
     Args:
         samples: how many samples the training set has. Runs of a spec know it; elsewhere the
@@ -50,10 +53,18 @@ class Csl(Signal):
 
     def observe(self, batch: Batch) -> None:
         """Note the loss of every sample."""
-        batch.places(self.name)
         batch.check_rows(self.name)
+        if batch.logits.dim() == 3 and batch.indices is not None:
+            self.observe_losses(mean_token_losses(batch.logits, batch.labels), batch.indices)
+            return
+        batch.places(self.name)
         if self._waiting.add(batch):
             self._count()
+
+    def observe_losses(self, losses: Tensor, indices: Tensor) -> None:
+        """Add up the losses of samples, where they are known by themselves."""
+        is_known = ~losses.isnan()
+        self._add(losses[is_known], indices.to(losses.device)[is_known])
 
     def _count(self) -> None:
         """Add up the losses of the batches that wait."""
@@ -61,9 +72,11 @@ class Csl(Signal):
         if waiting is None:
             return
         batch = waiting.counted
-        at = batch.places(self.name)
-        self._grow(int(at.max()) + 1 if len(at) else 0, at.device)
         losses = cross_entropy(batch.logits.float(), batch.labels, reduction="none")
+        self._add(losses, batch.places(self.name))
+
+    def _add(self, losses: Tensor, at: Tensor) -> None:
+        self._grow(int(at.max()) + 1 if len(at) else 0, at.device)
         self._sums.index_add_(0, at, losses.double())
         self._is_seen[at] = True
 
@@ -98,6 +111,24 @@ class Csl(Signal):
             return
         self._sums = torch.cat([self._sums, self._sums.new_zeros(missing)]).to(device)
         self._is_seen = torch.cat([self._is_seen, self._is_seen.new_zeros(missing)]).to(device)
+
+
+def mean_token_losses(logits: Tensor, labels: Tensor) -> Tensor:
+    """Return the mean cross entropy of each row of tokens; NaN where all labels are ignored.
+
+    Example:
+        >>> mean_token_losses(torch.zeros(2, 3, 4), torch.tensor([[1, 2, -100], [-100] * 3]))
+        tensor([1.3863,    nan])
+    """
+    kept = labels >= 0
+    targets = labels.masked_fill(~kept, IGNORE_INDEX)
+    losses = cross_entropy(
+        logits.float().flatten(0, -2),
+        targets.flatten(),
+        ignore_index=IGNORE_INDEX,
+        reduction="none",
+    )
+    return losses.reshape(labels.shape).sum(1) / kept.sum(1)
 
 
 SIGNAL = Csl

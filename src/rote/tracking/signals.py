@@ -277,6 +277,16 @@ class Signal:
     def observe(self, batch: Batch) -> None:
         """See one training batch."""
 
+    def observe_losses(self, losses: Tensor, indices: Tensor) -> None:
+        """See the losses of one training batch whose network returns no logits.
+
+        Fused heads of language models return none. A signal that can do with losses overrides this.
+
+        Args:
+            losses: one per sample; for a language model the mean over its tokens.
+            indices: which samples of the training set they are.
+        """
+
     def read(self, epoch: int) -> Mapping[str, float]:  # noqa: ARG002
         """Return the numbers of this reading, by column; one that is not known yet is left out.
 
