@@ -2,18 +2,15 @@
 
 import subprocess
 import sys
-from collections import Counter
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode
 
 import rote
 from rote.snapshot import tensors
+from rote.tracking import count_blocking_reads
 
 FAKE_DEVICE = """
 import torch
@@ -44,6 +41,14 @@ assert differences(before, fingerprint(model)) == ["random state of the accelera
 state.restore()
 assert [int(entry) for entry in device.states] == [1, 2], device.states
 assert differences(before, fingerprint(model)) == []
+found = rote.tracking.check_device("cpu")
+assert (found.generators, found.are_generators_kept, found.is_same) == (3, True, True)
+try:
+    rote.tracking.check_device("toy")  # it has generators, but holds no tensors
+except rote.errors.InputError as error:
+    assert "'toy' cannot be used; torch finds cpu and toy" in str(error), error
+else:
+    raise AssertionError
 device.is_started = False
 before = fingerprint(model)
 assert "random state of the accelerator" not in before
@@ -59,64 +64,11 @@ def test_generators_of_every_accelerator_are_restored_and_checked() -> None:
     assert done.returncode == 0, done.stderr
 
 
-READING_FUNCTIONS = {
-    Tensor.cpu,
-    Tensor.item,
-    Tensor.tolist,
-    Tensor.numpy,
-    Tensor.__bool__,
-    Tensor.__float__,
-    Tensor.__int__,
-}
-READING_OPERATIONS = {"equal", "is_nonzero", "nonzero", "_local_scalar_dense", "masked_select"}
-
-
-class BlockingReads(TorchFunctionMode):
-    """Counts where a program would wait for a device, if all its tensors were on one."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.found: Counter[str] = Counter()
-        self._inside = False
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func in READING_FUNCTIONS and not self._inside:
-            self.found[func.__name__] += 1
-            self._inside = True  # what it is made of counts once
-            try:
-                return func(*args, **(kwargs or {}))
-            finally:
-                self._inside = False
-        return func(*args, **(kwargs or {}))
-
-
-class BlockingOperations(TorchDispatchMode):
-    """Counts operations that wait for a device, also those that C++ calls."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.found: Counter[str] = Counter()
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        name = func._schema.name.removeprefix("aten::")
-        if name in READING_OPERATIONS:
-            self.found[name] += 1
-        return func(*args, **(kwargs or {}))
-
-
 def deep_network() -> nn.Module:
     layers: list[nn.Module] = []
     for _ in range(26):
         layers += [nn.Linear(8, 8), nn.BatchNorm1d(8)]
     return nn.Sequential(*layers, nn.Linear(8, 3))
-
-
-def count_reads(tracker: rote.Tracker) -> Counter[str]:
-    functions, operations = BlockingReads(), BlockingOperations()
-    with functions, operations:
-        assert tracker.probe() is not None
-    conversions = {name: functions.found[name] for name in ("cpu", "numpy")}
-    return operations.found + Counter(conversions)
 
 
 @pytest.mark.parametrize("holdout", [16, 50])
@@ -135,7 +87,7 @@ def test_a_probe_waits_for_the_device_at_most_8_times(
         policy=rote.ProbePolicy(batch=16),
     )
     tracker.probe()
-    found = count_reads(tracker)
+    found = count_blocking_reads(tracker.probe, torch.device("cpu"))
     assert found.total() <= 8, found
 
 

@@ -4,7 +4,7 @@ import sys
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -53,17 +53,24 @@ def doctor(
     ] = "SGD",
     shape: Annotated[str, typer.Option(help="The shape of one input.")] = "3,32,32",
     classes: Annotated[int, typer.Option(help="The number of classes.")] = 10,
+    device: Annotated[
+        str | None,
+        typer.Option(help="Train on a device (cuda, mps, cpu) with and without probes; compare."),
+    ] = None,
 ) -> None:
-    """Check the installation and, with --model, whether that model can be probed."""
+    """Check the installation, whether a --model can be probed, and probes on a --device."""
     sys.path.insert(0, str(Path.cwd()))  # find the user's own modules
     missing = _check_installation()
     wrong = [f"{', '.join(missing)} missing"] if missing else []
     if model is not None and not _check_model(model, optimizer, shape, classes):
         wrong.append(f"{to_line(model)} cannot be probed")
+    if device is not None and not _check_device(device, model, optimizer, shape, classes):
+        wrong.append(f"probes change training on {to_line(device)}")
     if wrong:
         say(f"Problems found: {'; '.join(wrong)}. See above.")
         raise typer.Exit(1)
     able = "" if model is None else f", and {to_line(model)} can be probed"
+    able += "" if device is None else f", and probes leave no trace on {to_line(device)}"
     say(f"Everything is fine: all required packages are installed{able}.")
 
 
@@ -109,6 +116,39 @@ def _check_model(name: str, optimizer_name: str, shape: str, classes: int) -> bo
     for remark in found.remarks:
         say(f"  {remark}")
     return True
+
+
+def _check_device(
+    device: str, model_name: str | None, optimizer_name: str, shape: str, classes: int
+) -> bool:
+    """Print what probes do on a device, as a table to paste into an issue.
+
+    Returns:
+        Whether they leave no trace.
+    """
+    import torch
+
+    from rote.tracking import check_device
+    from rote.workloads import build_architecture
+
+    options: dict[str, Any] = {}
+    if model_name is not None:
+        sides = tuple(_sides(shape))
+        size = {"num_classes": classes, "in_channels": sides[0], "image_size": sides[-1]}
+
+        def make() -> tuple[Any, Any]:
+            model = build_architecture(model_name, **size).to(device)
+            return model, build_optimizer(optimizer_name, model)
+
+        options = {"make": make, "shape": sides, "num_classes": classes}
+    found = check_device(device, **options)
+    what = "A small network" if model_name is None else f"{to_line(model_name)}"
+    versions = f"rote {__version__}, torch {torch.__version__}, {sys.platform}"
+    lines = ["", f"{what} on {found.device} ({versions}):", ""]
+    lines += ["| checked | found | expected |", "|---|---|---|"]
+    lines += [f"| {' | '.join(row)} |" for row in found.rows()]
+    say("\n".join([*lines, ""]))
+    return found.is_sound
 
 
 def _sides(shape: str) -> list[int]:

@@ -1,6 +1,7 @@
 """Remembering measurements: the running mean that is ζ, when to probe, the tracker."""
 
 from rote.extras import name_and_options, signal_names
+from rote.tracking.device_check import DeviceCheck, check_device, count_blocking_reads
 from rote.tracking.examination import Examination, examine
 from rote.tracking.make_tracker import track
 from rote.tracking.past_checkpoints import (
@@ -26,6 +27,7 @@ from rote.tracking.tracker import Tracker
 __all__ = [
     "Aftermath",
     "Batch",
+    "DeviceCheck",
     "Examination",
     "RunningMean",
     "Signal",
@@ -34,6 +36,8 @@ __all__ = [
     "Tracker",
     "TrainingSet",
     "WaitingBatches",
+    "check_device",
+    "count_blocking_reads",
     "examine",
     "explain_refused",
     "find_signal",
