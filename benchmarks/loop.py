@@ -33,10 +33,9 @@ from torch.nn.functional import cross_entropy
 import rote
 from rote.workloads.data.splits import Splits, prepare
 from rote.workloads.evaluation import AT_ONCE
-from rote.workloads.loop import _start_tracking
+from rote.workloads.loop import RunState, _start_tracking
 from rote.workloads.network import make_network
 from rote.workloads.run_folder import RunFolder
-from rote.workloads.run_state import RunState
 from rote.workloads.spec import RunSpec
 from rote.workloads.workload import Workload
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rote.cli.page_view import print_page
+from rote.cli.study import print_page
 
 PAGE = """# Title
 

@@ -17,7 +17,7 @@ from rote.cli.command import Command, new_app
 from rote.cli.main import app, main
 from rote.cli.output import name_new_folders
 from rote.cli.report import describe_progress
-from rote.cli.sweep_page import SweepPage
+from rote.cli.sweep import SweepPage
 from rote.reporting import LivePage
 from rote.sweeps import Progress
 from tests.reporting.stores import write_store

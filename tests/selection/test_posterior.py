@@ -10,7 +10,7 @@ import pytest
 
 from rote.errors import InputError
 from rote.selection import label_noise, make_candidates, select
-from rote.selection.clean_accuracy import Labels, estimate
+from rote.selection.clean_accuracy import Labels, estimate_accuracy
 from rote.selection.label_noise import Observations, VotePrior, fit_belief, fit_noise
 from rote.selection.votes import Ballot
 from rote.store import read_table
@@ -207,7 +207,7 @@ def test_redrawing_is_a_loop_over_samples_and_labels(tmp_path: Path) -> None:
     write_holdout(tmp_path, predicted, given)
     candidates = make_candidates(read_table(tmp_path), "susceptibility")
     runs = set(candidates.runs)
-    found = estimate(Ballot.of(candidates, runs), Labels(given, np.full(SAMPLES, -1)))
+    found = estimate_accuracy(Ballot.of(candidates, runs), Labels(given, np.full(SAMPLES, -1)))
     spread = found.resample(20, last=9)
     low, high = spread.interval
     rng = random.Random(0)
@@ -378,7 +378,7 @@ def test_one_run_alone_is_corrected_as_defined(tmp_path: Path) -> None:
     votes = np.stack([(near == k).mean(axis=1) for k in range(CLASSES)], axis=1)
     candidates = make_candidates(read_table(tmp_path), "susceptibility")
     nothing = np.full(SAMPLES, -1)
-    found = estimate(Ballot.of(candidates, {"run0"}), Labels(given, nothing), votes)
+    found = estimate_accuracy(Ballot.of(candidates, {"run0"}), Labels(given, nothing), votes)
     pick = int(found.accuracy.argmax())
     reproduced = 0.0
     for weight, noise in zip(found.belief.weights, found.belief.noises, strict=True):
@@ -400,7 +400,7 @@ def test_one_run_alone_is_corrected_as_defined(tmp_path: Path) -> None:
     assert (np.argsort(corrected) == np.argsort(found.accuracy)).all()
     low, high = found.resample(pick).interval
     assert low < corrected[pick] < high
-    clean = estimate(Ballot.of(candidates, {"run0"}), Labels(given, truth), votes)
+    clean = estimate_accuracy(Ballot.of(candidates, {"run0"}), Labels(given, truth), votes)
     assert clean.correct(pick) == pytest.approx(clean.accuracy)  # nothing is guessed
     np.save(tmp_path / "h-0" / "neighbor_votes.npy", votes.astype(np.float32))
     selection = select(tmp_path)

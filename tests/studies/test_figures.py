@@ -12,7 +12,7 @@ from rote.selection import make_candidates, select
 from rote.studies import find_study, page, studies
 from rote.studies.chart import as_svg, panels
 from rote.studies.checkpoints import FEWEST, region_means, regions, run_groups, stated
-from rote.studies.figures.regions import leads, least_spread
+from rote.studies.figures.four_regions import leads, least_spread
 from rote.studies.figures.widths import width
 from rote.studies.selector import TRUTH
 from rote.studies.study import verdict_of

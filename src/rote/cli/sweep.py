@@ -1,6 +1,8 @@
 """`rote sweep`: many runs from one file, here or on a Ray cluster."""
 
 import signal
+import time
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from enum import StrEnum
 from pathlib import Path
@@ -12,12 +14,12 @@ from rote.cli.command import INTERRUPTED
 from rote.cli.module_path import find_modules_in
 from rote.cli.options import Allowed, AsJson, DataDir, Quiet
 from rote.cli.output import format_bytes, say, say_json, to_line
-from rote.cli.sweep_page import SweepPage
+from rote.cli.report import command_line
 from rote.cli.verdict import print_verdict
-from rote.errors import InputError, shown
+from rote.errors import InputError, RoteError, shown
 
 if TYPE_CHECKING:
-    from rote.sweeps import Executor, Progress, SearchSpace
+    from rote.sweeps import Event, Executor, Progress, SearchSpace
 
 _SHOWN = 10  # failed runs that are named at the end
 
@@ -203,12 +205,12 @@ def _estimate(
     space: "SearchSpace", out: Path, executor: "Executor", data_dir: Path | None, *, as_json: bool
 ) -> None:
     from rote.cli.sweep_view import format_duration
-    from rote.sweeps import Sweep, estimate
+    from rote.sweeps import Sweep, estimate_cost
 
     plan = Sweep(space, out, data_dir=data_dir)
     plan.check_store()
     counts = plan.survey()
-    guess = estimate(plan.open_specs(), out, data_dir=data_dir)
+    guess = estimate_cost(plan.open_specs(), out, data_dir=data_dir)
     seconds = guess.seconds_with(_count_at_once(executor))
     if as_json:
         found = {"runs": counts, "workers": executor.workers, "seconds": seconds}
@@ -259,3 +261,59 @@ def _list(store: Path, *, as_json: bool) -> None:
 
 def _runs(count: int) -> str:
     return f"{count} run{'' if count == 1 else 's'}"
+
+
+_EASE = 20.0
+"""Workers wait while the page is written, for at most a twentieth of the time."""
+
+
+class SweepPage:
+    """Passes progress on to a view, and updates the page at intervals.
+
+    Args:
+        store: of the sweep.
+        path: of the page.
+        view: the view to pass progress on to.
+        clock: in seconds.
+
+    Raises:
+        InputError: if the page cannot be written.
+    """
+
+    def __init__(
+        self,
+        store: Path,
+        path: Path,
+        view: Callable[["Progress", "Event | None"], object],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        from rote.reporting import LivePage
+        from rote.reporting.output_file import check_writable
+
+        check_writable(path)
+        self._store, self._path = store, path
+        self._page = LivePage(store, path, ease=_EASE, command=command_line())
+        self._view, self._clock, self._next = view, clock, clock()
+
+    def __call__(self, progress: "Progress", event: "Event | None") -> None:
+        """Pass on the progress, and update the page if it is due."""
+        self._view(progress, event)
+        if self._clock() < self._next:
+            return
+        try:
+            wait = self._page.look(progress.total, len(progress.failed)).wait
+        except RoteError:  # does not end the sweep; `leave` reports it
+            wait = 60.0
+        self._next = self._clock() + wait
+
+    def leave(self, progress: "Progress") -> None:
+        """Write the page for the last time, and print where it is."""
+        from rote.store import run_directories
+
+        try:
+            written = self._page.leave(progress.total, len(progress.failed))
+        except RoteError as error:
+            why = to_line(error) if run_directories(self._store) else "no run has started."
+            say(f"Report: {self._path}, without a verdict: {why}", err=True)
+        else:
+            say(f"Report: {written.path}", err=True)

@@ -33,7 +33,14 @@ from rote.selection.select_checkpoint import (
     select_groups,
 )
 from rote.selection.selection import Baseline, Evidence, Pick, Selection, copy_checkpoint
-from rote.selection.summary import HOLDOUT_HINT, Explanation, Section, Summary, SummaryRow, compare
+from rote.selection.summary import (
+    HOLDOUT_HINT,
+    Explanation,
+    Summary,
+    SummaryRow,
+    SummarySection,
+    compare,
+)
 from rote.selection.suspects import (
     RankedLabel,
     SuspectLabel,
@@ -72,10 +79,10 @@ __all__ = [
     "Reason",
     "RegionSummary",
     "Rule",
-    "Section",
     "Selection",
     "Summary",
     "SummaryRow",
+    "SummarySection",
     "Suspect",
     "SuspectLabel",
     "SuspectRanking",

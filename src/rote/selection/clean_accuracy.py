@@ -277,7 +277,9 @@ def _draw_resamples(samples: int) -> tuple[npt.NDArray[np.float32], Floats]:
     return counts, uniform
 
 
-def estimate(ballot: Ballot, labels: Labels, neighbors: Floats | None = None) -> AccuracyEstimate:
+def estimate_accuracy(
+    ballot: Ballot, labels: Labels, neighbors: Floats | None = None
+) -> AccuracyEstimate:
     """Return the estimated clean accuracy of every voter.
 
     Args:

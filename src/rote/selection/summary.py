@@ -88,7 +88,7 @@ class Summary:
 
 
 @dataclass(frozen=True)
-class Section:
+class SummarySection:
     """A part of an explanation.
 
     Attributes:
@@ -108,7 +108,7 @@ class Explanation:
         sections: in order; none is empty.
     """
 
-    sections: tuple[Section, ...]
+    sections: tuple[SummarySection, ...]
 
     def __str__(self) -> str:
         """Return headings and sentences as text."""
@@ -259,7 +259,7 @@ def explain(selection: Selection) -> Explanation:
     }
     return Explanation(
         tuple(
-            Section(heading, tuple(map(visible, sentences)))
+            SummarySection(heading, tuple(map(visible, sentences)))
             for heading, sentences in parts.items()
             if sentences
         )

@@ -278,7 +278,7 @@ def _order(
 def _posterior_of_holdout(records: _Records, runs: list[str]) -> AccuracyEstimate | None:
     part = take_runs(records.table, runs)
     try:
-        found = Posterior().estimate(make_candidates(part, ZETAS[0]))
+        found = Posterior().estimate_accuracy(make_candidates(part, ZETAS[0]))
     except InputError:
         return None  # no holdout, no labels, or no votes
     return found if found.belief.votes_carry else None

@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rote.sweeps.cost_estimate import estimate as estimate
+    from rote.sweeps.cost_estimate import estimate_cost as estimate_cost
     from rote.sweeps.demo import Comparison as Comparison
     from rote.sweeps.demo import compare_rules as compare_rules
     from rote.sweeps.demo import demo_specs as demo_specs
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from rote.sweeps.tuning import select_trial as select_trial
 
 _NAMES = {
-    "cost_estimate": ["estimate"],
+    "cost_estimate": ["estimate_cost"],
     "demo": ["Comparison", "compare_rules", "demo_specs"],
     "executor": [
         "Event",

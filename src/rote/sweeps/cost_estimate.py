@@ -21,7 +21,7 @@ from rote.workloads import BestCheckpoints, RunSpec
 
 
 @dataclass(frozen=True)
-class Estimate:
+class SweepCost:
     """What is still to be done.
 
     Attributes:
@@ -62,13 +62,13 @@ class _Cost:
     is_scaled: bool
 
 
-def estimate(
+def estimate_cost(
     specs: Iterable[RunSpec],
     store: Path,
     *,
     data_dir: Path | None = None,
     budget: float = 60.0,
-) -> Estimate:
+) -> SweepCost:
     """Measure runs, the most frequent kind first, until the time for it is spent.
 
     Args:
@@ -94,7 +94,7 @@ def estimate(
             size += _average(_estimate_bytes(spec, cost) for cost in known)
     is_scaled = any(cost.is_scaled for cost in costs.values())
     longest = max(seconds, default=0.0)
-    return Estimate(sum(seconds), longest, round(size), len(costs), len(kinds), is_scaled, refused)
+    return SweepCost(sum(seconds), longest, round(size), len(costs), len(kinds), is_scaled, refused)
 
 
 def _find_kind(spec: RunSpec) -> Hashable:
@@ -159,7 +159,7 @@ def _shorten(spec: RunSpec, samples: int, tested: int) -> RunSpec:
     """Two epochs of a run, on a part of its data if there are many."""
     values = spec.to_dict() | {"epochs": 2, "checkpoints": "all"}
     values["probe"] = values["probe"] | {"every": 1}
-    most = Estimate.samples + (spec.probe.holdout_size or 0)
+    most = SweepCost.samples + (spec.probe.holdout_size or 0)
     if samples > most:
         values["data"] = values["data"] | {"train_size": most}
         if tested:

@@ -10,7 +10,7 @@ import numpy as np
 
 from rote.arguments import check_number
 from rote.errors import InputError
-from rote.selection.clean_accuracy import AccuracyEstimate, Labels, estimate
+from rote.selection.clean_accuracy import AccuracyEstimate, Labels, estimate_accuracy
 from rote.selection.label_noise import UNKNOWN
 from rote.selection.rule import Decision, Findings, Reason, explain_dropped
 from rote.selection.rules.noisy_validation import wilson_interval
@@ -80,14 +80,14 @@ class Posterior:
         if neighbors is None and len(voters) == 1 and (labels.clean != UNKNOWN).any():
             # Clean labels need no votes.
             return _decide_by_labels(candidates, ballot, labels, "There are no votes", warnings)
-        found = self.estimate(candidates)
+        found = self.estimate_accuracy(candidates)
         if not found.belief.votes_carry:
             who = "runs" if neighbors is None else "nearest training samples"
             why = f"The votes of the {who} do not predict the given labels"
             return _decide_by_labels(candidates, ballot, labels, why, warnings)
         return _decide_by_estimate(candidates, found, warnings)
 
-    def estimate(self, candidates: Candidates) -> AccuracyEstimate:
+    def estimate_accuracy(self, candidates: Candidates) -> AccuracyEstimate:
         """Estimate the clean accuracy of all checkpoints, and the true classes of the holdout.
 
         Args:
@@ -109,7 +109,7 @@ class Posterior:
                 "with nearest-neighbor votes. Pass neighbor_votes= to rote.track, or use rule "
                 "`noisy-validation`."
             )
-        return estimate(ballot, labels, neighbors)
+        return estimate_accuracy(ballot, labels, neighbors)
 
     def _check_labels(self, candidates: Candidates, voters: set[str], ballot: Ballot) -> Labels:
         labels = self.labels(candidates, voters, ballot)

@@ -2,11 +2,11 @@
 
 from dataclasses import replace
 
-from rote.studies.figures import regions
+from rote.studies.figures import four_regions
 from rote.studies.study import is_common
 
 STUDY = replace(
-    regions.STUDY,
+    four_regions.STUDY,
     name="real-noise",
     title="mean test accuracy in Regions 1 to 4, noise of people and rules",
     wants=lambda pool: is_common(pool) and pool.noise is None,
