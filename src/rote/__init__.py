@@ -10,27 +10,27 @@ from rote.errors import InputError, InterferenceError, RoteError, RoteWarning
 from rote.version import __version__
 
 if TYPE_CHECKING:
-    from rote import labels as labels
-    from rote import theory as theory
+    from rote import labels as labels, theory as theory
     from rote.labels import neighbor_votes as neighbor_votes
-    from rote.probe import LogitsAt as LogitsAt
-    from rote.probe import PlainStep as PlainStep
-    from rote.probe import ProbePolicy as ProbePolicy
-    from rote.probe import Resistance as Resistance
-    from rote.probe import Samples as Samples
-    from rote.probe import resistance as resistance
-    from rote.records import Column as Column
-    from rote.records import Reading as Reading
-    from rote.reporting import plot as plot
-    from rote.reporting import report as report
+    from rote.probe import (
+        LogitsAt as LogitsAt,
+        PlainStep as PlainStep,
+        ProbePolicy as ProbePolicy,
+        Resistance as Resistance,
+        Samples as Samples,
+        resistance as resistance,
+    )
+    from rote.records import Column as Column, Reading as Reading
+    from rote.reporting import plot as plot, report as report
     from rote.selection import select as select
     from rote.snapshot import preserved as preserved
-    from rote.tracking import Signal as Signal
-    from rote.tracking import StopRule as StopRule
-    from rote.tracking import Tracker as Tracker
-    from rote.tracking import track as track
-    from rote.workloads import clean as clean
-    from rote.workloads import load_model as load
+    from rote.tracking import (
+        Signal as Signal,
+        StopRule as StopRule,
+        Tracker as Tracker,
+        track as track,
+    )
+    from rote.workloads import clean as clean, load_model as load
 
 _HOMES = {
     # tracking a run

@@ -16,7 +16,7 @@ import rote
 from rote.errors import InputError, RoteWarning
 from rote.integrations.huggingface import SusceptibilityCallback as ForTrainer
 from rote.integrations.lightning import SusceptibilityCallback as ForLightning
-from rote.store import find_checkpoint
+from rote.store.run_record import find_checkpoint
 from tests.integrations.huggingface_runs import CLASSES, Texts, build_trainer
 from tests.integrations.lightning_runs import QUIET, Classifier, fit
 

@@ -7,8 +7,7 @@ import re
 from pathlib import Path
 
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from torch.nn.functional import cross_entropy
 
 import rote

@@ -13,7 +13,7 @@ from torch.nn.functional import cross_entropy
 
 import rote
 from rote.errors import ConcurrentProbeError, InputError
-from rote.probe import JointOptimizer
+from rote.probe.compatibility import JointOptimizer
 from tests.cases import CLASSES, images
 
 pytestmark = pytest.mark.skipif(not hasattr(torch.optim, "Muon"), reason="needs torch 2.9")

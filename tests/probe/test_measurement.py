@@ -16,7 +16,8 @@ from torch.optim.optimizer import (
 
 import rote
 from rote.errors import InputError
-from rote.probe import Probe, StepRule
+from rote.probe import Probe
+from rote.probe.policy import StepRule
 from rote.snapshot import verify_unchanged
 from tests.cases import CLASSES, MODELS, OPTIMIZERS, build_case, images
 from tests.oracle import oracle_losses

@@ -1,8 +1,7 @@
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from rote.reporting.charts.sensitivity import sum_regions
 from rote.selection import Candidates, make_candidates

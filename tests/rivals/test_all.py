@@ -12,8 +12,10 @@ import torch
 
 import rote
 from rote.errors import InputError
-from rote.store import read_description, read_table
-from rote.tracking import find_signal, signal_names
+from rote.store import read_table
+from rote.store.run_record import read_description
+from rote.tracking import signal_names
+from rote.tracking.signals import find_signal
 from rote.workloads import RunSpec, train
 from tests.workloads.small_runs import numbers, small_spec
 

@@ -6,8 +6,7 @@ import pickle
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from scipy.stats import kurtosis
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy

@@ -5,13 +5,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import rote
 from rote.errors import InputError
 from rote.rivals.label_wave import LabelWave
-from rote.store import read_description
+from rote.store.run_record import read_description
 from rote.tracking import Batch
 from rote.workloads import train
 from tests.workloads.small_runs import numbers, small_spec

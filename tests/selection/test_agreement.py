@@ -4,13 +4,11 @@ import warnings
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from scipy import stats
 
 from rote.errors import InputError
-from rote.selection import Draws, Estimate, agreement, regret, select
-from rote.selection import bootstrap as boot
+from rote.selection import Draws, Estimate, agreement, bootstrap as boot, regret, select
 from rote.selection.agreement import correlate
 from rote.selection.bootstrap import kendall, pearson, resample, spearman
 from tests.selection import naive

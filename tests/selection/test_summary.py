@@ -11,16 +11,10 @@ import numpy as np
 import pytest
 
 from rote.errors import InputError, StoreError
-from rote.selection import (
-    Candidates,
-    Decision,
-    Findings,
-    Selection,
-    Suspect,
-    copy_checkpoint,
-    select,
-)
-from rote.store import CHECKPOINTS_FILE, checkpoint_path, find_checkpoint
+from rote.selection import Candidates, Decision, Selection, Suspect, copy_checkpoint, select
+from rote.selection.rule import Findings
+from rote.store import checkpoint_path
+from rote.store.run_record import CHECKPOINTS_FILE, find_checkpoint
 from tests.selection.tables import Row, table_of, write_voters
 
 EVIL = "<script>alert(1)</script>\x1b[2J\u202e&\n"

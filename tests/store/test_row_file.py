@@ -20,11 +20,11 @@ from rote.store import (
     files,
     open_sinks,
     read_predictions,
-    read_rows_of,
     read_run,
     read_table,
     targets_of,
 )
+from rote.store.run_record import read_rows_of
 
 ROWS = {"aum": {"dtype": "float32", "shape": [4]}, "seen": {"dtype": "bool", "shape": [2, 3]}}
 DESCRIPTION: dict[str, Any] = {"num_classes": 3, "holdout": {"predictions": [5]}, "rows": ROWS}

@@ -8,7 +8,8 @@ import torch
 
 import rote
 from rote.errors import InputError, StoreError
-from rote.store import RunStatus, WriterLock, list_runs, status_of
+from rote.store import WriterLock, list_runs, status_of
+from rote.store.run_status import RunStatus
 
 
 def write(run: Path, finished: bool | None, *names: str) -> Path:

@@ -4,8 +4,7 @@ import warnings
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from rote.errors import OddJournalWarning
 from rote.store import lines_that_count

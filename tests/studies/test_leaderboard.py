@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from rote.store import RunTable
-from rote.studies import cost as costs
-from rote.studies import find_study, page
+from rote.studies import cost as costs, find_study, page
 from rote.studies.cost import Cost
 from rote.studies.pool import FRESH
 from tests.studies.records import made_pool, made_table

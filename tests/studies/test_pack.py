@@ -11,8 +11,9 @@ import pytest
 from rote.errors import InputError
 from rote.selection import select
 from rote.store import read_table
-from rote.studies import Pool, is_over, pack, record_pools, restore_pool, unpack
-from rote.studies.run_pools import is_complete
+from rote.studies import Pool, record_pools
+from rote.studies.pack import pack, unpack
+from rote.studies.run_pools import is_complete, is_over, restore_pool
 from rote.sweeps import SearchSpace, Sweep, run_path
 from rote.workloads import RunSpec, train
 

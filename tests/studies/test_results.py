@@ -8,17 +8,9 @@ from typing import Any
 import pytest
 
 from rote.errors import InputError
-from rote.studies import (
-    PAPER,
-    PRESETS,
-    Records,
-    figure_table,
-    find_study,
-    read_pools,
-    studies,
-    write_figures,
-)
-from rote.studies.pool import has_pools
+from rote.studies import PAPER, Records, find_study, read_pools, studies, write_figures
+from rote.studies.index import figure_table
+from rote.studies.pool import PRESETS, has_pools
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("studies")]
 

@@ -5,8 +5,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from rote.errors import InputError
 from rote.theory import Spectrum, distance, objective, relu_gram, spectrum, steps_to_memorize

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, strategies
 
 from rote.errors import StateError
-from rote.tracking import RunningMean
+from rote.tracking.susceptibility import RunningMean
 
 finite = strategies.floats(-1e6, 1e6)
 any_float = strategies.one_of(finite, strategies.sampled_from([math.nan, math.inf, -math.inf]))

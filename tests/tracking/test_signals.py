@@ -15,7 +15,8 @@ from torch.nn.functional import cross_entropy
 import rote
 from rote.errors import InputError, InterferenceError, StateError
 from rote.records import Column
-from rote.store import read_description, read_run
+from rote.store import read_run
+from rote.store.run_record import read_description
 from rote.tracking import Batch, SignalContext
 from tests.cases import CLASSES, build_case, images
 

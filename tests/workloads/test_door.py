@@ -9,7 +9,7 @@ from rote import workloads
 
 
 def test_every_name_of_the_door_is_there() -> None:
-    for name in workloads.__all__:
+    for name in workloads._HOMES:
         assert getattr(workloads, name) is not None
     with pytest.raises(AttributeError, match="'rote.workloads' has no attribute 'nothing'"):
         workloads.nothing  # noqa: B018

@@ -5,8 +5,7 @@ import torch
 from torch.optim import SGD, Adam, AdamW
 from torch.optim.lr_scheduler import CosineAnnealingLR, ExponentialLR, LRScheduler
 
-from rote.workloads.spec import Adam as AdamSpec
-from rote.workloads.spec import RunSpec, Sgd
+from rote.workloads.spec import Adam as AdamSpec, RunSpec, Sgd
 from rote.workloads.workload import learning_rate, make_optimizer, set_learning_rate
 
 EPOCHS = 12

@@ -17,8 +17,7 @@ from rote.records import ZETAS
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from rote.sweeps import Comparison, LocalExecutor
-    from rote.sweeps import Progress as SweepProgress
+    from rote.sweeps import Comparison, LocalExecutor, Progress as SweepProgress
     from rote.workloads import RunSpec
 
 

@@ -43,8 +43,7 @@ def report(
     ] = False,
 ) -> None:
     """Write one self-contained page with the verdict, charts, suspects and runs."""
-    from rote.reporting import LivePage
-    from rote.reporting import report as write_report
+    from rote.reporting import LivePage, report as write_report
 
     find_named(asked.rule, *(charts or ()))
     how = {

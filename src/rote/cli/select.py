@@ -39,8 +39,7 @@ def select(
     as_json: AsJson = False,
 ) -> None:
     """Select the checkpoint to keep without clean labels."""
-    from rote.selection import DEFAULT_RULE, select_groups
-    from rote.selection import select as select_from
+    from rote.selection import DEFAULT_RULE, select as select_from, select_groups
 
     find_named(asked.rule)
     runs, group_by = asked.named_runs(), asked.group_by

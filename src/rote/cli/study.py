@@ -262,8 +262,7 @@ def _show(
     figure: str | None = None,
 ) -> None:
     """Print one study, or what every study found; write the files."""
-    from rote.studies import as_json as written
-    from rote.studies import find_study, page, write_list, write_result
+    from rote.studies import as_json as written, find_study, page, write_list, write_result
 
     for name, presets in found.items():
         study = find_study(name)

@@ -1,30 +1,44 @@
 """Measuring without a trace: forward, backward, one throw-away step, forward."""
 
 from rote.probe.compatibility import (
-    JointOptimizer,
-    check_model_and_optimizer,
-    list_members,
-    unwrap,
-    unwrap_optimizer,
+    check_model_and_optimizer as check_model_and_optimizer,
+    list_members as list_members,
+    unwrap as unwrap,
+    unwrap_optimizer as unwrap_optimizer,
 )
-from rote.probe.dataset import LABEL_KEYS, SampleSource, draw_batch, find_inputs, is_dataset
+from rote.probe.dataset import (
+    LABEL_KEYS as LABEL_KEYS,
+    SampleSource as SampleSource,
+    draw_batch as draw_batch,
+    find_inputs as find_inputs,
+    is_dataset as is_dataset,
+)
 from rote.probe.inputs import (
-    Inputs,
+    Inputs as Inputs,
     Samples,
-    call,
-    copy_inputs,
-    count_samples,
-    hash_content,
-    is_bundle,
-    move_inputs,
-    take,
+    call as call,
+    copy_inputs as copy_inputs,
+    count_samples as count_samples,
+    hash_content as hash_content,
+    is_bundle as is_bundle,
+    move_inputs as move_inputs,
+    take as take,
 )
-from rote.probe.measurement import Probe
+from rote.probe.measurement import Probe as Probe
 from rote.probe.memorizing_steps import Resistance, resistance
-from rote.probe.objective import LogitsAt, capture_logits, make_objective
-from rote.probe.optimizer_watch import OptimizerWatch
-from rote.probe.outputs import LossFunction, cross_entropy, find_logits, predict_classes
-from rote.probe.policy import PlainStep, ProbePolicy, StepRule
+from rote.probe.objective import (
+    LogitsAt,
+    capture_logits as capture_logits,
+    make_objective as make_objective,
+)
+from rote.probe.optimizer_watch import OptimizerWatch as OptimizerWatch
+from rote.probe.outputs import (
+    LossFunction as LossFunction,
+    cross_entropy,
+    find_logits as find_logits,
+    predict_classes as predict_classes,
+)
+from rote.probe.policy import PlainStep, ProbePolicy
 from rote.probe.ranks import (
     broadcast_from_first,
     count_ranks,
@@ -33,8 +47,8 @@ from rote.probe.ranks import (
     is_first_rank,
     mean_over_ranks,
 )
-from rote.probe.session import Measurement
-from rote.probe.steps import Backward
+from rote.probe.session import Measurement as Measurement
+from rote.probe.steps import Backward as Backward
 from rote.probe.temperature_scaling import (
     expected_calibration_error,
     fit_temperature,
@@ -42,48 +56,20 @@ from rote.probe.temperature_scaling import (
 )
 
 __all__ = [
-    "LABEL_KEYS",
-    "Backward",
-    "Inputs",
-    "JointOptimizer",
     "LogitsAt",
-    "LossFunction",
-    "Measurement",
-    "OptimizerWatch",
     "PlainStep",
-    "Probe",
     "ProbePolicy",
     "Resistance",
-    "SampleSource",
     "Samples",
-    "StepRule",
     "broadcast_from_first",
-    "call",
-    "capture_logits",
-    "check_model_and_optimizer",
-    "copy_inputs",
     "count_ranks",
-    "count_samples",
     "cross_entropy",
-    "draw_batch",
     "expected_calibration_error",
     "fail_together",
-    "find_inputs",
-    "find_logits",
     "fit_temperature",
     "get_rank",
-    "hash_content",
-    "is_bundle",
-    "is_dataset",
     "is_first_rank",
-    "list_members",
-    "make_objective",
     "mean_over_ranks",
-    "move_inputs",
-    "predict_classes",
     "resistance",
-    "take",
     "temperature_for_error",
-    "unwrap",
-    "unwrap_optimizer",
 ]

@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rote.errors import InputError
-from rote.errors import shown as as_shown
+from rote.errors import InputError, shown as as_shown
 from rote.extras import check_docstrings
 from rote.reporting.charts import CHARTS, Chart, find_charts, find_drawable
 from rote.reporting.contents import (

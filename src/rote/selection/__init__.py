@@ -3,116 +3,82 @@
 from rote.selection.agreement import (
     Agreement,
     agreement,
-    correlate,
-    correlation,
+    correlate as correlate,
+    correlation as correlation,
     regret,
-    resample_correlation,
-    resample_regret,
+    resample_correlation as resample_correlation,
+    resample_regret as resample_regret,
 )
 from rote.selection.bootstrap import Draws, Estimate
 from rote.selection.candidates import (
-    Booleans,
+    Booleans as Booleans,
     Candidates,
-    Floats,
-    Integers,
-    convert_to_numbers,
-    make_candidates,
+    Floats as Floats,
+    Integers as Integers,
+    convert_to_numbers as convert_to_numbers,
+    make_candidates as make_candidates,
 )
-from rote.selection.groups import Group, find_comparable_groups, read_settings, write_plainly
-from rote.selection.label_errors import LabelErrors, rank_label_errors
-from rote.selection.regions import REGIONS, RegionSummary, is_resistant, percentile
-from rote.selection.rule import About, Decision, Findings, Grade, Reason, Rule, Suspect, about
-from rote.selection.rules import FAMILIES, RULES, find_rule
+from rote.selection.groups import (
+    Group,
+    find_comparable_groups,
+    read_settings as read_settings,
+    write_plainly as write_plainly,
+)
+from rote.selection.label_errors import rank_label_errors
+from rote.selection.regions import (
+    REGIONS as REGIONS,
+    RegionSummary as RegionSummary,
+    is_resistant as is_resistant,
+    percentile as percentile,
+)
+from rote.selection.rule import (
+    About as About,
+    Decision,
+    Reason,
+    Rule,
+    Suspect as Suspect,
+    about as about,
+)
+from rote.selection.rules import FAMILIES as FAMILIES, RULES as RULES, find_rule
 from rote.selection.select_checkpoint import (
-    DEFAULT_RULE,
-    choose,
-    keep_usable,
-    read_groups,
-    read_runs,
+    DEFAULT_RULE as DEFAULT_RULE,
+    choose as choose,
+    keep_usable as keep_usable,
+    read_groups as read_groups,
+    read_runs as read_runs,
     select,
     select_groups,
 )
-from rote.selection.selection import Baseline, Evidence, Pick, Selection, copy_checkpoint
-from rote.selection.summary import (
-    HOLDOUT_HINT,
-    Explanation,
-    Summary,
-    SummaryRow,
-    SummarySection,
-    compare,
-)
+from rote.selection.selection import Pick, Selection, copy_checkpoint
 from rote.selection.suspects import (
-    RankedLabel,
-    SuspectLabel,
-    SuspectRanking,
-    Suspicion,
-    as_csv,
+    SuspectLabel as SuspectLabel,
+    SuspectRanking as SuspectRanking,
+    Suspicion as Suspicion,
+    as_csv as as_csv,
     find_suspects,
     rank_suspects,
 )
-from rote.selection.warnings import explain_no_zeta
+from rote.selection.warnings import explain_no_zeta as explain_no_zeta
 
 __all__ = [
-    "DEFAULT_RULE",
-    "FAMILIES",
-    "HOLDOUT_HINT",
-    "REGIONS",
-    "RULES",
-    "About",
     "Agreement",
-    "Baseline",
-    "Booleans",
     "Candidates",
     "Decision",
     "Draws",
     "Estimate",
-    "Evidence",
-    "Explanation",
-    "Findings",
-    "Floats",
-    "Grade",
     "Group",
-    "Integers",
-    "LabelErrors",
     "Pick",
-    "RankedLabel",
     "Reason",
-    "RegionSummary",
     "Rule",
     "Selection",
-    "Summary",
-    "SummaryRow",
-    "SummarySection",
-    "Suspect",
-    "SuspectLabel",
-    "SuspectRanking",
-    "Suspicion",
-    "about",
     "agreement",
-    "as_csv",
-    "choose",
-    "compare",
-    "convert_to_numbers",
     "copy_checkpoint",
-    "correlate",
-    "correlation",
-    "explain_no_zeta",
     "find_comparable_groups",
     "find_rule",
     "find_suspects",
-    "is_resistant",
-    "keep_usable",
-    "make_candidates",
-    "percentile",
     "rank_label_errors",
     "rank_suspects",
-    "read_groups",
-    "read_runs",
-    "read_settings",
     "regret",
-    "resample_correlation",
-    "resample_regret",
     "select",
     "select_groups",
-    "write_plainly",
 ]

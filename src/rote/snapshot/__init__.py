@@ -1,36 +1,32 @@
 """State of model, optimizer and random generators: copied, put back, and proved unchanged."""
 
-from rote.snapshot.exclusion import HeldSignals, exclude_other_threads, hold_signals
-from rote.snapshot.objects import ObjectState, find_parameters, find_reachable
+from rote.snapshot.exclusion import (
+    HeldSignals as HeldSignals,
+    exclude_other_threads as exclude_other_threads,
+    hold_signals as hold_signals,
+)
+from rote.snapshot.objects import (
+    ObjectState as ObjectState,
+    find_parameters as find_parameters,
+    find_reachable as find_reachable,
+)
 from rote.snapshot.preservation import (
-    Snapshot,
-    Uncopied,
+    Snapshot as Snapshot,
+    Uncopied as Uncopied,
     preserved,
     restore_after,
     verify_unchanged,
 )
-from rote.snapshot.randomness import RandomState, make_restorer
-from rote.snapshot.shards import find_sharded_modules, find_sharded_parameters, offloads
-from rote.snapshot.tensors import Gradients, TensorValues, split_into_strided
+from rote.snapshot.randomness import RandomState, make_restorer as make_restorer
+from rote.snapshot.shards import (
+    find_sharded_modules as find_sharded_modules,
+    find_sharded_parameters as find_sharded_parameters,
+    offloads as offloads,
+)
+from rote.snapshot.tensors import (
+    Gradients as Gradients,
+    TensorValues as TensorValues,
+    split_into_strided as split_into_strided,
+)
 
-__all__ = [
-    "Gradients",
-    "HeldSignals",
-    "ObjectState",
-    "RandomState",
-    "Snapshot",
-    "TensorValues",
-    "Uncopied",
-    "exclude_other_threads",
-    "find_parameters",
-    "find_reachable",
-    "find_sharded_modules",
-    "find_sharded_parameters",
-    "hold_signals",
-    "make_restorer",
-    "offloads",
-    "preserved",
-    "restore_after",
-    "split_into_strided",
-    "verify_unchanged",
-]
+__all__ = ["RandomState", "preserved", "restore_after", "verify_unchanged"]

@@ -1,50 +1,24 @@
 """Figures and tables as functions of runs: a pool says which runs, a study what they show."""
 
-from rote.studies.index import figure_table, write_figures, write_list
-from rote.studies.pack import pack, unpack
-from rote.studies.paper import PAPER, find_label
-from rote.studies.pool import PRESETS, Pool, read_pools
-from rote.studies.results import as_json, page, restricted, write_result
+from rote.studies.index import write_figures as write_figures, write_list as write_list
+from rote.studies.paper import PAPER as PAPER, find_label as find_label
+from rote.studies.pool import Pool, read_pools
+from rote.studies.results import (
+    as_json as as_json,
+    page as page,
+    restricted as restricted,
+    write_result as write_result,
+)
 from rote.studies.run_pools import (
-    Records,
-    finished_runs,
-    is_over,
-    ready,
-    record_measured,
-    record_numbers,
-    record_pools,
-    restore_pool,
-    run_pool,
-    trained,
+    Records as Records,
+    finished_runs as finished_runs,
+    ready as ready,
+    record_measured as record_measured,
+    record_numbers as record_numbers,
+    record_pools as record_pools,
+    run_pool as run_pool,
+    trained as trained,
 )
 from rote.studies.study import Study, find_study, studies
 
-__all__ = [
-    "PAPER",
-    "PRESETS",
-    "Pool",
-    "Records",
-    "Study",
-    "as_json",
-    "figure_table",
-    "find_label",
-    "find_study",
-    "finished_runs",
-    "is_over",
-    "pack",
-    "page",
-    "read_pools",
-    "ready",
-    "record_measured",
-    "record_numbers",
-    "record_pools",
-    "restore_pool",
-    "restricted",
-    "run_pool",
-    "studies",
-    "trained",
-    "unpack",
-    "write_figures",
-    "write_list",
-    "write_result",
-]
+__all__ = ["Pool", "Study", "find_study", "read_pools", "studies"]

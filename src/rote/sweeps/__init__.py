@@ -5,31 +5,41 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rote.sweeps.cost_estimate import estimate_cost as estimate_cost
-    from rote.sweeps.demo import Comparison as Comparison
-    from rote.sweeps.demo import compare_rules as compare_rules
-    from rote.sweeps.demo import demo_specs as demo_specs
-    from rote.sweeps.executor import Event as Event
-    from rote.sweeps.executor import Executor as Executor
-    from rote.sweeps.executor import Failed as Failed
-    from rote.sweeps.executor import Finished as Finished
-    from rote.sweeps.executor import Job as Job
-    from rote.sweeps.executor import Lost as Lost
-    from rote.sweeps.executor import last_line as last_line
-    from rote.sweeps.executor import path_by_name as path_by_name
-    from rote.sweeps.executor import run_path as run_path
-    from rote.sweeps.local_executor import LocalExecutor as LocalExecutor
-    from rote.sweeps.local_executor import count_cores as count_cores
-    from rote.sweeps.progress import LastReading as LastReading
-    from rote.sweeps.progress import Progress as Progress
-    from rote.sweeps.progress import read_last as read_last
+    from rote.sweeps.demo import (
+        Comparison as Comparison,
+        compare_rules as compare_rules,
+        demo_specs as demo_specs,
+    )
+    from rote.sweeps.executor import (
+        Event as Event,
+        Executor as Executor,
+        Failed as Failed,
+        Finished as Finished,
+        Job as Job,
+        Lost as Lost,
+        last_line as last_line,
+        path_by_name as path_by_name,
+        run_path as run_path,
+    )
+    from rote.sweeps.local_executor import (
+        LocalExecutor as LocalExecutor,
+        count_cores as count_cores,
+    )
+    from rote.sweeps.progress import (
+        LastReading as LastReading,
+        Progress as Progress,
+        read_last as read_last,
+    )
     from rote.sweeps.ray_executor import RayExecutor as RayExecutor
     from rote.sweeps.space import SearchSpace as SearchSpace
     from rote.sweeps.sweep import Sweep as Sweep
-    from rote.sweeps.tuning import ChosenTrial as ChosenTrial
-    from rote.sweeps.tuning import SusceptibilityObjective as SusceptibilityObjective
-    from rote.sweeps.tuning import create_study as create_study
-    from rote.sweeps.tuning import objective_values as objective_values
-    from rote.sweeps.tuning import select_trial as select_trial
+    from rote.sweeps.tuning import (
+        ChosenTrial as ChosenTrial,
+        SusceptibilityObjective as SusceptibilityObjective,
+        create_study as create_study,
+        objective_values as objective_values,
+        select_trial as select_trial,
+    )
 
 _NAMES = {
     "cost_estimate": ["estimate_cost"],
@@ -60,7 +70,16 @@ _NAMES = {
 }
 _HOMES = {name: f"{__name__}.{module}" for module, names in _NAMES.items() for name in names}
 
-__all__ = [*_HOMES]
+__all__ = [
+    "Executor",
+    "LocalExecutor",
+    "RayExecutor",
+    "SearchSpace",
+    "SusceptibilityObjective",
+    "Sweep",
+    "create_study",
+    "select_trial",
+]
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401  # a sweep starts without torch and polars

@@ -6,38 +6,49 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rote.workloads.architectures import build_architecture as build_architecture
     from rote.workloads.checkpoints import load_checkpoint as load_checkpoint
-    from rote.workloads.cleaning import DROP as DROP
-    from rote.workloads.cleaning import RELABEL as RELABEL
-    from rote.workloads.cleaning import Cleaning as Cleaning
-    from rote.workloads.cleaning import clean as clean
-    from rote.workloads.cleaning import compare_on_holdout as compare_on_holdout
-    from rote.workloads.cleaning import holdout_file as holdout_file
-    from rote.workloads.cleaning import plan_cleaning as plan_cleaning
-    from rote.workloads.cleaning import write_cleaned as write_cleaned
-    from rote.workloads.data import Dataset as Dataset
-    from rote.workloads.data import check_file as check_file
-    from rote.workloads.data import list_datasets as list_datasets
-    from rote.workloads.data import load_arrays as load_arrays
-    from rote.workloads.data import make_data_section as make_data_section
-    from rote.workloads.data import read_data as read_data
-    from rote.workloads.data.sample_views import SampleView as SampleView
-    from rote.workloads.data.sample_views import view_samples as view_samples
-    from rote.workloads.data.splits import Splits as Splits
-    from rote.workloads.data.splits import prepare as prepare
-    from rote.workloads.loop import TrainedRun as TrainedRun
-    from rote.workloads.loop import train as train
-    from rote.workloads.loop import train_folds as train_folds
+    from rote.workloads.cleaning import (
+        DROP as DROP,
+        RELABEL as RELABEL,
+        Cleaning as Cleaning,
+        clean as clean,
+        compare_on_holdout as compare_on_holdout,
+        holdout_file as holdout_file,
+        plan_cleaning as plan_cleaning,
+        write_cleaned as write_cleaned,
+    )
+    from rote.workloads.data import (
+        Dataset as Dataset,
+        check_file as check_file,
+        list_datasets as list_datasets,
+        load_arrays as load_arrays,
+        make_data_section as make_data_section,
+        read_data as read_data,
+    )
+    from rote.workloads.data.sample_views import (
+        SampleView as SampleView,
+        view_samples as view_samples,
+    )
+    from rote.workloads.data.splits import Splits as Splits, prepare as prepare
+    from rote.workloads.loop import (
+        TrainedRun as TrainedRun,
+        train as train,
+        train_folds as train_folds,
+    )
     from rote.workloads.network import build_network as build_network
-    from rote.workloads.predictions import Predictions as Predictions
-    from rote.workloads.predictions import TrainedModel as TrainedModel
-    from rote.workloads.predictions import load_model as load_model
+    from rote.workloads.predictions import (
+        Predictions as Predictions,
+        TrainedModel as TrainedModel,
+        load_model as load_model,
+    )
     from rote.workloads.run_folder import RunFolder as RunFolder
-    from rote.workloads.spec import AllowedImports as AllowedImports
-    from rote.workloads.spec import BestCheckpoints as BestCheckpoints
-    from rote.workloads.spec import FieldError as FieldError
-    from rote.workloads.spec import RunSpec as RunSpec
-    from rote.workloads.spec import locate_errors as locate_errors
-    from rote.workloads.spec import read_toml as read_toml
+    from rote.workloads.spec import (
+        AllowedImports as AllowedImports,
+        BestCheckpoints as BestCheckpoints,
+        FieldError as FieldError,
+        RunSpec as RunSpec,
+        locate_errors as locate_errors,
+        read_toml as read_toml,
+    )
     from rote.workloads.spec_for_data import suggest_spec as suggest_spec
 
 _NAMES = {
@@ -79,7 +90,21 @@ _NAMES = {
 }
 _HOMES = {name: f"{__name__}.{module}" for module, names in _NAMES.items() for name in names}
 
-__all__ = [*_HOMES]
+__all__ = [
+    "Dataset",
+    "Predictions",
+    "RunSpec",
+    "TrainedModel",
+    "TrainedRun",
+    "clean",
+    "list_datasets",
+    "load_arrays",
+    "load_model",
+    "read_data",
+    "suggest_spec",
+    "train",
+    "train_folds",
+]
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401  # a spec is read without torch

@@ -7,8 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.optim import SGD, AdamW, Optimizer
-from torch.optim import Adam as TorchAdam
+from torch.optim import SGD, Adam as TorchAdam, AdamW, Optimizer
 
 from rote.probe import PlainStep, ProbePolicy
 from rote.tracking import Signal, Tracker
@@ -17,8 +16,14 @@ from rote.workloads.evaluation import CrossEntropyDrop, Evaluation, OutOfSample
 from rote.workloads.network import make_network
 from rote.workloads.objectives import make_objective
 from rote.workloads.randomness import derive_seed, make_torch_generator
-from rote.workloads.spec import Cosine, Exponential, FieldError, RunSpec, Sgd
-from rote.workloads.spec import Optimizer as OptimizerSpec
+from rote.workloads.spec import (
+    Cosine,
+    Exponential,
+    FieldError,
+    Optimizer as OptimizerSpec,
+    RunSpec,
+    Sgd,
+)
 
 
 def choose_device(name: str) -> torch.device:

@@ -8,8 +8,7 @@ import pytest
 from numpy.typing import NDArray
 
 from rote.errors import InputError
-from rote.labels.noise import NoisyLabels, add_noise
-from rote.labels.noise import instance as instance_module
+from rote.labels.noise import NoisyLabels, add_noise, instance as instance_module
 from rote.labels.noise.instance import _draw_truncated_normal
 
 

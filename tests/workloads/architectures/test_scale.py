@@ -4,8 +4,7 @@ from functools import cache
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from torch import nn
 
 from rote.workloads.architectures import ARCHITECTURES, build_architecture

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from rote.errors import InputError
 from rote.workloads.spec import Cosine, FieldError, NamedData, Options, RunSpec, Sgd

@@ -3,8 +3,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from rote.errors import InputError
 from rote.workloads.spec import FieldError, locate_errors
