@@ -2,7 +2,7 @@
 
     python examples/optuna_digits.py [STORE]
 
-Every trial is one run; Optuna searches for low ζ and high training accuracy. The last column needs
+Every trial is one run; Optuna searches for the highest estimated accuracy. The last column needs
 the truth, which is known here, and shows what was found; nothing is chosen by it.
 """
 
@@ -13,7 +13,7 @@ from typing import Any
 import optuna
 
 from rote.store import read_run
-from rote.sweeps import SusceptibilityObjective, create_study, select_trial
+from rote.sweeps import AccuracyObjective, create_study, select_trial
 
 TRIALS = 12
 
@@ -42,17 +42,21 @@ def main() -> None:
     """Search, then choose."""
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     store = sys.argv[1] if len(sys.argv) > 1 else tempfile.mkdtemp(prefix="rote-optuna-")
-    study = create_study(sampler=optuna.samplers.TPESampler(seed=0))
-    study.optimize(SusceptibilityObjective(suggest, store), n_trials=TRIALS)
+    study = create_study(
+        sampler=optuna.samplers.TPESampler(seed=0),
+        pruner=optuna.pruners.NopPruner(),  # to show every trial; by default, hopeless ones stop
+    )
+    study.optimize(AccuracyObjective(suggest, store), n_trials=TRIALS)
     chosen = select_trial(study)
-    front = {trial.number for trial in study.best_trials}
-    print("trial       ζ   train accuracy   test accuracy (unknown in practice)")
-    for trial in sorted(study.trials, key=lambda trial: trial.values[0]):
-        test = read_run(trial.user_attrs["run"]).readings[-1].test_accuracy
-        mark = "*" if trial.number == chosen.trial.number else "+" * (trial.number in front)
-        zeta, accuracy = trial.values
-        print(f"{trial.number:5}  {zeta:6.3f}   {accuracy:14.1%}   {test:13.1%} {mark}")
-    print(f"\n+ on the front, * its knee: {chosen.trial.params}. Runs are in {store}.")
+    print("trial   estimated accuracy   test accuracy (unknown in practice)")
+    finished = study.get_trials(states=[optuna.trial.TrialState.COMPLETE])
+    for trial in sorted(finished, key=lambda trial: -(trial.value or 0.0)):
+        steps = {reading.step: reading for reading in read_run(trial.user_attrs["run"]).readings}
+        test = steps[trial.user_attrs["step"]].test_accuracy
+        mark = "*" if trial.number == chosen.trial.number else ""
+        print(f"{trial.number:5}   {trial.value:18.1%}   {test:13.1%} {mark}")
+    print(f"\n* selected by the votes of all trials: {chosen.trial.params}. Runs are in {store}.")
+    print(chosen.selection)
 
 
 if __name__ == "__main__":

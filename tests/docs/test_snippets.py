@@ -126,13 +126,26 @@ def test_the_resistance_of_theory_is_counted() -> None:
     assert len(names["found"].losses) == names["found"].steps + 1
 
 
-def test_the_objective_of_tuning_returns_two_numbers() -> None:
-    from rote.sweeps import objective_values
+def test_the_objective_of_tuning_is_judged_by_its_run(tmp_path: Path) -> None:
+    optuna = pytest.importorskip("optuna", reason="needs rote[optuna]")
+    from rote.sweeps import create_study, judge_trial, report_trial
 
-    names = given() | {"accuracy": 0.25, "objective_values": objective_values}
-    block = plain_blocks("tuning")[-1]
-    exec(compile(block, "tuning.md", "exec"), names)
-    assert names["objective"](None) == (names["tracker"].susceptibility, 0.25)
+    names = given()
+    tracker = rote.track(
+        names["model"],
+        names["optimizer"],
+        inputs=names["x"],
+        given_labels=names["y"],
+        num_classes=10,
+        save_to=tmp_path / "run",
+    )
+    names |= {"optuna": optuna, "judge_trial": judge_trial, "report_trial": report_trial}
+    names |= {"tracker": tracker, "run": tmp_path / "run", "epochs": 2, "accuracy": 0.25}
+    names["train_one_epoch"] = lambda: None
+    exec(compile(plain_blocks("tuning")[-1], "tuning.md", "exec"), names)
+    trial = create_study().ask()
+    assert names["objective"](trial) == rote.select(tmp_path / "run").pick.validation_accuracy
+    tracker.close()
 
 
 @pytest.mark.ddp

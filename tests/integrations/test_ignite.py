@@ -156,3 +156,28 @@ def test_it_needs_the_number_of_classes() -> None:
     with pytest.raises(InputError, match="`num_classes` to be an integer"):
         engine.run([(X, Y)], max_epochs=1)
     assert isinstance(engine, Engine)
+
+
+def test_the_verdict_names_the_file_that_a_pattern_says(tmp_path: Path) -> None:
+    pytest.importorskip("tensorboard", reason="needs rote[tensorboard]")
+    with pytest.raises(InputError, match=r"`checkpoints` to be a path with \{step\}.*\{wrong\}"):
+        SusceptibilityCallback(num_classes=CLASSES, checkpoints="{wrong}.pt")
+    callback = SusceptibilityCallback(
+        num_classes=CLASSES,
+        inputs=X,
+        given_labels=Y,
+        name="mine",
+        checkpoints=f"{tmp_path}/net_{{epoch}}.pt",
+        save_to=[tmp_path / "run", f"tensorboard:{tmp_path}/tb"],
+    )
+    engine, model, _ = build(callback)
+
+    @engine.on(Events.EPOCH_COMPLETED)  # type: ignore[untyped-decorator]
+    def save(engine: Engine) -> None:
+        torch.save(model.state_dict(), tmp_path / f"net_{engine.state.epoch}.pt")
+
+    engine.run(DataLoader(Augmented(), batch_size=BATCH, shuffle=True), max_epochs=3)
+    assert callback.verdict is not None
+    pick = callback.verdict.pick
+    assert pick.file == tmp_path / f"net_{pick.step}.pt"
+    assert rote.select(f"tensorboard:{tmp_path}/tb").pick.file == pick.file

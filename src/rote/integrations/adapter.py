@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -78,6 +78,9 @@ class TrainerAdapter:
         name: The name of the run.
         save_to: Where the run is recorded (``rote.track``); only the first rank writes. A run that
             the trainer resumes continues in its directory, or in the logger's run of its name.
+        checkpoints: Where the trainer saves weights, so that the verdict names the file: a pattern
+            with ``{step}`` (that of the reading), ``{epoch}`` or ``{global_step}``, such as
+            ``"models/net_{epoch}.pt"``. Lightning, Hugging Face and fastai say it themselves.
         samples: How many samples of the training set make S̃ when there is no holdout.
         signals: What else to observe (``rote.track``). Signals see the batches of training with
             labels and logits where the trainer gives both (a warning says where it does not), and
@@ -115,6 +118,7 @@ class TrainerAdapter:
     seed: int = 0
     name: str | None = None
     save_to: SaveTo = None
+    checkpoints: str | None = None
     samples: int = 128
     signals: Sequence[str | Signal] = ()
     tracker: Tracker | None = field(default=None, init=False)
@@ -135,6 +139,8 @@ class TrainerAdapter:
             raise InputError(
                 f"Expected `every` to be 'epoch' or a positive integer, got {self.every!r}."
             )
+        if self.checkpoints is not None:
+            self._locate(self.checkpoints, 1, {"epoch": 1.0, "global_step": 1.0})
         check_integer("samples", self.samples, least=1)
         check_integer("holdout_size", self.holdout_size, least=1)
         if self.stop is not None:
@@ -193,7 +199,25 @@ class TrainerAdapter:
 
     def find_checkpoints(self) -> dict[int, str]:
         """Return where the trainer saved the weights of readings, by their step."""
-        return {}
+        if self.checkpoints is None:
+            return {}
+        places = {r.step: self._locate(self.checkpoints, r.step, r.metrics) for r in self.readings}
+        return {step: place for step, place in places.items() if Path(place).exists()}
+
+    def _locate(self, pattern: str, step: int, metrics: Mapping[str, float]) -> str:
+        """Return where the pattern says that the weights of a reading are.
+
+        Raises:
+            InputError: If it is no such pattern.
+        """
+        counts = {name: int(metrics.get(name, -1)) for name in ("epoch", "global_step")}
+        try:
+            return pattern.format(step=step, **counts)
+        except (LookupError, ValueError, AttributeError, TypeError) as error:
+            raise InputError(
+                "Expected `checkpoints` to be a path with {step}, {epoch} or {global_step}, got "
+                f"{pattern!r} ({error})."
+            ) from error
 
     def split_batch(self, batch: Any) -> LabeledBatch:
         """Split a batch of the loader into inputs and labels.
@@ -356,9 +380,18 @@ class TrainerAdapter:
     def close(self) -> None:
         """Release the run's directory, the network and its data."""
         self.watching.take()
+        self._name_saved()
         self.loader = None
         if self.tracker is not None:
             self.tracker.close()
+
+    def _name_saved(self) -> None:
+        """Record where the weights are, wherever readings are recorded."""
+        if self.tracker is None or not self.readings or not is_first_rank():
+            return
+        with suppress(OSError):  # the verdict then names the run, and no file
+            if saved := self.find_checkpoints():
+                self.tracker.name_checkpoints(saved)
 
     def conclude(self) -> None:
         """Say which checkpoint to keep, or why there is no verdict."""

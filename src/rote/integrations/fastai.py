@@ -1,16 +1,19 @@
 """The callback for fastai: ζ in the Learner's table, and stopping by it."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from rote.extras import require
 from rote.integrations.adapter import TrainerAdapter
 from rote.integrations.holdout import SampleSet
 from rote.integrations.training_batch import LabeledBatch
+from rote.records import Reading
 from rote.tracking import Tracker
 
 try:
     from fastai.callback.core import Callback, CancelFitException
+    from fastai.callback.tracker import SaveModelCallback
     from fastai.learner import ValueMetric
     from fastai.optimizer import OptimWrapper
 except ImportError:
@@ -88,10 +91,14 @@ class _LearnerAdapter(TrainerAdapter):
     resume_option = "a second fit of the same Learner"
     _batches, _epochs = 0, 0
     _valid: Any = None
+    _saver: Any = None
 
     def start(self, learn: Any) -> None:
         saved = self.earlier_state(learn.model)
         self.loader, self._valid = learn.dls.train, learn.dls.valid
+        savers = [saver for saver in learn.cbs if isinstance(saver, SaveModelCallback)]
+        folder = learn.path / learn.model_dir
+        self._saver = next(((folder, s.fname) for s in savers if s.every_epoch), None)
         self._batches, self._epochs = (self._batches, self._epochs) if saved else (0, 0)
         optimizer = learn.opt.opt if isinstance(learn.opt, OptimWrapper) else learn.opt
         self.begin_tracking(
@@ -118,6 +125,16 @@ class _LearnerAdapter(TrainerAdapter):
         self._epochs += 1
         if self.every == "epoch":
             self._probe()
+
+    def find_checkpoints(self) -> dict[int, str]:
+        saved = {} if self._saver is None else {r.step: self._place(r) for r in self.readings}
+        there = {step: str(place) for step, place in saved.items() if place.is_file()}
+        return there | super().find_checkpoints()
+
+    def _place(self, reading: Reading) -> Path:
+        """Return where ``SaveModelCallback(every_epoch=...)`` puts an epoch, counted from 0."""
+        folder, name = self._saver
+        return Path(folder) / f"{name}_{int(reading.metrics['epoch']) - 1}.pth"
 
     def finish(self) -> None:
         self.close()

@@ -156,7 +156,8 @@ class SusceptibilityCallback(TrainerAdapter, TrainerCallback):
     def find_checkpoints(self) -> dict[int, str]:
         folder = Path(self._training.args.output_dir or "")
         paths = {r.step: folder / f"checkpoint-{r.global_step:.0f}" for r in self.readings}
-        return {step: str(path) for step, path in paths.items() if path.is_dir()}
+        saved = {step: str(path) for step, path in paths.items() if path.is_dir()}
+        return saved | super().find_checkpoints()
 
     def split_batch(self, batch: Any) -> LabeledBatch:
         found: LabeledBatch = self._training.task.split(batch)

@@ -179,7 +179,10 @@ class SusceptibilityCallback(TrainerAdapter, Callback):
         return self._fit.training_context()
 
     def find_checkpoints(self) -> dict[int, str]:
+        if self._fit is None:
+            return super().find_checkpoints()
         saved: dict[int, str] = self._fit.find_checkpoints(self.readings, self.state_key)
+        saved |= super().find_checkpoints()
         kept = {} if self.keep_to is None or self.keep is None else {self.keep: str(self.keep_to)}
         return saved | kept
 

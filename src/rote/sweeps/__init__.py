@@ -34,10 +34,13 @@ if TYPE_CHECKING:
     from rote.sweeps.space import SearchSpace as SearchSpace
     from rote.sweeps.sweep import Sweep as Sweep
     from rote.sweeps.tuning import (
+        AccuracyObjective as AccuracyObjective,
         ChosenTrial as ChosenTrial,
-        SusceptibilityObjective as SusceptibilityObjective,
         create_study as create_study,
-        objective_values as objective_values,
+        is_surely_below as is_surely_below,
+        judge_trial as judge_trial,
+        make_pruner as make_pruner,
+        report_trial as report_trial,
         select_trial as select_trial,
     )
 
@@ -61,10 +64,13 @@ _NAMES = {
     "space": ["SearchSpace"],
     "sweep": ["Sweep"],
     "tuning": [
+        "AccuracyObjective",
         "ChosenTrial",
-        "SusceptibilityObjective",
         "create_study",
-        "objective_values",
+        "is_surely_below",
+        "judge_trial",
+        "make_pruner",
+        "report_trial",
         "select_trial",
     ],
 }

@@ -1,4 +1,4 @@
-"""Optuna: search for low ζ and high training accuracy, with no validation set."""
+"""Optuna: search for the highest estimated clean accuracy, with noisy labels only."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping
@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from rote.errors import InputError, StoreError
 from rote.extras import require
+from rote.records import Reading
 from rote.selection import Selection, select
-from rote.store import RunTable, read_table
+from rote.store import read_table
 from rote.sweeps.executor import (
     Blocked,
     Busy,
@@ -33,50 +34,153 @@ if TYPE_CHECKING:
     from optuna.study import Study
     from optuna.trial import FrozenTrial, Trial
 
-    from rote.tracking import Tracker
-
 Suggest = Callable[["Trial"], RunSpec | Mapping[str, Any]]
-Values = tuple[float, float]
 
-DIRECTIONS = ("minimize", "maximize")
+DIRECTION = "maximize"
 RUN, SPEC, STEP, COLUMN, ERROR = "run", "spec", "step", "column", "error"  # a trial remembers
+HIGH = "high"
+"""A trial remembers the upper ends of its intervals, by step."""
 
 # A run seeds the generators of the process; two threads with a run each would share them.
 _ONE_RUN = Lock()
 
 
+class _Stopped(BaseException):  # no error: it ends a run as an interrupt does
+    """The pruner stops the run."""
+
+
 def create_study(**options: Any) -> "Study":  # noqa: ANN401
-    """Create a study that minimizes ζ and maximizes training accuracy.
+    """Create a study that maximizes the estimated accuracy and stops trials that are surely worse.
 
     Args:
         options: of ``optuna.create_study``, such as ``storage``, ``sampler`` and
-            ``load_if_exists``.
+            ``load_if_exists``; ``pruner`` is an ``IntervalPruner`` by default.
 
     Raises:
         MissingExtraError: if Optuna is not installed.
     """
-    study: Study = require("optuna", extra="optuna").create_study(
-        directions=list(DIRECTIONS), **options
-    )
+    optuna = require("optuna", extra="optuna")
+    study: Study = optuna.create_study(direction=DIRECTION, **{"pruner": make_pruner(), **options})
     return study
 
 
-class SusceptibilityObjective:
-    """(ζ, training accuracy) of the run that a trial suggests; no clean label is needed.
+def make_pruner(warmup: int = 10) -> Any:  # noqa: ANN401
+    """Make a pruner that stops a trial whose estimate is surely below the best.
+
+    It stops a trial when the upper end of the 95 % interval of its best checkpoint so far is below
+    the estimate that the best finished trial had at the same step. Intervals are wide, about ±15
+    points for one run: only hopeless trials are stopped.
+
+    Args:
+        warmup: no trial is stopped before this step, because slow learners begin low.
+
+    Returns:
+        A pruner of Optuna's.
+
+    Raises:
+        MissingExtraError: if Optuna is not installed.
+    """
+    base = require("optuna", extra="optuna").pruners.BasePruner
+
+    class IntervalPruner(base):  # type: ignore[misc, valid-type]
+        def prune(self, study: "Study", trial: "FrozenTrial") -> bool:
+            step = trial.last_step
+            if step is None or step < warmup:
+                return False
+            finished = study.get_trials(deepcopy=False, states=[_state("COMPLETE")])
+            best = max((_highest(other, step) for other in finished), default=-math.inf)
+            return is_surely_below(trial.user_attrs.get(HIGH, {}).get(str(step)), best)
+
+    return IntervalPruner()
+
+
+def is_surely_below(high: float | None, best: float) -> bool:
+    """Whether the upper end of an interval, if it is known, is below the best estimate."""
+    return high is not None and high < best
+
+
+def _highest(trial: "FrozenTrial", step: int) -> float:
+    """Return the estimate that a trial had reached at a step."""
+    found = [value for at, value in trial.intermediate_values.items() if at <= step]
+    return max(found, default=-math.inf)
+
+
+def judge_trial(trial: "Trial", run: Path | str, *, rule: str = "auto") -> float:
+    """Return what a trial is worth: the estimated accuracy of the checkpoint to keep of its run.
+
+    The trial then remembers ``run``, ``step`` and ``column``: the directory, the checkpoint that
+    counts, and which accuracy it is.
+
+    Args:
+        trial: the trial.
+        run: the directory of its run (``save_to=``).
+        rule: of ``rote.select``, which chooses among the checkpoints of the run.
+
+    Returns:
+        The estimated clean accuracy; the accuracy on the given labels of the holdout, if nothing
+        votes on them.
+
+    Raises:
+        InputError: if the run has no holdout with given labels.
+    """
+    selection = select(run, rule)
+    column, value = _accuracy_of(selection)
+    for name, fact in ((RUN, str(run)), (STEP, selection.pick.step), (COLUMN, column)):
+        trial.set_user_attr(name, fact)
+    return value
+
+
+def report_trial(trial: "Trial", run: Path | str, *, rule: str = "auto") -> None:
+    """Report the estimate of an unfinished run, so that ``trial.should_prune()`` can tell.
+
+    Args:
+        trial: the trial.
+        run: the directory of its run, with at least one reading.
+        rule: as for ``judge_trial``.
+
+    Raises:
+        InputError: if the run has no holdout with given labels.
+    """
+    selection = select(run, rule)
+    step = int(selection.table["step"].max())  # type: ignore[arg-type]
+    trial.report(_accuracy_of(selection)[1], step)
+    if selection.pick.interval is not None:
+        known = dict(trial.user_attrs.get(HIGH, {}))
+        trial.set_user_attr(HIGH, known | {str(step): selection.pick.interval[1]})
+
+
+def _accuracy_of(selection: Selection) -> tuple[str, float]:
+    """Return the accuracy of the selected checkpoint without a clean label, and its column."""
+    found = {
+        "estimated_accuracy": selection.estimated_accuracy,
+        "validation_accuracy": selection.pick.validation_accuracy,
+    }
+    for column, value in found.items():
+        if value is not None:
+            return column, value
+    raise InputError(
+        "Tuning needs a holdout with given labels, and the run has none. Leave probe.holdout at "
+        "'auto' in a spec; in your own loop, pass inputs= and given_labels= to rote.track."
+    )
+
+
+class AccuracyObjective:
+    """The estimated clean accuracy of the run that a trial suggests; no clean label is needed.
+
+    Within a trial, nearest-neighbor votes and the given labels of the holdout give the estimate.
+    ``select_trial`` chooses among the trials, with the votes of all of them.
 
     A run's directory is the identity of its spec: a trial that suggests what was run before, in
     this study or in a sweep over the same store, costs nothing, and an interrupted one resumes.
-    The trial remembers ``run`` (the directory), ``spec``, ``column`` (which ζ) and ``step`` (the
-    checkpoint that counts), or ``error``. A run that fails is a failed trial and does not end the
-    study; one that another process is doing is a pruned trial.
+    The trial remembers ``run`` (the directory), ``spec``, ``column`` (which accuracy) and ``step``
+    (the checkpoint that counts), or ``error``. A run that fails is a failed trial and does not end
+    the study; one that the pruner stops, or that another process is doing, is a pruned trial.
 
     Args:
         suggest: makes a spec, or the tables of one, from what the trial suggests.
         out: the store.
         data_dir: where datasets lie; ``ROTE_DATA`` by default.
-        checkpoint: the rule that chooses among the checkpoints of one run, such as ``last``,
-            ``filter`` or ``noisy-validation`` (see ``rote.select``).
-        column: which of the four ζ; ``susceptibility_plain_relative`` compares learning rates.
+        rule: the rule that chooses among the checkpoints of one run (see ``rote.select``).
     """
 
     def __init__(
@@ -85,39 +189,53 @@ class SusceptibilityObjective:
         out: Path | str,
         *,
         data_dir: Path | str | None = None,
-        checkpoint: str = "last",
-        column: str = "susceptibility",
+        rule: str = "auto",
     ) -> None:
         self._suggest = suggest
         self._store = Path(out).expanduser().absolute()
         self._data_dir = None if data_dir is None else Path(data_dir).expanduser().absolute()
-        self._checkpoint = checkpoint
-        self._column = column
+        self._rule = rule
 
-    def __call__(self, trial: "Trial") -> Values:
-        """Do the run in this process.
+    def __call__(self, trial: "Trial") -> float:
+        """Do the run in this process; the pruner is asked after every reading.
 
         Returns:
-            ζ and training accuracy; NaN, by which Optuna knows a failed trial, if the run failed.
+            The accuracy; NaN, by which Optuna knows a failed trial, if the run failed.
 
         Raises:
-            TrialPruned: if another process is doing the run.
+            TrialPruned: if the pruner stops it, or another process is doing the run.
             StoreError: if the store cannot be written.
-            InputError: if the spec does not fit, or the study asks for something else.
+            InputError: if the spec does not fit, the run has no holdout with given labels, or the
+                study asks for something else.
         """
-        _check_directions(trial.study)
+        _check_direction(trial.study)
         job = self._job(trial)
-        with _ONE_RUN:
-            event = run_job(job)
+        optuna = require("optuna", extra="optuna")
+        pruned = optuna.TrialPruned
+        # An estimate at every reading is not free.
+        is_pruned = not isinstance(trial.study.pruner, optuna.pruners.NopPruner)
+
+        def watch(reading: Reading) -> None:
+            if is_pruned and reading.validation_accuracy is not None:
+                report_trial(trial, job.path, rule=self._rule)
+                if reading.step < job.spec.epochs and trial.should_prune():
+                    raise _Stopped
+
+        try:
+            with _ONE_RUN:
+                event = run_job(job, watch)
+        except _Stopped:
+            raise pruned(f"Its estimate is surely below the best; resume {job.path}.") from None
         if isinstance(event, Busy):
-            pruned = require("optuna", extra="optuna").TrialPruned
             raise pruned(f"Another process is doing {job.path}.")
-        return self._values(event, [trial]) or (math.nan, math.nan)
+        value = self._value(event, [trial])
+        return math.nan if value is None else value
 
     def optimize(self, study: "Study", executor: Executor, *, trials: int) -> None:
         """Do many trials, as many at a time as the executor has workers.
 
         If it is interrupted, the runs that were under way are the first trials of the next call.
+        The pruner is not asked: the runs are in other processes.
 
         Args:
             study: as made by ``create_study``.
@@ -128,7 +246,7 @@ class SusceptibilityObjective:
             StoreError: if the store cannot be written.
             InputError: if a spec does not fit, or the study asks for something else.
         """
-        _check_directions(study)
+        _check_direction(study)
         asked: dict[Path, list[Trial]] = {}
         try:
             with closing(executor.run(self._jobs(study, asked, trials))) as events:
@@ -162,27 +280,24 @@ class SusceptibilityObjective:
         return Job(spec, path, self._data_dir)
 
     def _tell(self, study: "Study", event: Event, trials: list["Trial"]) -> None:
-        values = self._values(event, trials)
+        value = self._value(event, trials)
         for trial in trials:
-            if values is not None:
-                study.tell(trial, values)
+            if value is not None:
+                study.tell(trial, value)
             else:
                 study.tell(trial, state=_state("PRUNED" if isinstance(event, Busy) else "FAIL"))
 
-    def _values(self, event: Event, trials: list["Trial"]) -> Values | None:
-        """Return the objective values of a run; None if it has none."""
+    def _value(self, event: Event, trials: list["Trial"]) -> float | None:
+        """Return the objective value of a run; None if it has none."""
         match event:
             case Finished(job):
                 forget_failure(job)
-                pick = select(job.path, self._checkpoint, column=self._column).pick
-                _remember(trials, STEP, pick.step)
-                _remember(trials, COLUMN, self._column)
-                if pick.susceptibility is not None and pick.train_accuracy is not None:
-                    return pick.susceptibility, pick.train_accuracy
-                _remember(trials, ERROR, f"ζ or training accuracy of step {pick.step} is unknown")
+                values = [judge_trial(trial, job.path, rule=self._rule) for trial in trials]
+                return values[0]
             case Failed(job, error) | Lost(job, error):
                 record_failure(job, error)
-                _remember(trials, ERROR, last_line(error))
+                for trial in trials:
+                    trial.set_user_attr(ERROR, last_line(error))
             case Blocked(job, reason):
                 raise StoreError(f"Cannot write to {job.path.parent}: {reason}.")
         return None
@@ -194,83 +309,42 @@ class ChosenTrial:
 
     Attributes:
         trial: with its parameters and user attributes.
-        selection: the pick among the trials, with reasons and warnings.
+        selection: the checkpoint to keep among those of all trials, with reasons and warnings.
     """
 
     trial: "FrozenTrial"
     selection: Selection
 
 
-def select_trial(study: "Study", rule: str = "pareto", **options: Any) -> ChosenTrial:  # noqa: ANN401
-    """Choose among the trials of a study without a clean label.
+def select_trial(study: "Study", rule: str = "auto", **options: Any) -> ChosenTrial:  # noqa: ANN401
+    """Choose among the checkpoints of all finished trials, which vote on each other.
 
     Args:
         study: as made by ``create_study``.
-        rule: of ``rote.select``; the default is the knee of the front. Rules that look at
-            predictions or at noisy validation accuracy need trials with run directories.
-        options: of ``rote.select``; ``column`` is that of the objective by default.
+        rule: of ``rote.select``.
+        options: of ``rote.select``.
+
+    Returns:
+        The trial and the selection.
 
     Raises:
-        InputError: if no trial is complete, or the rule does not fit.
+        InputError: if no trial is complete, one has no run directory, or the rule does not fit.
     """
-    _check_directions(study)
+    _check_direction(study)
     trials = study.get_trials(deepcopy=False, states=[_state("COMPLETE")])
     if not trials:
         raise InputError("Expected `study` to have a complete trial, got none. Run some first.")
-    if all(RUN in trial.user_attrs for trial in trials):
-        table, found = _table_of_runs(trials)
-        options = {"column": trials[0].user_attrs[COLUMN]} | options
-    else:
-        table, found = _table_of_values(trials)
-    selection = select(table, rule, **options)
-    return ChosenTrial(found[selection.pick.run], selection)
-
-
-def objective_values(tracker: "Tracker") -> Values:
-    """Return (ζ, training accuracy) of a tracker, for an objective with its own training loop.
-
-    Args:
-        tracker: after the last probe, to which ``train_accuracy=`` was given.
-
-    Raises:
-        InputError: if there was no probe, or it had no ``train_accuracy``.
-    """
-    accuracy = tracker.readings[-1].metrics.get("train_accuracy") if tracker.readings else None
-    if accuracy is None:
+    without = [trial.number for trial in trials if RUN not in trial.user_attrs]
+    if without:
         raise InputError(
-            "Expected `tracker` to have a reading with `train_accuracy`, got none. Call "
-            "tracker.probe(train_accuracy=…) after an epoch."
+            f"Trial {without[0]} has no run directory. Return judge_trial(trial, run) from your "
+            "objective."
         )
-    return tracker.susceptibility, accuracy
-
-
-def _table_of_values(trials: list["FrozenTrial"]) -> tuple[RunTable, dict[str, "FrozenTrial"]]:
-    import polars as pl
-
-    found = {f"trial {trial.number}": trial for trial in trials}
-    frame = pl.DataFrame(
-        {
-            "run": list(found),
-            "row": [0] * len(trials),
-            "step": [trial.number for trial in trials],
-            "susceptibility": [trial.values[0] for trial in trials],
-            "train_accuracy": [trial.values[1] for trial in trials],
-        }
-    )
-    return RunTable(frame, descriptions={}), found
-
-
-def _table_of_runs(trials: list["FrozenTrial"]) -> tuple[RunTable, dict[str, "FrozenTrial"]]:
-    """One checkpoint of every run: the one that counted; of equal trials, the first."""
-    import polars as pl
-
+    # Of equal trials, the first.
     first = {Path(trial.user_attrs[RUN]): trial for trial in reversed(trials)}
     table = read_table(list(first))
-    found = {name: first[path] for name, path in table.paths.items()}
-    steps = [trial.user_attrs[STEP] for trial in found.values()]
-    counted = pl.DataFrame({"run": list(found), "step": steps})
-    frame = table.frame.join(counted, on=["run", "step"], how="semi", maintain_order="left")
-    return RunTable(frame, table.descriptions, table.paths), found
+    selection = select(table, rule, **options)
+    return ChosenTrial(first[table.paths[selection.pick.run]], selection)
 
 
 def _ends(event: Event) -> bool:
@@ -283,15 +357,10 @@ def _state(name: str) -> Any:  # noqa: ANN401
     return getattr(require("optuna", extra="optuna").trial.TrialState, name)
 
 
-def _remember(trials: list["Trial"], name: str, value: object) -> None:
-    for trial in trials:
-        trial.set_user_attr(name, value)
-
-
-def _check_directions(study: "Study") -> None:
-    found = tuple(direction.name.lower() for direction in study.directions)
-    if found != DIRECTIONS:
+def _check_direction(study: "Study") -> None:
+    found = [direction.name.lower() for direction in study.directions]
+    if found != [DIRECTION]:
         raise InputError(
-            f"Expected `study` to have the directions {DIRECTIONS}, for ζ and training accuracy, "
-            f"got {found}. Make it with rote.sweeps.create_study."
+            f"Expected `study` to {DIRECTION} one value, the estimated accuracy, got {found}. Make "
+            "it with rote.sweeps.create_study."
         )

@@ -4,11 +4,12 @@ import errno
 import os
 import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from traceback import format_exc
 
 from rote.errors import DamagedStateWarning, RoteWarning, RunLockedError
+from rote.records import Reading
 from rote.sweeps.executor import Blocked, Busy, Event, Failed, Finished, Job
 
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
@@ -17,8 +18,12 @@ ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THRE
 _OF_THE_STORE = {errno.ENOSPC, errno.EDQUOT, errno.EROFS}
 
 
-def run_job(job: Job) -> Event:
+def run_job(job: Job, progress: Callable[[Reading], object] | None = None) -> Event:
     """Train one run, from its beginning or from where it was cut off.
+
+    Args:
+        job: the run.
+        progress: called with every reading.
 
     Returns:
         ``Finished``; ``Busy`` if another process has the run; ``Blocked`` if the store is full or
@@ -31,7 +36,7 @@ def run_job(job: Job) -> Event:
             # A warning would break the progress table; the journal has the flags.
             warnings.simplefilter("ignore", RoteWarning)
             warnings.simplefilter("always", DamagedStateWarning)
-            run = train(job.spec, job.path, data_dir=job.data_dir)
+            run = train(job.spec, job.path, data_dir=job.data_dir, progress=progress)
     except RunLockedError:
         return Busy(job)
     except Exception as error:  # noqa: BLE001  # one failed run must not stop the others

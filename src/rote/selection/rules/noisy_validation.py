@@ -13,6 +13,7 @@ from rote.arguments import check_number
 from rote.errors import InputError
 from rote.formatting import as_percent
 from rote.selection.rule import Decision, Findings
+from rote.store import GIVEN_LABELS
 
 if TYPE_CHECKING:
     from rote.selection.candidates import Booleans, Candidates
@@ -174,8 +175,8 @@ def compare_on_labels(candidates: Candidates, one: int, other: int) -> float | N
     if one == other or first is None or second is None or len(first) != len(second):
         return None
     names = [candidates.runs[candidates.run[at]] for at in (one, other)]
-    labels = [candidates.table.given_labels(name) for name in names]
-    if not np.array_equal(*labels):  # another holdout, or other labels for it
+    texts = {candidates.table.descriptions[name].get(GIVEN_LABELS) for name in names}
+    if len(texts) > 1:  # another holdout, or other labels for it
         return None
     return probability_better(int((first & ~second).sum()), int((second & ~first).sum()))
 
