@@ -77,13 +77,16 @@ _NAMES = {
 _HOMES = {name: f"{__name__}.{module}" for module, names in _NAMES.items() for name in names}
 
 __all__ = [
+    "AccuracyObjective",
     "Executor",
     "LocalExecutor",
     "RayExecutor",
     "SearchSpace",
-    "SusceptibilityObjective",
     "Sweep",
     "create_study",
+    "judge_trial",
+    "make_pruner",
+    "report_trial",
     "select_trial",
 ]
 
