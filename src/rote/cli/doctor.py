@@ -34,6 +34,7 @@ EXTRAS = {
     "mlflow": "mlflow",
     "tensorboard": "tensorboard",
     "wandb": "wandb",
+    "trackio": "trackio",
     "ray": "ray",
     "optuna": "optuna",
 }
