@@ -219,7 +219,7 @@ def test_folds_rank_by_networks_that_have_not_seen_the_sample(tmp_path: Path) ->
         np.savez(
             tmp_path / f"fold-{fold}" / "out_of_sample.npz",
             samples=rows[part], labels=labels[part], classes=clear.argmax(1),
-            probabilities=clear, best_probabilities=clear,
+            probabilities=clear, best_probabilities=clear, votes=np.eye(3)[clear.argmax(1)],
         )  # fmt: skip
         data = {"rows": rows, "labels": labels, "wrong": labels != truth}
         places = {"train": np.flatnonzero(~part), "holdout": np.flatnonzero(part)}

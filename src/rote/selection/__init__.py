@@ -24,7 +24,7 @@ from rote.selection.groups import (
     read_settings as read_settings,
     write_plainly as write_plainly,
 )
-from rote.selection.label_errors import rank_label_errors
+from rote.selection.label_errors import rank_label_errors, rank_out_of_sample as rank_out_of_sample
 from rote.selection.regions import (
     REGIONS as REGIONS,
     RegionSummary as RegionSummary,

@@ -26,6 +26,7 @@ from rote.selection.label_noise import (
     symmetric_matrix,
 )
 from rote.selection.votes import vote_weights
+from rote.store import OutOfSample
 
 _FLOORS_OF_HARD = (0.005, 0.05)
 _FLOORS_OF_SOFT = (0.001, 0.02)
@@ -115,6 +116,20 @@ def rank_label_errors(
     matrix = np.asarray(sum(s * t for s, t in zip(shares, noises, strict=True)))
     probability = np.where(known, 1 - truth[rows, place], 0.0)
     return LabelErrors(probability, truth.argmax(axis=1), truth, rate, matrix)
+
+
+def rank_out_of_sample(found: OutOfSample) -> LabelErrors:
+    """Rank the samples of runs with folds by networks that were not trained on them.
+
+    Args:
+        found: what ``rote.store.read_out_of_sample`` returns.
+
+    Returns:
+        The ranking that ``rote suspects`` lists and ``rote clean`` applies.
+    """
+    return rank_label_errors(
+        found.labels, [found.best_probabilities], hard=found.votes, neighbors=found.neighbors
+    )
 
 
 def _check_predictions(predicted: Floats, labels: Integers) -> Floats:

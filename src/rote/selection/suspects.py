@@ -16,7 +16,7 @@ from rote.errors import CorruptRunError, InputError
 from rote.records import ZETAS
 from rote.selection.candidates import make_candidates
 from rote.selection.groups import check_comparable, take_runs
-from rote.selection.label_errors import rank_label_errors
+from rote.selection.label_errors import rank_out_of_sample
 from rote.selection.rules import find_rule
 from rote.selection.rules.posterior import Posterior
 from rote.selection.select_checkpoint import choose, read_runs
@@ -241,8 +241,7 @@ def _rank(records: _Records, runs: list[str], data: _Data | None) -> SuspectRank
 def _rank_folds(records: _Records, folded: OutOfSample) -> SuspectRanking:
     """Rank samples by networks that were not trained on them."""
     runs = sorted(records.table.paths)
-    hard = np.eye(folded.best_probabilities.shape[1])[folded.classes]
-    found = rank_label_errors(folded.labels, folded.best_probabilities[None], hard=hard)
+    found = rank_out_of_sample(folded)
     data = next((data for run in runs if (data := records.data(run)) is not None), None)
     positions = {} if data is None else {int(row): at for at, row in enumerate(data.rows)}
     entries = []

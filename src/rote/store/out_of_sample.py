@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rote.errors import CorruptRunError, InputError
-from rote.store.holdout import DAMAGED_ARRAYS
+from rote.store.holdout import DAMAGED_ARRAYS, read_neighbor_votes
+from rote.store.run_record import read_description
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -29,10 +30,11 @@ class OutOfSample:
         classes: the predicted classes, each by the best epoch of its run (the last of several).
         probabilities: of every class, (samples, classes): the mean over epochs and runs.
         best_probabilities: the mean over runs of those of the best epoch.
+        votes: the share of each class among the predictions of the epochs around the best one, the
+            mean over runs.
+        neighbors: the share of each class among the given labels of the nearest samples; None
+            unless every run recorded it.
         runs: how many runs predicted each sample.
-
-    Example:
-        ``cleanlab.filter.find_label_issues(found.labels, found.probabilities)``
     """
 
     samples: NDArray[np.int64]
@@ -40,7 +42,20 @@ class OutOfSample:
     classes: NDArray[np.int64]
     probabilities: NDArray[np.float64]
     best_probabilities: NDArray[np.float64]
+    votes: NDArray[np.float64]
+    neighbors: NDArray[np.float64] | None
     runs: NDArray[np.int64]
+
+    def to_cleanlab(self) -> dict[str, NDArray[Any]]:
+        """Return ``labels`` and ``pred_probs`` as the functions of cleanlab take them.
+
+        ``pred_probs`` are those of the best epochs, which rank label errors better than the mean
+        over all epochs.
+
+        Example:
+            ``cleanlab.filter.find_label_issues(**found.to_cleanlab())``
+        """
+        return {"labels": self.labels, "pred_probs": self.best_probabilities}
 
 
 def read_out_of_sample(runs: Iterable[Path | str]) -> OutOfSample | None:
@@ -56,7 +71,7 @@ def read_out_of_sample(runs: Iterable[Path | str]) -> OutOfSample | None:
         InputError: if runs give one sample different labels, or know different classes.
         CorruptRunError: if a file is damaged.
     """
-    parts = [part for run in runs if (part := _read(Path(run) / OUT_OF_SAMPLE_FILE)) is not None]
+    parts = [part for run in runs if (part := _read(Path(run))) is not None]
     if not parts:
         return None
     if len({part["probabilities"].shape[1] for part in parts}) > 1:
@@ -69,12 +84,19 @@ def read_out_of_sample(runs: Iterable[Path | str]) -> OutOfSample | None:
         raise InputError("The runs give the same samples different labels: name runs on one file.")
     classes = np.zeros(len(samples), dtype=np.int64)
     classes[places] = every["classes"]
-    mean = _average(every["probabilities"], places, counts)
-    best = _average(every["best_probabilities"], places, counts)
-    return OutOfSample(samples.astype(np.int64), labels, classes, mean, best, counts)
+    mean, best, votes = (
+        _average(every[name], places, counts)
+        for name in ("probabilities", "best_probabilities", "votes")
+    )
+    neighbors = None
+    if all("neighbors" in part for part in parts):
+        rows = np.concatenate([part["neighbors"] for part in parts])
+        neighbors = _average(rows, places, counts)
+    samples = samples.astype(np.int64)
+    return OutOfSample(samples, labels, classes, mean, best, votes, neighbors, counts)
 
 
-_PER_SAMPLE = ("samples", "labels", "classes", "probabilities", "best_probabilities")
+_PER_SAMPLE = ("samples", "labels", "classes", "probabilities", "best_probabilities", "votes")
 
 
 def _average(
@@ -86,11 +108,16 @@ def _average(
     return mean
 
 
-def _read(file: Path) -> dict[str, NDArray[Any]] | None:
+def _read(run: Path) -> dict[str, NDArray[Any]] | None:
+    file = run / OUT_OF_SAMPLE_FILE
     if not file.is_file():
         return None
     try:
         with np.load(file) as found:
-            return {name: found[name] for name in _PER_SAMPLE}
+            part = {name: found[name] for name in _PER_SAMPLE}
     except (*DAMAGED_ARRAYS, KeyError) as error:
         raise CorruptRunError(f"{file} is damaged: {error}.") from error
+    neighbors = read_neighbor_votes(run, read_description(run))
+    if neighbors is not None and neighbors.shape == part["votes"].shape:
+        part["neighbors"] = neighbors
+    return part

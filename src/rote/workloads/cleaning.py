@@ -14,7 +14,7 @@ import polars as pl
 
 from rote.arguments import check_number, check_path
 from rote.errors import CorruptRunError, InputError, shown
-from rote.selection import rank_label_errors, select
+from rote.selection import rank_out_of_sample, select
 from rote.store import (
     DAMAGED_ARRAYS,
     LABELS_FILE,
@@ -147,7 +147,7 @@ def plan_cleaning(
     spec = RunSpec.from_dict(description["spec"])
     source = _check_cleanable(spec, data_dir)
     names = _read_names(description)
-    errors = rank_label_errors(found.labels, [found.best_probabilities])
+    errors = rank_out_of_sample(found)
     protected = _find_holdout(spec, paths, len(division["rows"]))
     places = division.get("table_rows", division["rows"])
     files = division.get("files")

@@ -19,6 +19,9 @@ from rote.workloads.data.splits import Splits
 AT_ONCE = 256
 """Samples per forward pass."""
 
+_AROUND_BEST = 2
+"""Hard votes are those of so many measured epochs before and after the best one."""
+
 Precision = Callable[[], AbstractContextManager[object]]
 
 
@@ -92,7 +95,8 @@ class CrossEntropyDrop(Signal):
 class OutOfSample(Signal):
     """Class probabilities of the held-out fold: their mean over epochs, and those of the best one.
 
-    The best epoch is the one with the highest accuracy on the given labels of the fold.
+    The best epoch is the one with the highest accuracy on the given labels of the fold. Hard votes
+    are the mean one-hot predictions of the epochs around it.
 
     Args:
         model: the network.
@@ -110,7 +114,8 @@ class OutOfSample(Signal):
         shape = len(splits.holdout), splits.num_classes
         self._total = torch.zeros(shape)
         self._best = torch.zeros(shape)
-        self._count, self._best_step, self._best_accuracy = 0, 0, -1.0
+        self._classes = torch.zeros((0, shape[0]), dtype=torch.int32)
+        self._best_at, self._best_step, self._best_accuracy = 0, 0, -1.0
 
     def read(self, epoch: int) -> Mapping[str, float]:
         """Add the probabilities after an epoch; there is no column for them."""
@@ -118,22 +123,27 @@ class OutOfSample(Signal):
             found = predict_probabilities(self._model, self._splits.holdout).float().cpu()
         labels = self._splits.holdout_labels
         assert labels is not None  # a fold has its given labels
-        accuracy = share(found.argmax(1) == labels.cpu())
+        predicted = found.argmax(1)
+        accuracy = share(predicted == labels.cpu())
         self._total += found
-        self._count += 1
         if accuracy > self._best_accuracy:
             self._best, self._best_step, self._best_accuracy = found, epoch, accuracy
+            self._best_at = len(self._classes)
+        self._classes = torch.cat([self._classes, predicted[None].int()])
         return {}
 
     def record(self) -> dict[str, Array]:
         """Return the arrays of ``out_of_sample.npz``."""
         record = self._splits.record
+        around = slice(max(0, self._best_at - _AROUND_BEST), self._best_at + _AROUND_BEST + 1)
+        votes = torch.eye(self._best.shape[1])[self._classes[around].long()].mean(0)
         return {
             "samples": record["rows"][record["holdout"]],
             "labels": record["labels"][record["holdout"]],
             "classes": self._best.argmax(1).numpy().astype(np.uint16),
-            "probabilities": (self._total / max(1, self._count)).numpy(),
+            "probabilities": (self._total / max(1, len(self._classes))).numpy(),
             "best_probabilities": self._best.numpy(),
+            "votes": votes.numpy(),
             "best_step": np.array(self._best_step),
         }
 
@@ -142,7 +152,8 @@ class OutOfSample(Signal):
         return {
             "total": self._total.clone(),
             "best": self._best.clone(),
-            "count": self._count,
+            "classes": self._classes.clone(),
+            "best_at": self._best_at,
             "best_step": self._best_step,
             "best_accuracy": self._best_accuracy,
         }
@@ -150,8 +161,8 @@ class OutOfSample(Signal):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore sums and the best so far."""
         self._total, self._best = state["total"].clone(), state["best"].clone()
-        self._count, self._best_step = state["count"], state["best_step"]
-        self._best_accuracy = state["best_accuracy"]
+        self._classes, self._best_at = state["classes"].clone(), state["best_at"]
+        self._best_step, self._best_accuracy = state["best_step"], state["best_accuracy"]
 
 
 def predict_probabilities(model: nn.Module, inputs: Tensor) -> Tensor:
