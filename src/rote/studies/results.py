@@ -119,8 +119,9 @@ def page(study: Study, record: Record, preset: str, *, stem: str | None = None) 
 def _commands(study: Study, preset: str) -> str:
     today = f"Computed on {datetime.now(tz=UTC).date().isoformat()}."
     if study.wants is None:
+        needs = "It needs no runs." if study.compute is None else "It trains its own small runs."
         return (
-            f"It needs no runs. {today} From the committed numbers: `rote study show "
+            f"{needs} {today} From the committed numbers: `rote study show "
             f"{study.name}`; from the data at hand: `rote study run {study.name}`."
         )
     return (

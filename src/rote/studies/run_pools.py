@@ -112,11 +112,13 @@ def trained(
 
 def ready(
     study: Study, tables: Mapping[Pool, RunTable], store: Path, data_dir: Path | None
-) -> Tables | Measured:
+) -> Tables | Measured | Record:
     """Return what a study is measured from: its runs, or what it finds in their networks.
 
     Networks are examined once: what was found lies beside the runs until these are others.
     """
+    if study.compute is not None:
+        return study.compute(store, data_dir)
     if study.examine is None:
         return list(tables.items())
     found = []
@@ -222,9 +224,9 @@ def record_numbers(study: Study, record: Record) -> Path:
     return _numbers_of(study)
 
 
-def record_measured(study: Study, found: Tables | Measured) -> list[Path]:
+def record_measured(study: Study, found: Tables | Measured | Record) -> list[Path]:
     """Write what a study found in networks where `Records` looks for it."""
-    if study.examine is None:
+    if study.examine is None or isinstance(found, Mapping):
         return []
     for pool, numbers in found:
         text = json.dumps(numbers, allow_nan=False, separators=(",", ":")) + "\n"

@@ -74,6 +74,8 @@ class Study:
             tell: a sentence or two.
         examine: what is measured on the networks of a pool themselves, which are not committed,
             with data from a folder: plain values, which are. None if the runs' records suffice.
+        compute: for a study without pools, the numbers from runs that it trains itself, in a
+            folder and with data from another one; None if ``measure`` needs no runs at all.
     """
 
     name: str
@@ -87,6 +89,7 @@ class Study:
     cause: str = ""
     examine: Examine | None = None
     brief: Callable[[Record], Brief] | None = None
+    compute: Callable[[Path, Path | None], Record] | None = None
 
     def pools(self, preset: str) -> list[Pool]:
         """Which runs it looks at.

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
         DROP as DROP,
         RELABEL as RELABEL,
         Cleaning as Cleaning,
+        LabelChange as LabelChange,
         clean as clean,
         compare_on_holdout as compare_on_holdout,
         holdout_file as holdout_file,
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from rote.workloads.data import (
         Dataset as Dataset,
         check_file as check_file,
+        data_folder as data_folder,
         list_datasets as list_datasets,
         load_arrays as load_arrays,
         make_data_section as make_data_section,
@@ -58,6 +60,7 @@ _NAMES = {
         "DROP",
         "RELABEL",
         "Cleaning",
+        "LabelChange",
         "clean",
         "compare_on_holdout",
         "holdout_file",
@@ -67,6 +70,7 @@ _NAMES = {
     "data": [
         "Dataset",
         "check_file",
+        "data_folder",
         "make_data_section",
         "list_datasets",
         "load_arrays",

