@@ -111,7 +111,7 @@ def test_an_interrupted_run_ends_with_the_same_numbers(tmp_path: Path) -> None:
         train(spec, tmp_path / "cut", progress=cut)
     resumed = train(spec, tmp_path / "cut")
     assert numbers(resumed.readings) == numbers(whole.readings)
-    for name in ("aum", "prediction_changes", "confident_learning", "csl"):
+    for name in ("aum", "aum_rival", "prediction_changes", "confident_learning", "csl"):
         one, other = (read_table(tmp_path / run).rows(run, name) for run in ("whole", "cut"))
         assert one is not None
         assert other is not None

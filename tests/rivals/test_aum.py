@@ -55,6 +55,11 @@ def test_equals_sums_written_out(data: st.DataObject, samples: int, epochs: int)
     read, rows = signal.read(epochs), signal.rows()
     assert rows["aum"] == pytest.approx(np.array(areas), rel=1e-5)
     assert rows["prediction_changes"].tolist() == changes
+    for sample, label in enumerate(labels):
+        last = said[-1][sample]
+        rival = int(rows["aum_rival"][sample])
+        assert rival != label
+        assert last[rival] == max(value for k, value in enumerate(last) if k != label)
     assert read["aum"] == pytest.approx(np.mean(areas))
     assert read["aum_negative"] == pytest.approx(np.mean(np.array(areas) < 0))
     assert read["prediction_changes"] == pytest.approx(np.mean(changes))

@@ -1,6 +1,7 @@
 """Dawid and Skene's model against plain loops, and where it goes wrong."""
 
 import math
+import os
 from pathlib import Path
 
 import numpy as np
@@ -96,6 +97,26 @@ def test_runs_that_share_their_errors_outvote_the_labels(tmp_path: Path) -> None
     guess = posterior.estimated_accuracy or posterior.pick.score
     assert guess is not None
     assert abs(guess - known) < collapsed.estimated_accuracy - known
+
+
+FOREIGN = Path(os.environ.get("ROTE_DATA", "/work/shared/data")) / "cifar10_model_probabilities.npz"
+
+
+@pytest.mark.skipif(not FOREIGN.is_file(), reason=f"needs {FOREIGN.name}, which is not committed")
+@pytest.mark.parametrize("labels", ["aggre", "synthetic"])
+def test_the_estimate_on_foreign_predictions_is_off_by_a_point(labels: str, tmp_path: Path) -> None:
+    with np.load(FOREIGN) as arrays:
+        predicted = arrays[f"{labels}_probabilities"].argmax(axis=2)
+        given, truth = (arrays[f"{labels}_{kind}"].astype(np.int64) for kind in ("noisy", "true"))
+    errors = []
+    for draw in range(6):
+        chosen = np.random.default_rng(draw).permutation(len(given))[:512]
+        votes = predicted[:, None, chosen].astype(np.uint8)
+        write_voters(tmp_path / str(draw), votes, 10, given=given[chosen])
+        found = select(tmp_path / str(draw), "dawid-skene").table.sort("run")
+        known = (predicted == truth).mean(axis=1)
+        errors.append(np.abs(found["estimated_accuracy"].to_numpy() - known).mean())
+    assert np.mean(errors) < 0.015
 
 
 def test_what_it_needs_is_said(tmp_path: Path) -> None:

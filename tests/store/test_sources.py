@@ -274,9 +274,12 @@ def test_a_csv_file_must_be_there(tmp_path: Path) -> None:
         read_table(f"csv:{tmp_path}")
 
 
-def test_columns_of_a_csv_file_are_read_by_what_they_probably_mean(tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text("Epoch,acc,val acc,loss\n1,0.1,0.2,2\n")
-    meant = "validation_accuracy=val acc, train_accuracy=acc, step=Epoch"
+@pytest.mark.parametrize("epoch", ["Epoch", "epoch"])  # the second is a column of rote's, too
+def test_columns_of_a_csv_file_are_read_by_what_they_probably_mean(
+    tmp_path: Path, epoch: str
+) -> None:
+    (tmp_path / "a.csv").write_text(f"{epoch},acc,val acc,loss\n1,0.1,0.2,2\n")
+    meant = f"validation_accuracy=val acc, train_accuracy=acc, step={epoch}"
     with pytest.warns(GuessedNamesWarning, match=meant):
         found = read_table(f"csv:{tmp_path}/a.csv").frame
     assert found["step"].to_list() == [1]

@@ -10,6 +10,7 @@ import pytest
 
 import rote
 from rote.errors import InputError
+from rote.selection import rank_suspects
 from rote.workloads import (
     RunSpec,
     compare_on_holdout,
@@ -113,6 +114,36 @@ def test_a_review_is_applied_as_it_was_edited(table: Path, tmp_path: Path) -> No
         plan_cleaning(table / "folds", review=review)
 
 
+def test_the_list_is_that_of_suspects(table: Path) -> None:
+    (ranking,) = rank_suspects(table / "folds")
+    plan = plan_cleaning(table / "folds")
+    expected = [
+        (one.sample, one.probability)
+        for one in ranking.suspects
+        if one.sample not in set(plan.holdout.tolist())
+    ]
+    assert [(one.sample, one.probability) for one in plan.changes] == expected
+    assert plan.noise_rate == ranking.noise_rate
+    assert not plan.has_scores
+
+
+def test_without_folds_samples_have_scores_and_are_only_dropped(
+    table: Path, tmp_path: Path
+) -> None:
+    spec = suggest_spec(table / "my.csv")
+    train(RunSpec.from_dict(spec.to_dict() | {"epochs": 6, "signals": ["aum"]}), tmp_path / "run")
+    plan = plan_cleaning(tmp_path / "run", relabel=0.5)
+    assert plan.has_scores
+    assert plan.count("relabel") == 0
+    _, given, truth = make_data()
+    dropped = [change.sample for change in plan.changes]
+    assert len(dropped) > 10
+    assert np.mean(given[dropped] != truth[dropped]) > 0.5  # of all samples, a fifth
+    assert set(dropped) & set(plan.holdout.tolist()) == set()
+    wrong = [change for change in plan.changes if given[change.sample] != truth[change.sample]]
+    assert np.mean([one.proposed == CLASSES[truth[one.sample]] for one in wrong]) > 0.6
+
+
 def test_thresholds_decide(table: Path) -> None:
     none = plan_cleaning(table / "folds", drop=2, relabel=2)
     assert none.changes == ()
@@ -172,8 +203,8 @@ def test_a_folder_becomes_links(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_cleaned_is_refused(table: Path, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="needs runs with folds"):
-        plan_cleaning(table / "run")
+    with pytest.raises(InputError, match="judge its training samples"):
+        plan_cleaning(table / "run")  # it recorded no signals of training samples
     (tmp_path / "there.csv").touch()
     with pytest.raises(InputError, match="exists already"):
         rote.clean(table / "folds", tmp_path / "there.csv")

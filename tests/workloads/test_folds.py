@@ -35,6 +35,20 @@ def test_every_sample_is_held_out_once(folds: Path) -> None:
     assert (found.runs == 1).all()
     assert found.probabilities.shape == (60, 10)
     assert np.allclose(found.probabilities.sum(1), 1, atol=1e-5)
+    votes = read_npz(folds / "fold-2" / "out_of_sample.npz")
+    assert np.allclose(found.votes[np.isin(found.samples, votes["samples"])].sum(1), 1)
+    assert found.neighbors is not None
+    places = np.searchsorted(found.samples, votes["samples"])
+    assert np.array_equal(found.neighbors[places], np.load(folds / "fold-2" / "neighbor_votes.npy"))
+
+
+def test_one_line_exports_to_cleanlab(folds: Path) -> None:
+    found = read_out_of_sample(folds)  # the folder itself
+    assert found is not None
+    assert set(found.to_cleanlab()) == {"labels", "pred_probs"}
+    filters = pytest.importorskip("cleanlab.filter", reason="needs cleanlab")
+    issues = filters.find_label_issues(**found.to_cleanlab(), n_jobs=1)
+    assert issues.shape == (60,)
 
 
 def test_probabilities_are_those_of_the_checkpoints(folds: Path) -> None:
@@ -51,7 +65,11 @@ def test_probabilities_are_those_of_the_checkpoints(folds: Path) -> None:
     best = int(np.argmax([(one.argmax(1) == labels).mean() for one in each]))
     assert int(found["best_step"]) == best + 1
     assert np.allclose(found["best_probabilities"], each[best], atol=1e-6)
-    assert np.array_equal(found["classes"], read_predictions(read_run(run))[best])
+    predicted = read_predictions(read_run(run))
+    assert predicted is not None
+    assert np.array_equal(found["classes"], predicted[best])
+    around = predicted[max(0, best - 2) : best + 3]
+    assert np.allclose(found["votes"], np.eye(10)[around].mean(axis=0))
 
 
 def test_an_interrupted_fold_ends_with_the_same_probabilities(folds: Path, tmp_path: Path) -> None:

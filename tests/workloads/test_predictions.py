@@ -108,6 +108,25 @@ def test_a_folder_is_predicted_file_by_file(tmp_path: Path) -> None:
         load_model(tmp_path / "run").predict(tmp_path / "empty")
 
 
+def test_arrays_of_texts_are_counted_with_the_words_of_their_file(tmp_path: Path) -> None:
+    texts = np.array(["good fine movie", "bad awful movie"] * 20)
+    np.savez(tmp_path / "my.npz", text_train=texts, y_train=np.array([1, 0] * 20))
+    train(short(suggest_spec(tmp_path / "my.npz"), 8), tmp_path / "run")
+    model = load_model(tmp_path / "run")
+    new = np.array(["fine good", "awful unknown words"])
+    np.savez(tmp_path / "new.npz", text=new)
+    np.save(tmp_path / "new.npy", new)
+    found = model.predict(tmp_path / "new.npz")
+    assert found.classes.tolist() == [1, 0]
+    for same in (tmp_path / "new.npy", new):
+        assert np.array_equal(model.predict(same).probabilities, found.probabilities)
+    with pytest.raises(InputError, match="Expected texts, as in training, got token ids"):
+        model.predict(np.zeros((2, 3), dtype=np.int64))
+    np.savez(tmp_path / "my.npz", text_train=texts[:20], y_train=np.array([1, 0] * 10))
+    with pytest.raises(InputError, match=r"my\.npz"):
+        model.predict(new)
+
+
 def test_texts_are_counted_with_the_words_of_the_training_set(tmp_path: Path) -> None:
     texts = ["good fine movie", "bad awful movie"] * 20
     frame = {"text": texts, "label": ["pos", "neg"] * 20}

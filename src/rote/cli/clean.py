@@ -45,7 +45,8 @@ def clean(
 ) -> None:
     """Write a copy of the data in which suspected label errors are dropped or relabeled.
 
-    The original and the holdout are never changed. It needs runs with folds (`rote train --folds`).
+    The list is that of `rote suspects`; it is best with folds (`rote train --folds 5`). The
+    original and the holdout are never changed.
     """
     from rote.reporting.output_file import write_file
     from rote.workloads import plan_cleaning, write_cleaned
@@ -91,7 +92,13 @@ def _show(plan: "Cleaning", *, is_reviewed: bool) -> None:
         if is_reviewed
         else f"drop from {plan.drop:g}, relabel from {plan.relabel:g} probability of a wrong label"
     )
-    say(f"{to_line(plan.data)}: {plan.samples:,} samples, about {plan.noise_rate:.1%} mislabeled.")
+    rate = "" if plan.noise_rate is None else f", about {plan.noise_rate:.1%} mislabeled"
+    say(f"{to_line(plan.data)}: {plan.samples:,} samples{rate}.")
+    if plan.has_scores:
+        say(
+            "Without folds, samples have scores instead of probabilities, and are only dropped. "
+            "For probabilities: rote train --data FILE --folds 5."
+        )
     say(
         f"Plan ({how}): drop {plan.count('drop'):,}, relabel {plan.count('relabel'):,}; the "
         f"{len(plan.holdout):,} holdout samples stay as they are."

@@ -83,6 +83,11 @@ def _show_rankings(
         return
     for ranking in rankings:
         _show_ranking(ranking)
+    if any(entry.is_score for ranking in rankings for entry in ranking.suspects):
+        say(
+            "Training samples have a score (~) instead of a probability: the networks were trained "
+            "on these labels. For probabilities, train with --folds 5."
+        )
     if any(entry.file is None for ranking in rankings for entry in ranking.suspects):
         say("Samples are numbered from 0 in the order of the data, below the header of a table.")
     if csv is not None:
@@ -109,7 +114,7 @@ def _show_ranking(ranking: "SuspectRanking") -> None:
             "split": [one.split for one in shown],
             "label": [to_line(ranking.name_class(one.given)) for one in shown],
             "proposed": [to_line(ranking.name_class(one.proposed)) for one in shown],
-            "probability": [f"{one.probability:.0%}" for one in shown],
+            "probability": [f"{'~' if one.is_score else ''}{one.probability:.0%}" for one in shown],
             "signals": [", ".join(one.signals) for one in shown],
             "wrong": [{None: "", True: "yes", False: "no"}[one.is_wrong] for one in shown],
         }

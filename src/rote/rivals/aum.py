@@ -22,12 +22,13 @@ class Aum(Signal):
     """Per sample, the mean over training of the given label's logit minus the largest other one.
 
     Low ones are probably wrong labels (``rote suspects``). Beside it, how often the prediction for
-    each sample has changed from one epoch to the next.
+    each sample has changed from one epoch to the next, and the strongest other class when it was
+    last seen, which ``rote suspects`` proposes as its label.
 
     Args:
         samples: how many samples the training set has. Runs of a spec know it; elsewhere the
-            numbers per sample are recorded (row files ``aum`` and ``prediction_changes``) only if
-            it is given.
+            numbers per sample are recorded (row files ``aum``, ``aum_rival`` and
+            ``prediction_changes``) only if it is given.
 
     Raises:
         InputError: if it is not positive.
@@ -45,7 +46,7 @@ class Aum(Signal):
         self._samples = None if samples is None else check_integer("samples", samples, least=1)
         self._sums = torch.zeros(0, dtype=torch.float64)
         self._counts, self._changes = (torch.zeros(0, dtype=torch.int64) for _ in range(2))
-        self._before = torch.full((0,), _UNSEEN)
+        self._before, self._rivals = (torch.full((0,), _UNSEEN) for _ in range(2))
         self._waiting = WaitingBatches()
 
     def start(self, context: SignalContext) -> None:
@@ -54,7 +55,11 @@ class Aum(Signal):
             self._samples = len(context.training_set.labels)
         if self._samples is not None:
             shape = (self._samples,)
-            self.row_files = {"aum": ("float32", shape), "prediction_changes": ("uint16", shape)}
+            self.row_files = {
+                "aum": ("float32", shape),
+                "aum_rival": ("int32", shape),
+                "prediction_changes": ("uint16", shape),
+            }
             self._grow(self._samples, torch.device("cpu"))
 
     def observe(self, batch: Batch) -> None:
@@ -72,13 +77,13 @@ class Aum(Signal):
         batch = waiting.counted
         at, logits, places = batch.places(self.name), batch.logits, batch.labels[:, None]
         self._grow(int(at.max()) + 1 if len(at) else 0, at.device)
-        others = logits.scatter(1, places, -torch.inf).amax(1)
+        others, rivals = logits.scatter(1, places, -torch.inf).max(1)
         margins = logits.gather(1, places)[:, 0].double() - others
         self._sums.index_add_(0, at, margins)
         self._counts.index_add_(0, at, torch.ones_like(at))
-        self._note_predictions(at, batch.predicted)
+        self._note_predictions(at, batch.predicted, rivals)
 
-    def _note_predictions(self, at: Tensor, predicted: Tensor) -> None:
+    def _note_predictions(self, at: Tensor, predicted: Tensor, rivals: Tensor) -> None:
         """Compare every prediction with the one before it, which may be among these."""
         order = at.argsort(stable=True)
         sample, now = at[order], predicted[order]
@@ -89,6 +94,7 @@ class Aum(Signal):
         is_changed = (before != now) & (before != _UNSEEN)
         self._changes.index_add_(0, sample, is_changed.long())
         self._before[sample[is_last]] = now[is_last]
+        self._rivals[sample[is_last]] = rivals[order][is_last]
 
     def read(self, epoch: int) -> Mapping[str, float]:  # noqa: ARG002
         """Means over the samples that were seen."""
@@ -104,23 +110,25 @@ class Aum(Signal):
         }
 
     def rows(self) -> Mapping[str, np.ndarray]:
-        """Return the values per sample; an area is NaN where the sample was never seen."""
+        """Return the values per sample: NaN, or −1 as a class, where it was never seen."""
         if not self.row_files:
             return {}
         changes = self._changes.clamp(max=np.iinfo(np.uint16).max)
         return {
             "aum": (self._sums / self._counts).float().cpu().numpy(),
+            "aum_rival": self._rivals.cpu().numpy().astype(np.int32),
             "prediction_changes": changes.cpu().numpy().astype(np.uint16),
         }
 
     def state_dict(self) -> dict[str, Any]:
-        """Return sums, counts, changes and last predictions."""
+        """Return sums, counts, changes, last predictions and last strongest other classes."""
         self._count()
         return {
             "sums": self._sums,
             "counts": self._counts,
             "changes": self._changes,
             "before": self._before,
+            "rivals": self._rivals,
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -128,6 +136,7 @@ class Aum(Signal):
         self._waiting.clear()
         self._sums, self._counts = state["sums"].clone(), state["counts"].clone()
         self._changes, self._before = state["changes"].clone(), state["before"].clone()
+        self._rivals = state["rivals"].clone()
 
     def _grow(self, size: int, device: torch.device) -> None:
         if size <= len(self._sums) and device == self._sums.device:
@@ -136,6 +145,7 @@ class Aum(Signal):
         self._counts = _pad(self._counts, size, 0).to(device)
         self._changes = _pad(self._changes, size, 0).to(device)
         self._before = _pad(self._before, size, _UNSEEN).to(device)
+        self._rivals = _pad(self._rivals, size, _UNSEEN).to(device)
 
 
 def _pad(values: Tensor, size: int, filling: int) -> Tensor:

@@ -81,12 +81,15 @@ class RankedLabel:
         split: ``train``, or ``holdout`` for what was kept out of training.
         sample: its position in the data, from 0; of a table, its row.
         given: its label, if the run knows it.
-        proposed: the most probable class; None where no method proposes one.
-        probability: that the given label is wrong. Of training samples it follows from their rank
-            by in-sample signals and the estimated noise rate.
+        proposed: the most probable class, or of a training sample the strongest other class; None
+            where no method proposes one.
+        probability: that the given label is wrong; of training samples without folds a score, see
+            ``is_score``.
         signals: the methods that suspect it.
         is_wrong: the truth, where the run knows it.
         file: where it is, if it is a file of a folder.
+        is_score: whether ``probability`` is only a score: it follows from the sample's rank by
+            in-sample signals and the estimated noise rate, and is not calibrated.
     """
 
     split: Split
@@ -97,6 +100,7 @@ class RankedLabel:
     signals: tuple[str, ...]
     is_wrong: bool | None
     file: str | None = None
+    is_score: bool = False
 
 
 @dataclass(frozen=True)
@@ -196,7 +200,7 @@ def rank_suspects(
     Runs with folds (``rote train --folds``) rank every sample by networks that were not trained on
     it (``rank_label_errors``), and nothing else is used. Otherwise, holdout samples are ranked by
     the posterior of rule ``posterior``, and training samples by in-sample signals (``aum``,
-    ``csl``), whose ranks become probabilities by the noise rate of the holdout.
+    ``csl``), whose ranks become scores by the noise rate of the holdout (``is_score``).
 
     Args:
         runs: run directories, folders of them, or their table.
@@ -316,11 +320,15 @@ def _rank_training(
     score = np.mean([ranks[name] for name in by], axis=0)
     bar = float(np.quantile(score, 1 - min(max(rate, 0.0), 1.0)))
     probability = 1 / (1 + np.exp(-(score - bar) / _SOFTNESS))
+    rivals = records.rivals(runs)
     for at, value in enumerate(probability.tolist()):
         suspecting = tuple(name for name, rank in ranks.items() if rank[at] > 1 - rate)
         place = _place(data, "train", at)
         given = None if data is None else int(data.labels[data.train[at]])
-        yield RankedLabel("train", place.sample, given, None, value, suspecting, *place[1:])
+        proposed = None if rivals is None or rivals[at] < 0 else int(rivals[at])
+        yield RankedLabel(
+            "train", place.sample, given, proposed, value, suspecting, *place[1:], is_score=True
+        )
 
 
 class _Place(NamedTuple):
@@ -511,6 +519,15 @@ class _Records:
         """Return the rows of a signal, runs × samples; low values are suspicious."""
         rows = [row for run in runs if (row := self.row(run, method)) is not None]
         return np.array(rows) * _RANKED_BY.get(method, 1.0)
+
+    def rivals(self, runs: Sequence[str]) -> Integers | None:
+        """Return the class that most runs rank highest beside the given label, by sample."""
+        rows = [row for run in runs if (row := self.row(run, "aum_rival")) is not None]
+        if not rows:
+            return None
+        classes = np.array(rows, dtype=np.int64)
+        counts = (classes[:, None] == classes[None]).sum(axis=1)
+        return np.asarray(classes[counts.argmax(axis=0), np.arange(classes.shape[1])])
 
     def data(self, run: str) -> _Data | None:
         """Return the labels of a run, if it has any."""

@@ -58,11 +58,12 @@ class OutOfSample:
         return {"labels": self.labels, "pred_probs": self.best_probabilities}
 
 
-def read_out_of_sample(runs: Iterable[Path | str]) -> OutOfSample | None:
+def read_out_of_sample(runs: Path | str | Iterable[Path | str]) -> OutOfSample | None:
     """Join the held-out predictions of several runs on the same data.
 
     Args:
-        runs: run directories; those without folds are passed over.
+        runs: run directories, or the folder that ``rote train --folds`` wrote; runs without folds
+            are passed over.
 
     Returns:
         All samples that were held out by a run; None if no run has folds.
@@ -71,6 +72,8 @@ def read_out_of_sample(runs: Iterable[Path | str]) -> OutOfSample | None:
         InputError: if runs give one sample different labels, or know different classes.
         CorruptRunError: if a file is damaged.
     """
+    if isinstance(runs, str | Path):
+        runs = sorted(path for path in Path(runs).iterdir() if path.is_dir())
     parts = [part for run in runs if (part := _read(Path(run))) is not None]
     if not parts:
         return None

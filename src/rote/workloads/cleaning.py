@@ -14,14 +14,14 @@ import polars as pl
 
 from rote.arguments import check_number, check_path
 from rote.errors import CorruptRunError, InputError, shown
-from rote.selection import rank_out_of_sample, select
+from rote.selection import RankedLabel, SuspectRanking, rank_suspects, select
 from rote.store import (
     DAMAGED_ARRAYS,
     LABELS_FILE,
     WORKLOAD_FILE,
+    RunTable,
     check_data_unchanged,
     escape_cells,
-    read_out_of_sample,
     read_predictions,
     read_run,
     read_table,
@@ -74,10 +74,12 @@ class Cleaning:
         changes: the training samples that are dropped or relabeled, the most doubtful first.
         drop: from which probability on samples are dropped.
         relabel: from which probability on they are relabeled instead.
-        noise_rate: the estimated share of wrong labels.
+        noise_rate: the estimated share of wrong labels; None if nothing estimates it.
         samples: how many samples the data have.
         holdout: positions of the samples that stay as they are.
         files: the files of all samples, if they are those of a folder.
+        has_scores: whether samples have scores instead of probabilities, for want of folds; these
+            are dropped, never relabeled.
     """
 
     data: Path
@@ -85,10 +87,11 @@ class Cleaning:
     changes: tuple[LabelChange, ...]
     drop: float
     relabel: float
-    noise_rate: float
+    noise_rate: float | None
     samples: int
     holdout: Labels
     files: tuple[str, ...] = ()
+    has_scores: bool = False
 
     def count(self, action: str) -> int:
         """Count the samples with an action."""
@@ -116,8 +119,10 @@ def plan_cleaning(
     """Decide which training samples to drop and which to relabel; nothing is written.
 
     Args:
-        runs: runs with folds on one file or folder (``rote train --data FILE --folds 5``).
-            Further runs on the same data may be among them: their holdout is left alone, too.
+        runs: runs on one file or folder, best with folds (``rote train --data FILE --folds 5``);
+            they are ranked as ``rote suspects`` does. Without folds, samples have scores instead
+            of probabilities, and are dropped, never relabeled. The holdout of a run without folds
+            is left alone.
         drop: samples whose label is wrong with at least this probability are dropped, …
         relabel: … or relabeled, from this probability on. Above 1 means never.
         review: a table of changes, as ``Cleaning.to_csv`` gives it, with ``action`` edited by
@@ -128,53 +133,70 @@ def plan_cleaning(
         The plan. The holdout of a run without folds is never part of it.
 
     Raises:
-        InputError: if no run has folds, the data have changed, or an argument does not fit.
+        InputError: if nothing ranks the labels, the data have changed, or an argument does not
+            fit.
         CorruptRunError: if a run is damaged.
     """
     check_number("drop", drop, least=0)
     check_number("relabel", relabel, least=0)
     # Not as `select` reads them: each fold has a holdout of its own.
-    paths = [Path(path) for path in read_table(runs).paths.values()]
-    check_data_unchanged(paths)
-    found = read_out_of_sample(paths)
-    folded = [path for path in paths if (path / "out_of_sample.npz").is_file()]
-    if found is None:
-        raise InputError(
-            "Cleaning needs runs with folds, by which every sample was held out once. Train them "
-            "first: rote train --data FILE --folds 5."
-        )
-    description, division = _read_workload(folded[0]), _read_division(folded[0])
+    table = read_table(runs)
+    paths = {name: Path(path) for name, path in table.paths.items()}
+    check_data_unchanged(paths.values())
+    ranking = _rank(table)
+    first = paths[ranking.runs[0]]
+    description, division = _read_workload(first), _read_division(first)
     spec = RunSpec.from_dict(description["spec"])
     source = _check_cleanable(spec, data_dir)
     names = _read_names(description)
-    errors = rank_out_of_sample(found)
-    protected = _find_holdout(spec, paths, len(division["rows"]))
-    places = division.get("table_rows", division["rows"])
-    files = division.get("files")
-    changes = []
-    for at in np.argsort(-errors.probability, kind="stable"):
-        chance = float(errors.probability[at])
-        place = int(np.searchsorted(division["rows"], found.samples[at]))
-        if place in protected or chance < min(drop, relabel):
-            continue
-        given, proposed = names[found.labels[at]], names[errors.proposed[at]]
-        action = "relabel" if chance >= relabel and proposed != given else "drop"
-        if action == "drop" and chance < drop:
-            continue
-        file = "" if files is None else str(files[place])
-        changes.append(LabelChange(int(places[place]), file, given, proposed, chance, action))
+    protected = _find_holdout(spec, paths.values(), len(division["rows"]))
+    places = {int(row): at for at, row in enumerate(division.get("table_rows", division["rows"]))}
+    suspected = [one for one in ranking.samples if places[one.sample] not in protected]
+    changes = [_decide(one, names, drop, relabel) for one in suspected]
     plan = Cleaning(
         source,
         spec,
-        tuple(changes),
+        tuple(change for change in changes if change.action != "keep"),
         drop,
         relabel,
-        errors.noise_rate,
+        ranking.noise_rate,
         len(division["rows"]),
         np.array(sorted(protected, key=protected.__getitem__), dtype=np.int64),
-        () if files is None else tuple(map(str, files)),
+        tuple(map(str, division.get("files", ()))),
+        has_scores=any(one.is_score for one in suspected),
     )
     return plan if review is None else replace(plan, changes=_read_review(review, plan, names))
+
+
+def _rank(table: RunTable) -> SuspectRanking:
+    """Return the list that ``rote suspects`` shows.
+
+    Raises:
+        InputError: if nothing was recorded to rank labels by, or the runs are on different data.
+    """
+    try:
+        rankings = rank_suspects(table)
+    except InputError as error:
+        raise InputError(
+            f"{error} Or train with folds: rote train --data FILE --folds 5."
+        ) from error
+    if len(rankings) > 1 or not any(one.split == "train" for one in rankings[0].samples):
+        raise InputError(
+            "Cleaning needs runs on one data set that judge its training samples. Train some with "
+            "folds: rote train --data FILE --folds 5."
+        )
+    return rankings[0]
+
+
+def _decide(one: RankedLabel, names: Sequence[str], drop: float, relabel: float) -> LabelChange:
+    """Decide on one sample; a score, which is no probability, does not relabel."""
+    assert one.given is not None  # the runs are those of a spec, which knows its labels
+    given = names[one.given]
+    proposed = given if one.proposed is None else names[one.proposed]
+    action = "drop" if one.probability >= drop else "keep"
+    if one.probability >= relabel and proposed != given and not one.is_score:
+        action = "relabel"
+    return LabelChange(one.sample, one.file or "", given, proposed, one.probability, action)
 
 
 def clean(

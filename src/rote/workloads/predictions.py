@@ -29,7 +29,7 @@ from rote.workloads.data.given_data import convert_frame
 from rote.workloads.data.lookup import find_data_path, load, make_table_layout
 from rote.workloads.data.npz_file import DEFAULT_VOCABULARY, count_words
 from rote.workloads.data.table import encode_rows, read_frame
-from rote.workloads.spec import TABLE_SUFFIXES, FolderData, RunSpec, TableData
+from rote.workloads.spec import TABLE_SUFFIXES, FolderData, NpzData, RunSpec, TableData
 
 _AT_ONCE = 256
 
@@ -196,7 +196,10 @@ def read_new_samples(
         raise InputError(f"Expected {model.inputs} as in training, got a table: {path}.")
     if isinstance(section, FolderData) and path is not None and path.suffix != ".npz":
         return _read_files(model, section, path, data_dir)
-    return _read_arrays(model, path, data)
+    names, samples = _read_arrays(model, path, data)
+    if model.inputs == "bag-of-words":
+        samples = _count_new_words(model, samples, data_dir)
+    return names, samples
 
 
 def _read_rows(
@@ -248,17 +251,36 @@ def _read_arrays(
             raise InputError(f"Cannot read {path}: {error}.") from error
     else:
         file = ArrayFile(path)
-        samples = file.read(next((n for n in ("x", "x_test", "x_train") if n in file), "x"))
+        is_text = model.inputs == "bag-of-words"
+        names = [f"{kind}{split}" for split in ("", "_test", "_train") for kind in ("x", "text")]
+        known = [name for name in names if is_text or name.startswith("x")]
+        samples = file.read(next((name for name in known if name in file), "x"))
     if model.inputs == "images":
         samples = as_images("x", samples)
     elif model.inputs == "features":
         samples = as_numbers("x", samples).reshape(len(samples), -1)
-    elif model.inputs == "bag-of-words":
-        raise InputError(
-            "Word counts cannot be repeated for new arrays of texts: the vocabulary is not stored. "
-            "Train on a table or a folder of texts."
-        )
     return tuple(map(str, range(len(samples)))), samples
+
+
+def _count_new_words(model: TrainedModel, new: Array, data_dir: Path | str | None) -> Array:
+    """Count the words of new texts as those of the training file were."""
+    section = model.spec.data
+    if not isinstance(section, NpzData):
+        raise InputError(
+            "The model was trained on texts from memory, whose vocabulary is not stored. Save them "
+            "as an .npz with text_train and y_train (or a table), and train on that file."
+        )
+    check_data_unchanged([model.run])
+    source = find_data_path(section, data_dir)
+    assert source is not None  # a file
+    file = ArrayFile(source)
+    trained = file.read("text_train" if "x_train" not in file else "x_train")
+    if (trained.dtype.kind in "UO") != (new.dtype.kind in "UO"):
+        kinds = ("token ids", "texts") if new.dtype.kind in "UO" else ("texts", "token ids")
+        raise InputError(f"Expected {kinds[0]}, as in training, got {kinds[1]}.")
+    counted = count_words(trained, new, section.vocabulary or DEFAULT_VOCABULARY)[1]
+    assert counted is not None
+    return counted
 
 
 def _select_step(run: Path) -> int:

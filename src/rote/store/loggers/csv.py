@@ -73,7 +73,7 @@ def _rename_likely(texts: pl.DataFrame, mapping: Mapping[str, str], path: Path) 
     others = [name for name in columns if name not in COLUMNS]
     meant = likely_mapping(others, missing)
     if "step" not in columns:
-        steps = [name for name in others if name.lower() in _STEPS]
+        steps = [name for name in columns if name.lower() in _STEPS]
         if not steps:
             return texts  # refused for want of steps
         meant["step"] = steps[0]
