@@ -16,8 +16,7 @@ from rote.studies.detection import (
     normalized_margin,
     self_confidence,
 )
-from rote.studies.figures.cleaning import BEFORE, CLEANLAB, TRUTH, gains, mean_gain
-from rote.studies.figures.cleaning import OURS as CLEANED
+from rote.studies.figures.cleaning import BEFORE, CLEANLAB, OURS as CLEANED, TRUTH, gains, mean_gain
 from rote.studies.noisy_sets import SETS, train_set
 
 pytestmark = pytest.mark.slow

@@ -51,6 +51,7 @@ from rote.selection.select_checkpoint import (
 )
 from rote.selection.selection import Pick, Selection, copy_checkpoint
 from rote.selection.suspects import (
+    RankedLabel as RankedLabel,
     SuspectLabel as SuspectLabel,
     SuspectRanking as SuspectRanking,
     Suspicion as Suspicion,

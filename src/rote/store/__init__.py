@@ -55,6 +55,7 @@ from rote.store.run_record import (
     checkpoint_path as checkpoint_path,
     name_checkpoints as name_checkpoints,
     read_predictions,
+    read_rows_of as read_rows_of,
     read_run,
     read_whole_readings as read_whole_readings,
 )

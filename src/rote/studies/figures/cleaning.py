@@ -65,7 +65,7 @@ def _plan(runs: TrainedSet) -> Iterator[tuple[str, Cleaning]]:
     paths = [*runs.folds, *(path for path, _ in runs.plain.values())]
     ours = plan_cleaning(paths)
     yield OURS, ours
-    yield DROPPED, plan_cleaning(paths, relabel=2)
+    yield DROPPED, replace(ours, changes=tuple(replace(c, action="drop") for c in ours.changes))
     found = read_out_of_sample(runs.folds)
     assert found is not None  # the runs have folds
     with np.load(runs.file) as arrays:
