@@ -85,14 +85,18 @@ def draw(readings: list[rote.Reading], path: str) -> None:
     zeta = base.mark_line(color="#0072B2", strokeWidth=2.5).encode(
         x=alt.X("epoch", title=None), y=alt.Y("ζ", title="susceptibility ζ")
     )
+    # Below, and with room around: the fonts of a reader may be wider than those measured here.
+    below = alt.Legend(orient="bottom", titleLimit=0, labelLimit=0)
     colors = alt.Scale(domain=["clean", "noisy"], range=["#009E73", "#D55E00"])
     truth = base.mark_line(strokeWidth=2.5).encode(
         x="epoch",
-        y=alt.Y("accuracy", title="accuracy on", axis=alt.Axis(format="%")),
-        color=alt.Color("labels", scale=colors, title="training labels"),
+        y=alt.Y("accuracy", title="training accuracy", axis=alt.Axis(format="%")),
+        color=alt.Color("labels", scale=colors, title="on labels that are", legend=below),
     )
     title = "Without one clean label, ζ rises as the noisy labels are memorized"
-    alt.vconcat(zeta, truth).properties(title=title).configure(background="white").save(path)
+    room = {"left": 24, "right": 24, "top": 8, "bottom": 8}
+    both = alt.vconcat(zeta, truth).properties(title=title, padding=room)
+    both.configure(background="white").save(path)
 
 
 if __name__ == "__main__":

@@ -43,13 +43,18 @@ ARCHITECTURE_COLORS = {
 Rows = Sequence[dict[str, Any]]
 
 
+_ROOM = {"left": 40, "right": 24, "top": 12, "bottom": 8}
+"""Around a picture: the fonts of a reader may be wider than those that are measured here."""
+
+
 def as_svg(chart: Any) -> bytes:  # noqa: ANN401
     """Return a chart as a picture; no browser is needed."""
     import vl_convert
 
     from rote.reporting.palette import apply_style
 
-    return vl_convert.vegalite_to_svg(json.dumps(apply_style(chart, 5))).encode()
+    spec = apply_style(chart, 5) | {"padding": _ROOM}
+    return vl_convert.vegalite_to_svg(json.dumps(spec)).encode()
 
 
 def panels(
