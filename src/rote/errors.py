@@ -162,6 +162,10 @@ class DamagedRowsWarning(RoteWarning):
     """What a run recorded per sample cannot be; it is left out."""
 
 
+class PluginWarning(RoteWarning):
+    """An extension that another package installs cannot be used; it is ignored."""
+
+
 def did_you_mean(given: object, known: Iterable[str]) -> str:
     """Return the end of a message about an unknown word: a guess at what was meant, or nothing.
 

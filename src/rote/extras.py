@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import Any
 
 from rote.errors import InputError, MissingExtraError, shown
+from rote.plugins import plugin_names
 
 RIVALS = "rote.rivals"
 """The package whose modules are the signals with a name."""
@@ -81,8 +82,19 @@ def files_in(package: str) -> list[str]:
 
 
 def signal_names() -> list[str]:
-    """Return the signals that can be switched on by name."""
-    return files_in(RIVALS)
+    """Return the signals that can be switched on by name: rote's, then those of other packages."""
+    own = files_in(RIVALS)
+    return [*own, *plugin_names("signals", own)]
+
+
+def is_signal(name: str) -> bool:
+    """Return whether a signal has this name; other packages are searched only if none of rote's.
+
+    Example:
+        >>> is_signal("label_wave"), is_signal("json:dumps")
+        (True, False)
+    """
+    return name in files_in(RIVALS) or name in signal_names()
 
 
 def name_and_options(signal: str) -> tuple[str, dict[str, Any]]:

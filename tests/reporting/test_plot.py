@@ -129,3 +129,24 @@ def test_a_mapping_beside_a_table_is_refused_as_by_select(store: Path, tmp_path:
         with pytest.raises(InputError, match="table of runs takes no `mapping`"):
             call()
     assert not (tmp_path / "page.html").exists()
+
+
+@pytest.mark.parametrize("plot", ["regions", "tracking", "filter", "sensitivity"])
+def test_a_notebook_shows_charts_without_the_network(store: Path, plot: str) -> None:
+    chart = getattr(rote.plot, plot)(store)
+    bundle = chart._repr_mimebundle_()
+    (specification, picture) = bundle
+    assert re.fullmatch(r"application/vnd\.vegalite\.v\d+\+json", specification)
+    assert bundle[specification] == chart.to_dict()
+    assert picture == "image/svg+xml"
+    assert ElementTree.fromstring(bundle[picture]).tag.endswith("svg")
+    assert re.search(r"<script|href=.http", bundle[picture]) is None
+    assert isinstance(chart, alt.TopLevelMixin)
+
+
+def test_a_renderer_that_was_enabled_decides(store: Path) -> None:
+    chart = rote.plot.filter(store)
+    with alt.renderers.enable("png"):
+        assert "image/png" in chart._repr_mimebundle_()[0]
+    with alt.renderers.enable("html"):
+        assert "text/html" in chart._repr_mimebundle_()

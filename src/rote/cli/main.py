@@ -9,7 +9,7 @@ import typer
 
 from rote.cli import data, study, theory
 from rote.cli.clean import clean
-from rote.cli.command import Command, new_app
+from rote.cli.command import HELP, Command, Group, new_app
 from rote.cli.demo import demo
 from rote.cli.doctor import doctor
 from rote.cli.output import prepare_streams, say, spell_out_controls, to_line
@@ -21,13 +21,51 @@ from rote.cli.suspects import suspects
 from rote.cli.sweep import sweep
 from rote.cli.train import train
 from rote.errors import InputError, RoteError, RoteWarning
+from rote.plugins import load_plugin, load_plugins, plugin_names
 from rote.version import __version__
 
 _ABOUT = "Know when a network is memorizing its label noise, without one clean label."
 _USAGE: type[Any] = typer.BadParameter.__mro__[1]
 """The base class of typer's usage errors, which has no public name."""
 
-app = new_app("rote", _ABOUT, completes=True)
+
+class ExtensibleGroup(Group):
+    """The `rote` command: its own subcommands, then those that other packages install.
+
+    An entry point in ``rote.commands`` is a function, as typer takes it, or a typer app. Other
+    packages are searched only for the help and for a name that is none of rote's.
+    """
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ANN401, D102
+        own = super().list_commands(ctx)
+        return [*own, *load_plugins("commands", own, _find_fault)]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ANN401, D102
+        found = super().get_command(ctx, cmd_name)
+        if found is None and cmd_name in plugin_names("commands", super().list_commands(ctx)):
+            return _make_command(load_plugin("commands", cmd_name, _find_fault), cmd_name)
+        return found
+
+
+def _find_fault(found: object, name: str) -> str | None:
+    if not callable(found):
+        return "it is neither a function nor a typer app"
+    _make_command(found, name)  # fails if an argument is none of typer's
+    return None
+
+
+def _make_command(found: Any, name: str) -> Any:  # noqa: ANN401
+    if isinstance(found, typer.Typer):
+        made = typer.main.get_command(found)
+    else:
+        alone = typer.Typer(add_completion=False, context_settings=HELP)
+        alone.command(cls=Command)(found)
+        made = typer.main.get_command(alone)
+    made.name = name
+    return made
+
+
+app = new_app("rote", _ABOUT, completes=True, cls=ExtensibleGroup)
 for command in (demo, train, sweep, select, suspects, clean, predict, report, probe, doctor):
     app.command(cls=Command)(command)
 app.add_typer(data.app, name="data")

@@ -11,7 +11,7 @@ import typer
 from rote.cli.command import INTERRUPTED
 from rote.cli.module_path import find_named
 from rote.cli.options import Question, add_question
-from rote.cli.output import format_bytes, name_new_folders, say, to_line
+from rote.cli.output import format_bytes, list_out, name_new_folders, say, to_line
 from rote.errors import RoteError
 
 if TYPE_CHECKING:
@@ -31,7 +31,12 @@ def report(
     ] = None,
     charts: Annotated[
         list[str] | None,
-        typer.Option("--chart", metavar="MODULE:NAME", help="Add a custom chart; repeatable."),
+        typer.Option(
+            "--chart",
+            metavar="NAME",
+            help="Add a chart: MODULE:NAME, or one of another package by its name (`--chart help` "
+            "lists them); repeatable.",
+        ),
     ] = None,
     watch: Annotated[
         bool,
@@ -45,6 +50,9 @@ def report(
     """Write one self-contained page with the verdict, charts, suspects and runs."""
     from rote.reporting import LivePage, report as write_report
 
+    if charts and "help" in charts:
+        _list_charts()
+        return
     find_named(asked.rule, *(charts or ()))
     how = {
         "rule": asked.rule,
@@ -62,6 +70,17 @@ def report(
         else:
             written = write_report(asked.named_runs(), out, **how)
     show(written)
+
+
+def _list_charts() -> None:
+    """Print the charts that `--chart` adds by name: those of other packages."""
+    from rote.reporting.charts import installed_charts
+
+    installed = {name: chart.title for name, chart in installed_charts().items()}
+    if installed:
+        list_out(installed)
+    else:
+        say("No installed package adds a chart. A file of yours does: --chart MODULE:NAME.")
 
 
 def _watch(page: "LivePage", out: Path, runs: list[str]) -> "Report":

@@ -1,1 +1,51 @@
 """Translations into other people's frameworks: what they share is in ``adapter``."""
+
+from importlib import import_module
+from typing import Any
+
+from rote.errors import InputError, did_you_mean
+from rote.plugins import load_plugin, plugin_names
+
+__all__ = ["find_callback", "trainer_names"]
+
+_TRAINERS = ("fastai", "huggingface", "ignite", "keras", "lightning", "skorch")
+
+
+def trainer_names() -> list[str]:
+    """Return the trainers that have a callback: rote's, then those of other packages.
+
+    Example:
+        >>> trainer_names()[:3]
+        ['fastai', 'huggingface', 'ignite']
+    """
+    return [*_TRAINERS, *plugin_names("trainers", _TRAINERS)]
+
+
+def find_callback(trainer: str) -> type[Any]:
+    """Return the callback of a trainer by name.
+
+    Args:
+        trainer: the name of a file in ``rote/integrations``, or of an entry point in
+            ``rote.trainers``.
+
+    Returns:
+        Its class, mostly a subclass of ``rote.integrations.adapter.TrainerAdapter``.
+
+    Raises:
+        InputError: if there is none of that name, or that of another package cannot be used.
+        ImportError: if the trainer is not installed.
+    """
+    if trainer in _TRAINERS:
+        callback: type[Any] = import_module(f"rote.integrations.{trainer}").SusceptibilityCallback
+        return callback
+    if trainer in (known := trainer_names()):
+        plugin: type[Any] = load_plugin("trainers", trainer, _find_fault)
+        return plugin
+    raise InputError(
+        f"Expected `trainer` to be one of {', '.join(known)}, got {trainer!r}."
+        f"{did_you_mean(trainer, known)}"
+    )
+
+
+def _find_fault(callback: object, _: str) -> str | None:
+    return None if callable(callback) else "it cannot be called"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from rote.reporting.charts import CHARTS, Chart
@@ -121,4 +123,35 @@ def _draw(chart: Chart, contents: Contents) -> Any:  # noqa: ANN401
     # Identical charts share parameter names, different ones do not: sliders stay independent.
     tag = hashlib.sha256(repr((chart.name, record)).encode()).hexdigest()[:8]
     frame = frame_for_chart(contents.checkpoints, is_live=True, tag=tag)
-    return frame.finished(chart.draw(record, frame))
+    return _show_offline(frame.finished(chart.draw(record, frame)))
+
+
+def _show_offline(chart: Any) -> Any:  # noqa: ANN401
+    """Make a notebook show a chart without the network; nothing else about the chart changes."""
+    object.__setattr__(chart, "__class__", _offline_class(type(chart)))  # past altair's own
+    return chart
+
+
+@cache
+def _offline_class(kind: type[Any]) -> type[Any]:
+    """Return a subclass whose output in a notebook loads no script.
+
+    Altair's default output is a page that loads Vega from the net. Here it is the specification,
+    which JupyterLab and VS Code draw by themselves, and a picture for every other notebook. A
+    renderer that the user has enabled goes on to decide.
+    """
+    import altair as alt
+
+    def make_bundle(self: Any, *args: Any, **options: Any) -> Any:  # noqa: ANN401
+        import vl_convert
+
+        if alt.renderers.active != "default":
+            return kind._repr_mimebundle_(self, *args, **options)
+        spec = self.to_dict()
+        major = alt.SCHEMA_VERSION.removeprefix("v").partition(".")[0]
+        return {
+            f"application/vnd.vegalite.v{major}+json": spec,
+            "image/svg+xml": vl_convert.vegalite_to_svg(json.dumps(spec)),
+        }
+
+    return type(kind.__name__, (kind,), {"_repr_mimebundle_": make_bundle})

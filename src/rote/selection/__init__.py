@@ -39,7 +39,12 @@ from rote.selection.rule import (
     Suspect as Suspect,
     about as about,
 )
-from rote.selection.rules import FAMILIES as FAMILIES, RULES as RULES, find_rule
+from rote.selection.rules import (
+    FAMILIES as FAMILIES,
+    RULES as RULES,
+    find_rule,
+    installed_rules as installed_rules,
+)
 from rote.selection.select_checkpoint import (
     DEFAULT_RULE as DEFAULT_RULE,
     choose as choose,

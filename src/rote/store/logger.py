@@ -1,6 +1,7 @@
 """What a logger is, and how one is found by its address, such as ``mlflow:EXPERIMENT``.
 
-The loggers of rote are the files in ``loggers``; anybody else's is ``package.module:Name:PLACE``.
+The loggers of rote are the files in ``loggers``. Those of other packages go by the name of their
+entry point in ``rote.loggers``, and anybody else's is ``package.module:Name:PLACE``.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 from rote.errors import InputError, did_you_mean
 from rote.extras import files_in, import_named
+from rote.plugins import load_plugin, load_plugins, plugin_names
 
 if TYPE_CHECKING:
     from rote.store.sinks import Opened
@@ -36,7 +38,7 @@ class Address:
     """Where a logger keeps runs.
 
     Attributes:
-        kind: which logger: a file in ``loggers``, or ``package.module:Name``.
+        kind: which logger: a file in ``loggers``, an entry point, or ``package.module:Name``.
         place: an experiment, a directory, a project or a file; may be empty.
     """
 
@@ -97,6 +99,9 @@ def logger_of(kind: str, argument: str = "save_to") -> Logger:
     if kind in kinds():
         logger: Logger = import_module(f"{_LOGGERS}.{kind}").LOGGER
         return logger
+    if ":" not in kind:
+        plugin: Logger = load_plugin("loggers", kind, _find_fault)
+        return plugin
     found = import_named(kind, argument)
     if not isinstance(found, Logger):
         raise InputError(
@@ -123,7 +128,7 @@ def parse_address(text: str, argument: str, use: Use) -> Address | None:
     found, own = _PREFIX.fullmatch(text), _OWN.fullmatch(text)
     if (found is None and own is None) or _exists(text):
         return None
-    if found is not None and found[1].lower() in kinds():
+    if found is not None and _has_logger(found[1].lower()):
         address = Address(found[1].lower(), found[2])
     elif own is not None and ("." in own[1] or _is_module(own[1])):
         address = Address(f"{own[1]}:{own[2]}", own[3])
@@ -150,8 +155,22 @@ def _is_module(name: str) -> bool:
     return name in sys.modules or find_spec(name) is not None
 
 
+def _has_logger(kind: str) -> bool:
+    return kind in kinds() or kind in plugin_names("loggers", kinds())
+
+
+def _find_fault(found: object, name: str) -> str | None:
+    """Return why what a package installs as a logger is none, or could not be written."""
+    if not isinstance(found, Logger):
+        return "it is no rote.store.Logger"
+    address = _PREFIX.fullmatch(f"{name}:")
+    return None if address and name.islower() else "its name is not of three or more small letters"
+
+
 def _usable(use: Use) -> list[str]:
-    return [kind for kind in kinds() if getattr(logger_of(kind), use) is not None]
+    found = {kind: logger_of(kind) for kind in kinds()}
+    found |= load_plugins("loggers", kinds(), _find_fault)
+    return [kind for kind, logger in found.items() if getattr(logger, use) is not None]
 
 
 def _refusal(text: str, argument: str, use: Use, way: str) -> InputError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from copy import deepcopy
 from dataclasses import dataclass, replace
@@ -20,8 +20,9 @@ import torch
 from torch import Tensor
 
 from rote.errors import InputError, StateError, did_you_mean
-from rote.extras import RIVALS, import_named, name_and_options, signal_names
+from rote.extras import RIVALS, files_in, import_named, name_and_options, signal_names
 from rote.labels import IGNORE_INDEX
+from rote.plugins import find_lacking, load_plugin
 from rote.probe import Inputs
 from rote.records import COLUMNS, Column, Reading, column_named
 from rote.snapshot import RandomState, hold_signals, restore_after, verify_unchanged
@@ -312,8 +313,9 @@ def find_signal(signal: str | Signal) -> Signal:
 
     Args:
         signal: the name of a file in ``rote/rivals``, whose ``SIGNAL`` is made with the options
-            that may follow it (``label_wave(patience=10)``), ``package.module:Name`` of one's own,
-            or a signal as it is.
+            that may follow it (``label_wave(patience=10)``), that of an entry point in
+            ``rote.signals``, likewise with options, ``package.module:Name`` of one's own, or a
+            signal as it is.
 
     Raises:
         InputError: if there is none, or it has no such option.
@@ -321,19 +323,25 @@ def find_signal(signal: str | Signal) -> Signal:
     if not isinstance(signal, str):
         return signal
     name, options = name_and_options(signal)
-    if name in (known := signal_names()):
-        return _make_rival(name, options)
+    if name in files_in(RIVALS):
+        return _make_named(import_module(f"{RIVALS}.{name}").SIGNAL, name, options)
     if ":" in signal:
         own: Signal = import_named(signal, "signals")()
         return own
+    if name in (known := signal_names()):
+        return _make_named(load_plugin("signals", name, _find_fault), name, options)
     raise InputError(
         f"Expected `signals` to be of {', '.join(known) or 'none'}, or 'package.module:Name', "
         f"got {signal!r}.{did_you_mean(name, known)}"
     )
 
 
-def _make_rival(name: str, options: Mapping[str, Any]) -> Signal:
-    make = import_module(f"{RIVALS}.{name}").SIGNAL
+def _find_fault(make: object, name: str) -> str | None:
+    """Return why what a package installs as a signal is none; a class or a factory is fine."""
+    return find_lacking(make, name, ()) if callable(make) else "it cannot be called"
+
+
+def _make_named(make: Callable[..., Signal], name: str, options: Mapping[str, Any]) -> Signal:
     known = list(signature(make).parameters)
     for option in options:
         if option not in known:

@@ -1,4 +1,4 @@
-"""The charts of the report, one file each in this folder."""
+"""The charts of the report: one file each in this folder, and those of other packages by name."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from rote.errors import InputError
+from rote.errors import InputError, did_you_mean
 from rote.extras import classes_in, import_named
+from rote.plugins import find_lacking, load_plugin, load_plugins, plugin_names
 
 if TYPE_CHECKING:
     from rote.reporting.contents import Contents
@@ -20,7 +21,8 @@ class Chart(Protocol):
     """One chart: a small record of what it draws, and how to draw it.
 
     A file in ``rote/reporting/charts`` with such a class adds a figure to every report;
-    ``rote report --chart package.module:Name`` adds one from anywhere to a page.
+    ``rote report --chart package.module:Name`` adds one from anywhere to a page, and
+    ``--chart NAME`` one that another package installs in ``rote.charts``.
     """
 
     @property
@@ -52,6 +54,32 @@ CHARTS: dict[str, Chart] = {
 }
 """The charts of every report, in order."""
 
+_NEEDED = ("name", "title", "record", "draw")
+
+
+def installed_charts() -> dict[str, Any]:
+    """Return the charts of other packages, by their entry point in ``rote.charts``.
+
+    Those that cannot be imported are left out with a warning.
+    """
+    return load_plugins("charts", CHARTS, _find_fault)
+
+
+def _find_fault(chart: object, name: str) -> str | None:
+    return find_lacking(chart, name, _NEEDED)
+
+
+def _find_by_name(name: str) -> Any:  # noqa: ANN401  # a chart or its class
+    if ":" in name:
+        return import_named(name, "chart")
+    if name in (installed := plugin_names("charts", CHARTS)):
+        return load_plugin("charts", name, _find_fault)
+    known = f"one of {', '.join(installed)} or " if installed else ""
+    raise InputError(
+        f"Expected `chart` to be {known}package.module:Name, got {name!r}."
+        f"{did_you_mean(name, installed)}"
+    )
+
 
 def find_charts(charts: Sequence[str | Chart]) -> dict[str, Chart]:
     """Find custom charts, by name.
@@ -61,9 +89,9 @@ def find_charts(charts: Sequence[str | Chart]) -> dict[str, Chart]:
     """
     found: dict[str, Chart] = {}
     for given in charts:
-        chart = import_named(given, "chart") if isinstance(given, str) else given
+        chart = _find_by_name(given) if isinstance(given, str) else given
         chart = chart() if isinstance(chart, type) else chart
-        lacking = [name for name in ("name", "title", "record", "draw") if not hasattr(chart, name)]
+        lacking = [name for name in _NEEDED if not hasattr(chart, name)]
         if lacking:
             raise InputError(
                 f"Expected `chart` {given!r} to be a chart, got one without {', '.join(lacking)}."

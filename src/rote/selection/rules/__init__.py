@@ -1,4 +1,4 @@
-"""Every rule, by name: a file in this folder is a rule."""
+"""Every rule, by name: a file in this folder is a rule, and so is what other packages install."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 from rote.errors import InputError, did_you_mean
 from rote.extras import classes_in, import_named
+from rote.plugins import find_lacking, load_plugin, load_plugins, plugin_names
 from rote.selection.rule import Rule, about
 
 _FOUND = tuple(classes_in(__name__, "judge"))
@@ -26,13 +27,27 @@ RULES: dict[str, type[Any]] = {
 }
 """The others, in the order of lists."""
 
+_NEEDED = ("name", "needs", "compares_runs", "judge")
+
+
+def installed_rules() -> dict[str, type[Any] | Rule]:
+    """Return the rules of other packages, by their entry point in ``rote.rules``.
+
+    Those that cannot be imported are left out with a warning.
+    """
+    return load_plugins("rules", (*RULES, *FAMILIES), _find_fault)
+
+
+def _find_fault(rule: object, name: str) -> str | None:
+    return find_lacking(rule, name, _NEEDED)
+
 
 def find_rule(rule: str | Rule, options: Mapping[str, Any] | None = None) -> Rule:
     """Return a rule by its name and options.
 
     Args:
-        rule: a name in ``RULES``, ``max:COLUMN``, ``min:COLUMN``, ``package.module:Name`` of one's
-            own, or a rule as it is.
+        rule: a name in ``RULES`` or ``installed_rules()``, ``max:COLUMN``, ``min:COLUMN``,
+            ``package.module:Name`` of one's own, or a rule as it is.
         options: fields of the rule to set.
 
     Raises:
@@ -57,17 +72,19 @@ def _find_by_name(name: str) -> Rule | type[Any]:
         return _import_own(name)
     if name in RULES:
         return RULES[name]
-    known = [*RULES, *(f"{prefix}:COLUMN" for prefix in FAMILIES)]
+    if name in (installed := plugin_names("rules", (*RULES, *FAMILIES))):
+        plugin: Rule | type[Any] = load_plugin("rules", name, _find_fault)
+        return plugin
+    known = [*RULES, *installed, *(f"{prefix}:COLUMN" for prefix in FAMILIES)]
     raise InputError(
         f"Expected `rule` to be one of {', '.join(known)} or package.module:Name, got {name!r}."
-        f"{did_you_mean(name, RULES)}"
+        f"{did_you_mean(name, [*RULES, *installed])}"
     )
 
 
 def _import_own(address: str) -> Rule | type[Any]:
     found: Rule | type[Any] = import_named(address, "rule")
-    needed = ("name", "needs", "compares_runs", "judge")
-    if lacking := [name for name in needed if not hasattr(found, name)]:
+    if lacking := [name for name in _NEEDED if not hasattr(found, name)]:
         raise InputError(
             f"Expected `rule` {address!r} to be a rule, got one without {', '.join(lacking)}."
         )

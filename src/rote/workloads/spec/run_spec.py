@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from rote.errors import did_you_mean, shown
-from rote.extras import name_and_options, signal_names
+from rote.extras import is_signal, name_and_options, signal_names
 from rote.workloads.spec.data_sections import Data, NamedData, Noise, NoNoise
 from rote.workloads.spec.section import (
     MOST_SEED,
@@ -132,10 +132,10 @@ class RunSpec(Section):
 
 
 def _check_signals(signals: tuple[str, ...]) -> None:
-    known = signal_names()
     for signal in signals:
         name, _ = name_and_options(signal)
-        if name not in known and ":" not in signal:
+        if ":" not in signal and not is_signal(name):
+            known = signal_names()
             raise FieldError(
                 "signals",
                 f"to be one of {', '.join(known)}, or package.module:Name, got {shown(signal)}."
