@@ -21,7 +21,7 @@ COMPAT_VENV ?= .venv-compat
 LOWEST_VENV ?= .venv-lowest
 
 .DEFAULT_GOAL := help
-.PHONY: help demo quick test test-all test-lowest run-tests fuzz compat check format docs wheel bench clean
+.PHONY: help demo quick test test-all test-lowest run-tests fuzz compat check format notebooks docs wheel bench clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -62,6 +62,9 @@ check: $(VENV)/dev.stamp ## format, lint, types, import contracts
 format: $(VENV)/dev.stamp ## rewrite files in the house style
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+notebooks: $(VENV)/dev.stamp ## run docs/tutorials; rewrite their output and their pages of the site
+	$(BIN)/python docs/tutorials/run.py
 
 docs: $(VENV)/docs.stamp ## the documentation as a site that needs no server: site/index.html
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

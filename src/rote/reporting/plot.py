@@ -128,7 +128,8 @@ def _draw(chart: Chart, contents: Contents) -> Any:  # noqa: ANN401
 
 def _show_offline(chart: Any) -> Any:  # noqa: ANN401
     """Make a notebook show a chart without the network; nothing else about the chart changes."""
-    object.__setattr__(chart, "__class__", _offline_class(type(chart)))  # past altair's own
+    kind = _offline_class(type(chart))  # type: ignore[arg-type]  # classes are hashable
+    object.__setattr__(chart, "__class__", kind)  # past altair's own
     return chart
 
 
