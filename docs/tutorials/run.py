@@ -28,7 +28,8 @@ def run(path: Path) -> None:
         kept = [one for one in cell.get("outputs", []) if one.get("name") != "stderr"]
         for one in kept:
             if "text" in one:
-                one["text"] = _STYLE.sub("", one["text"]).replace("\r\n", "\n")
+                text = _STYLE.sub("", one["text"]).replace("\r\n", "\n")
+                one["text"] = text.replace(f"{folder}/", "")
         if cell.cell_type == "code":
             cell.outputs = kept
     nbformat.write(notebook, path)
