@@ -298,7 +298,7 @@ def test_a_path_that_exists_is_a_path(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.chdir(tmp_path)
     log(tmp_path / "mlflow:runs", readings(0)[:2], name="mine")
     assert list(read_table("mlflow:runs").descriptions) == ["mine"]
-    sources = "csv:, mlflow:, tensorboard:, trackio:, wandb:, got"
+    sources = "csv:, mlflow:, tensorboard:, wandb:, got"
     with pytest.raises(InputError, match=rf"one of {sources} 'run:7'\. A directory .* './run:7'"):
         read_table("run:7")
     with pytest.raises(InputError, match="an existing directory, got run:7, which does not exist"):
