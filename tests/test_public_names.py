@@ -1,7 +1,12 @@
 """The names people use, and what importing them costs."""
 
+import ast
+import inspect
+import re
 import subprocess
 import sys
+import textwrap
+from dataclasses import is_dataclass
 from importlib import import_module
 from pathlib import Path
 
@@ -69,3 +74,63 @@ def test_dir_has_public_names_and_rooms_only() -> None:
     assert set(rote.__all__) <= listed
     assert not {"Any", "TYPE_CHECKING", "import_module"} & listed
     assert not [name for name in listed if name.startswith("_") and name != "__version__"]
+
+
+SECTIONS = re.compile(r"^(Args|Attributes|Returns|Yields|Raises|Example):$", re.MULTILINE)
+
+
+# Their examples need an Optuna study with runs: docs/tuning.md has them, and the tests run it.
+WITHOUT = {f"rote.sweeps.{name}" for name in ("judge_trial", "make_pruner", "report_trial")}
+
+
+def find_public_objects() -> dict[str, object]:
+    """Return every function and class in a public ``__all__``, by one of its names."""
+    found: dict[int, tuple[str, object]] = {}
+    for address in ("rote", *(f"rote.{room}" for room in ROOMS)):
+        module = import_module(address)
+        for name in getattr(module, "__all__", ()):
+            value = inspect.unwrap(getattr(module, name))
+            if inspect.isfunction(value) or inspect.isclass(value):
+                found.setdefault(id(value), (f"{address}.{name}", value))
+    return dict(sorted(found.values()))
+
+
+def find_missing_sections(value: object) -> list[str]:
+    """Return what the docstring of a public function or class lacks."""
+    has = set(SECTIONS.findall(inspect.getdoc(value) or ""))
+    node = ast.parse(textwrap.dedent(inspect.getsource(value))).body[0]  # type: ignore[arg-type]
+    needs = []
+    if isinstance(node, ast.FunctionDef):
+        if inspect.signature(value).parameters:  # type: ignore[arg-type]
+            needs.append({"Args"})
+        if node.returns is not None and ast.unparse(node.returns) not in ("None", "Iterator[None]"):
+            needs.append({"Returns", "Yields"})
+        if any(isinstance(part, ast.Raise) and part.exc is not None for part in ast.walk(node)):
+            needs.append({"Raises"})
+    elif is_dataclass(value):
+        needs.append({"Args", "Attributes"})
+    needs.append({"Example"})
+    lacking = [" or ".join(sorted(names)) for names in needs if not names & has]
+    return lacking if ">>>" in (inspect.getdoc(value) or "") else [*lacking, ">>>"]
+
+
+def test_public_names_are_documented_with_an_example() -> None:
+    lacking = {name: find_missing_sections(value) for name, value in find_public_objects().items()}
+    assert len(lacking) > 100
+    assert {name: parts for name, parts in lacking.items() if parts and name not in WITHOUT} == {}
+
+
+def test_a_public_name_without_the_parts_is_found() -> None:
+    def convert(value: int) -> int:
+        """Convert a value."""
+        if value < 0:
+            raise ValueError(value)
+        return value
+
+    assert find_missing_sections(convert) == [
+        "Args",
+        "Returns or Yields",
+        "Raises",
+        "Example",
+        ">>>",
+    ]

@@ -13,11 +13,27 @@ _GUESSED = 100  # characters of a word that may be a slip of the pen
 
 
 class RoteError(Exception):
-    """Base of all errors raised by rote."""
+    """Base of all errors raised by rote.
+
+    Example:
+        >>> try:
+        ...     raise InputError("Expected `classes` to be at least 2, got 1.")
+        ... except RoteError as error:
+        ...     print(type(error).__name__)
+        InputError
+    """
 
 
 class InputError(RoteError, ValueError):
-    """An argument does not fit; nothing was touched."""
+    """An argument does not fit; nothing was touched.
+
+    Example:
+        >>> try:
+        ...     raise InputError("Expected `classes` to be at least 2, got 1.")
+        ... except ValueError as error:  # a ValueError as well
+        ...     print(error)
+        Expected `classes` to be at least 2, got 1.
+    """
 
 
 class TrialError(InputError):
@@ -29,7 +45,12 @@ class StateError(RoteError, ValueError):
 
 
 class InterferenceError(RoteError, RuntimeError):
-    """Something that had to be put back was found changed, at the trial or by ``verify=True``."""
+    """Something that had to be put back was found changed, at the trial or by ``verify=True``.
+
+    Example:
+        >>> issubclass(InterferenceError, RoteError)
+        True
+    """
 
 
 class ConcurrentProbeError(InterferenceError):
@@ -87,7 +108,16 @@ class MissingExtraError(RoteError, ImportError):
 
 
 class RoteWarning(UserWarning):
-    """Base of all warnings given by rote."""
+    """Base of all warnings given by rote.
+
+    Example:
+        >>> import warnings
+        >>> with warnings.catch_warnings(record=True) as caught:
+        ...     warnings.simplefilter("always", RoteWarning)
+        ...     warnings.warn("The loss diverged.", RoteWarning)
+        >>> len(caught)
+        1
+    """
 
 
 class NonFiniteReadingWarning(RoteWarning):

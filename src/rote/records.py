@@ -167,6 +167,12 @@ class Reading:
         sample_rows: further numbers per sample, by the name of their row file.
         note: what happened, in a sentence; mostly empty. It follows from this reading and those
             before it, and is not kept: ``rote.interpretation.find_notes`` says it again.
+
+    Example:
+        >>> reading = Reading(step=1, loss_before=2.0, loss_after=1.5, drop=0.5, susceptibility=0.5,
+        ...     susceptibility_relative=0.25, metrics={"train_accuracy": 0.8})
+        >>> reading.drop, reading.train_accuracy
+        (0.5, 0.8)
     """
 
     step: int
@@ -245,6 +251,12 @@ class BoundsRow:
         mu: μ, twice the part of the mean objective that the noise changes.
         variance: Σ, the variance of the objective.
         floor: ``½ Σ_i (1 - ηλ_i)^(2k̃)``, the part of the mean objective that no noise changes.
+
+    Example:
+        >>> row = BoundsRow(noise=0.5, k_tilde=1, lower=0.1, upper=0.3, mu=0.4, variance=0.01,
+        ...     floor=0.2)
+        >>> row.lower <= row.mu / 2 <= row.upper
+        True
     """
 
     noise: float
@@ -270,6 +282,12 @@ class BoundsTable:
         trace_error: what a low-rank spectrum leaves out, as a share of the trace: 0 when exact.
         reversed_from: the first of the k̃ given at which noise no longer lowers the mean objective
             (``rote.theory.alignment``), or None: where Proposition 1 stops to hold.
+
+    Example:
+        >>> table = BoundsTable(rows=(), labels="even and odd classes", samples=100, eta=0.1, k=10,
+        ...     delta=0.05, trace_error=0.0, reversed_from=None)
+        >>> table.samples
+        100
     """
 
     rows: tuple[BoundsRow, ...]

@@ -52,6 +52,12 @@ class Marginal:
 
     Args:
         given: the given, possibly noisy labels; as many are drawn.
+
+    Example:
+        >>> import torch
+        >>> labels = Marginal(torch.tensor([0, 0, 0, 2]))(torch.Generator().manual_seed(0))
+        >>> labels.shape, 1 in labels
+        (torch.Size([4]), False)
     """
 
     given: Tensor
@@ -73,6 +79,13 @@ class NeverGiven:
     Args:
         given: the given, possibly noisy labels.
         num_classes: how many classes.
+
+    Example:
+        >>> import torch
+        >>> given = torch.tensor([0, 1, 2, 2])
+        >>> bool((NeverGiven(given,
+        ...     num_classes=3)(torch.Generator().manual_seed(0)) != given).all())
+        True
     """
 
     given: Tensor
@@ -107,6 +120,12 @@ class MultiLabel:
         num_classes: how many classes.
         probability: how likely a class is on; the mean number of labels per sample divided by the
             number of classes keeps the density of the task.
+
+    Example:
+        >>> import torch
+        >>> labels = MultiLabel(5, num_classes=3)(torch.Generator().manual_seed(0))
+        >>> labels.shape, sorted(labels.unique().tolist())
+        (torch.Size([5, 3]), [0.0, 1.0])
     """
 
     size: int
@@ -134,6 +153,13 @@ class PerToken:
             (padding, special tokens), the random label does too.
         num_classes: how many classes.
         ignore_index: the label that the loss leaves out.
+
+    Example:
+        >>> import torch
+        >>> given = torch.tensor([[0, 1, -100], [2, -100, -100]])
+        >>> labels = PerToken(given, num_classes=3)(torch.Generator().manual_seed(0))
+        >>> bool(((labels == -100) == (given == -100)).all())
+        True
     """
 
     given: Tensor

@@ -40,6 +40,14 @@ class Resistance:
         probabilities: of every class before the first step and after each, of shape
             (steps taken + 1, classes).
         losses: the objective at the same moments, of shape (steps taken + 1,).
+
+    Example:
+        >>> import torch, rote
+        >>> model = torch.nn.Linear(4, 3)
+        >>> optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+        >>> found = rote.resistance(model, optimizer, torch.ones(4), label=2, max_steps=50)
+        >>> found.label, len(found.losses) == found.steps + 1
+        (2, True)
     """
 
     label: int

@@ -20,6 +20,11 @@ class PlainStep:
 
     Args:
         lr: the learning rate.
+
+    Example:
+        >>> import rote
+        >>> rote.ProbePolicy(optimizer=rote.PlainStep(lr=0.1)).optimizer
+        PlainStep(lr=0.1)
     """
 
     lr: float = 0.01

@@ -22,17 +22,41 @@ def is_distributed() -> bool:
 
 
 def count_ranks() -> int:
-    """Return how many ranks train together; 1 without ``torch.distributed``."""
+    """Return how many ranks train together; 1 without ``torch.distributed``.
+
+    Returns:
+        The number of ranks.
+
+    Example:
+        >>> count_ranks()
+        1
+    """
     return int(distributed.get_world_size()) if is_distributed() else 1
 
 
 def get_rank() -> int:
-    """Return which of the ranks this process is, from 0."""
+    """Return which of the ranks this process is, from 0.
+
+    Returns:
+        The number of this rank.
+
+    Example:
+        >>> get_rank()
+        0
+    """
     return int(distributed.get_rank()) if count_ranks() > 1 else 0
 
 
 def is_first_rank() -> bool:
-    """Whether this process is the one that writes."""
+    """Whether this process is the one that writes.
+
+    Returns:
+        True on one rank only, and without ``torch.distributed``.
+
+    Example:
+        >>> is_first_rank()
+        True
+    """
     return get_rank() == 0
 
 
@@ -41,6 +65,16 @@ def mean_over_ranks(values: Sequence[float]) -> list[float]:
 
     Summed in the order of the ranks, in double precision. A number that is not finite on one rank
     gives a mean that is not finite on any. Every rank brings as many.
+
+    Args:
+        values: the numbers of this rank.
+
+    Returns:
+        As many means.
+
+    Example:
+        >>> mean_over_ranks([0.5, 1.0])
+        [0.5, 1.0]
     """
     if count_ranks() == 1:
         return list(values)
@@ -49,7 +83,18 @@ def mean_over_ranks(values: Sequence[float]) -> list[float]:
 
 
 def broadcast_from_first(value: T) -> T:
-    """Return the first rank's value, which must be small and picklable, on every rank."""
+    """Return the first rank's value, which must be small and picklable, on every rank.
+
+    Args:
+        value: what the first rank has.
+
+    Returns:
+        The same on every rank.
+
+    Example:
+        >>> broadcast_from_first("runs/a")
+        'runs/a'
+    """
     if count_ranks() == 1:
         return value
     box = [value]
@@ -71,6 +116,10 @@ def fail_together() -> Iterator[dict[str, str]]:
     Raises:
         InputError: on every rank, if a fact differs.
         RankError: if another rank raised something foreign; errors of rote are raised as they are.
+
+    Example:
+        >>> with fail_together():
+        ...     path = "runs/a"
     """
     facts: dict[str, str] = {}
     if count_ranks() == 1:

@@ -32,6 +32,12 @@ def expected_calibration_error(
     ``Σ_b (n_b / n) |accuracy_b - mean confidence_b|`` over bins of equal width, each with its upper
     end and without its lower; confidence is the probability of the predicted class.
 
+    Args:
+        predictions: of shape (samples, classes).
+        labels: the true class of each sample.
+        bins: how many bins.
+        of: whether the predictions are logits or probabilities.
+
     Returns:
         A number in [0, 1].
 
@@ -63,6 +69,10 @@ def fit_temperature(logits: Tensor, labels: Tensor) -> float:
     """Fit the temperature T at which logits / T have the least negative log likelihood.
 
     The likelihood is concave in 1/T, so that there is one optimum; L-BFGS starts at T = 1.5.
+
+    Args:
+        logits: of shape (samples, classes).
+        labels: the true class of each sample.
 
     Returns:
         T > 0.
@@ -123,6 +133,14 @@ def temperature_for_error(
     Raises:
         InputError: if shapes or labels do not fit, or no temperature comes within the tolerance;
             the message says which errors can be reached.
+
+    Example:
+        >>> generator = torch.Generator().manual_seed(0)
+        >>> logits = 5 * torch.randn(500, 3, generator=generator)
+        >>> labels = torch.multinomial(torch.softmax(logits / 3, 1), 1, generator=generator)[:, 0]
+        >>> temperature = temperature_for_error(logits, labels, 0.05)
+        >>> abs(expected_calibration_error(logits / temperature, labels) - 0.05) < 0.005
+        True
     """
     rows, classes = _check(logits, labels)
     check_number("target", target, least=0, most=1)

@@ -111,6 +111,14 @@ class LivePage:
         figures: as for ``rote.report``; only ``leave`` writes them.
         ease: the least ratio of waiting time to writing time, so that the runs keep the cores.
         arguments: further arguments of ``rote.report``.
+
+    Example:
+        >>> import polars as pl, tempfile
+        >>> from pathlib import Path
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> page = LivePage(folder / "runs", folder / "report.html")
+        >>> (folder / "report.html").exists()  # it is written when the page is updated
+        False
     """
 
     def __init__(

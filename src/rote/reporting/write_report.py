@@ -141,6 +141,16 @@ class Report:
         figures: the figures, if requested.
         pages: one for every group of runs, if requested; the page links to them.
         note: if the runs have no ζ, how to record it.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from rote.reporting import report
+        >>> import polars as pl, tempfile
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> pl.DataFrame({"step": [1, 2], "susceptibility": [0.1, 0.2],
+        ...     "train_accuracy": [0.5, 0.9]}).write_csv(folder / "a.csv")
+        >>> report(f"csv:{folder}/a.csv", folder / "report.html").path.name
+        'report.html'
     """
 
     path: Path
@@ -191,6 +201,15 @@ def report(
         InputError: if there is no run, rule, column or checkpoint, or a file cannot be written.
         MissingExtraError: if the package of a source is not installed, or Python runs with ``-OO``.
         CorruptRunError: if a file of a run is damaged.
+
+    Example:
+        >>> from pathlib import Path
+        >>> import polars as pl, tempfile
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> pl.DataFrame({"step": [1, 2], "susceptibility": [0.1, 0.2],
+        ...     "train_accuracy": [0.5, 0.9]}).write_csv(folder / "a.csv")
+        >>> report(f"csv:{folder}/a.csv", folder / "report.html").path.name
+        'report.html'
     """
     path = Path(path)
     check_docstrings("altair")

@@ -48,6 +48,15 @@ class Agreement:
         filtered_kendall: the same, τ-b.
         rule: whose pick the regret is about.
         regret: the test accuracy that it lacks to the best checkpoint.
+
+    Example:
+        >>> import polars as pl, tempfile
+        >>> path = tempfile.mkdtemp() + "/a.csv"
+        >>> pl.DataFrame({"step": [1, 2, 3], "susceptibility": [0.1, 0.2, 0.3],
+        ...     "train_accuracy": [0.5, 0.7, 0.9], "test_accuracy": [0.5, 0.6,
+        ...     0.4]}).write_csv(path)
+        >>> agreement(f"csv:{path}").checkpoints
+        3
     """
 
     column: str
@@ -78,9 +87,21 @@ def agreement(
         rule: whose pick is compared with the best checkpoint.
         draws: how runs are drawn for the intervals.
 
+    Returns:
+        The correlations and the regret, each with its interval.
+
     Raises:
         InputError: if there is no such column, rule or run.
         CorruptRunError: if a file is damaged.
+
+    Example:
+        >>> import polars as pl, tempfile
+        >>> path = tempfile.mkdtemp() + "/a.csv"
+        >>> pl.DataFrame({"step": [1, 2, 3], "susceptibility": [0.1, 0.2, 0.3],
+        ...     "train_accuracy": [0.5, 0.7, 0.9], "test_accuracy": [0.5, 0.6,
+        ...     0.7]}).write_csv(path)
+        >>> round(agreement(f"csv:{path}").train_test_pearson.value, 3)
+        1.0
     """
     judge = find_rule(rule)
     draws = Draws() if draws is None else draws
@@ -226,9 +247,21 @@ def regret(
         draws: how runs are drawn for the interval.
         options: of the rule.
 
+    Returns:
+        The regret, with its interval.
+
     Raises:
         InputError: as for ``select``.
         CorruptRunError: if a file is damaged.
+
+    Example:
+        >>> import polars as pl, tempfile
+        >>> path = tempfile.mkdtemp() + "/a.csv"
+        >>> pl.DataFrame({"step": [1, 2, 3], "susceptibility": [0.1, 0.2, 0.3],
+        ...     "train_accuracy": [0.5, 0.7, 0.9], "test_accuracy": [0.5, 0.6,
+        ...     0.4]}).write_csv(path)
+        >>> round(regret(f"csv:{path}", "last").value, 3)
+        0.2
     """
     judge = find_rule(rule, options)
     draws = Draws() if draws is None else draws

@@ -34,6 +34,10 @@ class Estimate:
         low: the lower end of the interval.
         high: the upper end.
         reason: why there is no value, or no interval.
+
+    Example:
+        >>> Estimate(0.8, low=0.7, high=0.9).value
+        0.8
     """
 
     value: float | None
@@ -50,6 +54,10 @@ class Draws:
         resamples: how often.
         confidence: the share of draws inside an interval.
         seed: of the generator.
+
+    Example:
+        >>> Draws(resamples=10).counts(runs=5).shape
+        (10, 5)
     """
 
     resamples: int = 1_000

@@ -51,6 +51,15 @@ class Candidates:
         step: after how many units of training.
         row: which reading of its run.
         position: the row of the table's frame.
+
+    Example:
+        >>> import polars as pl
+        >>> from rote.store import RunTable
+        >>> frame = pl.DataFrame({"run": ["a", "a"], "row": [0, 1], "step": [1, 2],
+        ...     "susceptibility": [0.1, 0.2], "train_accuracy": [0.5, 0.9]})
+        >>> candidates = make_candidates(RunTable(frame, {"a": {}}), "susceptibility")
+        >>> candidates.name(candidates.best(candidates.values("train_accuracy")))
+        'step 2 of a'
     """
 
     table: RunTable

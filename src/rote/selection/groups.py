@@ -123,6 +123,10 @@ class Group:
         runs: their names, sorted.
         known: what they say: ``num_classes``, ``holdout``, ``given_labels`` and, of runs without
             these two, ``data`` and ``noise``.
+
+    Example:
+        >>> Group(("a", "b"), {"num_classes": "10"}).runs
+        ('a', 'b')
     """
 
     runs: tuple[str, ...]
@@ -136,6 +140,20 @@ def find_comparable_groups(table: RunTable) -> tuple[Group, ...]:
     or their data are, and it is not the same. What says nothing contradicts nothing: it joins the
     only group that it does not contradict, or one of its own kind. There is one group exactly if no
     two runs contradict each other.
+
+    Args:
+        table: the runs.
+
+    Returns:
+        The groups.
+
+    Example:
+        >>> import polars as pl
+        >>> from rote.store import RunTable
+        >>> frame = pl.DataFrame({"run": ["a", "b"], "row": [0, 0], "step": [1, 1]})
+        >>> table = RunTable(frame, {"a": {"num_classes": 2}, "b": {"num_classes": 10}})
+        >>> [group.runs for group in find_comparable_groups(table)]
+        [('a',), ('b',)]
     """
     members: dict[tuple[tuple[str, str], ...], list[str]] = {}
     for run in _runs(table):

@@ -111,6 +111,10 @@ class Decision:
         evidence: how strong the evidence is, where it depends on the data; by default the rule's.
         by: the rule that decided, where this one delegates.
         column: the ζ that was used, if it is another than was asked for.
+
+    Example:
+        >>> Decision(0, ("It has the highest score.",)).why[0].kind
+        'choice'
     """
 
     pick: int
@@ -140,6 +144,12 @@ class Rule(Protocol):
     A file in ``rote/selection/rules`` with such a class is a new rule, and nothing else needs its
     name; ``rule="package.module:Name"`` takes one from anywhere. A rule may also have the
     attributes that ``About`` lists.
+
+    Example:
+        >>> from rote.selection import find_rule
+        >>> rule = find_rule("last")
+        >>> rule.name, rule.needs
+        ('last', ())
     """
 
     @property

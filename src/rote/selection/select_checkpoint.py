@@ -113,6 +113,16 @@ def select_groups(
 
     Raises:
         InputError: as for ``select``, of any group.
+
+    Example:
+        >>> import polars as pl
+        >>> from rote.store import RunTable
+        >>> frame = pl.DataFrame({"run": ["a", "b"], "row": [0, 0], "step": [1, 1],
+        ...     "train_accuracy": [0.5, 0.6]})
+        >>> table = RunTable(frame, {"a": {"num_classes": 2}, "b": {"num_classes": 10}})
+        >>> found = select_groups(table, "num_classes", "last")
+        >>> {value: selection.pick.run for value, selection in found.items()}
+        {'2': 'a', '10': 'b'}
     """
     judge = find_rule(rule, options)
     groups = read_groups(runs, by, mapping, where=where, per_cent=per_cent)

@@ -57,6 +57,10 @@ class Pick:
         interval: the 95 % interval of the score or validation accuracy.
         path: the directory of its run.
         file: its weights, if they were saved: a file, or the folder of a trainer.
+
+    Example:
+        >>> Pick("a", step=3, susceptibility=0.1, train_accuracy=0.8, region=1).step
+        3
     """
 
     run: str
@@ -288,6 +292,15 @@ def copy_checkpoint(pick: Pick, folder: Path | str) -> Path:
     Raises:
         InputError: if the weights were not saved, or the folder has another file of that name.
         StoreError: if it cannot be written.
+
+    Example:
+        >>> from tempfile import mkdtemp
+        >>> folder = Path(mkdtemp())
+        >>> _ = (folder / "step3.safetensors").write_bytes(b"weights")
+        >>> pick = Pick("a", step=3, susceptibility=None, train_accuracy=None, region=None,
+        ...     file=folder / "step3.safetensors")
+        >>> copy_checkpoint(pick, folder / "kept").read_bytes()
+        b'weights'
     """
     if pick.file is None:
         raise InputError(

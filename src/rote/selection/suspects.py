@@ -211,6 +211,16 @@ def rank_suspects(
     Raises:
         InputError: if nothing was recorded to rank by.
         CorruptRunError: if the labels of a run are damaged.
+
+    Example:
+        >>> import tempfile
+        >>> from rote.workloads import RunSpec, train_folds
+        >>> spec = RunSpec.from_dict({"epochs": 1, "architecture": "mlp",
+        ...     "data": {"name": "digits", "train_size": 60}})
+        >>> runs = train_folds(spec, tempfile.mkdtemp() + "/folds", 2)
+        >>> [ranking] = rank_suspects([run.path for run in runs])
+        >>> len(ranking.samples)
+        60
     """
     records = _Records(read_runs(runs, comparable=False))
     folded = read_out_of_sample(records.table.paths.values())
@@ -365,6 +375,15 @@ def find_suspects(
     Raises:
         InputError: if no method applies.
         CorruptRunError: if the labels of a run are damaged.
+
+    Example:
+        >>> import tempfile
+        >>> from rote.workloads import RunSpec, train
+        >>> spec = RunSpec.from_dict({"epochs": 2, "architecture": "mlp", "signals": ["aum"],
+        ...     "data": {"name": "digits", "train_size": 60}})
+        >>> run = train(spec, tempfile.mkdtemp() + "/a")
+        >>> [found.method for found in find_suspects(run.path)]
+        ['aum']
     """
     records = _Records(read_runs(runs))
     found = [

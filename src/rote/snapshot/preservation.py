@@ -118,7 +118,20 @@ def _is_frozen(tensor: Tensor) -> bool:
 
 @contextmanager
 def restore_after(state: Restorable) -> Iterator[None]:
-    """Restore a state when the block ends, however it ends; signals wait until that is done."""
+    """Restore a state when the block ends, however it ends; signals wait until that is done.
+
+    Args:
+        state: what to restore, such as a ``RandomState()`` of this moment; it has ``restore``.
+
+    Example:
+        >>> import torch
+        >>> from rote.snapshot import RandomState
+        >>> before = torch.random.get_rng_state()
+        >>> with restore_after(RandomState()):
+        ...     noise = torch.randn(3)
+        >>> torch.equal(before, torch.random.get_rng_state())
+        True
+    """
     try:
         yield
     finally:
@@ -186,8 +199,18 @@ def preserved(
 def verify_unchanged(model: nn.Module, *others: object) -> Iterator[None]:
     """Prove by checksum that a block changed nothing, unless it was interrupted.
 
+    Args:
+        model: what the block must not change.
+        others: further objects that it must not change, such as the optimizer.
+
     Raises:
         InterferenceError: naming everything that changed.
+
+    Example:
+        >>> import torch
+        >>> model = torch.nn.Linear(2, 2)
+        >>> with verify_unchanged(model):
+        ...     output = model(torch.ones(1, 2))
     """
     before = fingerprint(model, *others)
     try:

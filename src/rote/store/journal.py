@@ -111,6 +111,19 @@ def line_of_reading(reading: Reading) -> dict[str, Any]:
     """Convert a reading to one flat line: its own values, then the metrics under their names.
 
     JSON has no NaN and no infinity: both become null.
+
+    Args:
+        reading: a reading of a tracker.
+
+    Returns:
+        Plain values by name, as JSON can hold them.
+
+    Example:
+        >>> reading = Reading(step=1, loss_before=2.0, loss_after=1.5, drop=0.5, susceptibility=0.5,
+        ...     susceptibility_relative=0.25)
+        >>> line = line_of_reading(reading)
+        >>> line["step"], line["drop"]
+        (1, 0.5)
     """
     values = reading.to_dict()
     metrics = values.pop("metrics")
@@ -126,7 +139,20 @@ def numbers_of(reading: Reading) -> dict[str, float]:
 
 
 def reading_of_line(line: Line) -> Reading:
-    """Convert a line back to a reading; a null where a number must be is NaN."""
+    """Convert a line back to a reading; a null where a number must be is NaN.
+
+    Args:
+        line: as ``line_of_reading`` makes it.
+
+    Returns:
+        The reading.
+
+    Example:
+        >>> reading = Reading(step=1, loss_before=2.0, loss_after=1.5, drop=0.5, susceptibility=0.5,
+        ...     susceptibility_relative=0.25)
+        >>> reading_of_line(line_of_reading(reading)) == reading
+        True
+    """
     values = dict(line)
     for name in ALWAYS_NUMBERS:
         values[name] = _number(values.get(name))
@@ -137,7 +163,18 @@ def reading_of_line(line: Line) -> Reading:
 
 
 def line_of_resume(step: int) -> dict[str, Any]:
-    """Says that the run goes on after ``step``: later readings above this line are void."""
+    """Says that the run goes on after ``step``: later readings above this line are void.
+
+    Args:
+        step: the last step that counts.
+
+    Returns:
+        A line for the journal.
+
+    Example:
+        >>> line_of_resume(3)["step"]
+        3
+    """
     return {"schema": SCHEMA_VERSION, "kind": "resume", "step": step}
 
 
@@ -169,8 +206,19 @@ def lines_that_count(lines: Iterable[Line], where: str, *, is_retold: bool = Fal
         is_retold: a logger may be told a reading twice, when the first time was not sure to have
             worked: a reading then voids earlier ones of its step and after.
 
+    Returns:
+        The lines of the readings that count, in order.
+
     Raises:
         CorruptRunError: if a line is of another version, or holds what no reading can.
+
+    Example:
+        >>> def line(step):
+        ...     return line_of_reading(Reading(step=step, loss_before=2.0, loss_after=1.5, drop=0.5,
+        ...         susceptibility=0.5, susceptibility_relative=0.25))
+        >>> found = lines_that_count([line(1), line(2), line_of_resume(1), line(2)], "here")
+        >>> [reading["step"] for reading in found]
+        [1, 2]
     """
     kept = []
     for line in lines:

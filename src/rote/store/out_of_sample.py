@@ -35,6 +35,15 @@ class OutOfSample:
         neighbors: the share of each class among the given labels of the nearest samples; None
             unless every run recorded it.
         runs: how many runs predicted each sample.
+
+    Example:
+        >>> import numpy as np
+        >>> shares = np.array([[0.9, 0.1], [0.2, 0.8]])
+        >>> found = OutOfSample(samples=np.array([0, 1]), labels=np.array([0, 0]),
+        ...     classes=np.array([0, 1]), probabilities=shares, best_probabilities=shares,
+        ...     runs=np.array([1, 1]))
+        >>> found.samples[found.classes != found.labels].tolist()
+        [1]
     """
 
     samples: NDArray[np.int64]
@@ -71,6 +80,10 @@ def read_out_of_sample(runs: Path | str | Iterable[Path | str]) -> OutOfSample |
     Raises:
         InputError: if runs give one sample different labels, or know different classes.
         CorruptRunError: if a file is damaged.
+
+    Example:
+        >>> read_out_of_sample([]) is None
+        True
     """
     if isinstance(runs, str | Path):
         runs = sorted(path for path in Path(runs).iterdir() if path.is_dir())

@@ -67,6 +67,16 @@ def read_run(path: Path | str) -> RunRecord:
 
     Raises:
         CorruptRunError: if a file is damaged, or there is no run.
+
+    Example:
+        >>> import tempfile, torch, rote
+        >>> model, folder = torch.nn.Linear(4, 3), tempfile.mkdtemp() + "/a"
+        >>> optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        >>> tracker = rote.track(model, optimizer, inputs=torch.randn(16, 4), num_classes=3,
+        ...     save_to=folder)
+        >>> reading = tracker.probe(train_accuracy=0.5)
+        >>> read_run(folder).readings[0].train_accuracy
+        0.5
     """
     path = Path(path)
     description = read_description(path)
@@ -170,7 +180,24 @@ def read_description(path: Path | str) -> dict[str, Any]:
 
 
 def read_predictions(run: RunRecord) -> np.ndarray | None:
-    """Return the predicted classes of the holdout, one row per reading; None if not recorded."""
+    """Return the predicted classes of the holdout, one row per reading; None if not recorded.
+
+    Args:
+        run: as ``read_run`` returns it.
+
+    Returns:
+        Readings × samples of the holdout, or None.
+
+    Example:
+        >>> import tempfile, torch, rote
+        >>> model, folder = torch.nn.Linear(4, 3), tempfile.mkdtemp() + "/a"
+        >>> optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        >>> tracker = rote.track(model, optimizer, inputs=torch.randn(150, 4), num_classes=3,
+        ...     save_to=folder)
+        >>> reading = tracker.probe()
+        >>> read_predictions(read_run(folder)).shape
+        (1, 150)
+    """
     return read_rows_of(run, PREDICTIONS)
 
 

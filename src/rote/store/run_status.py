@@ -83,9 +83,20 @@ def read_workload(path: Path | str) -> dict[str, Any]:
 def list_runs(store: Path | str) -> list[RunStatus]:
     """Every run of a store (a directory of run directories), ordered by directory.
 
+    Args:
+        store: the directory.
+
+    Returns:
+        The status of each run.
+
     Raises:
         InputError: if there is no such directory.
         StoreError: if one of its directories cannot be looked at.
+
+    Example:
+        >>> from tempfile import mkdtemp
+        >>> list_runs(mkdtemp())
+        []
     """
     try:
         with os.scandir(store) as entries:

@@ -62,6 +62,12 @@ class Opened:
         held: the readings that it holds; None if it cannot tell.
         undo: closes it and takes back what opening it wrote, if nothing else was written since; by
             default it is only closed.
+
+    Example:
+        >>> class Printer:
+        ...     def write(self, reading): print(reading.step)
+        >>> Opened(Printer(), "standard output").held
+        ()
     """
 
     sink: Sink

@@ -63,6 +63,11 @@ class FoundRun:
         directory: its directory, if it has one.
         identity: the same for one run, however its place is written; by default the place on disk.
         evidence: where its rows per sample, votes and names of checkpoints are, if not there.
+
+    Example:
+        >>> from pathlib import Path
+        >>> FoundRun("a", Path("runs/a"), {"num_classes": 10}).description["num_classes"]
+        10
     """
 
     name: str
@@ -82,6 +87,13 @@ class SourceRuns:
         frame: as that of a ``RunTable``; ``run`` is the position in ``runs``.
         unreadable: why a run is left out, by its place.
         row_checks: ``run``, ``row``, and the checksums of that row in the run's row files.
+
+    Example:
+        >>> import polars as pl
+        >>> from pathlib import Path
+        >>> frame = pl.DataFrame({"run": [0], "row": [0], "step": [1]})
+        >>> SourceRuns([FoundRun("a", Path("runs/a"))], frame).runs[0].name
+        'a'
     """
 
     runs: Sequence[FoundRun]
@@ -187,6 +199,10 @@ def frame_of(checkpoints: Iterable[Sequence[Checkpoint]]) -> pl.DataFrame:
 
     Returns:
         The columns of a reading, then whatever else there is.
+
+    Example:
+        >>> frame_of([]).height
+        0
     """
     import polars as pl
 
@@ -353,6 +369,12 @@ class RunTable:
         row_checks: of every run in turn, ``run``, ``row``, and the checksums of that row in its row
             files.
         evidence: where rows per sample, votes and names of checkpoints are, if not in ``paths``.
+
+    Example:
+        >>> import polars as pl
+        >>> frame = pl.DataFrame({"run": ["a", "a"], "row": [0, 1], "step": [1, 2]})
+        >>> RunTable(frame, {"a": {}}).frame["step"].max()
+        2
     """
 
     frame: pl.DataFrame

@@ -38,6 +38,11 @@ class Pool:
         group: of pools that show the same thing.
         is_judged: whether rules are judged on it; on the others, their constants may be chosen.
         space: the runs.
+
+    Example:
+        >>> pool = read_pools("tiny")[0]
+        >>> len(list(pool.space)) > 1
+        True
     """
 
     name: str
@@ -101,8 +106,18 @@ def _file(preset: str) -> Path:
 def read_pools(preset: str) -> tuple[Pool, ...]:
     """Return the pools of a preset, each with every seed of data.
 
+    Args:
+        preset: ``tiny``, ``small``, ``medium`` or ``paper``.
+
+    Returns:
+        The pools of that preset.
+
     Raises:
         InputError: if there is no such preset.
+
+    Example:
+        >>> len(read_pools("tiny")) > 1
+        True
     """
     if not has_pools(preset):
         known = ", ".join(filter(has_pools, PRESETS))

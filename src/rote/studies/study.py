@@ -76,6 +76,11 @@ class Study:
             with data from a folder: plain values, which are. None if the runs' records suffice.
         compute: for a study without pools, the numbers from runs that it trains itself, in a
             folder and with data from another one; None if ``measure`` needs no runs at all.
+
+    Example:
+        >>> study = find_study("regions")
+        >>> study.name
+        'regions'
     """
 
     name: str
@@ -161,7 +166,15 @@ def by_pool(function: Callable[[Pool, Candidates], Record | None]) -> Callable[[
 
 
 def studies() -> dict[str, Study]:
-    """Every study, by name."""
+    """Every study, by name.
+
+    Returns:
+        The studies, in the order of lists.
+
+    Example:
+        >>> "leaderboard" in studies()
+        True
+    """
     found = (import_module(f"{_STUDIES}.{name}").STUDY for name in files_in(_STUDIES))
     return {study.name: study for study in sorted(found, key=lambda study: study.name)}
 
@@ -169,8 +182,18 @@ def studies() -> dict[str, Study]:
 def find_study(name: str) -> Study:
     """Return a study by its name, or by a figure or table of the paper, such as ``figure-1``.
 
+    Args:
+        name: such as ``regions``, or ``figure-1``.
+
+    Returns:
+        The study.
+
     Raises:
         InputError: if there is none.
+
+    Example:
+        >>> find_study("regions").name
+        'regions'
     """
     known = studies()
     label = find_label(name)

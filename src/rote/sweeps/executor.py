@@ -128,7 +128,14 @@ Event = Started | Finished | Failed | Lost | Busy | Blocked
 
 
 class Executor(Protocol):
-    """A place where runs are done, several at a time."""
+    """A place where runs are done, several at a time.
+
+    Example:
+        >>> from rote.sweeps import LocalExecutor
+        >>> executor: Executor = LocalExecutor(workers=2)
+        >>> executor.workers
+        2
+    """
 
     @property
     def workers(self) -> int:

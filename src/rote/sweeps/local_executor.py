@@ -36,6 +36,10 @@ class LocalExecutor:
 
     Raises:
         InputError: if a number is not at least 1.
+
+    Example:
+        >>> LocalExecutor(workers=2).workers
+        2
     """
 
     def __init__(self, workers: int | None = None, *, attempts: int = 3) -> None:

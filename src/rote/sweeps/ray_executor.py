@@ -316,6 +316,9 @@ class RayExecutor:
     Raises:
         MissingExtraError: if Ray is not installed.
         InputError: if an argument does not fit.
+
+    Example:
+        >>> executor = RayExecutor("head:6379", gpus=0.5)  # connects when a sweep begins
     """
 
     def __init__(

@@ -45,6 +45,13 @@ class Sweep:
         specs: the runs; iterated several times, never held in memory all at once.
         store: a directory that every worker can reach.
         data_dir: where datasets lie; ``ROTE_DATA`` by default.
+
+    Example:
+        >>> import tempfile
+        >>> from rote.sweeps import SearchSpace
+        >>> space = SearchSpace.from_dict({"grid": {"seed": [0, 1]}})
+        >>> len(list(Sweep(space, tempfile.mkdtemp()).open_specs()))
+        2
     """
 
     def __init__(

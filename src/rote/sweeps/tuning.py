@@ -56,8 +56,15 @@ def create_study(**options: Any) -> "Study":  # noqa: ANN401
         options: of ``optuna.create_study``, such as ``storage``, ``sampler`` and
             ``load_if_exists``; ``pruner`` is an ``IntervalPruner`` by default.
 
+    Returns:
+        An Optuna study.
+
     Raises:
         MissingExtraError: if Optuna is not installed.
+
+    Example:
+        >>> [direction.name for direction in create_study().directions]
+        ['MAXIMIZE']
     """
     optuna = require("optuna", extra="optuna")
     study: Study = optuna.create_study(direction=DIRECTION, **{"pruner": make_pruner(), **options})
@@ -181,6 +188,12 @@ class AccuracyObjective:
         out: the store.
         data_dir: where datasets lie; ``ROTE_DATA`` by default.
         rule: the rule that chooses among the checkpoints of one run (see ``rote.select``).
+
+    Example:
+        >>> import tempfile
+        >>> objective = AccuracyObjective(
+        ...     lambda trial: {"optimizer": {"lr": trial.suggest_float("lr", 0.01, 0.1)}},
+        ...     tempfile.mkdtemp() + "/runs")
     """
 
     def __init__(
@@ -327,8 +340,19 @@ def select_trial(study: "Study", rule: str = "auto", **options: Any) -> ChosenTr
     Returns:
         The trial and the selection.
 
+    Returns:
+        The trial, and why it was chosen.
+
     Raises:
         InputError: if no trial is complete, one has no run directory, or the rule does not fit.
+
+    Example:
+        >>> from rote.errors import InputError
+        >>> try:
+        ...     select_trial(create_study())
+        ... except InputError as error:
+        ...     print("no trial is complete")
+        no trial is complete
     """
     _check_direction(study)
     trials = study.get_trials(deepcopy=False, states=[_state("COMPLETE")])

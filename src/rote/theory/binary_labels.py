@@ -17,6 +17,10 @@ class BinaryLabels:
         y: -1 or 1 for each sample kept, of shape (kept,).
         kept: the positions of those samples in the classes given, of shape (kept,).
         rule: how the labels were made, in words for a figure.
+
+    Example:
+        >>> binary_labels([0, 1, 2, 3]).y.tolist()
+        [1.0, -1.0, 1.0, -1.0]
     """
 
     y: FloatArray
@@ -31,6 +35,9 @@ def binary_labels(classes: Numbers, *, pair: tuple[int, int] | None = None) -> B
         classes: a whole number for each sample, of shape (n,).
         pair: keep only these two classes, the first as 1 and the second as -1. By default all
             samples are kept, even classes as 1 and odd ones as -1.
+
+    Returns:
+        The labels, which samples they are of, and the rule in words.
 
     Raises:
         InputError: if classes are not whole numbers, or no sample is left on one of the two sides.
@@ -79,6 +86,11 @@ def redraw_labels(
 
     Raises:
         InputError: if the noise level lies outside [0, 1].
+
+    Example:
+        >>> import numpy as np
+        >>> redraw_labels(np.ones(4), 0.0, draws=2, rng=np.random.default_rng(0)).tolist()
+        [[1.0, 1.0, 1.0, 1.0], [1.0, 1.0, 1.0, 1.0]]
     """
     level = as_probability(noise, "noise")
     is_resampled = rng.random((draws, len(y))) < level
@@ -88,7 +100,17 @@ def redraw_labels(
 def random_labels(samples: int, *, draws: int, rng: np.random.Generator) -> FloatArray:
     """Labels drawn uniformly from ±1.
 
+    Args:
+        samples: the number n of samples.
+        draws: how many rows.
+        rng: the source of the draws.
+
     Returns:
         Random labels, of shape (draws, n).
+
+    Example:
+        >>> import numpy as np
+        >>> random_labels(4, draws=2, rng=np.random.default_rng(0)).shape
+        (2, 4)
     """
     return rng.choice(np.array([-1.0, 1.0]), size=(draws, samples))

@@ -34,6 +34,15 @@ class Bounds:
         mu: ``μ = Σ_i E[p_i²] [1 - (1 - ηλ_i)^k]² (1 - ηλ_i)^(2k̃)``, of shape (noise, k_tilde).
         variance: ``Σ = Var[Φ̃(k + k̃)]`` over both label vectors, of shape (noise, k_tilde).
         floor: ``½ Σ_i (1 - ηλ_i)^(2k̃)``, which no label noise changes, of shape (k_tilde,).
+
+    Example:
+        >>> import numpy as np
+        >>> from rote.theory import relu_gram, spectrum
+        >>> h = spectrum(relu_gram(np.random.default_rng(0).normal(size=(6, 3)), normalize=True))
+        >>> found = bounds(h, [1, 1, 1, -1, -1, -1], eta=0.1, k=10, k_tilde=[1, 5], noise=[0, 0.5],
+        ...     delta=0.05)
+        >>> found.mu.shape, bool((found.lower < found.upper).all())
+        ((2, 2), True)
     """
 
     noise: FloatArray
@@ -119,6 +128,14 @@ def bounds(
 
     Raises:
         InputError: if a label is not -1 or 1, or an argument is out of its range.
+
+    Example:
+        >>> import numpy as np
+        >>> from rote.theory import relu_gram, spectrum
+        >>> h = spectrum(relu_gram(np.random.default_rng(0).normal(size=(6, 3)), normalize=True))
+        >>> y = [1, 1, 1, -1, -1, -1]
+        >>> bounds(h, y, eta=0.1, k=10, k_tilde=[1, 5], noise=[0, 0.5], delta=0.05).upper.shape
+        (2, 2)
     """
     labels = as_signs(y, "y", spectrum.samples)
     steps = np.atleast_1d(as_steps(k_tilde, "k_tilde"))
@@ -162,8 +179,31 @@ def monte_carlo_bounds(
     sample variance of Φ̃ over them. This shows what the paper's 10 draws can and cannot tell;
     `bounds` has the exact values, and explains the other arguments.
 
+    Args:
+        spectrum: as for ``bounds``.
+        y: as for ``bounds``.
+        eta: as for ``bounds``.
+        k: as for ``bounds``.
+        k_tilde: as for ``bounds``.
+        noise: as for ``bounds``.
+        delta: as for ``bounds``.
+        rng: the source of the draws.
+        draws: how many, at least 2.
+
+    Returns:
+        μ, Σ and the bounds, noise levels × k̃.
+
     Raises:
         InputError: if a label is not -1 or 1, or an argument is out of its range.
+
+    Example:
+        >>> import numpy as np
+        >>> from rote.theory import relu_gram, spectrum
+        >>> h = spectrum(relu_gram(np.random.default_rng(0).normal(size=(6, 3)), normalize=True))
+        >>> found = monte_carlo_bounds(h, [1, 1, 1, -1, -1, -1], eta=0.1, k=10, k_tilde=[1, 5],
+        ...     noise=[0.5], delta=0.05, rng=np.random.default_rng(1))
+        >>> found.variance.shape
+        (1, 2)
     """
     labels = as_signs(y, "y", spectrum.samples)
     steps = np.atleast_1d(as_steps(k_tilde, "k_tilde"))
@@ -194,11 +234,25 @@ def alignment(
     which are learned early, and forgotten early too. After many steps k̃ it turns negative.
     The arguments are those of `bounds`.
 
+    Args:
+        spectrum: the spectrum of H.
+        y: the clean labels of ±1, of shape (n,).
+        eta: the learning rate η.
+        k: steps on the training labels.
+        k_tilde: steps on the random labels, one number or several.
+
     Returns:
         The sum for every k̃, of the shape of `k_tilde`.
 
     Raises:
         InputError: if a label is not -1 or 1, or an argument is out of its range.
+
+    Example:
+        >>> import numpy as np
+        >>> from rote.theory import relu_gram, spectrum
+        >>> h = spectrum(relu_gram(np.random.default_rng(0).normal(size=(6, 3)), normalize=True))
+        >>> alignment(h, [1, 1, 1, -1, -1, -1], eta=0.1, k=10, k_tilde=[1, 5]).shape
+        (2,)
     """
     q = spectrum.project(as_signs(y, "y", spectrum.samples))
     steps = as_steps(k_tilde, "k_tilde")

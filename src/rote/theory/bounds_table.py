@@ -50,6 +50,15 @@ def bounds_table(
 
     Raises:
         InputError: if there are fewer inputs than `samples`, or an argument is out of its range.
+
+    Example:
+        >>> import numpy as np
+        >>> rng = np.random.default_rng(0)
+        >>> table = bounds_table(rng.normal(size=(20, 3)), rng.integers(2, size=20), samples=10,
+        ...     eta=0.1,
+        ...     k=10, k_tilde=[1, 5], rng=rng)
+        >>> len(table.rows), table.samples
+        (10, 10)
     """
     labels = binary_labels(classes, pair=pair)
     if not 1 <= check_integer("samples", samples) <= len(labels.kept):

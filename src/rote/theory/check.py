@@ -34,6 +34,13 @@ class CheckRecord:
         worst_contraction: the largest ``Φ(t + 1) / Φ(t)`` of the training.
         contraction_limit: ``1 - ηλ_0/2``, which Corollary 1 says it does not exceed.
         is_inside: whether Φ̃ of the trained network lies within the bounds of Theorem 2.
+
+    Example:
+        >>> record = CheckRecord(width=256, draw=0, simulated=1.01, predicted=1.0,
+        ...     worst_contraction=0.9,
+        ...     contraction_limit=0.95, is_inside=True)
+        >>> record.worst_contraction <= record.contraction_limit
+        True
     """
 
     width: int
@@ -61,6 +68,11 @@ class WidthSummary:
         gap: the root of the mean squared difference.
         contracting: the share of trainings in which Corollary 1 holds.
         inside: the share that ends within the bounds of Theorem 2.
+
+    Example:
+        >>> WidthSummary(256, simulated=1.01, predicted=1.0, gap=0.02, contracting=1.0,
+        ...     inside=1.0).gap
+        0.02
     """
 
     width: int
@@ -109,6 +121,14 @@ def check(
 
     Raises:
         InputError: if a shape does not fit, or a number is out of its range.
+
+    Example:
+        >>> import numpy as np
+        >>> rng = np.random.default_rng(0)
+        >>> found = check(rng.normal(size=(4, 3)), [1, 1, -1, -1], eta=0.1, k=3, k_tilde=3, rng=rng,
+        ...     widths=[16], draws=2)
+        >>> [record.width for record in found]
+        [16, 16]
     """
     samples = as_inputs(x)
     eigenpairs = spectrum(relu_gram(samples, normalize=True))
@@ -150,8 +170,18 @@ def check(
 def summarize(records: Iterable[CheckRecord]) -> list[WidthSummary]:
     """All draws at a width taken together.
 
+    Args:
+        records: as ``check`` returns them.
+
     Returns:
         A summary for each width, narrow ones first.
+
+    Example:
+        >>> record = CheckRecord(width=256, draw=0, simulated=1.5, predicted=1.0,
+        ...     worst_contraction=0.9,
+        ...     contraction_limit=0.95, is_inside=True)
+        >>> [summary.gap for summary in summarize([record])]
+        [0.5]
     """
     found: dict[int, list[CheckRecord]] = {}
     for record in records:
@@ -177,6 +207,17 @@ def gap_exponent(narrow: WidthSummary, wide: WidthSummary) -> float:
     Args:
         narrow: all draws at one width; its gap is not 0.
         wide: all draws at a larger width.
+
+    Returns:
+        The exponent p.
+
+    Example:
+        >>> narrow = WidthSummary(256, simulated=1.0, predicted=1.0, gap=0.2, contracting=1.0,
+        ...     inside=1.0)
+        >>> wide = WidthSummary(1024, simulated=1.0, predicted=1.0, gap=0.1, contracting=1.0,
+        ...     inside=1.0)
+        >>> gap_exponent(narrow, wide)
+        -0.5
     """
     return log(max(wide.gap, _TINY) / narrow.gap) / log(wide.width / narrow.width)
 

@@ -107,8 +107,27 @@ def distance(
 
     It takes what `objective` takes, and has its shape.
 
+    Args:
+        spectrum: as for ``objective``.
+        y: as for ``objective``.
+        y_random: as for ``objective``.
+        eta: as for ``objective``.
+        k: as for ``objective``.
+        k_tilde: as for ``objective``.
+
+    Returns:
+        The distance at each k̃.
+
     Raises:
         InputError: if a shape does not fit, a number of steps is not whole, or η is out of range.
+
+    Example:
+        >>> import numpy as np
+        >>> from rote.theory import relu_gram, spectrum
+        >>> h = spectrum(relu_gram(np.random.default_rng(0).normal(size=(4, 3)), normalize=True))
+        >>> far, near = distance(h, [1, 1, -1, -1], [1, -1, 1, -1], eta=0.1, k=10, k_tilde=[0, 50])
+        >>> bool(near < far)
+        True
     """
     phi = objective(spectrum, y, y_random, eta=eta, k=k, k_tilde=k_tilde)
     result: FloatArray = np.sqrt(2.0 * phi)
@@ -143,6 +162,13 @@ def steps_to_memorize(
 
     Raises:
         InputError: if a shape does not fit, ε is not positive, or η is out of range.
+
+    Example:
+        >>> import numpy as np
+        >>> from rote.theory import relu_gram, spectrum
+        >>> h = spectrum(relu_gram(np.random.default_rng(0).normal(size=(4, 3)), normalize=True))
+        >>> steps_to_memorize(h, [1, 1, -1, -1], [1, 1, -1, -1], eta=0.1, k=0, epsilon=4.0)
+        0
     """
     check_number("epsilon", epsilon, above=0)  # the objective comes near 0 and never reaches it
     factors = filters(spectrum, eta=eta, k=check_integer("k", k, least=0), k_tilde=np.zeros(1))

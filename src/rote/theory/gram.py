@@ -72,6 +72,11 @@ def relu_kernel(x: Numbers, z: Numbers, *, normalize: bool = False) -> FloatArra
 
     Raises:
         InputError: if a sample is zero, or the samples of `x` and `z` differ in size.
+
+    Example:
+        >>> import numpy as np
+        >>> relu_kernel(np.eye(3), np.eye(3)[:2]).shape
+        (3, 2)
     """
     rows_units, rows_norms = _directions(x, "x", normalize=normalize)
     columns_units, columns_norms = _directions(z, "z", normalize=normalize)
@@ -103,6 +108,11 @@ def empirical_gram(module: "torch.nn.Module", x: Numbers, *, block: int = 64) ->
 
     Raises:
         InputError: if the module has no trainable parameter, or `block` is not positive.
+
+    Example:
+        >>> import torch
+        >>> empirical_gram(torch.nn.Linear(3, 1), torch.eye(3)).tolist()
+        [[2.0, 1.0, 1.0], [1.0, 2.0, 1.0], [1.0, 1.0, 2.0]]
     """
     check_integer("block", block, least=1)
     # Here and not above: the rest of rote.theory is useful, and fast to import, without torch.

@@ -19,6 +19,12 @@ class TwoLayerNetwork:
     Attributes:
         weights: first-layer weights ``w_r`` as columns, of shape (d, m).
         signs: second-layer weights ``a_r`` of ±1, of shape (m,), fixed.
+
+    Example:
+        >>> import numpy as np
+        >>> network = TwoLayerNetwork(weights=np.eye(2), signs=np.array([1.0, -1.0]))
+        >>> network.outputs(np.array([[1.0, 1.0]])).tolist()
+        [0.0]
     """
 
     weights: FloatArray
@@ -85,6 +91,13 @@ class Simulation:
         objectives: ``Φ(t) = ½‖f_W(t) - y‖²`` for t = 0 … k, of shape (k + 1,).
         random_objectives: ``Φ̃(k + t) = ½‖f_W(k+t) - ỹ‖²`` for t = 0 … k̃, of shape (k̃ + 1,).
         network: the network after k + k̃ steps.
+
+    Example:
+        >>> import numpy as np
+        >>> found = simulate(np.eye(3), [1, -1, 1], [1, 1, -1], width=64, eta=0.1, k=5, k_tilde=2,
+        ...     kappa=0.3, rng=np.random.default_rng(0))
+        >>> len(found.objectives), len(found.random_objectives)
+        (6, 3)
     """
 
     objectives: FloatArray
@@ -139,6 +152,13 @@ def simulate(
 
     Raises:
         InputError: if a shape does not fit, or a number is out of its range.
+
+    Example:
+        >>> import numpy as np
+        >>> found = simulate(np.eye(3), [1, -1, 1], [1, 1, -1], width=64, eta=0.1, k=5, k_tilde=2,
+        ...     kappa=0.3, rng=np.random.default_rng(0))
+        >>> bool(found.objectives[-1] < found.objectives[0])
+        True
     """
     samples = as_inputs(x)
     labels = as_labels(y, "y", len(samples))

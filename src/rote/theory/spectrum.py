@@ -26,6 +26,14 @@ class Spectrum:
         tail: the eigenvalue given to the n - rank directions that are not among the columns. When
             there are none, the median eigenvalue; it then has no weight in any result.
         trace_error: ``tr(H - Ĥ) / tr(H)`` where Ĥ is the part that the columns hold: 0 when exact.
+
+    Example:
+        >>> import numpy as np
+        >>> from rote.theory import relu_gram
+        >>> found = spectrum(relu_gram(np.random.default_rng(0).normal(size=(5, 3)),
+        ...     normalize=True))
+        >>> found.eigenvectors.shape
+        (5, 5)
     """
 
     eigenvalues: FloatArray
@@ -141,6 +149,13 @@ def nystrom_spectrum(
 
     Raises:
         InputError: if a sample is zero, `landmarks` is not in 1 … n, or `passes` is negative.
+
+    Example:
+        >>> import numpy as np
+        >>> rng = np.random.default_rng(0)
+        >>> found = nystrom_spectrum(rng.normal(size=(50, 3)), landmarks=5, rng=rng, normalize=True)
+        >>> found.eigenvectors.shape
+        (50, 5)
     """
     samples = as_inputs(x)
     if not 1 <= check_integer("landmarks", landmarks) <= len(samples):

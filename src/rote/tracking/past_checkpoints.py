@@ -331,6 +331,14 @@ def probe_checkpoints(
             nothing to write to.
         RunExistsError: if ``save_to`` is in use.
         MissingExtraError: if the package of a logger is not installed.
+
+    Example:
+        >>> import tempfile, torch
+        >>> model, path = torch.nn.Linear(4, 3), tempfile.mkdtemp() + "/epoch-1.pt"
+        >>> torch.save(model.state_dict(), path)
+        >>> found = probe_checkpoints([path], model, inputs=torch.randn(16, 4), num_classes=3)
+        >>> len(found.readings)
+        1
     """
     folders = [target for target in targets_of(save_to) if isinstance(target, Path)]
     files = tuple(Path(path) for path in checkpoints)
@@ -376,6 +384,12 @@ def probe_checkpoints(
 
 def sort_checkpoints(checkpoints: Sequence[Path | str]) -> list[Path]:
     """Files sorted as people number them: ``epoch-9`` before ``epoch-10``.
+
+    Args:
+        checkpoints: paths, in any order.
+
+    Returns:
+        The same paths in order.
 
     Example:
         >>> [str(path) for path in sort_checkpoints(["epoch=10.pt", "epoch=9.pt"])]

@@ -50,6 +50,12 @@ class Batch:
         inputs: the samples.
         indices: which samples of the training set they are.
         loss: of the batch, or one per sample.
+
+    Example:
+        >>> import torch
+        >>> batch = Batch(labels=torch.tensor([0, 1]), logits=torch.eye(2))
+        >>> (batch.logits.argmax(1) == batch.labels).float().mean().item()
+        1.0
     """
 
     labels: Tensor
@@ -219,6 +225,16 @@ class SignalContext:
         given_labels: of the holdout.
         training_set: in runs of a spec.
         train_predictions: the classes that were just predicted for it, in eval mode.
+
+    Example:
+        >>> import torch, rote
+        >>> model = torch.nn.Linear(4, 3)
+        >>> context = SignalContext(model=model, optimizer=torch.optim.SGD(model.parameters(),
+        ...     lr=0.1),
+        ...     num_classes=3, policy=rote.ProbePolicy(), holdout=None, inputs=torch.randn(8, 4),
+        ...     labels=torch.randint(3, (8,)))
+        >>> context.num_classes
+        3
     """
 
     model: nn.Module

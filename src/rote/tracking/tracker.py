@@ -74,6 +74,16 @@ class Tracker:
         predicts: whether the classes of the holdout are predicted and recorded at every probe.
         start: what the four ζ would be by the network alone that was given to ``rote.track``, by
             column: what a fresh network shows.
+
+    Example:
+        >>> import torch, rote
+        >>> model = torch.nn.Linear(4, 3)
+        >>> optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        >>> tracker = rote.track(model, optimizer, inputs=torch.randn(16, 4), num_classes=3)
+        >>> for epoch in range(2):
+        ...     reading = tracker.probe()
+        >>> len(tracker.readings), tracker.susceptibility == reading.susceptibility
+        (2, True)
     """
 
     def __init__(

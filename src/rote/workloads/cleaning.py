@@ -228,7 +228,18 @@ def clean(
         CorruptRunError: if a run is damaged.
 
     Example:
-        ``rote.clean("runs/my-513dbfe1-folds5", "cleaned.csv")``
+        >>> import tempfile
+        >>> import polars as pl
+        >>> from rote.workloads import suggest_spec, train_folds
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> pl.DataFrame({"x": [float(i % 20) for i in range(120)],
+        ...     "y": [i % 20 < 10 for i in range(120)]},
+        ...     ).cast({"y": pl.Int64}).write_csv(folder / "my.csv")
+        >>> spec = replace(suggest_spec(folder / "my.csv", label="y"), epochs=2)
+        >>> runs = train_folds(spec, folder / "folds", 2)
+        >>> done = clean([run.path for run in runs], folder / "cleaned.csv")
+        >>> (folder / "cleaned.csv").exists()
+        True
     """
     plan = plan_cleaning(runs, drop=drop, relabel=relabel, review=review, data_dir=data_dir)
     write_cleaned(plan, out)

@@ -171,6 +171,13 @@ class TrainedRun:
         readings: one per measured epoch.
         path: its directory, if it was saved.
         model: the network after the last epoch; None if the run was finished before.
+
+    Example:
+        >>> spec = RunSpec.from_dict({"epochs": 1, "architecture": "mlp",
+        ...     "data": {"name": "digits", "train_size": 60}})
+        >>> run = train(spec)
+        >>> len(run.readings), run.path is None
+        (1, True)
     """
 
     spec: RunSpec

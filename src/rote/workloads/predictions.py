@@ -43,6 +43,12 @@ class Predictions:
         classes: the most probable class of each, as a number.
         probabilities: of every class, (samples, classes).
         class_names: of the classes; their numbers where they have no names.
+
+    Example:
+        >>> import numpy as np
+        >>> found = Predictions(("0",), np.array([1]), np.array([[0.1, 0.9]]), ("cat", "dog"))
+        >>> found.class_names[found.classes[0]]
+        'dog'
     """
 
     names: tuple[str, ...]
@@ -75,6 +81,16 @@ class TrainedModel(nn.Module):
         inputs: what samples are: ``images``, ``features``, ``bag-of-words`` or ``tokens``.
         sample_shape: the shape of one sample.
         checkpoint: the file of the weights.
+
+    Example:
+        >>> import tempfile
+        >>> from rote.workloads import RunSpec, train
+        >>> spec = RunSpec.from_dict({"epochs": 1, "architecture": "mlp",
+        ...     "checkpoints": {"keep": "last"},
+        ...     "data": {"name": "digits", "train_size": 60}})
+        >>> run = train(spec, tempfile.mkdtemp() + "/a")
+        >>> load_model(run.path).network.training
+        False
     """
 
     scale: Tensor

@@ -45,6 +45,9 @@ def suggest_spec(
         truth: the column of true labels.
         data_dir: the folder of local data; ``ROTE_DATA`` by default.
 
+    Returns:
+        A spec for ``train``.
+
     Raises:
         InputError: if the data are missing, or cannot be understood.
 

@@ -23,6 +23,12 @@ class Chart(Protocol):
     A file in ``rote/reporting/charts`` with such a class adds a figure to every report;
     ``rote report --chart package.module:Name`` adds one from anywhere to a page, and
     ``--chart NAME`` one that another package installs in ``rote.charts``.
+    ``rote report --chart package.module:Name`` adds one from anywhere to a page.
+
+    Example:
+        >>> from rote.reporting.charts import CHARTS
+        >>> CHARTS["regions"].name
+        'regions'
     """
 
     @property

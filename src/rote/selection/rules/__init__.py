@@ -50,8 +50,15 @@ def find_rule(rule: str | Rule, options: Mapping[str, Any] | None = None) -> Rul
             ``package.module:Name`` of one's own, or a rule as it is.
         options: fields of the rule to set.
 
+    Returns:
+        The rule, with its options set.
+
     Raises:
         InputError: if there is no such rule or option, or an option does not fit.
+
+    Example:
+        >>> find_rule("noise-rate", {"noise_rate": 0.4}).noise_rate
+        0.4
     """
     found = _find_by_name(rule) if isinstance(rule, str) else rule
     if isinstance(found, type):

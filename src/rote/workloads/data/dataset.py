@@ -32,6 +32,12 @@ class Dataset:
         table_rows: which rows of its table the training samples are, from 0, if it is one.
         files: the files of the training samples, below the source, if they have one each.
         remarks: what a user should know about how the inputs were made.
+
+    Example:
+        >>> from rote.workloads import read_data
+        >>> found = read_data("digits")
+        >>> found.num_classes, found.inputs
+        (10, 'images')
     """
 
     name: str

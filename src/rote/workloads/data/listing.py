@@ -65,7 +65,18 @@ class CheckedFile:
 
 
 def list_datasets(data_dir: Path | str | None = None) -> tuple[ListedSet, ...]:
-    """Every set that rote knows by name."""
+    """Every set that rote knows by name.
+
+    Args:
+        data_dir: the folder of the data; by default ``ROTE_DATA``.
+
+    Returns:
+        The sets, with what is known about each.
+
+    Example:
+        >>> "digits" in [found.name for found in list_datasets()]
+        True
+    """
     return tuple(map(partial(_list_set, folder=data_folder(data_dir)), CATALOG.values()))
 
 

@@ -158,6 +158,11 @@ def load_arrays(data: str, data_dir: Path | str | None = None) -> tuple[str, Arr
     Raises:
         InputError: if there is no such set, saying which file is expected where, or it does not
             fit.
+
+    Example:
+        >>> name, inputs, classes = load_arrays("digits")
+        >>> len(inputs) == len(classes)
+        True
     """
     if not data.endswith(".npz"):
         is_table = data.lower().endswith(TABLE_SUFFIXES)
