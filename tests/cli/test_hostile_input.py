@@ -5,9 +5,14 @@ import os
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
+import typer
 
+from rote.cli.main import app
 from rote.workloads import RunSpec, train
+from rote.workloads.architectures import build_architecture
 from tests.cli.conftest import Rote, in_one_process
 
 pytestmark = pytest.mark.slow
@@ -126,6 +131,45 @@ def test_a_sweep_that_cannot_be_is_refused_in_a_line(case: str, rote: Rote, tmp_
     said = rote.refuses("sweep", tmp_path / "sweep.toml", "--out", "store", "--quiet")
     assert re.search(message, said), said
     assert not (tmp_path / "store").exists()
+
+
+SEEDED = {
+    "train": ["spec.toml", "--out", "out", "--quiet"],
+    "demo": ["--out", "out", "--epochs", "1", "--quiet"],
+    "theory bounds": ["--out", "out", "--samples", "20"],
+    "theory check": ["--samples", "20"],
+    "probe": ["step-1.pt", "--model", "mlp", "--data", "x.npy", "--classes", "3", "--out", "out"],
+}
+
+
+def test_every_command_with_a_seed_is_listed_here() -> None:
+    commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    theory = {f"theory {name}": each for name, each in commands["theory"].commands.items()}
+    seeded = [
+        name
+        for name, command in (commands | theory).items()
+        if any("--seed" in parameter.opts for parameter in command.params)
+    ]
+    assert sorted(seeded) == sorted(SEEDED)
+
+
+@pytest.mark.parametrize("seed", [2**200, -(2**200), 2**63, -1])
+@pytest.mark.parametrize("command", SEEDED)
+def test_a_seed_that_cannot_be_is_refused_in_a_line(
+    command: str, seed: int, rote: Rote, tmp_path: Path
+) -> None:
+    (tmp_path / "spec.toml").write_text(SMALL)
+    np.save(tmp_path / "x.npy", np.zeros((12, 1, 8, 8), np.float32))
+    network = build_architecture("mlp", in_channels=1, image_size=8, num_classes=3)
+    torch.save(network.state_dict(), tmp_path / "step-1.pt")
+    arguments = [*command.split(), *SEEDED[command], f"--seed={seed}"]
+    if command == "probe" and seed == -1:
+        assert rote(*arguments).code == 0  # as torch, which has negative seeds
+        return
+    said = rote.refuses(*arguments)
+    assert "seed" in said
+    assert "integer" in said or "less than" in said or "greater than" in said
+    assert not (tmp_path / "out").exists()
 
 
 def test_pipes_and_devices_are_not_opened(rote: Rote, tmp_path: Path) -> None:

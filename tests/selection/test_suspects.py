@@ -3,17 +3,29 @@
 import csv
 import io
 import json
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from rote.cli.main import app
 from rote.errors import CorruptRunError, DamagedRowsWarning, InputError
 from rote.records import Reading
-from rote.selection import as_csv, find_suspects, rank_suspects, select
-from rote.store import RunDirectory, read_table
+from rote.selection import (
+    RankedLabel,
+    SuspectLabel,
+    SuspectRanking,
+    Suspicion,
+    as_csv,
+    find_suspects,
+    rank_suspects,
+    select,
+)
+from rote.store import RunDirectory, read_table, unescape_cell
 from rote.workloads import train
 from tests.selection.test_posterior import SAMPLES, holdout, write_holdout
 from tests.workloads.small_runs import small_spec
@@ -275,3 +287,29 @@ def test_a_reading_without_a_row_is_passed_over(tmp_path: Path) -> None:
     run.close()
     (found,) = find_suspects(path)
     assert [suspect.sample for suspect in found.suspects] == [2]
+
+
+FORMULAS = ("=", "+", "-", "@", "\t", "\r")
+NAMES = st.text(st.sampled_from("=+-@\t\r'\"a1,\n "))
+
+
+@given(NAMES, NAMES, NAMES, st.integers(0, 1))
+def test_no_exported_cell_starts_a_formula_and_all_values_come_back(
+    run: str, file: str, name: str, label: int
+) -> None:
+    classes = (name, "b")
+    suspect = SuspectLabel("aum", "train", 7, label, None, -0.25, None, file)
+    ranked = RankedLabel("train", 7, label, None, 0.75, ("aum",), True, file)
+    tables = {
+        as_csv([Suspicion("aum", (run,), 9, (suspect,), class_names=classes)]): "runs",
+        SuspectRanking((run,), (ranked,), 1, class_names=classes).to_csv(): None,
+    }
+    for text, runs in tables.items():
+        (row,) = csv.DictReader(io.StringIO(text, newline=""))
+        numbers = {"score": "-0.25"} if runs else {"probability": "0.75"}
+        cells = [cell for cell in row.values() if not re.fullmatch(r"[+-]?[\d.]+", cell)]
+        assert [cell for cell in cells if cell.startswith(FORMULAS)] == []
+        assert row | numbers | {"sample": "7", "given": str(label)} == row
+        assert unescape_cell(row["file"]) == file
+        assert unescape_cell(row["given_name"]) == classes[label]
+        assert runs is None or unescape_cell(row[runs]) == run

@@ -17,7 +17,7 @@ from rote.errors import (
     OddJournalWarning,
     UnreadableRunWarning,
 )
-from rote.store import escape_cells, read_table
+from rote.store import read_table
 from rote.store.logger import parse_address
 from rote.store.loggers.mlflow import experiment_and_store
 from tests.loggers import log, new_mlflow_store, readings
@@ -416,9 +416,3 @@ def test_one_bad_tensorboard_run_is_named_and_left_out(tmp_path: Path) -> None:
         table = read_table(f"tensorboard:{tmp_path}")
     assert [str(path) for path in table.paths.values()] == [str(tmp_path / "good")]
     assert list(table.unreadable) == [str(tmp_path / "bad")]
-
-
-def test_cells_that_a_spreadsheet_would_run_are_escaped() -> None:
-    texts = ["=1+1", "+a", "-a", "@a", "\ta", "\ra"]
-    assert escape_cells(texts) == [f"'{text}" for text in texts]
-    assert escape_cells(["a=b", "", -1.5, 3, None]) == ["a=b", "", -1.5, 3, None]

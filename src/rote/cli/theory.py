@@ -38,7 +38,12 @@ Pair = Annotated[
     str | None, typer.Option(help="Two classes, as 3,8; by default even against odd classes.")
 ]
 Delta = Annotated[float, typer.Option(help="δ, the probability of a value outside the bounds.")]
-Seed = Annotated[int, typer.Option(min=0, help="The seed of samples, labels and weights.")]
+Seed = Annotated[
+    int,
+    typer.Option(
+        min=0, max=2**63 - 1, metavar="INTEGER", help="The seed of samples, labels and weights."
+    ),
+]
 
 
 @app.command(cls=Command)

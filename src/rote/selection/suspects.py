@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import io
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,7 +19,7 @@ from rote.selection.label_errors import rank_out_of_sample
 from rote.selection.rules import find_rule
 from rote.selection.rules.posterior import Posterior
 from rote.selection.select_checkpoint import choose, read_runs
-from rote.store import DAMAGED_ARRAYS, LABELS_FILE, escape_cells, read_out_of_sample
+from rote.store import DAMAGED_ARRAYS, LABELS_FILE, make_csv, read_out_of_sample
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -142,16 +141,14 @@ class SuspectRanking:
 
     def to_csv(self) -> str:
         """Return all samples as a table, one per line, the most suspicious first."""
-        text = io.StringIO()
         names = [entry.name for entry in fields(RankedLabel)]
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(["rank", "flagged", *names, "given_name", "proposed_name"])
+        rows: list[list[object]] = [["rank", "flagged", *names, "given_name", "proposed_name"]]
         for rank, entry in enumerate(self.samples, start=1):
             values = [getattr(entry, name) for name in names]
             values[names.index("signals")] = " ".join(entry.signals)
             called = map(self.name_class, (entry.given, entry.proposed))
-            writer.writerow(escape_cells([rank, rank <= self.flagged, *values, *called]))
-        return text.getvalue()
+            rows.append([rank, rank <= self.flagged, *values, *called])
+        return make_csv(rows)
 
 
 @dataclass(frozen=True)
@@ -410,16 +407,14 @@ def _class_names(table: RunTable, run: str) -> tuple[str, ...]:
 
 def as_csv(found: Sequence[Suspicion]) -> str:
     """All suspects as a table, one per line."""
-    text = io.StringIO()
     names = [entry.name for entry in fields(SuspectLabel)]
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["runs", *names, "given_name", "believed_name"])
+    rows: list[list[object]] = [["runs", *names, "given_name", "believed_name"]]
     for suspicion in found:
         for suspect in suspicion.suspects:
             values = [getattr(suspect, name) for name in names]
             called = map(suspicion.called, (suspect.given, suspect.believed))
-            writer.writerow(escape_cells([" ".join(suspicion.runs), *values, *called]))
-    return text.getvalue()
+            rows.append([" ".join(suspicion.runs), *values, *called])
+    return make_csv(rows)
 
 
 @dataclass(frozen=True)

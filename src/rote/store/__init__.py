@@ -1,6 +1,10 @@
 """Results on disk: an append-only journal in a directory per run, and loggers. Never torch."""
 
-from rote.store.csv_cells import escape_cells as escape_cells, read_cells as read_cells
+from rote.store.csv_cells import (
+    make_csv as make_csv,
+    read_cells as read_cells,
+    unescape_cell as unescape_cell,
+)
 from rote.store.data_file import (
     check_data_unchanged as check_data_unchanged,
     fingerprint_file as fingerprint_file,

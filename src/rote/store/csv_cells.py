@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import io
+import re
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections import Counter
 from collections.abc import Iterable
@@ -17,25 +19,47 @@ if TYPE_CHECKING:
 
 _SEPARATORS = (",", ";", "\t")
 _FORMULAS = ("=", "+", "-", "@", "\t", "\r")
+_NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?")
+"""A text that is a number, such as the label -1, does nothing in a spreadsheet."""
 
 
-def escape_cells(cells: Iterable[object]) -> list[object]:
-    """Put an apostrophe before texts that a spreadsheet would run as formulas.
+def make_csv(rows: Iterable[Iterable[object]]) -> str:
+    r"""Return rows as the text of a CSV file that is safe to open in a spreadsheet.
 
-    Args:
-        cells: the cells of one row; numbers stay as they are.
-
-    Returns:
-        The cells to write.
+    Texts that a spreadsheet would run as formulas get an apostrophe, and so do texts that look
+    escaped already, so that ``unescape_cell`` is exact. Numbers stay as they are, also as texts.
 
     Example:
-        >>> escape_cells(["=1+1", "cat", -3])
-        ["'=1+1", 'cat', -3]
+        >>> make_csv([["name", "score"], ["=1+1", -3]])
+        "name,score\n'=1+1,-3\n"
     """
-    return [
-        f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULAS) else cell
-        for cell in cells
-    ]
+    text = io.StringIO(newline="")
+    for row in rows:
+        line = io.StringIO(newline="")
+        # Before Python 3.13, only a CR that is part of the line's end is put in quotes. Without
+        # them, what follows it is the first cell of another line.
+        csv.writer(line, lineterminator="\r\n").writerow(map(_escape, row))
+        text.write(line.getvalue().removesuffix("\r\n") + "\n")
+    return text.getvalue()
+
+
+def _escape(cell: object) -> object:
+    return f"'{cell}" if isinstance(cell, str) and _is_formula(cell) else cell
+
+
+def unescape_cell(text: str) -> str:
+    """Return a text as it was before ``make_csv``.
+
+    Example:
+        >>> unescape_cell("'=1+1"), unescape_cell("'s")
+        ('=1+1', "'s")
+    """
+    return text[1:] if text.startswith("'") and _is_formula(text) else text
+
+
+def _is_formula(text: str) -> bool:
+    bare = text.lstrip("'")
+    return bare.startswith(_FORMULAS) and not _NUMBER.fullmatch(bare)
 
 
 def read_cells(path: Path, column: str) -> pl.DataFrame:

@@ -1,7 +1,6 @@
 """Cleaned copies of data: drop or relabel suspected label errors, and compare the retrained run."""
 
 import csv
-import io
 import json
 import os
 from collections.abc import Iterable, Sequence
@@ -21,10 +20,11 @@ from rote.store import (
     WORKLOAD_FILE,
     RunTable,
     check_data_unchanged,
-    escape_cells,
+    make_csv,
     read_predictions,
     read_run,
     read_table,
+    unescape_cell,
     whole_file,
     write_whole,
 )
@@ -99,13 +99,11 @@ class Cleaning:
 
     def to_csv(self) -> str:
         """Return the changes as a table, which ``review`` reads after you have edited it."""
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(_COLUMNS)
-        for one in self.changes:
-            cells = [one.sample, one.file, one.given, one.proposed, f"{one.probability:.4f}"]
-            writer.writerow(escape_cells([*cells, one.action]))
-        return text.getvalue()
+        rows = [
+            [one.sample, one.file, one.given, one.proposed, f"{one.probability:.4f}", one.action]
+            for one in self.changes
+        ]
+        return make_csv([_COLUMNS, *rows])
 
 
 def plan_cleaning(
@@ -384,7 +382,7 @@ def _read_review(review: Path | str, plan: Cleaning, names: Sequence[str]) -> tu
     known = {change.sample for change in plan.changes}
     found = []
     for number, row in enumerate(rows, start=2):
-        action, proposed = row.get("action") or "", row.get("proposed") or ""
+        action, proposed = row.get("action") or "", unescape_cell(row.get("proposed") or "")
         where = f"line {number} of {path}"
         if action not in ACTIONS:
             raise InputError(

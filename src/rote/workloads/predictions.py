@@ -1,7 +1,5 @@
 """Use a trained network: load a checkpoint as a module, and predict the classes of new samples."""
 
-import csv
-import io
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +17,7 @@ from rote.store import (
     LABELS_FILE,
     WORKLOAD_FILE,
     check_data_unchanged,
+    make_csv,
 )
 from rote.workloads.architectures import build_architecture
 from rote.workloads.checkpoints import load_checkpoint
@@ -58,14 +57,12 @@ class Predictions:
 
     def to_csv(self) -> str:
         """Return a table: sample, predicted class, its probability, and all probabilities."""
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
         columns = [f"p({name})" for name in self.class_names]
-        writer.writerow(["sample", "predicted", "probability", *columns])
+        rows: list[list[object]] = [["sample", "predicted", "probability", *columns]]
         for name, label, row in zip(self.names, self.classes, self.probabilities, strict=True):
             shares = [f"{share:.6f}" for share in row]
-            writer.writerow([name, self.class_names[label], shares[label], *shares])
-        return text.getvalue()
+            rows.append([name, self.class_names[label], shares[label], *shares])
+        return make_csv(rows)
 
 
 class TrainedModel(nn.Module):
