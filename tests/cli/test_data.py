@@ -91,6 +91,13 @@ def test_suspects_of_a_table_are_its_rows_and_its_words(tmp_path: Path) -> None:
     errors = [n for n in wrong if n in held_out["sample"]]
     assert set(errors) <= set(held_out.filter(pl.col("flagged"))["sample"])
     assert errors
+    trained = found.filter(pl.col("split") == "train")["sample"].to_list()
+    places = [trained.index(n) for n in wrong if n in trained]
+    assert max(places) < len(trained) / 4
+    invoke("suspects", str(run), "--by", "aum", "--csv", str(tmp_path / "aum.csv"))
+    by_margin = set(pl.read_csv(tmp_path / "aum.csv")["sample"])
+    assert {n for n in wrong if n in trained} <= by_margin
+    assert len(by_margin) < len(trained) / 2
 
 
 def test_suspects_of_a_folder_are_its_files(tmp_path: Path) -> None:

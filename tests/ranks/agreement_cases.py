@@ -245,7 +245,10 @@ def _resumed(folder: Path) -> None:
     assert len(written.readings) == 4
     predictions = read_predictions(written)
     assert predictions is not None
-    assert predictions[1].tolist() == whole.readings[1].predictions.tolist()
+    assert predictions[:2].tolist() == [r.predictions.tolist() for r in whole.readings[:2]]
+    assert predictions[2:].tolist() == [r.predictions.tolist() for r in loaded.readings[2:]]
+    own = [r.predictions for r in tracker.readings]
+    assert on_rank(0) or [p.tolist() for p in own] == predictions.tolist()
 
 
 def _forgotten_state(folder: Path) -> None:

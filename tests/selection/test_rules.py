@@ -1,19 +1,24 @@
 """Every rule against its naive twin, and what must hold for all of them."""
 
 import math
+from dataclasses import replace
+from pathlib import Path
 
+import numpy as np
+import polars as pl
 import pytest
 from hypothesis import assume, given, settings, strategies as st
 
 from rote.errors import InputError
 from rote.records import ZETAS
 from rote.selection import RULES, about, select
+from rote.store import read_table
 from tests.selection import naive
-from tests.selection.tables import Row, known_options, rows, shuffled, table_of
+from tests.selection.tables import Row, known_options, rows, shuffled, table_of, write_voters
 
-# Rules by which runs vote need predictions on disk, and say that they cannot be resampled. They
-# have tests of their own.
+# Rules by which runs vote need predictions on disk, and say that they cannot be resampled.
 ON_TABLES = [name for name, rule in RULES.items() if about(rule).not_resampled is None]
+VOTING = [name for name in RULES if name not in ON_TABLES]
 
 
 @pytest.mark.parametrize("rule", naive.RULES)
@@ -61,6 +66,27 @@ def test_the_scale_of_zeta_does_not_matter(rule: str, found: list[Row], power: i
     options = known_options(rule)
     one, other = (select(table_of(given), rule, **options).pick for given in (found, scaled))
     assert (one.run, one.step, one.region) == (other.run, other.step, other.region)
+
+
+@pytest.mark.parametrize("rule", VOTING)
+@pytest.mark.parametrize("seed", range(3))
+def test_neither_order_nor_scale_of_zeta_matters_where_runs_vote(
+    rule: str, seed: int, tmp_path: Path
+) -> None:
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(3, size=40)
+    is_right = rng.random((3, 12, 40)) < np.linspace(0.4, 0.9, 36).reshape(3, 12, 1)
+    predictions = np.where(is_right, labels, rng.integers(3, size=(3, 12, 40))).astype(np.uint8)
+    write_voters(tmp_path, predictions, 3, given=labels)
+    table = read_table(tmp_path)
+    scaled = replace(table, frame=table.frame.with_columns(pl.col("susceptibility") * 2.0**7))
+    options = known_options(rule)
+    one, other, third = (
+        select(found, rule, **options) for found in (table, shuffled(table, seed), scaled)
+    )
+    assert one.to_json() == other.to_json()
+    assert one.table.sort("run", "step").equals(other.table.sort("run", "step"))
+    assert (one.pick.run, one.pick.step) == (third.pick.run, third.pick.step)
 
 
 @pytest.mark.parametrize("rule", ON_TABLES)
