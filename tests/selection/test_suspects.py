@@ -8,23 +8,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from typer.testing import CliRunner
 
 from rote.cli.main import app
 from rote.errors import CorruptRunError, DamagedRowsWarning, InputError
 from rote.records import Reading
-from rote.selection import (
-    RankedLabel,
-    SuspectLabel,
-    SuspectRanking,
-    Suspicion,
-    as_csv,
-    find_suspects,
-    rank_suspects,
-    select,
-)
+from rote.selection import as_csv, find_suspects, rank_suspects, select
+from rote.selection.suspects import RankedLabel, SuspectLabel, SuspectRanking, Suspicion
 from rote.store import RunDirectory, read_table, unescape_cell
 from rote.workloads import train
 from tests.selection.test_posterior import SAMPLES, holdout, write_holdout

@@ -4,8 +4,7 @@ import csv
 import io
 import re
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from rote.store import make_csv, unescape_cell
 
