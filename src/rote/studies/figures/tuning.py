@@ -1,0 +1,340 @@
+"""What tuning by the estimated accuracy keeps: searches replayed over a grid of finished runs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean, stdev
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rote.extras import require
+from rote.store import RunTable
+from rote.studies.chart import panels
+from rote.studies.markdown import counted, table
+from rote.studies.study import Measured, Record, Study, of_group
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rote.studies.pool import Pool
+
+TUNING = "tuning"
+"""The group of pools that are a grid of settings."""
+
+SEEDS, TRIALS, WARMUP = 20, 15, 10
+OURS = "estimate, auto among trials"
+ALONE = "estimate, best trial alone"
+PRUNED = "estimate with the pruner, auto among trials"
+VALIDATION = "noisy validation"
+TRAINING = "training accuracy"
+ZETA = "ζ"
+KNEE = "ζ and training accuracy, knee"
+_BEST = "best of the grid"
+_FIELDS = {"lr": "optimizer.lr", "width": "width", "depth": "depth", "dropout": "dropout"}
+_MOST_ASKED = 20 * TRIALS
+"""A search that only repeats itself ends."""
+
+_GAUGE = "susceptibility_plain_relative"
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One finished run, as a search sees it.
+
+    Attributes:
+        run: its name.
+        values: what it is worth, by objective; higher is better.
+        tested: the test accuracy of the checkpoint that the objective keeps.
+        epochs: how long it was trained.
+        estimates: by step, the estimate so far and the upper end of its interval.
+        front: ζ and training accuracy of the last checkpoint.
+    """
+
+    run: str
+    values: Mapping[str, float]
+    tested: Mapping[str, float]
+    epochs: int
+    estimates: Mapping[int, tuple[float, float]]
+    front: tuple[float, float]
+
+
+Settings = tuple[Any, ...]
+Searched = tuple[list[Trial], int]
+
+
+def examine(pool: Pool, runs: RunTable, data_dir: Path | None) -> Record:  # noqa: ARG001
+    """Replay searches with several seeds over the runs of a grid, each with the same epochs."""
+    trials = {_settings(pool, name): _trial(runs, name) for name in sorted(runs.paths)}
+    best = max(max(trial.tested.values()) for trial in trials.values())
+    found: dict[str, list[list[float]]] = {}
+    for seed in range(SEEDS):
+        for way, (tested, epochs, count) in _replay(trials, runs, seed).items():
+            found.setdefault(way, []).append([round(tested, 5), epochs, count])
+    return {"best": best, "runs": len(trials), "searches": found}
+
+
+def _settings(pool: Pool, run: str) -> Settings:
+    spec = pool.specs[run].to_dict()
+    options = spec["architecture"]["options"]
+    return (spec["optimizer"]["lr"], options["width"], options["depth"], options["dropout"])
+
+
+def _trial(runs: RunTable, name: str) -> Trial:
+    """Judge one run by every objective, as a trial would be."""
+    import polars as pl
+
+    from rote.selection import select
+
+    frame = runs.frame.filter(pl.col("run") == name).sort("step")
+    test = dict(zip(frame["step"], frame["test_accuracy"], strict=True))
+    whole = select(_part(runs, [name], math.inf))
+    checked = {step: select(_part(runs, [name], step)) for step in test if step >= WARMUP}
+    last, zeta = frame["step"][-1], float(frame[_GAUGE][-1])
+    trained = float(frame["train_accuracy"][-1])
+    best_given = frame.row(int(frame["validation_accuracy"].arg_max() or 0), named=True)
+    values = {
+        ALONE: whole.estimated_accuracy,
+        VALIDATION: best_given["validation_accuracy"],
+        TRAINING: trained,
+        ZETA: -zeta,
+    }
+    tested = {
+        ALONE: test[whole.pick.step],
+        VALIDATION: best_given["test_accuracy"],
+        TRAINING: test[last],
+        ZETA: test[last],
+    }
+    return Trial(
+        name,
+        {way: -math.inf if value is None else value for way, value in values.items()},
+        tested,
+        len(test),
+        {step: _so_far(found) for step, found in checked.items()},
+        (zeta, trained),
+    )
+
+
+def _so_far(found: Any) -> tuple[float, float]:  # noqa: ANN401
+    estimate = found.estimated_accuracy
+    high = math.inf if found.pick.interval is None else found.pick.interval[1]
+    return (-math.inf if estimate is None else estimate), high
+
+
+def _part(runs: RunTable, names: Sequence[str], step: float) -> RunTable:
+    """Return some runs up to a step."""
+    import polars as pl
+
+    is_kept = pl.col("run").is_in(names) & (pl.col("step") <= step)
+    return RunTable(
+        runs.frame.filter(is_kept),
+        {name: runs.descriptions[name] for name in sorted(names)},
+        {name: runs.paths[name] for name in sorted(names)},
+    )
+
+
+def _replay(
+    trials: Mapping[Settings, Trial], runs: RunTable, seed: int
+) -> dict[str, tuple[float, int, int]]:
+    """Search by every objective; the test accuracy of what is kept, the epochs and the trials."""
+    budget = TRIALS * max(trial.epochs for trial in trials.values())
+    found = {}
+    for way in (ALONE, VALIDATION, TRAINING, ZETA):
+        searched, epochs = _search(trials, seed, budget, lambda t, way=way: (t.values[way],))
+        kept = max(searched, key=lambda trial: trial.values[way])
+        found[way] = (kept.tested[way], epochs, len(searched))
+        if way == ALONE:
+            found[OURS] = (_among(searched, runs), epochs, len(searched))
+    searched, epochs = _search(trials, seed, budget, lambda t: (t.values[ALONE],), prunes=True)
+    found[PRUNED] = (_among(searched, runs), epochs, len(searched))
+    searched, epochs = _search(trials, seed, budget, lambda t: t.front)
+    found[KNEE] = (_knee(searched).tested[TRAINING], epochs, len(searched))
+    return found
+
+
+def _among(searched: Sequence[Trial], runs: RunTable) -> float:
+    """Return the test accuracy of what ``auto`` keeps among all finished trials."""
+    from rote.selection import select
+
+    names = [trial.run for trial in searched]
+    tested = select(_part(runs, names, math.inf)).pick.test_accuracy
+    assert tested is not None
+    return tested
+
+
+def _search(
+    trials: Mapping[Settings, Trial],
+    seed: int,
+    budget: int,
+    values: Callable[[Trial], tuple[float, ...]],
+    *,
+    prunes: bool = False,
+) -> Searched:
+    """Let Optuna's default sampler search until the epochs are used up.
+
+    A suggestion that was tried before costs nothing, as in a store of runs.
+    """
+    from rote.sweeps import is_surely_below
+
+    optuna = require("optuna", extra="optuna")
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    axes = [sorted({key[i] for key in trials}) for i in range(len(_FIELDS))]
+    directions = ["maximize"] if len(values(next(iter(trials.values())))) == 1 else None
+    study = optuna.create_study(
+        directions=directions or ["minimize", "maximize"],
+        sampler=optuna.samplers.TPESampler(seed=seed),
+    )
+    done: dict[str, Trial] = {}
+    stopped: set[str] = set()
+    used = 0
+    for _ in range(_MOST_ASKED):
+        if used >= budget:
+            break
+        asked = study.ask()
+        pairs = zip(_FIELDS, axes, strict=True)
+        trial = trials[tuple(asked.suggest_categorical(name, axis) for name, axis in pairs)]
+        if trial.run in stopped:
+            study.tell(asked, state=optuna.trial.TrialState.PRUNED)
+            continue
+        end = _find_end(trial, list(done.values()), is_surely_below) if prunes else None
+        used += 0 if trial.run in done else end or trial.epochs
+        if end is None:
+            done[trial.run] = trial
+            study.tell(asked, values(trial))
+        else:
+            stopped.add(trial.run)
+            study.tell(asked, state=optuna.trial.TrialState.PRUNED)
+    return list(done.values()), used
+
+
+def _find_end(
+    trial: Trial, done: Sequence[Trial], is_below: Callable[[float | None, float], bool]
+) -> int | None:
+    """Return the step at which the pruner stops a trial; None if it does not."""
+    for step, (_, high) in sorted(trial.estimates.items()):
+        reached = [
+            value for other in done for at, (value, _) in other.estimates.items() if at <= step
+        ]
+        best = max(reached, default=-math.inf)
+        if step < trial.epochs and is_below(high, best):
+            return step
+    return None
+
+
+def _knee(searched: Sequence[Trial]) -> Trial:
+    """Return the trial of the front that is highest above the line between its ends."""
+    front = [
+        one
+        for one in searched
+        if not any(
+            other.front[0] <= one.front[0]
+            and other.front[1] >= one.front[1]
+            and other.front != one.front
+            for other in searched
+        )
+    ]
+    zeta, accuracy = (np.array([trial.front[i] for trial in front]) for i in (0, 1))
+    spans = [max(float(np.ptp(values)), 1e-12) for values in (zeta, accuracy)]
+    height = (accuracy - accuracy.min()) / spans[1] - (zeta - zeta.min()) / spans[0]
+    return front[int(np.argmax(height))]
+
+
+WAYS = (OURS, PRUNED, ALONE, VALIDATION, TRAINING, ZETA, KNEE)
+
+
+def measure(found: Measured) -> Record:
+    """By pool and way: the mean test accuracy of what is kept, its standard error, the trials."""
+    return {
+        "pools": {
+            pool.name: {"best": record["best"], "runs": record["runs"], "ways": _summed(record)}
+            for pool, record in found
+        }
+    }
+
+
+def _summed(record: Record) -> dict[str, Any]:
+    numbers = {}
+    for way, searches in record["searches"].items():
+        tested, epochs, trials = (list(column) for column in zip(*searches, strict=True))
+        ours = [search[0] for search in record["searches"][OURS]]
+        gaps = [mine - other for mine, other in zip(ours, tested, strict=True)]
+        numbers[way] = {
+            "tested": fmean(tested),
+            "error": _error(tested),
+            "behind_ours": [fmean(gaps), _error(gaps)],
+            "epochs": fmean(epochs),
+            "trials": fmean(trials),
+        }
+    return numbers
+
+
+def _error(values: Sequence[float]) -> float:
+    return stdev(values) / len(values) ** 0.5 if len(values) > 1 else 0.0
+
+
+def text(record: Record) -> str:
+    """Return a row for each objective, a column for each pool."""
+    pools = record["pools"]
+    rows = {
+        way: [
+            *(_cell(pool["ways"][way]) for pool in pools.values()),
+            f"{100 * _mean(record, way):.1f}",
+        ]
+        for way in WAYS
+    }
+    bests = [pool["best"] for pool in pools.values()]
+    rows[_BEST] = [*(f"{100 * best:.1f}" for best in bests), f"{100 * fmean(bests):.1f}"]
+    return (
+        f"Test accuracy, in per cent, of the checkpoint that a search keeps: mean over {SEEDS} "
+        f"seeds of the search ± standard error (finished trials). Every search has {TRIALS} "
+        "trials' worth of epochs. The grid was trained once, and searches are replayed over its "
+        "finished runs: seeds differ in what Optuna suggests, not in the training.\n\n"
+        + table("objective", [*pools, "mean"], rows)
+    )
+
+
+def _cell(found: Record) -> str:
+    tested, error = 100 * found["tested"], 100 * found["error"]
+    return f"{tested:.1f} ± {error:.1f} ({found['trials']:.0f})"
+
+
+def _mean(record: Record, way: str) -> float:
+    return fmean(pool["ways"][way]["tested"] for pool in record["pools"].values())
+
+
+def finding(record: Record) -> str:
+    """Return the means over pools, and by how much noisy validation is behind, pool by pool."""
+    means = ", ".join(f"{way} {100 * _mean(record, way):.1f}" for way in WAYS)
+    gaps = ", ".join(
+        f"{name} {100 * pool['ways'][VALIDATION]['behind_ours'][0]:+.1f} ± "
+        f"{100 * pool['ways'][VALIDATION]['behind_ours'][1]:.1f}"
+        for name, pool in record["pools"].items()
+    )
+    return (
+        f"Test accuracy of what a search keeps, mean over {counted(record['pools'])}: {means}. "
+        f"Ours minus noisy validation, paired by seed: {gaps}."
+    )
+
+
+def draw(record: Record) -> Any:  # noqa: ANN401
+    """Test accuracy by pool and objective."""
+    rows = [
+        {"pool": name, "way": way, "accuracy": 100 * pool["ways"][way]["tested"]}
+        for name, pool in record["pools"].items()
+        for way in WAYS
+    ]
+    return panels(rows, "bar", "accuracy:Q", "way:N", titles=("test accuracy, %", ""))
+
+
+STUDY = Study(
+    name=TUNING,
+    title="what tuning by the estimated accuracy keeps",
+    measure=measure,
+    text=text,
+    finding=finding,
+    wants=of_group(TUNING),
+    draw=draw,
+    examine=examine,
+)
