@@ -142,16 +142,20 @@ def _replay(
     budget = TRIALS * max(trial.epochs for trial in trials.values())
     found = {}
     for way in (ALONE, VALIDATION, TRAINING, ZETA):
-        searched, epochs = _search(trials, seed, budget, lambda t, way=way: (t.values[way],))
+        searched, epochs = _search(trials, seed, budget, _value_of(way))
         kept = max(searched, key=lambda trial: trial.values[way])
         found[way] = (kept.tested[way], epochs, len(searched))
         if way == ALONE:
             found[OURS] = (_among(searched, runs), epochs, len(searched))
-    searched, epochs = _search(trials, seed, budget, lambda t: (t.values[ALONE],), prunes=True)
+    searched, epochs = _search(trials, seed, budget, _value_of(ALONE), prunes=True)
     found[PRUNED] = (_among(searched, runs), epochs, len(searched))
     searched, epochs = _search(trials, seed, budget, lambda t: t.front)
     found[KNEE] = (_knee(searched).tested[TRAINING], epochs, len(searched))
     return found
+
+
+def _value_of(way: str) -> Callable[[Trial], tuple[float, ...]]:
+    return lambda trial: (trial.values[way],)
 
 
 def _among(searched: Sequence[Trial], runs: RunTable) -> float:
