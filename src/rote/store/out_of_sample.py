@@ -41,7 +41,7 @@ class OutOfSample:
         >>> shares = np.array([[0.9, 0.1], [0.2, 0.8]])
         >>> found = OutOfSample(samples=np.array([0, 1]), labels=np.array([0, 0]),
         ...     classes=np.array([0, 1]), probabilities=shares, best_probabilities=shares,
-        ...     runs=np.array([1, 1]))
+        ...     votes=shares, neighbors=None, runs=np.array([1, 1]))
         >>> found.samples[found.classes != found.labels].tolist()
         [1]
     """
