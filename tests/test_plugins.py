@@ -5,9 +5,10 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 from zipfile import ZipFile
 
 import pytest
@@ -15,7 +16,7 @@ import pytest
 from tests.reporting.stores import write_store
 
 pytestmark = pytest.mark.slow
-pytest.importorskip("setuptools", reason="builds a package")
+pytest.importorskip("ensurepip", reason="makes an environment with pip")
 
 DOCS = Path(__file__).parents[1] / "docs"
 Run: TypeAlias = Callable[..., subprocess.CompletedProcess[str]]
@@ -84,26 +85,53 @@ select = "rest:hello"
 """
 
 
+def make_wheel(folder: Path, modules: dict[str, str], project: dict[str, Any]) -> Path:
+    """Pack modules with the metadata of a pyproject.toml, as a build backend would."""
+    name, version = project["project"]["name"].replace("-", "_"), project["project"]["version"]
+    groups = project["project"]["entry-points"].items()
+    points = "\n".join(
+        "\n".join([f"[{group}]", *(f"{key} = {value}" for key, value in entries.items())])
+        for group, entries in groups
+    )
+    info = f"{name}-{version}.dist-info"
+    files = {f"{module}.py": code for module, code in modules.items()} | {
+        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: rote-confidence\nVersion: {version}\n",
+        f"{info}/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        f"{info}/entry_points.txt": points,
+    }
+    record = "".join(f"{path},,\n" for path in (*files, f"{info}/RECORD"))
+    wheel = folder / f"{name}-{version}-py3-none-any.whl"
+    with ZipFile(wheel, "w") as archive:
+        for path, text in (files | {f"{info}/RECORD": record}).items():
+            archive.writestr(path, text)
+    return wheel
+
+
+def install(wheel: Path, venv: Path) -> Path:
+    """Install a wheel, offline, into a new environment of its own; return where packages are.
+
+    The interpreter is the one below any environment, and ``-I`` ignores its variables: pip moves
+    whatever lies where sysconfig says packages are, and an environment that borrows the packages of
+    another may say that of the other's.
+    """
+    subprocess.run([sys._base_executable, "-I", "-m", "venv", str(venv)], check=True)
+    python = venv / ("Scripts" if os.name == "nt" else "bin") / "python"
+    where = [str(python), "-I", "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]
+    site = Path(subprocess.run(where, capture_output=True, text=True, check=True).stdout.strip())
+    assert site.resolve().is_relative_to(venv.resolve())  # before pip writes anything
+    pip = [str(python), "-I", "-m", "pip", "install", "--quiet", "--no-index", "--no-deps"]
+    pip += ["--ignore-installed", "--disable-pip-version-check", str(wheel)]
+    done = subprocess.run(pip, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return site
+
+
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """Run Python where the package of docs/extending.md is installed, with one of each kind."""
     folder = tmp_path_factory.mktemp("package")
-    source, site = folder / "source", folder / "site"
-    source.mkdir()
     modules = {"my_signal": SIGNAL, "my_rule": RULE, "my_logger": LOGGER, "rest": REST}
-    for name, code in modules.items():
-        (source / f"{name}.py").write_text(code, encoding="utf-8")
-    project = PROJECT.replace('"my_rule"]', '"my_rule", "my_logger", "rest"]') + ENTRIES
-    (source / "pyproject.toml").write_text(project, encoding="utf-8")
-    # Built and unpacked, never `pip install --target`: pip moves all that lies where sysconfig says
-    # packages are, which in an environment that borrows the packages of another is all of those.
-    pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-index", "--no-deps"]
-    pip += ["--no-build-isolation", "--disable-pip-version-check", "--wheel-dir", str(folder)]
-    done = subprocess.run([*pip, str(source)], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    (wheel,) = folder.glob("*.whl")
-    with ZipFile(wheel) as archive:
-        archive.extractall(site)
+    site = install(make_wheel(folder, modules, tomllib.loads(PROJECT + ENTRIES)), folder / "venv")
     write_store(folder / "runs")
 
     def start(*words: str) -> subprocess.CompletedProcess[str]:
