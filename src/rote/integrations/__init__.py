@@ -14,6 +14,9 @@ _TRAINERS = ("fastai", "huggingface", "ignite", "keras", "lightning", "skorch")
 def trainer_names() -> list[str]:
     """Return the trainers that have a callback: rote's, then those of other packages.
 
+    Returns:
+        Their names.
+
     Example:
         >>> trainer_names()[:3]
         ['fastai', 'huggingface', 'ignite']
@@ -34,6 +37,13 @@ def find_callback(trainer: str) -> type[Any]:
     Raises:
         InputError: if there is none of that name, or that of another package cannot be used.
         ImportError: if the trainer is not installed.
+
+    Example:
+        >>> try:
+        ...     find_callback("lightnin")
+        ... except InputError as error:
+        ...     print(str(error).rpartition(". ")[2])
+        Did you mean 'lightning'?
     """
     if trainer in _TRAINERS:
         callback: type[Any] = import_module(f"rote.integrations.{trainer}").SusceptibilityCallback
