@@ -1,6 +1,11 @@
 """The README's Python runs as it stands there, twice, and prints a verdict."""
 
+import json
+import os
 import re
+import shutil
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -44,3 +49,37 @@ def test_the_python_in_the_readme_runs_twice_and_prints_the_verdict(
 def row_labels(verdict: str) -> set[str]:
     """Return the first cell of each aligned line of a verdict, such as ``Label noise``."""
     return set(re.findall(r"^  (\w.*?)  ", verdict, flags=re.MULTILINE))
+
+
+def write_script(folder: Path) -> Path:
+    """The first Python block of README, as printed."""
+    script = folder / "script.py"
+    script.write_text(BLOCKS[0], encoding="utf-8")
+    return script
+
+
+def test_the_script_is_typed_strictly_for_mypy(tmp_path: Path) -> None:
+    pytest.importorskip("mypy", reason="checks types")
+    command = [sys.executable, "-m", "mypy", "--strict", "--config-file", os.devnull]
+    command += ["--cache-dir", str(README.parent / ".mypy_cache"), str(write_script(tmp_path))]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_script_is_typed_strictly_for_pyright(tmp_path: Path) -> None:
+    """All that is rote's is known; `Optimizer.step` of torch itself is partially unknown."""
+    pyright = pytest.importorskip("pyright", reason="needs pyright: pip install pyright")
+    program = Path(pyright.__file__).parent / "dist" / "index.js"
+    node = shutil.which("node")
+    if node is None or not program.is_file():
+        pytest.skip("needs node, and a pyright that brings its program")
+    config = {
+        "typeCheckingMode": "strict",
+        "include": [write_script(tmp_path).name],
+        "extraPaths": sys.path[1:],
+    }
+    (tmp_path / "pyrightconfig.json").write_text(json.dumps(config), encoding="utf-8")
+    command = [node, str(program), "--outputjson", "-p", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    found = json.loads(done.stdout)["generalDiagnostics"]
+    assert [entry["message"].split('"')[1] for entry in found] in ([], ["step"])
