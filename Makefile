@@ -82,6 +82,7 @@ bench: $(VENV)/chromium.stamp ## measure the speed goals and rewrite benchmarks/
 	$(BIN)/python benchmarks/theory.py
 	$(BIN)/python benchmarks/loop.py
 	$(BIN)/python benchmarks/select.py
+	$(BIN)/python benchmarks/growth.py
 	$(BIN)/python benchmarks/sweep.py
 	$(BIN)/python benchmarks/report.py
 	$(BIN)/python benchmarks/posterior.py

@@ -22,6 +22,11 @@ from rote.workloads.spec import NamedData
 from tests.workloads.small_runs import small_spec
 
 
+@pytest.fixture
+def pillow() -> Any:
+    return pytest.importorskip("PIL.Image", reason="Pillow is not installed")
+
+
 def decode(address: str) -> np.ndarray:
     pillow = pytest.importorskip("PIL.Image", reason="Pillow is not installed")
     head, content = address.split(",")
@@ -33,6 +38,7 @@ def list_suspects(*samples: int) -> list[SuspectLabel]:
     return [SuspectLabel("aum", "train", sample, 0, None, 0.5, None) for sample in samples]
 
 
+@pytest.mark.usefixtures("pillow")
 @given(st.integers(1, 9), st.integers(1, 9), st.sampled_from([1, 3]), st.integers(0, 9))
 def test_small_pictures_are_exact(h: int, w: int, channels: int, seed: int) -> None:
     pixels = np.random.default_rng(seed).integers(0, 256, (h, w, channels), dtype=np.uint8)
@@ -44,6 +50,7 @@ def describe(source: Path, **data: object) -> dict[str, Any]:
     return {"data": {"inputs": "images", "source": str(source)}, "spec": spec}
 
 
+@pytest.mark.usefixtures("pillow")
 def test_large_pictures_are_thinned_and_small_numbers_scaled(tmp_path: Path) -> None:
     np.savez(tmp_path / "labels.npz", rows=np.arange(2), labels=np.array([0, 1]))
     side = 2 * MOST_PIXELS
@@ -81,6 +88,7 @@ SPEC: dict[str, Any] = {
 }
 
 
+@pytest.mark.usefixtures("pillow")
 def test_the_page_shows_the_first_twenty_of_each_method_without_torch(tmp_path: Path) -> None:
     for seed in range(3):
         train(small_spec(**SPEC, seed=seed), tmp_path / "runs" / str(seed))
