@@ -27,7 +27,13 @@ COSTLY = ("estimated-accuracy", "leaderboard")
 """Many fits for each of 23 pools: a quarter of those here, all of them by `make test-all`."""
 
 
-@pytest.mark.parametrize("name", [name for name in COMMITTED if name not in COSTLY])
+WITHOUT_POOLS = ("cleaning", "label-errors")
+"""Studies that train runs of their own: tests/studies/test_detection.py."""
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in COMMITTED if name not in (*COSTLY, *WITHOUT_POOLS)]
+)
 def test_committed_numbers_come_out_again(name: str, records: Records) -> None:
     ((_, tables),) = [entry for entry in records.of(find_study(name)) if entry[0] == "small"]
     record = find_study(name).measure(tables)

@@ -49,7 +49,6 @@ def selectors(noise_rate: float | None, noise: str | None) -> list[Selector]:
         Selector("auto", "auto", Cost(*_HOLDOUT)),
         Selector("auto, one run alone", "auto", Cost(*_HOLDOUT), alone=True),
         Selector("posterior", "posterior", Cost(*_HOLDOUT, "several runs")),
-        Selector("Dawid and Skene", "dawid-skene", Cost(*_HOLDOUT, "several runs")),
         Selector("consensus", "consensus", Cost(*_HOLDOUT, "several runs; no labels")),
         *validation,
         Selector(
@@ -95,8 +94,6 @@ def _by_signals() -> list[Selector]:
         Selector("gradient disparity", "min:gradient_disparity", disparity),
         Selector("SELC's loss gap", "max:selc", Cost(timed=("selc",))),
         Selector("AUM: fewest below zero", "min:aum_negative", Cost(timed=("aum",))),
-        Selector("CSL: lowest", "min:csl", Cost(timed=("csl",))),
-        Selector("peak of the weight norm", "max:weight_norm", Cost(timed=("weight_norm",))),
         Selector("PMV's accuracy drop", "max:pmv", Cost("a second training", 0, ("pmv",))),
         Selector(
             "confident learning: fewest suspects",
