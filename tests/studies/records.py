@@ -16,6 +16,7 @@ COLUMNS = (
     *("noisy_accuracy", "selc", "pmv", "gwa", "gradient_disparity", "label_wave"),
     *("aum_negative", "confident_learning"),
     *(f"noisy_validation_{n}" for n in (10, 128, 256, 512)),
+    *(f"zeta_holdout_{size}_{seed}" for size in (10, 128) for seed in (0, 1, 2)),
     *(f"detector_{x}_{part}" for x in (80, 90, 96) for part in ("clean", "noisy")),
 )
 

@@ -283,19 +283,21 @@ def test_thresholds_are_those_of_percentiles() -> None:
     assert found["means"] == pytest.approx(fmean(region_one(ZETA, "train_accuracy")))
 
 
-def test_sizes_and_seeds_of_the_random_batch() -> None:
-    probes = {f"b{size}": {"probe": {"batch": size}} for size in (8, 32)}
-    probes |= {f"s{seed}": {"probe": {"batch": 32, "seed": seed}} for seed in (1, 2)}
-    pool = made_pool(probe=probes)
-    table = made_table(pool)
-    found = find_study("probe-set").measure([(pool, table)])["pools"][pool.name]
-    rows = {run: table.frame.filter(pl.col("run") == run) for run in sorted(pool.specs)}
-    b8 = rows["b8"]
-    assert found["sizes"]["8"][0] == pytest.approx(
-        np.corrcoef(b8[ZETA].to_numpy(), b8["noisy_accuracy"].to_numpy())[0, 1]
-    )
-    ends = [rows[run][ZETA][-1] for run in ("b32", "s1", "s2")]
-    assert found["spread"] == pytest.approx(stdev(ends) / fmean(ends))
+def test_sizes_and_seeds_of_probe_sets() -> None:
+    found = find_study("probe-set").measure([(POOL, TABLE)])["pools"][POOL.name]
+    assert list(found) == ["holdout"]
+    assert list(found["holdout"]) == ["10", "128"]
+    noisy = TABLE.frame["noisy_accuracy"].to_numpy()
+    columns = {seed: TABLE.frame[f"zeta_holdout_10_{seed}"].to_numpy() for seed in range(3)}
+    each = [np.corrcoef(column, noisy)[0, 1] for column in columns.values()]
+    of_ten = found["holdout"]["10"]
+    assert of_ten["seeds"] == 3
+    assert of_ten["pearson"] == pytest.approx([fmean(each), min(each), max(each)])
+    spreads = []
+    for run in range(RUNS):
+        ends = [float(column[(run + 1) * LENGTH - 1]) for column in columns.values()]
+        spreads.append(stdev(ends) / fmean(ends))
+    assert of_ten["spread"] == pytest.approx(fmean(spreads))
 
 
 def test_the_stop_rule_loses_what_plain_loops_say() -> None:
@@ -363,9 +365,8 @@ OF_RUNS = {name for name, study in studies().items() if study.wants and not stud
 @pytest.mark.parametrize("name", sorted(OF_RUNS - {"estimated-accuracy"}))
 def test_every_record_is_plain_told_and_drawn(name: str) -> None:
     study = find_study(name)
-    probes = {"8": {"probe": {"batch": 8}}, "32": {"probe": {"batch": 32}}}
     robust = {kind: {"objective": {"name": kind}} for kind in ("mixup", "nce-rce")}
-    lists = {"probe-set": {"probe": probes}, "objectives": {"objective": robust}}.get(name, {})
+    lists = {"objectives": {"objective": robust}}.get(name, {})
     pool = made_pool(**lists)
     record = study.measure([(pool, made_table(pool))])
     assert json.loads(json.dumps(record, allow_nan=False)) == record

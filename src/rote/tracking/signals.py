@@ -201,11 +201,13 @@ class TrainingSet:
         labels: the given ones.
         wrong: which of them are wrong, where that is known.
         noise: the model of the noise, where there is one.
+        samples: what returns the samples at some places, not augmented.
     """
 
     labels: Tensor
     wrong: Tensor | None = None
     noise: str | None = None
+    samples: Callable[[Tensor], Tensor] | None = None
 
 
 @dataclass

@@ -48,7 +48,7 @@ class Evaluation(Signal):
     def start(self, context: SignalContext) -> None:
         """Tell the signals after this one what is trained on."""
         splits, noise = self._splits, self._splits.description["noise"]["model"]
-        context.training_set = TrainingSet(splits.labels, splits.wrong, noise)
+        context.training_set = TrainingSet(splits.labels, splits.wrong, noise, splits.train.batch)
         self._context = context
 
     def read(self, epoch: int) -> Mapping[str, float]:  # noqa: ARG002

@@ -1,17 +1,21 @@
-"""The size of S̃, and the seed of its labels."""
+"""The size of S̃, the seed of its samples and labels, and where its samples come from."""
 
 from __future__ import annotations
 
+import re
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from rote.studies.chart import panels
-from rote.studies.checkpoints import NOISY, ZETA, correlation
+from rote.studies.checkpoints import NOISY, correlation
 from rote.studies.markdown import interval, number, percent, table
 from rote.studies.study import Brief, Record, Study, by_pool, of_group, verdict_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from rote.selection import Candidates
     from rote.studies.pool import Pool
 
@@ -19,87 +23,105 @@ if TYPE_CHECKING:
 _FLAT, _LOW = 0.2, 0.15
 """The range of correlations that counts as flat, and the relative spread that counts as low."""
 
+_COLUMN = re.compile(r"zeta_([a-z]+)_(\d+)_(\d+)")
+"""What the signal `probe_sets` reads: origin, size, seed."""
 
-def pool_record(pool: Pool, candidates: Candidates) -> Record:
-    """Return the correlation by size (seed 0), and the spread of the final ζ over seeds."""
-    specs = [pool.specs[run] for run in candidates.runs]
-    sizes, seeds = (np.array([getattr(s.probe, key) for s in specs]) for key in ("batch", "seed"))
-    by_size = {
-        str(size): correlation(
-            candidates, ZETA, NOISY, among=((sizes == size) & (seeds == 0))[candidates.run]
-        )
-        for size in np.unique(sizes)
-    }
-    last = candidates.last()
-    ends: dict[tuple[str, int], list[float]] = {}
-    for spec, at in zip(specs, last, strict=True):
-        key = (f"{spec.architecture} {spec.optimizer}", spec.probe.batch)
-        ends.setdefault(key, []).append(float(candidates.values(ZETA)[at]))
-    spreads = [float(np.std(of, ddof=1) / np.mean(of)) for of in ends.values() if len(of) > 1]
+
+def pool_record(pool: Pool, candidates: Candidates) -> Record:  # noqa: ARG001
+    """Return correlation with memorization and spread over seeds, by origin and size of S̃."""
+    found: dict[str, dict[int, list[str]]] = {}
+    for column in candidates.table.frame.columns:
+        if (parts := _COLUMN.fullmatch(column)) and candidates.known(column, NOISY).any():
+            origin, size = parts[1], int(parts[2])
+            found.setdefault(origin, {}).setdefault(size, []).append(column)
     return {
-        "sizes": by_size,
-        "spread": float(np.mean(spreads)) if spreads else None,
-        "seeds": len(np.unique(seeds)),
+        origin: {str(size): _of_size(candidates, sets) for size, sets in sorted(sizes.items())}
+        for origin, sizes in found.items()
     }
+
+
+def _of_size(candidates: Candidates, sets: list[str]) -> Record:
+    each = [correlation(candidates, column, NOISY)[0] for column in sets]
+    known = [pearson for pearson in each if pearson is not None]
+    last = candidates.last()
+    ends = np.array([candidates.values(column)[last] for column in sets])
+    spread = ends.std(axis=0, ddof=1) / abs(ends.mean(axis=0)) if len(sets) > 1 else None
+    return {
+        "pearson": [fmean(known), min(known), max(known)] if known else [None],
+        "spread": None if spread is None else float(spread.mean()),
+        "seeds": len(sets),
+    }
+
+
+def _rows(record: Record) -> Iterator[tuple[str, str, str, Record]]:
+    """Yield pool, origin, size and what was found there."""
+    for name, origins in record["pools"].items():
+        for origin, sizes in origins.items():
+            for size, found in sizes.items():
+                yield name, origin, size, found
 
 
 def text(record: Record) -> str:
-    """Return a row for each size in each pool."""
+    """Return a row for each origin and size in each pool; intervals are ranges over seeds."""
     rows = {
-        f"{name} | {size}": [interval(found)]
-        for name, pool in record["pools"].items()
-        for size, found in pool["sizes"].items()
+        f"{name} | {origin} | {size}": [interval(found["pearson"]), percent(found["spread"])]
+        for name, origin, size, found in _rows(record)
     }
-    return table("pool", ["size of S̃", "Pearson of ζ with memorization"], rows)
+    columns = ["samples from", "size of S̃", "Pearson of ζ with memorization", "spread of ζ"]
+    return table("pool", columns, rows)
 
 
 def finding(record: Record) -> str:
-    """Return the correlation by size, and the spread by seed."""
+    """Return the correlation and the spread by size."""
     said = []
-    for pool in record["pools"].values():
-        sizes = ", ".join(f"{size} {number(found[0])}" for size, found in pool["sizes"].items())
-        said.append(
-            f"Pearson with memorization by size of S̃: {sizes}; over {pool['seeds']} seeds, ζ at "
-            f"the end has a standard deviation of {percent(pool['spread'])} of its mean."
-        )
-    return " ".join(said)
+    for name, origins in record["pools"].items():
+        for origin, sizes in origins.items():
+            each = ", ".join(
+                f"{size}: {number(found['pearson'][0])} ({percent(found['spread'])})"
+                for size, found in sizes.items()
+            )
+            said.append(f"{name}, S̃ from the {origin} set: {each}.")
+    return (
+        "Pearson of ζ with memorization by size of S̃, and in parentheses the standard deviation "
+        f"of ζ at the end over seeds, relative to its mean. {' '.join(said)}"
+    )
 
 
 def draw(record: Record) -> Any:  # noqa: ANN401
-    """Draw a bar for each size."""
+    """Draw a line over sizes for each origin."""
     rows = [
-        {"pool": name, "size": size, "pearson": found[0]}
-        for name, pool in record["pools"].items()
-        for size, found in pool["sizes"].items()
-        if found[0] is not None
+        {"pool": name, "origin": origin, "size": int(size), "pearson": found["pearson"][0]}
+        for name, origin, size, found in _rows(record)
+        if found["pearson"][0] is not None
     ]
-    titles = ("samples of random labels", "Pearson")
-    return panels(rows, "bar", "size:N", "pearson:Q", titles=titles)
+    titles = ("samples in S̃", "Pearson of ζ with memorization")
+    return panels(rows, "line", "size:O", "pearson:Q", titles=titles, color="origin:N")
 
 
 def brief(record: Record) -> Brief:
-    """Return the range over sizes, and the spread over seeds."""
-    found = [f[0] for pool in record["pools"].values() for f in pool["sizes"].values() if f[0]]
-    spreads = [p["spread"] for p in record["pools"].values() if p["spread"] is not None]
+    """Return the range over sizes, and the spread over seeds at the paper's size."""
+    rows = list(_rows(record))
+    found = [f["pearson"][0] for *_, f in rows if f["pearson"][0] is not None]
+    spreads = [f["spread"] for *_, size, f in rows if size == "128" and f["spread"] is not None]
     if not found or not spreads:
         return Brief("not known", None)
     flat, low = max(found) - min(found) <= _FLAT, max(spreads) <= _LOW
-    ours = (
-        f"ρ {number(min(found))} to {number(max(found))} over sizes; spread {percent(spreads[0])}"
+    return Brief(
+        f"ρ {number(min(found))} to {number(max(found))} over sizes; spread "
+        f"{percent(max(spreads))} at 128",
+        verdict_of([flat, low]),
     )
-    return Brief(ours, verdict_of([flat, low]))
 
 
 STUDY = Study(
     name="probe-set",
-    title="the size of S̃ and the seed of its labels",
+    title="the size, seed and origin of S̃",
     measure=by_pool(pool_record),
     text=text,
     finding=finding,
     wants=of_group("probe"),
     draw=draw,
     paper=("fig:sout",),
-    cause="As in the paper, the size hardly matters and seeds differ little. The level is "
-    "lower: two networks under a cosine schedule (schedules).",
+    cause="A probe leaves no trace, so every size, seed and origin is a signal of the same runs.",
     brief=brief,
 )

@@ -29,6 +29,7 @@ FILTER = "ζ filter, n = 128"
 WAYS = {
     "training accuracy": ("train_accuracy", None),
     **{f"validation, n = {n}": (f"noisy_validation_{n}", None) for n in SIZES},
+    **{f"ζ filter, S̃ of {n}": ("train_accuracy", f"zeta_holdout_{n}_0") for n in SIZES},
     FILTER: ("train_accuracy", ZETA),
     "plain relative ζ filter, n = 128": ("train_accuracy", PLAIN),
 }
@@ -38,7 +39,7 @@ def pool_record(pool: Pool, candidates: Candidates) -> Record:
     """Return Kendall's τ with test accuracy by group of runs; the filters' among what stays."""
     found: dict[str, dict[str, list[float | None]]] = {}
     for name, (column, zeta) in WAYS.items():
-        if candidates.known(column).any():
+        if candidates.known(column, *([] if zeta is None else [zeta])).any():
             by_group = correlation_by_group(
                 pool, candidates, column, TRUTH, kind="kendall", zeta=zeta
             )
@@ -123,7 +124,7 @@ STUDY = Study(
     measure=by_pool(pool_record),
     text=text,
     finding=finding,
-    wants=is_broad,
+    wants=lambda pool: is_broad(pool) or pool.group == "probe",
     draw=draw,
     paper=("tab:noisyvalsetapp",),
     cause="On the paper’s architectures (cifar10-symmetric) the filter is ahead at every size "
