@@ -11,6 +11,7 @@ from rote.theory import (
     TwoLayerNetwork,
     alignment,
     bounds,
+    empirical_gram,
     random_labels,
     redraw_labels,
     relu_gram,
@@ -106,9 +107,11 @@ def test_corollary_1_both_phases_contract() -> None:
 
 def test_contraction_is_the_worst_of_both_phases() -> None:
     network = TwoLayerNetwork(np.ones((1, 1)), np.ones(1))
-    result = Simulation(np.array([8.0, 4.0, 3.0]), np.array([5.0, 1.0]), network)
+    result = Simulation(
+        np.array([8.0, 4.0, 3.0]), np.array([5.0, 1.0]), network, (network, network)
+    )
     assert result.worst_contraction == 0.75
-    fitted = Simulation(np.array([8.0, 0.0, 0.0]), np.array([5.0]), network)
+    fitted = Simulation(np.array([8.0, 0.0, 0.0]), np.array([5.0]), network, (network, network))
     assert fitted.worst_contraction == 0.0
 
 
@@ -201,3 +204,35 @@ def test_rates_that_are_not_positive_are_refused(unit_rows: Rows) -> None:
             kappa=1,
             rng=np.random.default_rng(0),
         )
+
+
+def test_gram_is_that_of_the_first_layers_gradients() -> None:
+    x, _ = clusters()
+    network = TwoLayerNetwork.draw(6, 32, kappa=0.5, rng=np.random.default_rng(1))
+    module = torch.nn.Sequential(
+        torch.nn.Linear(6, 32, bias=False), torch.nn.ReLU(), torch.nn.Linear(32, 1, bias=False)
+    ).double()
+    with torch.no_grad():
+        module[0].weight.copy_(torch.from_numpy(network.weights.T))
+        module[2].weight.copy_(torch.from_numpy(network.signs[None] / np.sqrt(32)))
+    module[2].requires_grad_(False)
+    np.testing.assert_allclose(network.gram(x), empirical_gram(module, torch.from_numpy(x)))
+
+
+def test_drifts_are_distances_from_the_first_gram_and_shrink_with_the_width() -> None:
+    x, y = clusters()
+    random = random_labels(len(y), draws=1, rng=np.random.default_rng(2))[0]
+    narrow, wide = (train(x, y, random, seed=0, width=width) for width in (64, 4096))
+    start, middle = narrow.before
+    expected = [
+        np.sqrt(((network.gram(x) - start.gram(x)) ** 2).sum())
+        for network in (middle, narrow.network)
+    ]
+    assert narrow.drifts(x) == pytest.approx(expected)
+    assert max(wide.drifts(x)) < min(narrow.drifts(x)) / 2
+
+
+def test_training_that_does_not_move_has_no_drift() -> None:
+    x, y = clusters()
+    still = train(x, y, y, seed=0, k=0, k_tilde=0)
+    assert still.drifts(x) == (0.0, 0.0)

@@ -58,6 +58,19 @@ class TwoLayerNetwork:
             )
         return self._respond(samples)[0]
 
+    def gram(self, x: Numbers) -> FloatArray:
+        """``H_ij = x_i·x_j (1/m) Σ_r 1{w_r·x_i >= 0, w_r·x_j >= 0}``, of shape (n, n).
+
+        Example:
+            >>> network = TwoLayerNetwork(np.array([[1.0, -1.0]]), np.ones(2))
+            >>> network.gram([[1.0], [2.0]]).tolist()
+            [[0.5, 1.0], [1.0, 2.0]]
+        """
+        samples = as_inputs(x)
+        _, is_active = self._respond(samples)
+        result: FloatArray = (samples @ samples.T) * (is_active @ is_active.T) / len(self.signs)
+        return result
+
     def descended(
         self, x: FloatArray, u: FloatArray, eta: float
     ) -> tuple["TwoLayerNetwork", float]:
@@ -91,6 +104,7 @@ class Simulation:
         objectives: ``Φ(t) = ½‖f_W(t) - y‖²`` for t = 0 … k, of shape (k + 1,).
         random_objectives: ``Φ̃(k + t) = ½‖f_W(k+t) - ỹ‖²`` for t = 0 … k̃, of shape (k̃ + 1,).
         network: the network after k + k̃ steps.
+        before: the network as it was drawn, and after k steps.
 
     Example:
         >>> import numpy as np
@@ -103,6 +117,15 @@ class Simulation:
     objectives: FloatArray
     random_objectives: FloatArray
     network: TwoLayerNetwork
+    before: tuple[TwoLayerNetwork, TwoLayerNetwork]
+
+    def drifts(self, x: Numbers) -> tuple[float, float]:
+        """``‖H(t) - H(0)‖_F`` after k and after k + k̃ steps; the paper: O(1/√m) in the width m."""
+        start, middle = self.before
+        first = start.gram(x)
+        later = (np.linalg.norm(network.gram(x) - first) for network in (middle, self.network))
+        after_k, after_all = map(float, later)
+        return after_k, after_all
 
     @property
     def distances(self) -> FloatArray:
@@ -169,7 +192,7 @@ def simulate(
     start = TwoLayerNetwork.draw(samples.shape[1], width, kappa=kappa, rng=rng)
     middle, objectives = _descend(start, samples, labels, eta, k)
     end, random_objectives = _descend(middle, samples, random, eta, k_tilde)
-    return Simulation(objectives, random_objectives, end)
+    return Simulation(objectives, random_objectives, end, (start, middle))
 
 
 def _descend(
