@@ -300,6 +300,25 @@ def test_sizes_and_seeds_of_probe_sets() -> None:
     assert of_ten["spread"] == pytest.approx(fmean(spreads))
 
 
+def test_sharp_rises_are_counted_between_readings_of_a_run() -> None:
+    found = find_study("jumps").measure([(POOL, TABLE)])["pools"][POOL.name]
+    columns = ("train_accuracy", "clean_accuracy", "noisy_accuracy")
+    rises = []
+    for run in range(RUNS):
+        train, clean, noisy = (
+            TABLE.frame[name].to_list()[run * LENGTH : (run + 1) * LENGTH] for name in columns
+        )
+        for i in range(1, LENGTH):
+            rise = (train[i] - train[i - 1], clean[i] - clean[i - 1], noisy[i] - noisy[i - 1])
+            rises.append((*rise, noisy[i]))
+    limit = np.percentile([rise[0] for rise in rises], 80)
+    sharp = [rise for rise in rises if rise[0] >= limit]
+    assert found["sharp"] == len(sharp)
+    assert found["right"] == pytest.approx(fmean(rise[1] > rise[2] for rise in sharp))
+    all_rises, memorized = zip(*((rise[0], rise[3]) for rise in rises), strict=True)
+    assert found["rise"][0] == pytest.approx(np.corrcoef(all_rises, memorized)[0, 1])
+
+
 def test_the_stop_rule_loses_what_plain_loops_say() -> None:
     given = np.random.default_rng(1).random(RUNS * LENGTH)
     frame = TABLE.frame.with_columns(pl.Series("validation_accuracy", given))

@@ -19,7 +19,7 @@ _DRAWS = 3
 _RATE = -0.5
 """The exponent of the width m in the lemma."""
 
-_FIRST, _SECOND = "k steps on the labels", "k̃ more on random labels"
+_FIRST, _SECOND = "k steps", "k + k̃ steps"
 
 
 def measure(recorded: Record | Tables) -> Record:

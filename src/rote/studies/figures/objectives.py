@@ -8,7 +8,6 @@ STUDY = study_of(
     "objectives",
     "ζ tracks memorization under robust objectives: Mixup, NCE+RCE, NFL+RCE, CDR",
     wants=of_group("objectives"),
-    paper=("fig:train_slope",),
     cause="ζ tracks memorization where there is some. NCE+RCE and NFL+RCE memorize next to "
     "nothing of the wrong labels (figure, bottom left), with ζ near 0: within them "
     "there is nothing to track, as ζ says.",

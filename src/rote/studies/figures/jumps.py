@@ -1,0 +1,143 @@
+"""Sharp rises of training accuracy: from right labels or from wrong ones, which ζ tells apart."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rote.selection import correlation_of
+from rote.studies.chart import panels
+from rote.studies.checkpoints import DRAWS, NOISY, ZETA, correlation, sample, values_of
+from rote.studies.markdown import interval, number, percent, table
+from rote.studies.study import Brief, Record, Study, by_pool, of_group, verdict_of
+
+if TYPE_CHECKING:
+    from rote.selection import Candidates
+    from rote.studies.pool import Pool
+
+_SHARP = 80
+"""A rise between two readings is sharp above this percentile of all rises of the pool."""
+
+_SHOWN = ("cross-entropy", "mixup", "nce-rce")
+_SUBSETS = {"all labels": "train_accuracy", "right labels": "clean_accuracy", "wrong labels": NOISY}
+_DRAWN = 120
+_MIXED = 0.05
+"""Sharp rises have both causes if each has at least this share of them."""
+
+
+def pool_record(pool: Pool, candidates: Candidates) -> Record | None:
+    """Return where sharp rises come from, and what rises and ζ say about memorization."""
+    if not candidates.known(NOISY, "clean_accuracy").any():
+        return None
+    kinds = np.array([pool.specs[run].objective.name for run in candidates.runs])[candidates.run]
+    shown = np.isin(kinds, _SHOWN)
+    rises = {name: _rises(candidates, column) for name, column in _SUBSETS.items()}
+    known = np.isfinite(rises["all labels"]) & shown
+    if not known.any():
+        return None
+    sharp = known & (rises["all labels"] >= np.percentile(rises["all labels"][known], _SHARP))
+    of_right = rises["right labels"][sharp] > rises["wrong labels"][sharp]
+    return {
+        "sharp": int(sharp.sum()),
+        "right": float(of_right.mean()),
+        "zeta": correlation(candidates, ZETA, NOISY, among=shown),
+        "rise": _pearson(rises["all labels"], candidates, known),
+        "points": {
+            kind: sample(
+                candidates,
+                {"zeta": ZETA, **_SUBSETS},
+                most=_DRAWN,
+                among=kinds == kind,
+            )
+            for kind in _SHOWN
+            if (kinds == kind).any()
+        },
+    }
+
+
+def _rises(candidates: Candidates, column: str) -> np.ndarray:
+    """Return the change since the reading before; NaN at the first of a run."""
+    values = candidates.values(column)
+    rises = np.diff(values, prepend=np.nan)
+    rises[np.diff(candidates.run, prepend=-1) != 0] = np.nan
+    return rises
+
+
+def _pearson(rises: np.ndarray, candidates: Candidates, among: np.ndarray) -> list[float | None]:
+    chosen = among & candidates.known(NOISY)
+    x, y = rises[chosen], candidates.values(NOISY)[chosen]
+    return values_of(correlation_of(x, y, candidates.run[chosen], "pearson", DRAWS, None))
+
+
+def text(record: Record) -> str:
+    """Return a row for each pool."""
+    return table(
+        "pool",
+        [
+            *("sharp rises", "of which from right labels", "of which from wrong labels"),
+            *("Pearson with memorization: ζ", "Pearson with memorization: the rise"),
+        ],
+        {
+            name: [
+                str(pool["sharp"]),
+                percent(pool["right"]),
+                percent(1 - pool["right"]),
+                interval(pool["zeta"]),
+                interval(pool["rise"]),
+            ]
+            for name, pool in record["pools"].items()
+        },
+    )
+
+
+def finding(record: Record) -> str:
+    """Return the causes of sharp rises, and both correlations."""
+    return " ".join(
+        f"{name}: of {pool['sharp']} sharp rises of training accuracy, {percent(pool['right'])} "
+        f"come from right labels and {percent(1 - pool['right'])} from wrong ones; a rise has a "
+        f"Pearson of {number(pool['rise'][0])} with memorization, ζ one of "
+        f"{number(pool['zeta'][0])} (paper: 0.64)."
+        for name, pool in record["pools"].items()
+    )
+
+
+def brief(record: Record) -> Brief:
+    """Return whether rises have both causes, and whether ζ tells more than they do."""
+    pools = list(record["pools"].values())
+    known = [p for p in pools if p["zeta"][0] is not None and p["rise"][0] is not None]
+    if not known:
+        return Brief("not known", None)
+    first = known[0]
+    mixed = [_MIXED <= pool["right"] <= 1 - _MIXED for pool in known]
+    ahead = [pool["zeta"][0] > abs(pool["rise"][0]) for pool in known]
+    ours = f"ρ of ζ {number(first['zeta'][0])}, of the rise {number(first['rise'][0])}"
+    return Brief(ours, verdict_of([*mixed, *ahead]))
+
+
+def draw(record: Record) -> Any:  # noqa: ANN401
+    """Draw the paper's figure: accuracies against ζ, a panel for each objective."""
+    rows = [
+        {"pool": f"{name}, {kind}", "zeta": point["zeta"], "accuracy": point[subset], "on": subset}
+        for name, pool in record["pools"].items()
+        for kind, points in pool["points"].items()
+        for point in points
+        for subset in _SUBSETS
+    ]
+    titles = ("ζ", "training accuracy")
+    return panels(rows, "circle", "zeta:Q", "accuracy:Q", titles=titles, color="on:N")
+
+
+STUDY = Study(
+    name="jumps",
+    title="sharp rises of training accuracy, from right labels or from wrong ones",
+    measure=by_pool(pool_record),
+    text=text,
+    finding=finding,
+    wants=of_group("objectives"),
+    draw=draw,
+    paper=("fig:train_slope",),
+    cause="At this size right labels are learned in the first epochs, so most sharp rises are "
+    "theirs; how sharp a rise is says next to nothing about memorization.",
+    brief=brief,
+)
