@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rote.selection import correlation_of
+from rote.selection import correlate
 from rote.studies.chart import panels
 from rote.studies.checkpoints import DRAWS, NOISY, ZETA, correlation, sample, values_of
 from rote.studies.markdown import interval, number, percent, table
@@ -67,7 +67,7 @@ def _rises(candidates: Candidates, column: str) -> np.ndarray:
 def _pearson(rises: np.ndarray, candidates: Candidates, among: np.ndarray) -> list[float | None]:
     chosen = among & candidates.known(NOISY)
     x, y = rises[chosen], candidates.values(NOISY)[chosen]
-    return values_of(correlation_of(x, y, candidates.run[chosen], "pearson", DRAWS, None))
+    return values_of(correlate(x, y, candidates.run[chosen], "pearson", DRAWS, None))
 
 
 def text(record: Record) -> str:
