@@ -14,7 +14,7 @@ from torch import Tensor
 
 from rote.arguments import check_choice, check_integer
 from rote.errors import InputError
-from rote.probe import Inputs, Probe, cross_entropy, num_samples, take
+from rote.probe import Inputs, Probe, count_samples, cross_entropy, take
 from rote.records import Column
 from rote.tracking import RunningMean, Signal, SignalContext
 
@@ -100,7 +100,7 @@ class ProbeSets(Signal):
                 "Signal `probe_sets` needs a fixed holdout. Pass `inputs=` as samples, not as a "
                 "function that brings new ones."
             )
-        return num_samples(self._context.holdout)
+        return count_samples(self._context.holdout)
 
     def _samples(self, origin: str, chosen: Tensor) -> Inputs:
         if origin == "training":
