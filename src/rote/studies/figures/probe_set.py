@@ -144,7 +144,6 @@ STUDY = Study(
     paper=("fig:sout",),
     cause="Within the lower learning rate the size hardly matters, as in the paper. Within the "
     "higher one, and so over both, a larger S̃ gives a lower correlation: networks without "
-    "batch norm or with few weights track little there (tracking). Seeds differ more than in the paper, since "
-    "these networks are small.",
+    "batch norm or with few weights track little there (tracking).",
     brief=brief,
 )
