@@ -27,8 +27,8 @@ COSTLY = ("estimated-accuracy", "leaderboard")
 """Many fits for each of 23 pools: a quarter of those here, all of them by `make test-all`."""
 
 
-WITHOUT_POOLS = ("cleaning", "label-errors")
-"""Studies that train runs of their own: tests/studies/test_detection.py."""
+WITHOUT_POOLS = ("cleaning", "gram-drift", "label-errors")
+"""They train networks of their own: tests/studies/test_detection.py and test_gram_drift.py."""
 
 
 @pytest.mark.parametrize(
