@@ -57,7 +57,7 @@ class NoisySet:
         """Return the two networks, by name, on the file of the set."""
         with np.load(file) as arrays:
             is_text = "text_train" in arrays.files
-            shape = () if is_text else arrays["x_train"].shape
+            shape: tuple[int, ...] = () if is_text else arrays["x_train"].shape
         networks = _SMALL_IMAGES if len(shape) > 2 and shape[1] <= _SMALL else _OTHERS
         data = {"name": "npz", "path": str(file), "labels": "given", "seed": _SEED}
         for name, network in networks.items():

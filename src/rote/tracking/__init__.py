@@ -24,6 +24,7 @@ from rote.tracking.signals import (
     validation_accuracy as validation_accuracy,
 )
 from rote.tracking.stop_rule import StopRule
+from rote.tracking.susceptibility import RunningMean as RunningMean
 from rote.tracking.tracker import Tracker
 
 __all__ = [
