@@ -81,7 +81,7 @@ def test_a_validation_accuracy_below_zero_has_an_interval() -> None:
 
 
 @pytest.mark.filterwarnings("ignore::rote.errors.RoteWarning")
-@pytest.mark.parametrize(("seed", "name"), [(1210484339, "tracking"), (1332073689, "filter")])
+@pytest.mark.parametrize(("seed", "name"), [(1210484339, "overview"), (1332073689, "filter")])
 def test_a_figure_that_cannot_be_drawn_is_named_and_the_others_are_there(
     seed: int, name: str, tmp_path: Path
 ) -> None:

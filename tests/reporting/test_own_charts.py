@@ -151,13 +151,13 @@ def test_candidates_are_made_once_and_nothing_is_computed_that_nobody_sees(
 ) -> None:
     store = write_store(tmp_path / "runs")
     made = []
-    ordered = candidates._ordered
+    ordered = candidates._sort
 
     def counting(everything: Candidates) -> Candidates:
         made.append(everything)
         return ordered(everything)
 
-    monkeypatch.setattr(candidates, "_ordered", counting)
+    monkeypatch.setattr(candidates, "_sort", counting)
     report(store, tmp_path / "page.html")
     assert len(made) == 1
 

@@ -40,7 +40,7 @@ def test_every_chart_is_drawn_and_nothing_is_complained_about(
 ) -> None:
     opened = visit(page(name))
     charts = opened.page.query_selector_all(".chart")
-    assert len(charts) == {"untold": 5, "bare": 3, "signals": 12}.get(name, 8)
+    assert len(charts) == {"untold": 5, "bare": 3, "signals": 12, "inherited": 15}.get(name, 8)
     for chart in charts:
         drawn = chart.query_selector_all(
             "svg .mark-symbol path, svg .mark-line path, svg .mark-rect path"
