@@ -27,10 +27,10 @@ def test_the_group_lowest_pins_every_lower_bound() -> None:
     assert versions(pins, "==") == versions(PROJECT["project"]["dependencies"], ">=")
 
 
-def test_the_extra_all_has_every_integration_but_fastai() -> None:
+def test_the_extra_all_has_every_integration_that_installs_with_the_others() -> None:
     extras = PROJECT["project"]["optional-dependencies"]
     (everything,) = (requirements.Requirement(line) for line in extras["all"])
-    assert everything.extras == set(extras) - {"all", "fastai"}
+    assert everything.extras == set(extras) - {"all", "fastai", "trackio"}
 
 
 def test_every_supported_python_has_a_classifier_and_a_job() -> None:
