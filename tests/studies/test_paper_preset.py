@@ -25,7 +25,7 @@ RUNS = {
     "cifar100": 27,
     "cifar100-low": 27,
     "cifar100-objectives": 4 * 5,
-    "cifar100-probe": 3 * (5 + 9),  # networks; sizes of S̃, and seeds beside the first
+    "cifar100-probe": 3,  # networks; sizes and seeds of S̃ are signals
     "svhn": 42 * 3,  # networks; SGD with two schedules, Adam
     "mnist": 8 * 4 * 2,  # networks, scales, schedules
     "fashion-mnist": 8 * 4 * 2,
@@ -97,7 +97,7 @@ def test_every_study_has_pools_and_runs_are_counted_without_data(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv("ROTE_DATA", raising=False)
-    assert all(study.has("paper") for study in studies().values())
+    assert all(study.has("paper") for study in studies().values() if study.paper)
     said = CliRunner().invoke(app, ["study", "run", "--all", "--preset", "paper", "--dry-run"])
     assert said.exit_code == 0, said.output
     assert f"{sum(RUNS.values())} runs: {sum(RUNS.values())} new" in said.stdout.splitlines()[-1]
