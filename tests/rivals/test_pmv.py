@@ -51,7 +51,7 @@ def trained(labels: torch.Tensor, **options: Any) -> tuple[list[float], nn.Modul
 def perturbed(share: float) -> torch.Tensor:
     signal = Pmv(share)
     signal.start(context_of(network(), X, 3))
-    return signal._perturbed(torch.arange(40), Y)
+    return signal._perturb(torch.arange(40), Y)
 
 
 @pytest.mark.filterwarnings("ignore::rote.errors.DominatedMeanWarning")
@@ -136,7 +136,7 @@ def test_one_logit_for_two_classes() -> None:
     signal.start(context_of(model, X, 2))
     logits = torch.where(labels == 1, 1.0, -1.0)[:, None]  # the network itself makes no mistake
     signal.observe(Batch(labels, logits, X, torch.arange(40)))
-    drawn = signal._perturbed(torch.arange(40), labels)
+    drawn = signal._perturb(torch.arange(40), labels)
     said = [float(model(x).detach()) > 0 for x in X]
     hits = sum(one == bool(label) for one, label in zip(said, drawn, strict=True))
     assert signal.read(1)["pmv"] == pytest.approx(1 - hits / 40)
@@ -146,12 +146,12 @@ def test_labels_of_a_sample_are_always_the_same_and_as_many_are_random_as_it_say
     signal = Pmv(0.25)
     signal.start(context_of(network(), X, 3))
     zeros = torch.zeros(20_000, dtype=torch.int64)
-    labels = signal._perturbed(torch.arange(20_000), zeros)
+    labels = signal._perturb(torch.arange(20_000), zeros)
     assert float((labels != 0).double().mean()) == pytest.approx(0.25 * 2 / 3, abs=0.01)
     again = Pmv(0.25)
     again.start(context_of(network(), X, 3))
     order = torch.randperm(20_000, generator=torch.Generator().manual_seed(0))
-    found = torch.cat([again._perturbed(part, zeros[part]) for part in order.split(1000)])
+    found = torch.cat([again._perturb(part, zeros[part]) for part in order.split(1000)])
     assert torch.equal(found, labels[order])
 
 

@@ -194,7 +194,7 @@ def test_the_fit_is_where_plain_rounds_end(kind: str) -> None:
         label_noise._Samples.of(known), label_noise._first_guess(kind, CLASSES, 0.3)
     )
     for _ in range(600):
-        guess = guess.improved(0.3)
+        guess = guess.improve(0.3)
     plain = guess.noise
     assert found.sharpness == pytest.approx(plain.sharpness, rel=0.01)
     assert found.rate == pytest.approx(plain.rate, abs=0.002)
