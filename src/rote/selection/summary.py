@@ -276,7 +276,7 @@ def compare(entry: Baseline) -> str:
         A sentence.
 
     Example:
-        >>> from rote.selection import Baseline
+        >>> from rote.selection.selection import Baseline
         >>> compare(Baseline("estimated_accuracy", 0.9, None, 0.8, 0.9))
         'Estimated accuracy: 90.0%, +10.0 points vs the median checkpoint.'
     """
