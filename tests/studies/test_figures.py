@@ -311,7 +311,7 @@ def test_sharp_rises_are_counted_between_readings_of_a_run() -> None:
         for i in range(1, LENGTH):
             rise = (train[i] - train[i - 1], clean[i] - clean[i - 1], noisy[i] - noisy[i - 1])
             rises.append((*rise, noisy[i]))
-    limit = np.percentile([rise[0] for rise in rises], 80)
+    limit = np.percentile([rise[0] for rise in rises], 95)
     sharp = [rise for rise in rises if rise[0] >= limit]
     assert found["sharp"] == len(sharp)
     assert found["right"] == pytest.approx(fmean(rise[1] > rise[2] for rise in sharp))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rote.selection import Candidates
     from rote.studies.pool import Pool
 
-_SHARP = 80
+_SHARP = 95
 """A rise between two readings is sharp above this percentile of all rises of the pool."""
 
 _SHOWN = ("cross-entropy", "mixup", "nce-rce")

@@ -143,7 +143,7 @@ STUDY = Study(
     draw=draw,
     paper=("fig:sout",),
     cause="Within the lower learning rate the size hardly matters, as in the paper. Within the "
-    "higher one, and so over both, a larger S̃ gives a lower correlation: networks without "
-    "batch norm or with few weights track little there (tracking).",
+    "higher one, and so over both, a larger S̃ gives a lower correlation, also for the network with "
+    "batch norm. We do not know why.",
     brief=brief,
 )
