@@ -140,6 +140,9 @@ def test_mistakes_are_named(trained: Path, tmp_path: Path, monkeypatch: pytest.M
         files = tmp_path / "weights.pt" if "--key" in wrong else first
         with pytest.raises(InputError, match=complaint):
             call(files, *options, *wrong)
+    with pytest.raises(InputError, match="another --out") as used:
+        call(first, *options, "--out", trained / "run")
+    assert "resume" not in str(used.value)  # which is an argument of Python
     with pytest.raises(InputError, match="File or folder not found"):
         call(tmp_path / "nowhere", *options)
     with pytest.raises(InputError, match="to hold checkpoints"):
