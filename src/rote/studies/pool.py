@@ -26,7 +26,7 @@ FRESH = "fresh"
 
 _SEEDS = (0, 1)
 _AXES = ("lists", "grid", "exclude")
-_OWN = ("judged", "group", "seeds", "like", *_AXES)
+_OWN = ("judged", "group", "seeds", "like", "enough", *_AXES)
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +38,8 @@ class Pool:
         group: of pools that show the same thing.
         is_judged: whether rules are judged on it; on the others, their constants may be chosen.
         space: the runs.
+        enough: how many of the first runs must be finished before studies use the pool; by
+            default all of them.
 
     Example:
         >>> pool = read_pools("tiny")[0]
@@ -49,6 +51,7 @@ class Pool:
     group: str
     is_judged: bool
     space: SearchSpace
+    enough: int | None = None
 
     @property
     def purpose(self) -> str:
@@ -84,7 +87,7 @@ class Pool:
 
     @property
     def is_half_random(self) -> bool:
-        """Whether half of the labels are drawn anew, as in most figures of the paper."""
+        """Whether half of the labels are resampled uniformly, as in most figures of the paper."""
         return self.noise == "symmetric-inclusive" and self.noise_level == 0.5
 
     @cached_property
@@ -143,7 +146,8 @@ def _pools(said: Mapping[str, Any]) -> Iterator[Pool]:
                 axes = {"lists": {**axes["lists"], "network": networks}}
             space = SearchSpace.from_dict({"base": base, **axes})
             group = fields.get("group", COMMON)
-            yield Pool(f"{name}-{seed}", group, fields.get("judged", False), space)
+            judged, enough = fields.get("judged", False), fields.get("enough")
+            yield Pool(f"{name}-{seed}", group, judged, space, enough)
 
 
 def _fields(said: Mapping[str, Any], name: str) -> dict[str, Any]:
