@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 
 from rote.store import RunTable
 from rote.studies import cost as costs, find_study, page
 from rote.studies.cost import Cost
+from rote.studies.figures.leaderboard import add_paper_forms
 from rote.studies.pool import FRESH
 from tests.studies.records import made_pool, made_table
 
@@ -60,6 +62,29 @@ def test_means_count_every_pool_alike_and_say_which_have_a_row(record: Any) -> N
     assert "RATT's bound" in record["pools"]["other-0"]["rows"]
     assert "RATT's bound" not in means
     assert {"AUM: fewest below zero", "SELC's loss gap", "oracle"} <= means.keys()
+
+
+def test_signals_that_stop_a_run_have_no_pick_of_the_pool(record: Any) -> None:
+    for rows in (record["pools"]["large-0"]["rows"], record["means"]["judged"]):
+        for name in ("LabelWave", "LabelWave, first minimum", "GWA", "GWA, mean of 3 epochs"):
+            assert "pool" not in rows[name]
+            assert "kendall" in rows[name]
+        assert "pool" in rows["gradient disparity"]
+
+
+def test_label_wave_and_gwa_are_used_as_their_papers_say() -> None:
+    waves, aligned = [None, 0.3, 0.2, 0.25, 0.1], [0.1, 0.2, 0.6, None, 0.3]
+    frame = pl.DataFrame({
+        "run": ["a"] * 5 + ["b"] * 5,
+        "step": [5, 4, 3, 2, 1, *range(1, 6)],
+        "label_wave": [*waves[::-1], *waves],
+        "gwa": [*aligned, *aligned],
+    })  # fmt: skip
+    found = add_paper_forms(RunTable(frame, {})).frame
+    for run in ("a", "b"):
+        rows = found.filter(pl.col("run") == run)
+        assert rows["label_wave_first"].to_list() == [None, 0.3, 0.2, None, None]
+    assert rows["gwa_mean"].to_list() == [None, None, pytest.approx(0.3), None, None]
 
 
 def test_fresh_pools_are_neither_for_choosing_nor_for_judging(record: Any) -> None:

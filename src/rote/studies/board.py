@@ -25,7 +25,9 @@ _FIRST = (
     "last checkpoint",
     "regions (the paper's rule)",
     "LabelWave",
+    "LabelWave, first minimum",
     "GWA",
+    "GWA, mean of 3 epochs",
     "lowest ζ",
 )
 _COST = ("extra passes per epoch", "held out", "seconds per epoch", "must be known")
@@ -43,7 +45,11 @@ _COLUMNS = (
     "*τ*: Kendall's, of the selector's score with test accuracy; *Pearson* and *Spearman*: with "
     "the accuracy on wrongly labeled training samples, which is memorization. All checkpoints "
     "count.",
-    "In brackets: 95 % intervals over runs, which are drawn anew within each pool. They say "
+    "LabelWave and GWA stop a run and do not claim to compare runs: they have no pick of the pool. "
+    "By its paper, LabelWave stops at its *first minimum*; its other row takes the lowest value of "
+    "the whole run, which loses less. By its paper, GWA is the *mean of 3 epochs*; its other row "
+    "takes single epochs.",
+    "In brackets: 95 % intervals over runs, which are resampled within each pool. They say "
     "nothing about other data: how far pools differ, their own tables show. A draw holds fewer "
     "different runs, so that the best of them may be less, and the interval of a pick of the pool "
     "beside its value.",

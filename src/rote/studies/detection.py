@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rote.selection import rank_label_errors, rank_out_of_sample, rank_suspects
-from rote.store import LABELS_FILE, read_out_of_sample, read_rows_of, read_run
+from rote.store import LABELS_FILE, read_out_of_sample, read_rows, read_run
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -140,7 +140,7 @@ def _rows(plain: list[Path], name: str) -> Floats:
     rows = []
     for path in plain:
         record = read_run(path)
-        found = read_rows_of(record, name)
+        found = read_rows(record, name)
         assert found is not None  # the runs record these signals
         best = int(np.argmax([reading.validation_accuracy or 0.0 for reading in record.readings]))
         rows.append(np.asarray(found[best], dtype=np.float64))

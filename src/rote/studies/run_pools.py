@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rote.errors import InputError, RoteError
-from rote.store import RunTable, read_table, status_of, write_whole
+from rote.store import RunTable, read_status, read_table, write_whole
 from rote.studies.pack import pack, unpack
 from rote.studies.pool import PRESETS, RECORDS
-from rote.sweeps import Sweep, run_path
+from rote.sweeps import Sweep, get_run_path
 from rote.workloads import RunSpec
 
 if TYPE_CHECKING:
@@ -61,8 +61,8 @@ def restore_pool(pool: Pool, store: Path) -> int:
             spec, found = pool.specs.get(name), table.descriptions[name]
             if spec is None or not _is_run_of(spec, found):
                 continue
-            place = run_path(store / pool.name, spec)
-            if status_of(place).state == "new" and not place.exists():
+            place = get_run_path(store / pool.name, spec)
+            if read_status(place).state == "new" and not place.exists():
                 # Described before it is moved: an interruption leaves no half of a run.
                 RunFolder(path, spec).describe(dict(found["data"]), finished=True)
                 place.parent.mkdir(parents=True, exist_ok=True)
@@ -78,8 +78,8 @@ def _is_run_of(spec: RunSpec, description: Mapping[str, Any]) -> bool:
 
 def finished_runs(pool: Pool, store: Path) -> list[Path]:
     """Return the directories of a pool's finished runs below a folder."""
-    places = [run_path(store / pool.name, spec) for spec in pool.space]
-    return [place for place in places if status_of(place).state == "finished"]
+    places = [get_run_path(store / pool.name, spec) for spec in pool.space]
+    return [place for place in places if read_status(place).state == "finished"]
 
 
 def is_over(pool: Pool, store: Path) -> bool:
@@ -182,7 +182,7 @@ class Records:
             return list(zip(pools, map(json.loads, records), strict=True))
         tables = [(pool, self._table(pool)) for pool in pools]
         if has_all:
-            return [(pool, table) for pool, table in tables if is_complete(pool, table)]
+            tables = [(pool, table) for pool, table in tables if has_enough(pool, table)]
         return [(_marked(pool, table), table) for pool, table in tables]
 
     def _table(self, pool: Pool) -> RunTable:
@@ -196,6 +196,12 @@ def is_complete(pool: Pool, table: RunTable) -> bool:
     return set(pool.specs) <= set(table.descriptions)
 
 
+def has_enough(pool: Pool, table: RunTable) -> bool:
+    """Whether the runs that a pool needs before it is used are in a table."""
+    needed = list(pool.specs)[: pool.enough]
+    return set(needed) <= set(table.descriptions)
+
+
 def _marked(pool: Pool, table: RunTable) -> Pool:
     """Return the pool, with the number of its runs in its name if some are missing."""
     if is_complete(pool, table):
@@ -206,7 +212,7 @@ def _marked(pool: Pool, table: RunTable) -> Pool:
 def record_pools(pools: Sequence[Pool], store: Path) -> list[Path]:
     """Pack the finished runs of every pool, together with those that were packed before.
 
-    A pool may be incomplete: whoever goes on elsewhere trains only the missing runs.
+    A pool may be incomplete: another machine then trains only the missing runs.
     """
     written = []
     for pool in pools:

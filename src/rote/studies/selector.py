@@ -29,7 +29,7 @@ TRUTH = "test_accuracy"
 _GAUGE = "noisy_accuracy"
 _NOTHING = Cost()
 _MOST_CHOICES = 100
-"""Draws in which a rule chooses anew, which takes long."""
+"""Draws in which a rule selects again, which is slow."""
 _PASS_OVER_DIPS = ("auto", "posterior")
 """Rules that score checkpoints whose training accuracy dropped, and do not select them."""
 
@@ -183,7 +183,7 @@ def _resampled_mean(values: Floats, draws: Draws) -> _Drawn:
 
 
 def _of_the_pool(rule: Rule, candidates: Candidates, draws: Draws) -> _Drawn:
-    """Return the regret across runs of a rule that chooses anew in every draw of runs."""
+    """Return the regret across runs of a rule that selects again in every draw of runs."""
     usable = keep_usable(rule, candidates)
     picked = float(usable.values(TRUTH)[rule.judge(usable).pick])
     value = float(np.fmax.reduce(candidates.values(TRUTH))) - picked

@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rote.errors import InputError, did_you_mean
-from rote.extras import files_in
+from rote.extras import list_modules
 from rote.studies.paper import PAPER, find_label
 from rote.studies.pool import COMMON, FRESH, PRESETS, Pool, has_pools, read_pools
 
@@ -175,7 +175,7 @@ def studies() -> dict[str, Study]:
         >>> "leaderboard" in studies()
         True
     """
-    found = (import_module(f"{_STUDIES}.{name}").STUDY for name in files_in(_STUDIES))
+    found = (import_module(f"{_STUDIES}.{name}").STUDY for name in list_modules(_STUDIES))
     return {study.name: study for study in sorted(found, key=lambda study: study.name)}
 
 

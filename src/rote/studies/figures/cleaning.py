@@ -220,7 +220,7 @@ _ABOUT = (
     "removes what `find_label_issues` flags with the same probabilities. All are trained again "
     "with the same settings and the same noisy holdout, which is never cleaned and by which the "
     "checkpoint is selected. *Best checkpoint* is the one with the highest test accuracy, which "
-    "nobody knows in practice. One seed each: differences of a point or two on single sets mean "
+    "is unknown in practice. One seed each: differences of a point or two on single sets mean "
     "nothing."
 )
 

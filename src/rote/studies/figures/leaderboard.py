@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,6 +30,9 @@ _HOLDOUT, _TRAIN = (
     "forward of the training set",
 )
 _PROBE, _PROBED = "3 forward, 1 backward of 128", ("probe", "pass_train")
+_FIRST_WAVE, _MEAN_GWA = "label_wave_first", "gwa_mean"
+_WITHIN_RUNS = ("LabelWave", "LabelWave, first minimum", "GWA", "GWA, mean of 3 epochs")
+"""Selectors that stop a run, and do not claim to compare runs."""
 _TRUTH = Cost(_TRAIN, 0, ("pass_train", "label_error_detector"), "the truth, simulated")
 
 
@@ -90,7 +94,9 @@ def _by_signals() -> list[Selector]:
     disparity = Cost("5 forward and backward of a batch", 0, ("gradient_disparity",))
     return [
         Selector("LabelWave", "min:label_wave", Cost(timed=("label_wave",))),
+        Selector("LabelWave, first minimum", f"min:{_FIRST_WAVE}", Cost(timed=("label_wave",))),
         Selector("GWA", "max:gwa", Cost(timed=("gwa",))),
+        Selector("GWA, mean of 3 epochs", f"max:{_MEAN_GWA}", Cost(timed=("gwa",))),
         Selector("gradient disparity", "min:gradient_disparity", disparity),
         Selector("SELC's loss gap", "max:selc", Cost(timed=("selc",))),
         Selector("AUM: fewest below zero", "min:aum_negative", Cost(timed=("aum",))),
@@ -167,10 +173,29 @@ STUDY = Study(
 
 
 def _judgments(table: RunTable) -> dict[str, tuple[Selector, Judgment]]:
-    candidates = make_candidates(table, "susceptibility")
+    candidates = make_candidates(add_paper_forms(table), "susceptibility")
     asked = selectors(noise_rate_of(table), _data_of(table).get("noise", {}).get("model"))
     found = {s.name: (s, judge(s, candidates, _DRAWS)) for s in asked}
-    return {name: (s, known) for name, (s, known) in found.items() if known is not None}
+    return {
+        name: (s, replace(known, pool=None) if name in _WITHIN_RUNS else known)
+        for name, (s, known) in found.items()
+        if known is not None
+    }
+
+
+def add_paper_forms(table: RunTable) -> RunTable:
+    """Add LabelWave until it first rises and the running mean of GWA, as their papers use them."""
+    import polars as pl
+
+    frame = table.frame.sort("run", "step")
+    forms: dict[str, pl.Expr] = {}
+    if "label_wave" in frame.columns:
+        wave = pl.col("label_wave")
+        rises = (wave > wave.shift(1)).fill_null(value=False).cum_sum()
+        forms[_FIRST_WAVE] = pl.when(rises.over("run") == 0).then(wave)
+    if "gwa" in frame.columns:
+        forms[_MEAN_GWA] = pl.col("gwa").rolling_mean(3).over("run")
+    return replace(table, frame=frame.with_columns(**forms))
 
 
 def _pool_record(
@@ -233,7 +258,7 @@ def _means(pools: _Judged) -> dict[str, dict[str, Any]]:
 
 
 def _mean(found: Sequence[Judgment], key: str) -> list[float | None]:
-    """Return the mean of a measure; runs are drawn anew within each pool."""
+    """Return the mean of a measure; runs are resampled within each pool."""
     values = [one.measures()[key].value for one in found]
     known = [value for value in values if value is not None]
     if len(known) < len(values):

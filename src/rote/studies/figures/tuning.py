@@ -291,7 +291,7 @@ def text(record: Record) -> str:
     bests = [pool["best"] for pool in pools.values()]
     rows[_BEST] = [*(f"{100 * best:.1f}" for best in bests), f"{100 * fmean(bests):.1f}"]
     return (
-        f"Test accuracy, in per cent, of the checkpoint that a search keeps: mean over {SEEDS} "
+        f"Test accuracy, in percent, of the checkpoint that a search keeps: mean over {SEEDS} "
         f"seeds of the search ± standard error (finished trials). Every search has {TRIALS} "
         "trials' worth of epochs. The grid was trained once, and searches are replayed over its "
         "finished runs: seeds differ in what Optuna suggests, not in the training.\n\n"
