@@ -36,7 +36,7 @@ import rote
 import rote.studies
 from rote.rivals.gwa import _Tap
 from rote.studies import read_pools
-from rote.tracking import Batch, signal_names
+from rote.tracking import Batch, list_signals
 from rote.workloads.data.splits import prepare
 from rote.workloads.evaluation import predict
 from rote.workloads.loop import _start_tracking
@@ -103,7 +103,7 @@ def _time_passes(clock: Clock, workload: Workload, tracker: rote.Tracker) -> Non
 
 def seconds_of(spec: RunSpec) -> dict[str, float]:
     """Each signal's, and what else is timed; the second training by itself, since it is watched."""
-    cheap = [name for name in signal_names() if name != SECOND_TRAINING]
+    cheap = [name for name in list_signals() if name != SECOND_TRAINING]
     found = [_timed(replace(spec, signals=tuple(names))) for names in (cheap, [SECOND_TRAINING])]
     return {**found[0], SECOND_TRAINING: found[1][SECOND_TRAINING]}
 

@@ -24,8 +24,8 @@ import numpy as np
 from playwright.sync_api import sync_playwright
 
 from rote.records import Reading
-from rote.store import line_of_reading
-from rote.store.journal import FileSoFar, bytes_of_line
+from rote.store import encode_reading
+from rote.store.journal import FileSoFar, encode_line
 
 LAYOUTS: dict[str, dict[str, Any]] = {
     "50 runs x 200": {"runs": 50, "steps": 200, "most_bytes": 1_500_000},
@@ -47,9 +47,9 @@ METRICS = (
 def journal_of(rows: list[dict[str, float]]) -> bytes:
     """Return the journal of a run as rote writes it."""
     reading = Reading(1, *[0.0] * 5, *[0.0] * 5, seconds=0.0, metrics=dict.fromkeys(METRICS, 0.0))
-    line, so_far, journal = line_of_reading(reading), FileSoFar(), b""
+    line, so_far, journal = encode_reading(reading), FileSoFar(), b""
     for number, row in enumerate(rows):
-        data, so_far = bytes_of_line(line | row | {"row": number}, so_far)
+        data, so_far = encode_line(line | row | {"row": number}, so_far)
         journal += data
     return journal
 

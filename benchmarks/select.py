@@ -34,8 +34,8 @@ from zlib import crc32
 import numpy as np
 
 from rote.records import Reading
-from rote.store import line_of_reading
-from rote.store.journal import FileSoFar, bytes_of_line
+from rote.store import encode_reading
+from rote.store.journal import FileSoFar, encode_line
 
 GOAL_BYTES = 1 << 30
 LAYOUTS = {
@@ -50,12 +50,12 @@ BLOCK = 10_000
 def template() -> str:
     """Return a line of the journal as rote writes it, with %s where its numbers go."""
     reading = Reading(1, *[0.0] * 5, *[0.0] * 5, seconds=0.0, metrics=dict.fromkeys(METRICS, 0.0))
-    line = line_of_reading(reading)
+    line = encode_reading(reading)
     marked = {
         name: value if name in ("schema", "kind", "flags") else "%s" for name, value in line.items()
     }
     text = json.dumps(marked, separators=(",", ":")).replace('"%s"', "%s")
-    shape = bytes_of_line(line | {"row": 0}, FileSoFar())[0].decode().split(".")[-3]
+    shape = encode_line(line | {"row": 0}, FileSoFar())[0].decode().split(".")[-3]
     return f'{text[:-1]},"row":%d,"#":"%08x.{shape}.'
 
 

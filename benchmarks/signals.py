@@ -3,7 +3,7 @@
     python benchmarks/signals.py
 
 Writes benchmarks/signals.json; five minutes on an idle core. An epoch is training, evaluation, the
-probe, and the journal. Two runs of the very same training differ by 1 or 2 per cent, by where their
+probe, and the journal. Two runs of the same training differ by 1 or 2 percent, by where their
 tensors lie in memory; and two epochs of one run by more, by what else the machine does. So both
 epochs are one network's, and interleaved: it trains on a few batches without the signal and on the
 same ones with it, then on the next few the other way round, and so on, with a tracker for each of
@@ -39,7 +39,7 @@ import torch
 from torch import Tensor
 
 import rote
-from rote.tracking import signal_names
+from rote.tracking import list_signals
 from rote.workloads.data.splits import Splits, prepare
 from rote.workloads.loop import _start_tracking
 from rote.workloads.run_folder import RunFolder
@@ -125,7 +125,7 @@ def make_spec(folder: Path, signals: list[str], steps: int = STEPS) -> RunSpec:
 
 
 def measure(rounds: int) -> dict[str, dict[str, Any]]:
-    names = [name for name in signal_names() if name != SECOND_TRAINING]
+    names = [name for name in list_signals() if name != SECOND_TRAINING]
     chosen = {name: [name] for name in names} | {"cheap": [n for n in names if n != PER_READING]}
     chosen |= {"nothing": [], SECOND_TRAINING: [SECOND_TRAINING]}
     with tempfile.TemporaryDirectory() as name:
@@ -165,7 +165,7 @@ def main() -> None:
         results = measure(rounds)
     for key, figures in results.items():
         print(key, json.dumps({name: np.round(v, 4).tolist() for name, v in figures.items()}))
-    each = [name for name in signal_names() if name != SECOND_TRAINING]
+    each = [name for name in list_signals() if name != SECOND_TRAINING]
     goals = dict.fromkeys(each, GOAL) | {"cheap": GOAL_TOGETHER}
     report = {
         "command": " ".join(["python", *sys.argv]),

@@ -16,8 +16,8 @@ from rote.records import Reading
 from rote.store import (
     NEIGHBORS_FILE,
     RunDirectory,
-    bytes_of_votes,
-    checksums_of,
+    compute_checksums,
+    encode_votes,
     read_predictions,
     read_run,
     read_table,
@@ -89,7 +89,7 @@ class _Trial:
         self._votes = np.random.default_rng(self._rng.randrange(99)).dirichlet(
             [1] * _CLASSES, _HOLDOUT
         )
-        sums = checksums_of({NEIGHBORS_FILE: bytes_of_votes(self._votes)})
+        sums = compute_checksums({NEIGHBORS_FILE: encode_votes(self._votes)})
         described = {"name": "run", "num_classes": _CLASSES, "holdout": holdout}
         run = RunDirectory.create(self._run, described | sums)
         write_neighbor_votes(self._run, self._votes)
@@ -114,7 +114,7 @@ class _Trial:
     def _wrong_votes(self) -> list[str]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RoteWarning)
-            votes = _attempt(lambda: read_table(self._run).neighbor_votes("run"))
+            votes = _attempt(lambda: read_table(self._run).read_neighbor_votes("run"))
         if isinstance(votes, str):
             return [votes]
         is_right = votes is None or np.array_equal(votes, self._votes.astype(np.float32))
@@ -191,7 +191,7 @@ def _rows_of_table(store: Path) -> _Rows | dict[str, str]:
     (name,) = (name for name, path in table.paths.items() if path == store / "run")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DamagedRowsWarning)
-        drawn = table.predictions(name)
+        drawn = table.read_predictions(name)
     rows = []
     for row in table.frame.to_dicts():
         if row.pop("run") == name:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from rote.records import Reading
-from rote.store import open_sinks, targets_of
+from rote.store import open_sinks, parse_targets
 
 DESCRIPTION = {
     "created": "2026-01-01T00:00:00+00:00",
@@ -68,7 +68,7 @@ def _plain(reading: Reading) -> Reading:
 def log(save_to: Any, found: Sequence[Reading], name: str | None = None, **options: Any) -> None:
     """Write readings as a tracker would."""
     described = {"name": name, **DESCRIPTION}
-    sinks = open_sinks(targets_of(save_to), described, resume=options.get("resume", False))
+    sinks = open_sinks(parse_targets(save_to), described, resume=options.get("resume", False))
     for row, reading in enumerate(found):
         sinks.append(reading, row)
     sinks.close()

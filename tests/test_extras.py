@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from rote.errors import MissingExtraError, RoteError
-from rote.extras import classes_in, files_in, require
+from rote.extras import find_classes, list_modules, require
 
 
 def test_a_package_that_is_there_is_imported() -> None:
@@ -32,10 +32,10 @@ def test_a_folder_tells_its_files_without_importing_them(
         "class Borrowed(Context):\n    def judge(self): ...\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
-    assert files_in("judges") == ["fair", "truncated"]
-    assert files_in("judges.nothing") == []
+    assert list_modules("judges") == ["fair", "truncated"]
+    assert list_modules("judges.nothing") == []
     (folder / "truncated.py").write_text("from judges.fair import Fair  # not written here")
-    assert [found.__name__ for found in classes_in("judges", "judge")] == ["Fair", "Borrowed"]
+    assert [found.__name__ for found in find_classes("judges", "judge")] == ["Fair", "Borrowed"]
 
 
 def test_python_without_docstrings_is_refused_in_one_sentence(tmp_path: Path) -> None:

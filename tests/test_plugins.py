@@ -193,9 +193,9 @@ assert _read_entry_points.cache_info().currsize == 0
 def test_a_signal_and_a_logger_record_and_are_read(run: Run) -> None:
     code = """
 import torch, rote
-from rote.tracking import signal_names
+from rote.tracking import list_signals
 
-assert "confidence" in signal_names()
+assert "confidence" in list_signals()
 torch.manual_seed(0)
 x, y = torch.randn(64, 8), torch.randint(3, (64,))
 model = torch.nn.Linear(8, 3)

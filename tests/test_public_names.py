@@ -35,7 +35,7 @@ def test_light_modules_do_not_import_torch() -> None:
     assert set(LIGHT) <= modules_loaded_by("\n".join(told))
 
 
-def test_the_test_above_can_fail(tmp_path: Path) -> None:
+def test_check_above_can_fail(tmp_path: Path) -> None:
     (tmp_path / "torch.py").touch()  # the real one takes seconds to import
     statement = f"sys.path.insert(0, {str(tmp_path)!r}); import torch; import rote"
     assert {"torch", "rote"} <= modules_loaded_by(statement)

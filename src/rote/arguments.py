@@ -7,7 +7,7 @@ from contextlib import suppress
 from numbers import Real
 from pathlib import Path
 
-from rote.errors import InputError, did_you_mean, shown
+from rote.errors import InputError, did_you_mean, quote
 
 
 def check_integer(
@@ -31,7 +31,7 @@ def check_integer(
     if is_boolean or is_small or (most is not None and number > most):
         what = "an integer" if least is None else f"an integer of at least {least}"
         what += "" if most is None else f" and at most {most}"
-        raise InputError(f"Expected `{name}` to be {what}, got {shown(value)}.")
+        raise InputError(f"Expected `{name}` to be {what}, got {quote(value)}.")
     return number
 
 
@@ -54,11 +54,11 @@ def check_number(
         0.5
     """
     if isinstance(value, Real) and not isinstance(value, bool):
-        number = _as_float(value)
+        number = _convert_to_float(value)
         if math.isfinite(number) and least <= number <= most and above < number < below:
             return number
-    bounds = _bounds(least, most, above, below)
-    raise InputError(f"Expected `{name}` to be {bounds}, got {shown(value)}.")
+    bounds = _describe_bounds(least, most, above, below)
+    raise InputError(f"Expected `{name}` to be {bounds}, got {quote(value)}.")
 
 
 def check_choice(name: str, value: object, choices: Iterable[str]) -> str:
@@ -75,7 +75,7 @@ def check_choice(name: str, value: object, choices: Iterable[str]) -> str:
     if isinstance(value, str) and value in known:
         return value
     raise InputError(
-        f"Expected `{name}` to be one of {', '.join(known)}, got {shown(value)}."
+        f"Expected `{name}` to be one of {', '.join(known)}, got {quote(value)}."
         f"{did_you_mean(value, known)}"
     )
 
@@ -101,7 +101,7 @@ def check_path(name: str, value: Path | str) -> Path:
         reason = "there is no such user"
     except OSError as error:  # such as a name of 300 letters
         reason = error.strerror or str(error)
-    raise InputError(f"Expected `{name}` to be a path, got {shown(str(value))}: {reason}.")
+    raise InputError(f"Expected `{name}` to be a path, got {quote(str(value))}: {reason}.")
 
 
 def place_in(folder: Path, name: str) -> Path:
@@ -117,7 +117,7 @@ def place_in(folder: Path, name: str) -> Path:
     path = Path(name)
     if path.is_absolute() or ".." in path.parts or not path.parts or "\0" in name:
         raise InputError(
-            f"Expected `name` to be a name inside of {folder}, got {shown(name)}. Choose another."
+            f"Expected `name` to be a name inside of {folder}, got {quote(name)}. Choose another."
         )
     return folder / path
 
@@ -129,17 +129,17 @@ def check_instance(name: str, value: object, kind: type) -> None:
         InputError: if it is of another.
     """
     if not isinstance(value, kind):
-        raise InputError(f"Expected `{name}` to be a {kind.__name__}, got {shown(value)}.")
+        raise InputError(f"Expected `{name}` to be a {kind.__name__}, got {quote(value)}.")
 
 
-def _as_float(value: Real) -> float:
+def _convert_to_float(value: Real) -> float:
     try:
         return float(value)
     except OverflowError:  # of hundreds of digits
         return math.inf
 
 
-def _bounds(least: float, most: float, above: float, below: float) -> str:
+def _describe_bounds(least: float, most: float, above: float, below: float) -> str:
     if math.isfinite(least) and math.isfinite(most):
         return f"a number from {least:g} to {most:g}"
     if math.isfinite(most) or math.isfinite(below):

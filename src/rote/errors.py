@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 
 _SHOWN = 160  # characters of a value in a message
-_BITS = 200  # of an integer whose digits nobody reads
+_BITS = 200  # a longer integer is not written out
 _GUESSED = 100  # characters of a word that may be a slip of the pen
 
 
@@ -64,13 +64,20 @@ class ProbeMemoryError(RoteError, RuntimeError):
 class RunExistsError(RoteError, FileExistsError):
     """A place to write to is in use by an earlier run.
 
+    Args:
+        problem: a sentence that names the place.
+        place: the directory, or the logger's run; empty if it holds no run.
+        remedy: what to do about it, as another sentence.
+
     Attributes:
+        problem: what is wrong, for callers that know a better remedy.
         place: the directory, or the logger's run.
+        remedy: what to do about it.
     """
 
-    def __init__(self, message: str, place: str = "") -> None:
-        super().__init__(message)
-        self.place = place
+    def __init__(self, problem: str, place: str = "", remedy: str = "") -> None:
+        super().__init__(f"{problem} {remedy}".strip())
+        self.problem, self.place, self.remedy = problem, place, remedy
 
 
 class DataChangedError(RunExistsError):
@@ -82,9 +89,24 @@ class DataChangedError(RunExistsError):
     """
 
     def __init__(self, change: str, content: str = "") -> None:
-        super().__init__(f"{change} Restore the file, or choose another directory.")
-        self.change = change
+        super().__init__(change, remedy="Restore the file, or choose another directory.")
         self.content = content
+
+
+class MissingWeightsError(InputError):
+    """A checkpoint has no weights under the entry that was asked for.
+
+    Args:
+        problem: a sentence that names the file and what it holds.
+        remedy: how to name another entry, as another sentence.
+
+    Attributes:
+        problem: what is wrong, for callers that name the entry in another way.
+    """
+
+    def __init__(self, problem: str, remedy: str) -> None:
+        super().__init__(f"{problem} {remedy}")
+        self.problem = problem
 
 
 class RunLockedError(RoteError, RuntimeError):
@@ -211,11 +233,11 @@ def did_you_mean(given: object, known: Iterable[str]) -> str:
     return f" Did you mean {close[0]!r}?" if close else ""
 
 
-def shown(value: object) -> str:
+def quote(value: object) -> str:
     """Return a value as messages show it: as in Python, but never longer than people read.
 
     Example:
-        >>> shown("lr"), shown(10**400), shown([7] * 1000)[-14:]
+        >>> quote("lr"), quote(10**400), quote([7] * 1000)[-14:]
         ("'lr'", 'an integer of about 400 digits', '…  7, 7, 7, 7]')
     """
     if isinstance(value, int) and value.bit_length() > _BITS:

@@ -9,8 +9,8 @@ from pkgutil import iter_modules
 from types import ModuleType
 from typing import Any
 
-from rote.errors import InputError, MissingExtraError, shown
-from rote.plugins import plugin_names
+from rote.errors import InputError, MissingExtraError, quote
+from rote.plugins import list_plugins
 
 RIVALS = "rote.rivals"
 """The package whose modules are the signals with a name."""
@@ -51,29 +51,29 @@ def import_named(address: str, argument: str) -> Any:  # noqa: ANN401  # whateve
     module_name, _, name = address.partition(":")
     if not module_name or not name:
         raise InputError(
-            f"Expected `{argument}` to read 'package.module:name', got {shown(address)}."
+            f"Expected `{argument}` to read 'package.module:name', got {quote(address)}."
         )
     try:
         module = import_module(module_name)
     except Exception as error:  # whatever a user's module does when it is run
         raise InputError(
-            f"Expected the module of `{argument}` {shown(address)} to be importable, got "
+            f"Expected the module of `{argument}` {quote(address)} to be importable, got "
             f"{type(error).__name__}: {error}. Install it, or put its folder on PYTHONPATH."
         ) from error
     found = getattr(module, name, None)
     if found is None:
         raise InputError(
-            f"Expected module {shown(module_name)} to have {shown(name)} for `{argument}`, got "
+            f"Expected module {quote(module_name)} to have {quote(name)} for `{argument}`, got "
             "nothing of that name."
         )
     return found
 
 
-def files_in(package: str) -> list[str]:
+def list_modules(package: str) -> list[str]:
     """List the modules in the folder of a package, in order, without importing them.
 
     Example:
-        >>> files_in("rote.store.loggers")[0]
+        >>> list_modules("rote.store.loggers")[0]
         'csv'
     """
     found = find_spec(package)
@@ -81,10 +81,10 @@ def files_in(package: str) -> list[str]:
     return sorted(module.name for module in iter_modules(places or []))
 
 
-def signal_names() -> list[str]:
+def list_signals() -> list[str]:
     """Return the signals that can be switched on by name: rote's, then those of other packages."""
-    own = files_in(RIVALS)
-    return [*own, *plugin_names("signals", own)]
+    own = list_modules(RIVALS)
+    return [*own, *list_plugins("signals", own)]
 
 
 def is_signal(name: str) -> bool:
@@ -94,14 +94,14 @@ def is_signal(name: str) -> bool:
         >>> is_signal("label_wave"), is_signal("json:dumps")
         (True, False)
     """
-    return name in files_in(RIVALS) or name in signal_names()
+    return name in list_modules(RIVALS) or name in list_signals()
 
 
-def name_and_options(signal: str) -> tuple[str, dict[str, Any]]:
+def parse_signal(signal: str) -> tuple[str, dict[str, Any]]:
     """Parse ``name`` or ``name(option=value, ...)``; values are numbers, texts and lists.
 
     Example:
-        >>> name_and_options("label_wave(k=3, patience=10)")
+        >>> parse_signal("label_wave(k=3, patience=10)")
         ('label_wave', {'k': 3, 'patience': 10})
     """
     try:
@@ -110,13 +110,13 @@ def name_and_options(signal: str) -> tuple[str, dict[str, Any]]:
             found = {entry.arg: ast.literal_eval(entry.value) for entry in said.keywords}
             return said.func.id, {name: value for name, value in found.items() if name is not None}
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        pass  # whoever knows the names says what is wrong
+        pass  # the caller, which knows the names, says what is wrong
     return signal, {}
 
 
-def classes_in(package: str, method: str) -> Iterator[type[Any]]:
+def find_classes(package: str, method: str) -> Iterator[type[Any]]:
     """Return the classes with such a method that are written in the files of a package's folder."""
-    for name in files_in(package):
+    for name in list_modules(package):
         module = import_module(f"{package}.{name}")
         for found in vars(module).values():
             if getattr(found, "__module__", None) == module.__name__ and hasattr(found, method):

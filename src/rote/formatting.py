@@ -17,44 +17,44 @@ def is_share(value: float, digits: int = 1) -> bool:
     return value < 1 + 0.5 * 10.0 ** -(digits + 2)
 
 
-def as_percent(value: float, digits: int = 2) -> str:
+def format_share(value: float, digits: int = 2) -> str:
     """Write a share as a percentage; a value that cannot be a share, as it was recorded.
 
     Example:
-        >>> as_percent(0.543), as_percent(54.3)
+        >>> format_share(0.543), format_share(54.3)
         ('54.30%', '54.3')
     """
     return f"{value:.{digits}%}" if is_share(value, digits) else f"{value:.4g}"
 
 
-def as_points(mine: float, theirs: float) -> str:
+def format_points(mine: float, theirs: float) -> str:
     """Write how many points one accuracy is above another, with its sign.
 
     Example:
-        >>> as_points(0.9, 0.75), as_points(60.0, 65.0), as_points(0.5, 0.5)
+        >>> format_points(0.9, 0.75), format_points(60.0, 65.0), format_points(0.5, 0.5)
         ('+15.0 points', '-5.0 points', '±0.0 points')
     """
     gap = round((mine - theirs) * (100 if is_share(max(mine, theirs)) else 1), 1)
     return f"{gap:+.1f} points" if gap else "±0.0 points"
 
 
-def as_text(value: float, column: Column) -> str:
+def format_with_unit(value: float, column: Column) -> str:
     """Write a number of a column with its unit.
 
     Example:
-        >>> as_text(0.543, Column("f1", "F1", unit="share")), as_text(54.3, Column("f1", "F1"))
-        ('54.30%', '54.3')
+        >>> format_with_unit(0.543, Column("f1", "F1", unit="share"))
+        '54.30%'
     """
     if column.unit == "share":
-        return as_percent(value)
+        return format_share(value)
     return f"{value:.4g} s" if column.unit == "seconds" else f"{value:.4g}"
 
 
-def visible(text: object) -> str:
+def escape_invisible(text: object) -> str:
     r"""Replace characters that are invisible, or that reorder the text, by their code points.
 
     Example:
-        >>> visible("run\u202e1"), visible("a\tb")
+        >>> escape_invisible("run\u202e1"), escape_invisible("a\tb")
         ('run‹U+202E›1', 'a‹U+0009›b')
     """
     return "".join(

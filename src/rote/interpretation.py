@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from math import inf, isfinite
 from typing import Any
 
-from rote.formatting import as_percent
+from rote.formatting import format_share
 from rote.records import Reading
 
 PATIENCE = 5
@@ -46,7 +46,7 @@ class Watch:
     best: tuple[float, int, float] = (-inf, 0, inf)
     waited: int = 0
 
-    def after(self, reading: Reading, noise_rate: float | None = None) -> tuple[Watch, str]:
+    def observe(self, reading: Reading, noise_rate: float | None = None) -> tuple[Watch, str]:
         """Take in the next reading.
 
         Args:
@@ -68,11 +68,11 @@ class Watch:
         }
         return replace(seen, noted=self.noted | notes.keys()), " ".join(notes.values())
 
-    def after_all(self, readings: Iterable[Reading], noise_rate: float | None) -> Watch:
+    def observe_all(self, readings: Iterable[Reading], noise_rate: float | None) -> Watch:
         """Take in several readings whose notes were made before."""
         watch = self
         for reading in readings:
-            watch, _ = watch.after(reading, noise_rate)
+            watch, _ = watch.observe(reading, noise_rate)
         return watch
 
     def _follow_zeta(self, reading: Reading) -> Watch:
@@ -106,8 +106,8 @@ class Watch:
             if not accuracy >= 1 - noise_rate:
                 return ""
             return (
-                f"Training accuracy ({as_percent(accuracy, 1)}) has passed the share of correct "
-                f"labels ({as_percent(1 - noise_rate, 1)}): memorization begins here."
+                f"Training accuracy ({format_share(accuracy, 1)}) has passed the share of correct "
+                f"labels ({format_share(1 - noise_rate, 1)}): memorization begins here."
             )
         if self.doubled < _READINGS_IN_A_ROW:
             return ""
@@ -123,8 +123,8 @@ class Watch:
             return ""
         return (
             f"Noisy validation accuracy has not improved for {self.waited} readings "
-            f"({as_percent(best, 1)} at step {step}), while training accuracy rose from "
-            f"{as_percent(trained_then, 1)} to {as_percent(trained, 1)}."
+            f"({format_share(best, 1)} at step {step}), while training accuracy rose from "
+            f"{format_share(trained_then, 1)} to {format_share(trained, 1)}."
         )
 
 
@@ -132,7 +132,7 @@ def _describe_memorized(reading: Reading) -> str:
     accuracy = reading.metrics.get("train_accuracy", -inf)
     if not accuracy >= _MEMORIZED:
         return ""
-    return f"Training accuracy is {as_percent(accuracy, 1)}: label errors are memorized by now."
+    return f"Training accuracy is {format_share(accuracy, 1)}: label errors are memorized by now."
 
 
 def find_notes(readings: Iterable[Reading], noise_rate: float | None = None) -> dict[int, str]:
@@ -158,7 +158,7 @@ def find_notes(readings: Iterable[Reading], noise_rate: float | None = None) -> 
     """
     watch, found = Watch(), {}
     for reading in readings:
-        watch, note = watch.after(reading, noise_rate)
+        watch, note = watch.observe(reading, noise_rate)
         if note:
             found[reading.step] = note
     return found
@@ -206,7 +206,7 @@ def explain_susceptibility(
     if untrained is not None:
         comparisons.append(f"{_compare(now, untrained)} the untrained network")
     kind = "reference step" if column == RELATIVE_ZETAS[0] else "step"
-    level = f"one {kind} on random labels lowers their loss by {as_percent(now)} on average"
+    level = f"one {kind} on random labels lowers their loss by {format_share(now)} on average"
     return level + (f" ({', '.join(comparisons)})" if comparisons else "")
 
 
@@ -221,7 +221,7 @@ def _find_informative(readings: Iterable[Reading], column: str) -> Iterator[tupl
 
 def _compare(now: float, other: float) -> str:
     """Return how many times the other it is; the other itself where one is not positive."""
-    return f"{now / other:.1f}×" if now > 0 and other > 0 else f"{as_percent(other)} for"
+    return f"{now / other:.1f}×" if now > 0 and other > 0 else f"{format_share(other)} for"
 
 
 def read_start(description: Mapping[str, Any]) -> dict[str, float]:

@@ -17,7 +17,7 @@ GROUPS = ("rules", "signals", "loggers", "charts", "trainers", "commands")
 """What can be extended; the entry points of rules are in the group ``rote.rules``."""
 
 
-def plugin_names(group: str, taken: Iterable[str] = ()) -> list[str]:
+def list_plugins(group: str, taken: Iterable[str] = ()) -> list[str]:
     """List the extensions that are installed, without importing them.
 
     Args:
@@ -28,7 +28,7 @@ def plugin_names(group: str, taken: Iterable[str] = ()) -> list[str]:
         The names, in order. A warning names every entry point that is ignored, once.
 
     Example:
-        >>> plugin_names("rules")
+        >>> list_plugins("rules")
         []
     """
     own, found = frozenset(taken), _read_entry_points()[group]
@@ -37,7 +37,7 @@ def plugin_names(group: str, taken: Iterable[str] = ()) -> list[str]:
             for point in points:
                 _warn(f"{_describe(group, point)} is ignored: rote has its own `{name}`.")
         for point in points[1:]:
-            first = _package(points[0])
+            first = _get_package(points[0])
             _warn(f"{_describe(group, point)} is ignored: `{first}` has the same name.")
     return [name for name in found if name not in own]
 
@@ -47,7 +47,7 @@ def load_plugin(group: str, name: str, find_fault: Callable[[Any, str], str | No
 
     Args:
         group: one of ``GROUPS``.
-        name: one of ``plugin_names``.
+        name: one of ``list_plugins``.
         find_fault: takes what was imported and its name; returns why it cannot be used, or None.
 
     Raises:
@@ -58,7 +58,7 @@ def load_plugin(group: str, name: str, find_fault: Callable[[Any, str], str | No
         found = point.load()
         fault = find_fault(found, name)
     except (Exception, SystemExit) as error:  # noqa: BLE001  # other people's code
-        cause, fault = error, _first_line(error)
+        cause, fault = error, _get_first_line(error)
     if fault is not None:
         raise InputError(
             f"{_describe(group, point)} cannot be used: {fault}. Update or uninstall the package."
@@ -80,7 +80,7 @@ def load_plugins(
         The extensions by name. A warning names every one that cannot be used, once.
     """
     found = {}
-    for name in plugin_names(group, taken):
+    for name in list_plugins(group, taken):
         try:
             found[name] = load_plugin(group, name, find_fault)
         except InputError as error:
@@ -103,7 +103,7 @@ def find_lacking(found: object, name: str, needed: Iterable[str]) -> str | None:
 
 def _describe(group: str, point: EntryPoint) -> str:
     kind = group.removesuffix("s").capitalize()
-    return f"{kind} `{point.name}` of package `{_package(point)}`"
+    return f"{kind} `{point.name}` of package `{_get_package(point)}`"
 
 
 @cache
@@ -114,16 +114,16 @@ def _read_entry_points() -> dict[str, dict[str, list[EntryPoint]]]:
     for group in GROUPS:
         points = installed.select(group=f"rote.{group}")
         found[group] = {}
-        for point in sorted(points, key=lambda point: (point.name, _package(point))):
+        for point in sorted(points, key=lambda point: (point.name, _get_package(point))):
             found[group].setdefault(point.name, []).append(point)
     return found
 
 
-def _package(point: EntryPoint) -> str:
+def _get_package(point: EntryPoint) -> str:
     return point.dist.name if point.dist is not None else point.module
 
 
-def _first_line(error: BaseException) -> str:
+def _get_first_line(error: BaseException) -> str:
     lines = str(error).strip().splitlines()
     return f"{type(error).__name__}: {lines[0].rstrip('.')}" if lines else type(error).__name__
 

@@ -23,10 +23,10 @@ class Column:
     Attributes:
         name: in journals and tables.
         label: for people, as it stands in a sentence.
-        kind: ``zeta``, ``loss``, ``accuracy`` (on labels that may be wrong), ``truth`` (somebody
-            had to know which labels are right), ``signal`` (anything else to select by) or
+        kind: ``zeta``, ``loss``, ``accuracy`` (on labels that may be wrong), ``truth`` (needs
+            clean labels), ``signal`` (anything else to select by) or
             ``other`` (a setting, a time).
-        unit: ``share`` is shown in per cent.
+        unit: ``share`` is shown in percent.
         better: which way a better checkpoint lies, if that is known.
         rule: the rule that reads it, as ``rote select --rule`` takes it.
         heading: its heading in the table of runs of a report; without one it has no column there.
@@ -49,7 +49,7 @@ class Column:
         return {key: value for key, value in asdict(self).items() if value and key != "name"}
 
     @classmethod
-    def described(cls, name: str, values: Mapping[str, Any]) -> Column:
+    def from_description(cls, name: str, values: Mapping[str, Any]) -> Column:
         """Invert ``describe``; what a later version added, or cannot be, is passed over."""
         allowed = {"kind": _KINDS, "unit": _UNITS, "better": _BETTERS}
         texts = {
@@ -116,7 +116,7 @@ SHARES = tuple(column.name for column in COLUMNS.values() if column.unit == "sha
 """The accuracies that rote knows: from 0 to 1."""
 
 
-def column_named(name: str, described: Mapping[str, Any] | None = None) -> Column:
+def find_column(name: str, described: Mapping[str, Any] | None = None) -> Column:
     """Return what is known about a column.
 
     Args:
@@ -124,18 +124,18 @@ def column_named(name: str, described: Mapping[str, Any] | None = None) -> Colum
         described: what a run says about its own columns (``columns`` in ``run.json``).
 
     Returns:
-        A column that has only its name, if nobody has described it.
+        A column with only a name, if it has no description.
 
     Example:
-        >>> column_named("gwa", {"gwa": {"kind": "signal", "better": "higher"}}).better
+        >>> find_column("gwa", {"gwa": {"kind": "signal", "better": "higher"}}).better
         'higher'
-        >>> column_named("f1").label
+        >>> find_column("f1").label
         'f1'
     """
     if name in COLUMNS:
         return COLUMNS[name]
     values = (described or {}).get(name)
-    return Column.described(name, values if isinstance(values, Mapping) else {})
+    return Column.from_description(name, values if isinstance(values, Mapping) else {})
 
 
 @dataclass(frozen=True)

@@ -24,15 +24,20 @@ def test_a_file_is_cleaned_and_the_new_run_is_compared(
     folds = f"{run}-folds2"
     shown = rote("clean", folds)
     assert shown.code == 0, shown.err
-    assert "drop from 0.5, relabel from 0.9" in shown.out
+    assert "drop from 50% on, relabel from 90% on" in shown.out
     assert "Nothing was written" in shown.out
     first = rote("clean", folds, "--review", "review.csv", "--out", "cleaned.csv")
     assert "Edit the column action" in first.out
     assert not Path("cleaned.csv").exists()
     done = rote("clean", folds, "--review", "review.csv", "--out", "cleaned.csv")
     assert "by your review" in done.out
+    assert f"Next: rote train --data cleaned.csv --compare-with {run}\n" in done.out
+    chosen = rote("clean", "runs", "--where", "data.path=my.csv", "--relabel", "2")
+    assert "never relabel" in chosen.out
     assert Path("cleaned.csv.changes.csv").read_text().startswith("sample,file,given,proposed")
     said = rote("train", "--data", "cleaned.csv", "--compare-with", run, "--quiet")
     assert said.code == 0, said.err
     assert "12 holdout samples with their original labels" in said.out
     assert "rote clean" in rote.refuses("train", "--data", "my.csv", "--compare-with", run)
+    both = ("--data", "cleaned.csv", "--compare-with", run, "--label", "label")
+    assert "leave out SPEC, --label and --truth" in rote.refuses("train", *both)

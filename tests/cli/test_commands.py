@@ -157,7 +157,7 @@ def test_the_demo_checks_its_options_before_it_trains(tmp_path: Path, rote: Rote
 
 
 def demo(out: Path) -> list[str]:
-    """What a short demo prints in per cent, once it has been looked through."""
+    """What a short demo prints in percent, once it has been looked through."""
     done = run("demo", "--out", str(out), "--epochs", "2", "--quiet", "--workers", "2")
     assert done.returncode == 0, done.stderr
     assert str(out) in done.stdout.replace("\n", "")

@@ -174,7 +174,7 @@ def test_why_a_table_cannot_be_used_tells_what_to_change(
     assert said in invoke("data", "check", str(tmp_path / "a.csv"), code=1)
 
 
-def test_a_slip_in_the_name_of_a_set_is_noticed(tmp_path: Path) -> None:
+def test_typo_in_the_name_of_a_set_is_noticed(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"Check the path, or .* Did you mean 'mnist'\?"):
         invoke("train", "--data", str(Path("mnistt")), "--out", str(tmp_path / "a"))
 

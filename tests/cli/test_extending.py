@@ -51,7 +51,7 @@ def test_a_study_is_a_file_in_its_folder(tmp_path: Path, monkeypatch: pytest.Mon
     assert "42" in json.dumps(told)
 
 
-def test_what_is_ones_own_is_used_from_the_command_line(
+def test_user_extensions_are_used_from_the_command_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "my_signal.py").write_text(SIGNAL)
@@ -82,7 +82,9 @@ def test_what_is_ones_own_is_used_from_the_command_line(
     assert found["pick"]["step"] == 4  # the first and only one that is known
 
 
-def test_what_is_ones_own_is_found_beside_the_spec_and_where_one_stands(tmp_path: Path) -> None:
+def test_user_extensions_are_found_beside_the_spec_and_in_the_working_directory(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "my_signal.py").write_text(SIGNAL)
     (tmp_path / "my_network.py").write_text(NETWORK)
     (tmp_path / "my_rule.py").write_text(RULE)

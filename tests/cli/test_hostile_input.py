@@ -80,7 +80,7 @@ SPECS = {
 
 
 @pytest.mark.parametrize("case", SPECS)
-def test_a_spec_that_cannot_be_is_refused_in_a_line(case: str, rote: Rote, tmp_path: Path) -> None:
+def test_impossible_spec_is_refused_in_one_line(case: str, rote: Rote, tmp_path: Path) -> None:
     import re
 
     text, message = SPECS[case]
@@ -122,7 +122,7 @@ SWEEPS = {
 
 
 @pytest.mark.parametrize("case", SWEEPS)
-def test_a_sweep_that_cannot_be_is_refused_in_a_line(case: str, rote: Rote, tmp_path: Path) -> None:
+def test_impossible_sweep_is_refused_in_one_line(case: str, rote: Rote, tmp_path: Path) -> None:
     import re
 
     text, message = SWEEPS[case]
@@ -155,7 +155,7 @@ def test_every_command_with_a_seed_is_listed_here() -> None:
 
 @pytest.mark.parametrize("seed", [2**200, -(2**200), 2**63, -1])
 @pytest.mark.parametrize("command", SEEDED)
-def test_a_seed_that_cannot_be_is_refused_in_a_line(
+def test_impossible_seed_is_refused_in_one_line(
     command: str, seed: int, rote: Rote, tmp_path: Path
 ) -> None:
     (tmp_path / "spec.toml").write_text(SMALL)
@@ -182,7 +182,7 @@ def test_pipes_and_devices_are_not_opened(rote: Rote, tmp_path: Path) -> None:
     assert rote("data", "check", tmp_path).code == 1
 
 
-def test_a_full_disk_is_said_in_a_line(
+def test_full_disk_is_reported_in_one_line(
     rote: Rote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "spec.toml").write_text(SMALL)
@@ -199,7 +199,7 @@ def test_a_full_disk_is_said_in_a_line(
     assert rote("train", "spec.toml", "--out", "run", "--quiet").code == 0
 
 
-def test_a_folder_that_is_gone_is_said_in_a_line(
+def test_removed_folder_is_reported_in_one_line(
     rote: Rote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import shutil
@@ -218,7 +218,7 @@ def test_a_folder_that_is_gone_is_said_in_a_line(
     assert "run" in said
 
 
-def test_an_error_of_the_system_is_said_in_a_line(rote: Rote, tmp_path: Path) -> None:
+def test_system_error_is_reported_in_one_line(rote: Rote, tmp_path: Path) -> None:
     (tmp_path / "spec.toml").write_text(SMALL)
     said = rote.refuses("train", "spec.toml", "--out", "x" * 300)
     assert "File name too long" in said
@@ -239,7 +239,7 @@ def test_control_characters_of_names_are_written_out(rote: Rote, tmp_path: Path)
         assert name in said.out.replace("\n", "")
 
 
-def test_foreign_json_in_a_run_is_said_in_a_line(rote: Rote, tmp_path: Path) -> None:
+def test_foreign_json_in_a_run_is_reported_in_one_line(rote: Rote, tmp_path: Path) -> None:
     (tmp_path / "spec.toml").write_text(SMALL)
     assert rote("train", "spec.toml", "--out", "run", "--quiet").code == 0
     for text in ("[]", "3", "{}", '{"schema": 1}', "[" * 100_000, '{"schema": 1, "spec": []}'):

@@ -38,9 +38,7 @@ def test_a_page_and_figures_are_written_and_named(store: Path, tmp_path: Path) -
     assert sorted(path.name for path in tmp_path.iterdir()) == ["figures", "my page.html"]
 
 
-def test_what_only_the_truth_tells_is_left_out_where_nobody_knows_it(
-    store: Path, tmp_path: Path
-) -> None:
+def test_ground_truth_metrics_are_omitted_without_clean_labels(store: Path, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     result = CliRunner().invoke(app, ["report", str(store), "-o", str(page)])
     assert result.exit_code == 0, result.output

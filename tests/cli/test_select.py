@@ -15,7 +15,7 @@ from rote.cli.options import read_labels
 from rote.errors import GuessedNamesWarning, InputError
 from rote.records import Reading
 from rote.selection import RULES, select
-from rote.store import RunDirectory, checkpoint_path
+from rote.store import RunDirectory, get_checkpoint_path
 from tests.loggers import log, readings
 from tests.selection.tables import write_voters
 
@@ -148,7 +148,7 @@ class Second:
 '''
 
 
-def test_a_rule_of_ones_own_is_used_from_the_command_line(tmp_path: Path) -> None:
+def test_user_rule_is_used_from_the_command_line(tmp_path: Path) -> None:
     journal(tmp_path / "runs", described=False)
     (tmp_path / "my_rules.py").write_text(RULE)
     command: list[str | Path] = [ROTE, "select", tmp_path / "runs", "--rule", "my_rules:Second"]
@@ -164,7 +164,7 @@ def test_a_rule_of_ones_own_is_used_from_the_command_line(tmp_path: Path) -> Non
     assert "to have 'Third' for `rule`, got nothing" in done.stderr
 
 
-def test_accuracies_in_per_cent_are_printed_as_recorded(tmp_path: Path) -> None:
+def test_accuracies_in_percent_are_printed_as_recorded(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text(CSV.replace("zeta,acc", "susceptibility,train_accuracy"))
     text = (tmp_path / "t.csv").read_text().splitlines()
     rows = [line.rsplit(",", 1) for line in text[1:]]
@@ -172,15 +172,15 @@ def test_accuracies_in_per_cent_are_printed_as_recorded(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("\n".join([text[0], *scaled]))
     shown = invoke(f"csv:{tmp_path}/t.csv")
     assert "0%" not in shown
-    assert "Divide per cent by 100" in " ".join(shown.split())
+    assert "Divide percent by 100" in " ".join(shown.split())
 
 
-def test_per_cent_is_divided(tmp_path: Path) -> None:
+def test_percent_is_divided(tmp_path: Path) -> None:
     lines = CSV.replace("zeta,acc", "susceptibility,train_accuracy").splitlines()
     rows = [line.rsplit(",", 1) for line in lines[1:]]
     scaled = [f"{start},{100 * float(end)}" for start, end in rows]
     (tmp_path / "t.csv").write_text("\n".join([lines[0], *scaled]))
-    found = json.loads(invoke(f"csv:{tmp_path}/t.csv", "--rule", "last", "--per-cent", "--json"))
+    found = json.loads(invoke(f"csv:{tmp_path}/t.csv", "--rule", "last", "--percent", "--json"))
     assert found["pick"]["train_accuracy"] == pytest.approx(0.8)
     assert not any("Divide" in warning for warning in found["warnings"])
 
@@ -199,8 +199,8 @@ def voters(root: Path, *, given: str | None = None, rates: tuple[float, ...] = (
             spec = {"spec": {"noise": {"rate": rates[number]}}}
             (run / "workload.json").write_text(json.dumps(spec))
         for step in range(1, 5):
-            checkpoint_path(run, step).parent.mkdir(exist_ok=True)
-            checkpoint_path(run, step).write_bytes(b"w%d" % step)
+            get_checkpoint_path(run, step).parent.mkdir(exist_ok=True)
+            get_checkpoint_path(run, step).write_bytes(b"w%d" % step)
     return root
 
 
@@ -226,7 +226,7 @@ def test_the_best_few_are_listed_and_the_file_is_named_and_copied(tmp_path: Path
     assert str(pick.file) in result.output  # the verdict stands
 
 
-def test_a_reader_that_closes_early_keeps_nothing_from_being_copied(tmp_path: Path) -> None:
+def test_closed_pipe_does_not_prevent_the_copy(tmp_path: Path) -> None:
     store, out = voters(tmp_path / "runs"), tmp_path / "kept"
     reading, writing = os.pipe()
     os.close(reading)
@@ -324,7 +324,7 @@ def test_groups_are_refused_chosen_and_told_one_by_one(tmp_path: Path) -> None:
     assert found["groups"]["0.5"]["pick"]["run"] == "run2"
 
 
-def test_hostile_names_steer_no_terminal(tmp_path: Path) -> None:
+def test_control_characters_in_names_are_escaped_in_the_terminal(tmp_path: Path) -> None:
     marks = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
     name = f"\x1b[2J{marks}[bold]x"
     rows = "".join(f"{name},{step},0.{step},0.{step}\n" for step in range(1, 4))

@@ -45,7 +45,7 @@ def shown(study: str, store: Path, out: Path) -> dict:  # type: ignore[type-arg]
     return json.loads(written)  # type: ignore[no-any-return]
 
 
-def test_a_word_that_is_no_study_gets_the_list_of_them_and_a_slip_the_command() -> None:
+def test_unknown_study_lists_all_and_a_typo_suggests_the_command() -> None:
     with pytest.raises(InputError, match="Expected a study, got 'nope': there are asymmetric, att"):
         runner.invoke(app, ["study", "nope"], catch_exceptions=False)
     assert (
@@ -142,6 +142,6 @@ def test_an_unknown_study_or_preset_is_named(tmp_path: Path) -> None:
 def test_a_figure_of_the_paper_is_shown_as_text_for_a_terminal() -> None:
     said = runner.invoke(app, ["study", "show", "figure-16"])
     assert said.exit_code == 0, said.output
-    assert "mnist-symmetric-0" in said.stdout
-    assert "fashion-symmetric-0" not in said.stdout
+    assert "mnist-medium-0" in said.stdout
+    assert "fashion-medium-0" not in said.stdout
     assert not any(mark in said.stdout for mark in ("|---", "**", "![", "# "))

@@ -122,7 +122,7 @@ def test_two_sweeps_at_once_share_the_work_and_do_nothing_twice(tmp_path: Path) 
         assert lines(run.path) == 40  # not one line more: it was never opened again
 
 
-def test_ctrl_c_stops_cleanly_and_the_same_command_goes_on(sweep: Sweeping, tmp_path: Path) -> None:
+def test_ctrl_c_stops_cleanly_and_the_same_command_resumes(sweep: Sweeping, tmp_path: Path) -> None:
     file, store = tmp_path / "sweep.toml", tmp_path / "store"
     file.write_text(SWEEP.replace("EPOCHS", "120"))
     with start(file, "--out", store, "--quiet", "--workers", "2") as process:
@@ -144,7 +144,7 @@ def test_ctrl_c_stops_cleanly_and_the_same_command_goes_on(sweep: Sweeping, tmp_
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere there is no fork server")
-def test_impatient_ctrl_c_while_torch_is_loaded_is_as_clean(file: Path, tmp_path: Path) -> None:
+def test_ctrl_c_during_the_import_of_torch_stops_cleanly(file: Path, tmp_path: Path) -> None:
     command = [ROTE, "sweep", file, "--out", tmp_path / "store", "--workers", "2"]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True

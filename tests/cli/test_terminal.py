@@ -101,7 +101,7 @@ def test_a_mistake_is_one_line_of_one_style(
     assert not list(tmp_path.iterdir())
 
 
-def test_ctrl_c_ends_no_command_in_silence() -> None:
+def test_ctrl_c_prints_a_message_in_every_command() -> None:
     own = new_app("own", "Of this test.")
 
     @own.command(cls=Command)
@@ -165,7 +165,7 @@ def test_ctrl_c_in_a_watch_keeps_the_page(tmp_path: Path) -> None:
     assert list(page.parent.iterdir()) == [page]
 
 
-def test_a_watch_waits_for_runs_and_blames_no_path(tmp_path: Path) -> None:
+def test_watch_waits_for_missing_runs_without_an_error(tmp_path: Path) -> None:
     store, page = tmp_path / "runs", tmp_path / "page.html"
     found = LivePage(store, page).look()
     assert describe_progress(found, page, [str(store)]) == (

@@ -307,7 +307,7 @@ def test_help_imports_neither_torch_nor_altair() -> None:
     assert done.stdout.strip() == "set()"
 
 
-def test_the_command_of_the_issue(tmp_path: Path) -> None:
+def test_bounds_command_prints_the_expected_table(tmp_path: Path) -> None:
     if not MNIST.exists():
         pytest.skip(f"MNIST is not at {MNIST}")
     command = (

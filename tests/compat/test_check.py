@@ -63,7 +63,7 @@ def test_the_page_counts_and_lists_them(tried: tuple[Path, int]) -> None:
     assert "`FailsLater`: ZeroDivisionError: a step too many\n\n```text\nTraceback" in page
 
 
-def test_what_was_tried_is_not_tried_again(tried: tuple[Path, int]) -> None:
+def test_finished_checks_are_not_repeated(tried: tuple[Path, int]) -> None:
     before = lines(tried[0])
     again = compat(tried[0], "torch.optim:SGD", "torch.optim:Adam")
     assert "1/2" not in again.stdout
@@ -71,7 +71,7 @@ def test_what_was_tried_is_not_tried_again(tried: tuple[Path, int]) -> None:
     assert lines(tried[0]) == before | {"Adam": lines(tried[0])["Adam"]}
 
 
-def test_what_hangs_is_killed(tmp_path: Path) -> None:
+def test_hanging_checks_are_killed(tmp_path: Path) -> None:
     done = compat(tmp_path, "tests.compat.odd_optimizers:Hangs", seconds=2)
     assert done.returncode == 0
     assert lines(tmp_path)["Hangs"]["verdict"] == "unbuilt"

@@ -65,7 +65,7 @@ def test_every_command_that_is_written_down_exists() -> None:
 
 
 @pytest.mark.parametrize("line", ["rote slect runs", "rote select runs --rulez last"])
-def test_the_test_above_can_fail(line: str) -> None:
+def test_check_above_can_fail(line: str) -> None:
     (words,) = commands(f"`{line}`")
     with pytest.raises(AssertionError):
         check(words)

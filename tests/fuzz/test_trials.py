@@ -19,7 +19,7 @@ def test_a_trial_can_be_made_again_from_its_number() -> None:
     assert Random(number).random() == drawn[0]
 
 
-def test_what_is_raised_is_a_finding_and_there_is_an_end_of_them() -> None:
+def test_exceptions_are_findings_and_their_number_is_limited() -> None:
     def trial(_chance: Random) -> list[str]:
         raise ZeroDivisionError("no")
 

@@ -67,7 +67,7 @@ def test_hugging_face_prints_the_verdict_with_its_checkpoint(
     assert rote.select(tmp_path / "run").pick.file == folder.resolve()
 
 
-def test_what_happens_is_said_when_it_happens(
+def test_events_are_reported_when_they_happen(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     torch.manual_seed(0)
@@ -120,7 +120,7 @@ def test_inputs_may_be_taken_out_of_a_batch_in_both(tmp_path: Path) -> None:
     assert torch.equal(halved.tracker.batch.inputs * 2, whole.tracker.batch.inputs)
 
 
-def test_votes_of_neighbors_are_recorded(tmp_path: Path) -> None:
+def test_nearest_neighbor_votes_are_recorded(tmp_path: Path) -> None:
     texts = Texts()
     votes = np.random.default_rng(0).dirichlet(np.ones(CLASSES), len(texts)).astype(np.float32)
     inputs: Any = {"input_ids": texts.tokens, "attention_mask": texts.mask}

@@ -470,7 +470,7 @@ def test_a_stop_without_a_training_accuracy_says_what_to_pass(tmp_path: Path) ->
     ("options", "match"),
     [({"stop": True}, "a StopRule, got True"), ({"samples": 0}, "of at least 1, got 0")],
 )
-def test_what_no_training_could_go_by_is_refused(options: dict[str, Any], match: str) -> None:
+def test_unusable_stop_arguments_are_refused(options: dict[str, Any], match: str) -> None:
     with pytest.raises(InputError, match=match):
         SusceptibilityCallback(num_classes=CLASSES, **options)
 
@@ -610,7 +610,7 @@ def test_another_caller_is_refused() -> None:
         callback.on_train_begin(arguments, transformers.TrainerState(), None)
 
 
-def test_nobody_holds_the_trainer_or_its_model_when_it_has_ended(tmp_path: Path) -> None:
+def test_trainer_and_model_are_released_after_training(tmp_path: Path) -> None:
     callback = SusceptibilityCallback(num_classes=CLASSES)
     trainer = build_trainer(tmp_path, callback, max_steps=5)
     trainer.train()

@@ -289,7 +289,7 @@ class Metered(Classifier):
         return nn.functional.cross_entropy(logits, batch[1])
 
 
-def test_metric_objects_count_on_undisturbed(tmp_path: Path) -> None:
+def test_metric_objects_are_unaffected_by_probes(tmp_path: Path) -> None:
     torch.manual_seed(0)
     alone, watched = Metered(), Metered()
     watched.load_state_dict(alone.state_dict())

@@ -156,7 +156,7 @@ def test_a_resumed_run_has_the_readings_of_an_uninterrupted_one(case: str, tmp_p
     assert moved == [entry["drop"] for entry in expected]
 
 
-def test_checkpoints_load_without_trust(tmp_path: Path) -> None:
+def test_checkpoints_load_with_weights_only(tmp_path: Path) -> None:
     stop = rote.StopRule(train_accuracy=0.0, min_epochs=1)
     callback = SusceptibilityCallback(num_classes=CLASSES, stop=stop)
     run(tmp_path, callback)
@@ -269,7 +269,7 @@ def test_a_checkpoint_that_is_only_validated_changes_nothing(tmp_path: Path) -> 
     assert [reading.step for reading in callback.tracker.readings] == [1]
 
 
-def test_a_failure_lets_the_directory_go(tmp_path: Path) -> None:
+def test_failure_releases_the_directory(tmp_path: Path) -> None:
     class Fails(Positioned):
         def on_train_epoch_end(self) -> None:
             raise OSError("the disk is full")

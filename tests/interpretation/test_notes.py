@@ -80,14 +80,14 @@ def test_each_kind_is_noted_at_the_first_reading_that_shows_it(
 
 
 @given(RUN, st.integers(0, 25))
-def test_the_past_alone_decides(
+def test_notes_depend_on_earlier_readings_only(
     rows: list[tuple[float | None, float, float | None]], cut: int
 ) -> None:
     whole, part = find_notes(run(rows), 0.25), find_notes(run(rows[:cut]), 0.25)
     assert part == {step: note for step, note in whole.items() if step <= cut}
 
 
-def test_the_sentences() -> None:
+def test_notes_have_the_expected_text() -> None:
     rows = [(0.4, 0.001, 0.5), (0.6, 0.01, 0.61)] + [(0.7 + at / 100, 0.02, 0.6) for at in range(5)]
     stalled = (
         "Noisy validation accuracy has not improved for 5 readings (61.0% at step 2), while "

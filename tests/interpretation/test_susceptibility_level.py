@@ -52,7 +52,7 @@ def test_the_last_is_held_against_the_lowest_and_the_start(
         assert found[1] == f"{now / min(telling):.1f}"
 
 
-def test_what_is_not_known_is_not_said() -> None:
+def test_unknown_values_are_omitted() -> None:
     assert explain_susceptibility([]) == ""
     assert explain_susceptibility([Reading(1, 1.0, 1.0, 0.0, math.nan, math.nan)]) == ""
     assert "(" not in explain_susceptibility(readings([(0.1, None)], plain=True))

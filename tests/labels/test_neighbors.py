@@ -44,7 +44,7 @@ def principal(train: np.ndarray, holdout: np.ndarray, size: int) -> tuple[np.nda
 
 @given(SETS)
 @settings(deadline=None)
-def test_it_counts_what_brute_force_counts(case: tuple[int, int, int, int]) -> None:
+def test_counts_equal_brute_force(case: tuple[int, int, int, int]) -> None:
     seed, samples, width, k = case
     train, labels, holdout = data(seed, samples, width)
     votes = neighbor_votes(train, labels, holdout, k=k, num_classes=5)
@@ -113,7 +113,7 @@ def test_samples_that_are_alike_share_the_last_place() -> None:
     np.testing.assert_allclose(votes, [[1 / 2, 1 / 3, 1 / 6]], rtol=1e-6)
 
 
-def test_who_has_no_label_has_no_vote() -> None:
+def test_unlabeled_samples_have_no_vote() -> None:
     votes = neighbor_votes([[0.0], [1.0], [2.0]], [-1, 1, 0], [[0.0]], k=1)
     assert votes.tolist() == [[0.0, 1.0]]
     with pytest.raises(InputError, match="at most the number of labeled training samples, 2, got"):
@@ -176,6 +176,6 @@ ROWS, GIVEN = np.eye(3), [0, 1, 2]
         ((ROWS, GIVEN, ROWS, 1, 2), "`train_labels` to be classes from 0 to 1, got 2"),
     ],
 )
-def test_what_does_not_fit_is_refused(arguments: tuple[Any, ...], message: str) -> None:
+def test_mismatched_arguments_are_refused(arguments: tuple[Any, ...], message: str) -> None:
     with pytest.raises(InputError, match=message):
         neighbor_votes(*arguments, **({"k": 1} if len(arguments) < 4 else {}))

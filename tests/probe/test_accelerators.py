@@ -92,7 +92,7 @@ def test_a_probe_waits_for_the_device_at_most_8_times(
 
 
 @pytest.mark.parametrize("write", [lambda t: t.data.add_(1), lambda t: None])
-def test_untouched_means_the_same_on_host_and_device(
+def test_untouched_is_judged_equally_on_host_and_device(
     write: Callable[[Tensor], object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept = [torch.randn(3), torch.randn(4).bfloat16(), torch.arange(5)]

@@ -86,7 +86,7 @@ def test_an_optimizer_that_differentiates_gradients_is_probed() -> None:
     assert found[0] == found[1]
 
 
-def test_without_backward_the_way_is_told() -> None:
+def test_missing_backward_is_explained() -> None:
     model = network()
     with pytest.raises(TrialError, match=r"pass `backward=lambda loss: loss.backward\(create_g"):
         rote.track(model, AdaHessian(model.parameters()), inputs=X, num_classes=CLASSES)

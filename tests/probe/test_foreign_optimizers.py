@@ -175,7 +175,7 @@ def test_what_cannot_be_put_back_is_refused_by_name_without_verify() -> None:
         rote.track(model, optimizer, inputs=X, num_classes=CLASSES)
 
 
-def test_what_was_made_once_is_only_named() -> None:
+def test_state_created_once_is_only_named() -> None:
     model, optimizer, stranger = strange(once=True)
     with pytest.warns(UncopiedStateWarning, match=r"optimizer\.defaults\[stranger\]") as caught:
         rote.track(model, optimizer, inputs=X, num_classes=CLASSES).probe()
@@ -183,7 +183,7 @@ def test_what_was_made_once_is_only_named() -> None:
     assert stranger.made is True
 
 
-def test_checksums_mind_places_signs_and_bits() -> None:
+def test_checksums_depend_on_positions_signs_and_bits() -> None:
     from rote.snapshot.fingerprint import Checksums
 
     def of(tensor: Tensor) -> str:

@@ -43,7 +43,7 @@ class TestOpacus:
         return found
 
     @pytest.mark.parametrize("wrapped", ["model", "optimizer", "both"])
-    def test_is_refused_with_the_reason(self, wrapped: str) -> None:
+    def test_unsupported_package_is_refused_with_the_reason(self, wrapped: str) -> None:
         bare = network()
         model, optimizer, _ = self.private(bare)
         before = copy.deepcopy(bare.state_dict())

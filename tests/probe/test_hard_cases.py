@@ -93,7 +93,7 @@ def test_an_optimizer_may_keep_aliases_of_parameters(expected: tuple[float, floa
     assert both_steps(model, optimizer) == expected
 
 
-def test_weights_that_the_forward_pass_projects_unseen() -> None:
+def test_weights_projected_by_the_forward_pass_are_restored() -> None:
     class Projected(nn.Linear):
         def forward(self, x: Tensor) -> Tensor:
             self.weight.data.clamp_(-0.01, 0.01)  # autograd does not notice
@@ -253,7 +253,7 @@ def loss_of_kind(kind: str, module: RunningLoss) -> Callable[..., Tensor]:
 
 
 @pytest.mark.parametrize("kind", ["module", "method", "partial", "closure", "object"])
-def test_a_loss_with_a_memory_forgets_the_probe(kind: str) -> None:
+def test_stateful_loss_is_restored_after_a_probe(kind: str) -> None:
     module = RunningLoss()
     model = linear()
     optimizer = SGD(model.parameters(), lr=0.1)
@@ -365,7 +365,7 @@ class Proxy:
         return getattr(self.optimizer, name)
 
 
-def test_an_optimizer_may_hide_behind_another_object() -> None:
+def test_wrapped_optimizer_is_found() -> None:
     model = linear()
     adam = Adam(model.parameters())
     found = both_steps(model, Proxy(adam))

@@ -452,7 +452,9 @@ def test_making_a_tracker_changes_nothing(case: Callable[[], Case], clean_names:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_the_fingerprint_looks_as_far(case: Callable[[], Case], clean_names: Any) -> None:
+def test_fingerprint_covers_what_the_snapshot_covers(
+    case: Callable[[], Case], clean_names: Any
+) -> None:
     clean_names()
     loss_fn, _ = case()
     model = nn.Flatten()
@@ -555,7 +557,7 @@ def uncopied(kind: str) -> Loss:
 
 @pytest.mark.parametrize("kind", ["list", "count", "generator", "in a list"])
 @pytest.mark.parametrize("verify", [False, True])
-def test_what_every_probe_moves_and_nobody_can_put_back_is_refused_at_track(
+def test_unrestorable_state_that_every_probe_changes_is_refused_at_track(
     kind: str, *, verify: bool
 ) -> None:
     loss_fn = uncopied(kind)

@@ -20,14 +20,14 @@ def devices(nest: Any) -> list[str]:
 
 
 @pytest.mark.parametrize("keys", [None, ("x", "lengths")])
-def test_a_batch_that_nobody_placed_is_moved_as_a_whole(keys: tuple[str, str] | None) -> None:
+def test_batch_on_another_device_is_moved_as_a_whole(keys: tuple[str, str] | None) -> None:
     batch: Any = (torch.ones(3, 2), torch.tensor([1, 2, 1]))
     batch = batch if keys is None else dict(zip(keys, batch, strict=True))
     assert devices(move_inputs(batch, AWAY)) == ["meta", "meta"]
     assert devices(move_inputs(batch, torch.device("cpu"))) == ["cpu", "cpu"]
 
 
-def test_a_batch_that_somebody_placed_stays_where_it_is() -> None:
+def test_batch_placed_by_the_user_is_not_moved() -> None:
     batch = {"x": torch.ones(3, 2, device=AWAY), "lengths": torch.tensor([1, 2, 1])}
     assert move_inputs(batch, AWAY) is batch
     assert devices(move_inputs([torch.ones(3), batch["x"]], AWAY)) == ["cpu", "meta"]

@@ -78,7 +78,7 @@ def test_every_reading_is_that_of_deep_copies_and_training_is_the_same() -> None
 
 
 @pytest.mark.parametrize("rule", ["live", "fresh"])
-def test_one_in_a_list_is_as_without(rule: Any) -> None:
+def test_list_of_one_optimizer_equals_that_optimizer(rule: Any) -> None:
     found = []
     for is_list in (False, True):
         model = network()
@@ -178,7 +178,7 @@ def test_the_run_says_which_optimizers(tmp_path: Any) -> None:
     assert described["settings"]["Muon.lr"] == 0.05
 
 
-def test_what_is_no_list_of_optimizers_is_refused() -> None:
+def test_invalid_lists_of_optimizers_are_refused() -> None:
     model = network()
     one = torch.optim.SGD(model.parameters(), lr=0.1)
     for several, message in (

@@ -178,7 +178,7 @@ def test_schedulers_do_not_notice_the_step() -> None:
         scheduler.step()
 
 
-def test_an_optimizer_that_steps_in_backward_is_not_woken() -> None:
+def test_optimizer_that_steps_in_backward_is_not_triggered() -> None:
     model, optimizer = build_case("mlp", "sgd")
     fired: list[Tensor] = []
     weight = model[1].weight  # type: ignore[union-attr]

@@ -214,6 +214,20 @@ def test_models_with_batch_statistics_keep_the_whole_batch_and_say_so() -> None:
     assert {sizes.get() for _ in range(sizes.qsize())} == {12}
 
 
+@pytest.mark.filterwarnings("ignore::rote.errors.UncopiedStateWarning")
+@pytest.mark.parametrize(("micro_batch", "pieces"), [(None, 1), (4, 3)])
+def test_a_trial_passes_s_tilde_through_the_model_four_times(
+    micro_batch: int | None, pieces: int
+) -> None:
+    model = nn.Sequential(nn.Linear(8, 6), nn.Tanh(), nn.Linear(6, 3))
+    passes: SimpleQueue[int] = SimpleQueue()  # which a probe does not restore
+    model.register_forward_pre_hook(lambda _, taken: passes.put(len(taken[0])))
+    policy = rote.ProbePolicy(batch=12, micro_batch=micro_batch, plain=None)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    rote.track(model, optimizer, inputs=X[:12], num_classes=3, policy=policy)
+    assert passes.qsize() == 4 * pieces
+
+
 def out_of_memory(kind: str) -> Exception:
     if kind == "cpu":
         return RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate")

@@ -80,7 +80,7 @@ OBJECTIVES: dict[str, tuple[str, Any]] = {
 
 
 @pytest.mark.parametrize("name", OBJECTIVES)
-def test_the_same_network_reads_the_same_whatever_it_returns(name: str) -> None:
+def test_reading_does_not_depend_on_the_output_format(name: str) -> None:
     kind, loss_fn = OBJECTIVES[name]
     before, after = oracle_losses(*made("plain"), X, Y)
     found = reading(kind, loss_fn=loss_fn)
@@ -121,7 +121,7 @@ def test_a_loss_that_does_not_look_at_the_labels_is_refused(loss_fn: Any) -> Non
         reading("own loss", loss_fn=loss_fn)
 
 
-def test_an_untrained_layer_of_zeros_is_no_such_loss() -> None:
+def test_zero_initialized_layer_is_not_mistaken_for_a_constant_loss() -> None:
     model, optimizer = made("plain")
     for parameter in model.parameters():
         nn.init.zeros_(parameter)
@@ -245,7 +245,7 @@ def test_a_sigmoid_under_a_loss_of_logits_is_noticed(kind: str, loss_fn: Any) ->
     ],
 )
 @pytest.mark.filterwarnings("ignore:Using a target size")
-def test_what_is_no_loss_of_classes_is_refused(loss_fn: Any, message: str) -> None:
+def test_losses_without_class_labels_are_refused(loss_fn: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         reading("plain", loss_fn=loss_fn)
 

@@ -1,5 +1,6 @@
 """Quantized weights and optimizers of real packages: what hangs on tensors is restored."""
 
+import copy
 from typing import Any
 
 import pytest
@@ -18,7 +19,8 @@ def train(model: nn.Module, optimizer: torch.optim.Optimizer, *, probed: bool) -
     x, y = torch.randn(8, 16), torch.arange(8) % 3
     tracker = None
     if probed:
-        tracker = rote.track(model, optimizer, inputs=x, num_classes=3)
+        # With given labels there are predictions, in eval mode.
+        tracker = rote.track(model, optimizer, inputs=x, num_classes=3, given_labels=y)
     for _ in range(3):
         optimizer.zero_grad()
         nn.functional.cross_entropy(model(x).float(), y).backward()
@@ -67,6 +69,40 @@ def test_a_base_in_4_bits_computes_the_same_after_a_probe() -> None:
         trained = [p for p in model.parameters() if p.requires_grad]
         return model, torch.optim.AdamW(trained, lr=1e-2)
 
+    bare, probed = (train(*build(), probed=is_it) for is_it in (False, True))
+    assert all(torch.equal(one, other) for one, other in zip(bare, probed, strict=True))
+
+
+@pytest.mark.filterwarnings("ignore::rote.errors.DominatedMeanWarning")
+@pytest.mark.parametrize("is_nested", [False, True])
+def test_4_bits_that_a_pass_in_eval_mode_repacks_are_restored(
+    is_nested: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on CPUs with AVX512-BF16, where predictions replace the weight and its QuantState."""
+    bitsandbytes: Any = pytest.importorskip("bitsandbytes")
+    functional = bitsandbytes.functional
+
+    def multiply(a: Tensor, b: Tensor, *, state: Any, **_: object) -> Tensor:
+        weight, own = functional._convert_weight_packed_for_cpu_inverse(b, copy.copy(state))
+        product: Tensor = a @ functional.dequantize_4bit(weight, own).to(a.dtype).t()
+        return product
+
+    monkeypatch.setattr(functional, "gemv_4bit", multiply)  # its kernel needs such a CPU
+
+    def build() -> tuple[nn.Module, torch.optim.Optimizer]:
+        torch.manual_seed(0)
+        base = bitsandbytes.nn.Linear4bit(
+            64, 64, quant_type="nf4", compute_dtype=torch.float32, compress_statistics=is_nested
+        )
+        base.load_state_dict({"weight": torch.randn(64, 64), "bias": torch.zeros(64)})
+        model = nn.Sequential(nn.Linear(16, 64), base.to("cpu"), nn.Linear(64, 3))
+        base.support_avx512bf16_for_cpu = True
+        model.requires_grad_(False)[2].requires_grad_(True)
+        return model, torch.optim.AdamW(model[2].parameters(), lr=1e-2)
+
+    model, _ = build()
+    model.eval()(torch.randn(8, 16))
+    assert model[1].weight.quant_state.packing_format_for_cpu  # type: ignore[index, union-attr]
     bare, probed = (train(*build(), probed=is_it) for is_it in (False, True))
     assert all(torch.equal(one, other) for one, other in zip(bare, probed, strict=True))
 

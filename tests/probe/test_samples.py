@@ -246,7 +246,7 @@ def test_rows_that_are_not_there_are_named() -> None:
         ),
     ],
 )
-def test_what_does_not_fit_is_refused(make: Any, message: str) -> None:
+def test_mismatched_arguments_are_refused(make: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         make()
 

@@ -168,7 +168,7 @@ def test_of_several_temperatures_the_nearest_to_one_is_found() -> None:
     assert len(set(np.sign(gaps[300:]))) == 1
 
 
-def test_an_error_that_is_there_already_needs_no_temperature() -> None:
+def test_reached_calibration_error_needs_no_temperature() -> None:
     logits, labels = problem(2)
     target = expected_calibration_error(logits, labels)
     assert temperature_for_error(logits, labels, target) == 1.0
@@ -182,7 +182,7 @@ def test_two_networks_at_equal_calibration() -> None:
     assert expected_calibration_error(sure / found, labels) == pytest.approx(target, abs=0.005)
 
 
-def test_an_error_out_of_reach_is_said_to_be() -> None:
+def test_unreachable_calibration_error_is_refused() -> None:
     logits, labels = problem(0)
     with pytest.raises(
         InputError, match=r"that a temperature gives, between 0\.\d+ and 0\.\d+, got 0.9\."

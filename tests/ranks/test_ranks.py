@@ -101,7 +101,7 @@ WRAPPERS: dict[str, Any] = {
 
 @pytest.mark.usefixtures("lone_rank")
 @pytest.mark.parametrize("name", WRAPPERS)
-def test_a_lone_rank_is_left_without_a_trace(name: str) -> None:
+def test_single_rank_is_left_without_a_trace(name: str) -> None:
     check_without_a_trace(partial(Training, WRAPPERS[name], "sgd", build=mlp))
 
 

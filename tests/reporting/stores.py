@@ -140,7 +140,7 @@ STORES: dict[str, dict[str, Any]] = {
     "one-run": {"runs": 1},
     "coarse": {"digits": 2},
     "decades": {"decades": 6.0},
-    "per-cent": {"scale": 100.0},
+    "percent": {"scale": 100.0},
     "turned": {"runs": 4, "names": TURNED_NAMES},
     "metrics": {"runs": 3, "names": ["a", "b", "c" * 400], "metrics": (*TRUTH, *MANY_METRICS)},
     "signals": {"metrics": (*TRUTH, *SIGNALS), "columns": SIGNALS},

@@ -16,7 +16,7 @@ def candidates(root: Path, **options: object) -> Candidates:
     return make_candidates(read_table(write_store(root, **options)), "susceptibility")
 
 
-def test_everything_is_drawn_if_it_is_not_much(tmp_path: Path) -> None:
+def test_all_checkpoints_are_drawn_if_there_are_few(tmp_path: Path) -> None:
     found = collect_checkpoints(candidates(tmp_path))
     assert not found.is_thinned
     assert len(found.rows()) == found.total == 6 * 12
@@ -24,7 +24,7 @@ def test_everything_is_drawn_if_it_is_not_much(tmp_path: Path) -> None:
     assert found.rows()[13]["step"] == 2
 
 
-def test_only_some_are_drawn_if_others_are_not_asked_for(tmp_path: Path) -> None:
+def test_only_requested_metrics_are_drawn(tmp_path: Path) -> None:
     found = collect_checkpoints(candidates(tmp_path), np.array([0, 13, 71]))
     assert found.is_thinned
     assert [(row["run"], row["step"]) for row in found.rows()] == [
@@ -34,7 +34,7 @@ def test_only_some_are_drawn_if_others_are_not_asked_for(tmp_path: Path) -> None
     ]
 
 
-def test_so_many_metrics_are_told_that_the_page_stays_small() -> None:
+def test_number_of_metrics_is_limited_to_keep_the_page_small() -> None:
     frame = {"run": ["a"] * 20_000, "row": range(20_000), "step": range(20_000)}
     metrics = {f"m/{i}": np.zeros(20_000) for i in range(50)}
     described = {"m/49": {"kind": "signal"}}
@@ -49,7 +49,7 @@ def test_so_many_metrics_are_told_that_the_page_stays_small() -> None:
 
 
 @pytest.mark.parametrize("gaps", [0.0, 0.5, 0.9])
-def test_a_value_stands_alone_if_no_line_can_reach_it(tmp_path: Path, gaps: float) -> None:
+def test_isolated_value_is_drawn_as_a_point(tmp_path: Path, gaps: float) -> None:
     rows = collect_checkpoints(candidates(tmp_path, gaps=gaps)).rows()
     for index, row in enumerate(rows):
         beside = [rows[i] for i in (index - 1, index + 1) if 0 <= i < len(rows)]
@@ -58,7 +58,7 @@ def test_a_value_stands_alone_if_no_line_can_reach_it(tmp_path: Path, gaps: floa
     assert sum(row["zeta_alone"] for row in rows) == 0 if gaps == 0 else 1
 
 
-def test_metrics_have_fields_that_no_expression_misreads(tmp_path: Path) -> None:
+def test_field_names_of_metrics_are_safe_in_vega_expressions(tmp_path: Path) -> None:
     names = ["train_accuracy", EVIL_METRIC, "step.loss"]
     found = collect_checkpoints(candidates(tmp_path, metrics=names))
     assert {EVIL_METRIC, "step.loss"} <= {metric.name for metric in found.metrics}
@@ -66,7 +66,7 @@ def test_metrics_have_fields_that_no_expression_misreads(tmp_path: Path) -> None
     assert [metric.name for metric in found.metrics][:2] == ["susceptibility", "train_accuracy"]
 
 
-def test_what_is_not_known_is_none_and_never_zero(tmp_path: Path) -> None:
+def test_unknown_values_are_none_and_not_zero(tmp_path: Path) -> None:
     everything = candidates(tmp_path, gaps=0.4, metrics=["train_accuracy"])
     columns = collect_checkpoints(everything).columns
     unknown = ~np.isfinite(everything.zeta)

@@ -49,7 +49,7 @@ def test_every_rule_is_asked_and_says_what_select_says(contents: Contents) -> No
         select(contents.candidates.table, "consensus")
 
 
-def test_the_verdict_names_what_does_better(contents: Contents) -> None:
+def test_verdict_names_rules_that_do_better(contents: Contents) -> None:
     verdict = contents.verdict
     assert verdict.selection.rule == "staged"
     assert [other.rule for other in verdict.others] == ["regions"]
@@ -171,7 +171,7 @@ def test_a_run_without_a_spec_shows_what_run_json_describes(tmp_path: Path) -> N
     assert found.shared == {"num_classes": "10", "optimizer.class": "torch.optim.sgd.SGD"}
 
 
-def test_a_damaged_spec_is_no_reason_to_show_nothing(tmp_path: Path) -> None:
+def test_report_is_written_despite_a_damaged_spec(tmp_path: Path) -> None:
     write_store(tmp_path, with_specs=True)
     (tmp_path / "0" / "workload.json").write_text("{half")
     (tmp_path / "1" / "workload.json").write_text("[]")
@@ -210,7 +210,7 @@ def test_the_command_names_column_metrics_and_every_source() -> None:
         column="susceptibility_relative",
         mapping={"train_accuracy": "acc"},
         where={"data.name": "a b"},
-        per_cent=True,
+        percent=True,
         options={"noise_rate": 0.5, "clean_labels": [1]},
     )
     assert words is not None
@@ -218,7 +218,7 @@ def test_the_command_names_column_metrics_and_every_source() -> None:
         *("rote", "select", "a b", "mlflow:x@http://…@host/db", "--rule", "staged"),
         *("--column", "susceptibility_relative", "--map", "train_accuracy=acc"),
         *("--where", "data.name=a b", "--noise-rate", "0.5", "--clean-labels", "FILE"),
-        "--per-cent",
+        "--percent",
     ]
     assert select_arguments(["a"], RULES["staged"]()) is None  # nothing that could be typed
 
@@ -228,7 +228,7 @@ def test_a_table_has_no_command(contents: Contents) -> None:
     assert found.same_pick == "rote.select(table, 'staged', column='susceptibility')"
 
 
-def test_one_run_is_one_run(tmp_path: Path) -> None:
+def test_counts_of_one_run_are_singular(tmp_path: Path) -> None:
     facts = {
         fact.name: fact.values for fact in read_contents(write_store(tmp_path, runs=3)).provenance
     }
@@ -243,7 +243,7 @@ def test_a_run_without_readings_is_named(tmp_path: Path) -> None:
     assert read_contents(tmp_path).runs.empty == ("never-probed",)
 
 
-def test_a_table_without_files_will_do() -> None:
+def test_report_works_from_a_table_without_files() -> None:
     rows = {
         "run": ["a"] * 3,
         "step": [1, 2, 3],

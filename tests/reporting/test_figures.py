@@ -10,7 +10,7 @@ import pytest
 import rote
 from rote import report
 from rote.errors import InputError
-from rote.formatting import visible
+from rote.formatting import escape_invisible
 from rote.reporting.charts import CHARTS, split_chart
 from rote.reporting.contents import read_contents
 from rote.reporting.frame import frame_for_chart, frame_for_page
@@ -46,7 +46,7 @@ def test_every_figure_is_written_as_svg_and_png(store: Path, tmp_path: Path) -> 
             assert not list(root.iter("{http://www.w3.org/2000/svg}script"))
 
 
-def test_what_cannot_be_drawn_is_named_with_its_reason(tmp_path: Path) -> None:
+def test_undrawable_figures_are_named_with_the_reason(tmp_path: Path) -> None:
     store = write_store(tmp_path / "runs", metrics=["train_accuracy"])
     saved = save_figures(read_contents(store, rule="staged"), tmp_path / "figures")
     assert list(saved.missing) == ["filter"]
@@ -62,7 +62,7 @@ def test_plots_are_charts_of_altair_with_their_data(store: Path, name: str) -> N
         return  # it draws cells, not checkpoints
     datasets = chart.to_dict()["datasets"].values()
     (rows,) = [rows for rows in datasets if len(rows) == 36]  # once, whatever many layers draw them
-    assert rows[0]["run"] in map(visible, EVIL_NAMES)
+    assert rows[0]["run"] in map(escape_invisible, EVIL_NAMES)
 
 
 def marks(spec: Any) -> list[Any]:

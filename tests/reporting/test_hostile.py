@@ -32,7 +32,7 @@ def contents(**options: object) -> Contents:
     return read_contents(table(**options), rule="staged")
 
 
-def test_signs_that_end_a_line_are_in_no_expression(tmp_path: Path) -> None:
+def test_line_separators_do_not_enter_expressions(tmp_path: Path) -> None:
     signs = ("\u2028", "\x00", "\u202e", "\x1b[31m")
     found = contents(run=f"a{'b'.join(signs)}c", metric=f"d{'e'.join(signs)}f")
     page = render_page(found).replace("\n", "")
@@ -40,7 +40,7 @@ def test_signs_that_end_a_line_are_in_no_expression(tmp_path: Path) -> None:
     assert not save_figures(found, tmp_path).missing
 
 
-def test_half_a_character_is_named() -> None:
+def test_lone_surrogate_is_named() -> None:
     label = {"columns": {"m": {"label": "\ud800x", "kind": "signal"}}, "note": "\udfff"}
     page = render_page(contents(description=label))
     page.encode()
@@ -57,7 +57,7 @@ def test_a_backslash_in_the_name_of_a_metric_breaks_no_hint(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("huge", [1.7e308, -1.7e308, 1e150, float("inf")])
-def test_numbers_too_large_to_add_up_are_not_known(huge: float) -> None:
+def test_overflowing_sums_are_unknown(huge: float) -> None:
     found = table(huge=huge)
     assert make_candidates(found, "susceptibility").known("zeta").sum() == 11
     assert any("no finite `susceptibility`" in text for text in select(found, "regions").warnings)
@@ -67,7 +67,7 @@ def test_numbers_too_large_to_add_up_are_not_known(huge: float) -> None:
 @pytest.mark.parametrize(
     "holdout", ["text", 3, {"predictions": "x"}, {"predictions": [-1]}, {}, []]
 )
-def test_a_holdout_that_somebody_else_described_has_no_size(holdout: object) -> None:
+def test_foreign_holdout_description_has_no_size(holdout: object) -> None:
     selection = select(table(description={"holdout": holdout}), "noisy-validation")
     assert selection.pick.interval is None
 

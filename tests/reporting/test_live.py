@@ -30,9 +30,7 @@ def store(tmp_path: Path) -> Path:
     return write_store(tmp_path / "runs", runs=2, steps=STEPS, metrics=())
 
 
-def test_a_reader_sees_the_new_reading_where_they_were(
-    store: Path, tmp_path: Path, visit: Open
-) -> None:
+def test_live_update_keeps_the_scroll_position(store: Path, tmp_path: Path, visit: Open) -> None:
     path = tmp_path / "page.html"
     live = LivePage(store, path)
     run = RunDirectory.reopen(store / "0")
@@ -69,7 +67,7 @@ def test_a_reader_sees_the_new_reading_where_they_were(
     assert page.evaluate("window.tick") is None  # it has come to rest
 
 
-def test_a_reader_who_types_or_pauses_is_left_alone(
+def test_live_update_waits_while_the_reader_types_or_pauses(
     store: Path, tmp_path: Path, visit: Open
 ) -> None:
     live = LivePage(store, tmp_path / "page.html")
@@ -93,7 +91,7 @@ def test_a_page_without_updates_stops_reloading(store: Path, tmp_path: Path, vis
     assert opened.page.evaluate("window.tick") is None
 
 
-def test_it_is_over_after_two_updates_without_a_run_in_progress(
+def test_watch_ends_after_two_updates_without_a_run_in_progress(
     store: Path, tmp_path: Path
 ) -> None:
     live = LivePage(store, tmp_path / "page.html")
@@ -129,7 +127,7 @@ def test_runs_that_are_not_there_yet_are_waited_for(tmp_path: Path) -> None:
     assert 'id="live"' not in path.read_text()
 
 
-def test_a_look_at_runs_that_have_not_moved_writes_nothing(store: Path, tmp_path: Path) -> None:
+def test_watch_writes_nothing_without_new_readings(store: Path, tmp_path: Path) -> None:
     path = tmp_path / "page.html"
     live = LivePage(store, path, ease=1e6)
     assert live.look().wait > 1000  # writing it again at once would leave the runs no time
@@ -141,7 +139,7 @@ def test_a_look_at_runs_that_have_not_moved_writes_nothing(store: Path, tmp_path
     assert live.look(total=5).is_new
 
 
-def test_who_leaves_while_runs_go_on_says_so(store: Path, tmp_path: Path) -> None:
+def test_leaving_the_watch_while_runs_continue_is_reported(store: Path, tmp_path: Path) -> None:
     path, figures = tmp_path / "page.html", tmp_path / "figures"
     live = LivePage(store, path, figures=figures)
     run = RunDirectory.reopen(store / "0")

@@ -19,7 +19,7 @@ def test_a_link_stays_a_link_and_its_target_is_written(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["link.html", "target.html"]
 
 
-def test_what_is_no_file_is_refused_and_left_alone(tmp_path: Path) -> None:
+def test_device_or_folder_as_output_is_refused_and_unchanged(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(InputError, match="to be a file to write, got a device"):
         check_writable(tmp_path / "pipe")

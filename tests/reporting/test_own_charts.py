@@ -53,7 +53,7 @@ class Namesake(Losses):
 """
 
 
-def test_charts_of_ones_own_are_added_from_the_command_line(tmp_path: Path, visit: Open) -> None:
+def test_user_charts_are_added_from_the_command_line(tmp_path: Path, visit: Open) -> None:
     store = write_store(tmp_path / "runs")
     (tmp_path / "my_charts.py").write_text(CHART)
     page, figures = tmp_path / "page.html", tmp_path / "figures"
@@ -146,7 +146,7 @@ def test_any_recorded_column_can_be_plotted(tmp_path: Path) -> None:
         rote.plot.tracking(store, columns=["othr"])
 
 
-def test_candidates_are_made_once_and_nothing_is_computed_that_nobody_sees(
+def test_candidates_are_computed_once_and_hidden_charts_are_not_computed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = write_store(tmp_path / "runs")

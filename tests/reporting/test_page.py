@@ -30,14 +30,12 @@ def color(visit: Visit, selector: str, what: str) -> str:
     return f"#{red:02x}{green:02x}{blue:02x}"
 
 
-ALIKE = {"large", "coarse", "decades", "turned", "metrics", "per-cent"}
+ALIKE = {"large", "coarse", "decades", "turned", "metrics", "percent"}
 """Stores that have the charts of others."""
 
 
 @pytest.mark.parametrize("name", [name for name in STORES if name not in ALIKE])
-def test_every_chart_is_drawn_and_nothing_is_complained_about(
-    page: Page, visit: Open, name: str
-) -> None:
+def test_every_chart_is_drawn_without_console_errors(page: Page, visit: Open, name: str) -> None:
     opened = visit(page(name))
     charts = opened.page.query_selector_all(".chart")
     assert len(charts) == {"untold": 5, "bare": 3, "signals": 12, "inherited": 15}.get(name, 8)
@@ -139,9 +137,9 @@ def test_a_table_that_is_cut_on_a_wide_screen_says_so(page: Page, visit: Open) -
     opened.page.wait_for_selector("section[aria-labelledby=runs-title] .sideways:not([hidden])")
 
 
-def test_accuracies_in_per_cent_are_shown_as_they_are(page: Page, visit: Open) -> None:
-    opened = visit(page("per-cent"))
-    pick = select(page("per-cent").with_suffix(""), "staged").pick
+def test_accuracies_in_percent_are_shown_as_they_are(page: Page, visit: Open) -> None:
+    opened = visit(page("percent"))
+    pick = select(page("percent").with_suffix(""), "staged").pick
     assert pick.train_accuracy is not None
     assert pick.train_accuracy > 1
     assert f"Test accuracy{pick.test_accuracy:.4g}" in opened.text(".facts").replace("\n", "")
@@ -203,7 +201,7 @@ def test_the_command_for_the_same_pick_is_short(page: Page, tmp_path: Path) -> N
     assert (tmp_path / "page.html").read_text().count(f"rote select {store}</bdi>") == 2
 
 
-def test_what_is_missing_is_said(page: Page, visit: Open) -> None:
+def test_missing_parts_are_explained(page: Page, visit: Open) -> None:
     untold = visit(page("untold"))
     rules = untold.text("section[aria-labelledby=rules-title]")
     assert "No test accuracy is recorded" in rules
@@ -266,7 +264,7 @@ def test_names_of_rules_stay_on_the_charts_and_apart(page: Page, visit: Open) ->
         opened.end()
 
 
-def test_without_javascript_a_sentence_stands_for_every_chart(page: Page, browser: Any) -> None:
+def test_every_chart_has_a_sentence_without_javascript(page: Page, browser: Any) -> None:
     context = browser.new_context(java_script_enabled=False)
     opened = context.new_page()
     opened.goto(page("usual").as_uri())
@@ -281,7 +279,7 @@ def test_without_javascript_a_sentence_stands_for_every_chart(page: Page, browse
     context.close()
 
 
-def test_there_is_no_menu_with_one_choice(page: Page, visit: Open) -> None:
+def test_no_menu_is_shown_for_a_single_choice(page: Page, visit: Open) -> None:
     several = visit(page("usual"))
     assert several.page.locator("#chosen-run option").count() == 7
     several.end()
@@ -297,7 +295,7 @@ def test_the_paper_is_linked_and_not_loaded(page: Page, visit: Open) -> None:
     assert "Leveraging Unlabeled Data to Track Memorization" in link.text_content()
 
 
-def test_the_edge_of_a_table_that_goes_on_lies_beside_its_digits(page: Page, visit: Open) -> None:
+def test_scroll_shadow_of_a_table_does_not_cover_digits(page: Page, visit: Open) -> None:
     opened = visit(page("usual"), width=390)
     table = opened.page.locator(".scroll").nth(0)
     assert "beyond" in table.get_attribute("class")

@@ -28,7 +28,7 @@ OPEN = [f"chart-{name}" for name in ("overview", "overview-zeta", "zeta", "noisy
 FOLDED = [f"chart-{name}" for name in ("before", "after", "sensitivity")]
 
 
-def test_charts_far_below_wait_until_the_browser_has_time(page: Page, visit: Open) -> None:
+def test_charts_below_the_fold_are_drawn_when_idle(page: Page, visit: Open) -> None:
     opened = visit(page("usual"), until="ready", script=HOLD)
     assert drawn(opened) == OPEN[:2]
     assert opened.page.query_selector("html[data-complete]") is None
@@ -45,7 +45,7 @@ def release(visit: Visit) -> None:
     visit.page.wait_for_selector("html[data-complete]", state="attached")
 
 
-def test_what_was_set_before_a_chart_is_drawn_holds_for_it(page: Page, visit: Open) -> None:
+def test_settings_made_before_a_chart_is_drawn_apply_to_it(page: Page, visit: Open) -> None:
     opened = visit(page("usual"), until="ready", script=HOLD)
     opened.page.click("#theme")
     opened.page.select_option("#chosen-run", label="run-3")
@@ -59,7 +59,7 @@ def test_what_was_set_before_a_chart_is_drawn_holds_for_it(page: Page, visit: Op
     assert strokes.count(DARK["highlight"]) == 1
 
 
-def test_sliders_work_before_the_region_chart_is_there(page: Page, visit: Open) -> None:
+def test_sliders_work_before_the_region_chart_is_drawn(page: Page, visit: Open) -> None:
     low = "Object.defineProperty(window, 'innerHeight', { value: 100 });"
     opened = visit(page("usual"), until="ready", script=HOLD + low)
     assert drawn(opened) == []
@@ -94,7 +94,7 @@ def test_a_page_that_is_printed_at_once_has_every_chart_in_light_colors(
     release(opened)
 
 
-def test_paper_has_nothing_folded_and_nothing_to_click(page: Page, visit: Open) -> None:
+def test_print_view_expands_everything_and_hides_controls(page: Page, visit: Open) -> None:
     opened = visit(page("usual"))
     wide = opened.page.locator("#chart-regions svg").bounding_box()["width"]
     folded = opened.page.locator("details:not([open])").count()

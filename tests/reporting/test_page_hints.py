@@ -33,9 +33,7 @@ def middle(visit: Visit, selector: str, index: int = 0) -> tuple[float, float]:
 
 
 @pytest.mark.parametrize("width", [320, 1280])
-def test_a_hint_has_five_lines_in_the_words_and_units_of_the_page(
-    page: Page, visit: Open, width: int
-) -> None:
+def test_tooltip_has_five_lines_in_the_page_units(page: Page, visit: Open, width: int) -> None:
     opened = visit(page("metrics"), width=width)
     point = "#chart-regions .mark-symbol >> nth=0 >> path"
     for index in (0, 35):  # the last one is of the run with the long name
@@ -58,7 +56,7 @@ def test_a_hint_has_five_lines_in_the_words_and_units_of_the_page(
     opened.page.wait_for_selector("#hint", state="hidden")
 
 
-def test_a_chart_tells_what_it_draws_first(page: Page, visit: Open) -> None:
+def test_tooltip_starts_with_what_the_chart_draws(page: Page, visit: Open) -> None:
     opened = visit(page("usual"))
     opened.page.mouse.move(*middle(opened, "#chart-noisy .mark-symbol path"))
     assert [name for name, _ in hint(opened)][:3] == ["step", "accuracy on noisy labels", "ζ"]
@@ -66,7 +64,7 @@ def test_a_chart_tells_what_it_draws_first(page: Page, visit: Open) -> None:
 
 
 @pytest.mark.parametrize("chart", ["regions", "zeta", "noisy", "before", "after"])
-def test_a_finger_near_a_checkpoint_shows_it_and_chooses_its_run(
+def test_touch_near_a_checkpoint_shows_it_and_selects_its_run(
     page: Page, visit: Open, chart: str
 ) -> None:
     opened = visit(page("usual"), width=390, **PHONE)
@@ -85,14 +83,14 @@ def test_a_finger_near_a_checkpoint_shows_it_and_chooses_its_run(
     opened.page.wait_for_selector("#hint", state="hidden")
 
 
-def test_a_finger_on_a_cell_of_the_map_shows_it(page: Page, visit: Open) -> None:
+def test_touch_on_a_cell_of_the_map_shows_it(page: Page, visit: Open) -> None:
     opened = visit(page("usual"), width=390, **PHONE)
     opened.page.touchscreen.tap(*middle(opened, "#chart-sensitivity .mark-rect path", 40))
     rows = dict(hint(opened))
     assert {"ζ at most", "training accuracy at least"} <= rows.keys()
 
 
-def test_a_click_beside_everything_shows_all_again(page: Page, visit: Open) -> None:
+def test_click_on_empty_space_clears_the_selection(page: Page, visit: Open) -> None:
     opened = visit(page("usual"))
     x, y = middle(opened, "#chart-regions .mark-symbol >> nth=0 >> path", 5)
     opened.page.mouse.click(x, y)
@@ -103,7 +101,7 @@ def test_a_click_beside_everything_shows_all_again(page: Page, visit: Open) -> N
     assert opened.page.is_hidden("#hint")
 
 
-def test_a_hint_of_a_line_is_the_checkpoint_that_is_nearest(page: Page, visit: Open) -> None:
+def test_tooltip_of_a_line_shows_the_nearest_checkpoint(page: Page, visit: Open) -> None:
     opened = visit(page("usual"))
     opened.page.mouse.move(*middle(opened, "#chart-zeta .mark-symbol path"))
     rows = dict(hint(opened))

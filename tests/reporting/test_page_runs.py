@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from rote.formatting import visible
+from rote.formatting import escape_invisible
 from rote.reporting import report
 from rote.reporting.contents import read_contents
 from rote.reporting.frame import make_title
@@ -33,7 +33,7 @@ def chosen_in_charts(visit: Visit) -> dict[str, int]:
     }
 
 
-def test_a_run_that_is_chosen_is_seen_in_every_chart(page: Page, visit: Open) -> None:
+def test_selected_run_is_highlighted_in_every_chart(page: Page, visit: Open) -> None:
     opened = visit(page("usual"))
     assert chosen_in_charts(opened) == {"regions": 72, "before": 72}
     opened.page.select_option("#chosen-run", label="run-3")
@@ -51,7 +51,7 @@ def test_a_run_that_is_chosen_is_seen_in_every_chart(page: Page, visit: Open) ->
     assert opened.page.query_selector("tr.chosen") is None
 
 
-def test_a_click_on_a_point_or_a_name_chooses_its_run(page: Page, visit: Open) -> None:
+def test_clicking_a_point_or_a_name_selects_its_run(page: Page, visit: Open) -> None:
     opened = visit(page("usual"))
     opened.page.locator("#chart-regions .mark-symbol").first.locator("path").nth(30).click(
         force=True
@@ -66,7 +66,7 @@ def test_a_click_on_a_point_or_a_name_chooses_its_run(page: Page, visit: Open) -
     assert chosen_in_charts(opened) == {"regions": 12, "before": 12}
 
 
-def test_hostile_names_are_text_where_they_are_pointed_at(visit: Open, tmp_path: Path) -> None:
+def test_hostile_names_are_plain_text_in_tooltips(visit: Open, tmp_path: Path) -> None:
     store = write_store(tmp_path / "runs", **STORES["evil"])
     columns = {EVIL_METRIC: {"kind": "signal", "label": "<b>bold</b>"}}
     for file in store.glob("*/run.json"):
@@ -78,7 +78,7 @@ def test_hostile_names_are_text_where_they_are_pointed_at(visit: Open, tmp_path:
         "#hint tr", "rows => rows.map(r => [r.cells[0].textContent, r.cells[1].textContent])"
     )
     shown = dict(hint)
-    assert opened.text("#hint caption") in map(visible, EVIL_NAMES)
+    assert opened.text("#hint caption") in map(escape_invisible, EVIL_NAMES)
     assert {"step", "ζ", "training accuracy", "test accuracy"} <= shown.keys()
     assert opened.page.query_selector("#hint b") is None
     assert "<b>bold</b>" in opened.text("section[aria-labelledby=tracking-title]")
@@ -133,11 +133,11 @@ def test_names_stay_text(page: Page, visit: Open) -> None:
     names = opened.page.eval_on_selector_all(
         "#runs-table tbody th", "cells => cells.map(c => c.textContent)"
     )
-    assert sorted(names) == sorted(map(visible, EVIL_NAMES))
+    assert sorted(names) == sorted(map(escape_invisible, EVIL_NAMES))
     assert opened.page.query_selector("img") is None
     assert opened.page.eval_on_selector_all("script", "scripts => scripts.length") == 4
     assert opened.page.query_selector(f"option:text-is({SCRIPT!r})") is not None
-    opened.page.select_option("#chosen-run", label=visible(EVIL_NAMES[1]))
+    opened.page.select_option("#chosen-run", label=escape_invisible(EVIL_NAMES[1]))
     assert chosen_in_charts(opened) == {"regions": 12, "before": 12}
     text = page("evil").read_text(encoding="utf-8")
     assert "<script>alert" not in text
@@ -154,7 +154,7 @@ def line_colors(visit: Visit, chart: str) -> list[str]:
     return [str(color) for color in found]
 
 
-def test_names_that_every_object_has_break_no_chart(page: Page, visit: Open) -> None:
+def test_names_like_constructor_do_not_break_charts(page: Page, visit: Open) -> None:
     opened = visit(page("inherited"))  # which fails on any error in the console
     names = opened.page.eval_on_selector_all(
         "#runs-table tbody th", "cells => cells.map(c => c.textContent)"
@@ -181,7 +181,7 @@ def test_names_that_every_object_has_break_no_chart(page: Page, visit: Open) -> 
     assert opened.text("#hint caption") in INHERITED
 
 
-def test_names_that_every_object_has_break_no_figure(tmp_path: Path) -> None:
+def test_names_like_constructor_do_not_break_figures(tmp_path: Path) -> None:
     store = write_store(tmp_path / "runs", **STORES["inherited"])
     assert save_figures(read_contents(store, rule="staged"), tmp_path / "figures").missing == {}
     drawn = ElementTree.parse(tmp_path / "figures" / "tracking.svg").getroot().iter()

@@ -176,9 +176,7 @@ def test_the_page_says_that_the_pick_does_not_move(page: Page, visit: Open) -> N
     assert "The selected checkpoint stays: it is that of rule staged" in words
 
 
-def test_without_regions_there_are_no_sliders_and_nothing_is_missed(
-    page: Page, visit: Open, tmp_path: Path
-) -> None:
+def test_no_sliders_and_no_errors_without_regions(page: Page, visit: Open, tmp_path: Path) -> None:
     store = page("large").with_suffix("")  # so many that only some are drawn
     reporting.report(store, tmp_path / "page.html", rule="noisy-validation")
     opened = visit(tmp_path / "page.html")

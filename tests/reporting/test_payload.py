@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("figures")]
 LIMIT = 1_500_000
 
 
-def test_packed_letters_end_no_script_and_hold_everything() -> None:
+def test_packed_payload_is_script_safe_and_complete() -> None:
     value = {"names": list(EVIL_NAMES), "numbers": [1, 0.25, None]}
     letters = pack_json(value)
     assert set(letters) <= set("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=")
@@ -41,7 +41,7 @@ def test_numbers_are_there_in_full_and_a_column_is_written_once(tmp_path: Path) 
     assert fields["susceptibility_relative"] not in columns  # nothing that no hint shows
 
 
-def test_a_thinned_page_knows_which_of_all_it_draws(tmp_path: Path) -> None:
+def test_thinned_page_records_which_checkpoints_it_draws(tmp_path: Path) -> None:
     contents = read_contents(write_store(tmp_path, runs=11, steps=1000), rule="staged")
     zeta = contents.candidates.zeta
     drawn = build_payload(contents)["positions"]

@@ -94,7 +94,7 @@ def test_regions_are_named_in_their_corners_also_beside_another_chart(store: Pat
     assert places["Region 3"] == [places["Region 1"][0], places["Region 4"][1]]
 
 
-def test_a_chart_of_ones_own_is_laid_over_a_plot(store: Path) -> None:
+def test_user_chart_is_layered_over_a_plot(store: Path) -> None:
     line = alt.Chart(alt.InlineData(values=[{"zeta": 0.1}])).mark_rule(color="#ab12cd")
     chart = rote.plot.regions(store) + line.encode(x="zeta:Q")
     assert "#ab12cd" in drawn(chart.to_dict())

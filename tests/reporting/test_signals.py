@@ -103,7 +103,7 @@ def test_the_estimate_of_the_posterior_is_told_whatever_leads(tmp_path: Path) ->
             assert pick.estimated == row["estimated_accuracy"].item()
 
 
-def test_one_signal_is_nothing_to_compare(tmp_path: Path) -> None:
+def test_no_comparison_is_shown_for_one_signal(tmp_path: Path) -> None:
     contents = read_contents(write_store(tmp_path / "runs"))
     assert contents.signals == ()  # the accuracy on given labels is 0.5 everywhere
     assert contents.signal_picks == ()

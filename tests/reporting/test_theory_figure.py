@@ -72,7 +72,7 @@ def test_the_mean_stands_beside_the_bounds() -> None:
     assert panels(flat)[1]["layer"][0]["encoding"]["y"]["scale"]["type"] == "linear"
 
 
-def test_its_letters_are_those_of_the_page() -> None:
+def test_theory_figure_uses_the_font_of_the_page() -> None:
     assert draw_bounds(TABLE, "mnist").to_dict()["config"]["font"] == FONT
 
 
@@ -104,7 +104,7 @@ def test_a_reversal_is_stated_and_marked() -> None:
         assert plain["layer"][1]["values"] == []
 
 
-def test_a_lower_bound_that_rises_with_noise_is_owned_up_to() -> None:
+def test_lower_bound_that_rises_with_noise_is_reported() -> None:
     rows = tuple(
         replace(row, lower=row.noise) if row.k_tilde else replace(row, lower=-row.noise)
         for row in ROWS

@@ -14,14 +14,14 @@ import rote
 from rote.errors import InputError
 from rote.store import read_table
 from rote.store.run_record import read_description
-from rote.tracking import signal_names
+from rote.tracking import list_signals
 from rote.tracking.signals import find_signal
 from rote.workloads import RunSpec, train
 from tests.workloads.small_runs import numbers, small_spec
 
 pytestmark = pytest.mark.filterwarnings("ignore::rote.errors.SmallHoldoutWarning")
 
-ALL = signal_names()
+ALL = list_signals()
 NETWORKS: dict[str, dict[str, Any]] = {
     "mlp with dropout": {"name": "mlp", "options": {"width": 8, "depth": 1, "dropout": 0.2}},
     "cnn with batch norm": {"name": "cnn", "scale": 0.0625},
@@ -112,7 +112,7 @@ def test_an_interrupted_run_ends_with_the_same_numbers(tmp_path: Path) -> None:
     resumed = train(spec, tmp_path / "cut")
     assert numbers(resumed.readings) == numbers(whole.readings)
     for name in ("aum", "aum_rival", "prediction_changes", "confident_learning", "csl"):
-        one, other = (read_table(tmp_path / run).rows(run, name) for run in ("whole", "cut"))
+        one, other = (read_table(tmp_path / run).read_rows(run, name) for run in ("whole", "cut"))
         assert one is not None
         assert other is not None
         np.testing.assert_array_equal(one, other)
@@ -137,6 +137,6 @@ def test_batches_that_mixup_mixed_are_not_observed(tmp_path: Path) -> None:
     metrics = run.readings[-1].metrics
     assert not {"gwa", "selc", "aum", "confident_learning"} & set(metrics)
     assert "noisy_validation_10" in metrics
-    areas = read_table(tmp_path / "run").rows("run", "aum")
+    areas = read_table(tmp_path / "run").read_rows("run", "aum")
     assert areas is not None
     assert np.isnan(areas).all()

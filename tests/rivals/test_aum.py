@@ -79,7 +79,7 @@ def test_many_logits_are_counted_in_parts(monkeypatch: pytest.MonkeyPatch) -> No
     assert found[0] == found[1] == found[2]
 
 
-def test_samples_that_were_never_seen_are_nobodys() -> None:
+def test_samples_never_seen_have_no_margin() -> None:
     signal = Aum(4)
     signal.start(None)  # type: ignore[arg-type]
     at = torch.tensor([0, 2, 3])
@@ -104,11 +104,11 @@ def test_without_a_size_there_are_columns_and_no_rows() -> None:
 def test_a_run_of_a_spec_records_rows_for_the_samples_it_trains_on(tmp_path: Path) -> None:
     train(small_spec(signals=["aum"]), tmp_path / "run")
     table = read_table(tmp_path / "run")
-    areas = table.rows("run", "aum")
+    areas = table.read_rows("run", "aum")
     assert areas is not None
     assert areas.shape == (3, 48)
     assert table.frame["aum"].to_list() == pytest.approx(areas.mean(1).tolist(), rel=1e-5)
-    changes = table.rows("run", "prediction_changes")
+    changes = table.read_rows("run", "prediction_changes")
     assert changes is not None
     assert (np.diff(changes.astype(int), axis=0) >= 0).all()
     assert changes[0].sum() == 0

@@ -80,10 +80,10 @@ def test_the_latest_probabilities_of_a_sample_count() -> None:
     assert signal.read(2) == {}
 
 
-def test_a_run_of_a_spec_records_who_loses(tmp_path: Path) -> None:
+def test_run_of_a_spec_records_rejected_labels(tmp_path: Path) -> None:
     train(small_spec(signals=["confident_learning"]), tmp_path / "run")
     table = read_table(tmp_path / "run")
-    margins = table.rows("run", "confident_learning")
+    margins = table.read_rows("run", "confident_learning")
     assert margins is not None
     assert margins.shape == (3, 48)
     shares = np.isfinite(margins).mean(1)

@@ -74,7 +74,7 @@ def test_without_a_size_there_is_a_column_and_no_rows() -> None:
 def test_a_run_of_a_spec_records_a_sum_for_every_training_sample(tmp_path: Path) -> None:
     train(small_spec(signals=["csl"]), tmp_path / "run")
     table = read_table(tmp_path / "run")
-    sums = table.rows("run", "csl")
+    sums = table.read_rows("run", "csl")
     assert sums is not None
     assert sums.shape == (3, 48)
     assert table.frame["csl"].to_list() == pytest.approx(sums.mean(1).tolist(), rel=1e-5)

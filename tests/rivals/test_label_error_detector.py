@@ -30,7 +30,7 @@ def test_the_better_detector_errs_on_fewer_of_the_same_samples(a: int, b: int, s
     assert bool((worse | ~better).all())
 
 
-def test_by_hand() -> None:
+def test_matches_a_hand_computed_example() -> None:
     model = nn.Linear(2, 2)
     labels = torch.tensor([0, 0, 1, 1, 1])
     wrong = torch.tensor([False, False, False, True, True])
@@ -55,7 +55,7 @@ class Perfect(LabelErrorDetector):
         super().__init__([100])
 
 
-def test_says_what_it_lacks() -> None:
+def test_missing_arguments_are_named() -> None:
     with pytest.raises(InputError, match="known which labels are wrong for signal `label_error_de"):
         LabelErrorDetector().start(context_of(nn.Linear(2, 2), X, 2))
     with pytest.raises(

@@ -61,7 +61,7 @@ def test_the_latest_prediction_of_a_sample_counts() -> None:
     assert signal.read(2)["label_wave"] == pytest.approx(1 / 3)
 
 
-def test_says_what_it_lacks() -> None:
+def test_missing_arguments_are_named() -> None:
     with pytest.raises(InputError, match="Expected `indices` to be handed to tracker.observe"):
         LabelWave().observe(Batch(labels=torch.zeros(2), logits=torch.zeros(2, 3)))
     with pytest.raises(InputError, match="`k` to be an integer of at least 1, got 0"):

@@ -64,7 +64,7 @@ def test_a_run_of_a_spec_has_the_sizes_of_its_holdout(tmp_path: Path) -> None:
     with pytest.warns(SmallHoldoutWarning, match="_128, _256, _512, _1024, _2048"):
         train(small_spec(signals=["noisy_validation"]), tmp_path / "run")
     table = read_table(tmp_path / "run")
-    given, predicted = table.given_labels("run"), table.predictions("run")
+    given, predicted = table.read_given_labels("run"), table.read_predictions("run")
     assert given is not None
     assert predicted is not None
     expected = (predicted[:, :10] == given[:10]).mean(1)

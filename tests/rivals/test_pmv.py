@@ -171,7 +171,7 @@ def test_state() -> None:
     assert rest.read(2) == {}
 
 
-def test_says_what_it_lacks() -> None:
+def test_missing_arguments_are_named() -> None:
     signal = Pmv()
     signal.start(context_of(network(), X, 3))
     with pytest.raises(

@@ -10,7 +10,7 @@ from rote.workloads import train
 from tests.workloads.small_runs import small_spec
 
 
-def test_by_hand() -> None:
+def test_matches_a_hand_computed_example() -> None:
     # Two classes: err(S) + 1 − 2 err(S̃).
     assert bound(0.1, 0.3, 2) == pytest.approx(0.1 + 1 - 0.6)
     # Chance on random labels, (k − 1)/k, leaves the clean error; a perfect fit leaves nothing.

@@ -141,7 +141,7 @@ def test_with_nothing_held_out_zeta_and_training_accuracy_are_left() -> None:
 
 @settings(deadline=None, max_examples=50)
 @given(found=rows(gaps=True))
-def test_it_always_says_what_it_took_and_picks_no_dip(found: list[Row]) -> None:
+def test_auto_names_its_rule_and_skips_accuracy_drops(found: list[Row]) -> None:
     table = table_of(found)
     selection = select(table)
     took(selection)
@@ -157,7 +157,7 @@ def test_it_always_says_what_it_took_and_picks_no_dip(found: list[Row]) -> None:
         assert selection.pick.train_accuracy >= max(known) - 0.05
 
 
-def test_the_posterior_names_what_it_leaves_out_on_a_dip(tmp_path: Path) -> None:
+def test_posterior_names_checkpoints_skipped_for_an_accuracy_drop(tmp_path: Path) -> None:
     _, given_labels, predicted = holdout("symmetric")
     write_holdout(tmp_path, predicted, given_labels)
     table = read_table(tmp_path)
@@ -173,7 +173,7 @@ def test_the_posterior_names_what_it_leaves_out_on_a_dip(tmp_path: Path) -> None
     assert json.dumps([vars(suspect) for suspect in found.suspects])
 
 
-def test_what_another_rule_leaves_out_on_a_dip_is_named() -> None:
+def test_other_rules_name_checkpoints_skipped_for_an_accuracy_drop() -> None:
     rows = [
         {
             "run": "Run",

@@ -54,7 +54,7 @@ def test_grades_go_by_rule_and_runs() -> None:
     assert select(table_of(rows), "max:train_accuracy").evidence.points_lost is None
 
 
-def test_the_words() -> None:
+def test_grades_are_put_into_words() -> None:
     found = Evidence("weak", "only ζ", 4.33, 15, is_one_run=True)
     assert found.text == (
         "weak (only ζ). In our 15 pools this rule lost 4.3 points on average, within one run."

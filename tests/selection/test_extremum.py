@@ -45,7 +45,7 @@ def test_sentences_use_what_the_run_says_about_its_column() -> None:
     assert reason.endswith("has the lowest gwa of 2 checkpoints: 25.00%.")
 
 
-def test_a_column_that_nobody_describes_will_do_and_needs_no_zeta() -> None:
+def test_undescribed_column_can_be_selected_by_without_zeta() -> None:
     rows = [{"run": "a", "step": step, "gwa": step / 4} for step in range(1, 12)]
     selection = select(table_of(rows), "min:gwa")
     assert selection.pick.step == 1
@@ -53,7 +53,7 @@ def test_a_column_that_nobody_describes_will_do_and_needs_no_zeta() -> None:
     assert selection.reasons[1].text.endswith("has the lowest gwa of 11 checkpoints: 0.25.")
 
 
-def test_per_cent_is_never_multiplied_again() -> None:
+def test_percent_is_never_multiplied_again() -> None:
     shares = {"gwa": {"unit": "share"}}
     selection = select(table_of(recorded(68.0, 12.0), columns=shares), "max:gwa")
     assert "%" not in " ".join(map(str, selection.reasons))

@@ -48,7 +48,7 @@ def contradict(one: dict[str, Any], other: dict[str, Any]) -> bool:
 
 
 @given(st.lists(facts, min_size=1, max_size=8))
-def test_groups_are_a_partition_and_one_exactly_if_nobody_contradicts(
+def test_groups_are_a_partition_and_single_without_contradictions(
     descriptions: list[dict[str, Any]],
 ) -> None:
     table = described(descriptions)

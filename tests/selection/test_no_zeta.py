@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 import rote
 from rote.cli.main import app
 from rote.records import COLUMNS
-from rote.store.mapping import likely_mapping
+from rote.store.mapping import guess_mapping
 from tests.loggers import new_mlflow_store
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("loggers")]
@@ -91,10 +91,10 @@ def test_three_steps_have_three_ticks(tmp_path: Path) -> None:
 def test_names_are_guessed_by_their_words(
     metrics: list[str], expected: dict[str, str] | list[str]
 ) -> None:
-    found = likely_mapping(metrics, COLUMNS)
+    found = guess_mapping(metrics, COLUMNS)
     if isinstance(expected, list):
         assert list(found.values()) == [*expected, metrics[0]]
     else:
         assert found.items() >= expected.items()
         assert bool(found) == bool(expected)
-    assert likely_mapping(metrics, ()) == {}
+    assert guess_mapping(metrics, ()) == {}

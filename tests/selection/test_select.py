@@ -129,7 +129,7 @@ def test_an_unknown_column_lists_the_four() -> None:
         select(table_of(spread()), column="zeta")
 
 
-def test_a_value_that_nobody_recorded_names_rules_that_do_without() -> None:
+def test_missing_column_names_rules_that_do_not_need_it() -> None:
     rows = [{"run": "a", "step": 1, "susceptibility": 0.5}]
     message = r"'regions' needs `train_accuracy`, .*\(auto, .*before-rise"
     with pytest.raises(InputError, match=message):
@@ -147,7 +147,7 @@ def warnings_of(rows: list[Row], rule: str = "regions", **options: Any) -> str:
     return " | ".join(select(table_of(rows), rule, **options).warnings)
 
 
-def test_nothing_odd_gives_no_warning() -> None:
+def test_usual_runs_give_no_warning() -> None:
     assert warnings_of(spread(), "staged") == ""
 
 
@@ -241,7 +241,7 @@ def test_odd_readings_are_said_for_the_column_they_concern(
 
 
 @pytest.mark.parametrize(("loss", "is_left_out"), [(None, True), (math.nan, True), (2.0, False)])
-def test_a_network_that_broke_is_no_candidate(loss: float | None, is_left_out: bool) -> None:
+def test_diverged_network_is_not_a_candidate(loss: float | None, is_left_out: bool) -> None:
     rows = spread(loss_before=2.0)
     best = select(table_of(rows), "staged").pick
     for row in rows:
@@ -253,13 +253,13 @@ def test_a_network_that_broke_is_no_candidate(loss: float | None, is_left_out: b
     assert (said in selection.warnings) == is_left_out
 
 
-def test_per_cent_is_not_multiplied_again() -> None:
+def test_percent_is_not_multiplied_again() -> None:
     rows = [row | {"train_accuracy": 100 * row["train_accuracy"]} for row in spread()]
     selection = select(table_of(rows), "staged")
     said = " ".join(map(str, (*selection.reasons, *selection.warnings)))
     assert "training accuracy of at least 43.5" in said
     assert "%" not in " ".join(map(str, selection.reasons))
-    assert "Divide per cent by 100" in said
+    assert "Divide percent by 100" in said
 
 
 def test_each_column_gives_its_own_zeta() -> None:
@@ -272,7 +272,7 @@ def test_each_column_gives_its_own_zeta() -> None:
     assert "ζ (`susceptibility_plain`) of at most" in selection.reasons[1].text
 
 
-def test_a_rule_of_ones_own_can_be_given() -> None:
+def test_user_rule_can_be_passed() -> None:
     @dataclass(frozen=True)
     class First:
         name: ClassVar[str] = "first"
@@ -311,27 +311,27 @@ def test_selecting_never_imports_torch_and_importing_no_polars(tmp_path: Path) -
     subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True)
 
 
-def test_accuracies_in_per_cent_are_doubted() -> None:
+def test_accuracies_in_percent_are_doubted() -> None:
     rows = spread()
     rows[0]["train_accuracy"] = 95.0
     assert "`train_accuracy` reaches 95: accuracies are shares" in warnings_of(rows, "filter")
 
 
-def test_per_cent_can_be_divided() -> None:
+def test_percent_can_be_divided() -> None:
     rows = spread(validation_accuracy=0.5)
     shares = select(table_of(rows), "staged")
     hundreds = [row | {"train_accuracy": 100 * row["train_accuracy"]} for row in rows]
-    found = select(table_of(hundreds), "staged", per_cent=True)
+    found = select(table_of(hundreds), "staged", percent=True)
     assert found.pick.train_accuracy == pytest.approx(shares.pick.train_accuracy)
     assert found.pick.validation_accuracy == 0.5  # a share already
     assert found.reasons == shares.reasons
     assert found.warnings == shares.warnings
-    with pytest.raises(InputError, match="`per_cent` to concern an accuracy above 1, got none"):
-        select(table_of(rows), "staged", per_cent=True)
+    with pytest.raises(InputError, match="`percent` to concern an accuracy above 1, got none"):
+        select(table_of(rows), "staged", percent=True)
 
 
 @pytest.mark.parametrize("rule", [name for name in RULES if name not in ("consensus", "posterior")])
-def test_no_share_is_ever_written_as_thousands_of_per_cent(rule: str) -> None:
+def test_no_share_is_ever_written_as_thousands_of_percent(rule: str) -> None:
     accuracies = {"validation_accuracy": 68.0, "test_accuracy": 68.0, "noisy_accuracy": 6.8}
     rows = [row | {"train_accuracy": 68.0} | accuracies for row in spread()]
     try:
@@ -340,4 +340,4 @@ def test_no_share_is_ever_written_as_thousands_of_per_cent(rule: str) -> None:
         return
     text = f"{selection}{selection._repr_html_()}{selection.to_json()}"
     assert "00%" not in text.replace("100%", "").replace("0.00%", "")
-    assert "--per-cent" in text
+    assert "--percent" in text

@@ -13,7 +13,7 @@ import pytest
 from rote.errors import InputError, StoreError
 from rote.selection import Candidates, Decision, Selection, Suspect, copy_checkpoint, select
 from rote.selection.rule import Findings
-from rote.store import checkpoint_path
+from rote.store import get_checkpoint_path
 from rote.store.run_record import CHECKPOINTS_FILE, find_checkpoint
 from tests.selection.tables import Row, table_of, write_voters
 
@@ -211,7 +211,7 @@ def saved(root: Path) -> Selection:
     write_voters(root, np.zeros((1, 3, 3), dtype=np.int64), 4)
     (run,) = root.iterdir()
     for step in (1, 2, 3):
-        file = checkpoint_path(run, step)
+        file = get_checkpoint_path(run, step)
         file.parent.mkdir(exist_ok=True)
         file.write_bytes(b"weights %d" % step)
     return select(root, "last")
@@ -232,7 +232,7 @@ def test_the_file_of_the_pick_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name", ["step-7.pt", "step-00007.pth", "checkpoints/step-7.ckpt", "step-7.safetensors"]
 )
-def test_weights_that_a_loop_of_ones_own_saved_are_found(tmp_path: Path, name: str) -> None:
+def test_weights_saved_by_a_user_loop_are_found(tmp_path: Path, name: str) -> None:
     (tmp_path / "checkpoints").mkdir()
     (tmp_path / name).touch()
     (tmp_path / "step-70.pt").touch()

@@ -55,7 +55,7 @@ def write(path: Path, *areas: list[float], accuracy: list[float], known: bool = 
     return path
 
 
-def test_labels_that_lose_where_validation_is_best(tmp_path: Path) -> None:
+def test_training_labels_rejected_at_the_best_validation_are_suspects(tmp_path: Path) -> None:
     rows = ([1.0, -2.0, -1.0], [1.0, 2.0, 3.0])
     (found,) = find_suspects(write(tmp_path / "run", *rows, accuracy=[0.9, 0.4]))
     assert (found.method, found.runs, found.samples) == ("aum", ("run",), 3)

@@ -67,7 +67,7 @@ def test_everything_is_put_back_after_an_exception(error: type[BaseException]) -
     assert differences(before, fingerprint(model, optimizer)) == []
 
 
-def test_gradients_are_set_aside_and_the_same_tensors_come_back() -> None:
+def test_gradients_are_detached_and_restored_as_the_same_tensors() -> None:
     model = nn.Linear(3, 2)
     model(torch.ones(1, 3)).sum().backward()
     gradient = model.weight.grad
@@ -116,7 +116,7 @@ def test_verify_names_what_cannot_be_put_back() -> None:
         next(model.clock)  # type: ignore[call-overload]
 
 
-def test_an_object_of_ones_own_is_put_back() -> None:
+def test_user_defined_object_is_restored() -> None:
     class Clock:
         ticks = 0
 
@@ -250,7 +250,7 @@ def test_a_signal_waits_until_everything_is_restored(number: signal.Signals) -> 
 
 
 @pytest.mark.usefixtures("handled")
-def test_a_restore_that_was_broken_off_is_repeated() -> None:
+def test_interrupted_restore_is_repeated() -> None:
     class Unlucky:
         calls = 0
 
@@ -369,7 +369,7 @@ def test_if_one_part_cannot_be_put_back_the_others_are() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64, torch.complex128])
-def test_unchanged_means_bit_for_bit(dtype: torch.dtype) -> None:
+def test_unchanged_means_bit_identical(dtype: torch.dtype) -> None:
     tensor = torch.tensor([-0.0, math.nan, 1.0], dtype=dtype)
     values = TensorValues([tensor], spares_unchanged=True)
     assert values.is_untouched()

@@ -21,8 +21,8 @@ def test_the_code_of_the_page_runs(
 
 
 def test_every_kind_of_address_is_on_the_page() -> None:
-    from rote.store.logger import kinds
+    from rote.store.logger import list_kinds
 
     page = PAGE.read_text()
-    for kind in kinds():
+    for kind in list_kinds():
         assert f"`{kind}:" in page

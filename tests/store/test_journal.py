@@ -8,7 +8,14 @@ import pytest
 
 from rote.errors import CorruptRunError, OddJournalWarning, StoreError
 from rote.records import Reading
-from rote.store import RunDirectory, open_sinks, read_predictions, read_run, read_table, targets_of
+from rote.store import (
+    RunDirectory,
+    open_sinks,
+    parse_targets,
+    read_predictions,
+    read_run,
+    read_table,
+)
 
 DESCRIPTION = {"name": "run", "num_classes": 9, "holdout": {"predictions": [2]}}
 COUNT = 5
@@ -41,13 +48,13 @@ def assert_reads(run: Path, steps: list[int], message: str) -> None:
     with pytest.warns(OddJournalWarning, match=message):
         table = read_table(run)
     assert [entry.step for entry in record.readings] == table.frame["step"].to_list() == steps
-    drawn, mapped = read_predictions(record), table.predictions("run")
+    drawn, mapped = read_predictions(record), table.read_predictions("run")
     assert drawn is not None
     assert mapped is not None
     assert drawn[:, 0].tolist() == mapped[table.frame["row"].to_numpy()][:, 0].tolist() == steps
 
 
-def test_a_missing_line_shifts_nothing(run: Path) -> None:
+def test_missing_line_does_not_shift_other_readings(run: Path) -> None:
     change(run, lambda lines: lines.pop(1))
     assert_reads(run, [1, 3, 4, 5], "has lost 1 of its lines")
 
@@ -77,7 +84,7 @@ def test_changed_digits_are_noticed_and_the_advice_holds(run: Path, at: int) -> 
         assert_reads(run, [s for s in range(1, COUNT + 1) if s != at + 1], "has lost 1")
 
 
-def test_every_byte_counts(run: Path) -> None:
+def test_every_changed_byte_is_detected(run: Path) -> None:
     journal = run / "journal.jsonl"
     whole = journal.read_bytes()
     line = whole.index(b"\n") + 1
@@ -98,9 +105,9 @@ def test_lines_that_were_lost_before_a_run_went_on_are_still_told_of(run: Path) 
 def test_a_run_that_lost_a_reading_goes_on_before_it(run: Path) -> None:
     change(run, lambda lines: lines.pop(2))
     with pytest.warns(OddJournalWarning, match="has lost 1"):
-        sinks = open_sinks(targets_of(run), DESCRIPTION, resume=True)
+        sinks = open_sinks(parse_targets(run), DESCRIPTION, resume=True)
     assert [entry.step for entry in sinks.earlier] == [1, 2]
-    sinks.go_on_from([reading(step) for step in (1, 2, 3)])
+    sinks.resume_from([reading(step) for step in (1, 2, 3)])
     sinks.close()
     assert_reads(run, [1, 2, 3], "has lost 1")
 
@@ -109,7 +116,7 @@ FILES = ("journal.jsonl", "predictions.bin", "run.json", "writer.lock")
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_file_that_is_removed_under_the_writer_is_missed(tmp_path: Path, name: str) -> None:
+def test_file_removed_during_writing_is_noticed(tmp_path: Path, name: str) -> None:
     run = RunDirectory.create(tmp_path / "run", DESCRIPTION)
     run.append(reading(1), 0)
     (tmp_path / "run" / name).rename(tmp_path / "away")
@@ -139,9 +146,7 @@ def test_a_file_that_is_replaced_under_the_writer_is_noticed(tmp_path: Path, nam
         ('{"schema":1,"rows":{"aum":{"dtype":"int8","shape":[3]}}}', "one with other rows"),
     ],
 )
-def test_a_description_that_nobody_can_read_by_is_noticed(
-    tmp_path: Path, content: str, what: str
-) -> None:
+def test_unreadable_description_is_noticed(tmp_path: Path, content: str, what: str) -> None:
     run = RunDirectory.create(tmp_path / "run", DESCRIPTION)
     file = tmp_path / "run" / "run.json"
     whole = file.read_text()
@@ -155,7 +160,7 @@ def test_a_description_that_nobody_can_read_by_is_noticed(
     assert len(read_run(tmp_path / "run").readings) == 1
 
 
-def test_a_whole_directory_that_goes_is_missed(tmp_path: Path) -> None:
+def test_removal_of_the_run_directory_is_noticed(tmp_path: Path) -> None:
     run = RunDirectory.create(tmp_path / "run", DESCRIPTION)
     (tmp_path / "run").rename(tmp_path / "elsewhere")
     with pytest.raises(StoreError, match="removed"):

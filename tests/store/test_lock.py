@@ -82,7 +82,7 @@ signal.pause()
 """
 
 
-def test_the_lock_dies_with_its_owner_not_with_the_workers(tmp_path: Path) -> None:
+def test_lock_ends_with_its_owner_and_not_with_the_workers(tmp_path: Path) -> None:
     path = tmp_path / "writer.lock"
     owner = subprocess.Popen(
         [sys.executable, "-c", OWNER, str(path)], stdout=subprocess.PIPE, text=True
@@ -100,13 +100,13 @@ def test_the_lock_dies_with_its_owner_not_with_the_workers(tmp_path: Path) -> No
         os.kill(worker, signal.SIGKILL)
 
 
-def test_a_lock_that_is_thrown_away_is_free(tmp_path: Path) -> None:
+def test_garbage_collected_lock_is_released(tmp_path: Path) -> None:
     lock = WriterLock(tmp_path / "claim.lock")
     del lock
     assert not is_locked(tmp_path / "claim.lock")
 
 
-def test_a_tracker_that_is_thrown_away_lets_its_run_go(tmp_path: Path) -> None:
+def test_garbage_collected_tracker_releases_its_run(tmp_path: Path) -> None:
     def track(**options: bool) -> rote.Tracker:
         model = torch.nn.Linear(4, 3)
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)

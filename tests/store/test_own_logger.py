@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from rote.cli.main import app
 from rote.errors import InputError, LoggerWarning
-from rote.store import open_sinks, read_table, targets_of
+from rote.store import open_sinks, parse_targets, read_table
 from tests.loggers import log, readings
 
 pytestmark = pytest.mark.slow
@@ -44,9 +44,9 @@ def test_it_is_written_resumed_and_read(tmp_path: Path, module: str) -> None:
     found = readings(1)
     log(target, found[:5], name="run")
     log(tmp_path / "own" / "run", found[:4], name="run")
-    sinks = open_sinks(targets_of(target), {"name": "run"}, resume=True)
+    sinks = open_sinks(parse_targets(target), {"name": "run"}, resume=True)
     assert [reading.step for reading in sinks.earlier] == [1, 2, 3, 4, 5]
-    sinks.go_on_from(found[:3])
+    sinks.resume_from(found[:3])
     sinks.append(found[3], 3)
     sinks.close()
     own = read_table(tmp_path / "own")
@@ -90,23 +90,23 @@ def test_from_the_command_line(tmp_path: Path, module: str) -> None:
     ],
 )
 def test_what_is_no_logger_is_refused(module: str, end: str, message: str) -> None:
-    for use, argument in ((targets_of, "save_to"), (read_table, "runs")):
+    for use, argument in ((parse_targets, "save_to"), (read_table, "runs")):
         with pytest.raises(InputError, match=message.format(argument)):
             use(module + end)  # type: ignore[operator]
 
 
-def test_one_half_of_a_logger_is_said_to_be_one(module: str) -> None:
+def test_half_of_a_logger_is_reported(module: str) -> None:
     with pytest.raises(InputError, match=r"Deaf:x'\. It can only be read\."):
-        targets_of(f"{module}_2:Deaf:x")
+        parse_targets(f"{module}_2:Deaf:x")
     with pytest.raises(InputError, match=r"Mute:x'\. It can only be written: .*_2:Mute:…"):
         read_table(f"{module}_2:Mute:x")
 
 
 def test_a_module_that_is_not_there_makes_no_address(tmp_path: Path, module: str) -> None:
-    assert targets_of("resnet_18:seed:3") == (Path("resnet_18:seed:3"),)
-    assert targets_of(f"./{module}_2:Mute:x") == (Path(f"./{module}_2:Mute:x"),)
+    assert parse_targets("resnet_18:seed:3") == (Path("resnet_18:seed:3"),)
+    assert parse_targets(f"./{module}_2:Mute:x") == (Path(f"./{module}_2:Mute:x"),)
     with pytest.raises(InputError, match="start with one of .* got 'nowhere:seed:3'"):
-        targets_of("nowhere:seed:3")
+        parse_targets("nowhere:seed:3")
 
 
 def test_its_failure_does_not_stop_the_training(
@@ -114,7 +114,7 @@ def test_its_failure_does_not_stop_the_training(
 ) -> None:
     lines: Any = __import__(f"{module}.lines", fromlist=["lines"])
     target = f"{module}.lines:Lines:{tmp_path}/run.jsonl"
-    sinks = open_sinks(targets_of(target), {}, resume=False)
+    sinks = open_sinks(parse_targets(target), {}, resume=False)
     with monkeypatch.context() as patch:
         patch.delattr(lines.LineFile, "write")
         with pytest.warns(LoggerWarning, match=r"file .*run.jsonl did not take a reading"):

@@ -12,7 +12,7 @@ import rote
 from rote.errors import LoggerWarning, TornJournalWarning
 from rote.records import Reading
 from rote.selection import Selection
-from rote.store import Sinks, open_sinks, read_table, targets_of
+from rote.store import Sinks, open_sinks, parse_targets, read_table
 from tests.loggers import DESCRIPTION, log, new_mlflow_store, readings
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("loggers")]
@@ -101,7 +101,7 @@ def test_consensus_needs_predictions_which_loggers_do_not_keep(sweep: Sweep) -> 
 
 
 def reopened(target: str, name: str) -> Sinks:
-    return open_sinks(targets_of(target), {**DESCRIPTION, "name": name}, resume=True)
+    return open_sinks(parse_targets(target), {**DESCRIPTION, "name": name}, resume=True)
 
 
 @pytest.mark.parametrize("logger", ["mlflow", "tensorboard"])
@@ -115,14 +115,14 @@ def test_an_interrupted_run_that_went_on_reads_as_one_that_was_not(
     log(target, [*readings(1)[:4], *wrong[4:9]], name="run")
     sinks = reopened(target, "run")
     assert [reading.step for reading in sinks.earlier] == list(range(1, 10))
-    sinks.go_on_from(readings(1)[:4])
+    sinks.resume_from(readings(1)[:4])
     for row, reading in enumerate(readings(1)[4:6], start=4):
         sinks.append(reading, row)
     sinks.close()
     sinks = reopened(target, "run")
     assert [reading.step for reading in sinks.earlier] == list(range(1, 7))
     assert [r.flags for r in sinks.earlier] == [r.flags for r in readings(1)[:6]]
-    sinks.go_on_from(sinks.earlier)
+    sinks.resume_from(sinks.earlier)
     for row, reading in enumerate(readings(1)[6:], start=6):
         sinks.append(reading, row)
     sinks.close()
@@ -136,7 +136,7 @@ def test_what_a_logger_missed_is_filled_in_when_the_run_goes_on(tmp_path: Path) 
     found = readings(0)
     log(target, [*found[:3], *found[5:8]], name="run")  # two readings never arrived
     sinks = reopened(target, "run")
-    sinks.go_on_from(found)
+    sinks.resume_from(found)
     sinks.close()
     log(tmp_path / "own", found, name="run")
     assert_frame_equal(read_table(target).frame, read_table(tmp_path / "own").frame)
@@ -160,8 +160,8 @@ def test_tensorboard_itself_shows_the_scalars_and_drops_the_void_ones(tmp_path: 
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     log(f"tensorboard:{tmp_path}", readings(0)[:6])
-    sinks = open_sinks(targets_of(f"tensorboard:{tmp_path}"), DESCRIPTION, resume=True)
-    sinks.go_on_from(readings(0)[:2])
+    sinks = open_sinks(parse_targets(f"tensorboard:{tmp_path}"), DESCRIPTION, resume=True)
+    sinks.resume_from(readings(0)[:2])
     sinks.append(readings(3)[2], 2)
     sinks.close()
     shown = EventAccumulator(str(tmp_path))
@@ -182,8 +182,8 @@ def test_a_clock_that_goes_back_does_not_bring_back_voided_readings(
     now = time.time_ns()
     for back in (3_600, 7_200):
         monkeypatch.setattr(time, "time_ns", lambda back=back: now - back * 1_000_000_000)
-        sinks = open_sinks(targets_of(place), DESCRIPTION, resume=True)
-        sinks.go_on_from(readings(0)[:2])
+        sinks = open_sinks(parse_targets(place), DESCRIPTION, resume=True)
+        sinks.resume_from(readings(0)[:2])
         sinks.append(readings(back)[2], 2)
         sinks.close()
         frame = read_table(place).frame
@@ -200,8 +200,8 @@ def test_names_that_mlflow_does_not_take_stay_apart(tmp_path: Path) -> None:
     assert {name: frame[name][0] for name in names} == values
 
 
-def test_an_event_file_that_goes_is_missed(tmp_path: Path) -> None:
-    sinks = open_sinks(targets_of(f"tensorboard:{tmp_path / 'run'}"), DESCRIPTION, resume=False)
+def test_removal_of_an_event_file_is_noticed(tmp_path: Path) -> None:
+    sinks = open_sinks(parse_targets(f"tensorboard:{tmp_path / 'run'}"), DESCRIPTION, resume=False)
     (file,) = (tmp_path / "run").iterdir()
     file.rename(tmp_path / "away")
     with pytest.warns(LoggerWarning, match="to be the file that this process writes, got No such"):

@@ -19,12 +19,12 @@ from rote.store import (
     RunDirectory,
     files,
     open_sinks,
+    parse_targets,
     read_predictions,
     read_run,
     read_table,
-    targets_of,
 )
-from rote.store.run_record import read_rows_of
+from rote.store.run_record import read_rows
 
 ROWS = {"aum": {"dtype": "float32", "shape": [4]}, "seen": {"dtype": "bool", "shape": [2, 3]}}
 DESCRIPTION: dict[str, Any] = {"num_classes": 3, "holdout": {"predictions": [5]}, "rows": ROWS}
@@ -49,26 +49,28 @@ def test_every_name_has_a_file_of_its_own(tmp_path: Path) -> None:
     assert record.description["rows"] == ROWS
     for name, dtype in (("aum", np.float32), ("seen", np.bool_)):
         expected = np.stack([entry.sample_rows[name] for entry in found]).astype(dtype)
-        np.testing.assert_array_equal(read_rows_of(record, name), expected[:3], strict=True)
-        mapped = table.rows("run", name)
+        np.testing.assert_array_equal(read_rows(record, name), expected[:3], strict=True)
+        mapped = table.read_rows("run", name)
         assert isinstance(mapped, np.memmap)
         np.testing.assert_array_equal(mapped, expected)
-    np.testing.assert_array_equal(table.rows("run", "predictions"), table.predictions("run"))
-    np.testing.assert_array_equal(read_rows_of(record, "predictions"), read_predictions(record))
+    np.testing.assert_array_equal(
+        table.read_rows("run", "predictions"), table.read_predictions("run")
+    )
+    np.testing.assert_array_equal(read_rows(record, "predictions"), read_predictions(record))
 
 
 def test_rows_that_are_not_there_are_none(tmp_path: Path) -> None:
     RunDirectory.create(tmp_path / "run", DESCRIPTION).close()
     record, table = read_run(tmp_path / "run"), read_table(tmp_path)
-    assert table.rows("run", "aum") is None  # not yet
-    assert read_rows_of(record, "other") is None
-    assert table.rows("run", "other") is table.rows("unknown", "aum") is None
+    assert table.read_rows("run", "aum") is None  # not yet
+    assert read_rows(record, "other") is None
+    assert table.read_rows("run", "other") is table.read_rows("unknown", "aum") is None
     (tmp_path / "run" / "aum.bin").unlink()
-    assert read_rows_of(record, "aum") is table.rows("run", "aum") is None
+    assert read_rows(record, "aum") is table.read_rows("run", "aum") is None
 
 
 def test_a_resumed_run_overwrites_the_rows_that_it_repeats(tmp_path: Path) -> None:
-    targets = targets_of([tmp_path / "run", tmp_path / "copy"])
+    targets = parse_targets([tmp_path / "run", tmp_path / "copy"])
     sinks = open_sinks(targets, DESCRIPTION, resume=False)
     for row in range(4):
         sinks.append(reading(row + 1, seed=row > 1), row)  # the last two will be taken again
@@ -76,11 +78,11 @@ def test_a_resumed_run_overwrites_the_rows_that_it_repeats(tmp_path: Path) -> No
     journal = tmp_path / "copy" / "journal.jsonl"  # a kill left less there
     journal.write_bytes(b"".join(journal.read_bytes().splitlines(keepends=True)[:1]))
     sinks = open_sinks(targets, DESCRIPTION, resume=True)
-    sinks.go_on_from(sinks.earlier[:2])
+    sinks.resume_from(sinks.earlier[:2])
     sinks.append(reading(3), 2)
     sinks.close()
     for name in ("run", "copy"):
-        rows = read_rows_of(read_run(tmp_path / name), "aum")
+        rows = read_rows(read_run(tmp_path / name), "aum")
         expected = np.stack([reading(step).sample_rows["aum"] for step in (1, 2, 3)])
         np.testing.assert_array_equal(rows, expected.astype(np.float32))
     (tmp_path / "run" / "aum.bin").write_bytes(b"1234567")
@@ -121,12 +123,12 @@ def test_a_row_that_is_not_as_it_was_written_is_noticed(
     damages()[damage](tmp_path / "run" / f"{name}.bin")
     record, table = read_run(tmp_path / "run"), read_table(tmp_path)
     with pytest.raises(CorruptRunError, match=rf"row \d of .*{name}\.bin to be as it was written"):
-        read_rows_of(record, name)
+        read_rows(record, name)
     with pytest.warns(DamagedRowsWarning, match=rf"Left out `{name}` of 'run': row \d of .*\.bin"):
-        assert table.rows("run", name) is None
-    assert table.rows("run", name) is None  # said once
+        assert table.read_rows("run", name) is None
+    assert table.read_rows("run", name) is None  # said once
     others = {"predictions", "aum", "seen"} - {name}
-    assert all(read_rows_of(record, other) is not None for other in others)
+    assert all(read_rows(record, other) is not None for other in others)
     assert not [column for column in table.frame.columns if "#" in column]
 
 
@@ -142,16 +144,16 @@ def test_rows_of_the_last_second_may_be_lost_and_no_others(tmp_path: Path) -> No
     record = read_run(tmp_path / "run")
     assert (record.synced_rows, len(record.readings)) == (1, 4)
     with pytest.warns(DamagedRowsWarning, match=r"aum\.bin from row 2 on were lost.*Resume"):
-        assert np.shape(read_rows_of(record, "aum")) == (2, 4)
+        assert np.shape(read_rows(record, "aum")) == (2, 4)
     with pytest.warns(DamagedRowsWarning, match="from row 2 on"):
-        assert np.shape(read_table(tmp_path).rows("run", "aum")) == (2, 4)
+        assert np.shape(read_table(tmp_path).read_rows("run", "aum")) == (2, 4)
     with pytest.warns(DamagedRowsWarning, match="from row 2 on"):
-        sinks = open_sinks(targets_of(tmp_path / "run"), {}, resume=True)
+        sinks = open_sinks(parse_targets(tmp_path / "run"), {}, resume=True)
     assert [entry.step for entry in sinks.earlier] == [1, 2]
     sinks.close()
     file.write_bytes(bytes(16) + whole[16:])
     with pytest.raises(CorruptRunError, match="row 0 of"):
-        read_rows_of(record, "aum")
+        read_rows(record, "aum")
 
 
 def test_files_are_synced_at_most_once_per_second(
@@ -185,7 +187,7 @@ def test_rows_without_checksums_are_taken_as_they_are(tmp_path: Path) -> None:
     (tmp_path / "run" / "predictions.bin").write_bytes(bytes(range(2)) * 5)
     for rows in (
         read_predictions(read_run(tmp_path / "run")),
-        read_table(tmp_path).predictions("run"),
+        read_table(tmp_path).read_predictions("run"),
     ):
         assert rows is not None
         assert rows.tolist() == [[0, 1, 0, 1, 0], [1, 0, 1, 0, 1]]
@@ -198,12 +200,12 @@ def test_a_reading_that_was_filled_in_without_rows_has_no_zeros_for_them(tmp_pat
     run.append(reading(3), 2)
     run.close()
     table = read_table(tmp_path)
-    aum = table.rows("run", "aum")
+    aum = table.read_rows("run", "aum")
     assert aum is not None
     assert np.isnan(aum).all(axis=1).tolist() == [False, True, False]
     np.testing.assert_array_equal(aum[2], reading(3).sample_rows["aum"].astype(np.float32))
     with pytest.warns(DamagedRowsWarning, match="class 255 is none of its 3"):
-        assert table.predictions("run") is None
+        assert table.read_predictions("run") is None
 
 
 def test_a_row_file_that_was_shortened_is_not_filled_with_zeros(tmp_path: Path) -> None:
@@ -244,7 +246,7 @@ def test_after_a_kill_every_reading_has_its_whole_row(tmp_path: Path, lines: int
     writer.send_signal(signal.SIGKILL)
     writer.communicate()
     record = read_run(tmp_path / "run")
-    rows = read_rows_of(record, "aum")
+    rows = read_rows(record, "aum")
     assert rows is not None
     assert len(rows) == len(record.readings) >= lines
     np.testing.assert_array_equal(rows, np.repeat(np.arange(len(rows))[:, None], 5000, axis=1))
@@ -261,15 +263,15 @@ def test_after_a_kill_every_reading_has_its_whole_row(tmp_path: Path, lines: int
         (["aum"], r"rows per sample to have names, got \['aum'\]"),
     ],
 )
-def test_rows_that_cannot_be_are_refused(tmp_path: Path, rows: Any, message: str) -> None:
+def test_impossible_rows_are_refused(tmp_path: Path, rows: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         RunDirectory.create(tmp_path / "run", {"rows": rows})
     assert not (tmp_path / "run").exists()
     RunDirectory.create(tmp_path / "run", {}).close()
     (tmp_path / "run" / "run.json").write_text(json.dumps({"schema": 1, "rows": rows}))
     for read in (
-        lambda: read_rows_of(read_run(tmp_path / "run"), "aum"),
-        lambda: read_table(tmp_path).rows("run", "aum"),
+        lambda: read_rows(read_run(tmp_path / "run"), "aum"),
+        lambda: read_table(tmp_path).read_rows("run", "aum"),
         lambda: RunDirectory.reopen(tmp_path / "run"),
     ):
         with pytest.raises(CorruptRunError, match=message):
@@ -286,7 +288,7 @@ def test_a_reading_must_fit_the_description(tmp_path: Path) -> None:
     assert read_run(tmp_path / "run").readings == ()
 
 
-def test_what_opening_made_is_taken_back(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="to be tensorboard:LOGDIR, got no directory"):
-        open_sinks(targets_of([tmp_path / "run", "tensorboard:"]), DESCRIPTION, resume=False)
+def test_failed_opening_removes_its_files(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="names no directory. Write tensorboard:LOGDIR"):
+        open_sinks(parse_targets([tmp_path / "run", "tensorboard:"]), DESCRIPTION, resume=False)
     assert list(tmp_path.iterdir()) == []

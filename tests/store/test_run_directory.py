@@ -28,7 +28,7 @@ from rote.errors import (
 )
 from rote.records import Reading
 from rote.store import RunDirectory, read_predictions, read_run, read_whole_readings
-from rote.store.journal import is_reserved, line_of_reading, reading_of_line
+from rote.store.journal import decode_reading, encode_reading, is_reserved
 from tests.tracking.test_tracker import HOLDOUT, Run, without_seconds
 
 READING = Reading(
@@ -123,8 +123,8 @@ names = strategies.text(min_size=1, max_size=8).filter(lambda name: not is_reser
 )
 def test_a_line_says_all_that_is_finite(values: list[float], metrics: dict[str, float]) -> None:
     reading = Reading(3, *values, metrics=metrics)
-    line = json.loads(json.dumps(line_of_reading(reading), allow_nan=False))
-    back = reading_of_line(line)
+    line = json.loads(json.dumps(encode_reading(reading), allow_nan=False))
+    back = decode_reading(line)
     pairs = zip(
         [*reading.to_dict().items(), *metrics.items()],
         [*back.to_dict().items(), *back.metrics.items()],
@@ -151,9 +151,9 @@ def test_a_used_directory_is_refused(tmp_path: Path) -> None:
 
 def test_an_impossible_directory_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="to be a writable directory, got .*: Not a directory"):
+    with pytest.raises(InputError, match="Cannot write to .*: Not a directory"):
         new_run(tmp_path / "file" / "run")
-    with pytest.raises(InputError, match="Expected `save_to` to be a run to resume"):
+    with pytest.raises(InputError, match="No run to resume in .*run.json.*resume=False"):
         Run(save_to=tmp_path / "nothing", resume=True)
 
 
@@ -390,7 +390,7 @@ def test_an_infinite_metric_is_recorded_as_missing_with_a_warning(tmp_path: Path
 
 
 @pytest.mark.parametrize(("place", "reason"), [("a" * 300, "too long"), ("a\0b", "null character")])
-def test_a_directory_that_cannot_be_is_refused_in_one_sentence(
+def test_impossible_directory_gives_a_one_sentence_error(
     tmp_path: Path, place: str, reason: str
 ) -> None:
     for save_to in (f"{tmp_path}/{place}", Path(f"{tmp_path}/{place}"), place):
@@ -429,7 +429,9 @@ FRAGMENT = b'{"schema":1,"kind":"rea'
 
 @pytest.mark.parametrize("fragments", [1, 2, 3])
 @pytest.mark.parametrize("whole_lines", [0, 2])
-def test_kills_in_a_row_can_be_resumed(tmp_path: Path, whole_lines: int, fragments: int) -> None:
+def test_run_can_be_resumed_after_repeated_kills(
+    tmp_path: Path, whole_lines: int, fragments: int
+) -> None:
     """A kill during the first line, and kills during the resumes after it."""
     run = Run(save_to=tmp_path / "run")
     run.epochs(1, whole_lines)
@@ -479,7 +481,7 @@ def test_a_full_disk_loses_only_what_did_not_fit(tmp_path: Path) -> None:
     assert done.stdout.splitlines() == ["OSError", "[1, 2]"]
 
 
-def test_what_a_kill_at_the_very_start_leaves_is_no_run(tmp_path: Path) -> None:
+def test_kill_at_the_start_leaves_no_run(tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "writer.lock").write_text("process 1 on nowhere")
     (tmp_path / "run" / "run.draft").write_text("{")

@@ -8,7 +8,7 @@ import torch
 
 import rote
 from rote.errors import InputError, StoreError
-from rote.store import WriterLock, list_runs, status_of
+from rote.store import WriterLock, list_runs, read_status
 from rote.store.run_status import RunStatus
 
 
@@ -22,7 +22,7 @@ def write(run: Path, finished: bool | None, *names: str) -> Path:
     return run
 
 
-def test_states_follow_from_files(tmp_path: Path) -> None:
+def test_run_states_are_derived_from_files(tmp_path: Path) -> None:
     runs = {
         "a": ("finished", write(tmp_path / "a", True, "run.json", "journal.jsonl")),
         "b": (
@@ -42,13 +42,13 @@ def test_states_follow_from_files(tmp_path: Path) -> None:
     write(tmp_path / "notes", None, "thoughts.txt")
     (tmp_path / "file").write_text("no run")
     assert {run.path.name: (run.state, run.path) for run in list_runs(tmp_path)} == runs
-    assert status_of(tmp_path / "a") == RunStatus(tmp_path / "a", "finished", "abc", "mine")
-    assert status_of(tmp_path / "nothing").state == "new"
+    assert read_status(tmp_path / "a") == RunStatus(tmp_path / "a", "finished", "abc", "mine")
+    assert read_status(tmp_path / "nothing").state == "new"
     with pytest.raises(InputError, match="Expected the store to be an existing directory, got"):
         list_runs(tmp_path / "nothing")
 
 
-def test_a_run_that_somebody_has_is_running(tmp_path: Path) -> None:
+def test_locked_run_has_the_state_running(tmp_path: Path) -> None:
     for name, finished in (("begun", False), ("claimed", None), ("over", True)):
         write(tmp_path / name, finished)
     locks = [WriterLock(tmp_path / name / "claim.lock") for name in ("begun", "claimed", "over")]
@@ -64,10 +64,10 @@ def test_a_directory_that_cannot_be_looked_at_is_named(tmp_path: Path) -> None:
     endless = tmp_path / "endless"
     endless.symlink_to(endless)
     with pytest.raises(StoreError, match=r"Expected .*endless to be readable, got: Too many"):
-        status_of(endless)
+        read_status(endless)
 
 
-def test_a_run_of_ones_own_loop_is_told_apart(tmp_path: Path) -> None:
+def test_run_of_a_user_loop_has_its_own_state(tmp_path: Path) -> None:
     model = torch.nn.Linear(3, 2)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     tracker = rote.track(

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from rote.errors import OddJournalWarning
-from rote.store import lines_that_count
+from rote.store import drop_void_lines
 
 kinds = st.sampled_from(["reading", "reading", "resume", "note"])
 journals = st.lists(st.tuples(kinds, st.integers(0, 6)))
@@ -35,7 +35,7 @@ def test_a_resume_line_voids_what_came_after_its_step(
     ]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", OddJournalWarning)
-        found = lines_that_count(lines, "here", is_retold=is_retold)
+        found = drop_void_lines(lines, "here", is_retold=is_retold)
     expected = naive(lines, is_retold=is_retold)
     assert [line["number"] for line in found] == [line["number"] for line in expected]
 
@@ -51,4 +51,4 @@ def test_a_resume_line_voids_what_came_after_its_step(
 def test_odd_steps_are_warned_of(steps: list[int], message: str) -> None:
     lines = [{"schema": 1, "kind": "reading", "step": step} for step in steps]
     with pytest.warns(OddJournalWarning, match=message):
-        assert len(lines_that_count(lines, "here")) == 3
+        assert len(drop_void_lines(lines, "here")) == 3

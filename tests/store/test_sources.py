@@ -19,7 +19,7 @@ from rote.errors import (
 )
 from rote.store import read_table
 from rote.store.logger import parse_address
-from rote.store.loggers.mlflow import experiment_and_store
+from rote.store.loggers.mlflow import split_place
 from tests.loggers import log, new_mlflow_store, readings
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("loggers")]
@@ -83,7 +83,7 @@ def test_an_experiment_can_be_given_by_its_number_and_its_file(foreign: str) -> 
         ("empty", "mlflow:empty@.* to hold runs, got none"),
     ],
 )
-def test_experiments_that_are_not_there(foreign: str, place: str, message: str) -> None:
+def test_missing_experiments_are_refused(foreign: str, place: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
         read_table(foreign.replace("theirs", place))
 
@@ -150,7 +150,7 @@ def test_scalars_of_others_in_the_directory_of_a_tracker_stand_beside(tmp_path: 
     assert frame["run"].to_list() == [tmp_path.name] * 5
 
 
-def test_log_directories_that_are_none(tmp_path: Path) -> None:
+def test_invalid_log_directories_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="with event files, got '.*nowhere', which is no dir"):
         read_table(f"tensorboard:{tmp_path}/nowhere")
     with pytest.raises(InputError, match="with event files, got '.*', which has none"):
@@ -333,7 +333,7 @@ def test_own_runs_can_be_mapped_and_mixed(tmp_path: Path) -> None:
         ({"suseptibility": "zeta"}, r"got 'suseptibility'. Did you mean 'susceptibility'\?"),
     ],
 )
-def test_a_mapping_that_leads_nowhere(
+def test_mapping_to_missing_columns_is_refused(
     tmp_path: Path, mapping: dict[str, str], message: str
 ) -> None:
     with pytest.raises(InputError, match=message):
@@ -359,13 +359,13 @@ def test_where_the_store_begins(text: str, place: str, uri: str | None) -> None:
     address = parse_address(text, "runs", "read")
     assert address is not None
     assert address.kind == "mlflow"
-    assert experiment_and_store(address.place) == (place, uri)
+    assert split_place(address.place) == (place, uri)
 
 
 @pytest.mark.parametrize("place", ["sqlite:///m.db", "http://127.0.0.1:5000"])
 def test_a_store_is_not_taken_for_an_experiment(place: str) -> None:
     with pytest.raises(InputError, match=f"store without an experiment. Write mlflow:NAME@{place}"):
-        experiment_and_store(place)
+        split_place(place)
 
 
 def test_a_csv_row_with_too_few_cells_is_refused_with_its_line(tmp_path: Path) -> None:

@@ -34,10 +34,10 @@ from rote.store import (
 )
 from rote.store.journal import (
     FileSoFar,
-    bytes_of_line,
-    file_so_far,
-    line_of_reading,
-    line_of_resume,
+    encode_line,
+    encode_reading,
+    encode_resume,
+    summarize_file,
 )
 
 pytestmark = pytest.mark.slow
@@ -50,11 +50,11 @@ def reading(step: int, **metrics: float) -> Reading:
 
 
 def line(entry: Reading) -> bytes:
-    return json.dumps(line_of_reading(entry), separators=(",", ":")).encode() + b"\n"
+    return json.dumps(encode_reading(entry), separators=(",", ":")).encode() + b"\n"
 
 
 def mark(step: int) -> bytes:
-    return json.dumps(line_of_resume(step), separators=(",", ":")).encode() + b"\n"
+    return json.dumps(encode_resume(step), separators=(",", ":")).encode() + b"\n"
 
 
 def seal(journal: bytes) -> bytes:
@@ -66,14 +66,14 @@ def seal(journal: bytes) -> bytes:
             values = json.loads(raw)
         except ValueError:
             data += raw + b"\n"
-            so_far = file_so_far(data)
+            so_far = summarize_file(data)
             continue
         if values.get("kind") == "resume":
             steps = [step for step in steps if step <= values.get("step", 0)]
         elif values.get("kind") == "reading":
             values["row"] = len(steps)
             steps.append(values.get("step"))
-        written, so_far = bytes_of_line(values, so_far)
+        written, so_far = encode_line(values, so_far)
         data += written
     return data if journal.endswith(b"\n") else data[:-1]
 
@@ -197,10 +197,10 @@ def written_journals(draw: st.DrawFn) -> bytes:
             flags=("diverging", "dominated") if draw(st.integers(0, 9)) == 0 else (),
             metrics=metrics,
         )
-        line = line_of_reading(entry) | {"row": row}
+        line = encode_reading(entry) | {"row": row}
         if draw(st.integers(0, 9)) == 0:
-            line = line_of_resume(step := draw(st.integers(0, step)))
-        written, so_far = bytes_of_line(line, so_far)
+            line = encode_resume(step := draw(st.integers(0, step)))
+        written, so_far = encode_line(line, so_far)
         data += written
     return data
 
@@ -419,7 +419,7 @@ def test_predictions_are_those_of_read_predictions(tmp_path: Path) -> None:
     run.resume_after(3)
     run.close()
     table = read_table(tmp_path)
-    found = table.predictions("run")
+    found = table.read_predictions("run")
     assert found is not None
     expected = read_predictions(read_run(tmp_path / "run"))
     np.testing.assert_array_equal(found[table.frame["row"].to_numpy()], expected)
@@ -432,7 +432,9 @@ def test_without_predictions_there_are_none(tmp_path: Path) -> None:
     (empty / "predictions.bin").touch()
     write_run(tmp_path / "lost", b"", num_classes=3, holdout={"predictions": [4]})
     table = read_table(tmp_path)
-    assert [table.predictions(name) for name in ("none", "empty", "lost", "unknown")] == [None] * 4
+    assert [table.read_predictions(name) for name in ("none", "empty", "lost", "unknown")] == [
+        None
+    ] * 4
 
 
 def test_one_bad_run_is_named_and_the_others_are_read(tmp_path: Path) -> None:
@@ -483,7 +485,7 @@ def test_a_folder_that_cannot_be_looked_into_is_named(
         assert list(read_table(tmp_path).paths) == ["a"]
 
 
-def test_a_class_that_there_is_not_votes_for_nobody(tmp_path: Path) -> None:
+def test_predictions_of_unknown_classes_do_not_vote(tmp_path: Path) -> None:
     description = {"name": "run", "num_classes": 3, "holdout": {"predictions": [4]}}
     run = RunDirectory.create(tmp_path / "run", description)
     for row in range(3):
@@ -492,17 +494,17 @@ def test_a_class_that_there_is_not_votes_for_nobody(tmp_path: Path) -> None:
     run.close()
     file = tmp_path / "run" / "predictions.bin"
     file.write_bytes(bytes([0] * 8 + [9] * 4))  # what does not count may be anything
-    assert read_table(tmp_path).predictions("run") is not None
+    assert read_table(tmp_path).read_predictions("run") is not None
     file.write_bytes(bytes([0] * 7 + [3] + [0] * 4))
     table = read_table(tmp_path)
     with pytest.warns(DamagedRowsWarning, match=r"of 'run': class 3 is none of its 3\. Restore"):
-        assert table.predictions("run") is None
-    assert table.predictions("run") is None
+        assert table.read_predictions("run") is None
+    assert table.read_predictions("run") is None
     with pytest.raises(CorruptRunError, match="to hold classes below 3, got 3"):
         read_predictions(read_run(tmp_path / "run"))
 
 
-def test_a_metric_for_every_reading_does_not_make_a_square(
+def test_distinct_metrics_per_reading_do_not_need_quadratic_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(journal_frame, "_MOST_METRICS", 10)

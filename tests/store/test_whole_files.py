@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from rote.store.files import whole_file, write_whole
+from rote.store.files import replace_file, write_whole
 from rote.store.run_directory import DRAFT_FILE, FAILURE_DRAFT, FAILURE_FILE
 from rote.store.run_record import RUN_FILE
 
@@ -28,7 +28,7 @@ def test_on_a_full_disk_the_old_file_stays(tmp_path: Path, monkeypatch: pytest.M
     assert [file.name for file in tmp_path.iterdir()] == ["some.json"]
 
 
-def test_a_draft_does_not_follow_a_link_that_lies_in_wait(tmp_path: Path) -> None:
+def test_draft_does_not_follow_a_planted_link(tmp_path: Path) -> None:
     victim = tmp_path / "victim"
     victim.write_bytes(b"precious")
     (tmp_path / "some.draft").symlink_to(victim)
@@ -52,7 +52,7 @@ def test_a_block_that_fails_leaves_the_old_file_and_no_draft(tmp_path: Path, sha
     write_whole(tmp_path / "some.npz", b"old")
 
     def write_half() -> None:
-        with whole_file(tmp_path / "some.npz", shared=shared) as draft:
+        with replace_file(tmp_path / "some.npz", shared=shared) as draft:
             draft.write_bytes(b"half")
             assert draft.name.endswith(".draft")
             assert (str(os.getpid()) in draft.name) == shared

@@ -18,7 +18,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 COMMITTED = json.loads((DOCS / "results" / "bounds.json").read_text())
 
 
-def test_what_falls_is_counted_between_neighbors() -> None:
+def test_decreases_are_counted_between_adjacent_rows() -> None:
     grid = np.array([[3.0, 1.0], [2.0, 1.0], [1.0, 2.0]])
     assert _falls(grid) == 2 / 4
     assert _falls(grid.T) == 2 / 3

@@ -71,7 +71,7 @@ def test_a_set_is_made_trained_and_judged(tmp_path: Path) -> None:
     assert ours == pytest.approx(committed["methods"][OURS]["auroc"], abs=0.05)
 
 
-def test_a_set_that_is_not_at_hand_is_left_out(tmp_path: Path) -> None:
+def test_missing_set_is_skipped(tmp_path: Path) -> None:
     fashion = next(one for one in SETS if one.name.startswith("Fashion"))
     assert train_set(fashion, tmp_path, tmp_path / "nowhere") is None
 

@@ -115,7 +115,7 @@ def of_runs(name: str, among: list[bool]) -> list[float]:
     return [value for value, is_in in zip(column(name), among, strict=True) if is_in]
 
 
-def test_tracking_is_told_by_group_of_runs_and_within_recipes() -> None:
+def test_tracking_is_reported_by_group_and_within_recipes() -> None:
     first = sorted(POOL.specs)[0]
     wild = pl.when(pl.col("run") == first).then(1e20).otherwise(pl.col(ZETA)).alias(ZETA)
     table = type(TABLE)(TABLE.frame.with_columns(wild), TABLE.descriptions)
@@ -136,7 +136,7 @@ def test_tracking_is_told_by_group_of_runs_and_within_recipes() -> None:
     assert "1 diverged" in said
 
 
-def test_groups_of_runs_are_told_by_batch_norm() -> None:
+def test_groups_of_runs_are_split_by_batch_norm() -> None:
     networks = {
         "norm": {"architecture": {"name": "mlp", "options": {"batch_norm": True}}},
         "none": {"architecture": {"name": "mlp"}},
@@ -158,7 +158,7 @@ def test_groups_of_runs_are_told_by_batch_norm() -> None:
     assert before == pytest.approx(stats.pearsonr(train, test).statistic)
 
 
-def test_the_verdict_is_told_from_pools() -> None:
+def test_verdict_is_computed_from_pools() -> None:
     assert verdict_of([]) is None
     assert [verdict_of(held) for held in ([True, True], [True, False], [False])] == [
         "confirmed",
@@ -218,7 +218,7 @@ def test_the_filter_keeps_the_lower_half() -> None:
         assert found[f"{way}_kendall"][0] == pytest.approx(stats.kendalltau(train, test).statistic)
 
 
-def test_sizes_of_validation_sets_and_the_noise_map_are_kendalls() -> None:
+def test_validation_sizes_and_noise_map_use_kendalls_tau() -> None:
     sizes, lead = measured("validation-size"), measured("noise-map")
     test = column("test_accuracy")
     kept = lower_half(ZETA)
@@ -233,7 +233,7 @@ def test_sizes_of_validation_sets_and_the_noise_map_are_kendalls() -> None:
         assert lead["lead"][str(size)] == pytest.approx(ours - theirs)
 
 
-def test_settings_are_told_apart_by_the_specs() -> None:
+def test_settings_are_distinguished_by_their_specs() -> None:
     found = measured("widths")
     assert list(found) == ["8", "16", "128", "all"]
     assert [group["runs"] for group in found.values()] == [2, 2, 2, 6]
@@ -382,7 +382,7 @@ OF_RUNS = {name for name, study in studies().items() if study.wants and not stud
 
 
 @pytest.mark.parametrize("name", sorted(OF_RUNS - {"estimated-accuracy"}))
-def test_every_record_is_plain_told_and_drawn(name: str) -> None:
+def test_every_record_is_plain_data_with_text_and_figure(name: str) -> None:
     study = find_study(name)
     robust = {kind: {"objective": {"name": kind}} for kind in ("mixup", "nce-rce")}
     lists = {"objectives": {"objective": robust}}.get(name, {})

@@ -26,7 +26,7 @@ from rote.studies.networks import (
     steps_on_one,
     wrong_labels,
 )
-from rote.sweeps import SearchSpace, run_path
+from rote.sweeps import SearchSpace, get_run_path
 from rote.workloads import train
 
 pytestmark = pytest.mark.slow
@@ -103,7 +103,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Pool, RunTable, P
     lists = {"labels": {"noisy": noisy, "right": {}}}
     pool = Pool("made-0", "networks", False, SearchSpace.from_dict({"base": base, "lists": lists}))
     for spec in pool.space:
-        train(spec, run_path(store, spec))
+        train(spec, get_run_path(store, spec))
     return pool, read_table(store), store
 
 

@@ -13,8 +13,8 @@ from rote.selection import select
 from rote.store import read_table
 from rote.studies import Pool, record_pools
 from rote.studies.pack import pack, unpack
-from rote.studies.run_pools import is_complete, is_over, restore_pool
-from rote.sweeps import SearchSpace, Sweep, run_path
+from rote.studies.run_pools import has_enough, is_complete, is_over, restore_pool
+from rote.sweeps import SearchSpace, Sweep, get_run_path
 from rote.workloads import RunSpec, train
 
 pytestmark = pytest.mark.slow
@@ -35,7 +35,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_what_comes_out_is_what_went_in_to_six_digits(store: Path, tmp_path: Path) -> None:
+def test_packed_runs_keep_six_digits(store: Path, tmp_path: Path) -> None:
     assert pack(store, tmp_path / "pool.tar.xz") == 2
     before, after = read_table(store), unpack(tmp_path / "pool.tar.xz", tmp_path / "out")
     assert before.frame["run"].to_list() == after.frame["run"].to_list()
@@ -44,7 +44,7 @@ def test_what_comes_out_is_what_went_in_to_six_digits(store: Path, tmp_path: Pat
         one, other = before.frame[name].to_numpy(), after.frame[name].to_numpy()
         np.testing.assert_allclose(other.astype(float), one.astype(float), rtol=1e-5)
     for run in before.paths:
-        for read in ("predictions", "given_labels", "neighbor_votes"):
+        for read in ("read_predictions", "read_given_labels", "read_neighbor_votes"):
             one, other = getattr(before, read)(run), getattr(after, read)(run)
             assert one is not None
             np.testing.assert_array_equal(one, other)
@@ -57,7 +57,7 @@ def test_the_same_runs_give_the_same_bytes(store: Path, tmp_path: Path) -> None:
     assert (tmp_path / "one.tar.xz").read_bytes() == (tmp_path / "two.tar.xz").read_bytes()
 
 
-def test_nothing_packed_is_said(tmp_path: Path) -> None:
+def test_empty_pack_is_reported(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="Expected a packed pool"):
         unpack(tmp_path / "none.tar.xz", tmp_path)
 
@@ -81,21 +81,24 @@ def test_another_machine_trains_only_what_is_not_packed(tmp_path: Path) -> None:
     part, whole = one_pool(tmp_path, [8]), one_pool(tmp_path, [8, 16])
     here, there = tmp_path / "here", tmp_path / "there"
     for spec in part.space:
-        train(spec, run_path(here / part.name, spec))
+        train(spec, get_run_path(here / part.name, spec))
     assert record_pools([whole], here) == [whole.record]
     assert not is_over(whole, here)
     with tempfile.TemporaryDirectory() as folder:
-        assert not is_complete(whole, unpack(whole.record, Path(folder)))
+        packed_table = unpack(whole.record, Path(folder))
+        assert not is_complete(whole, packed_table)
+        assert not has_enough(whole, packed_table)
+        assert has_enough(replace(whole, enough=1), packed_table)
 
     assert restore_pool(whole, there) == 1
     assert restore_pool(whole, there) == 0
-    left = list(Sweep(whole.space, there / whole.name).open_specs())
+    left = list(Sweep(whole.space, there / whole.name).list_unfinished())
     assert [spec.name for spec in left] == ["mlp-16"]
     packed = whole.record.read_bytes()
     record_pools([whole], there)
     assert whole.record.read_bytes() == packed
 
-    train(left[0], run_path(there / whole.name, left[0]))
+    train(left[0], get_run_path(there / whole.name, left[0]))
     record_pools([whole], there)
     assert is_over(whole, there)
     with tempfile.TemporaryDirectory() as folder:
@@ -107,7 +110,7 @@ def test_another_machine_trains_only_what_is_not_packed(tmp_path: Path) -> None:
 def test_a_packed_run_of_another_recipe_is_trained_again(tmp_path: Path) -> None:
     pool = one_pool(tmp_path, [8])
     for spec in pool.space:
-        train(spec, run_path(tmp_path / "here" / pool.name, spec))
+        train(spec, get_run_path(tmp_path / "here" / pool.name, spec))
     record_pools([pool], tmp_path / "here")
     base = {**pool.space.base, "optimizer": {"name": "sgd", "lr": 0.3}}
     other = replace(pool, space=replace(pool.space, base=base))

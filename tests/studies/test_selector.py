@@ -130,7 +130,7 @@ def test_a_rule_without_a_score_chooses_anew_in_every_draw() -> None:
     assert len(found.drawn["pool"]) == DRAWS.resamples
 
 
-def test_what_passes_over_dips_when_it_picks_is_judged_so() -> None:
+def test_rules_that_skip_accuracy_drops_are_judged_that_way() -> None:
     """The run's highest score is on a dip: `rote select --rule auto` keeps the other."""
     train = np.array([[0.9, 0.2, 0.9]] * 2)
     truth = np.array([[0.5, 0.4, 0.3]] * 2)

@@ -53,7 +53,7 @@ def test_a_claimed_run_is_refused_before_its_data_are_prepared(tmp_path: Path) -
     lock.release()
 
 
-def test_a_stranger_directory_is_refused_and_left_alone(tmp_path: Path) -> None:
+def test_foreign_directory_is_refused_and_unchanged(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("mine")
     with pytest.raises(RunExistsError, match="is in use"):
         train(small_spec(), tmp_path)

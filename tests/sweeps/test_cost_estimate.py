@@ -21,7 +21,7 @@ FILES = ("journal.jsonl", "predictions.bin", "labels.npz", "neighbor_votes.npy",
 @pytest.mark.parametrize(
     "checkpoints", ["all", "last", "none", {"keep": "best", "k": 2, "metric": "susceptibility"}]
 )
-def test_the_disk_is_as_foreseen(checkpoints: object, tmp_path: Path) -> None:
+def test_disk_estimate_matches_the_files_written(checkpoints: object, tmp_path: Path) -> None:
     spec = small_spec(epochs=6, checkpoints=checkpoints)
     guess = estimate_cost([spec], tmp_path)
     assert list(tmp_path.iterdir()) == []
@@ -47,7 +47,12 @@ def test_runs_whose_epochs_take_differently_long_are_measured_apart(tmp_path: Pa
 
 def test_no_sweep_is_shorter_than_its_longest_run() -> None:
     guess = SweepCost(seconds=60.0, longest=25.0, bytes=0, measured=1, kinds=1, is_scaled=False)
-    assert [guess.seconds_with(workers) for workers in (1, 2, 3, 100)] == [60.0, 30.0, 25.0, 25.0]
+    assert [guess.estimate_seconds(workers) for workers in (1, 2, 3, 100)] == [
+        60.0,
+        30.0,
+        25.0,
+        25.0,
+    ]
 
 
 def test_what_cannot_be_measured_is_named_and_counts_as_average(

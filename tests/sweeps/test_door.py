@@ -10,7 +10,7 @@ from rote import sweeps
 pytestmark = pytest.mark.slow
 
 
-def test_every_name_of_the_door_is_there() -> None:
+def test_every_exported_name_exists() -> None:
     for name in sweeps._HOMES:
         assert getattr(sweeps, name) is not None
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rote.errors import InputError
-from rote.store import WriterLock, status_of
+from rote.store import WriterLock, read_status
 from rote.store.run_directory import CLAIM_FILE, DRAFT_FILE
 from rote.sweeps.executor import Blocked, Busy, Executor, Failed, Finished, Job, Lost, Started
 from rote.sweeps.local_executor import LocalExecutor, count_cores
@@ -34,7 +34,7 @@ def test_all_jobs_are_done_and_told_of(executor: Executor, tmp_path: Path) -> No
     events = [event for event in in_time(executor.run(jobs)) if event is not None]
     for job in jobs:
         assert [event for event in events if event.job == job] == [Started(job), Finished(job)]
-        assert status_of(job.path).state == "finished"
+        assert read_status(job.path).state == "finished"
     train(jobs[3].spec, tmp_path / "here")
     assert contents(jobs[3].path) == contents(tmp_path / "here")
     assert list(executor.run([])) == []
@@ -74,9 +74,7 @@ def test_a_failure_is_told_with_its_traceback_and_stops_nothing(
     }
 
 
-def test_a_run_whose_worker_is_killed_goes_on_bit_for_bit(
-    executor: Executor, tmp_path: Path
-) -> None:
+def test_run_of_a_killed_worker_resumes_bit_identically(executor: Executor, tmp_path: Path) -> None:
     grave = tmp_path / "grave"
     network = {
         "name": "tests.sweeps.mortal_network:MortalNetwork",
@@ -106,7 +104,7 @@ def test_a_run_that_kills_its_workers_is_given_up(executor: Executor, tmp_path: 
     assert Finished(harmless) in events
 
 
-def test_who_waits_hears_something_and_closing_stops_the_workers(
+def test_waiting_returns_events_and_closing_stops_the_workers(
     executor: Executor, tmp_path: Path
 ) -> None:
     jobs = [job_of(tmp_path, seed=seed, epochs=100_000) for seed in range(WORKERS)]
@@ -121,7 +119,7 @@ def test_who_waits_hears_something_and_closing_stops_the_workers(
     until(lambda: not any(map(is_alive, workers)))
     for job in jobs:
         WriterLock(job.path / CLAIM_FILE).release()
-        assert status_of(job.path).state == "interrupted"
+        assert read_status(job.path).state == "interrupted"
 
 
 def test_a_run_that_another_process_holds_is_left_to_it(executor: Executor, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from rote.errors import InputError, MissingExtraError, RoteWarning
-from rote.store import CLAIM_FILE, is_locked, status_of
+from rote.store import CLAIM_FILE, is_locked, read_status
 from rote.sweeps import ray_tasks
 from rote.sweeps.executor import Finished, Job, Started
 from rote.sweeps.ray_executor import RayExecutor
@@ -92,7 +92,7 @@ def test_files_are_found_from_the_directory_of_the_sweep(
     job = job_of(Path("runs"), data={"name": "npz", "path": "own.npz"})
     events = [event for event in in_time(RayExecutor(workers=1).run([job])) if event is not None]
     assert events == [Started(job), Finished(job)]
-    assert status_of(tmp_path / job.path).state == "finished"
+    assert read_status(tmp_path / job.path).state == "finished"
 
 
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs /proc")

@@ -19,13 +19,13 @@ def test_a_job_is_given_up_at_its_last_attempt() -> None:
     coming = iter([third])
     assert retries.count_death(Lost(first, "killed")) == Lost(first, "killed", gives_up=False)
     assert retries.count_death(Lost(second, "killed")) == Lost(second, "killed", gives_up=False)
-    assert retries.next_job(coming) is first
+    assert retries.take_job(coming) is first
     assert retries.count_death(Lost(first, "again")) == Lost(first, "again", gives_up=True)
-    assert [retries.next_job(coming) for _ in range(3)] == [second, third, None]
+    assert [retries.take_job(coming) for _ in range(3)] == [second, third, None]
     assert [entry in retries for entry in (first, second, third)] == [True, True, False]
 
 
 def test_one_attempt_is_no_retry() -> None:
     retries = Retries(1)
     assert retries.count_death(Lost(job("a"), "killed")).gives_up
-    assert retries.next_job(iter(())) is None
+    assert retries.take_job(iter(())) is None

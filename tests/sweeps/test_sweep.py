@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from rote.errors import DamagedStateWarning, StoreError
-from rote.store import WriterLock, seal_journal, status_of
+from rote.store import WriterLock, read_status, seal_journal
 from rote.store.run_directory import CLAIM_FILE, DRAFT_FILE
-from rote.sweeps import LocalExecutor, Progress, Sweep, run_path
+from rote.sweeps import LocalExecutor, Progress, Sweep, get_run_path
 from rote.sweeps.executor import Event, Failed, Finished, Job, Started
 from rote.workloads import RunSpec, train
 from tests.sweeps import full_disk
@@ -32,9 +32,9 @@ def sweep(store: Path, specs: list[RunSpec], watch: Any = None) -> Progress:
     return Sweep(specs, store).run(LocalExecutor(2), watch)
 
 
-def test_what_is_over_is_skipped_and_what_is_interrupted_goes_on(tmp_path: Path) -> None:
+def test_finished_runs_are_skipped_and_interrupted_runs_resume(tmp_path: Path) -> None:
     specs = [small_spec(seed=seed) for seed in range(4)]
-    over, interrupted = (run_path(tmp_path, spec) for spec in specs[:2])
+    over, interrupted = (get_run_path(tmp_path, spec) for spec in specs[:2])
     train(specs[0], over)
     with pytest.raises(PowerCut):
         train(specs[1], interrupted, progress=cut)
@@ -48,14 +48,16 @@ def test_what_is_over_is_skipped_and_what_is_interrupted_goes_on(tmp_path: Path)
         "new": 2,
         "tracked": 0,
     }
-    assert list(plan.open_specs()) == specs[1:]
+    assert list(plan.list_unfinished()) == specs[1:]
     done = plan.run(LocalExecutor(2))
     assert (done.total, done.skipped, done.finished, done.failed) == (4, 1, 3, {})
     assert {file: file.stat().st_mtime_ns for file in over.rglob("*")} == before
     assert '"kind":"resume"' in (interrupted / "journal.jsonl").read_text()
     for spec in specs:
         train(spec, tmp_path / "alone" / spec.identity)
-        assert contents(run_path(tmp_path, spec)) == contents(tmp_path / "alone" / spec.identity)
+        assert contents(get_run_path(tmp_path, spec)) == contents(
+            tmp_path / "alone" / spec.identity
+        )
     changed = [*specs, small_spec(seed=0, batch=20), small_spec(seed=0, name="called otherwise")]
     done = sweep(tmp_path, changed)
     assert (done.skipped, done.finished) == (5, 1)
@@ -64,7 +66,7 @@ def test_what_is_over_is_skipped_and_what_is_interrupted_goes_on(tmp_path: Path)
 
 def test_a_damaged_state_is_told_by_the_sweep(tmp_path: Path) -> None:
     spec = small_spec(epochs=4)
-    interrupted = run_path(tmp_path, spec)
+    interrupted = get_run_path(tmp_path, spec)
 
     def stop(reading: Any) -> None:
         if reading.step == 3:
@@ -90,7 +92,7 @@ def test_a_failure_is_recorded_and_forgotten_when_the_run_is_over(tmp_path: Path
         told.append(event)
 
     done = sweep(tmp_path / "store", specs, watch)
-    record = run_path(tmp_path / "store", bad) / "failure.json"
+    record = get_run_path(tmp_path / "store", bad) / "failure.json"
     assert (done.finished, done.done, list(done.failed)) == (1, 1, ["bad"])
     assert done.failed["bad"].startswith("rote.workloads.spec.section.FieldError: `data.path`")
     assert done.to_dict()["failed"][0]["path"] == str(record.parent)
@@ -99,7 +101,7 @@ def test_a_failure_is_recorded_and_forgotten_when_the_run_is_over(tmp_path: Path
     assert written["identity"] == bad.identity
     assert RunSpec.from_dict(written["spec"]) == bad
     assert sum(isinstance(event, Failed) for event in told) == 1  # tried once, not again
-    baseline = status_of(record.parent)
+    baseline = read_status(record.parent)
     assert (baseline.state, baseline.name, baseline.identity) == ("failed", "bad", bad.identity)
     generator = np.random.default_rng(0)
     arrays = {"x_train": generator.random((60, 5), np.float32), "y_train": np.arange(60) % 3}
@@ -107,12 +109,12 @@ def test_a_failure_is_recorded_and_forgotten_when_the_run_is_over(tmp_path: Path
     done = sweep(tmp_path / "store", specs)
     assert (done.skipped, done.finished, done.failed) == (1, 1, {})
     assert not record.exists()
-    assert status_of(record.parent).state == "finished"
+    assert read_status(record.parent).state == "finished"
 
 
 def test_a_run_that_another_process_lets_go_is_taken_over(tmp_path: Path) -> None:
     specs = [small_spec(seed=seed) for seed in range(2)]
-    path = run_path(tmp_path, specs[0])
+    path = get_run_path(tmp_path, specs[0])
     path.mkdir()
     lock, waited = WriterLock(path / CLAIM_FILE), 0
 
@@ -130,7 +132,7 @@ def test_a_run_that_another_process_lets_go_is_taken_over(tmp_path: Path) -> Non
 
 def test_a_run_that_another_process_ends_is_not_run_again(tmp_path: Path) -> None:
     spec = small_spec()
-    path = run_path(tmp_path, spec)
+    path = get_run_path(tmp_path, spec)
     path.mkdir()
     lock: WriterLock | None = WriterLock(path / CLAIM_FILE)
     journal = b""

@@ -14,14 +14,14 @@ import torch
 import rote
 from rote.errors import InputError, MissingExtraError, StoreError
 from rote.selection import select
-from rote.store import CLAIM_FILE, FAILURE_FILE, WriterLock, read_run, status_of
+from rote.store import CLAIM_FILE, FAILURE_FILE, WriterLock, read_run, read_status
 from rote.sweeps import (
     AccuracyObjective,
     create_study,
+    get_run_path,
     judge_trial,
     make_pruner,
     report_trial,
-    run_path,
     select_trial,
     tuning,
 )
@@ -89,7 +89,7 @@ def test_a_trial_is_worth_the_estimate_of_its_best_checkpoint(tmp_path: Path) ->
         assert trial.user_attrs["column"] == "estimated_accuracy"
         spec = RunSpec.from_dict(trial.user_attrs["spec"])
         assert spec == suggest(optuna.trial.FixedTrial(trial.params))
-        assert trial.user_attrs["run"] == str(run_path(tmp_path, spec))
+        assert trial.user_attrs["run"] == str(get_run_path(tmp_path, spec))
     assert len({trial.value for trial in study.trials}) == 4
 
 
@@ -148,17 +148,17 @@ def test_a_hopeless_run_is_stopped_and_can_be_resumed(tmp_path: Path) -> None:
     assert [trial.state.name for trial in study.trials] == ["COMPLETE", "PRUNED"]
     stopped = study.trials[1]
     spec = RunSpec.from_dict(stopped.user_attrs["spec"])
-    path = run_path(tmp_path, spec)
+    path = get_run_path(tmp_path, spec)
     steps = [reading.step for reading in read_run(path).readings]
     assert steps == list(range(1, steps[-1] + 1))
     assert 3 <= steps[-1] < 8
     assert stopped.user_attrs["high"][str(steps[-1])] < study.best_value
     assert select_trial(study).trial.number == 0
     run_job(Job(spec, path))
-    assert status_of(path).state == "finished"
+    assert read_status(path).state == "finished"
 
 
-def test_what_was_run_before_costs_nothing(tmp_path: Path) -> None:
+def test_finished_runs_are_not_repeated_in_a_study(tmp_path: Path) -> None:
     objective = AccuracyObjective(lambda trial: suggest(trial).to_dict(), tmp_path)
     first, second = new_study(), new_study()
     first.optimize(objective, n_trials=2)
@@ -181,13 +181,13 @@ def test_a_failed_run_is_a_failed_trial(tmp_path: Path) -> None:
     assert [trial.state.name for trial in study.trials] == ["FAIL", "COMPLETE"]
     failed = study.trials[0]
     assert "architecture" in failed.user_attrs["error"]
-    assert status_of(Path(failed.user_attrs["run"])).state == "failed"
+    assert read_status(Path(failed.user_attrs["run"])).state == "failed"
     assert select_trial(study).trial.number == 1
 
 
 def test_what_failed_before_is_forgotten_once_it_is_over(tmp_path: Path) -> None:
     spec = suggest(optuna.trial.FixedTrial({"lr": 0.1}))
-    job = Job(spec, run_path(tmp_path, spec))
+    job = Job(spec, get_run_path(tmp_path, spec))
     record_failure(job, "a tree fell on it")
     study = new_study()
     study.enqueue_trial({"lr": 0.1})
@@ -209,7 +209,7 @@ def test_a_spec_that_does_not_fit_leaves_no_trial_running(tmp_path: Path) -> Non
 
 def test_a_run_that_others_do_is_a_pruned_trial(tmp_path: Path) -> None:
     study = new_study()
-    path = run_path(tmp_path, suggest(optuna.trial.FixedTrial({"lr": 0.1})))
+    path = get_run_path(tmp_path, suggest(optuna.trial.FixedTrial({"lr": 0.1})))
     path.mkdir(parents=True)
     lock = WriterLock(path / CLAIM_FILE)
     for run in ("in this process", "on an executor"):

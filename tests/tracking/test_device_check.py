@@ -50,7 +50,7 @@ def test_a_device_that_is_not_there_is_named() -> None:
         check_device("nodevice")
 
 
-def test_a_device_that_does_not_repeat_itself_is_told_from_a_trace() -> None:
+def test_nondeterministic_device_is_distinguished_from_a_trace() -> None:
     class Noisy(nn.Module):
         def forward(self, x: Tensor) -> Tensor:
             return x * (1 + os.urandom(1)[0] / 2**16)

@@ -108,7 +108,7 @@ def test_a_second_optimizer_for_unfrozen_layers_steps_along(name: str) -> None:
         assert after == cross_entropy(twin(X), Y).item() != before
 
 
-def test_unfrozen_layers_that_nobody_holds_are_named_once() -> None:
+def test_unfrozen_layers_without_an_optimizer_are_named_once() -> None:
     model = network()
     model[1].requires_grad_(requires_grad=False)
     optimizer = Adam(model[3].parameters(), lr=0.1)
@@ -125,7 +125,7 @@ def test_unfrozen_layers_that_nobody_holds_are_named_once() -> None:
 
 
 @pytest.mark.parametrize("name", MAKERS)
-def test_who_steps_is_followed_while_the_old_one_lives_on(name: str) -> None:
+def test_stepping_optimizer_is_followed_while_the_old_one_exists(name: str) -> None:
     """Phases that take turns, by optimizers that all exist from the start."""
     model = network()
     first, second = MAKERS[name](model.parameters()), SGD(model.parameters(), lr=0.5)
@@ -153,7 +153,7 @@ def test_a_rebuilt_optimizer_is_found_before_its_first_step(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", MAKERS)
-def test_of_several_one_is_rebuilt(name: str) -> None:
+def test_one_of_several_optimizers_is_rebuilt(name: str) -> None:
     model = network()
     body, head = (MAKERS[name](model[layer].parameters()) for layer in (1, 3))
     tracker = tracked(model, [body, head])
@@ -185,7 +185,7 @@ def test_two_that_share_the_weights_of_one_are_followed_together() -> None:
         assert after == cross_entropy(twin(X), Y).item()
 
 
-def test_one_that_steps_in_between_is_named_once() -> None:
+def test_other_stepping_optimizer_is_named_once() -> None:
     model = network()
     optimizer, other = Adam(model.parameters(), lr=0.1), SGD(model[3].parameters(), lr=0.1)
     tracker = tracked(model, optimizer)
@@ -197,7 +197,7 @@ def test_one_that_steps_in_between_is_named_once() -> None:
     assert losses(tracker) == oracle_losses(model, optimizer, X, Y)
 
 
-def test_between_several_the_user_decides() -> None:
+def test_user_decides_between_several_new_optimizers() -> None:
     model = network()
     optimizer = Adam(model.parameters(), lr=0.1)
     tracker = tracked(model, optimizer)

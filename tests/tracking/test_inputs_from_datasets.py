@@ -88,7 +88,7 @@ def test_a_loader_as_inputs_changes_nothing(name: str, *, resample: bool) -> Non
     assert trained(loaders()[name], lambda loader: loader.dataset, policy=policy) == bare
 
 
-def test_the_obvious_way_does_change_it() -> None:
+def test_iterating_a_loader_changes_the_random_state() -> None:
     bare = trained(loaders()["shuffled"], None)
     assert trained(loaders()["shuffled"], lambda loader: next(iter(loader))[0]) != bare
 

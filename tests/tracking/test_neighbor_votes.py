@@ -21,26 +21,26 @@ def test_they_are_written_once_and_read_back(tmp_path: Path) -> None:
     run.epochs(1, 2)
     run.tracker.close()
     table = read_table(tmp_path)
-    found = table.neighbor_votes("a")
+    found = table.read_neighbor_votes("a")
     assert found.dtype == np.float32
     assert (found == VOTES).all()
-    assert (table.given_labels("a") == LABELS.numpy()).all()
+    assert (table.read_given_labels("a") == LABELS.numpy()).all()
     assert (np.load(tmp_path / "a" / NEIGHBORS_FILE, allow_pickle=False) == VOTES).all()
-    assert table.neighbor_votes("another") is None
+    assert table.read_neighbor_votes("another") is None
 
 
 def test_a_run_without_them_has_none_and_a_resumed_one_keeps_its_own(tmp_path: Path) -> None:
     Run(tmp_path / "a").tracker.close()
-    assert read_table(tmp_path).neighbor_votes("a") is None
+    assert read_table(tmp_path).read_neighbor_votes("a") is None
     # As after a power cut between run.json and the votes.
     Run(tmp_path / "a", resume=True, neighbor_votes=torch.from_numpy(VOTES)).tracker.close()
-    assert (read_table(tmp_path).neighbor_votes("a") == VOTES).all()
+    assert (read_table(tmp_path).read_neighbor_votes("a") == VOTES).all()
     Run(tmp_path / "a", resume=True, neighbor_votes=VOTES[::-1].copy()).tracker.close()
     Run(tmp_path / "a", resume=True).tracker.close()
-    assert (read_table(tmp_path).neighbor_votes("a") == VOTES).all()
+    assert (read_table(tmp_path).read_neighbor_votes("a") == VOTES).all()
 
 
-def test_a_disk_that_fails_leaves_no_half_and_the_run_can_be_gone_on_with(
+def test_failed_write_leaves_no_partial_file_and_the_run_can_be_resumed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     replaced = Path.replace
@@ -58,7 +58,7 @@ def test_a_disk_that_fails_leaves_no_half_and_the_run_can_be_gone_on_with(
         "journal.jsonl", "predictions.bin", "run.json", "writer.lock",
     ]  # fmt: skip
     Run(tmp_path / "a", resume=True, neighbor_votes=VOTES).tracker.close()
-    assert (read_table(tmp_path).neighbor_votes("a") == VOTES).all()
+    assert (read_table(tmp_path).read_neighbor_votes("a") == VOTES).all()
 
 
 def damage(kind: str) -> Any:
@@ -81,7 +81,7 @@ def test_votes_that_cannot_be_are_refused_and_left_out(tmp_path: Path, kind: str
     Run(tmp_path / "a").tracker.close()
     np.save(tmp_path / "a" / NEIGHBORS_FILE, damage(kind))
     with pytest.warns(DamagedRowsWarning, match=r"Left out the nearest-neighbor votes in .*got"):
-        assert read_table(tmp_path).neighbor_votes("a") is None
+        assert read_table(tmp_path).read_neighbor_votes("a") is None
 
 
 @pytest.mark.parametrize("cut", [0, 5, 40, 128, -1])
@@ -90,7 +90,7 @@ def test_a_file_that_was_cut_off_is_left_out(tmp_path: Path, cut: int) -> None:
     file = tmp_path / "a" / NEIGHBORS_FILE
     file.write_bytes(file.read_bytes()[:cut])
     with pytest.warns(DamagedRowsWarning, match=rf"votes in .*{NEIGHBORS_FILE}"):
-        assert read_table(tmp_path).neighbor_votes("a") is None
+        assert read_table(tmp_path).read_neighbor_votes("a") is None
 
 
 def test_a_header_that_lies_about_its_size_is_left_out(tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_a_header_that_lies_about_its_size_is_left_out(tmp_path: Path) -> None:
     assert lying != whole
     file.write_bytes(lying)
     with pytest.warns(DamagedRowsWarning, match=rf"votes in .*{NEIGHBORS_FILE}"):
-        assert read_table(tmp_path).neighbor_votes("a") is None
+        assert read_table(tmp_path).read_neighbor_votes("a") is None
 
 
 def test_there_are_none_for_inputs_that_change() -> None:

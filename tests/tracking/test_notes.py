@@ -34,7 +34,7 @@ def test_a_note_comes_with_its_reading_and_once() -> None:
         run.tracker.noise_rate = 25
 
 
-def test_a_probe_that_failed_has_said_nothing(tmp_path: Path) -> None:
+def test_failed_probe_emits_no_note(tmp_path: Path) -> None:
     told: list[Reading] = []
 
     def tell(reading: Reading) -> None:
@@ -51,7 +51,7 @@ def test_a_probe_that_failed_has_said_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("rate_first", [True, False])
-def test_a_resumed_run_does_not_say_it_again(tmp_path: Path, rate_first: bool) -> None:
+def test_resumed_run_does_not_repeat_notes(tmp_path: Path, rate_first: bool) -> None:
     first = Run(tmp_path / "a")
     first.tracker.noise_rate = 0.25
     assert said(first, 0.8, 0.9) == [PASSED, ""]
@@ -67,7 +67,7 @@ def test_a_resumed_run_does_not_say_it_again(tmp_path: Path, rate_first: bool) -
     assert find_notes(read_run(tmp_path / "a").readings, 0.25) == {1: PASSED, 4: LEARNED}
 
 
-def test_readings_taken_again_are_said_again() -> None:
+def test_repeated_readings_repeat_their_notes() -> None:
     run = Run(None)
     state = run.state()
     assert said(run, 0.995) == [LEARNED]

@@ -195,7 +195,7 @@ def test_the_state_of_another_class_of_optimizer_is_refused(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("junk", [b"junk", b"", b"PK\x03\x04"])
-def test_junk_is_refused(tmp_path: Path, junk: bytes) -> None:
+def test_files_with_junk_are_refused(tmp_path: Path, junk: bytes) -> None:
     (tmp_path / "a.pt").write_bytes(junk)
     with pytest.raises(InputError, match="tensors and plain values only, got a damaged file"):
         read_weights(tmp_path / "a.pt")

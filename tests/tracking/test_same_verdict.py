@@ -99,7 +99,7 @@ def test_every_source_gives_the_same_verdict(
     tables = [read_table(place) for place, _ in places.values()]
     for table in tables[1:]:
         for run in table.descriptions:
-            for kind in ("predictions", "given_labels", "neighbor_votes"):
+            for kind in ("read_predictions", "read_given_labels", "read_neighbor_votes"):
                 mine, theirs = getattr(table, kind)(run), getattr(tables[0], kind)(run)
                 np.testing.assert_array_equal(mine, theirs)
 

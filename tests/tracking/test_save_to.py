@@ -134,7 +134,7 @@ def test_an_interrupt_while_logging_takes_the_reading_back_everywhere(
 def test_nothing_is_left_behind_if_a_sink_cannot_be_opened(tmp_path: Path) -> None:
     pytest.importorskip("tensorboard", reason="needs rote[tensorboard]")
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="to be a writable directory, got .*file"):
+    with pytest.raises(InputError, match="Cannot write to .*file"):
         Run([tmp_path / "run", f"tensorboard:{tmp_path}/file"], name="run")
     assert not (tmp_path / "run").exists()
     Run(tmp_path / "used").tracker.close()
@@ -144,7 +144,7 @@ def test_nothing_is_left_behind_if_a_sink_cannot_be_opened(tmp_path: Path) -> No
     Run(f"tensorboard:{tmp_path}/tb").tracker.close()
     with pytest.raises(RunExistsError, match="tb is in use"):
         Run(f"tensorboard:{tmp_path}/tb")
-    with pytest.raises(InputError, match="to be a run to resume, got .*none without an event file"):
+    with pytest.raises(InputError, match="No run to resume in .*none: it has no event file"):
         Run(f"tensorboard:{tmp_path}/none", resume=True)
 
 
@@ -209,7 +209,7 @@ def read_files(folder: Path) -> dict[Path, bytes]:
     [
         ("mlfow:digits", r"got 'mlfow:digits'. Did you mean 'mlflow'\?"),
         ("csv:table.csv", "got 'csv:table.csv'. It can only be read"),
-        ("tensorboard:", "to be tensorboard:LOGDIR, got no directory"),
+        ("tensorboard:", "names no directory. Write tensorboard:LOGDIR"),
         ([5], "a function that takes a reading, or a list of them, got 5"),
         ("mlfow:x", "one of mlflow:, tensorboard:, trackio:, wandb:, got 'mlfow:x'"),
         ("neptune:x", r"got 'neptune:x'\. A directory of that name is './neptune:x'"),
@@ -217,8 +217,8 @@ def read_files(folder: Path) -> dict[Path, bytes]:
             "s3://bucket/run",
             "one of mlflow:, tensorboard:, trackio:, wandb:, got 's3://bucket/run'",
         ),
-        ("", "to name a directory or a logger, got an empty text"),
-        ([" "], "to name a directory or a logger, got an empty text"),
+        ("", "to name a directory or a logger, got an empty string"),
+        ([" "], "to name a directory or a logger, got an empty string"),
     ],
 )
 def test_what_cannot_be_written_to_is_refused(save_to: Any, message: str) -> None:
@@ -244,7 +244,7 @@ def test_a_missing_package_names_its_extra(tmp_path: Path, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("name", ["C:run", "run-10:30", "runs/lr:0.1", "./neptune:x"])
-def test_a_colon_does_not_make_a_path_an_address(
+def test_path_with_a_colon_is_not_taken_for_a_logger(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -252,7 +252,7 @@ def test_a_colon_does_not_make_a_path_an_address(
     assert len(read_run(tmp_path / name).readings) == 1
 
 
-def test_a_file_is_no_place_for_a_run(tmp_path: Path) -> None:
+def test_file_is_refused_as_run_directory(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
     with pytest.raises(RunExistsError, match=r"file is a file\. Choose a new directory\.$"):
         Run(tmp_path / "file")

@@ -60,11 +60,13 @@ def test_the_active_run_of_mlflow_gets_zeta_beside_its_own_metrics(
     mlflow.set_tracking_uri(uri)
     try:
         mlflow.set_experiment("theirs")
-        with pytest.raises(InputError, match="inside a `with mlflow.start_run.* no active run"):
+        with pytest.raises(
+            InputError, match="lacks an active run.* inside a `with mlflow.start_run"
+        ):
             Run("mlflow:")
         with mlflow.start_run(run_name="mine"):
             mlflow.log_metric("val_accuracy", 0.25, step=2)
-            with pytest.raises(InputError, match="the active MLflow run mine, which holds no rea"):
+            with pytest.raises(InputError, match="the active MLflow run mine has no readings"):
                 Run("mlflow:", resume=True)
             run = Run("mlflow:")
             run.epochs(1, 3)

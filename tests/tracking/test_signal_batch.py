@@ -65,7 +65,7 @@ def test_signals_that_wait_for_the_same_share_it_and_others_do_not() -> None:
     assert one.take() is None
 
 
-def test_nothing_is_kept_that_was_taken() -> None:
+def test_taken_batches_are_released() -> None:
     gc.disable()
     try:
         batches = batches_of(4, 2)
@@ -80,7 +80,7 @@ def test_nothing_is_kept_that_was_taken() -> None:
 
 
 @pytest.mark.parametrize("size", [AT_ONCE // 4 - 1, AT_ONCE // 4])
-def test_what_waits_is_a_copy(size: int) -> None:
+def test_pending_batch_is_a_copy(size: int) -> None:
     (batch,) = batches_of(size, classes=4)
     waiting = WaitingBatches()
     must_be_taken = waiting.add(batch)

@@ -248,7 +248,7 @@ def test_signals_that_do_not_fit_are_refused(signals: Any, message: str) -> None
         Training(signals=signals)
 
 
-def test_a_signal_reads_what_it_describes_and_nobody_else_gives_it() -> None:
+def test_signal_must_return_the_columns_it_describes() -> None:
     run = Training(signals=[Named("a", "x", reads="y")])
     assert run.tracker is not None
     with pytest.raises(
@@ -290,7 +290,7 @@ def test_any_object_with_the_six_names_is_a_signal() -> None:
     assert [reading.count for reading in run.tracker.readings] == [3.0, 6.0]
 
 
-def test_a_run_is_not_gone_on_with_under_other_signals(tmp_path: Path) -> None:
+def test_resume_with_other_signals_is_refused(tmp_path: Path) -> None:
     run = Training(signals=[], save_to=tmp_path / "run")
     run.epochs(1, 1)
     assert run.tracker is not None

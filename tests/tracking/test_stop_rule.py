@@ -195,7 +195,7 @@ def test_it_says_why_and_stays_stopped() -> None:
     assert rule.keep == 1
 
 
-def test_of_equals_the_first_is_kept_and_they_are_no_rise() -> None:
+def test_first_of_equal_readings_is_kept_and_ties_are_no_rise() -> None:
     rule = StopRule(train_accuracy=0.5, patience=1, min_epochs=1)
     readings = [reading(step, 0.6, 0.02) for step in range(1, 9)]
     assert not any(rule.update(value) for value in readings)
@@ -249,8 +249,8 @@ def test_a_strange_state_is_refused() -> None:
         StopRule().load_state_dict({"keep": 3})
 
 
-def test_per_cent_are_refused() -> None:
-    with pytest.raises(InputError, match="a share from 0 to 1, got 95. Divide per cent by 100"):
+def test_percent_are_refused() -> None:
+    with pytest.raises(InputError, match="a share from 0 to 1, got 95. Divide percent by 100"):
         StopRule().update(reading(1, 95.0, 0.1))
 
 

@@ -285,7 +285,7 @@ def test_an_diverging_reading_is_reported_and_so_is_the_mean_it_dominates() -> N
     assert readings[-1].susceptibility == pytest.approx(9e4 / 6, rel=1e-4)
 
 
-def test_per_cent_are_pointed_out_once() -> None:
+def test_percent_are_pointed_out_once() -> None:
     run = Run()
     with pytest.warns(RoteWarning, match=r"shares from 0 to 1, got train_accuracy=54\.3\. Divide"):
         run.tracker.probe(train_accuracy=54.3)

@@ -7,7 +7,7 @@ from torch import nn
 
 from rote.errors import CorruptRunError
 from rote.records import Reading
-from rote.workloads.checkpoints import CheckpointKeeper, checkpoint_path, load_checkpoint
+from rote.workloads.checkpoints import CheckpointKeeper, get_checkpoint_path, load_checkpoint
 from rote.workloads.spec import BestCheckpoints, Checkpoints, FieldError, PlainCheckpoints
 
 
@@ -50,7 +50,9 @@ VALUES = [0.3, 0.9, float("nan"), 0.9, 0.1, 0.5]
         (BestCheckpoints(k=3, metric="susceptibility", mode="min"), [1, 5, 6]),
     ],
 )
-def test_what_is_kept(tmp_path: Path, policy: Checkpoints, steps: list[int]) -> None:
+def test_checkpoints_are_kept_by_policy(
+    tmp_path: Path, policy: Checkpoints, steps: list[int]
+) -> None:
     assert kept(tmp_path, policy, VALUES) == steps
 
 
@@ -58,8 +60,8 @@ def test_epochs_that_were_not_measured_are_not_kept(tmp_path: Path) -> None:
     keeper = CheckpointKeeper(PlainCheckpoints(), tmp_path, epochs=2)
     keeper.keep(network(1), 1, None)
     keeper.keep(network(2), 2, reading(2))
-    assert not checkpoint_path(tmp_path, 1).exists()
-    assert checkpoint_path(tmp_path, 2).exists()
+    assert not get_checkpoint_path(tmp_path, 1).exists()
+    assert get_checkpoint_path(tmp_path, 2).exists()
 
 
 def test_the_best_are_remembered(tmp_path: Path) -> None:
@@ -69,9 +71,9 @@ def test_the_best_are_remembered(tmp_path: Path) -> None:
     second = CheckpointKeeper(policy, tmp_path, epochs=9)
     second.load_state_dict(first.state_dict())
     second.keep(network(2), 2, reading(2, 0.7))
-    assert not checkpoint_path(tmp_path, 2).exists()
+    assert not get_checkpoint_path(tmp_path, 2).exists()
     second.keep(network(3), 3, reading(3, 0.9))
-    assert not checkpoint_path(tmp_path, 1).exists()
+    assert not get_checkpoint_path(tmp_path, 1).exists()
 
 
 def test_an_unknown_metric_is_refused_with_those_there_are(tmp_path: Path) -> None:
@@ -101,7 +103,7 @@ def test_shared_weights_are_saved(tmp_path: Path) -> None:
     assert torch.equal(other.second.weight, model.first.weight)
 
 
-def test_half_files_of_a_power_cut_are_removed_at_the_next_start(tmp_path: Path) -> None:
+def test_partial_files_of_a_power_cut_are_removed_at_the_next_start(tmp_path: Path) -> None:
     (tmp_path / "checkpoints").mkdir()
     left = tmp_path / "checkpoints" / ".tmpAb12"
     left.write_bytes(b"half")

@@ -1,6 +1,8 @@
 """Cleaned copies: the original and the holdout stay as they are, the rest gets better."""
 
 import csv
+import json
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,10 +13,12 @@ import pytest
 import rote
 from rote.errors import InputError
 from rote.selection import rank_suspects
+from rote.store import read_predictions, read_run
 from rote.workloads import (
     RunSpec,
     compare_on_holdout,
     holdout_file,
+    make_spec_to_compare,
     plan_cleaning,
     prepare,
     suggest_spec,
@@ -22,6 +26,7 @@ from rote.workloads import (
     train_folds,
     write_cleaned,
 )
+from rote.workloads.cleaning import compare_hits
 from tests.workloads.small_runs import read_npz, small_spec, write_npz
 
 CLASSES = np.array(["ant", "-1", "=cow"])  # two of them look like formulas
@@ -84,20 +89,76 @@ def test_the_retrained_run_has_the_same_holdout_with_its_original_labels(
     table: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "cleaned.csv"
-    rote.clean([table / "folds", table / "run"], out)
-    before = RunSpec.from_toml(table / "run" / "spec.toml")
-    probe = replace(before.probe, holdout_rows=str(holdout_file(out)))
-    train(replace(before, data=suggest_spec(out).data, probe=probe), tmp_path / "new")
+    plan = rote.clean([table / "folds", table / "run"], out)
+    assert plan.run == table / "run"
+    new_run = train(make_spec_to_compare(table / "run", out), tmp_path / "new")
     old, new = (read_npz(run / "labels.npz") for run in (table / "run", tmp_path / "new"))
     ids = pl.read_csv(out)["id"].to_list()
     rows = [ids[place] for place in new["table_rows"][new["holdout"]]]
     assert rows == [f"row {n}" for n in old["table_rows"][old["holdout"]]]
     found = compare_on_holdout(table / "run", tmp_path / "new")
     assert found.samples == len(old["holdout"]) == 24
-    assert found.difference == pytest.approx(found.after - found.before)
+    # By hand: the predictions of the selected checkpoint against labels of the original file.
+    given = pl.read_csv(table / "my.csv", infer_schema=False)["label"].to_numpy()
+    held = given[old["table_rows"][old["holdout"]]]
+    assert np.mean(held == CLASSES[make_data()[2]][old["table_rows"][old["holdout"]]]) < 1
+    shares = [np.mean(predict_holdout(run) == held) for run in (table / "run", new_run.path)]
+    assert (found.before, found.after) == pytest.approx(tuple(shares))
+    assert found.difference == pytest.approx(shares[1] - shares[0])
     assert "24 holdout samples with their original labels" in str(found)
     with pytest.raises(InputError, match="same holdout"):
         compare_on_holdout(table / "run", table / "folds" / "fold-0")
+
+
+def predict_holdout(run: Path) -> np.ndarray:
+    """Return the names of the classes that the selected checkpoint of a run predicts."""
+    record, step = read_run(run), rote.select(run).pick.step
+    (row,) = [at for at, reading in enumerate(record.readings) if reading.step == step]
+    predictions = read_predictions(record)
+    assert predictions is not None
+    names = json.loads((run / "workload.json").read_bytes())["data"]["class_names"]
+    return np.array(names)[predictions[row]]
+
+
+def test_the_interval_of_a_comparison_is_that_of_bonett_and_price() -> None:
+    before = np.array([True] * 6 + [False] * 4)
+    after = np.array([True] * 5 + [False] + [True] * 3 + [False])  # 3 gained, 1 lost
+    found = compare_hits(before, after)
+    assert (found.before, found.after) == (0.6, 0.8)
+    assert found.difference == pytest.approx(0.2)
+    gained, lost = 4 / 12, 2 / 12
+    expected = 1.96 * math.sqrt((gained + lost - (gained - lost) ** 2) / 12)
+    assert found.margin == pytest.approx(expected)
+    assert compare_hits(before, before).margin == pytest.approx(1.96 * math.sqrt(2 / 12 / 12))
+
+
+def test_columns_of_labels_and_truth_are_taken_from_the_run(tmp_path: Path) -> None:
+    features, given, truth = make_data(120)
+    frame = pl.DataFrame({"a": features[:, 0], "b": features[:, 1]}).with_columns(
+        klass=CLASSES[given], right=CLASSES[truth]
+    )
+    frame.write_csv(tmp_path / "my.csv")
+    spec = short(suggest_spec(tmp_path / "my.csv", label="klass", truth="right"))
+    train(spec, tmp_path / "run")
+    train_folds(spec, tmp_path / "folds", 2)
+    rote.clean(tmp_path / "folds", tmp_path / "cleaned.csv")
+    found = make_spec_to_compare(tmp_path / "run", tmp_path / "cleaned.csv")
+    assert found.data == replace(spec.data, path=str(tmp_path / "cleaned.csv"))
+    assert prepare(found).in_channels == 2  # the true labels are no input
+    with pytest.raises(InputError, match="runs with folds"):
+        make_spec_to_compare(tmp_path / "folds", tmp_path / "cleaned.csv")
+    with pytest.raises(InputError, match=r"not a run.*rote train"):
+        make_spec_to_compare(tmp_path, tmp_path / "cleaned.csv")
+    with pytest.raises(InputError, match="`rote clean` did not write"):
+        make_spec_to_compare(tmp_path / "run", tmp_path / "my.csv")
+
+
+def test_another_run_has_another_holdout(table: Path, tmp_path: Path) -> None:
+    rote.clean(table / "folds", tmp_path / "cleaned.csv")
+    spec = RunSpec.from_toml(table / "run" / "spec.toml")
+    train(replace(spec, probe=replace(spec.probe, holdout_size=30)), tmp_path / "other")
+    with pytest.raises(InputError, match="is not that of"):
+        make_spec_to_compare(tmp_path / "other", tmp_path / "cleaned.csv")
 
 
 def test_a_review_is_applied_as_it_was_edited(table: Path, tmp_path: Path) -> None:
@@ -109,6 +170,11 @@ def test_a_review_is_applied_as_it_was_edited(table: Path, tmp_path: Path) -> No
     review.write_text("\n".join(edited))
     found = plan_cleaning(table / "folds", review=review)
     assert [(one.sample, one.action) for one in found.changes] == [(plan.changes[0].sample, "drop")]
+    stricter = plan_cleaning(table / "folds", drop=2, relabel=2, review=review)
+    assert stricter.changes == found.changes  # a review replaces both probabilities
+    review.write_text("\n".join([lines[0], f"{plan.holdout[0]},,ant,ant,0.9,drop"]))
+    with pytest.raises(InputError, match=r"`sample` in line 2 .* Holdout samples stay"):
+        plan_cleaning(table / "folds", review=review)
     review.write_text("\n".join([*edited[:1], edited[1].replace("drop", "burn")]))
     with pytest.raises(InputError, match=r"`action` in line 2 .* got 'burn'"):
         plan_cleaning(table / "folds", review=review)

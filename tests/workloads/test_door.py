@@ -8,7 +8,7 @@ import pytest
 from rote import workloads
 
 
-def test_every_name_of_the_door_is_there() -> None:
+def test_every_exported_name_exists() -> None:
     for name in workloads._HOMES:
         assert getattr(workloads, name) is not None
     with pytest.raises(AttributeError, match="'rote.workloads' has no attribute 'nothing'"):

@@ -31,8 +31,8 @@ def test_a_run_records_what_the_given_labels_of_its_training_samples_say(tmp_pat
     nearest = torch.cdist(holdout, centered @ axes).argsort(1)[:, :10]
     expected = torch.nn.functional.one_hot(splits.labels[nearest], 10).double().mean(1)
     table = read_table(tmp_path)
-    np.testing.assert_allclose(table.neighbor_votes("a"), expected, atol=1e-6)
-    assert (table.given_labels("a") == splits.holdout_labels.numpy()).all()
+    np.testing.assert_allclose(table.read_neighbor_votes("a"), expected, atol=1e-6)
+    assert (table.read_given_labels("a") == splits.holdout_labels.numpy()).all()
 
 
 def test_runs_on_the_same_data_share_the_work_and_others_do_not(
@@ -52,7 +52,7 @@ def test_runs_on_the_same_data_share_the_work_and_others_do_not(
     train(small_spec(epochs=1, data=other), tmp_path / "other")
     assert len(made) == 2
     table = read_table(tmp_path)
-    votes = {run: table.neighbor_votes(run).tobytes() for run in table.paths}
+    votes = {run: table.read_neighbor_votes(run).tobytes() for run in table.paths}
     assert votes["0"] == votes["1"] == votes["2"] != votes["other"]
     assert len(loop._known) == 2
 
@@ -79,8 +79,8 @@ def test_texts_are_compared_by_their_weighted_words(tmp_path: Path) -> None:
     spec = small_spec(epochs=1, data={"name": "npz", "path": path}, noise="none")
     train(spec, tmp_path / "run")
     table = read_table(tmp_path / "run")
-    votes = table.neighbor_votes("run")
-    assert (votes.argmax(1) == table.given_labels("run")).all()
+    votes = table.read_neighbor_votes("run")
+    assert (votes.argmax(1) == table.read_given_labels("run")).all()
     assert (votes.max(1) == 1).all()
 
 
@@ -118,5 +118,5 @@ def test_a_run_that_was_cut_off_keeps_its_votes_or_makes_them_up(
         assert numbers(train(spec, tmp_path / name).readings) == numbers(whole.readings)
         assert len(made) == is_lost
     table = read_table(tmp_path)
-    votes = {run: table.neighbor_votes(run).tobytes() for run in table.paths}
+    votes = {run: table.read_neighbor_votes(run).tobytes() for run in table.paths}
     assert votes["kept"] == votes["lost"] == votes["whole"]

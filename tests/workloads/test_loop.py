@@ -85,7 +85,7 @@ def test_the_holdout_is_probed_with_its_given_labels() -> None:
     assert last.validation_accuracy == (predicted == data.holdout_labels).double().mean()
 
 
-def test_runs_repeat_and_leave_the_world_alone() -> None:
+def test_runs_are_reproducible_and_leave_global_state_unchanged() -> None:
     before = torch.get_rng_state(), torch.get_num_threads()
     first, second = train(small_spec(), threads=2), train(small_spec(), threads=2)
     assert numbers(first.readings) == numbers(second.readings)
@@ -136,7 +136,7 @@ def test_checkpoints_are_the_weights_after_their_epoch(tmp_path: Path) -> None:
             assert torch.equal(ours, theirs)
 
 
-def test_a_run_that_is_over_is_not_run_again(tmp_path: Path) -> None:
+def test_finished_run_is_not_run_again(tmp_path: Path) -> None:
     first = train(small_spec(), tmp_path)
     heard: list[Reading] = []
     again = train(small_spec(name="other", device="cpu"), tmp_path, progress=heard.append)

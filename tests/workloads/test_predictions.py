@@ -146,5 +146,5 @@ def test_what_is_no_checkpoint_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"no workload\.json"):
         load_model(tmp_path / "own" / "checkpoints" / "step-00001.safetensors")
     (tmp_path / "own" / "workload.json").write_text("{")
-    with pytest.raises(CorruptRunError, match=r"workload\.json is damaged"):
+    with pytest.raises(CorruptRunError, match=r"workload\.json is not valid JSON"):
         load_model(tmp_path / "own" / "checkpoints" / "step-00001.safetensors")

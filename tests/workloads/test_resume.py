@@ -222,7 +222,7 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("point", POINTS)
-def test_a_killed_process_goes_on_bit_for_bit(
+def test_killed_process_resumes_bit_identically(
     point: str, killed: Path, whole: dict[str, dict[str, Any]]
 ) -> None:
     train(RunSpec.from_toml(killed / "spec.toml"), killed / point)
@@ -231,7 +231,7 @@ def test_a_killed_process_goes_on_bit_for_bit(
     assert found == whole["plain"]
 
 
-def test_a_truncated_journal_is_mended(tmp_path: Path, whole: dict[str, dict[str, Any]]) -> None:
+def test_truncated_journal_is_repaired(tmp_path: Path, whole: dict[str, dict[str, Any]]) -> None:
     path = tmp_path / "run"
 
     def stop(reading: Any) -> None:

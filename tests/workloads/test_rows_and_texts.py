@@ -52,7 +52,7 @@ class Embedding(nn.Module):
         return self.head(self.embed(x).mean(1))  # type: ignore[no-any-return]
 
 
-def test_token_ids_train_a_model_of_ones_own(tmp_path: Path) -> None:
+def test_token_ids_train_a_user_model(tmp_path: Path) -> None:
     ids = np.random.default_rng(0).integers(0, 10, (40, 5))
     path = write_npz(tmp_path / "a.npz", x_train=ids, y_train=ids[:, 0] % 2)
     data = {"name": "npz", "path": path, "inputs": "tokens"}

@@ -11,7 +11,7 @@ import typer
 
 from rote.cli.command import Command, new_app
 from rote.cli.options import AsJson, DataDir, Label, Truth
-from rote.cli.output import say, say_json, to_line
+from rote.cli.output import format_line, say, say_json
 
 _MOST_ALIKE = 3
 """The most similar columns in a row that are listed one by one."""
@@ -36,7 +36,7 @@ def list_sets(data_dir: DataDir = None, as_json: AsJson = False) -> None:
         if entry.subset is not None:
             say(f"{'':14} a subset: {entry.subset} images")
         by_hand = f"downloaded when used ({_EXTRA}), or get it from " if entry.on_hub else ""
-        for line in () if entry.found else _lines(by_hand + entry.obtain):
+        for line in () if entry.found else _wrap(by_hand + entry.obtain):
             say(f"{'':14} {line}")
 
 
@@ -60,35 +60,35 @@ def check(
     if as_json:
         say_json(asdict(found))
     else:
-        for name, what in _gather(found.contents).items():
+        for name, what in _join_similar(found.contents).items():
             say(f"{name:24}  {what}")
-        said = f"no. {to_line(' '.join(found.problems))}" if found.problems else "yes"
+        said = f"no. {format_line(' '.join(found.problems))}" if found.problems else "yes"
         say(f"can be used: {said}")
         for name, value in found.summary.items():
-            say(f"{to_line(name):24}  {_describe_value(value)}")
+            say(f"{format_line(name):24}  {_describe_value(value)}")
         if found.command is not None:
             say(f"next: {found.command}")
     if found.problems:
         raise typer.Exit(1)
 
 
-def _gather(contents: Mapping[str, str]) -> dict[str, str]:
+def _join_similar(contents: Mapping[str, str]) -> dict[str, str]:
     """Join similar columns in a row on one line, since a table may have thousands.
 
     Example:
-        >>> _gather({"p0": "numbers", "p1": "numbers", "p2": "numbers", "p3": "numbers"})
+        >>> _join_similar({"p0": "numbers", "p1": "numbers", "p2": "numbers", "p3": "numbers"})
         {'p0 to p3 (4 columns)': 'numbers'}
     """
     found: dict[str, str] = {}
     for what, alike in groupby(contents, key=contents.__getitem__):
-        names = [to_line(name) for name in alike]
+        names = [format_line(name) for name in alike]
         if len(names) > _MOST_ALIKE:
             names = [f"{names[0]} to {names[-1]} ({len(names):,} columns)"]
-        found |= dict.fromkeys(names, to_line(what))
+        found |= dict.fromkeys(names, format_line(what))
     return found
 
 
-def _lines(text: str) -> list[str]:
+def _wrap(text: str) -> list[str]:
     """Wrap text to 80 columns without breaking addresses."""
     return wrap(text, 65, break_long_words=False, break_on_hyphens=False)
 
@@ -96,4 +96,4 @@ def _lines(text: str) -> list[str]:
 def _describe_value(value: float | int | str) -> str:
     if isinstance(value, float):
         return f"{value:.1%}"
-    return f"{value:,}" if isinstance(value, int) else to_line(value)
+    return f"{value:,}" if isinstance(value, int) else format_line(value)

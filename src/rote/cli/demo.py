@@ -9,7 +9,7 @@ from rote.arguments import check_choice
 from rote.cli.command import announce_interruption
 from rote.cli.options import Quiet
 from rote.cli.output import list_out
-from rote.cli.report import command_line
+from rote.cli.report import get_command_line
 from rote.cli.verdict import print_summary
 from rote.errors import RoteError
 from rote.records import ZETAS
@@ -39,11 +39,11 @@ def demo(
 
     from rote.reporting import report
     from rote.selection import RULES, about
-    from rote.sweeps import LocalExecutor, compare_rules, demo_specs, run_path
+    from rote.sweeps import LocalExecutor, compare_rules, get_run_path, make_demo_specs
 
     check_choice("--column", column, ZETAS)
     executor = LocalExecutor(workers)
-    specs = demo_specs(epochs=epochs, seed=seed, noise=noise)
+    specs = make_demo_specs(epochs=epochs, seed=seed, noise=noise)
     console = Console()
     console.print(
         f"Training {len(specs)} networks on scikit-learn's digits, {noise:.0%} of the labels "
@@ -55,12 +55,12 @@ def demo(
         failed = _run(specs, out, executor, quiet=quiet).failed
     if failed:
         raise RoteError(f"{len(failed)} runs failed; the first: {next(iter(failed.values()))}")
-    runs = [run_path(out, spec) for spec in specs]
+    runs = [get_run_path(out, spec) for spec in specs]
     compared = compare_rules(runs, column=column)
-    page = report(runs, out / "report.html", column=column, command=command_line())
+    page = report(runs, out / "report.html", column=column, command=get_command_line())
     names = {rule: rule.replace("susceptibility", "ζ") for rule in compared.selections}
     list_out({name: about(RULES[rule]).explanation for rule, name in names.items()})
-    console.print(_table(compared))
+    console.print(_make_table(compared))
     console.print(
         f"The best of {compared.checkpoints} checkpoints has {compared.best:.1%} on clean test "
         "data (gap: points below it). Only the oracle uses clean labels."
@@ -101,11 +101,11 @@ def _run(
         return progress
 
 
-def _table(compared: "Comparison") -> "Table":
+def _make_table(compared: "Comparison") -> "Table":
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
-    from rote.formatting import as_percent
+    from rote.formatting import format_share
 
     table = Table("rule", "run", box=SIMPLE_HEAD, pad_edge=False)
     for heading in ("epoch", "ζ", "train", "test", "gap"):
@@ -118,15 +118,15 @@ def _table(compared: "Comparison") -> "Table":
             pick.run,
             str(pick.step),
             "–" if pick.susceptibility is None else f"{pick.susceptibility:.3f}",
-            "–" if pick.train_accuracy is None else as_percent(pick.train_accuracy, 1),
-            as_percent(test, 1),
+            "–" if pick.train_accuracy is None else format_share(pick.train_accuracy, 1),
+            format_share(test, 1),
             f"{100 * (compared.best - test):.1f}",
-            style=_style(rule, compared),
+            style=_choose_style(rule, compared),
         )
     return table
 
 
-def _style(rule: str, compared: "Comparison") -> str | None:
+def _choose_style(rule: str, compared: "Comparison") -> str | None:
     from rote.selection import RULES, about
 
     if rule == compared.verdict.rule:

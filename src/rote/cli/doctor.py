@@ -9,8 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from rote.cli.optimizer import build_optimizer
-from rote.cli.output import say, to_line
-from rote.errors import InputError, shown
+from rote.cli.output import format_line, say
+from rote.errors import InputError, quote
 from rote.version import __version__
 
 CORE = (
@@ -64,14 +64,14 @@ def doctor(
     missing = _check_installation()
     wrong = [f"{', '.join(missing)} missing"] if missing else []
     if model is not None and not _check_model(model, optimizer, shape, classes):
-        wrong.append(f"{to_line(model)} cannot be probed")
+        wrong.append(f"{format_line(model)} cannot be probed")
     if device is not None and not _check_device(device, model, optimizer, shape, classes):
-        wrong.append(f"probes change training on {to_line(device)}")
+        wrong.append(f"probes change training on {format_line(device)}")
     if wrong:
         say(f"Problems found: {'; '.join(wrong)}. See above.")
         raise typer.Exit(1)
-    able = "" if model is None else f", and {to_line(model)} can be probed"
-    able += "" if device is None else f", and probes leave no trace on {to_line(device)}"
+    able = "" if model is None else f", and {format_line(model)} can be probed"
+    able += "" if device is None else f", and probes leave no trace on {format_line(device)}"
     say(f"Everything is fine: all required packages are installed{able}.")
 
 
@@ -82,11 +82,11 @@ def _check_installation() -> list[str]:
         The required packages that are missing.
     """
     say(f"rote {__version__}")
-    needed = {name: _version(name) for name in CORE}
+    needed = {name: _read_version(name) for name in CORE}
     for name, found in needed.items():
         say(f"  {name:20} {found or 'MISSING: pip install ' + name}")
     for package, extra in EXTRAS.items():
-        found = _version(package) if find_spec(package) else None
+        found = _read_version(package) if find_spec(package) else None
         absent = f"not installed (optional: pip install 'rote[{extra}]')"
         say(f"  {package:20} {found or absent}")
     return [name for name, found in needed.items() if found is None]
@@ -99,12 +99,12 @@ def _check_model(name: str, optimizer_name: str, shape: str, classes: int) -> bo
     from rote.tracking import examine
     from rote.workloads import build_architecture
 
-    sides = _sides(shape)
+    sides = _parse_shape(shape)
     model = build_architecture(
         name, num_classes=classes, in_channels=sides[0], image_size=sides[-1]
     )
     optimizer = build_optimizer(optimizer_name, model)
-    with Console(stderr=True).status(f"Probing {to_line(name)}"):
+    with Console(stderr=True).status(f"Probing {format_line(name)}"):
         inputs = torch.randn(_SAMPLES, *sides)
         found = examine(model, optimizer, inputs=inputs, num_classes=classes)
     if found.reading is None:
@@ -134,7 +134,7 @@ def _check_device(
 
     options: dict[str, Any] = {}
     if model_name is not None:
-        sides = tuple(_sides(shape))
+        sides = tuple(_parse_shape(shape))
         size = {"num_classes": classes, "in_channels": sides[0], "image_size": sides[-1]}
 
         def make() -> tuple[Any, Any]:
@@ -143,7 +143,7 @@ def _check_device(
 
         options = {"make": make, "shape": sides, "num_classes": classes}
     found = check_device(device, **options)
-    what = "A small network" if model_name is None else f"{to_line(model_name)}"
+    what = "A small network" if model_name is None else f"{format_line(model_name)}"
     versions = f"rote {__version__}, torch {torch.__version__}, {sys.platform}"
     lines = ["", f"{what} on {found.device} ({versions}):", ""]
     lines += ["| checked | found | expected |", "|---|---|---|"]
@@ -152,17 +152,17 @@ def _check_device(
     return found.is_sound
 
 
-def _sides(shape: str) -> list[int]:
+def _parse_shape(shape: str) -> list[int]:
     try:
         sides = [int(side) for side in shape.split(",")]
     except ValueError:
         sides = []
     if not sides or min(sides) < 1:
-        raise InputError(f"Expected `--shape` to be like 3,32,32, got {shown(shape)}.")
+        raise InputError(f"Expected `--shape` to be like 3,32,32, got {quote(shape)}.")
     return sides
 
 
-def _version(package: str) -> str | None:
+def _read_version(package: str) -> str | None:
     try:
         return version(package)
     except PackageNotFoundError:

@@ -12,7 +12,7 @@ from rote.cli.clean import clean
 from rote.cli.command import HELP, Command, Group, new_app
 from rote.cli.demo import demo
 from rote.cli.doctor import doctor
-from rote.cli.output import prepare_streams, say, spell_out_controls, to_line
+from rote.cli.output import format_line, prepare_streams, say, spell_out_controls
 from rote.cli.predict import predict
 from rote.cli.probe import probe
 from rote.cli.report import report
@@ -21,7 +21,7 @@ from rote.cli.suspects import suspects
 from rote.cli.sweep import sweep
 from rote.cli.train import train
 from rote.errors import InputError, RoteError, RoteWarning
-from rote.plugins import load_plugin, load_plugins, plugin_names
+from rote.plugins import list_plugins, load_plugin, load_plugins
 from rote.version import __version__
 
 _ABOUT = "Know when a network is memorizing its label noise, without one clean label."
@@ -42,7 +42,7 @@ class ExtensibleGroup(Group):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ANN401, D102
         found = super().get_command(ctx, cmd_name)
-        if found is None and cmd_name in plugin_names("commands", super().list_commands(ctx)):
+        if found is None and cmd_name in list_plugins("commands", super().list_commands(ctx)):
             return _make_command(load_plugin("commands", cmd_name, _find_fault), cmd_name)
         return found
 
@@ -101,11 +101,11 @@ def main() -> None:
         say(f"Error: {error}", err=True)
         sys.exit(2 if isinstance(error, InputError) else 1)
     except OSError as error:
-        where = "" if error.filename is None else f" {to_line(error.filename)}"
+        where = "" if error.filename is None else f" {format_line(error.filename)}"
         say(f"Error: Cannot access{where or ' a file'}: {error.strerror or error}.", err=True)
         sys.exit(1)
     except MemoryError as error:
-        why = f" ({to_line(error)})" if str(error) else ""
+        why = f" ({format_line(error)})" if str(error) else ""
         say(f"Error: Out of memory{why}. Read fewer runs or less data at a time.", err=True)
         sys.exit(1)
     except RecursionError:
@@ -125,11 +125,11 @@ def _refuse_usage(error: Any) -> None:  # noqa: ANN401
 
 def describe_usage(error: Any) -> str:  # noqa: ANN401
     """Describe what is wrong with a command line, in one sentence or two."""
-    text = to_line(error.format_message()).rstrip(".")
+    text = format_line(error.format_message()).rstrip(".")
     if type(error).__name__ == "NoSuchOption":
         close = sorted(error.possibilities or ())
         guess = f" Did you mean {' or '.join(close)}?" if close else ""
-        return f"Unknown option {to_line(error.option_name)}.{guess}"
+        return f"Unknown option {format_line(error.option_name)}.{guess}"
     unknown = re.match(r"No such command '(?P<name>[^']*)'\.?(?P<guess>.*)", text)
     if unknown:
         return f"Unknown command {unknown['name']}.{unknown['guess']}".replace("'", "")

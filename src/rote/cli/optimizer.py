@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, cast
 
-from rote.errors import InputError, shown
+from rote.errors import InputError, quote
 from rote.extras import import_named
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def build_optimizer(name: str, model: "nn.Module", *, lr: float | None = None) -
     if not callable(build):
         raise InputError(
             f"Expected `--optimizer` to be a class of torch.optim or package.module:factory, "
-            f"got {shown(name)}."
+            f"got {quote(name)}."
         )
     try:
         options = {} if lr is None else {"lr": lr}

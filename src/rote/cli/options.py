@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rote.cli.output import list_out
-from rote.errors import InputError, shown
+from rote.errors import InputError, quote
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,6 +24,13 @@ Runs = Annotated[
 ]
 DataDir = Annotated[
     Path | None, typer.Option(help="The folder of data sets; ROTE_DATA by default.")
+]
+Where = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="KEY=VALUE",
+        help="Only runs with this property, such as data.path=my.csv; repeatable.",
+    ),
 ]
 Label = Annotated[
     str | None,
@@ -125,16 +132,16 @@ class Question:
             help="Read a metric under another name, such as train_accuracy=acc; repeatable.",
         ),
     ] = None
-    per_cent: Annotated[
+    percent: Annotated[
         bool,
         typer.Option(
-            "--per-cent",
+            "--percent",
             rich_help_panel=_SHARED,
             help="Accuracies above 1 are in percent: divide them by 100.",
         ),
     ] = False
 
-    def named_runs(self) -> list[str]:
+    def get_runs(self) -> list[str]:
         """Return the given runs.
 
         Raises:
@@ -146,7 +153,7 @@ class Question:
             )
         return self.runs
 
-    def reading(self) -> dict[str, Any]:
+    def read_options(self) -> dict[str, Any]:
         """Return how to read the runs, as arguments of `rote.select` and `rote.report`.
 
         Raises:
@@ -156,10 +163,10 @@ class Question:
             "column": self.column,
             "mapping": parse_pairs("--map", "NAME=METRIC", self.renamed or ()),
             "where": parse_pairs("--where", "KEY=VALUE", self.where or ()),
-            "per_cent": self.per_cent,
+            "percent": self.percent,
         }
 
-    def rule_options(self) -> dict[str, Any]:
+    def read_rule_options(self) -> dict[str, Any]:
         """Return the given options of the rule.
 
         Raises:
@@ -186,7 +193,7 @@ def read_labels(path: Path, option: str) -> "np.ndarray":
     if not path.is_file():
         raise InputError(
             f"Expected `{option}` to be a file of integers (.npy, or text), got "
-            f"{shown(str(path))}, which is not a file."
+            f"{quote(str(path))}, which is not a file."
         )
     try:
         if path.suffix == ".npy":
@@ -197,7 +204,7 @@ def read_labels(path: Path, option: str) -> "np.ndarray":
     except DAMAGED_ARRAYS as error:
         raise InputError(
             f"Expected `{option}` to be a file of integers (.npy, or text), got "
-            f"{shown(str(path))}: {error}."
+            f"{quote(str(path))}: {error}."
         ) from error
     if found.ndim != 1 or found.dtype.kind not in "iu":
         raise InputError(
@@ -221,9 +228,9 @@ def parse_pairs(option: str, form: str, typed: Iterable[str]) -> dict[str, str]:
     for pair in typed:
         name, _, value = pair.partition("=")
         if not (name and value):
-            raise InputError(f"Expected `{option}` to be {form}, got {shown(pair)}.")
+            raise InputError(f"Expected `{option}` to be {form}, got {quote(pair)}.")
         if name in pairs:
-            raise InputError(f"`{option}` sets {shown(name)} twice. Set it once.")
+            raise InputError(f"`{option}` sets {quote(name)} twice. Set it once.")
         pairs[name] = value
     return pairs
 
@@ -233,7 +240,7 @@ def add_question(command: Callable[..., None]) -> Callable[..., None]:
     shared = signature(Question).parameters
     _, *own = signature(command).parameters.values()
 
-    def asked(**given: Any) -> None:  # noqa: ANN401
+    def run_with_question(**given: Any) -> None:  # noqa: ANN401
         question = Question(**{name: given.pop(name) for name in shared})
         if question.rule == "help":
             list_rules()
@@ -241,12 +248,12 @@ def add_question(command: Callable[..., None]) -> Callable[..., None]:
             command(question, **given)
 
     parameters = [*shared.values(), *own]
-    asked.__name__, asked.__doc__ = command.__name__, command.__doc__
-    asked.__signature__ = Signature(  # type: ignore[attr-defined]
+    run_with_question.__name__, run_with_question.__doc__ = command.__name__, command.__doc__
+    run_with_question.__signature__ = Signature(  # type: ignore[attr-defined]
         [one.replace(kind=Parameter.KEYWORD_ONLY) for one in parameters]
     )
-    asked.__annotations__ = {one.name: one.annotation for one in parameters}
-    return asked
+    run_with_question.__annotations__ = {one.name: one.annotation for one in parameters}
+    return run_with_question
 
 
 def list_rules() -> None:

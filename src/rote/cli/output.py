@@ -62,11 +62,11 @@ def spell_out_controls(text: object) -> str:
     return _STEERING.sub(lambda found: ascii(found.group())[1:-1], str(text))
 
 
-def to_line(text: object) -> str:
+def format_line(text: object) -> str:
     r"""Return printable text on one line, so that a name cannot imitate other output.
 
     Example:
-        >>> to_line("a\nError: b")
+        >>> format_line("a\nError: b")
         'a\\nError: b'
     """
     return spell_out_controls(text).replace("\n", "\\n").replace("\t", "\\t")
@@ -96,7 +96,7 @@ def name_new_folders(*folders: Path | None) -> Iterator[None]:
     yield
     for folder in dict.fromkeys(absent):
         if folder is not None and folder.is_dir():
-            say(f"Created folder {to_line(folder)}", err=True)
+            say(f"Created folder {format_line(folder)}", err=True)
 
 
 def _find_absent(folder: Path) -> Iterator[Path]:

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from rote.cli.options import AsJson, DataDir
-from rote.cli.output import name_new_folders, say, say_json, to_line
+from rote.cli.output import format_line, name_new_folders, say, say_json
 
 _SHOWN = 10
 
@@ -55,11 +55,12 @@ def predict(
             }
         )
         return
-    say(f"{len(found.names):,} samples predicted with {to_line(loaded.checkpoint)}.")
+    count = "1 sample" if len(found.names) == 1 else f"{len(found.names):,} samples"
+    say(f"{count} predicted with {format_line(loaded.checkpoint)}.")
     rows = zip(found.names[:_SHOWN], found.classes, chances, strict=False)
     for name, label, chance in rows:
-        say(f"{to_line(name):24}  {to_line(found.class_names[label]):16}  {chance:.1%}")
+        say(f"{format_line(name):24}  {format_line(found.class_names[label]):16}  {chance:.1%}")
     if len(found.names) > _SHOWN and out is None:
         say(f"The first {_SHOWN} are shown; --out FILE.csv writes all, with all probabilities.")
     if out is not None:
-        say(f"All are in {to_line(out)}.")
+        say(f"All are in {format_line(out)}.")

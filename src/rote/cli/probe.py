@@ -11,9 +11,9 @@ import typer
 from rote.cli.command import announce_interruption
 from rote.cli.optimizer import build_optimizer
 from rote.cli.options import AsJson, Quiet
-from rote.cli.output import say, say_json, to_line
+from rote.cli.output import format_line, say, say_json
 from rote.cli.verdict import print_verdict
-from rote.errors import InputError, RunExistsError, shown
+from rote.errors import InputError, MissingWeightsError, RunExistsError, quote
 from rote.extras import import_named
 
 if TYPE_CHECKING:
@@ -73,15 +73,17 @@ def probe(
     from rich.progress import Progress
 
     from rote.probe import ProbePolicy
+    from rote.store import parse_targets
     from rote.tracking import probe_checkpoints, sort_checkpoints
 
-    sys.path.insert(0, str(Path.cwd()))  # a user's module lies where they stand
-    files = _files(checkpoints)
+    sys.path.insert(0, str(Path.cwd()))  # find the user's own modules
+    parse_targets(out, "--out")
+    files = _list_files(checkpoints)
     inputs, given = load_samples(data, "--data")
     training = None if train is None else _read_labeled(train)
     network = _build(model, inputs, classes)
     stopped = announce_interruption(_name_kept(out))
-    with stopped, Progress(transient=True, disable=quiet or as_json) as bar, _options_named():
+    with stopped, Progress(transient=True, disable=quiet or as_json) as bar, _name_options():
         task = bar.add_task("probing", total=len(files))
         found = probe_checkpoints(
             files if as_given else sort_checkpoints(files),
@@ -100,36 +102,34 @@ def probe(
             progress=lambda _file, _reading: bar.advance(task),
         )
     if as_json:
-        say_json(_as_json(found))
+        say_json(_make_json(found))
     else:
         _show(found, optimizer, out)
 
 
 def _name_kept(out: str | None) -> str:
     if out is None:
-        return "Nothing was written. The same command begins again."
+        return "Nothing was written. Run the same command again to start over."
     return (
-        f"The checkpoints that were probed are kept in {to_line(out)}, and `rote select` reads "
-        "them. To probe all, name another --out."
+        f"The readings so far are kept in {format_line(out)}, where `rote select` finds them. To "
+        "probe all checkpoints, choose another --out."
     )
 
 
 @contextmanager
-def _options_named() -> Iterator[None]:
-    """Name arguments by their options in errors, and treat a used directory as bad usage."""
+def _name_options() -> Iterator[None]:
+    """Advise options instead of arguments, and treat a used directory as bad usage."""
     try:
         yield
     except RunExistsError as error:
-        why = str(error).partition(" Choose a")[0].replace("`save_to`", "`--out`")
         raise InputError(
-            f"{why} Choose another --out: `rote probe` cannot continue a run."
+            f"{error.problem} Choose another --out: `rote probe` cannot continue a run."
         ) from error
-    except InputError as error:
-        text = str(error).replace("`save_to`", "`--out`").replace("`key`", "`--key`")
-        raise InputError(text) from error
+    except MissingWeightsError as error:
+        raise MissingWeightsError(error.problem, "Name the entry with `--key`.") from error
 
 
-def _files(checkpoints: list[Path]) -> list[Path]:
+def _list_files(checkpoints: list[Path]) -> list[Path]:
     from rote.tracking import look_into
 
     files: dict[Path, Path] = {}
@@ -180,12 +180,12 @@ def _show(found: "Aftermath", optimizer: str, out: str | None) -> None:
     table = Table("step", "checkpoint", box=SIMPLE_HEAD, pad_edge=False)
     for heading in ("loss", "drop", "ζ", "ζ plain", "train"):
         table.add_column(heading, justify="right")
-    for name, reading in zip(_names(found.checkpoints), found.readings, strict=True):
+    for name, reading in zip(_list_names(found.checkpoints), found.readings, strict=True):
         accuracy = reading.metrics.get("train_accuracy")
         plain = reading.susceptibility_plain
         table.add_row(
             str(reading.step),
-            Text(to_line(name)),
+            Text(format_line(name)),
             f"{reading.loss_before:.4f}",
             f"{reading.drop:+.4f}",
             f"{reading.susceptibility:+.4f}",
@@ -206,7 +206,7 @@ def _show(found: "Aftermath", optimizer: str, out: str | None) -> None:
         print_verdict(out)
 
 
-def _names(files: Sequence[Path]) -> list[str]:
+def _list_names(files: Sequence[Path]) -> list[str]:
     """Return labels that distinguish the files: their names, their folders', or both."""
     names = [file.name for file in files]
     if len(set(names)) == len(names):
@@ -216,12 +216,12 @@ def _names(files: Sequence[Path]) -> list[str]:
     return ["/".join(file.parts[-2:]) for file in files]
 
 
-def _as_json(found: "Aftermath") -> dict[str, object]:
-    from rote.store import line_of_reading
+def _make_json(found: "Aftermath") -> dict[str, object]:
+    from rote.store import encode_reading
 
     rows = []
     for file, reading in zip(found.checkpoints, found.readings, strict=True):
-        line = line_of_reading(reading)
+        line = encode_reading(reading)
         del line["schema"], line["kind"]
         rows.append({"checkpoint": str(file), **line})
     return {"optimizer_states": found.optimizer_states, "readings": rows}
@@ -254,9 +254,9 @@ def load_samples(address: str, option: str) -> "tuple[Inputs, Tensor | None]":
 
     reader = _READERS.get(path.suffix)
     if reader is not None and not path.exists():
-        raise InputError(f"File not found: {shown(address)} (`{option}`). Check the path.")
+        raise InputError(f"File not found: {quote(address)} (`{option}`). Check the path.")
     if reader is None or not path.is_file():
-        raise InputError(f"Expected `{option}` to be a file ({FORMS}), got {shown(address)}.")
+        raise InputError(f"Expected `{option}` to be a file ({FORMS}), got {quote(address)}.")
     try:
         contents = reader(path)
     except (*DAMAGED_ARRAYS, RuntimeError) as error:

@@ -11,7 +11,7 @@ import typer
 from rote.cli.command import INTERRUPTED
 from rote.cli.module_path import find_named
 from rote.cli.options import Question, add_question
-from rote.cli.output import format_bytes, list_out, name_new_folders, say, to_line
+from rote.cli.output import format_bytes, format_line, list_out, name_new_folders, say
 from rote.errors import RoteError
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @add_question
 def report(
-    asked: Question,
+    question: Question,
     out: Annotated[
         Path,
         typer.Option("--out", "-o", metavar="FILE", help="The page; an existing one is replaced."),
@@ -53,22 +53,22 @@ def report(
     if charts and "help" in charts:
         _list_charts()
         return
-    find_named(asked.rule, *(charts or ()))
+    find_named(question.rule, *(charts or ()))
     how = {
-        "rule": asked.rule,
-        **asked.reading(),
-        "group_by": asked.group_by,
-        "options": asked.rule_options(),
+        "rule": question.rule,
+        **question.read_options(),
+        "group_by": question.group_by,
+        "options": question.read_rule_options(),
         "figures": figures,
         "charts": charts or (),
-        "command": command_line(),
+        "command": get_command_line(),
     }
     with name_new_folders(out.parent, figures):
         if watch:
-            runs = asked.named_runs()
+            runs = question.get_runs()
             written = _watch(LivePage(runs, out, **how), out, runs)
         else:
-            written = write_report(asked.named_runs(), out, **how)
+            written = write_report(question.get_runs(), out, **how)
     show(written)
 
 
@@ -112,14 +112,14 @@ def _watch(page: "LivePage", out: Path, runs: list[str]) -> "Report":
 
 def describe_progress(found: "Look", out: Path, runs: list[str]) -> str:
     """Describe the progress of the runs, and where the page is or why it has no verdict."""
-    why = to_line((found.trouble or "").rstrip("."))
+    why = format_line((found.trouble or "").rstrip("."))
     state = f"no verdict yet: {why}" if found.trouble else f"the page is {out}"
     if found.progress.total == 0:  # waiting for runs is not an error
-        state = f"waiting for runs in {to_line(', '.join(runs))}"
+        state = f"waiting for runs in {format_line(', '.join(runs))}"
     return f"{found.progress.sentence}; {state}. Ctrl-C stops watching, not the runs."
 
 
-def command_line() -> str:
+def get_command_line() -> str:
     """Return the command as it was typed."""
     return shlex.join(["rote", *sys.argv[1:]])
 
@@ -132,7 +132,7 @@ def show(written: "Report") -> None:
     """
     say(f"Report: {written.path} ({format_bytes(written.path.stat().st_size)})")
     if written.note is not None:
-        say(f"Caution: {to_line(written.note)}", err=True)
+        say(f"Caution: {format_line(written.note)}", err=True)
     for path in written.pages:
         say(f"Page of one group: {path}")
     for path in written.figures.files:

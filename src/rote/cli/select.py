@@ -8,7 +8,7 @@ import typer
 
 from rote.cli.module_path import find_named
 from rote.cli.options import AsJson, Question, add_question
-from rote.cli.output import name_new_folders, say, say_json, to_line
+from rote.cli.output import format_line, name_new_folders, say, say_json
 from rote.cli.verdict import print_selection
 from rote.errors import InputError
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @add_question
 def select(
-    asked: Question,
+    question: Question,
     suspects: Annotated[
         Path | None,
         typer.Option(
@@ -41,9 +41,13 @@ def select(
     """Select the checkpoint to keep without clean labels."""
     from rote.selection import DEFAULT_RULE, select as select_from, select_groups
 
-    find_named(asked.rule)
-    runs, group_by = asked.named_runs(), asked.group_by
-    chosen = {"rule": asked.rule or DEFAULT_RULE, **asked.reading(), **asked.rule_options()}
+    find_named(question.rule)
+    runs, group_by = question.get_runs(), question.group_by
+    chosen = {
+        "rule": question.rule or DEFAULT_RULE,
+        **question.read_options(),
+        **question.read_rule_options(),
+    }
     if group_by is None:
         selection = select_from(runs, **chosen)
         try:  # files are written even if the reader closes early, as `head` does
@@ -52,7 +56,7 @@ def select(
         finally:  # print the verdict even if a file cannot be written
             _print(selection, as_json=as_json, explain=explain)
         for note in notes:  # with --json, notes go to stderr
-            say(to_line(note), err=as_json)
+            say(format_line(note), err=as_json)
         return
     if suspects is not None:
         raise InputError(
@@ -68,10 +72,10 @@ def select(
                 notes = _write(entry, None, copy_to)
         finally:
             if not as_json:
-                say(f"{group_by} = {to_line(value)}")
+                say(f"{group_by} = {format_line(value)}")
                 print_selection(entry, explain=explain)
         for note in notes:
-            say(to_line(note), err=as_json)
+            say(format_line(note), err=as_json)
 
 
 def _print(selection: "Selection", *, as_json: bool, explain: bool) -> None:

@@ -15,7 +15,7 @@ from rich.text import Text
 from rote.cli.command import Command, Group, announce_interruption, new_app
 from rote.cli.options import AsJson, DataDir, Quiet
 from rote.cli.output import list_out, name_new_folders, say, say_json
-from rote.cli.sweep import Address, GpusPerRun, Place, executor_of
+from rote.cli.sweep import Address, GpusPerRun, Place, make_executor
 from rote.errors import InputError
 
 if TYPE_CHECKING:
@@ -32,11 +32,11 @@ class Studies(Group):
         if args and self.get_command(ctx, args[0]) is None:
             from rote.studies import studies
 
-            known = args[0] in studies() or not self._is_slip(ctx, args[0])
+            known = args[0] in studies() or not self._is_typo(ctx, args[0])
             args = ["show", *args] if known else args
         return super().resolve_command(ctx, args)
 
-    def _is_slip(self, ctx: "Any", word: str) -> bool:  # noqa: ANN401
+    def _is_typo(self, ctx: "Any", word: str) -> bool:  # noqa: ANN401
         """Whether a word is nearly one of the commands; any other is meant to be a study."""
         return word.startswith("-") or bool(get_close_matches(word, self.list_commands(ctx)))
 
@@ -130,10 +130,10 @@ def run(
     names = {pool.name for found in wanted.values() for pool in found}
     pools = [pool for pool in read_pools(preset) if pool.name in names]
     if dry_run:
-        _foresee(pools, store)
+        _show_plan(pools, store)
         return
     if not no_train:
-        chosen = executor_of(executor, workers, address, gpus=gpus_per_run)
+        chosen = make_executor(executor, workers, address, gpus=gpus_per_run)
         _train(pools, store, chosen, data_dir, quiet=quiet)
     recorded = record_pools(pools, store) if record else []
     tables = dict(trained(pools, store, needs_one=not recorded))
@@ -170,7 +170,7 @@ def show(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compute a study anew from the packed runs: seconds; for the leaderboard, half a minute."""
+    """Recompute a study from the packed runs: seconds; for the leaderboard, half a minute."""
     from rote.studies import Records, write_figures
 
     if index is not None and not every:
@@ -205,7 +205,7 @@ def _choose_studies(name: str | None, preset: str | None, *, every: bool) -> "li
     return [study for study in studies().values() if preset is None or study.has(preset)]
 
 
-def _foresee(pools: "list[Pool]", store: Path) -> None:
+def _show_plan(pools: "list[Pool]", store: Path) -> None:
     from collections import Counter
 
     from rote.sweeps import Sweep
@@ -213,9 +213,9 @@ def _foresee(pools: "list[Pool]", store: Path) -> None:
     total: Counter[str] = Counter()
     for pool in pools:
         counts = Sweep(pool.space, store / pool.name).survey()
-        say(f"{pool.name:32} {_count(counts)}")
+        say(f"{pool.name:32} {_format_count(counts)}")
         total.update(counts)
-    say(f"{'in all':32} {_count(total)}")
+    say(f"{'in all':32} {_format_count(total)}")
 
 
 def _name_incomplete(pools: "list[Pool]", store: Path) -> None:
@@ -227,7 +227,7 @@ def _name_incomplete(pools: "list[Pool]", store: Path) -> None:
         say(f"Incomplete: {pool.name} ({count} of {len(pool.specs)} runs are finished)", err=True)
 
 
-def _count(counts: "Mapping[Any, int]") -> str:
+def _format_count(counts: "Mapping[Any, int]") -> str:
     said = ", ".join(f"{count} {state}" for state, count in counts.items() if count)
     return f"{sum(counts.values())} runs: {said}"
 
@@ -298,27 +298,27 @@ _GAP = "  "
 def print_page(page: str) -> None:
     """Print a page of headings, paragraphs and tables."""
     console = Console(highlight=False)
-    for block in _blocks(page):
+    for block in _split_blocks(page):
         if block.startswith("|"):
-            rows = [_cells(line) for line in block.splitlines()]
-            for line in _table_lines(rows[0], rows[2:], console.width):
+            rows = [_split_cells(line) for line in block.splitlines()]
+            for line in _format_table(rows[0], rows[2:], console.width):
                 console.print(Text(line), soft_wrap=True)
         elif block.startswith("# "):
             console.print(Text(block.removeprefix("# "), style="bold"))
         else:
-            console.print(_paragraph(block))
+            console.print(_format_paragraph(block))
         console.print()
 
 
-def _blocks(page: str) -> Iterator[str]:
+def _split_blocks(page: str) -> Iterator[str]:
     """Paragraphs and tables; pictures and their captions are left out."""
     for block in re.split(r"\n\s*\n", page.strip()):
         if not block.startswith("![") and not (block.startswith("*") and block[1:2] != "*"):
             yield block.strip()
 
 
-def _paragraph(block: str) -> Text:
-    """Bold words stay bold, code and links are their text, and lines are filled anew."""
+def _format_paragraph(block: str) -> Text:
+    """Keep bold words, replace code and links by their text, and refill lines."""
     plain = re.sub(r"\[([^\]]+)\]\([^)]*\)", r"\1", " ".join(block.split()).replace("`", ""))
     text = Text()
     for place, part in enumerate(plain.split("**")):
@@ -326,7 +326,7 @@ def _paragraph(block: str) -> Text:
     return text
 
 
-def _table_lines(head: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> Iterator[str]:
+def _format_table(head: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> Iterator[str]:
     """Aligned columns where they fit, with titles over several lines; else a block for each row."""
     longest = [max(map(len, title.split()), default=0) for title in head]
     widths = [max([longest[p], *(len(row[p]) for row in rows)]) for p in range(len(head))]
@@ -347,5 +347,5 @@ def _table_lines(head: Sequence[str], rows: Sequence[Sequence[str]], width: int)
             yield f"{_GAP}{title.ljust(longest_title)}{_GAP}{cell}"
 
 
-def _cells(line: str) -> list[str]:
+def _split_cells(line: str) -> list[str]:
     return [cell.strip() for cell in line.strip().strip("|").split("|")]

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rote.cli.options import AsJson, Runs, parse_pairs
-from rote.cli.output import name_new_folders, say, say_json, to_line
+from rote.cli.options import AsJson, Runs, Where, parse_pairs
+from rote.cli.output import format_line, name_new_folders, say, say_json
 from rote.errors import InputError
 
 if TYPE_CHECKING:
@@ -27,13 +27,7 @@ def suspects(
             metavar="NAME", help="List by one method alone: aum, confident_learning or posterior."
         ),
     ] = None,
-    where: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="KEY=VALUE",
-            help="Only runs with this property, such as data.path=my.csv; repeatable.",
-        ),
-    ] = None,
+    where: Where = None,
     as_json: AsJson = False,
 ) -> None:
     """List suspected label errors: one ranking of all samples, the most suspicious first."""
@@ -65,7 +59,7 @@ def suspects(
     if csv is None and any(len(one.suspects) > _SHOWN for one in found):
         say(f"Only the first {_SHOWN} of each method are shown; --csv FILE writes all.")
     if csv is not None:
-        say(f"All suspects: {to_line(csv)}")
+        say(f"All suspects: {format_line(csv)}")
 
 
 def _show_rankings(
@@ -91,30 +85,32 @@ def _show_rankings(
     if any(entry.file is None for ranking in rankings for entry in ranking.suspects):
         say("Samples are numbered from 0 in the order of the data, below the header of a table.")
     if csv is not None:
-        say(f"The whole ranking is in {to_line(csv)}.")
+        say(f"The whole ranking is in {format_line(csv)}.")
     elif any(ranking.flagged > _SHOWN for ranking in rankings):
         say(f"Only the first {_SHOWN} are shown; --csv FILE writes all.")
 
 
 def _show_ranking(ranking: "SuspectRanking") -> None:
-    from rote.formatting import as_percent
+    from rote.formatting import format_share
 
-    runs = to_line(ranking.runs[0]) if len(ranking.runs) == 1 else f"{len(ranking.runs)} runs"
+    runs = format_line(ranking.runs[0]) if len(ranking.runs) == 1 else f"{len(ranking.runs)} runs"
     say(f"{ranking.flagged} of {len(ranking.samples)} labels are suspect, by {runs}.")
     if ranking.recall is not None:
-        right = "none" if ranking.precision is None else as_percent(ranking.precision, 1)
+        right = "none" if ranking.precision is None else format_share(ranking.precision, 1)
         say(
-            f"  Of these {right} are wrong; {as_percent(ranking.recall, 1)} of all label errors "
+            f"  Of these {right} are wrong; {format_share(ranking.recall, 1)} of all label errors "
             "are among them."
         )
     shown = ranking.suspects[:_SHOWN]
+    splits = {one.split for one in ranking.samples}
     _print_table(
         {
-            "sample": [to_line(one.file or str(one.sample)) for one in shown],
-            "split": [one.split for one in shown],
-            "label": [to_line(ranking.name_class(one.given)) for one in shown],
-            "proposed": [to_line(ranking.name_class(one.proposed)) for one in shown],
-            "probability": [f"{'~' if one.is_score else ''}{one.probability:.0%}" for one in shown],
+            "sample": [format_line(one.file or str(one.sample)) for one in shown],
+            # With folds, every sample was trained on, and the column says nothing.
+            "split": [one.split for one in shown] if len(splits) > 1 else [],
+            "label": [format_line(ranking.name_class(one.given)) for one in shown],
+            "proposed": [format_line(ranking.name_class(one.proposed)) for one in shown],
+            "p(wrong)": [f"{'~' if one.is_score else ''}{one.probability:.0%}" for one in shown],
             "signals": [", ".join(one.signals) for one in shown],
             "wrong": [{None: "", True: "yes", False: "no"}[one.is_wrong] for one in shown],
         }
@@ -139,38 +135,28 @@ def _print_table(columns: dict[str, list[str]]) -> None:
 
 def _show(suspicion: "Suspicion") -> None:
     """Print the number of suspects, their precision if known, and the first of them."""
-    from rich.box import SIMPLE_HEAD
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    from rote.formatting import as_percent
+    from rote.formatting import format_share
 
     count, runs = len(suspicion.suspects), len(suspicion.runs)
-    whose = to_line(suspicion.runs[0]) if runs == 1 else f"{runs} runs"
+    whose = format_line(suspicion.runs[0]) if runs == 1 else f"{runs} runs"
     split = {one.split for one in suspicion.suspects}
     where = " kept out of training" if split == {"holdout"} else ""
     say(
         f"{suspicion.method}, by {whose}: {count} of {suspicion.samples} labels{where} are suspect."
     )
     if suspicion.recall is not None and suspicion.wrong is not None:
-        right = "none" if suspicion.precision is None else as_percent(suspicion.precision, 1)
+        right = "none" if suspicion.precision is None else format_share(suspicion.precision, 1)
         say(
-            f"  Of these {right} are wrong (of all {as_percent(suspicion.wrong, 1)}); "
-            f"{as_percent(suspicion.recall, 1)} of the wrong ones are found."
+            f"  Of these {right} are wrong (of all {format_share(suspicion.wrong, 1)}); "
+            f"{format_share(suspicion.recall, 1)} of the wrong ones are found."
         )
-    if not count:
-        return
     shown = suspicion.suspects[:_SHOWN]
-    columns = {
-        "sample": [to_line(one.file or str(one.sample)) for one in shown],
-        "label": [to_line(suspicion.called(one.given)) for one in shown],
-        "probably": [to_line(suspicion.called(one.believed)) for one in shown],
-        "score": [f"{one.score:.3f}" for one in shown],
-        "wrong": [{None: "", True: "yes", False: "no"}[one.is_wrong] for one in shown],
-    }
-    known = {name: cells for name, cells in columns.items() if any(cells)}
-    table = Table(*known, box=SIMPLE_HEAD)
-    for row in zip(*known.values(), strict=True):
-        table.add_row(*map(Text, row))
-    Console().print(table)
+    _print_table(
+        {
+            "sample": [format_line(one.file or str(one.sample)) for one in shown],
+            "label": [format_line(suspicion.name_class(one.given)) for one in shown],
+            "probably": [format_line(suspicion.name_class(one.believed)) for one in shown],
+            "score": [f"{one.score:.3f}" for one in shown],
+            "wrong": [{None: "", True: "yes", False: "no"}[one.is_wrong] for one in shown],
+        }
+    )

@@ -13,10 +13,10 @@ import typer
 from rote.cli.command import INTERRUPTED
 from rote.cli.module_path import find_modules_in
 from rote.cli.options import Allowed, AsJson, DataDir, Quiet
-from rote.cli.output import format_bytes, say, say_json, to_line
-from rote.cli.report import command_line
+from rote.cli.output import format_bytes, format_line, say, say_json
+from rote.cli.report import get_command_line
 from rote.cli.verdict import print_verdict
-from rote.errors import InputError, RoteError, shown
+from rote.errors import InputError, RoteError, quote
 
 if TYPE_CHECKING:
     from rote.sweeps import Event, Executor, Progress, SearchSpace
@@ -91,14 +91,14 @@ def sweep(
     imports = AllowedImports(tuple(allowed or ()), None if dry_run else file.absolute().parent)
     find_modules_in(file.absolute().parent)
     space = replace(SearchSpace.from_toml(file), check=imports.check)
-    chosen = executor_of(executor, workers, address, cpus_per_run, gpus_per_run)
+    chosen = make_executor(executor, workers, address, cpus_per_run, gpus_per_run)
     if dry_run:
         _estimate(space, out, chosen, data_dir, as_json=as_json)
         return
     _run(space, out, chosen, data_dir, page, quiet=quiet, as_json=as_json)
 
 
-def executor_of(
+def make_executor(
     place: Place,
     workers: int | None,
     address: str | None = None,
@@ -110,11 +110,11 @@ def executor_of(
     Raises:
         InputError: if an option does not apply to this executor.
     """
-    choose = _ray if place is Place.ray else _local
+    choose = _make_ray_executor if place is Place.ray else _make_local_executor
     return choose(workers, address, cpus, gpus)
 
 
-def _ray(
+def _make_ray_executor(
     workers: int | None, address: str | None, cpus: float | None, gpus: float | None
 ) -> "Executor":
     from rote.sweeps import RayExecutor
@@ -127,7 +127,7 @@ def _ray(
     )
 
 
-def _local(
+def _make_local_executor(
     workers: int | None, address: str | None, cpus: float | None, gpus: float | None
 ) -> "Executor":
     from rote.sweeps import LocalExecutor
@@ -135,7 +135,7 @@ def _local(
     of_ray = {"--address": address, "--cpus-per-run": cpus, "--gpus-per-run": gpus}
     for option, value in of_ray.items():
         if value is not None:
-            raise InputError(f"{option} {shown(value)} needs --executor ray.")
+            raise InputError(f"{option} {quote(value)} needs --executor ray.")
     return LocalExecutor(workers)
 
 
@@ -188,7 +188,7 @@ def _report(progress: "Progress", out: Path, *, is_interrupted: bool) -> None:
     )
     for name, error in list(progress.failed.items())[:_SHOWN]:
         say(
-            f"Failed: {to_line(name)} ({progress.paths[name] / FAILURE_FILE}): {error}",
+            f"Failed: {format_line(name)} ({progress.paths[name] / FAILURE_FILE}): {error}",
             err=True,
         )
     if len(progress.failed) > _SHOWN:
@@ -210,14 +210,14 @@ def _estimate(
     plan = Sweep(space, out, data_dir=data_dir)
     plan.check_store()
     counts = plan.survey()
-    guess = estimate_cost(plan.open_specs(), out, data_dir=data_dir)
-    seconds = guess.seconds_with(_count_at_once(executor))
+    guess = estimate_cost(plan.list_unfinished(), out, data_dir=data_dir)
+    seconds = guess.estimate_seconds(_count_at_once(executor))
     if as_json:
         found = {"runs": counts, "workers": executor.workers, "seconds": seconds}
         say_json(found | {"estimate": asdict(guess)})
         return
     total = sum(counts.values())
-    say(f"{_runs(total)}: {', '.join(f'{n} {state}' for state, n in counts.items() if n)}.")
+    say(f"{_format_runs(total)}: {', '.join(f'{n} {state}' for state, n in counts.items() if n)}.")
     if not guess.kinds:
         say("All runs are finished.")
         return
@@ -252,14 +252,14 @@ def _list(store: Path, *, as_json: bool) -> None:
         say_json({"counts": counts, "runs": rows})
         return
     lines = [
-        f"{run.state:9} {to_line(run.path.name)}  {to_line(run.name or '')}".rstrip()
+        f"{run.state:9} {format_line(run.path.name)}  {format_line(run.name or '')}".rstrip()
         for run in runs
     ]
     summary = ", ".join(f"{count} {state}" for state, count in counts.items() if count)
-    say("\n".join([*lines, f"{_runs(len(runs))}: {summary or 'none'}."]))
+    say("\n".join([*lines, f"{_format_runs(len(runs))}: {summary or 'none'}."]))
 
 
-def _runs(count: int) -> str:
+def _format_runs(count: int) -> str:
     return f"{count} run{'' if count == 1 else 's'}"
 
 
@@ -292,7 +292,7 @@ class SweepPage:
 
         check_writable(path)
         self._store, self._path = store, path
-        self._page = LivePage(store, path, ease=_EASE, command=command_line())
+        self._page = LivePage(store, path, ease=_EASE, command=get_command_line())
         self._view, self._clock, self._next = view, clock, clock()
 
     def __call__(self, progress: "Progress", event: "Event | None") -> None:
@@ -308,12 +308,12 @@ class SweepPage:
 
     def leave(self, progress: "Progress") -> None:
         """Write the page for the last time, and print where it is."""
-        from rote.store import run_directories
+        from rote.store import find_run_directories
 
         try:
             written = self._page.leave(progress.total, len(progress.failed))
         except RoteError as error:
-            why = to_line(error) if run_directories(self._store) else "no run has started."
+            why = format_line(error) if find_run_directories(self._store) else "no run has started."
             say(f"Report: {self._path}, without a verdict: {why}", err=True)
         else:
             say(f"Report: {written.path}", err=True)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from rote.cli.output import spell_out_controls, to_line
+from rote.cli.output import format_line, spell_out_controls
 from rote.sweeps import (
     Event,
     Failed,
@@ -13,7 +13,7 @@ from rote.sweeps import (
     LastReading,
     Lost,
     Progress,
-    last_line,
+    get_last_line,
     read_last,
 )
 
@@ -51,14 +51,14 @@ class Lines(View):
         over = f"{progress.done + len(progress.failed)}/{progress.total}"
         match event:
             case Finished(job):
-                what = f"finished  {_readings(read_last(job.path))}"
+                what = f"finished  {_format_reading(read_last(job.path))}"
             case Failed(job, error):
-                what = f"failed  {last_line(error)}"
+                what = f"failed  {get_last_line(error)}"
             case Lost(job, reason, gives_up):
                 what = f"{'given up' if gives_up else 'lost, tried again'}  {reason}"
             case _:
                 return
-        text = spell_out_controls(f"{over} {_name(job)} {what}, {_estimate_left(progress)}")
+        text = spell_out_controls(f"{over} {_format_name(job)} {what}, {_estimate_left(progress)}")
         self._console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
@@ -90,11 +90,11 @@ def make_table(progress: Progress) -> "Group":
         table.add_column(heading, justify="right")
     for run in progress.running.values():
         table.add_row(
-            Text(_name(run.job)),
+            Text(_format_name(run.job)),
             f"{run.last.step}/{run.job.spec.epochs}",
-            _number(run.last.susceptibility, ".4f"),
-            _number(run.last.train_accuracy, ".1%"),
-            _number(run.last.validation_accuracy, ".1%"),
+            _format_number(run.last.susceptibility, ".4f"),
+            _format_number(run.last.train_accuracy, ".1%"),
+            _format_number(run.last.validation_accuracy, ".1%"),
         )
     # Not part of the table, whose width would wrap it.
     return Group(Text(" · ".join([*counts, _estimate_left(progress)])), table)
@@ -137,14 +137,14 @@ def _estimate_left(progress: Progress) -> str:
     return "time left unknown" if left is None else f"about {format_duration(left)} left"
 
 
-def _name(job: Job) -> str:
-    return to_line(job.spec.name or job.spec.identity)
+def _format_name(job: Job) -> str:
+    return format_line(job.spec.name or job.spec.identity)
 
 
-def _readings(last: LastReading) -> str:
-    accuracy = _number(last.train_accuracy, ".1%")
-    return f"ζ {_number(last.susceptibility, '.4f')}  train accuracy {accuracy}"
+def _format_reading(last: LastReading) -> str:
+    accuracy = _format_number(last.train_accuracy, ".1%")
+    return f"ζ {_format_number(last.susceptibility, '.4f')}  train accuracy {accuracy}"
 
 
-def _number(value: float | None, form: str) -> str:
+def _format_number(value: float | None, form: str) -> str:
     return "–" if value is None else format(value, form)

@@ -13,7 +13,7 @@ import typer
 from rote.cli.command import Command, new_app
 from rote.cli.options import AsJson, DataDir, Quiet
 from rote.cli.output import name_new_folders, say_json
-from rote.errors import InputError, shown
+from rote.errors import InputError, quote
 
 if TYPE_CHECKING:
     import numpy as np
@@ -75,7 +75,7 @@ def bounds(
     from rote.theory import bounds_table
 
     last = steps if k_tilde_max is None else k_tilde_max
-    levels, classes_of_pair = _numbers(noise, "--noise"), _pair(pair)
+    levels, classes_of_pair = _parse_numbers(noise, "--noise"), _parse_pair(pair)
     name, x, classes = _load(data, data_dir)
     status = Console(stderr=True, quiet=quiet).status(f"Computing the bounds on {samples} samples")
     with name_new_folders(out), status:
@@ -133,9 +133,9 @@ def check(
     from rote import theory
 
     name, x, classes = _load(data, data_dir)
-    x, y, rule = _draw_samples(x, classes, samples, _pair(pair), np.random.default_rng(seed))
-    sizes = _whole_numbers(widths, "--widths")
-    with _bar(draws, quiet) as progress:
+    x, y, rule = _draw_samples(x, classes, samples, _parse_pair(pair), np.random.default_rng(seed))
+    sizes = _parse_integers(widths, "--widths")
+    with _show_progress(draws, quiet) as progress:
         records = theory.check(
             x,
             y,
@@ -194,7 +194,7 @@ def _draw_samples(
 
 
 @contextmanager
-def _bar(draws: int, quiet: bool) -> Iterator[Callable[[int], None]]:
+def _show_progress(draws: int, quiet: bool) -> Iterator[Callable[[int], None]]:
     """Show a progress bar in a terminal; yield the function to call after each draw."""
     from rich.console import Console
     from rich.progress import Progress
@@ -206,28 +206,28 @@ def _bar(draws: int, quiet: bool) -> Iterator[Callable[[int], None]]:
         yield lambda _: bar.advance(task)
 
 
-def _numbers(text: str, option: str) -> list[float]:
+def _parse_numbers(text: str, option: str) -> list[float]:
     try:
         return [float(part) for part in text.split(",")]
     except ValueError as error:
         raise InputError(
-            f"Expected `{option}` to be numbers separated by commas, got {shown(text)}."
+            f"Expected `{option}` to be numbers separated by commas, got {quote(text)}."
         ) from error
 
 
-def _whole_numbers(text: str, option: str) -> list[int]:
-    numbers = _numbers(text, option)
+def _parse_integers(text: str, option: str) -> list[int]:
+    numbers = _parse_numbers(text, option)
     if not all(number.is_integer() for number in numbers):
-        raise InputError(f"Expected `{option}` to be whole numbers, got {shown(text)}.")
+        raise InputError(f"Expected `{option}` to be whole numbers, got {quote(text)}.")
     return [int(number) for number in numbers]
 
 
-def _pair(text: str | None) -> tuple[int, int] | None:
+def _parse_pair(text: str | None) -> tuple[int, int] | None:
     if text is None:
         return None
-    first, *others = _whole_numbers(text, "--pair")
+    first, *others = _parse_integers(text, "--pair")
     if len(others) != 1 or others == [first]:
-        raise InputError(f"Expected `--pair` to be two classes, as 3,8, got {shown(text)}.")
+        raise InputError(f"Expected `--pair` to be two classes, as 3,8, got {quote(text)}.")
     return first, others[0]
 
 
@@ -277,11 +277,11 @@ def _show_check(summary: "list[WidthSummary]", about: str) -> None:
         )
     console = Console()
     console.print(view)
-    for line in (about, _verdict(summary[0], summary[-1])):
+    for line in (about, _describe_gap(summary[0], summary[-1])):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
-def _verdict(narrow: "WidthSummary", wide: "WidthSummary") -> str:
+def _describe_gap(narrow: "WidthSummary", wide: "WidthSummary") -> str:
     """Describe how the gap depends on the width."""
     from rote.theory import gap_exponent
 

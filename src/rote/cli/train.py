@@ -73,23 +73,29 @@ def train(
 
     It tells you when ζ has doubled and when the run begins to memorize wrong labels.
     """
-    from rote.sweeps import path_by_name
+    from rote.sweeps import get_named_path
     from rote.workloads import AllowedImports, locate_errors
 
-    described = _find_spec(spec, data, label, truth, data_dir)
-    if compare_with is not None:
-        described = _take_holdout(described, compare_with, data)
+    if compare_with is None:
+        described = _find_spec(spec, data, label, truth, data_dir)
+    else:
+        is_described = any(given is not None for given in (spec, label, truth))
+        described = _find_spec_to_compare(
+            compare_with, data, is_described=is_described, data_dir=data_dir
+        )
     described = described if seed is None else replace(described, seed=seed)
     where = nullcontext if spec is None else partial(locate_errors, spec)
     with where():
         base = Path.cwd() if spec is None else spec.absolute().parent
         find_modules_in(base)
         AllowedImports(tuple(allowed or ()), base).check(described)
-        path = out or path_by_name(Path("runs"), described)
+        path = out or get_named_path(Path("runs"), described)
         if folds is not None:
             path = out or path.with_name(f"{path.name}-folds{folds}")
     with where():
-        done, path = _train_shown(described, path, folds, data_dir, quiet=quiet, is_fixed=bool(out))
+        done, path = _train_visibly(
+            described, path, folds, data_dir, quiet=quiet, is_fixed=bool(out)
+        )
     if done[-1].model is None:
         say("This run has already finished on the same data: nothing was trained.")
     for remark in done[-1].description["data"].get("remarks", ()):
@@ -106,25 +112,25 @@ def train(
         say(str(compare_on_holdout(compare_with, path)))
 
 
-def _take_holdout(spec: "RunSpec", run: Path, data: str | None) -> "RunSpec":
+def _find_spec_to_compare(
+    run: Path, data: str | None, *, is_described: bool, data_dir: Path | None
+) -> "RunSpec":
     """Return the spec of a run, on cleaned data and with the run's own holdout.
 
     Raises:
-        InputError: if the data were not written by `rote clean`.
+        InputError: if more than the data are given.
     """
-    from rote.workloads import RunSpec, holdout_file
+    from rote.workloads import make_spec_to_compare
 
-    rows = holdout_file(Path(data or ""))
-    if data is None or not rows.is_file():
+    if data is None or is_described:
         raise InputError(
-            f"--compare-with needs data that `rote clean` wrote (--data FILE): there is no {rows}."
+            "--compare-with takes the settings and the columns from the run. Add --data FILE, "
+            "which `rote clean` wrote, and leave out SPEC, --label and --truth."
         )
-    before = RunSpec.from_toml(run / "spec.toml")
-    probe = replace(before.probe, holdout_rows=str(rows), holdout_size=None)
-    return replace(before, name=spec.name, data=spec.data, probe=probe)
+    return make_spec_to_compare(run, data, data_dir=data_dir)
 
 
-def _train_shown(
+def _train_visibly(
     spec: "RunSpec",
     path: Path,
     folds: int | None,
@@ -175,7 +181,7 @@ def _train_shown(
             if is_fixed:
                 raise
             beside = path.with_name(f"{path.name}-{error.content[:6]}")
-            say(f"{error.change} Training a new run beside it, in {beside}.")
+            say(f"{error.problem} Training a new run beside it, in {beside}.")
             return start(beside), beside
 
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rote.cli.output import say, to_line
+from rote.cli.output import format_line, say
 from rote.errors import RoteError
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def print_verdict(runs: Path | str) -> None:
     try:
         selection = select(runs)
     except RoteError as error:
-        say(to_line(f"No verdict yet: {error}"))
+        say(format_line(f"No verdict yet: {error}"))
     else:
         print_selection(selection)
 
@@ -82,7 +82,7 @@ def _make_best(selection: "Selection") -> "Table | None":
     from rich.table import Table
     from rich.text import Text
 
-    from rote.formatting import visible
+    from rote.formatting import escape_invisible
 
     frame = selection.table
     by = next((name for name in ("estimated_accuracy", "score") if name in frame.columns), None)
@@ -97,7 +97,7 @@ def _make_best(selection: "Selection") -> "Table | None":
         table.add_column(heading, justify="right")
     for row in best.head(_MOST_LISTED).to_dicts():
         table.add_row(
-            Text(visible(row["run"])),
+            Text(escape_invisible(row["run"])),
             str(row["step"]),
             format_percent(row[by]),
             format_percent(row.get("train_accuracy")),
@@ -109,9 +109,9 @@ def _make_best(selection: "Selection") -> "Table | None":
 
 def format_percent(value: float | None) -> str:
     """Format a share in percent, an unknown one as a dash."""
-    from rote.formatting import as_percent
+    from rote.formatting import format_share
 
-    return "–" if value is None else as_percent(value, 1)
+    return "–" if value is None else format_share(value, 1)
 
 
 def format_number(value: float | None) -> str:

@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import Any
 
 from rote.errors import InputError, did_you_mean
-from rote.plugins import load_plugin, plugin_names
+from rote.plugins import list_plugins, load_plugin
 
 __all__ = ["find_callback", "trainer_names"]
 
@@ -21,7 +21,7 @@ def trainer_names() -> list[str]:
         >>> trainer_names()[:3]
         ['fastai', 'huggingface', 'ignite']
     """
-    return [*_TRAINERS, *plugin_names("trainers", _TRAINERS)]
+    return [*_TRAINERS, *list_plugins("trainers", _TRAINERS)]
 
 
 def find_callback(trainer: str) -> type[Any]:

@@ -27,7 +27,7 @@ from rote.labels import LabelSampler
 from rote.probe import Inputs, LossFunction, ProbePolicy, draw_batch, find_inputs, is_first_rank
 from rote.records import Reading
 from rote.selection import DEFAULT_RULE, Selection, select
-from rote.store import RUN_FILE, SaveTo, name_checkpoints, targets_of
+from rote.store import RUN_FILE, SaveTo, name_checkpoints, parse_targets
 from rote.tracking import Signal, StopRule, Tracker, track
 
 logger = logging.getLogger(__name__)
@@ -194,7 +194,7 @@ class TrainerAdapter:
         return nullcontext()
 
     def tell(self, message: str) -> None:
-        """Show a message to whoever watches the training."""
+        """Show a message to the user during training."""
         logger.info(message)
 
     def find_checkpoints(self) -> dict[int, str]:
@@ -484,7 +484,7 @@ class TrainerAdapter:
             return None  # no training set to draw from, or no labels of one class per sample
 
     def _folder(self) -> Path | None:
-        return next((t for t in targets_of(self.save_to) if isinstance(t, Path)), None)
+        return next((t for t in parse_targets(self.save_to) if isinstance(t, Path)), None)
 
     def _record_split(self) -> None:
         """Write down which training samples were set aside."""
@@ -509,5 +509,5 @@ class TrainerAdapter:
 
 def _holds_a_run(save_to: SaveTo) -> bool:
     """Whether there is something to resume; a logger finds the run by its name."""
-    targets = targets_of(save_to)
+    targets = parse_targets(save_to)
     return bool(targets) and all((t / RUN_FILE).is_file() for t in targets if isinstance(t, Path))

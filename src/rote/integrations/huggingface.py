@@ -19,7 +19,7 @@ from rote.integrations.holdout import SampleSet, split_indices, take_subset
 from rote.integrations.messages import select_logged, warn
 from rote.integrations.training_batch import LabeledBatch, indices_in
 from rote.records import Reading
-from rote.store import targets_of
+from rote.store import parse_targets
 
 try:
     from tqdm.auto import tqdm  # type: ignore[import-untyped]
@@ -101,7 +101,7 @@ class SusceptibilityCallback(TrainerAdapter, TrainerCallback):
             saved,
             loss_fn=self.loss_fn or training.task.objective(),
             signals=training.size_signals(self.signals),
-            name=self.name if targets_of(self.save_to) else None,
+            name=self.name if parse_targets(self.save_to) else None,
         )
 
     def on_step_begin(self, *_: Any, **__: Any) -> None:

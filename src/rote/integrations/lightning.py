@@ -361,7 +361,7 @@ class Fit:
                 saved = checkpoint["callbacks"][state_key]
                 count, seconds = saved["tracker"]["count"], saved["newest_seconds"]
             except (OSError, RuntimeError, UnpicklingError, LookupError, TypeError):
-                continue  # somebody else's file, or one with objects in it
+                continue  # another program's file, or one with objects in it
             step = steps.get(checkpoint.get("global_step"))
             if step is not None and _is_of_run(count, seconds, readings):
                 found.setdefault(step, str(path))

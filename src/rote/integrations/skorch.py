@@ -30,7 +30,7 @@ class SusceptibilityCallback(TrainerAdapter, Callback):
     The training accuracy is the column ``train_accuracy`` of the history if there is one (of an
     ``EpochScoring`` before this callback), or else it is measured. ``num_classes`` is the number
     of ``net.classes_`` by default. The holdout is of the net's validation data (``train_split``).
-    ``partial_fit`` continues the readings; ``fit`` starts anew.
+    ``partial_fit`` continues the readings; ``fit`` starts over.
 
     Args:
         others: The options of ``TrainerAdapter``.

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from rote.arguments import check_integer
-from rote.errors import InputError, shown
+from rote.errors import InputError, quote
 
 COMPONENTS = 40
 """Principal components that pixels or features are reduced to."""
@@ -246,6 +246,6 @@ def _classes(labels: np.ndarray, num_classes: int | None) -> int:
     classes = check_integer("num_classes", num_classes, least=1)
     if largest >= classes:
         raise InputError(
-            f"Expected `train_labels` to be classes from 0 to {classes - 1}, got {shown(largest)}."
+            f"Expected `train_labels` to be classes from 0 to {classes - 1}, got {quote(largest)}."
         )
     return classes

@@ -200,8 +200,8 @@ def map_tensors(inputs: Inputs, change: Callable[[Tensor], Tensor]) -> Inputs:
 def move_inputs(inputs: Inputs, device: torch.device) -> Inputs:
     """Move the inputs to where a model can take them.
 
-    If none of the tensors is on the device, all are moved. If one is, somebody has placed them, and
-    what lies elsewhere does so on purpose: the lengths of packed sequences stay on the CPU.
+    If none of the tensors is on the device, all are moved. If one is, the caller has placed
+    them, and the others stay where they are: the lengths of packed sequences stay on the CPU.
     """
     if any(tensor.device == device for _, tensor in _tensors(inputs)):
         return inputs

@@ -5,6 +5,7 @@ import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -347,22 +348,13 @@ def examine_objective(
     Raises:
         InputError: if the objective does not depend on the labels, or takes them for another thing.
     """
-    repeats = _repeat_losses(session, inputs, labels)
+    first_output, repeats, other = _compare_labels(session, loss_fn, inputs, labels, num_classes)
     first, noise = repeats[0], max(repeats) - min(repeats)
     samples, targets = session.first_piece(inputs, labels)
     is_whole = len(targets) == len(labels)
-    output = None if takes_model(loss_fn) else session.output(samples)
-    logits = None if output is None else find_logits(part_with_logits(loss_fn, output))
-    with torch.no_grad():
-        changed = _change(targets if is_whole else labels, num_classes)
-        # The output of a pass does not depend on labels: one pass serves both uses.
-        is_known = is_whole and output is not None
-        other_loss = (
-            evaluate(loss_fn, output, changed, num_classes)
-            if is_known
-            else session.loss(inputs, changed)
-        )
-        other = other_loss.item()
+    logits = None
+    if not takes_model(loss_fn):
+        logits = find_logits(part_with_logits(loss_fn, first_output))
     tolerance = _REPEATABLE if logits is None else _tolerance(logits)
     is_repeatable = noise <= tolerance * max(abs(first), 1e-3)
     if (
@@ -388,14 +380,45 @@ def examine_objective(
     return found
 
 
-def _repeat_losses(session: Session, inputs: Inputs, labels: Tensor) -> list[float]:
-    """Evaluate the objective twice from one state, and more often if the two differ."""
+def _compare_labels(
+    session: Session, loss_fn: LossFunction, inputs: Inputs, labels: Tensor, num_classes: int
+) -> tuple[Any, list[float], float]:
+    """Evaluate the objective with the same labels repeatedly, and once with others.
+
+    Returns:
+        The model's output on the first micro-batch (None for a loss of three arguments), the losses
+        of repeated passes from one state, and the loss with other labels.
+    """
+    others = _change(labels, num_classes)
+    output: Any = None
     with torch.no_grad():
-        losses = [session.loss(inputs, labels).item() for _ in range(2)]
+        if _is_pure(loss_fn):  # one pass serves all labels
+            output, loss, other = session.compare_labels(inputs, labels, others)
+        elif takes_model(loss_fn):
+            loss, other = session.loss(inputs, labels), session.loss(inputs, others)
+        else:
+            samples, targets = session.first_piece(inputs, others)
+            output, is_whole = session.output(samples), len(targets) == len(others)
+            # The output of a pass does not depend on labels.
+            other = (
+                evaluate(loss_fn, output, targets, num_classes)
+                if is_whole
+                else session.loss(inputs, others)
+            )
+            loss = session.loss(inputs, labels)
+        losses = [loss.item(), session.loss(inputs, labels).item()]
         if losses[0] != losses[1] and count_ranks() == 1:  # other ranks may have nothing to repeat
             # Two may be near by chance.
             losses += [session.loss(inputs, labels).item() for _ in range(3)]
-    return losses
+    return output, losses, other.item()
+
+
+def _is_pure(loss_fn: LossFunction) -> bool:
+    """Whether a loss of an output is known to keep no state and to draw no random numbers."""
+    loss = loss_fn.loss_fn if isinstance(loss_fn, LogitsAt) else loss_fn
+    home = loss if isinstance(loss, FunctionType) else type(loss)
+    is_of_torch = home.__module__ in ("torch.nn.functional", "torch.nn.modules.loss")
+    return loss is cross_entropy or is_of_torch
 
 
 def _tolerance(logits: Tensor) -> float:

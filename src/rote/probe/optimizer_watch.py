@@ -100,7 +100,7 @@ class OptimizerWatch:
         """Other optimizers in this process that hold weights of the model which are trained."""
         if not self._search():
             return []
-        gc.collect()  # what nobody can step any more is none
+        gc.collect()  # drops optimizers that are no longer referenced
         return self._search()
 
     def _search(self) -> list[Optimizer]:
@@ -211,7 +211,7 @@ class _StepLog:
         weakref.finalize(self, handle.remove)
 
     def __reduce__(self) -> tuple[type["_StepLog"], tuple[()]]:
-        return type(self), ()  # a copy begins anew
+        return type(self), ()  # a copy starts empty
 
     def note(self, optimizer: Optimizer) -> None:
         """Note one more step."""

@@ -16,7 +16,7 @@ from torch.optim import Optimizer
 from rote.errors import InputError
 from rote.probe.compatibility import list_members
 from rote.probe.inputs import Inputs, Samples, call, count_samples, move_inputs, take
-from rote.probe.objective import make_objective, part_with_logits
+from rote.probe.objective import evaluate, make_objective, part_with_logits
 from rote.probe.outputs import (
     LossFunction,
     are_shares,
@@ -38,7 +38,7 @@ from rote.snapshot import (
     restore_after,
     verify_unchanged,
 )
-from rote.store import smallest_type
+from rote.store import find_smallest_type
 
 
 @dataclass(frozen=True)
@@ -142,6 +142,30 @@ class Session:
         self._rewind(self._policy.mode)
         return call(self._model, move_inputs(inputs, self._device))
 
+    @torch.no_grad()
+    def compare_labels(
+        self, inputs: Inputs, labels: Tensor, others: Tensor
+    ) -> tuple[Any, Tensor, Tensor]:
+        """Evaluate an objective with two sets of labels, both on the output of one pass.
+
+        The objective must keep no state and draw no random numbers, and both sets must ignore the
+        same labels.
+
+        Returns:
+            The model's output on the first micro-batch, and the two losses.
+        """
+        self._rewind(self._policy.mode)
+        outputs: list[Any] = []
+        losses: list[Tensor] = []
+        other_losses: list[Tensor] = []
+        pieces = zip(self._pieces(inputs, labels), self._pieces(inputs, others), strict=True)
+        for (samples, targets, share), (_, changed, _) in pieces:
+            output = call(self._model, samples)
+            outputs = outputs or [output]
+            losses.append(self._evaluate(output, targets, share))
+            other_losses.append(self._evaluate(output, changed, share))
+        return outputs[0], _total(losses), _total(other_losses)
+
     def gradients(self, inputs: Inputs, labels: Tensor) -> list[Tensor | None]:
         """Return the gradients of the objective, parameter by parameter."""
         for parameter in self._parameters:
@@ -238,7 +262,7 @@ class Session:
                 f"Expected the model to predict one of num_classes = {self._num_classes} classes, "
                 f"got class {predicted.max()}."
             )
-        return predicted.astype(smallest_type(self._num_classes)), undefined.astype(bool)
+        return predicted.astype(find_smallest_type(self._num_classes)), undefined.astype(bool)
 
     @property
     def whole_batch_reason(self) -> str | None:
@@ -278,6 +302,10 @@ class Session:
 
     def _objective(self, inputs: Inputs, labels: Tensor, share: float | None) -> Tensor:
         loss = make_objective(self._loss_fn, self._model, inputs, labels, self._num_classes)
+        return loss if share is None else loss * share
+
+    def _evaluate(self, output: object, labels: Tensor, share: float | None) -> Tensor:
+        loss = evaluate(self._loss_fn, output, labels, self._num_classes)
         return loss if share is None else loss * share
 
     @property
@@ -403,7 +431,7 @@ def _disable_compilation() -> AbstractContextManager[object]:
 
 @contextmanager
 def _disable_autocast_cache(device: torch.device) -> Iterator[None]:
-    """Keep the autocast that is on now, but convert weights anew in every forward pass.
+    """Keep the autocast that is on now, but convert weights again in every forward pass.
 
     Autocast keeps the low-precision copies of weights until its block ends. Read after a step, such
     a copy would show the weights from before the step, and the drop would be zero.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rote.formatting import visible
+from rote.formatting import escape_invisible
 from rote.selection import convert_to_numbers, is_resistant, percentile
 
 if TYPE_CHECKING:
@@ -269,7 +269,7 @@ def collect_checkpoints(
 
 def list_names(candidates: Candidates, codes: Integers) -> list[str]:
     """Return the names of runs as charts show them, with invisible characters spelled out."""
-    names = {code: visible(candidates.runs[code]) for code in np.unique(codes).tolist()}
+    names = {code: escape_invisible(candidates.runs[code]) for code in np.unique(codes).tolist()}
     return [names[code] for code in codes.tolist()]
 
 

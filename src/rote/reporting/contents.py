@@ -42,7 +42,7 @@ from rote.selection import (
     make_candidates,
     read_runs,
 )
-from rote.store import RunTable, run_directories
+from rote.store import RunTable, find_run_directories
 
 if TYPE_CHECKING:
     from rote.selection import Pick
@@ -75,7 +75,7 @@ class Contents:
         rule: the rule of the verdict; None for the default.
         asked: the arguments of ``rote select`` that select the same; None for a table, which has
             no name on a command line.
-        command: the command that makes the report, if any.
+        command: the command that makes the report; None if there is none.
     """
 
     candidates: Candidates
@@ -173,7 +173,7 @@ class Contents:
     def workloads(self) -> dict[str, Mapping[str, Any]]:
         """The contents of ``workload.json``, by run."""
         table = self.candidates.table
-        return {name: table.workload(name) for name in table.descriptions}
+        return {name: table.read_workload(name) for name in table.descriptions}
 
     @cached_property
     def runs(self) -> RunList:
@@ -259,7 +259,7 @@ def read_contents(
     column: str = "susceptibility",
     mapping: Mapping[str, str] | None = None,
     where: Mapping[str, Any] | None = None,
-    per_cent: bool = False,
+    percent: bool = False,
     options: Mapping[str, Any] | None = None,
     command: str | None = None,
 ) -> Contents:
@@ -271,9 +271,9 @@ def read_contents(
         column: which ζ.
         mapping: as for ``rote.select``.
         where: as for ``rote.select``.
-        per_cent: as for ``rote.select``.
+        percent: as for ``rote.select``.
         options: of the rule.
-        command: the command that makes the report, if any.
+        command: the command that makes the report; None if there is none.
 
     Raises:
         InputError: if there is no run, rule or column of that name, or no checkpoint, or a table
@@ -282,14 +282,14 @@ def read_contents(
         CorruptRunError: if a file is damaged.
     """
     leading = find_leading_rule(rule, options)
-    table = read_runs(runs, mapping, where=where, per_cent=per_cent)
+    table = read_runs(runs, mapping, where=where, percent=percent)
     words = select_arguments(
         name_runs(runs),
         rule,
         column=column,
         mapping=mapping,
         where=where,
-        per_cent=per_cent,
+        percent=percent,
         options=options,
     )
     return contents_from_table(table, leading, column, words, command)
@@ -338,7 +338,7 @@ def name_runs(runs: Runs) -> tuple[str, ...] | None:
     if len(" ".join(names)) <= _LONGEST_LIST:
         return names
     folder = Path(names[0]).parent
-    below = run_directories(folder) if len(names) > 1 else None
+    below = find_run_directories(folder) if len(names) > 1 else None
     return (str(folder),) if set(map(Path, names)) == set(below or ()) else (MANY_RUNS,)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from rote.formatting import visible
+from rote.formatting import escape_invisible
 from rote.reporting.palette import add_colors, apply_style
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ def make_tooltip(checkpoints: Checkpoints, frame: Frame) -> Any:  # noqa: ANN401
     if frame.is_page or not frame.is_live:
         return alt.TooltipValue(None)
     # Vega-Lite puts names into an expression and escapes quotes, but not backslashes.
-    names = {m.field: visible(m.name).replace("\\", "\\\\") for m in checkpoints.hinted}
+    names = {m.field: escape_invisible(m.name).replace("\\", "\\\\") for m in checkpoints.hinted}
     metrics = (alt.Tooltip(f"{field}:N", title=make_title(name)) for field, name in names.items())
     return [alt.Tooltip("run:N"), alt.Tooltip("step:N"), *metrics]
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from rote.errors import RoteError
 from rote.reporting.write_report import Report, report, write_waiting
-from rote.store import JOURNAL_FILE, run_directories, status_of
+from rote.store import JOURNAL_FILE, find_run_directories, read_status
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -199,7 +199,7 @@ class LivePage:
     def _survey(self, total: int, failed: int) -> tuple[RunProgress, object]:
         """Return the progress of the runs and a value that changes with it, None if unknown."""
         wait = math.ceil(self._wait)
-        places = run_directories(self._runs)
+        places = find_run_directories(self._runs)
         if places is None:
             return RunProgress(wait, total=None), None
         states: dict[Path, State] = {place: self._state(place) for place in places}
@@ -216,7 +216,7 @@ class LivePage:
     def _state(self, place: Path) -> State:
         if place in self._finished:
             return self._finished[place]
-        state = status_of(place).state
+        state = read_status(place).state
         if state == "finished":
             self._finished[place] = state
         return state

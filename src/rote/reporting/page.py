@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rote.errors import InputError
-from rote.formatting import visible
+from rote.formatting import escape_invisible
 from rote.reporting.charts import CHARTS, Chart, find_drawable, split_chart
 from rote.reporting.charts.filter import describe_change, describe_correlations
 from rote.reporting.charts.overview import describe_overview
@@ -150,7 +150,7 @@ def _find_line_metrics(contents: Contents) -> list[Metric]:
 def _describe_metric(contents: Contents, metric: Metric) -> list[str]:
     """Return the field, label and unit of a metric."""
     column = contents.estimated.describe(metric.name)
-    return [metric.field, visible(column.label), column.unit]
+    return [metric.field, escape_invisible(column.label), column.unit]
 
 
 def _build_preset(selection: Selection) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from rote.formatting import as_percent, is_share, visible
+from rote.formatting import escape_invisible, format_share, is_share
 
 if TYPE_CHECKING:
     import markupsafe
@@ -23,7 +23,7 @@ def format_percent(value: float | None, digits: int = 1) -> str:
         >>> format_percent(0.8254), format_percent(None), format_percent(67.0)
         ('82.5%', '–', '67')
     """
-    return _DASH if value is None else as_percent(value, digits).replace("-", "−")
+    return _DASH if value is None else format_share(value, digits).replace("-", "−")
 
 
 def count_points(best: float, found: float) -> str:
@@ -75,7 +75,7 @@ def mark_headline(selection: Selection, is_live: bool) -> markupsafe.Markup:
     import markupsafe
 
     pick = selection.pick
-    start = selection.headline.removesuffix(visible(pick.run))
+    start = selection.headline.removesuffix(escape_invisible(pick.run))
     if is_live:
         start = f"Best so far: step {pick.step} of "
     long = " long" if len(pick.run) > _LONG_NAME else ""
@@ -102,7 +102,7 @@ def isolate(name: object) -> markupsafe.Markup:
     """
     import markupsafe
 
-    return markupsafe.Markup(f"<bdi>{markupsafe.escape(visible(name))}</bdi>")
+    return markupsafe.Markup(f"<bdi>{markupsafe.escape(escape_invisible(name))}</bdi>")
 
 
 def isolate_dotted(name: object) -> markupsafe.Markup:
@@ -126,7 +126,7 @@ def mark_code(sentence: str) -> markupsafe.Markup:
     """
     import markupsafe
 
-    text = str(markupsafe.escape(visible(sentence)))
+    text = str(markupsafe.escape(escape_invisible(sentence)))
     return markupsafe.Markup(re.sub("`([^`]+)`", r"<code>\1</code>", text))
 
 
@@ -135,7 +135,7 @@ FILTERS = {
     "number": format_number,
     "counted": count,
     "interval": format_estimate,
-    "visible": visible,
+    "visible": escape_invisible,
     "named": isolate,
     "breakable": isolate_dotted,
     "coded": mark_code,

@@ -70,7 +70,7 @@ def select_arguments(
     column: str = ZETAS[0],
     mapping: Mapping[str, str] | None = None,
     where: Mapping[str, Any] | None = None,
-    per_cent: bool = False,
+    percent: bool = False,
     options: Mapping[str, Any] | None = None,
 ) -> tuple[str, ...] | None:
     """Return the arguments of ``rote select`` that select the same checkpoint; None if none can.
@@ -81,7 +81,7 @@ def select_arguments(
         column: which ζ.
         mapping: names of metrics, by rote's.
         where: properties of the selected runs.
-        per_cent: whether accuracies were divided by 100.
+        percent: whether accuracies were divided by 100.
         options: of the rule; other values than text or numbers must be filled in.
     """
     if runs is None or not isinstance(rule, str | None):
@@ -95,7 +95,7 @@ def select_arguments(
     for name, value in (options or {}).items():
         is_plain = isinstance(value, int | float | str)
         words += [f"--{name.replace('_', '-')}", str(value) if is_plain else "FILE"]
-    return (*words, *(["--per-cent"] if per_cent else []))
+    return (*words, *(["--percent"] if percent else []))
 
 
 def select_command(words: Sequence[str]) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rote.errors import InputError, shown as as_shown
+from rote.errors import InputError, quote as as_shown
 from rote.extras import check_docstrings
 from rote.reporting.charts import CHARTS, Chart, find_charts, find_drawable
 from rote.reporting.contents import (
@@ -168,7 +168,7 @@ def report(
     mapping: Mapping[str, str] | None = None,
     where: Mapping[str, Any] | None = None,
     group_by: str | None = None,
-    per_cent: bool = False,
+    percent: bool = False,
     options: Mapping[str, Any] | None = None,
     figures: Path | str | None = None,
     charts: Sequence[str | Chart] = (),
@@ -185,7 +185,7 @@ def report(
         mapping: as for ``rote.select``, if metrics have other names than rote's.
         where: as for ``rote.select``: only the runs with these properties.
         group_by: a dotted name as in ``where``, for a verdict and a page per group of runs.
-        per_cent: as for ``rote.select``: accuracies above 1 are in percent.
+        percent: as for ``rote.select``: accuracies above 1 are in percent.
         options: of the rule, such as ``{"noise_rate": 0.4}``.
         figures: a folder for the figures as SVG and PNG; by default none are written.
         charts: custom charts to add, each with ``name``, ``title``, ``record`` and ``draw``
@@ -215,7 +215,7 @@ def report(
     check_docstrings("altair")
     check_writable(path)
     own = find_charts(charts)
-    chosen: dict[str, Any] = {"mapping": mapping, "where": where, "per_cent": per_cent}
+    chosen: dict[str, Any] = {"mapping": mapping, "where": where, "percent": percent}
     if group_by is None:
         contents = read_contents(
             runs, rule=rule, column=column, options=options, command=command, **chosen

@@ -24,7 +24,7 @@ class LabelErrorDetector(Signal):
     a part of the samples on which one of lower accuracy errs.
 
     Args:
-        accuracies: X, in per cent.
+        accuracies: X, in percent.
         seed: of the choice of the samples on which it errs.
 
     Raises:

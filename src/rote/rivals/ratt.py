@@ -32,7 +32,7 @@ class Ratt(Signal):
         """See which labels are random.
 
         Raises:
-            InputError: if nobody knows, or they are not uniform.
+            InputError: if that is unknown, or they are not uniform.
         """
         known = context.training_set
         if known is None or known.wrong is None or known.noise not in _UNIFORM:

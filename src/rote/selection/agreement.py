@@ -237,7 +237,7 @@ def regret(
 ) -> Estimate:
     """How much test accuracy the pick of a rule lacks to the best checkpoint.
 
-    For the interval, the rule chooses anew in every draw of runs, and is compared with the best of
+    For the interval, the rule selects again in every draw of runs and is compared with the best of
     that draw.
 
     Args:
@@ -279,7 +279,7 @@ def estimate_regret(rule: Rule, candidates: Candidates, draws: Draws) -> Estimat
         return Estimate(None, reason="The test accuracy of the pick is not known.")
     reason = about(rule).not_resampled or explain_too_few(candidates.num_runs)
     if reason is None and len(candidates) > _MOST_REDONE:
-        reason = f"Choosing anew among more than {_MOST_REDONE} checkpoints takes too long."
+        reason = f"Selecting again among more than {_MOST_REDONE} checkpoints takes too long."
     if reason is not None:
         return Estimate(value, reason=reason)
     return draws.estimate(value, resample_regret(rule, candidates, draws))
@@ -293,7 +293,7 @@ def _regret(rule: Rule, candidates: Candidates) -> float | None:
 
 
 def resample_regret(rule: Rule, candidates: Candidates, draws: Draws) -> Floats:
-    """Return the regret in every draw of runs, among which the rule chooses anew."""
+    """Return the regret in every draw of runs, among which the rule selects again."""
     parts = list(candidates.by_run())
     rng = np.random.default_rng(draws.seed)
     values = np.full(draws.resamples, np.nan)

@@ -115,7 +115,7 @@ def resample(
         y: another.
         run: the run of each.
         draws: how they are drawn.
-        zeta: if given, only the half with lower ζ counts, found anew in every draw.
+        zeta: if given, only the half with lower ζ counts, found again in every draw.
     """
     runs = len(np.unique(run))
     if (reason := explain_too_few(runs)) is not None:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from rote.arguments import check_choice
 from rote.errors import InputError
-from rote.records import ZETAS, Column, column_named
+from rote.records import ZETAS, Column, find_column
 
 if TYPE_CHECKING:
     import polars as pl
@@ -108,7 +108,7 @@ class Candidates:
     def describe(self, name: str) -> Column:
         """Return what a column means: as rote or the runs describe it."""
         name = self.column if name == ZETA else name
-        return self.table.columns.get(name) or column_named(name)
+        return self.table.columns.get(name) or find_column(name)
 
     @cached_property
     def _is_table(self) -> bool:
@@ -220,7 +220,7 @@ def as_shares(table: RunTable) -> RunTable:
     ]
     if not high:
         raise InputError(
-            "Expected `per_cent` to concern an accuracy above 1, got none: all are shares from 0 "
+            "Expected `percent` to concern an accuracy above 1, got none: all are shares from 0 "
             "to 1. Leave it away."
         )
     return replace(table, frame=table.frame.with_columns([pl.col(name) / 100 for name in high]))

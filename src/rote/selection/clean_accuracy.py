@@ -27,7 +27,7 @@ _RIVALS = 200
 """How many of the best are drawn to see how sure the pick is; the others never win."""
 
 _MUCH = 0.1
-"""The part of all votes from which on a run leaves others behind that must be read anew."""
+"""The share of all votes above which dropping a run means reading the others again."""
 
 _MODEL_ERROR_OF_RUNS, _MODEL_ERROR_ALONE = 0.09, 0.07
 """How far off the model itself is: a standard deviation, beside what draws show, where other runs

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from rote.errors import InputError, did_you_mean, shown
-from rote.store import leaves
+from rote.errors import InputError, did_you_mean, quote
+from rote.store import flatten_tables
 
 if TYPE_CHECKING:
     from rote.selection.candidates import Candidates
@@ -58,7 +58,7 @@ def flatten(values: Mapping[str, Any]) -> dict[str, str]:
         >>> flatten({"optimizer": {"lr": 0.1, "betas": [0.9, 0.99]}, "seed": 0, "holdout": None})
         {'optimizer.lr': '0.1', 'optimizer.betas': '0.9, 0.99', 'seed': '0'}
     """
-    known = ((name, value) for name, value in leaves(values) if value is not None)
+    known = ((name, value) for name, value in flatten_tables(values) if value is not None)
     return {name: write_plainly(value) for name, value in known if value != {}}
 
 
@@ -94,7 +94,7 @@ def find_step_differences(candidates: Candidates) -> tuple[str, ...]:
             values["optimizer"].add(str(told.get("class")))
             values["learning rate"] |= set() if lr is None else {write_plainly(lr)}
         if len(names) <= _MOST_SPECS:
-            spec = table.workload(name).get("spec")
+            spec = table.read_workload(name).get("spec")
             schedule = spec.get("schedule") if isinstance(spec, Mapping) else None
             values["schedule"] |= set() if schedule is None else {str(schedule)}
     return tuple(what for what, found in values.items() if len(found) > 1)
@@ -183,7 +183,7 @@ def check_comparable(table: RunTable) -> None:
     facts = _facts(table)
     key, told = _find_telling(facts, groups), _differences(facts, groups)
     listed = [
-        f"{_count(group)} ({' '.join(pairs) or 'such as ' + shown(group.runs[0])})"
+        f"{_count(group)} ({' '.join(pairs) or 'such as ' + quote(group.runs[0])})"
         for group, pairs in zip(groups, told, strict=True)
     ]
     more = [f"and {len(groups) - _MOST_LISTED} more"] if len(groups) > _MOST_LISTED else []
@@ -194,7 +194,7 @@ def check_comparable(table: RunTable) -> None:
         "Expected `runs` to be on the same data, with the same labels and holdout, got "
         f"{len(groups)} groups that differ in {', '.join(sorted(differing))}: "
         f"{', '.join([*listed[:_MOST_LISTED], *more])}. Choose one with "
-        f"{' '.join(f'--where {shown(pair)}' for pair in first)} (where={{...}}), or have a "
+        f"{' '.join(f'--where {quote(pair)}' for pair in first)} (where={{...}}), or have a "
         f"decision for each with rote select --group-by {key or 'KEY'} "
         "(rote.selection.select_groups)."
     )
@@ -263,7 +263,7 @@ def _read_group_facts(table: RunTable, run: str) -> dict[str, str]:
         "given_labels": given if isinstance(given, str) else None,
     }
     if known["holdout"] is None or known["given_labels"] is None:
-        data = table.workload(run).get("data")
+        data = table.read_workload(run).get("data")
         if isinstance(data, Mapping):
             known |= {"data": data.get("name"), "noise": data.get("noise")}
     return {name: write_plainly(value) for name, value in known.items() if value is not None}
@@ -275,7 +275,7 @@ def _agree(known: Mapping[str, str], said: Iterable[tuple[str, str]]) -> bool:
 
 def _facts(table: RunTable) -> dict[str, dict[str, str]]:
     return {
-        run: read_facts(table.descriptions.get(run, {}), table.workload(run))
+        run: read_facts(table.descriptions.get(run, {}), table.read_workload(run))
         for run in _runs(table)
     }
 
@@ -335,9 +335,9 @@ def _nothing_found(facts: Mapping[str, Mapping[str, str]], key: str, value: str 
     if not found:
         return (
             f"Expected runs to be chosen by something that they say of themselves "
-            f"({', '.join(names[:40]) or 'nothing'}), got {shown(key)}.{did_you_mean(key, names)}"
+            f"({', '.join(names[:40]) or 'nothing'}), got {quote(key)}.{did_you_mean(key, names)}"
         )
-    values = ", ".join(shown(entry) for entry, _ in found.most_common(_MOST_LISTED))
+    values = ", ".join(quote(entry) for entry, _ in found.most_common(_MOST_LISTED))
     return f"Expected a run with {key}={value}, got none; there are {values}."
 
 

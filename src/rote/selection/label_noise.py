@@ -23,7 +23,7 @@ _STEPS = 3
 _HALVINGS = 8
 _PRIOR_CONVERGED = 1e-5
 _FARTHEST = 100.0
-"""A step of log b goes no further: it is halved until it helps, but not a number helps nobody."""
+"""The largest step of log b. Steps are halved until they help, which fails on NaN."""
 
 
 @dataclass(frozen=True)
@@ -409,7 +409,7 @@ _PER_CLASS = 5
 """Labels per class, on average, below which noise that knows classes is not tried."""
 
 _LITTLE = 0.01
-"""The weight of a kind of noise below which it is not fitted anew."""
+"""The weight of a kind of noise below which it is not fitted again."""
 
 _SURE = 2.0
 """By how many standard errors votes must predict better than the classes' frequencies."""

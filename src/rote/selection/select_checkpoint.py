@@ -40,7 +40,7 @@ def select(
     column: str = "susceptibility",
     mapping: Mapping[str, str] | None = None,
     where: Mapping[str, Any] | None = None,
-    per_cent: bool = False,
+    percent: bool = False,
     **options: Any,  # noqa: ANN401
 ) -> Selection:
     r"""Select the checkpoint to keep; ``print`` the result.
@@ -57,7 +57,7 @@ def select(
             ``{"susceptibility": "my_metric"}``.
         where: select among runs with these properties only, by dotted names of ``run.json``, the
             description of their data and their spec, such as ``{"data.name": "digits"}``.
-        per_cent: divide accuracies above 1 by 100; they were recorded in percent.
+        percent: divide accuracies above 1 by 100; they were recorded in percent.
         options: of the rule, such as ``t1=40`` for ``percentile``.
 
     Returns:
@@ -80,7 +80,7 @@ def select(
         Keep step 1 of a
     """
     judge = find_rule(rule, options)
-    table = read_runs(runs, mapping, where=where, per_cent=per_cent)
+    table = read_runs(runs, mapping, where=where, percent=percent)
     found = choose(judge, make_candidates(table, column))
     return found if isinstance(runs, RunTable) else replace(found, source=_quote(runs))
 
@@ -93,7 +93,7 @@ def select_groups(
     column: str = "susceptibility",
     mapping: Mapping[str, str] | None = None,
     where: Mapping[str, Any] | None = None,
-    per_cent: bool = False,
+    percent: bool = False,
     **options: Any,  # noqa: ANN401
 ) -> dict[str, Selection]:
     """Select a checkpoint of every group of runs; the arguments are those of ``select``.
@@ -105,7 +105,7 @@ def select_groups(
         column: as for ``select``.
         mapping: as for ``select``.
         where: as for ``select``.
-        per_cent: as for ``select``.
+        percent: as for ``select``.
         options: as for ``select``.
 
     Returns:
@@ -125,7 +125,7 @@ def select_groups(
         {'2': 'a', '10': 'b'}
     """
     judge = find_rule(rule, options)
-    groups = read_groups(runs, by, mapping, where=where, per_cent=per_cent)
+    groups = read_groups(runs, by, mapping, where=where, percent=percent)
     return {value: choose(judge, make_candidates(part, column)) for value, part in groups.items()}
 
 
@@ -134,7 +134,7 @@ def read_runs(
     mapping: Mapping[str, str] | None = None,
     *,
     where: Mapping[str, Any] | None = None,
-    per_cent: bool = False,
+    percent: bool = False,
     comparable: bool = True,
 ) -> RunTable:
     """Read runs into a table, unless they are one already, and check that they are comparable.
@@ -143,7 +143,7 @@ def read_runs(
         runs: as for ``select``.
         mapping: as for ``select``.
         where: as for ``select``.
-        per_cent: as for ``select``.
+        percent: as for ``select``.
         comparable: whether to check that; runs with folds have different holdouts.
 
     Returns:
@@ -152,7 +152,7 @@ def read_runs(
     Raises:
         InputError: if there is no run, a table comes with a mapping, or runs must not be compared.
     """
-    table = _read(runs, mapping, where, per_cent)
+    table = _read(runs, mapping, where, percent)
     if comparable:
         check_comparable(table)
     return table
@@ -164,14 +164,14 @@ def read_groups(
     mapping: Mapping[str, str] | None = None,
     *,
     where: Mapping[str, Any] | None = None,
-    per_cent: bool = False,
+    percent: bool = False,
 ) -> dict[str, RunTable]:
     """Read runs into one table per group, by their values under a dotted name.
 
     Raises:
         InputError: as for ``table_of``, of any group; or if no run has a value under that name.
     """
-    groups = group_runs(_read(runs, mapping, where, per_cent), by)
+    groups = group_runs(_read(runs, mapping, where, percent), by)
     for part in groups.values():
         check_comparable(part)
     return groups
@@ -181,7 +181,7 @@ def _read(
     runs: Path | str | Sequence[Path | str] | RunTable,
     mapping: Mapping[str, str] | None,
     where: Mapping[str, Any] | None,
-    per_cent: bool,
+    percent: bool,
 ) -> RunTable:
     if not isinstance(runs, RunTable):
         table = read_table(runs, mapping)
@@ -192,7 +192,7 @@ def _read(
     else:
         table = runs
     table = filter_runs(table, where) if where else table
-    return as_shares(table) if per_cent else table
+    return as_shares(table) if percent else table
 
 
 def _quote(runs: Path | str | Sequence[Path | str]) -> str:

@@ -27,7 +27,7 @@ from rote.selection.summary import (
     summarize,
     write_headline,
 )
-from rote.store import whole_file
+from rote.store import replace_file
 
 if TYPE_CHECKING:
     import polars as pl
@@ -319,7 +319,7 @@ def copy_checkpoint(pick: Pick, folder: Path | str) -> Path:
         raise InputError(f"Another file exists at {target}. Move it, or copy elsewhere.")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        with whole_file(target, shared=True) as draft:
+        with replace_file(target, shared=True) as draft:
             shutil.copyfile(pick.file, draft)
     except OSError as error:
         raise StoreError(

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rote.formatting import as_percent, as_points, visible
+from rote.formatting import escape_invisible, format_points, format_share
 
 if TYPE_CHECKING:
     from rote.selection.selection import Baseline, Selection
@@ -122,7 +122,7 @@ def write_headline(selection: Selection) -> str:
     """Write which checkpoint to keep; a weak selection is only tentative."""
     pick = selection.pick
     verb = "Tentative:" if selection.evidence.grade == "weak" else "Keep"
-    return visible(f"{verb} step {pick.step} of {pick.run}")
+    return escape_invisible(f"{verb} step {pick.step} of {pick.run}")
 
 
 def summarize(selection: Selection, holdout_hint: str = HOLDOUT_HINT) -> Summary:
@@ -139,13 +139,14 @@ def summarize(selection: Selection, holdout_hint: str = HOLDOUT_HINT) -> Summary
     place = pick.path if pick.file is None else pick.file
     return Summary(
         headline=write_headline(selection),
-        file=None if place is None else visible(place),
+        file=None if place is None else escape_invisible(place),
         rows=tuple(
-            SummaryRow(row.label, visible(row.value), visible(row.note)) for row in _rows(selection)
+            SummaryRow(row.label, escape_invisible(row.value), escape_invisible(row.note))
+            for row in _rows(selection)
         ),
-        rule=visible(_write_rule(selection)),
+        rule=escape_invisible(_write_rule(selection)),
         caution=_write_caution(selection),
-        next_steps=tuple(map(visible, _list_next_steps(selection, holdout_hint))),
+        next_steps=tuple(map(escape_invisible, _list_next_steps(selection, holdout_hint))),
     )
 
 
@@ -154,15 +155,15 @@ def _rows(selection: Selection) -> Iterator[SummaryRow]:
     tested = [entry for entry in selection.baselines if entry.column == "test_accuracy"]
     for entry in measured:
         yield SummaryRow(
-            _MEASURES[entry.column], as_percent(entry.pick, 1), _qualify(selection, entry)
+            _MEASURES[entry.column], format_share(entry.pick, 1), _qualify(selection, entry)
         )
         yield from _gain(selection, entry)
     if not measured:
         yield from _describe_training(selection)
     for entry in tested:
-        last = "" if entry.last is None else f"last checkpoint {as_percent(entry.last, 1)}, "
-        note = f"{last}best {as_percent(entry.best, 1)}"
-        yield SummaryRow(_MEASURES[entry.column], as_percent(entry.pick, 1), note)
+        last = "" if entry.last is None else f"last checkpoint {format_share(entry.last, 1)}, "
+        note = f"{last}best {format_share(entry.best, 1)}"
+        yield SummaryRow(_MEASURES[entry.column], format_share(entry.pick, 1), note)
     if selection.noise_rate is not None and selection.labels:
         share = f"about {selection.noise_rate:.0%} of {selection.labels} given labels look wrong"
         yield SummaryRow("Label noise", share)
@@ -188,7 +189,7 @@ def _gain(selection: Selection, entry: Baseline) -> Iterator[SummaryRow]:
         return
     probability = selection.beats_last
     note = "" if probability is None else f"better with {_write_probability(probability)}"
-    yield SummaryRow("vs last checkpoint", as_points(entry.pick, entry.last), note)
+    yield SummaryRow("vs last checkpoint", format_points(entry.pick, entry.last), note)
 
 
 def _write_probability(probability: float) -> str:
@@ -206,7 +207,7 @@ def _write_probability(probability: float) -> str:
 def _describe_training(selection: Selection) -> Iterator[SummaryRow]:
     pick = selection.pick
     if pick.train_accuracy is not None:
-        yield SummaryRow("Training accuracy", as_percent(pick.train_accuracy, 1))
+        yield SummaryRow("Training accuracy", format_share(pick.train_accuracy, 1))
     if pick.susceptibility is not None:
         yield SummaryRow("Susceptibility ζ", f"{pick.susceptibility:.2g}")
 
@@ -220,7 +221,7 @@ def _write_caution(selection: Selection) -> str | None:
     if first is None:
         return None
     more = len(others) - 1
-    return visible(first) + (f" ({more} more: --explain)" if more else "")
+    return escape_invisible(first) + (f" ({more} more: --explain)" if more else "")
 
 
 def _list_next_steps(selection: Selection, holdout_hint: str) -> Iterator[str]:
@@ -259,7 +260,7 @@ def explain(selection: Selection) -> Explanation:
     }
     return Explanation(
         tuple(
-            SummarySection(heading, tuple(map(visible, sentences)))
+            SummarySection(heading, tuple(map(escape_invisible, sentences)))
             for heading, sentences in parts.items()
             if sentences
         )
@@ -284,11 +285,11 @@ def compare(entry: Baseline) -> str:
     if entry.column == "test_accuracy":  # here the best is known, and not only estimated
         others["the best checkpoint"] = entry.best
     gaps = [
-        f"{as_points(entry.pick, value)} vs {name}"
+        f"{format_points(entry.pick, value)} vs {name}"
         for name, value in others.items()
         if value is not None
     ]
-    return f"{_MEASURES[entry.column]}: {', '.join([as_percent(entry.pick, 1), *gaps])}."
+    return f"{_MEASURES[entry.column]}: {', '.join([format_share(entry.pick, 1), *gaps])}."
 
 
 def _confidence(selection: Selection) -> Iterator[str]:
@@ -312,7 +313,7 @@ def _label_noise(selection: Selection) -> Iterator[str]:
     if rate is None:
         if accuracy is not None and accuracy <= 1:
             yield (
-                f"{as_percent(accuracy, 1)} of your given labels match. Some of these labels are "
+                f"{format_share(accuracy, 1)} of your given labels match. Some of these labels are "
                 "wrong, so the most possible is the share of correct ones; noise_rate= "
                 "(--noise-rate) tells how much that is."
             )
@@ -320,8 +321,8 @@ def _label_noise(selection: Selection) -> Iterator[str]:
     yield f"About {rate:.0%} of the given labels of the holdout look wrong."
     if accuracy is not None and accuracy <= 1:
         yield (
-            f"{as_percent(accuracy, 1)} of your given labels match; with about {rate:.0%} of them "
-            f"wrong, about {1 - rate:.0%} is the most possible."
+            f"{format_share(accuracy, 1)} of your given labels match; with about {rate:.0%} of "
+            f"them wrong, about {1 - rate:.0%} is the most possible."
         )
     if selection.noise_matrix is not None:
         yield "The label noise depends on the class: see the noise matrix (`noise_matrix`)."
@@ -344,8 +345,8 @@ def as_html(selection: Selection) -> str:
     if selection.warnings:
         rows["caution"] = " ".join(selection.warnings)
     cells = (
-        f'<tr><th scope="row" style="{_HEAD}">{html.escape(visible(name))}</th>'
-        f'<td style="{_CELL}"><bdi>{html.escape(visible(value))}</bdi></td></tr>'
+        f'<tr><th scope="row" style="{_HEAD}">{html.escape(escape_invisible(name))}</th>'
+        f'<td style="{_CELL}"><bdi>{html.escape(escape_invisible(value))}</bdi></td></tr>'
         for name, value in rows.items()
     )
     return f"<table>{''.join(cells)}</table>"

@@ -102,8 +102,21 @@ class RankedLabel:
     is_score: bool = False
 
 
+class _NamesClasses:
+    """What rankings and lists share: names of the classes."""
+
+    class_names: tuple[str, ...]
+
+    def name_class(self, label: int | None) -> str:
+        """Return the name of a class, or its number; empty if it is not known."""
+        if label is None:
+            return ""
+        known = 0 <= label < len(self.class_names)
+        return self.class_names[label] if known else str(label)
+
+
 @dataclass(frozen=True)
-class SuspectRanking:
+class SuspectRanking(_NamesClasses):
     """All samples of runs that share their data, the most suspicious first.
 
     Attributes:
@@ -129,11 +142,6 @@ class SuspectRanking:
         """Return the flagged samples."""
         return self.samples[: self.flagged]
 
-    def name_class(self, label: int | None) -> str:
-        """Return the name of a class, or its number; empty if it is not known."""
-        known = label is not None and 0 <= label < len(self.class_names)
-        return self.class_names[label] if known and label is not None else _number(label)
-
     def to_json(self) -> dict[str, Any]:
         """Return the object that ``rote suspects --json`` lists; the flagged samples only."""
         found = asdict(replace(self, samples=())) | {"num_samples": len(self.samples)}
@@ -152,7 +160,7 @@ class SuspectRanking:
 
 
 @dataclass(frozen=True)
-class Suspicion:
+class Suspicion(_NamesClasses):
     """What one method says about the samples of runs that share their data.
 
     Attributes:
@@ -175,18 +183,9 @@ class Suspicion:
     wrong: float | None = None
     class_names: tuple[str, ...] = ()
 
-    def called(self, label: int | None) -> str:
-        """Return a class by its name, or its number; empty if it is not known."""
-        known = label is not None and 0 <= label < len(self.class_names)
-        return self.class_names[label] if known and label is not None else _number(label)
-
     def to_json(self) -> dict[str, Any]:
         """Return the object that ``rote suspects --json`` lists."""
         return {**asdict(self), "suspects": [asdict(suspect) for suspect in self.suspects]}
-
-
-def _number(label: int | None) -> str:
-    return "" if label is None else str(label)
 
 
 def rank_suspects(
@@ -400,7 +399,7 @@ def find_suspects(
 
 
 def _class_names(table: RunTable, run: str) -> tuple[str, ...]:
-    data = table.workload(run).get("data")
+    data = table.read_workload(run).get("data")
     named = data.get("class_names") if isinstance(data, dict) else None
     return tuple(map(str, named)) if isinstance(named, list) else ()
 
@@ -412,7 +411,7 @@ def as_csv(found: Sequence[Suspicion]) -> str:
     for suspicion in found:
         for suspect in suspicion.suspects:
             values = [getattr(suspect, name) for name in names]
-            called = map(suspicion.called, (suspect.given, suspect.believed))
+            called = map(suspicion.name_class, (suspect.given, suspect.believed))
             rows.append([" ".join(suspicion.runs), *values, *called])
     return make_csv(rows)
 
@@ -473,11 +472,10 @@ class _Data:
         places = getattr(self, split)
         for one in said:
             at = places[one.sample]
-            wrong = None if self.wrong is None else bool(self.wrong[at])
-            places_in_data = self.rows if self.table_rows is None else self.table_rows
-            sample, given = int(places_in_data[at]), int(self.labels[at])
-            file = self.files[at] if self.files else None
-            yield SuspectLabel(method, split, sample, given, one.believed, one.score, wrong, file)
+            place, given = self.place(at), int(self.labels[at])
+            yield SuspectLabel(
+                method, split, place.sample, given, one.believed, one.score, *place[1:]
+            )
 
 
 @dataclass(frozen=True)
@@ -515,7 +513,7 @@ class _Records:
 
     def row(self, run: str, method: str) -> Floats | None:
         """Return the row of the reading that counts, if there is one."""
-        rows = self.table.rows(run, method)
+        rows = self.table.read_rows(run, method)
         if rows is None or run not in self._readings:
             return None
         readings = self._readings[run].filter(self._readings[run]["row"] < len(rows))

@@ -70,7 +70,7 @@ class Ballot:
                 share[part] = (predictions == is_top.argmax(axis=1)).mean(axis=1)
             weight = vote_weights(share, self.num_classes, self.samples)
             if not weight.any():
-                break  # nobody is better than chance: no vote counts any more than another
+                break  # no run is better than chance: all votes count the same
         return share
 
     def votes(self, weight: Floats) -> Votes:
@@ -96,7 +96,7 @@ class Ballot:
     def _read(self) -> Iterator[tuple[slice, npt.NDArray[np.unsignedinteger]]]:
         chosen = self.candidates.take(self.voters)
         for part in chosen.by_run():
-            recorded = chosen.table.predictions(chosen.runs[chosen.run[part.start]])
+            recorded = chosen.table.read_predictions(chosen.runs[chosen.run[part.start]])
             assert recorded is not None
             yield part, recorded[chosen.row[part]].reshape(-1, self.samples)
 
@@ -159,7 +159,7 @@ def find_shared_holdout(candidates: Candidates, least: int = 2) -> tuple[set[str
     for part in candidates.by_run():
         name = candidates.runs[candidates.run[part.start]]
         description = candidates.table.descriptions.get(name, {})
-        predictions = candidates.table.predictions(name)
+        predictions = candidates.table.read_predictions(name)
         if predictions is not None and len(predictions) > candidates.row[part].max():
             holdout = description["holdout"]
             # Of what was changed by hand, the hash may be anything, or missing.

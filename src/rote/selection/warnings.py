@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rote.formatting import as_percent, visible
+from rote.formatting import escape_invisible, format_share
 from rote.records import COLUMNS, ZETAS
 from rote.selection.candidates import ZETA
 from rote.selection.groups import find_step_differences
-from rote.store import foreign_metrics, likely_mapping
+from rote.store import find_foreign_metrics, guess_mapping
 
 if TYPE_CHECKING:
     from rote.selection.candidates import Candidates
@@ -37,7 +37,7 @@ def list_warnings(
         *(f"Left out {place}: {why}" for place, why in everything.table.unreadable.items()),
         *_warn_of_left_out(everything, rule),
         *_warn_of_too_few(usable, rule),
-        *_per_cent(usable),
+        *_percent(usable),
         *(_warn_of_no_zeta(everything) or _odd_regions(decision.thresholds, regions)),
         *_odd_mean(usable, decision.thresholds),
         *_live_zeta(usable, rule),
@@ -57,11 +57,11 @@ def explain_no_zeta(everything: Candidates) -> str | None:
         return None
     if "flags" in frame.columns and (frame["flags"].list.len() > 0).any():
         return None  # a probe was there, and its losses were not finite
-    metrics = foreign_metrics(frame)
+    metrics = find_foreign_metrics(frame)
     missing = [name for name in COLUMNS if not everything.known(name).any()]
-    pairs = likely_mapping(metrics, missing).items()
+    pairs = guess_mapping(metrics, missing).items()
     maps = " ".join(f"--map {shlex.quote(f'{own}={theirs}')}" for own, theirs in pairs)
-    listed = ", ".join(f"`{visible(name)}`" for name in metrics[:_MOST_LISTED])
+    listed = ", ".join(f"`{escape_invisible(name)}`" for name in metrics[:_MOST_LISTED])
     more = f" and {len(metrics) - _MOST_LISTED} more" if len(metrics) > _MOST_LISTED else ""
     held = f" These runs hold {listed}{more}." if metrics else ""
     meant = f" What they mean is probably `{maps}`." if maps else ""
@@ -103,7 +103,7 @@ def _odd_regions(
     if counts[1] == 0:
         yield (
             "Region 1 is empty: no resistant checkpoint reaches the training accuracy that divides "
-            f"the regions, {as_percent(thresholds['train_accuracy'])}."
+            f"the regions, {format_share(thresholds['train_accuracy'])}."
         )
     elif counts[1] < _NEARLY_EMPTY * total:
         yield (
@@ -112,14 +112,14 @@ def _odd_regions(
         )
 
 
-def _per_cent(usable: Candidates) -> Iterator[str]:
+def _percent(usable: Candidates) -> Iterator[str]:
     shares = [column for column in usable.table.columns.values() if column.unit == "share"]
     for column in shares:
         highest = np.fmax.reduce(usable.values(column.name), initial=0)
         if highest > 1:
             yield (
                 f"`{column.name}` reaches {highest:.4g}: accuracies are shares from 0 to 1. "
-                "Divide per cent by 100: per_cent=True, or --per-cent."
+                "Divide percent by 100: percent=True, or --percent."
             )
 
 

@@ -266,7 +266,7 @@ def _position(iterator: object, depth: int) -> str:
         inside = (dict(frame.f_locals), getattr(iterator, "gi_yieldfrom", None))
         return f"{frame.f_lasti} {mark(inside, depth)}"
     if type(iterator).__module__ not in ("builtins", "itertools", "collections"):
-        return ""  # what others are reduced to may be made anew each time
+        return ""  # other iterators may reduce to a new object each time
     try:
         with warnings.catch_warnings(action="ignore"):
             return mark(iterator.__reduce__(), depth - 1)

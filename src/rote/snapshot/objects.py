@@ -60,7 +60,7 @@ class ObjectState:
 
     Args:
         roots: the objects to start from.
-        without: tensors whose values somebody else keeps, also for what shares their memory.
+        without: tensors whose values are kept elsewhere, also for what shares their memory.
         spares_unchanged: write only to tensors that changed.
         device: where to keep the copies of tensors; by default on their own device.
 
@@ -137,7 +137,7 @@ class Contents:
         self._noted.append((container, _shallow_copy(container)))
 
     def restore(self) -> None:
-        """Restore the very same entries, in their order."""
+        """Restore the same entries, in their order."""
         for container, contents in self._noted:
             if not _holds(container, contents):
                 _refill(container, contents)
@@ -150,7 +150,7 @@ def _shallow_copy(container: Container) -> Container:
 
 
 def _holds(container: Container, contents: Container) -> bool:
-    """Whether a container holds the very same objects, in the same order."""
+    """Whether a container holds the same objects, in the same order."""
     if isinstance(container, set):
         return container == contents
     if isinstance(container, dict) and isinstance(contents, dict):
@@ -328,8 +328,8 @@ def package_of(kind: type) -> str:
 class _Methods:
     """The functions of classes, each from when code that can be reached names it.
 
-    A class may have a method that loads the training set: if nobody calls it in a pass, what it
-    leads to is none of a probe's business.
+    A class may have a method that loads the training set: unless a pass calls it, a probe
+    does not have to follow it.
     """
 
     def __init__(self) -> None:

@@ -33,7 +33,7 @@ class TensorValues:
         parts = [part for tensor in unique for part in split_into_strided(tensor)]
         self._tensors = [part for part in parts if _is_writable(part) and not is_freed(part)]
         # `.data` shares memory but not the version counter, and still points to the original
-        # storage when somebody has given the tensor another one in between.
+        # storage when the tensor has been given another one in between.
         self._memory = [tensor.data for tensor in self._tensors]
         self._saved = [_copy(memory, device) for memory in self._memory]
         wrappers = [tensor for tensor in unique if hasattr(tensor, "__tensor_flatten__")]
@@ -260,7 +260,7 @@ def is_freed(tensor: Tensor) -> bool:
 
 
 def _is_writable(tensor: Tensor) -> bool:
-    # An expanded tensor has many elements in one place: torch refuses to write to it, so nobody
-    # can have changed it through this tensor either.
+    # An expanded tensor has many elements in one place: torch refuses to write to it, so it
+    # cannot have been changed through this tensor either.
     sizes_and_strides = zip(tensor.size(), tensor.stride(), strict=True)
     return not any(size > 1 and stride == 0 for size, stride in sizes_and_strides)

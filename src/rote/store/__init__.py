@@ -13,38 +13,41 @@ from rote.store.data_file import (
 )
 from rote.store.files import (
     WriterLock as WriterLock,
-    checksums_of as checksums_of,
+    compute_checksums as compute_checksums,
     is_locked as is_locked,
-    whole_file as whole_file,
+    replace_file as replace_file,
     write_whole as write_whole,
 )
 from rote.store.holdout import (
     DAMAGED_ARRAYS as DAMAGED_ARRAYS,
     NEIGHBORS_FILE as NEIGHBORS_FILE,
-    bytes_of_votes as bytes_of_votes,
-    text_of_labels as text_of_labels,
-    why_no_votes as why_no_votes,
+    encode_labels as encode_labels,
+    encode_votes as encode_votes,
+    find_vote_fault as find_vote_fault,
     write_neighbor_votes as write_neighbor_votes,
 )
 from rote.store.journal import (
     GIVEN_LABELS as GIVEN_LABELS,
     check_metric_name as check_metric_name,
-    line_of_reading,
-    line_of_resume,
-    lines_that_count,
+    decode_reading,
+    drop_void_lines,
+    encode_reading,
+    encode_resume,
     parse_line as parse_line,
-    reading_of_line,
     seal_journal as seal_journal,
 )
 from rote.store.logger import Logger
-from rote.store.mapping import foreign_metrics as foreign_metrics, likely_mapping as likely_mapping
-from rote.store.nested_tables import leaves as leaves
+from rote.store.mapping import (
+    find_foreign_metrics as find_foreign_metrics,
+    guess_mapping as guess_mapping,
+)
+from rote.store.nested_tables import flatten_tables as flatten_tables
 from rote.store.out_of_sample import (
     OUT_OF_SAMPLE_FILE as OUT_OF_SAMPLE_FILE,
     OutOfSample,
     read_out_of_sample,
 )
-from rote.store.row_file import smallest_type as smallest_type
+from rote.store.row_file import find_smallest_type as find_smallest_type
 from rote.store.run_directory import (
     CLAIM_FILE as CLAIM_FILE,
     FAILURE_FILE as FAILURE_FILE,
@@ -56,10 +59,10 @@ from rote.store.run_record import (
     JOURNAL_FILE as JOURNAL_FILE,
     PREDICTIONS_FILE as PREDICTIONS_FILE,
     RUN_FILE as RUN_FILE,
-    checkpoint_path as checkpoint_path,
+    get_checkpoint_path as get_checkpoint_path,
     name_checkpoints as name_checkpoints,
     read_predictions,
-    read_rows_of as read_rows_of,
+    read_rows as read_rows,
     read_run,
     read_whole_readings as read_whole_readings,
 )
@@ -70,7 +73,7 @@ from rote.store.run_status import (
     WORKLOAD_FILE as WORKLOAD_FILE,
     State as State,
     list_runs,
-    status_of as status_of,
+    read_status as read_status,
 )
 from rote.store.sinks import (
     Opened,
@@ -79,17 +82,17 @@ from rote.store.sinks import (
     Target as Target,
     Writing as Writing,
     can_be_read as can_be_read,
-    name_of as name_of,
+    get_run_name as get_run_name,
     open_sinks as open_sinks,
-    targets_of as targets_of,
+    parse_targets as parse_targets,
 )
 from rote.store.table import (
     FoundRun,
     RunTable,
     SourceRuns,
-    frame_of,
+    find_run_directories as find_run_directories,
+    make_frame,
     read_table,
-    run_directories as run_directories,
 )
 
 __all__ = [
@@ -99,14 +102,14 @@ __all__ = [
     "OutOfSample",
     "RunTable",
     "SourceRuns",
-    "frame_of",
-    "line_of_reading",
-    "line_of_resume",
-    "lines_that_count",
+    "decode_reading",
+    "drop_void_lines",
+    "encode_reading",
+    "encode_resume",
     "list_runs",
+    "make_frame",
     "read_out_of_sample",
     "read_predictions",
     "read_run",
     "read_table",
-    "reading_of_line",
 ]

@@ -76,7 +76,7 @@ def read_cells(path: Path, column: str) -> pl.DataFrame:
 
     try:
         _check_encoding(path)
-        separator = _separator(path, column)
+        separator = _find_separator(path, column)
         _check_cells(path, separator, of_header=True)
         frame = pl.read_csv(path, infer_schema=False, separator=separator).rename(str.strip)
         if frame.width and frame[:, -1].null_count():
@@ -84,7 +84,7 @@ def read_cells(path: Path, column: str) -> pl.DataFrame:
     except (pl.exceptions.PolarsError, OSError, csv.Error) as error:
         reason = str(error).splitlines()[0].rstrip(".")
         raise InputError(
-            f"Expected {path} to be a CSV file with a header, got: {reason}.{_advice(reason)}"
+            f"Expected {path} to be a CSV file with a header, got: {reason}.{_advise(reason)}"
         ) from error
     stripped = frame.with_columns(pl.all().str.strip_chars())
     return stripped.with_columns(pl.all().replace("", None))
@@ -97,13 +97,13 @@ def _check_encoding(path: Path) -> None:
         raise InputError(f"Expected {path} to be text in UTF-8, got UTF-16. Save it as UTF-8.")
 
 
-def _advice(reason: str) -> str:
+def _advise(reason: str) -> str:
     if "more fields" in reason:
         return " Write decimal points, not commas; put texts with separators into quotes."
     return " Save it as UTF-8." if "utf-8" in reason else ""
 
 
-def _separator(path: Path, column: str) -> str:
+def _find_separator(path: Path, column: str) -> str:
     """Return the separator of cells with which the header has the column."""
     columns: dict[str, list[str]] = {}
     for separator in _SEPARATORS:

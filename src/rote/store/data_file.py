@@ -81,11 +81,12 @@ def read_data_file(run: Path | str) -> dict[str, str] | None:
         return None
 
 
-def check_data_unchanged(runs: Iterable[Path | str]) -> None:
+def check_data_unchanged(runs: Iterable[Path | str], *, to: str = "name its rows") -> None:
     """Refuse runs whose data file is no longer the one that they were trained on.
 
     Args:
         runs: run directories; those without a fingerprint pass.
+        to: what the file is needed for, in the message.
 
     Raises:
         InputError: naming the first run and its file.
@@ -94,8 +95,8 @@ def check_data_unchanged(runs: Iterable[Path | str]) -> None:
         recorded = read_data_file(run)
         if recorded is not None and has_changed(recorded):
             raise InputError(
-                f"{recorded['path']} has changed since {run} was trained on it, so its rows cannot "
-                "be named. Restore the file, or train on the new one (rote train --data FILE)."
+                f"{recorded['path']} has changed since {run} was trained on it, so rote cannot "
+                f"{to}. Restore the file, or train on the new one (rote train --data FILE)."
             )
 
 

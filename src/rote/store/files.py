@@ -78,9 +78,9 @@ def check_in_place(path: Path, number: int) -> None:
     try:
         found = os.stat(path)  # noqa: PTH116  # beside fstat
     except OSError as error:
-        raise _gone(path, error.strerror or "nothing") from error
+        raise _make_missing_error(path, error.strerror or "nothing") from error
     if not os.path.samestat(found, os.fstat(number)):
-        raise _gone(path, "another file")
+        raise _make_missing_error(path, "another file")
 
 
 def sync(number: int) -> None:
@@ -109,7 +109,7 @@ def make_folders(path: Path) -> None:
         sync_folder(folder.parent)
 
 
-def _gone(path: Path, found: str) -> StoreError:
+def _make_missing_error(path: Path, found: str) -> StoreError:
     return StoreError(
         f"Expected {path} to be the file that this process writes, got {found}: it was removed or "
         "replaced meanwhile. What is in memory is whole; write it to another directory."
@@ -140,12 +140,12 @@ def read_plain(path: Path | str) -> bytes:
     """
     file, size = open_plain(path)
     try:
-        return b"".join(blocks(file, size + 1))
+        return b"".join(read_blocks(file, size + 1))
     finally:
         os.close(file)
 
 
-def blocks(file: int, size: int) -> Iterator[bytes]:
+def read_blocks(file: int, size: int) -> Iterator[bytes]:
     """Yield what is left of a file, ``size`` bytes at a time."""
     while block := os.read(file, size):
         yield block
@@ -154,7 +154,7 @@ def blocks(file: int, size: int) -> Iterator[bytes]:
 
 
 @contextmanager
-def whole_file(path: Path, *, shared: bool = False) -> Iterator[Path]:
+def replace_file(path: Path, *, shared: bool = False) -> Iterator[Path]:
     """Open a file to write beside its place, and move it there at the end of the block.
 
     Args:
@@ -184,16 +184,16 @@ def whole_file(path: Path, *, shared: bool = False) -> Iterator[Path]:
 
 
 def write_whole(path: Path, content: bytes, *, shared: bool = False) -> None:
-    """Write a file whole or not at all; the arguments are those of ``whole_file``.
+    """Write a file whole or not at all; the arguments are those of ``replace_file``.
 
     Raises:
         OSError: if it cannot be written; what was there before is still there.
     """
-    with whole_file(path, shared=shared) as draft:
+    with replace_file(path, shared=shared) as draft:
         draft.write_bytes(content)
 
 
-_ATTEMPTS, _PAUSE = 5, 0.01  # somebody who only asks (is_locked) is gone by then
+_ATTEMPTS, _PAUSE = 5, 0.01  # a process that only asks (is_locked) is gone by then
 
 
 _NO_LOCKS = (errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.ENOLCK, errno.EINVAL)
@@ -213,7 +213,7 @@ class WriterLock:
         path: the lock file; it names its owner.
 
     Raises:
-        RunLockedError: if somebody else holds it.
+        RunLockedError: if another process holds it.
         StoreError: if the path is a symbolic link, whose target would be overwritten.
     """
 
@@ -233,7 +233,7 @@ class WriterLock:
         if not is_held:
             owner = os.read(self._file, 200).decode(errors="replace") or "another process"
             self._closing()
-            raise self._refusal(owner)
+            raise self._make_refusal(owner)
         os.ftruncate(self._file, 0)
         os.write(self._file, f"process {os.getpid()} on {socket.gethostname()}".encode())
         _held.add(self)
@@ -255,7 +255,7 @@ class WriterLock:
         )
         return True
 
-    def _refusal(self, owner: str) -> RunLockedError:
+    def _make_refusal(self, owner: str) -> RunLockedError:
         if owner.startswith(f"process {os.getpid()} "):
             way = "This process is writing it: close the tracker that does."
         elif self._owned is not None:
@@ -343,11 +343,11 @@ def is_locked(path: Path) -> bool:
 _KEY = "checksums"
 
 
-def checksums_of(contents: Mapping[str, bytes]) -> dict[str, dict[str, str]]:
+def compute_checksums(contents: Mapping[str, bytes]) -> dict[str, dict[str, str]]:
     """Return what a description has to say of some contents, by their names.
 
     Example:
-        >>> checksums_of({"given_labels": b"0 3 1"})
+        >>> compute_checksums({"given_labels": b"0 3 1"})
         {'checksums': {'given_labels': '25469ff4'}}
     """
     return {_KEY: {name: _checksum(content) for name, content in contents.items()}}
@@ -364,13 +364,13 @@ def _checksum(content: bytes) -> str:
     return f"{crc32(content):08x}"
 
 
-def absent_folders(path: Path) -> list[Path]:
+def find_absent_folders(path: Path) -> list[Path]:
     """Return the folders that making a directory would make, innermost first."""
     return [folder for folder in (path, *path.parents) if not folder.exists()]
 
 
 def remove_folders(folders: Iterable[Path]) -> None:
-    """Remove empty folders; the first that somebody else uses by now, and all above it, stay."""
+    """Remove empty folders; stop at the first one that is in use."""
     with suppress(OSError):
         for folder in folders:
             folder.rmdir()

@@ -23,7 +23,7 @@ DAMAGED_ARRAYS = (
 """Also what taking an array out of it, and making it one of integers, does."""
 
 
-def text_of_labels(labels: np.ndarray) -> str:
+def encode_labels(labels: np.ndarray) -> str:
     """Labels as ``run.json`` holds them."""
     return " ".join(map(str, labels.ravel()))
 
@@ -56,7 +56,7 @@ NEIGHBORS_FILE = "neighbor_votes.npy"
 _ROUNDING = 1e-3
 
 
-def bytes_of_votes(votes: np.ndarray) -> bytes:
+def encode_votes(votes: np.ndarray) -> bytes:
     """Return the content of the file of these votes."""
     content = io.BytesIO()
     np.save(content, votes.astype(np.float32), allow_pickle=False)
@@ -66,7 +66,7 @@ def bytes_of_votes(votes: np.ndarray) -> bytes:
 def write_neighbor_votes(path: Path, votes: np.ndarray) -> None:
     """Write the votes into a run's directory, unless it has some: those it began with are kept."""
     if not (path / NEIGHBORS_FILE).is_file():
-        write_whole(path / NEIGHBORS_FILE, bytes_of_votes(votes))
+        write_whole(path / NEIGHBORS_FILE, encode_votes(votes))
 
 
 def read_neighbor_votes(path: Path, description: Mapping[str, Any]) -> np.ndarray | None:
@@ -87,7 +87,7 @@ def read_neighbor_votes(path: Path, description: Mapping[str, Any]) -> np.ndarra
         else:
             # Mapped: a damaged header cannot ask for more memory than there is file.
             found = np.load(file, mmap_mode="r", allow_pickle=False)
-            wrong = why_no_votes(found, (size, description.get("num_classes")))
+            wrong = find_vote_fault(found, (size, description.get("num_classes")))
     except DAMAGED_ARRAYS as error:
         wrong = str(error)
     if wrong is None:
@@ -97,7 +97,7 @@ def read_neighbor_votes(path: Path, description: Mapping[str, Any]) -> np.ndarra
     return None
 
 
-def why_no_votes(votes: object, shape: tuple[Any, Any]) -> str | None:
+def find_vote_fault(votes: object, shape: tuple[Any, Any]) -> str | None:
     """Explain what is wrong with votes for a holdout of a shape; None if nothing is."""
     if not isinstance(votes, np.ndarray) or votes.dtype.kind != "f" or votes.shape != shape:
         got = f"{votes.dtype} of shape {votes.shape}" if isinstance(votes, np.ndarray) else votes

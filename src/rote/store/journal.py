@@ -107,7 +107,7 @@ def is_encodable(text: str) -> bool:
     return not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
-def line_of_reading(reading: Reading) -> dict[str, Any]:
+def encode_reading(reading: Reading) -> dict[str, Any]:
     """Convert a reading to one flat line: its own values, then the metrics under their names.
 
     JSON has no NaN and no infinity: both become null.
@@ -121,28 +121,28 @@ def line_of_reading(reading: Reading) -> dict[str, Any]:
     Example:
         >>> reading = Reading(step=1, loss_before=2.0, loss_after=1.5, drop=0.5, susceptibility=0.5,
         ...     susceptibility_relative=0.25)
-        >>> line = line_of_reading(reading)
+        >>> line = encode_reading(reading)
         >>> line["step"], line["drop"]
         (1, 0.5)
     """
     values = reading.to_dict()
     metrics = values.pop("metrics")
     line = {"schema": SCHEMA_VERSION, "kind": "reading"} | values | metrics
-    return {name: _finite_or_none(value) for name, value in line.items()}
+    return {name: _replace_non_finite(value) for name, value in line.items()}
 
 
-def numbers_of(reading: Reading) -> dict[str, float]:
+def collect_numbers(reading: Reading) -> dict[str, float]:
     """Every number of a reading by its name, with the metrics; NaN and infinity too."""
     values = reading.to_dict() | dict(reading.metrics)
     others = ("step", "flags", "metrics")
     return {k: float(v) for k, v in values.items() if k not in others and v is not None}
 
 
-def reading_of_line(line: Line) -> Reading:
+def decode_reading(line: Line) -> Reading:
     """Convert a line back to a reading; a null where a number must be is NaN.
 
     Args:
-        line: as ``line_of_reading`` makes it.
+        line: as ``encode_reading`` makes it.
 
     Returns:
         The reading.
@@ -150,19 +150,19 @@ def reading_of_line(line: Line) -> Reading:
     Example:
         >>> reading = Reading(step=1, loss_before=2.0, loss_after=1.5, drop=0.5, susceptibility=0.5,
         ...     susceptibility_relative=0.25)
-        >>> reading_of_line(line_of_reading(reading)) == reading
+        >>> decode_reading(encode_reading(reading)) == reading
         True
     """
     values = dict(line)
     for name in ALWAYS_NUMBERS:
-        values[name] = _number(values.get(name))
+        values[name] = _restore_nan(values.get(name))
     values["metrics"] = {
-        name: _number(value) for name, value in line.items() if not is_reserved(name)
+        name: _restore_nan(value) for name, value in line.items() if not is_reserved(name)
     }
     return Reading.from_dict(values)
 
 
-def line_of_resume(step: int) -> dict[str, Any]:
+def encode_resume(step: int) -> dict[str, Any]:
     """Says that the run goes on after ``step``: later readings above this line are void.
 
     Args:
@@ -172,13 +172,13 @@ def line_of_resume(step: int) -> dict[str, Any]:
         A line for the journal.
 
     Example:
-        >>> line_of_resume(3)["step"]
+        >>> encode_resume(3)["step"]
         3
     """
     return {"schema": SCHEMA_VERSION, "kind": "resume", "step": step}
 
 
-def still_count(steps: np.ndarray, limits: np.ndarray) -> np.ndarray:
+def mark_counted(steps: np.ndarray, limits: np.ndarray) -> np.ndarray:
     """Which lines of one run count: those that no later line voids.
 
     Args:
@@ -187,14 +187,14 @@ def still_count(steps: np.ndarray, limits: np.ndarray) -> np.ndarray:
             have ``NO_LIMIT``.
 
     Example:
-        >>> still_count(np.array([1, 2, 1, 2]), np.array([NO_LIMIT, NO_LIMIT, 1, NO_LIMIT]))
+        >>> mark_counted(np.array([1, 2, 1, 2]), np.array([NO_LIMIT, NO_LIMIT, 1, NO_LIMIT]))
         array([ True, False,  True,  True])
     """
     lowest_later = np.minimum.accumulate(limits[:0:-1])[::-1]
     return steps <= np.append(lowest_later, NO_LIMIT)[: len(steps)]
 
 
-def lines_that_count(lines: Iterable[Line], where: str, *, is_retold: bool = False) -> list[Line]:
+def drop_void_lines(lines: Iterable[Line], where: str, *, is_retold: bool = False) -> list[Line]:
     """Return the readings among lines, without those that were taken again.
 
     Lines of an unknown kind are passed over with an ``OddJournalWarning``; steps that are negative
@@ -214,9 +214,9 @@ def lines_that_count(lines: Iterable[Line], where: str, *, is_retold: bool = Fal
 
     Example:
         >>> def line(step):
-        ...     return line_of_reading(Reading(step=step, loss_before=2.0, loss_after=1.5, drop=0.5,
+        ...     return encode_reading(Reading(step=step, loss_before=2.0, loss_after=1.5, drop=0.5,
         ...         susceptibility=0.5, susceptibility_relative=0.25))
-        >>> found = lines_that_count([line(1), line(2), line_of_resume(1), line(2)], "here")
+        >>> found = drop_void_lines([line(1), line(2), encode_resume(1), line(2)], "here")
         >>> [reading["step"] for reading in found]
         [1, 2]
     """
@@ -224,18 +224,18 @@ def lines_that_count(lines: Iterable[Line], where: str, *, is_retold: bool = Fal
     for line in lines:
         check_version(line.get("schema"), where)
         if line.get("kind") in KINDS:
-            kept.append(values_of_line(line, where))
+            kept.append(check_line(line, where))
         else:
             _warn(f"{where} has a line of an unknown kind, {line.get('kind')!r}; it is skipped.")
     is_reading = np.array([line["kind"] == "reading" for line in kept], dtype=bool)
     steps = np.array([line["step"] for line in kept], dtype=np.int64)
     limits = np.where(is_reading, steps - 1 if is_retold else NO_LIMIT, steps)
-    counted = is_reading & still_count(steps, limits)
+    counted = is_reading & mark_counted(steps, limits)
     _warn_of_steps(steps[counted], where)
     return [kept[at] for at in np.flatnonzero(counted)]
 
 
-def values_of_line(line: Line, where: str) -> dict[str, Any]:
+def check_line(line: Line, where: str) -> dict[str, Any]:
     """Return the checked values of a line: an integer step, finite numbers or None, and flags.
 
     Raises:
@@ -254,7 +254,7 @@ def values_of_line(line: Line, where: str) -> dict[str, Any]:
     values = {"schema": line.get("schema"), "kind": "reading", "step": step, "flags": flags}
     for name, value in line.items():
         if name not in values and (name in READING_COLUMNS or name not in _RESERVED):
-            values[name] = _checked_number(name, value, where)
+            values[name] = _check_number(name, value, where)
     return values | {
         name: line[name] for name in ("row", SYNCED_ROWS) if line.get(name) is not None
     }
@@ -273,13 +273,13 @@ def check_version(found: object, where: str) -> None:
         )
 
 
-def row_checks_of_lines(lines: Sequence[Line]) -> dict[str, tuple[float | None, ...]]:
+def collect_row_checks(lines: Sequence[Line]) -> dict[str, tuple[float | None, ...]]:
     """Return the checksums of the readings' rows, or None, by the name of the row file."""
     keys = {key for line in lines for key in line if key.startswith(ROW_CHECK)}
     return {key.removeprefix(ROW_CHECK): tuple(line.get(key) for line in lines) for key in keys}
 
 
-def _checked_number(name: str, value: object, where: str) -> float | None:
+def _check_number(name: str, value: object, where: str) -> float | None:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not is_encodable(name) or not (is_number or value is None):
         raise CorruptRunError(
@@ -302,11 +302,11 @@ def _warn(message: str) -> None:
     warnings.warn(OddJournalWarning(message), stacklevel=4)
 
 
-def _finite_or_none(value: object) -> object:
+def _replace_non_finite(value: object) -> object:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _number(value: float | None) -> float:
+def _restore_nan(value: float | None) -> float:
     return math.nan if value is None else value
 
 
@@ -332,14 +332,14 @@ class FileSoFar:
     shape: int | None = None
 
 
-def bytes_of_line(line: Mapping[str, Any], before: FileSoFar) -> tuple[bytes, FileSoFar]:
+def encode_line(line: Mapping[str, Any], before: FileSoFar) -> tuple[bytes, FileSoFar]:
     """Return a line to append, with its newline, and what is known of the file then.
 
     Example:
-        >>> bytes_of_line({"schema": 1, "kind": "resume", "step": 3}, FileSoFar())[0].strip()
+        >>> encode_line({"schema": 1, "kind": "resume", "step": 3}, FileSoFar())[0].strip()
         b'{"schema":1,"kind":"resume","step":3,"#":"00000001.66ec9bfc.e5862fc4.57e2c71e"}'
     """
-    own = _shape(line)
+    own = _hash_shape(line)
     number, shape = before.lines + 1, own if before.shape in (None, own) else 0
     text = json.dumps(line, allow_nan=False, separators=(",", ":"))
     data = f'{text[:-1]},"{CHECK}":"{number:08x}.{shape:08x}.'.encode()
@@ -348,7 +348,7 @@ def bytes_of_line(line: Mapping[str, Any], before: FileSoFar) -> tuple[bytes, Fi
     return data, FileSoFar(number, crc32(data, before.checksum), shape)
 
 
-def _shape(line: Mapping[str, Any]) -> int:
+def _hash_shape(line: Mapping[str, Any]) -> int:
     """Return a checksum of everything in a line but its numbers, of which null is one."""
     is_number = (int, float, type(None))
     rest = [(name, None if type(value) in is_number else value) for name, value in line.items()]
@@ -369,10 +369,10 @@ def check_all(data: bytes, before: FileSoFar) -> FileSoFar | None:
     return _read_end(data[start:-1], crc32(data[-_FILE:], checksum))
 
 
-def file_so_far(data: bytes) -> FileSoFar:
+def summarize_file(data: bytes) -> FileSoFar:
     """Return what is known of a file to append to, from its last line if that is whole."""
     raws = [raw for raw in data.split(b"\n") if raw]
-    lines = max([len(raws), *map(number_of, raws)])
+    lines = max([len(raws), *map(read_number, raws)])
     end = _END.search(raws[-1]) if raws else None
     if end is None:
         return FileSoFar(lines, crc32(data), 0 if data else None)
@@ -402,7 +402,7 @@ def parse_object(raw: bytes) -> dict[str, Any] | None:
     return line if isinstance(line, dict) else None
 
 
-def number_of(raw: bytes) -> int:
+def read_number(raw: bytes) -> int:
     """Which line of its file a line was when it was written, from 1; 0 if it does not say."""
     end = _END.search(raw)
     return int(end["number"], 16) if end else 0
@@ -447,7 +447,7 @@ class Journal:
             )
         if size > end:  # an interrupt came between the writing of a line and its being noted
             so_far, _ = self._look()
-        data, so_far = bytes_of_line(line, so_far)
+        data, so_far = encode_line(line, so_far)
         self._write(data, size, synced=synced)
         self._last = so_far, size + len(data)
 
@@ -472,7 +472,7 @@ class Journal:
     def _look(self) -> tuple[FileSoFar, int]:
         """Return what is known of the lines, truncated or not, and the size."""
         data = self._file.path.read_bytes()
-        return file_so_far(data), len(data)
+        return summarize_file(data), len(data)
 
 
 @dataclass(frozen=True)
@@ -496,7 +496,7 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
         CorruptRunError: if a line is damaged in any other way.
     """
     raws = enumerate(read_plain(path).split(b"\n"), start=1)
-    found = [_Found(at, raw, parse_line(raw), number_of(raw)) for at, raw in raws if raw]
+    found = [_Found(at, raw, parse_line(raw), read_number(raw)) for at, raw in raws if raw]
     _check_damage(found, path)
     for entry in found:
         if entry.line is None:
@@ -506,10 +506,10 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
             where = f"line {entry.at} of {path}"
             check_version(entry.line.get("schema"), where)
             if entry.line.get("kind") in KINDS:
-                values_of_line(entry.line, where)
+                check_line(entry.line, where)
             if entry.line.get("kind") == "reading" and type(entry.line.get("row")) is not int:
                 raise CorruptRunError(f"Expected {where} to say which row it has, got none.")
-    return [entry.line for entry in _in_order(found, path) if entry.line is not None]
+    return [entry.line for entry in _put_in_order(found, path) if entry.line is not None]
 
 
 def _check_damage(found: Sequence[_Found], path: Path) -> None:
@@ -528,7 +528,7 @@ def _check_damage(found: Sequence[_Found], path: Path) -> None:
         truncated_at = (truncated_at or at) if line is None else None
 
 
-def _in_order(found: Sequence[_Found], path: Path) -> list[_Found]:
+def _put_in_order(found: Sequence[_Found], path: Path) -> list[_Found]:
     first = {entry.raw: entry.at for entry in reversed(found)}
     once = [entry for entry in found if not entry.number or first[entry.raw] == entry.at]
     if len(once) < len(found):
@@ -556,7 +556,7 @@ def read_counted(journal: Path) -> list[Line]:
         return []
     except OSError as error:
         raise CorruptRunError(f"Expected {journal} to be a journal, got: {error}.") from error
-    return lines_that_count(lines, str(journal))
+    return drop_void_lines(lines, str(journal))
 
 
 def seal_journal(path: Path) -> None:
@@ -567,6 +567,6 @@ def seal_journal(path: Path) -> None:
     """
     so_far, sealed = FileSoFar(), []
     for row, raw in enumerate(path.read_bytes().splitlines()):
-        data, so_far = bytes_of_line({**json.loads(raw), "row": row}, so_far)
+        data, so_far = encode_line({**json.loads(raw), "row": row}, so_far)
         sealed.append(data)
     path.write_bytes(b"".join(sealed))

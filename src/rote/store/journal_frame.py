@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rote.errors import CorruptRunError, OddJournalWarning
-from rote.store.files import blocks, open_plain
+from rote.store.files import open_plain, read_blocks
 from rote.store.journal import (
     CHECK,
     KINDS,
@@ -34,8 +34,8 @@ from rote.store.journal import (
     FileSoFar,
     check_all,
     is_reserved,
+    mark_counted,
     read_counted,
-    still_count,
 )
 
 if TYPE_CHECKING:
@@ -58,23 +58,23 @@ class Piece:
     """Of all its lines, if they are as they were written; otherwise 0."""
 
 
-def batches_of(journals: Sequence[Path | str], odd: set[int]) -> Iterator[list[Piece]]:
+def read_batches(journals: Sequence[Path | str], odd: set[int]) -> Iterator[list[Piece]]:
     """All lines of all journals, a batch at a time.
 
     Args:
         journals: one file per run; one that does not exist has no lines.
         odd: the runs that cannot be read so are added to it.
     """
-    return _batches(_pieces(journals, odd))
+    return _group_pieces(_read_pieces(journals, odd))
 
 
-def _pieces(journals: Sequence[Path | str], odd: set[int]) -> Iterator[Piece]:
+def _read_pieces(journals: Sequence[Path | str], odd: set[int]) -> Iterator[Piece]:
     for run, path in enumerate(journals):
         before: FileSoFar | None = FileSoFar()
         try:
-            for data in _whole_lines(path):
+            for data in _read_whole_lines(path):
                 so_far = before and check_all(data, before)
-                yield _piece(run, data, before, so_far)
+                yield _make_piece(run, data, before, so_far)
                 before = so_far
         except FileNotFoundError:
             continue
@@ -82,18 +82,18 @@ def _pieces(journals: Sequence[Path | str], odd: set[int]) -> Iterator[Piece]:
             odd.add(run)
 
 
-def _piece(run: int, data: bytes, before: FileSoFar | None, now: FileSoFar | None) -> Piece:
+def _make_piece(run: int, data: bytes, before: FileSoFar | None, now: FileSoFar | None) -> Piece:
     if before is not None and now is not None and now.shape:
         return Piece(run, data, now.lines - before.lines, is_as_written=True, shape=now.shape)
     return Piece(run, data, data.count(b"\n"), is_as_written=now is not None, shape=0)
 
 
-def _whole_lines(path: Path | str) -> Iterator[bytes]:
+def _read_whole_lines(path: Path | str) -> Iterator[bytes]:
     rest = b""
     file, size = open_plain(path)
     try:
         # Room for a whole batch in every small file would cost more than reading it.
-        for block in blocks(file, min(size + 1, _BATCH)):
+        for block in read_blocks(file, min(size + 1, _BATCH)):
             end = block.rfind(b"\n") + 1
             if end:
                 yield rest + block[:end]
@@ -105,7 +105,7 @@ def _whole_lines(path: Path | str) -> Iterator[bytes]:
         yield rest + b"\n"
 
 
-def _batches(pieces: Iterable[Piece]) -> Iterator[list[Piece]]:
+def _group_pieces(pieces: Iterable[Piece]) -> Iterator[list[Piece]]:
     batch: list[Piece] = []
     size = 0
     for piece in pieces:
@@ -147,15 +147,15 @@ def read_journals(
     import polars as pl
 
     odd: set[int] = set()
-    batches = _read_ahead(batches_of(journals, odd), odd)
+    batches = _read_ahead(read_batches(journals, odd), odd)
     frames = [frame for found in batches for frame in found]
     names = ("run", "kind", "schema", "row", SYNCED_ROWS, *READING_COLUMNS)
-    empty = pl.DataFrame(schema={name: _type(name) for name in names})
-    frame = _readings_that_count(_in_order(_join_frames([empty, *frames])), odd)
+    empty = pl.DataFrame(schema={name: _get_type(name) for name in names})
+    frame = _drop_void(_sort_by_run(_join_frames([empty, *frames])), odd)
     slow, damaged = _read_by_line(journals, sorted(odd))
     if slow:
-        frame = _in_order(_join_frames([frame, *slow]))
-    metrics, checks = _metrics(frame.columns), _row_checks(frame.columns)
+        frame = _sort_by_run(_join_frames([frame, *slow]))
+    metrics, checks = _find_metrics(frame.columns), _find_row_checks(frame.columns)
     return frame.select("run", "row", SYNCED_ROWS, *READING_COLUMNS, *metrics, *checks), damaged
 
 
@@ -169,25 +169,36 @@ def read_plain_journal(journal: Path) -> pl.DataFrame | None:
     import polars as pl
 
     odd: set[int] = set()
-    frames = [frame for found in _read_ahead(batches_of([journal], odd), odd) for frame in found]
-    if odd or not frames or sum(len(_metrics(frame.columns)) for frame in frames) > _MOST_METRICS:
+    frames = [frame for found in _read_ahead(read_batches([journal], odd), odd) for frame in found]
+    if (
+        odd
+        or not frames
+        or sum(len(_find_metrics(frame.columns)) for frame in frames) > _MOST_METRICS
+    ):
         return None
     if SYNCED_ROWS not in frames[0].columns:
         return None
-    metrics = _metrics(frames[0].columns)
+    metrics = _find_metrics(frames[0].columns)
     frame = pl.concat(frames, how="diagonal")
     is_reading = frame["kind"] == "reading"
     if (
-        _metrics(frame.columns) != metrics
+        _find_metrics(frame.columns) != metrics
         or frame.filter(is_reading)[metrics].null_count().sum_horizontal().sum()
     ):
         return None
-    frame = _readings_that_count(frame, odd)
-    names = ("run", "row", SYNCED_ROWS, *READING_COLUMNS, *metrics, *_row_checks(frame.columns))
+    frame = _drop_void(frame, odd)
+    names = (
+        "run",
+        "row",
+        SYNCED_ROWS,
+        *READING_COLUMNS,
+        *metrics,
+        *_find_row_checks(frame.columns),
+    )
     return None if odd else frame.select(names)
 
 
-def _in_order(frame: pl.DataFrame) -> pl.DataFrame:
+def _sort_by_run(frame: pl.DataFrame) -> pl.DataFrame:
     is_in_order = frame["run"].is_sorted()
     return frame if is_in_order else frame.sort("run", maintain_order=True)
 
@@ -230,7 +241,7 @@ def _read_as_table(pieces: list[Piece]) -> pl.DataFrame | None:
     numbers = [name for name, value in first.items() if not isinstance(value, str | list)]
     places = {name: f"column_{2 * at + 2}" for at, name in enumerate(first)}
     schema: dict[str, Any] = {f"column_{at + 1}": pl.String for at in range(2 * len(first))}
-    schema |= {places[name]: _type(name) for name in numbers}
+    schema |= {places[name]: _get_type(name) for name in numbers}
     table = BytesIO(b"".join(piece.data for piece in pieces))
     _separate_names(table.getbuffer())
     run = np.repeat([piece.run for piece in pieces], [piece.lines for piece in pieces])
@@ -246,7 +257,7 @@ def _read_as_table(pieces: list[Piece]) -> pl.DataFrame | None:
         )
         frame = frame.rename({places[name]: name for name in numbers}).with_columns(
             pl.Series("run", run, dtype=pl.Int64),
-            *(pl.lit(texts[name], _type(name)).alias(name) for name in texts if name in first),
+            *(pl.lit(texts[name], _get_type(name)).alias(name) for name in texts if name in first),
         )
     except pl.exceptions.PolarsError:
         return None
@@ -282,7 +293,7 @@ def _read_at_once(pieces: list[Piece]) -> pl.DataFrame | None:
     """Return the lines as polars reads them, or None if anything about them is odd."""
     import polars as pl
 
-    keys = [_keys_of_first_line(piece) for piece in pieces]
+    keys = [_read_first_keys(piece) for piece in pieces]
     data = b"".join(piece.data for piece in pieces)
     lines = [piece.lines for piece in pieces]
     try:
@@ -312,7 +323,7 @@ def _read_at_once(pieces: list[Piece]) -> pl.DataFrame | None:
     return found.shrink_to_fit()
 
 
-def _keys_of_first_line(piece: Piece) -> tuple[str, ...]:
+def _read_first_keys(piece: Piece) -> tuple[str, ...]:
     try:
         return tuple(json.loads(piece.data[: piece.data.index(b"\n")]))
     except (ValueError, TypeError, RecursionError):
@@ -322,12 +333,12 @@ def _keys_of_first_line(piece: Piece) -> tuple[str, ...]:
 def _parse(data: bytes, names: Iterable[str]) -> pl.DataFrame:
     import polars as pl
 
-    schema = {name: _type(name) for name in ("schema", "kind", "step", *names)}
+    schema = {name: _get_type(name) for name in ("schema", "kind", "step", *names)}
     if "flags" not in schema:
         return pl.read_ndjson(data, schema=schema)
     # A list is by far the slowest column to read, and nearly always empty: first as a text.
     frame = pl.read_ndjson(data, schema=schema | {"flags": pl.String})
-    return frame.with_columns(pl.col("flags").str.json_decode(_type("flags")))
+    return frame.with_columns(pl.col("flags").str.json_decode(_get_type("flags")))
 
 
 def _is_complete(frame: pl.DataFrame, data: bytes, keys: int) -> bool:
@@ -357,7 +368,7 @@ def _is_plain(frame: pl.DataFrame) -> bool:
     )
 
 
-def _type(name: str) -> Any:  # noqa: ANN401
+def _get_type(name: str) -> Any:  # noqa: ANN401
     import polars as pl
 
     types = {"kind": pl.String, CHECK: pl.String, "flags": pl.List(pl.String)}
@@ -365,7 +376,7 @@ def _type(name: str) -> Any:  # noqa: ANN401
     return pl.Int64 if name in whole else types.get(name, pl.Float64)
 
 
-def _readings_that_count(frame: pl.DataFrame, odd: set[int]) -> pl.DataFrame:
+def _drop_void(frame: pl.DataFrame, odd: set[int]) -> pl.DataFrame:
     """Without resumes, and the readings that a later one declares void.
 
     Runs whose steps do not grow are odd, too. No odd run is kept.
@@ -380,7 +391,7 @@ def _readings_that_count(frame: pl.DataFrame, odd: set[int]) -> pl.DataFrame:
         limits, counts = np.where(is_reading, NO_LIMIT, steps), is_reading.copy()
         for resumed in np.unique(run[~is_reading]):
             rows = slice(*np.searchsorted(run, [resumed, resumed + 1]))
-            counts[rows] &= still_count(steps[rows], limits[rows])
+            counts[rows] &= mark_counted(steps[rows], limits[rows])
         frame = frame.filter(counts)
     run, steps = frame["run"].to_numpy(), frame["step"].to_numpy()
     is_back = (np.diff(steps) <= 0) & (np.diff(run) == 0)
@@ -404,14 +415,14 @@ def _read_by_line(
             damaged[run] = error
             continue
         counts = Counter(chain.from_iterable(lines))
-        others = sorted(_metrics(counts), key=lambda name: (-counts[name], name))
+        others = sorted(_find_metrics(counts), key=lambda name: (-counts[name], name))
         # One more than there may be is noticed later.
         others = others[: _MOST_METRICS + 1]
-        kept = ("run", "row", SYNCED_ROWS, *READING_COLUMNS, *others, *_row_checks(counts))
+        kept = ("run", "row", SYNCED_ROWS, *READING_COLUMNS, *others, *_find_row_checks(counts))
         rows = [
             {name: line[name] for name in kept if name in line} | {"run": run} for line in lines
         ]
-        frames.append(pl.DataFrame(rows, schema={name: _type(name) for name in kept}))
+        frames.append(pl.DataFrame(rows, schema={name: _get_type(name) for name in kept}))
     return frames, damaged
 
 
@@ -421,7 +432,9 @@ def _join_frames(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
 
     counts: Counter[str] = Counter()
     for frame in frames:
-        counts.update({n: frame.height - frame[n].null_count() for n in _metrics(frame.columns)})
+        counts.update(
+            {n: frame.height - frame[n].null_count() for n in _find_metrics(frame.columns)}
+        )
     if len(counts) > _MOST_METRICS:
         in_order = sorted(counts, key=lambda name: (-counts[name], name))
         frames = [frame.drop(in_order[_MOST_METRICS:], strict=False) for frame in frames]
@@ -433,9 +446,9 @@ def _join_frames(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
     return pl.concat(frames, how="diagonal")
 
 
-def _metrics(names: Iterable[str]) -> list[str]:
+def _find_metrics(names: Iterable[str]) -> list[str]:
     return sorted(name for name in set(names) if not is_reserved(name))
 
 
-def _row_checks(names: Iterable[str]) -> list[str]:
+def _find_row_checks(names: Iterable[str]) -> list[str]:
     return sorted(name for name in names if name.startswith(ROW_CHECK))

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 from rote.errors import InputError, did_you_mean
-from rote.extras import files_in, import_named
-from rote.plugins import load_plugin, load_plugins, plugin_names
+from rote.extras import import_named, list_modules
+from rote.plugins import list_plugins, load_plugin, load_plugins
 
 if TYPE_CHECKING:
     from rote.store.sinks import Opened
@@ -74,7 +74,7 @@ class Logger:
         is_table: whether runs and steps are columns, which a mapping may name, too.
 
     Example:
-        >>> logger_of("wandb").read is None, logger_of("csv").open is None
+        >>> load_logger("wandb").read is None, load_logger("csv").open is None
         (False, True)
     """
 
@@ -85,18 +85,18 @@ class Logger:
 
 
 @cache
-def kinds() -> tuple[str, ...]:
+def list_kinds() -> tuple[str, ...]:
     """Return what the loggers of rote are called; none of their packages is imported."""
-    return tuple(name for name in files_in(_LOGGERS) if "_" not in name)
+    return tuple(name for name in list_modules(_LOGGERS) if "_" not in name)
 
 
-def logger_of(kind: str, argument: str = "save_to") -> Logger:
+def load_logger(kind: str, argument: str = "save_to") -> Logger:
     """Return the logger of a kind.
 
     Raises:
-        InputError: if a logger of somebody else's cannot be imported, or is none.
+        InputError: if a logger of another package cannot be imported, or is not a logger.
     """
-    if kind in kinds():
+    if kind in list_kinds():
         logger: Logger = import_module(f"{_LOGGERS}.{kind}").LOGGER
         return logger
     if ":" not in kind:
@@ -133,14 +133,14 @@ def parse_address(text: str, argument: str, use: Use) -> Address | None:
     elif own is not None and ("." in own[1] or _is_module(own[1])):
         address = Address(f"{own[1]}:{own[2]}", own[3])
     elif found is not None:
-        way = did_you_mean(found[1].lower(), _usable(use))
-        raise _refusal(text, argument, use, way or f" A directory of that name is './{text}'.")
+        way = did_you_mean(found[1].lower(), _list_usable(use))
+        raise _make_refusal(text, argument, use, way or f" A directory of that name is './{text}'.")
     else:
         return None
-    if getattr(logger_of(address.kind, argument), use) is None:
+    if getattr(load_logger(address.kind, argument), use) is None:
         beside = f'give a run directory beside it, save_to=["{address.kind}:…", "runs/a"]'
         only = "read." if use == "open" else f"written: {beside}, or export as CSV."
-        raise _refusal(text, argument, use, f" It can only be {only}")
+        raise _make_refusal(text, argument, use, f" It can only be {only}")
     return address
 
 
@@ -156,7 +156,7 @@ def _is_module(name: str) -> bool:
 
 
 def _has_logger(kind: str) -> bool:
-    return kind in kinds() or kind in plugin_names("loggers", kinds())
+    return kind in list_kinds() or kind in list_plugins("loggers", list_kinds())
 
 
 def _find_fault(found: object, name: str) -> str | None:
@@ -167,14 +167,14 @@ def _find_fault(found: object, name: str) -> str | None:
     return None if address and name.islower() else "its name is not of three or more small letters"
 
 
-def _usable(use: Use) -> list[str]:
-    found = {kind: logger_of(kind) for kind in kinds()}
-    found |= load_plugins("loggers", kinds(), _find_fault)
+def _list_usable(use: Use) -> list[str]:
+    found = {kind: load_logger(kind) for kind in list_kinds()}
+    found |= load_plugins("loggers", list_kinds(), _find_fault)
     return [kind for kind, logger in found.items() if getattr(logger, use) is not None]
 
 
-def _refusal(text: str, argument: str, use: Use, way: str) -> InputError:
-    known = ", ".join(f"{kind}:" for kind in _usable(use))
+def _make_refusal(text: str, argument: str, use: Use, way: str) -> InputError:
+    known = ", ".join(f"{kind}:" for kind in _list_usable(use))
     return InputError(
         f"Expected `{argument}` to be a path or to start with one of {known}, got {text!r}.{way}"
     )

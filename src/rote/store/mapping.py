@@ -29,13 +29,13 @@ _ALIKE: dict[str, tuple[set[str], set[str]]] = {
 """By rote's name: one of these words must be in theirs, and one of those."""
 
 
-def foreign_metrics(frame: pl.DataFrame) -> tuple[str, ...]:
+def find_foreign_metrics(frame: pl.DataFrame) -> tuple[str, ...]:
     """Return the metrics of a table that rote has no name for, by their own names."""
     known = [name for name in frame.columns if name not in (*_HIDDEN, *COLUMNS)]
     return tuple(sorted(n.removeprefix("metric:") for n in known if frame[n].count()))
 
 
-def likely_mapping(metrics: Iterable[str], missing: Iterable[str]) -> dict[str, str]:
+def guess_mapping(metrics: Iterable[str], missing: Iterable[str]) -> dict[str, str]:
     """Which metrics are probably what rote calls by another name.
 
     Args:
@@ -43,7 +43,7 @@ def likely_mapping(metrics: Iterable[str], missing: Iterable[str]) -> dict[str, 
         missing: rote's names for which there is nothing yet.
 
     Example:
-        >>> likely_mapping(["Accuracy/train", "eval_acc", "f1"], COLUMNS)
+        >>> guess_mapping(["Accuracy/train", "eval_acc", "f1"], COLUMNS)
         {'validation_accuracy': 'eval_acc', 'train_accuracy': 'Accuracy/train'}
     """
     words = {name: set(re.findall(r"[^\W_]+", name.lower())) for name in metrics}
@@ -89,7 +89,7 @@ def apply_mapping(frames: list[pl.DataFrame], mapping: Mapping[str, str]) -> lis
     wanted = {name: metric for name, metric in mapping.items() if name not in _COUNTED}
     known = sorted({column for frame in frames for column in frame.columns} - set(_HIDDEN))
     for metric in wanted.values():
-        if not {metric, column_of(metric)} & set(known):
+        if not {metric, name_column(metric)} & set(known):
             names = [name.removeprefix("metric:") for name in known]
             raise InputError(
                 f"Expected `mapping` to name a metric of the runs, got {metric!r}; there are: "
@@ -97,23 +97,23 @@ def apply_mapping(frames: list[pl.DataFrame], mapping: Mapping[str, str]) -> lis
             )
     mapped = []
     for frame in frames:
-        columns = {name: _column(frame, metric) for name, metric in wanted.items()}
+        columns = {name: _find_column(frame, metric) for name, metric in wanted.items()}
         found = [pl.col(column).alias(name) for name, column in columns.items() if column]
         theirs = {column for column in columns.values() if column and column not in COLUMNS}
         mapped.append(frame.with_columns(found).drop(theirs) if found else frame)
     return mapped
 
 
-def _column(frame: pl.DataFrame, metric: str) -> str | None:
-    candidates = (metric, column_of(metric))
+def _find_column(frame: pl.DataFrame, metric: str) -> str | None:
+    candidates = (metric, name_column(metric))
     return next((name for name in candidates if name in frame.columns), None)
 
 
-def column_of(name: str) -> str:
+def name_column(name: str) -> str:
     """Return the column of a foreign metric, with ``metric:`` before it if a table needs its name.
 
     Example:
-        >>> column_of("accuracy"), column_of("score")
+        >>> name_column("accuracy"), name_column("score")
         ('accuracy', 'metric:score')
     """
     is_taken = is_reserved(name) and name not in COLUMNS

@@ -4,7 +4,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 
-def leaves(table: Mapping[str, Any], *, stop: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
+def flatten_tables(
+    table: Mapping[str, Any], *, stop: tuple[str, ...] = ()
+) -> Iterator[tuple[str, Any]]:
     """Every entry of nested tables that is no table, or an empty one, by its dotted name.
 
     Args:
@@ -12,12 +14,12 @@ def leaves(table: Mapping[str, Any], *, stop: tuple[str, ...] = ()) -> Iterator[
         stop: a table with one of these names in it is an entry, too.
 
     Example:
-        >>> dict(leaves({"optimizer": {"name": "sgd", "lr": 0.1}, "options": {}}))
+        >>> dict(flatten_tables({"optimizer": {"name": "sgd", "lr": 0.1}, "options": {}}))
         {'optimizer.name': 'sgd', 'optimizer.lr': 0.1, 'options': {}}
     """
     for name, value in table.items():
         if isinstance(value, Mapping) and value and not any(word in value for word in stop):
-            for field, entry in leaves(value, stop=stop):
+            for field, entry in flatten_tables(value, stop=stop):
                 yield f"{name}.{field}", entry
         else:
             yield name, value

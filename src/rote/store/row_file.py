@@ -17,7 +17,7 @@ PREDICTIONS = "predictions"
 """The rows that a run describes by its holdout; all others stand under ``rows`` in ``run.json``."""
 
 
-def smallest_type(num_classes: int) -> str:
+def find_smallest_type(num_classes: int) -> str:
     """Return the smallest unsigned integer type that can name every class."""
     return str(np.min_scalar_type(max(num_classes, 2) - 1))
 
@@ -48,33 +48,33 @@ class RowLayout:
         return np.full(self.shape, value, self.dtype).tobytes()
 
 
-def row_path(run: Path, name: str) -> Path:
+def get_row_path(run: Path, name: str) -> Path:
     """Where the rows of a name lie in a run's directory."""
     return run / f"{name}.bin"
 
 
-def row_layouts(description: Mapping[str, Any]) -> dict[str, RowLayout]:
+def parse_row_layouts(description: Mapping[str, Any]) -> dict[str, RowLayout]:
     """Return the row files of a run, by name.
 
     Raises:
         InputError: if it describes rows that cannot be.
 
     Example:
-        >>> row_layouts({"rows": {"aum": {"dtype": "float32", "shape": [4500]}}})["aum"].size
+        >>> parse_row_layouts({"rows": {"aum": {"dtype": "float32", "shape": [4500]}}})["aum"].size
         18000
     """
     layouts = {}
     holdout = description.get("holdout")
     shape = holdout.get(PREDICTIONS) if isinstance(holdout, Mapping) else None
     if shape is not None:
-        layouts[PREDICTIONS] = _predictions_layout(description.get("num_classes"), shape)
+        layouts[PREDICTIONS] = _parse_predictions_layout(description.get("num_classes"), shape)
     rows = description.get("rows") or {}
     if not isinstance(rows, Mapping):
         raise InputError(f"Expected rows per sample to have names, got {rows!r}.")
-    return layouts | {name: _layout(name, row) for name, row in rows.items()}
+    return layouts | {name: _parse_layout(name, row) for name, row in rows.items()}
 
 
-def _predictions_layout(num_classes: object, shape: object) -> RowLayout:
+def _parse_predictions_layout(num_classes: object, shape: object) -> RowLayout:
     is_count = type(num_classes) is int and 0 < num_classes < 2**63
     sizes = shape if isinstance(shape, list | tuple) else ()
     if not is_count or not sizes or not all(type(size) is int and size > 0 for size in sizes):
@@ -82,10 +82,10 @@ def _predictions_layout(num_classes: object, shape: object) -> RowLayout:
             "Expected predictions to have a number of classes and a shape, got "
             f"{num_classes!r:.80} and {shape!r:.80}."
         )
-    return RowLayout(np.dtype(smallest_type(cast("int", num_classes))), tuple(sizes))
+    return RowLayout(np.dtype(find_smallest_type(cast("int", num_classes))), tuple(sizes))
 
 
-def _layout(name: str, row: Mapping[str, Any]) -> RowLayout:
+def _parse_layout(name: str, row: Mapping[str, Any]) -> RowLayout:
     if not name.isidentifier() or name == PREDICTIONS:
         raise InputError(
             f"Expected rows per sample to have a plain name other than {PREDICTIONS!r}, got "
@@ -114,7 +114,7 @@ class RowFile:
         self._file = HeldFile(path)
         self._layout = layout
         self._name = path.stem
-        self._size = self._size_now()
+        self._size = self._measure_size()
 
     def write(self, row: int, values: np.ndarray) -> int:
         """Write one row; ``sync`` waits until it is on the disk.
@@ -140,7 +140,7 @@ class RowFile:
         while data:
             written = os.pwrite(self._file.number, data, at)
             data, at = data[written:], at + written
-        self._size = self._size_now()
+        self._size = self._measure_size()
         return check
 
     def sync(self) -> None:
@@ -153,7 +153,7 @@ class RowFile:
 
     def _check(self) -> None:
         self._file.check()
-        size = self._size_now()
+        size = self._measure_size()
         if size < self._size:  # the rows before this one would be zeros
             raise StoreError(
                 f"Expected {self._file.path} to only grow, got {size} bytes where there were "
@@ -161,7 +161,7 @@ class RowFile:
                 "run."
             )
 
-    def _size_now(self) -> int:
+    def _measure_size(self) -> int:
         return os.fstat(self._file.number).st_size
 
 
@@ -175,7 +175,7 @@ def map_rows(path: Path, layout: RowLayout) -> np.ndarray | None:
     return np.memmap(path, layout.dtype, "r", shape=(count, *layout.shape)) if count else None
 
 
-def first_damaged(
+def find_damaged_row(
     found: np.ndarray | None, rows: Iterable[int], checks: Iterable[float | None]
 ) -> int | None:
     """Return the first of some rows that is not as it was written; None if all are.
@@ -183,7 +183,7 @@ def first_damaged(
     Args:
         found: all rows of a file, or None.
         rows: those to look at.
-        checks: their checksums; None for one that has none, as nobody wrote them before.
+        checks: their checksums; None where none was written.
     """
     count = 0 if found is None else len(found)
     flat = np.empty(0, np.uint8) if found is None else np.ascontiguousarray(found).reshape(-1)

@@ -24,17 +24,17 @@ from rote.store.journal import (
     SCHEMA_VERSION,
     SYNCED_ROWS,
     Journal,
-    line_of_reading,
-    line_of_resume,
+    encode_reading,
+    encode_resume,
 )
-from rote.store.row_file import PREDICTIONS, RowFile, row_layouts, row_path
+from rote.store.row_file import PREDICTIONS, RowFile, get_row_path, parse_row_layouts
 from rote.store.run_record import (
     JOURNAL_FILE,
     PREDICTIONS_FILE,
     RUN_FILE,
-    layouts_of_run,
     name_checkpoints,
     read_description,
+    read_row_layouts,
 )
 
 LOCK_FILE = "writer.lock"
@@ -56,22 +56,22 @@ class RunDirectory:
         self.path = path
         self._lock = lock
         self._owner = os.getpid()
-        self._layouts = layouts = layouts_of_run(path, read_description(path))
+        self._layouts = layouts = read_row_layouts(path, read_description(path))
         self._journal = Journal(path / JOURNAL_FILE)
         (path / PREDICTIONS_FILE).touch()
-        self._rows = {name: RowFile(row_path(path, name), row) for name, row in layouts.items()}
+        self._rows = {name: RowFile(get_row_path(path, name), row) for name, row in layouts.items()}
         self._clock = SyncClock()
         self._written_rows = self._synced_rows = 0
         self._is_synced = True
         self._run_file = (path / RUN_FILE).absolute()
-        self._run_file_seen = self._run_file_now()
+        self._run_file_seen = self._stat_run_file()
         sync_folder(path)
 
     @property
     def files(self) -> list[Path]:
         """All that it writes, but for its lock."""
         own = [self.path / name for name in (RUN_FILE, JOURNAL_FILE, PREDICTIONS_FILE)]
-        return own + [row_path(self.path, name) for name in self._rows]
+        return own + [get_row_path(self.path, name) for name in self._rows]
 
     @classmethod
     def create(cls, path: Path, description: Mapping[str, Any]) -> "RunDirectory":
@@ -88,19 +88,19 @@ class RunDirectory:
             RunLockedError: if another process starts the same run at this moment.
         """
         text = json.dumps({"schema": SCHEMA_VERSION, **description}, indent=2, allow_nan=False)
-        row_layouts(description)
+        parse_row_layouts(description)
         check_free(path)
         try:
             make_folders(path)
             with _lock_run(path) as lock:
-                check_free(path)  # somebody was faster
+                check_free(path)  # another process was faster
                 write_whole(path / RUN_FILE, (text + "\n").encode())
                 return cls(path, lock)
         except RunExistsError:
             raise
         except OSError as error:
             raise InputError(
-                f"Expected `save_to` to be a writable directory, got {path}: {error.strerror}."
+                f"Cannot write to {path}: {error.strerror}. Choose a writable directory."
             ) from error
 
     @classmethod
@@ -109,12 +109,12 @@ class RunDirectory:
 
         Raises:
             InputError: if there is no run.
-            RunLockedError: if somebody is still writing it.
+            RunLockedError: if a process is still writing it.
         """
         if not (path / RUN_FILE).is_file():
             raise InputError(
-                f"Expected `save_to` to be a run to resume, got {path} without {RUN_FILE}. "
-                "Pass resume=False to start a new run there."
+                f"No run to resume in {path}: it has no {RUN_FILE}. Pass resume=False to start a "
+                "new run there."
             )
         with _lock_run(path) as lock:
             return cls(path, lock)
@@ -153,13 +153,13 @@ class RunDirectory:
         self._is_synced = self._clock.is_due()
         if self._is_synced:
             self._sync_rows()
-        line = line_of_reading(reading) | {"row": row, SYNCED_ROWS: self._synced_rows} | checks
+        line = encode_reading(reading) | {"row": row, SYNCED_ROWS: self._synced_rows} | checks
         self._journal.append(line, synced=self._is_synced)
 
     def resume_after(self, step: int) -> None:
         """Declare the readings after ``step`` void: they will be taken again."""
         self._sync_rows()
-        self._journal.append(line_of_resume(step))
+        self._journal.append(encode_resume(step))
 
     def sync(self) -> None:
         """Wait until everything that was written is on the disk."""
@@ -182,9 +182,9 @@ class RunDirectory:
         self._synced_rows = self._written_rows
 
     def _check_place(self) -> None:
-        now = self._run_file_now() if self._run_file.is_file() else None
+        now = self._stat_run_file() if self._run_file.is_file() else None
         if now != self._run_file_seen:
-            wrong = "nothing: it was removed" if now is None else self._why_of_another_run()
+            wrong = "nothing: it was removed" if now is None else self._explain_change()
             if wrong:
                 raise StoreError(
                     f"Expected {self._run_file} to describe the run that this process writes, got "
@@ -193,14 +193,14 @@ class RunDirectory:
             self._run_file_seen = now
         self._lock.check()
 
-    def _run_file_now(self) -> tuple[int, ...] | None:
+    def _stat_run_file(self) -> tuple[int, ...] | None:
         found = self._run_file.stat()
         return found.st_ino, found.st_size, found.st_mtime_ns
 
-    def _why_of_another_run(self) -> str | None:
+    def _explain_change(self) -> str | None:
         """Explain why readers cannot use the ``run.json`` that is there now; None if they can."""
         try:
-            layouts = layouts_of_run(self.path, read_description(self._run_file.parent))
+            layouts = read_row_layouts(self.path, read_description(self._run_file.parent))
         except CorruptRunError:
             return "what cannot be read: it was changed"
         return None if layouts == self._layouts else "one with other rows: it was changed"
@@ -224,13 +224,13 @@ def check_free(path: Path) -> None:
         RunExistsError: if there is anything else.
     """
     if path.is_file():
-        raise RunExistsError(f"{path} is a file. Choose a new directory.")
+        raise RunExistsError(f"{path} is a file.", remedy="Choose a new directory.")
     leftovers = {LOCK_FILE, CLAIM_FILE, DRAFT_FILE, FAILURE_FILE, FAILURE_DRAFT}
     leftovers |= {f"{name}.owner" for name in (LOCK_FILE, CLAIM_FILE)}
     if path.exists() and not (
         path.is_dir() and all(entry.name in leftovers for entry in path.iterdir())
     ):
-        raise RunExistsError(f"{path} is in use. Choose a new directory.", str(path))
+        raise RunExistsError(f"{path} is in use.", str(path), "Choose a new directory.")
 
 
 @contextmanager

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from rote.store.nested_tables import leaves
+from rote.store.nested_tables import flatten_tables
 
 if TYPE_CHECKING:
     from rote.store.table import FoundRun
 
 NAMED_BY_LOGGER = "named_by_logger"
-"""The key of a description whose name nobody chose."""
+"""The key that marks a name as made by the logger, not chosen by the user."""
 
 
 def name_by_settings(found: Sequence[FoundRun]) -> list[FoundRun]:
@@ -24,7 +24,7 @@ def name_by_settings(found: Sequence[FoundRun]) -> list[FoundRun]:
     Returns:
         The same runs. If the settings do not tell all of them apart, the names stay.
     """
-    settings = [_settings_of(run.description) for run in found]
+    settings = [_collect_settings(run.description) for run in found]
     names = sorted({name for told in settings for name in told})
     differing = [n for n in names if len({told.get(n) for told in settings}) > 1]
     short = {n: n.rpartition(".")[2] for n in differing}
@@ -40,8 +40,12 @@ def name_by_settings(found: Sequence[FoundRun]) -> list[FoundRun]:
     ]
 
 
-def _settings_of(description: Mapping[str, Any]) -> dict[str, str]:
-    """Return what somebody chose: their own parameters, else model, optimizer and seed."""
+def _collect_settings(description: Mapping[str, Any]) -> dict[str, str]:
+    """Return what the user chose: their own parameters, else model, optimizer and seed."""
     own = description.get("params")
     chosen = own or {key: description.get(key) for key in ("model", "optimizer", "seed")}
-    return {name: str(value) for name, value in leaves(chosen) if value is not None and value != {}}
+    return {
+        name: str(value)
+        for name, value in flatten_tables(chosen)
+        if value is not None and value != {}
+    }

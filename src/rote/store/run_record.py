@@ -24,19 +24,19 @@ from rote.store.journal import (
     ROW_CHECK,
     SYNCED_ROWS,
     check_version,
+    collect_row_checks,
+    decode_reading,
     is_reserved,
     read_counted,
-    reading_of_line,
-    row_checks_of_lines,
 )
 from rote.store.row_file import (
     PREDICTIONS,
     RowLayout,
     are_classes,
-    first_damaged,
+    find_damaged_row,
+    get_row_path,
     map_rows,
-    row_layouts,
-    row_path,
+    parse_row_layouts,
 )
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def read_run(path: Path | str) -> RunRecord:
     """
     path = Path(path)
     description = read_description(path)
-    layouts_of_run(path, description)
+    read_row_layouts(path, description)
     found = _read_fast(path / JOURNAL_FILE) or _read_by_line(path / JOURNAL_FILE)
     return RunRecord(path, description, *found)
 
@@ -97,9 +97,9 @@ class _Readings(NamedTuple):
 def _read_by_line(journal: Path) -> _Readings:
     counted = read_counted(journal)
     return _Readings(
-        tuple(reading_of_line(line) for line in counted),
+        tuple(decode_reading(line) for line in counted),
         tuple(line["row"] for line in counted),
-        row_checks_of_lines(counted),
+        collect_row_checks(counted),
         counted[-1].get(SYNCED_ROWS, 0) if counted else 0,
     )
 
@@ -114,11 +114,11 @@ def _read_fast(journal: Path) -> _Readings | None:
     from rote.store.journal_frame import read_plain_journal
 
     frame = read_plain_journal(journal)
-    return None if frame is None else _readings_of_frame(frame)
+    return None if frame is None else _convert_frame(frame)
 
 
 @contextmanager
-def without_garbage_collection() -> Iterator[None]:
+def pause_garbage_collection() -> Iterator[None]:
     """Pause garbage collection in a block that makes a million objects, all of which stay."""
     was_on = gc.isenabled()
     gc.disable()
@@ -129,8 +129,8 @@ def without_garbage_collection() -> Iterator[None]:
             gc.enable()
 
 
-@without_garbage_collection()
-def _readings_of_frame(frame: pl.DataFrame) -> _Readings:
+@pause_garbage_collection()
+def _convert_frame(frame: pl.DataFrame) -> _Readings:
     columns = {name: frame[name].to_list() for name in frame.columns}
     checks = {
         name.removeprefix(ROW_CHECK): tuple(columns.pop(name))
@@ -198,10 +198,10 @@ def read_predictions(run: RunRecord) -> np.ndarray | None:
         >>> read_predictions(read_run(folder)).shape
         (1, 150)
     """
-    return read_rows_of(run, PREDICTIONS)
+    return read_rows(run, PREDICTIONS)
 
 
-def read_rows_of(run: RunRecord, name: str) -> np.ndarray | None:
+def read_rows(run: RunRecord, name: str) -> np.ndarray | None:
     """Return what was recorded per sample, one row per reading.
 
     Returns:
@@ -212,14 +212,14 @@ def read_rows_of(run: RunRecord, name: str) -> np.ndarray | None:
         CorruptRunError: if the description of the rows is damaged, a row is not as it was written,
             or a predicted class is none.
     """
-    layout = layouts_of_run(run.path, run.description).get(name)
-    file = row_path(run.path, name)
+    layout = read_row_layouts(run.path, run.description).get(name)
+    file = get_row_path(run.path, name)
     if layout is None:
         return None
     rows, mapped = run.rows, map_rows(file, layout)
-    damaged = first_damaged(mapped, rows, run.row_checks.get(name, ()))
+    damaged = find_damaged_row(mapped, rows, run.row_checks.get(name, ()))
     if damaged is not None and damaged >= run.synced_rows:
-        warnings.warn(lost_rows(file, damaged), stacklevel=2)
+        warnings.warn(make_lost_rows_warning(file, damaged), stacklevel=2)
         rows = rows[: rows.index(damaged)]
     elif damaged is not None:
         raise CorruptRunError(
@@ -237,7 +237,7 @@ def read_rows_of(run: RunRecord, name: str) -> np.ndarray | None:
     return found
 
 
-def lost_rows(file: Path, first: int) -> DamagedRowsWarning:
+def make_lost_rows_warning(file: Path, first: int) -> DamagedRowsWarning:
     """Return the warning about rows that were written less than a second before a power cut."""
     return DamagedRowsWarning(
         f"The rows of {file} from row {first} on were lost, as in a power cut. Resume the run to "
@@ -245,19 +245,19 @@ def lost_rows(file: Path, first: int) -> DamagedRowsWarning:
     )
 
 
-def layouts_of_run(path: Path, description: Mapping[str, Any]) -> dict[str, RowLayout]:
+def read_row_layouts(path: Path, description: Mapping[str, Any]) -> dict[str, RowLayout]:
     """Return the row files of a run that is on disk.
 
     Raises:
         CorruptRunError: if their description is damaged.
     """
     try:
-        return row_layouts(description)
+        return parse_row_layouts(description)
     except InputError as error:
         raise CorruptRunError(f"Expected {path / RUN_FILE} to be whole, got: {error}") from error
 
 
-def checkpoint_path(run: Path | str, step: int) -> Path:
+def get_checkpoint_path(run: Path | str, step: int) -> Path:
     """Where a run of a spec keeps the weights after an epoch."""
     return Path(run) / CHECKPOINT_FOLDER / f"step-{step:05d}.safetensors"
 
@@ -275,7 +275,7 @@ def name_checkpoints(run: Path, files: Mapping[int, Path]) -> None:
 def find_checkpoint(run: Path, step: int) -> Path | None:
     """Find the weights after a step of a run: a file, or a trainer's folder, or None.
 
-    Of a loop of somebody's own, what is saved as ``step-7.pt`` in the run's folder is found, too.
+    A file ``step-7.pt`` that a user's own loop saves in the run's folder is found as well.
     """
     names = [f"{stem}.{end}" for end in _SAVED_AS for stem in (f"step-{step:05d}", f"step-{step}")]
     places = [folder / name for folder in (run / CHECKPOINT_FOLDER, run) for name in names]
@@ -296,8 +296,8 @@ def read_whole_readings(path: Path) -> tuple[Reading, ...]:
     Raises:
         CorruptRunError: if a file is damaged, or there is no run.
     """
-    record = _up_to_a_gap(read_run(path))
-    found = {name: read_rows_of(record, name) for name in row_layouts(record.description)}
+    record = _cut_at_gap(read_run(path))
+    found = {name: read_rows(record, name) for name in parse_row_layouts(record.description)}
     rows = {name: values for name, values in found.items() if values is not None}
     whole = min(map(len, rows.values()), default=len(record.readings))
     if whole < min(len(record.readings), record.synced_rows):
@@ -317,7 +317,7 @@ def read_whole_readings(path: Path) -> tuple[Reading, ...]:
     )
 
 
-def _up_to_a_gap(record: RunRecord) -> RunRecord:
+def _cut_at_gap(record: RunRecord) -> RunRecord:
     """Return the readings before the first lost one; the rest must be taken again."""
     whole = next((at for at, row in enumerate(record.rows) if row != at), len(record.rows))
     return replace(record, readings=record.readings[:whole], rows=record.rows[:whole])

@@ -26,9 +26,9 @@ class RunStatus:
     Attributes:
         path: its directory.
         state: ``finished``; ``running`` if a process has claimed it, or a tracker holds it;
-            ``interrupted`` if it was begun, is not over, and nobody has it; ``failed`` if it ended
-            in an error that is recorded; ``new`` if there is nothing yet; ``tracked`` if it is no
-            run of a spec, so that nobody knows whether its end was meant.
+            ``interrupted`` if it began, has not finished, and no process has it; ``failed`` if it
+            ended in a recorded error; ``new`` if there is nothing yet; ``tracked`` if it is not
+            a run of a spec, so that it is unknown whether it has finished.
         identity: of its spec, where known.
         name: for people, where known.
     """
@@ -39,7 +39,7 @@ class RunStatus:
     name: str | None = None
 
 
-def status_of(path: Path | str) -> RunStatus:
+def read_status(path: Path | str) -> RunStatus:
     """Where a run stands, by one look at its directory, which need not exist, and one small file.
 
     Raises:
@@ -52,7 +52,7 @@ def status_of(path: Path | str) -> RunStatus:
         names = set()
     except OSError as error:
         raise StoreError(f"Expected {place} to be readable, got: {error.strerror}.") from error
-    workload = _object(f"{place}/{WORKLOAD_FILE}") if WORKLOAD_FILE in names else {}
+    workload = _read_object(f"{place}/{WORKLOAD_FILE}") if WORKLOAD_FILE in names else {}
     identity, spec = workload.get("identity"), workload.get("spec")
     name = spec.get("name") if isinstance(spec, dict) else None
     if workload.get("finished") is True:
@@ -60,7 +60,7 @@ def status_of(path: Path | str) -> RunStatus:
     if CLAIM_FILE in names and is_locked(Path(place, CLAIM_FILE)):
         return RunStatus(Path(place), "running", identity, name)
     if FAILURE_FILE in names:
-        failure = _object(f"{place}/{FAILURE_FILE}")
+        failure = _read_object(f"{place}/{FAILURE_FILE}")
         return RunStatus(
             Path(place), "failed", identity or failure.get("identity"), name or failure.get("name")
         )
@@ -77,7 +77,7 @@ def status_of(path: Path | str) -> RunStatus:
 
 def read_workload(path: Path | str) -> dict[str, Any]:
     """Read ``workload.json``; return nothing if there is none, or it cannot be read."""
-    return _object(f"{path}/{WORKLOAD_FILE}")
+    return _read_object(f"{path}/{WORKLOAD_FILE}")
 
 
 def list_runs(store: Path | str) -> list[RunStatus]:
@@ -110,11 +110,11 @@ def list_runs(store: Path | str) -> list[RunStatus]:
         raise InputError(
             f"Expected the store to be a directory with runs, got {store}: {error.strerror}."
         ) from error
-    found = [status_of(place) for place in places]
+    found = [read_status(place) for place in places]
     return [run for run in found if run.state != "new" or (run.path / CLAIM_FILE).exists()]
 
 
-def _object(file: str) -> dict[str, Any]:
+def _read_object(file: str) -> dict[str, Any]:
     """Read a JSON file; return nothing if it cannot be read."""
     if not os.path.isfile(file):  # noqa: PTH113  # a pipe would never end
         return {}

@@ -18,9 +18,9 @@ import numpy as np
 from rote.arguments import check_path
 from rote.errors import InputError, LoggerWarning
 from rote.records import Reading
-from rote.store.files import absent_folders, remove_folders
+from rote.store.files import find_absent_folders, remove_folders
 from rote.store.journal import RUN_DIRECTORY
-from rote.store.logger import Address, logger_of, parse_address
+from rote.store.logger import Address, load_logger, parse_address
 from rote.store.run_directory import LOCK_FILE, RunDirectory, check_free
 from rote.store.run_record import read_description, read_whole_readings
 
@@ -90,14 +90,14 @@ class _Member:
     def __init__(self, opened: Opened) -> None:
         self.sink = opened.sink
         held = opened.held
-        self.held = None if held is None else [_identity(reading) for reading in held]
+        self.held = None if held is None else [_identify(reading) for reading in held]
 
     def append(self, reading: Reading, row: int) -> None:
         self.sink.append(reading, row)
         if self.held is not None:
-            self.held.append(_identity(reading))
+            self.held.append(_identify(reading))
 
-    def go_on_from(self, readings: Sequence[Reading]) -> None:
+    def resume_from(self, readings: Sequence[Reading]) -> None:
         """Void what is not among the readings, and add what is missing."""
         if self.held is None:
             # Without a reading nothing is known yet: a state may still be loaded.
@@ -106,7 +106,7 @@ class _Member:
             return
         shared = 0
         for mine, theirs in zip(readings, self.held, strict=False):
-            if _identity(mine) != theirs:
+            if _identify(mine) != theirs:
                 break
             shared += 1
         self.sink.resume_after(readings[shared - 1].step if shared else 0)
@@ -182,10 +182,10 @@ class Sinks:
                     sink.resume_after(reading.step - 1)
             raise
 
-    def go_on_from(self, readings: Sequence[Reading]) -> None:
+    def resume_from(self, readings: Sequence[Reading]) -> None:
         """Make every sink say what the tracker remembers."""
         for member in self._members:
-            member.go_on_from(readings)
+            member.resume_from(readings)
 
     def sync(self) -> None:
         """Wait until everything is on the disk: a state that is saved next builds on it."""
@@ -233,10 +233,10 @@ class Writing:
         """Take it back."""
         if not self.is_settled:
             with suppress(OSError):
-                self._sinks.go_on_from(self._earlier)
+                self._sinks.resume_from(self._earlier)
 
 
-def _identity(reading: Reading) -> tuple[int, float | None]:
+def _identify(reading: Reading) -> tuple[int, float | None]:
     # In a file every number that is not finite is null.
     return reading.step, reading.drop if isfinite(reading.drop) else None
 
@@ -252,7 +252,7 @@ def open_directory(path: Path, description: Mapping[str, Any], *, resume: bool) 
     """
     if not resume:
         named = {**description, "name": description.get("name") or path.name}
-        folders = absent_folders(path)
+        folders = find_absent_folders(path)
         created = RunDirectory.create(path, named)
         return Opened(created, str(path), undo=lambda: _remove(created, folders))
     run = RunDirectory.reopen(path)
@@ -276,11 +276,12 @@ _Task = Callable[[], None]
 
 
 @contextmanager
-def own_randomness() -> Iterator[None]:
+def isolate_randomness() -> Iterator[None]:
     """Let a logger draw from a generator of its own, and put the caller's back.
 
-    MLflow makes up names with Python's generator: without this, a run that is logged would go on
-    with other random numbers than one that is not, and runs with one seed would have one name.
+    MLflow makes up names with Python's generator: without this, a run that is logged would
+    continue with other random numbers than one that is not, and runs with one seed would share a
+    name.
     """
     python, numpy = random.getstate(), np.random.get_state()
     random.seed()
@@ -338,13 +339,13 @@ class RetryingSink:
             raise
         if error is not None and len(self._waiting) == 1:
             message = (
-                f"{self._place} did not take a reading: {_brief(error)}. Training goes on; the "
+                f"{self._place} did not take a reading: {_shorten(error)}. Training goes on; the "
                 "reading is kept and tried again with the next one."
             )
             warnings.warn(LoggerWarning(message), stacklevel=2)
 
 
-def _brief(error: Exception) -> str:
+def _shorten(error: Exception) -> str:
     """Shorten a message: some loggers put a whole request into it."""
     return shorten(str(error), width=200, placeholder=" …")
 
@@ -352,7 +353,7 @@ def _brief(error: Exception) -> str:
 def _send(waiting: list[_Task]) -> Exception | None:
     while waiting:
         try:
-            with own_randomness():
+            with isolate_randomness():
                 waiting[0]()
         except Exception as error:  # noqa: BLE001  # whatever a logger raises
             return error
@@ -366,12 +367,12 @@ def _finish(sink: Sink, place: str, waiting: list[_Task], owner: int) -> None:
     error = _send(waiting)
     lost = len(waiting)
     try:
-        with own_randomness():
+        with isolate_randomness():
             sink.close()
     except Exception as failure:  # noqa: BLE001
         error = error or failure
     if error is not None:
-        message = f"{place} was closed without its last {lost} entries: {_brief(error)}."
+        message = f"{place} was closed without its last {lost} entries: {_shorten(error)}."
         warnings.warn(LoggerWarning(message), stacklevel=2)
 
 
@@ -380,8 +381,12 @@ SaveTo = OneTarget | Iterable[OneTarget] | None
 Target = Path | Address | Callable[[Reading], object]
 
 
-def targets_of(save_to: SaveTo) -> tuple[Target, ...]:
-    """Parse what ``save_to`` means.
+def parse_targets(save_to: SaveTo, argument: str = "save_to") -> tuple[Target, ...]:
+    """Parse ``save_to``.
+
+    Args:
+        save_to: paths, addresses of loggers, functions, or a list of them.
+        argument: its name in messages.
 
     Raises:
         InputError: if it is nothing to write to.
@@ -389,16 +394,16 @@ def targets_of(save_to: SaveTo) -> tuple[Target, ...]:
     if save_to is None:
         return ()
     if isinstance(save_to, str | PathLike) or callable(save_to):
-        return (_target(save_to),)
+        return (_parse_target(save_to, argument),)
     if isinstance(save_to, Mapping) or not isinstance(save_to, Iterable):
-        raise _refuse_target(save_to)
-    targets = tuple(_target(entry) for entry in save_to)
+        raise _refuse_target(save_to, argument)
+    targets = tuple(_parse_target(entry, argument) for entry in save_to)
     if len(set(targets)) < len(targets):
-        raise InputError(f"Expected `save_to` to name each place once, got {save_to!r}.")
+        raise InputError(f"Expected `{argument}` to name each place once, got {save_to!r}.")
     return targets
 
 
-def name_of(targets: Iterable[Target]) -> str | None:
+def get_run_name(targets: Iterable[Target]) -> str | None:
     """Return the name of a run that was given none: that of its directory, if it has one."""
     return next((target.name for target in targets if isinstance(target, Path)), None)
 
@@ -409,15 +414,15 @@ def can_be_read(save_to: str) -> bool:
     Raises:
         InputError: if it is nothing to write to.
     """
-    (target,) = targets_of(save_to)
-    return not isinstance(target, Address) or logger_of(target.kind).read is not None
+    (target,) = parse_targets(save_to)
+    return not isinstance(target, Address) or load_logger(target.kind).read is not None
 
 
 def open_sinks(targets: Iterable[Target], description: Mapping[str, Any], *, resume: bool) -> Sinks:
     """Open all, or none: if one fails, those before it are taken back.
 
     Args:
-        targets: from ``targets_of``.
+        targets: from ``parse_targets``.
         description: what is run; its name may be None if no target is a directory.
         resume: resume the run that is there.
 
@@ -440,8 +445,8 @@ def open_sinks(targets: Iterable[Target], description: Mapping[str, Any], *, res
     places: list[Path | Address] = [*directories, *loggers]
     opened: dict[Path | Address, Opened] = {}
     try:
-        for target in sorted(places, key=_how_hard_to_take_back):
-            with own_randomness():
+        for target in sorted(places, key=_rank_undo):
+            with isolate_randomness():
                 opened[target] = _open_target(target, description, resume=resume)
     except BaseException:
         for entry in reversed(opened.values()):
@@ -458,36 +463,36 @@ def open_sinks(targets: Iterable[Target], description: Mapping[str, Any], *, res
 def _open_target(target: Path | Address, description: Mapping[str, Any], *, resume: bool) -> Opened:
     if isinstance(target, Path):
         return open_directory(target, description, resume=resume)
-    logger = logger_of(target.kind)
+    logger = load_logger(target.kind)
     assert logger.open is not None  # or it would be no target
     return logger.open(target, description, resume=resume)
 
 
-def _how_hard_to_take_back(target: Path | Address) -> tuple[int, bool]:
+def _rank_undo(target: Path | Address) -> tuple[int, bool]:
     """Files can be removed, runs of MLflow deleted; a run of W&B, or of others, keeps something."""
     if isinstance(target, Path):
         return (0, True)
-    return (logger_of(target.kind).traces, not target.place)
+    return (load_logger(target.kind).traces, not target.place)
 
 
-def _target(entry: object) -> Target:
+def _parse_target(entry: object, argument: str) -> Target:
     if isinstance(entry, str):
         if not entry.strip():
             raise InputError(
-                "Expected `save_to` to name a directory or a logger, got an empty text."
+                f"Expected `{argument}` to name a directory or a logger, got an empty string."
             )
-        return parse_address(entry, "save_to", "open") or check_path("save_to", entry)
+        return parse_address(entry, argument, "open") or check_path(argument, entry)
     if isinstance(entry, PathLike):
-        return check_path("save_to", Path(entry))
+        return check_path(argument, Path(entry))
     if callable(entry):
         return entry
-    raise _refuse_target(entry)
+    raise _refuse_target(entry, argument)
 
 
-def _refuse_target(value: object) -> InputError:
+def _refuse_target(value: object, argument: str) -> InputError:
     return InputError(
-        f"Expected `save_to` to be a path, a logger such as 'mlflow:EXPERIMENT', a function that "
-        f"takes a reading, or a list of them, got {value!r}."
+        f"Expected `{argument}` to be a path, a logger such as 'mlflow:EXPERIMENT', a function "
+        f"that takes a reading, or a list of them, got {value!r}."
     )
 
 

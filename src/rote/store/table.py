@@ -23,27 +23,27 @@ from rote.errors import (
     RoteError,
     UnreadableRunWarning,
 )
-from rote.records import Column, column_named
+from rote.records import Column, find_column
 from rote.store.holdout import read_given_labels, read_neighbor_votes
 from rote.store.journal import READING_COLUMNS, ROW_CHECK, RUN_DIRECTORY, SYNCED_ROWS
 from rote.store.journal_frame import read_journals
-from rote.store.logger import Address, logger_of, parse_address
-from rote.store.mapping import apply_mapping, check_mapping, column_of
+from rote.store.logger import Address, load_logger, parse_address
+from rote.store.mapping import apply_mapping, check_mapping, name_column
 from rote.store.row_file import (
     PREDICTIONS,
     are_classes,
-    first_damaged,
+    find_damaged_row,
+    get_row_path,
     map_rows,
-    row_path,
 )
 from rote.store.run_record import (
     JOURNAL_FILE,
     RUN_FILE,
     find_checkpoint,
-    layouts_of_run,
-    lost_rows,
+    make_lost_rows_warning,
+    pause_garbage_collection,
     read_description,
-    without_garbage_collection,
+    read_row_layouts,
 )
 from rote.store.run_status import read_workload
 
@@ -107,13 +107,13 @@ class SourceRuns:
 
         codes = pl.col("run").replace_strict(kept, range(len(kept)), return_dtype=pl.Int64)
 
-        def taken(frame: pl.DataFrame) -> pl.DataFrame:
+        def pick(frame: pl.DataFrame) -> pl.DataFrame:
             rows = frame.filter(pl.col("run").is_in(kept))
             return rows.with_columns(codes) if kept else rows
 
-        checks = None if self.row_checks is None else taken(self.row_checks)
+        checks = None if self.row_checks is None else pick(self.row_checks)
         runs = [self.runs[at] for at in kept]
-        return replace(self, runs=runs, frame=taken(self.frame), row_checks=checks)
+        return replace(self, runs=runs, frame=pick(self.frame), row_checks=checks)
 
 
 class UnreadableRuns:
@@ -127,14 +127,14 @@ class UnreadableRuns:
         self.errors[place] = error
 
     @contextmanager
-    def caught(self, place: Path) -> Iterator[None]:
+    def catch(self, place: Path) -> Iterator[None]:
         """Note it if the block finds that a run cannot be read."""
         try:
             yield
         except CorruptRunError as error:
             self.add(place, error)
 
-    def left_out_of(self, source: SourceRuns) -> SourceRuns:
+    def leave_out(self, source: SourceRuns) -> SourceRuns:
         """Return the source without them, and warn of each.
 
         Raises:
@@ -153,18 +153,18 @@ Checkpoint = Mapping[str, Any]
 """The values of one checkpoint by name, ``step`` and perhaps ``flags`` among them."""
 
 
-def checkpoint(step: int, metrics: Mapping[str, float | None]) -> Checkpoint:
-    """Make a checkpoint of the metrics that somebody else logged at a step.
+def make_checkpoint(step: int, metrics: Mapping[str, float | None]) -> Checkpoint:
+    """Make a checkpoint of the metrics that another program logged at a step.
 
     A metric with a name that a table of runs needs for something else has ``metric:`` before it; a
     value that is not finite is None.
     """
-    values = {column_of(name): value for name, value in metrics.items()}
+    values = {name_column(name): value for name, value in metrics.items()}
     finite = {k: v if v is not None and math.isfinite(v) else None for k, v in values.items()}
     return finite | {"step": step}
 
 
-def row_checks_of(checkpoints: Sequence[Sequence[Checkpoint]]) -> pl.DataFrame | None:
+def make_row_checks(checkpoints: Sequence[Sequence[Checkpoint]]) -> pl.DataFrame | None:
     """Return the checksums of rows per sample that lines of loggers hold, as a table of runs does.
 
     Args:
@@ -191,7 +191,7 @@ def _is_check(name: str) -> bool:
     return name.startswith(ROW_CHECK)
 
 
-def frame_of(checkpoints: Iterable[Sequence[Checkpoint]]) -> pl.DataFrame:
+def make_frame(checkpoints: Iterable[Sequence[Checkpoint]]) -> pl.DataFrame:
     """Make a frame of checkpoints, run by run.
 
     Args:
@@ -201,7 +201,7 @@ def frame_of(checkpoints: Iterable[Sequence[Checkpoint]]) -> pl.DataFrame:
         The columns of a reading, then whatever else there is.
 
     Example:
-        >>> frame_of([]).height
+        >>> make_frame([]).height
         0
     """
     import polars as pl
@@ -219,7 +219,7 @@ def frame_of(checkpoints: Iterable[Sequence[Checkpoint]]) -> pl.DataFrame:
     return pl.DataFrame([{n: row.get(n) for n in schema} for row in rows], schema=schema)
 
 
-def unique_names(names: Mapping[Path, str]) -> dict[Path, str]:
+def make_names_unique(names: Mapping[Path, str]) -> dict[Path, str]:
     """Return the names, with the end of the path behind those that several runs have."""
     unique = dict(names)
     longest = max((len(path.parts) for path in names), default=0)
@@ -234,7 +234,7 @@ def unique_names(names: Mapping[Path, str]) -> dict[Path, str]:
     return {path: name.encode(errors="backslashreplace").decode() for path, name in unique.items()}
 
 
-@without_garbage_collection()
+@pause_garbage_collection()
 def read_directories(roots: Iterable[Path]) -> SourceRuns:
     """Read run directories, and those anywhere below a directory; ordered by name.
 
@@ -251,7 +251,7 @@ def read_directories(roots: Iterable[Path]) -> SourceRuns:
     frame, damaged = read_journals([f"{path}/{JOURNAL_FILE}" for path in paths])
     unreadable.errors |= {paths[run]: error for run, error in damaged.items() if run in found}
     named = {paths[run]: _name_run(paths[run], entry) for run, entry in found.items()}
-    unique = unique_names(named)
+    unique = make_names_unique(named)
     order = sorted(found, key=lambda run: unique[paths[run]])
     runs = [FoundRun(named[paths[run]], paths[run], found[run], paths[run]) for run in order]
     frame = _put_in_order(frame, len(paths), order)
@@ -261,7 +261,7 @@ def read_directories(roots: Iterable[Path]) -> SourceRuns:
         frame.drop(SYNCED_ROWS, *checks),
         row_checks=frame.select("run", "row", SYNCED_ROWS, *checks) if checks else None,
     )
-    return unreadable.left_out_of(source)
+    return unreadable.leave_out(source)
 
 
 def _read_descriptions(
@@ -272,7 +272,7 @@ def _read_descriptions(
     for run, path in enumerate(paths):
         try:
             description = read_description(path)
-            layouts_of_run(path, description)
+            read_row_layouts(path, description)
         except CorruptRunError as error:
             unreadable.add(path, error)
         else:
@@ -324,7 +324,7 @@ def _find_runs(roots: Iterable[Path], unreadable: UnreadableRuns) -> list[Path]:
     return [found[real] for real in sorted(found)]
 
 
-def directories_below(roots: Iterable[Path]) -> list[Path]:
+def find_directories(roots: Iterable[Path]) -> list[Path]:
     """List the run directories that are there now, each once; perhaps none."""
     found = (path for root in roots for path in _walk(root, UnreadableRuns()))
     return [Path(path) for path in dict.fromkeys(found)]
@@ -398,29 +398,29 @@ class RunTable:
             described |= columns if isinstance(columns, Mapping) else {}
         others = {"run", "row", "step", "flags"}
         names = [name for name in self.frame.columns if name not in others]
-        return {name: column_named(name, described) for name in names}
+        return {name: find_column(name, described) for name in names}
 
-    def workload(self, run: str) -> Mapping[str, Any]:
+    def read_workload(self, run: str) -> Mapping[str, Any]:
         """Return what ``workload.json`` says of a run; nothing if it cannot be read."""
         if run not in self._workloads:
             path = self.paths.get(run)
             self._workloads[run] = {} if path is None else read_workload(path)
         return self._workloads[run]
 
-    def given_labels(self, run: str) -> np.ndarray | None:
+    def read_given_labels(self, run: str) -> np.ndarray | None:
         """Return the given labels of the holdout, negative where missing; None if not recorded.
 
         With a ``DamagedRowsWarning`` if what is there are no labels.
         """
         return read_given_labels(self.descriptions.get(run, {}))
 
-    def neighbor_votes(self, run: str) -> np.ndarray | None:
+    def read_neighbor_votes(self, run: str) -> np.ndarray | None:
         """Return the share of each class among a holdout sample's nearest neighbors.
 
         Holdout samples × classes, as the run recorded them (``rote.neighbor_votes``); None if it
         did not, and with a ``DamagedRowsWarning`` if what is there cannot be.
         """
-        place = self._evidence_of(run)
+        place = self._locate_evidence(run)
         return None if place is None else read_neighbor_votes(place, self.descriptions.get(run, {}))
 
     def find_checkpoint(self, run: str, step: int) -> Path | None:
@@ -436,20 +436,20 @@ class RunTable:
             logger; None if there is none.
         """
         beside = self.descriptions.get(run, {}).get(RUN_DIRECTORY)
-        places = [self._evidence_of(run), Path(beside) if isinstance(beside, str) else None]
+        places = [self._locate_evidence(run), Path(beside) if isinstance(beside, str) else None]
         found = (find_checkpoint(place, step) for place in places if place is not None)
         return next((file for file in found if file is not None), None)
 
-    def _evidence_of(self, run: str) -> Path | None:
+    def _locate_evidence(self, run: str) -> Path | None:
         return self.evidence.get(run, self.paths.get(run))
 
-    def predictions(self, run: str) -> np.ndarray | None:
+    def read_predictions(self, run: str) -> np.ndarray | None:
         """Return the predicted classes of the holdout, or None if a run has none.
 
         Row i belongs to the reading whose ``row`` is i. Of a run that has predicted what is no
         class of its, there are none, with a ``DamagedRowsWarning``.
         """
-        found = self.rows(run, PREDICTIONS)
+        found = self.read_rows(run, PREDICTIONS)
         if found is not None and run not in self._are_classes:
             self._are_classes[run] = self._check_classes(run, found)
         return found if self._are_classes.get(run) else None
@@ -467,12 +467,12 @@ class RunTable:
         message = (
             f"Left out the predictions of {run!r}: class {used.max()} is none of its "
             f"{description['num_classes']}. Restore "
-            f"{row_path(self._evidence_of(run) or Path(), PREDICTIONS)}."
+            f"{get_row_path(self._locate_evidence(run) or Path(), PREDICTIONS)}."
         )
         warnings.warn(DamagedRowsWarning(message), stacklevel=3)
         return False
 
-    def rows(self, run: str, name: str) -> np.ndarray | None:
+    def read_rows(self, run: str, name: str) -> np.ndarray | None:
         """Return what was recorded per sample under a name, or None; it is read when looked at.
 
         Row i belongs to the reading whose ``row`` is i. Where that of a reading is not as it was
@@ -481,13 +481,13 @@ class RunTable:
         Raises:
             CorruptRunError: if the run's description of its rows is damaged.
         """
-        path = self._evidence_of(run)
+        path = self._locate_evidence(run)
         if path is None:
             return None
-        layout = layouts_of_run(path, self.descriptions.get(run, {})).get(name)
+        layout = read_row_layouts(path, self.descriptions.get(run, {})).get(name)
         if layout is None:
             return None
-        found = map_rows(row_path(path, name), layout)
+        found = map_rows(get_row_path(path, name), layout)
         if (run, name) not in self._whole_rows:
             self._whole_rows[run, name] = self._count_whole_rows(run, name, found)
         whole = self._whole_rows[run, name]
@@ -499,12 +499,12 @@ class RunTable:
         checks, key = self._checks_by_run.get(run), f"{ROW_CHECK}{name}"
         if checks is None or key not in checks.columns:
             return count
-        damaged = first_damaged(found, checks["row"].to_list(), checks[key].to_list())
+        damaged = find_damaged_row(found, checks["row"].to_list(), checks[key].to_list())
         if damaged is None:
             return count
-        file = row_path(self._evidence_of(run) or Path(), name)
+        file = get_row_path(self._locate_evidence(run) or Path(), name)
         if damaged >= (checks[SYNCED_ROWS][-1] or 0):
-            warnings.warn(lost_rows(file, damaged), stacklevel=4)
+            warnings.warn(make_lost_rows_warning(file, damaged), stacklevel=4)
             return damaged
         message = (
             f"Left out `{name}` of {run!r}: row {damaged} of {file} is not as it was written. "
@@ -552,8 +552,8 @@ def read_table(
         rote.errors.InputError: Expected `runs` to be an existing directory, got nowhere, ...
     """
     mapping = {} if mapping is None else mapping
-    paths, addresses = _places(_entries(runs))
-    loggers = {address: logger_of(address.kind, "runs") for address in addresses}
+    paths, addresses = _parse_places(_list_entries(runs))
+    loggers = {address: load_logger(address.kind, "runs") for address in addresses}
     is_table = any(logger.is_table for logger in loggers.values())
     if {"run", "step"} & mapping.keys() and not is_table:
         raise InputError("Expected `mapping` to rename run or step in csv: files, got none.")
@@ -562,18 +562,18 @@ def read_table(
     check_mapping(mapping, _list_columns(parts))
     frames = apply_mapping([part.frame for part in parts], mapping)
     return _join_parts(
-        _each_once([replace(p, frame=f) for p, f in zip(parts, frames, strict=True)])
+        _drop_duplicates([replace(p, frame=f) for p, f in zip(parts, frames, strict=True)])
     )
 
 
-def run_directories(runs: Path | str | Sequence[Path | str]) -> list[Path] | None:
+def find_run_directories(runs: Path | str | Sequence[Path | str]) -> list[Path] | None:
     """List the run directories that are there now; None if some runs are in a logger instead.
 
     Raises:
         InputError: if it names no run, or no such logger.
     """
-    paths, addresses = _places(_entries(runs))
-    return None if addresses else directories_below(paths)
+    paths, addresses = _parse_places(_list_entries(runs))
+    return None if addresses else find_directories(paths)
 
 
 def _list_columns(parts: Iterable[SourceRuns]) -> Iterator[str]:
@@ -585,7 +585,7 @@ def _list_columns(parts: Iterable[SourceRuns]) -> Iterator[str]:
             yield from described if isinstance(described, Mapping) else ()
 
 
-def _entries(runs: object) -> list[Path | str]:
+def _list_entries(runs: object) -> list[Path | str]:
     """Return what ``runs`` names, one by one."""
     is_one = isinstance(runs, str | Path) or not isinstance(runs, Iterable)
     entries = [runs] if is_one else list(cast("Iterable[object]", runs))
@@ -602,7 +602,7 @@ def _entries(runs: object) -> list[Path | str]:
     return cast("list[Path | str]", entries)
 
 
-def _places(entries: Iterable[Path | str]) -> tuple[list[Path], list[Address]]:
+def _parse_places(entries: Iterable[Path | str]) -> tuple[list[Path], list[Address]]:
     paths: list[Path] = []
     addresses: dict[Address, None] = {}
     for entry in entries:
@@ -614,7 +614,7 @@ def _places(entries: Iterable[Path | str]) -> tuple[list[Path], list[Address]]:
     return paths, list(addresses)
 
 
-def _each_once(parts: Sequence[SourceRuns]) -> list[SourceRuns]:
+def _drop_duplicates(parts: Sequence[SourceRuns]) -> list[SourceRuns]:
     """Return the parts without the runs that an earlier one has."""
     seen: set[str] = set()
     kept = []
@@ -633,7 +633,7 @@ def _join_parts(parts: Sequence[SourceRuns]) -> RunTable:
     import polars as pl
 
     found = [run for part in parts for run in part.runs]
-    unique = unique_names({run.place: run.name for run in found})
+    unique = make_names_unique({run.place: run.name for run in found})
     names = pl.Series("run", [unique[run.place] for run in found], dtype=pl.String)
     starts = [sum(len(part.runs) for part in parts[:i]) for i in range(len(parts))]
     frames = [

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from rote.sweeps.demo import (
         Comparison as Comparison,
         compare_rules as compare_rules,
-        demo_specs as demo_specs,
+        make_demo_specs as make_demo_specs,
     )
     from rote.sweeps.executor import (
         Event as Event,
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
         Finished as Finished,
         Job as Job,
         Lost as Lost,
-        last_line as last_line,
-        path_by_name as path_by_name,
-        run_path as run_path,
+        get_last_line as get_last_line,
+        get_named_path as get_named_path,
+        get_run_path as get_run_path,
     )
     from rote.sweeps.local_executor import (
         LocalExecutor as LocalExecutor,
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 _NAMES = {
     "cost_estimate": ["estimate_cost"],
-    "demo": ["Comparison", "compare_rules", "demo_specs"],
+    "demo": ["Comparison", "compare_rules", "make_demo_specs"],
     "executor": [
         "Event",
         "Executor",
@@ -54,9 +54,9 @@ _NAMES = {
         "Finished",
         "Job",
         "Lost",
-        "last_line",
-        "path_by_name",
-        "run_path",
+        "get_last_line",
+        "get_named_path",
+        "get_run_path",
     ],
     "local_executor": ["LocalExecutor", "count_cores"],
     "progress": ["LastReading", "Progress", "read_last"],

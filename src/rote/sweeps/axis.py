@@ -6,8 +6,8 @@ from itertools import islice
 from random import Random
 from typing import Any, TypeAlias
 
-from rote.errors import did_you_mean, shown
-from rote.store import leaves
+from rote.errors import did_you_mean, quote
+from rote.store import flatten_tables
 from rote.workloads import FieldError
 
 Table: TypeAlias = Mapping[str, Any]
@@ -35,7 +35,7 @@ class Variant:
 Axis: TypeAlias = tuple[Variant, ...]
 
 
-def grid_axes(table: object) -> list[Axis]:
+def read_grid(table: object) -> list[Axis]:
     """``[grid]``: every field is an axis of its own.
 
     Raises:
@@ -46,29 +46,31 @@ def grid_axes(table: object) -> list[Axis]:
             Variant(nest(field, value), make_label(field, value), "grid")
             for value in _read_values(entry, f"grid.{field}")
         )
-        for field, entry in leaves(as_table(table, "grid"))
+        for field, entry in flatten_tables(check_table(table, "grid"))
     ]
 
 
-def list_axes(table: object) -> list[Axis]:
+def read_lists(table: object) -> list[Axis]:
     """``[lists.NAME.VARIANT]``: every list is an axis, its variants have names.
 
     Raises:
         FieldError: if it, a list or a variant is no table, or one of the first two is empty.
     """
     axes = []
-    for name, entries in as_table(table, "lists").items():
+    for name, entries in check_table(table, "lists").items():
         origin = f"lists.{name}"
         axes.append(
             tuple(
-                Variant(as_table(changes, f"{origin}.{label}", least=0), label, f"{origin}.{label}")
-                for label, changes in as_table(entries, origin).items()
+                Variant(
+                    check_table(changes, f"{origin}.{label}", least=0), label, f"{origin}.{label}"
+                )
+                for label, changes in check_table(entries, origin).items()
             )
         )
     return axes
 
 
-def zip_axes(table: object) -> list[Axis]:
+def read_zips(table: object) -> list[Axis]:
     """``[zip.NAME]``: the fields of a group go together, first with first, second with second.
 
     Raises:
@@ -76,11 +78,11 @@ def zip_axes(table: object) -> list[Axis]:
             lists of a group are not of one length.
     """
     axes = []
-    for name, group in as_table(table, "zip").items():
+    for name, group in check_table(table, "zip").items():
         origin = f"zip.{name}"
         columns = {
             field: _read_values(entry, f"{origin}.{field}")
-            for field, entry in leaves(as_table(group, origin))
+            for field, entry in flatten_tables(check_table(group, origin))
         }
         lengths = {field: len(values) for field, values in columns.items()}
         for field, length in lengths.items():
@@ -115,14 +117,14 @@ def make_label(field: str, value: object) -> str:
     return "-".join(_iterate_labels(field, value))
 
 
-def as_table(value: object, field: str, *, least: int = 1) -> Table:
+def check_table(value: object, field: str, *, least: int = 1) -> Table:
     """Return the value if it is a table with at least ``least`` entries.
 
     Raises:
         FieldError: if it is something else.
     """
     if not isinstance(value, Mapping) or len(value) < least:
-        raise FieldError(field, f"to be a table{' with entries' * least}, got {shown(value)}.")
+        raise FieldError(field, f"to be a table{' with entries' * least}, got {quote(value)}.")
     return value
 
 
@@ -148,7 +150,7 @@ def check_size(field: str, runs: int) -> None:
     """
     if runs > MOST_RUNS:
         raise FieldError(
-            field, f"makes {shown(runs)} runs, more than {MOST_RUNS:,}. Make several sweeps."
+            field, f"makes {quote(runs)} runs, more than {MOST_RUNS:,}. Make several sweeps."
         )
 
 
@@ -177,7 +179,7 @@ def overlay(values: Table, changes: Table) -> dict[str, Any]:
 
 def _read_values(entry: object, field: str) -> list[Any]:
     if not isinstance(entry, list) or not entry:
-        raise FieldError(field, f"to be a list of values to try, got {shown(entry)}.")
+        raise FieldError(field, f"to be a list of values to try, got {quote(entry)}.")
     return entry
 
 
@@ -199,7 +201,7 @@ def _format_number(value: object) -> str:
     """Return the shortest text that identifies a number: names must tell runs apart."""
     if isinstance(value, float) and float(f"{value:g}") == value:
         return f"{value:g}"
-    return (shown(value) if isinstance(value, int) else str(value)).lower()
+    return (quote(value) if isinstance(value, int) else str(value)).lower()
 
 
 _ORIGIN = "sample.draw"
@@ -220,7 +222,7 @@ def sample_axis(table: object) -> Axis:
         >>> [variant.changes for variant in axis]
         [{'batch': 60}, {'batch': 62}]
     """
-    table = as_table(table, "sample")
+    table = check_table(table, "sample")
     check_names(table, ("count", "seed", "draw"), "sample.")
     count, seed = (
         _read_integer(table, "count", None, at_least=1),
@@ -228,8 +230,10 @@ def sample_axis(table: object) -> Axis:
     )
     check_size("sample.count", count)
     drawn = {
-        field: list(islice(_draws(entry, field, seed), count))
-        for field, entry in leaves(as_table(table.get("draw"), _ORIGIN), stop=tuple(_WAYS))
+        field: list(islice(_draw_values(entry, field, seed), count))
+        for field, entry in flatten_tables(
+            check_table(table.get("draw"), _ORIGIN), stop=tuple(_WAYS)
+        )
     }
     return tuple(
         make_variant({field: values[place] for field, values in drawn.items()}, _ORIGIN)
@@ -237,11 +241,11 @@ def sample_axis(table: object) -> Axis:
     )
 
 
-def _draws(entry: object, field: str, seed: int) -> Iterator[Any]:
+def _draw_values(entry: object, field: str, seed: int) -> Iterator[Any]:
     where = f"{_ORIGIN}.{field}"
     ways = ", ".join(f"{{ {way} = […] }}" for way in _WAYS)
     if not isinstance(entry, dict) or len(entry) != 1 or next(iter(entry)) not in _WAYS:
-        raise FieldError(where, f"to be one of {ways}, got {shown(entry)}.")
+        raise FieldError(where, f"to be one of {ways}, got {quote(entry)}.")
     ((way, values),) = entry.items()
     draw = _WAYS[way](values, f"{where}.{way}")
     # Of all that Random offers, only random() is promised to be the same in every Python.
@@ -252,7 +256,7 @@ def _draws(entry: object, field: str, seed: int) -> Iterator[Any]:
 
 def _draw_choice(values: object, field: str) -> Callable[[float], Any]:
     if not isinstance(values, list) or not values:
-        raise FieldError(field, f"to be a list of values, got {shown(values)}.")
+        raise FieldError(field, f"to be a list of values, got {quote(values)}.")
     return lambda share: values[int(share * len(values))]
 
 
@@ -264,14 +268,14 @@ def _draw_uniform(values: object, field: str) -> Callable[[float], float]:
 def _draw_log_uniform(values: object, field: str) -> Callable[[float], float]:
     low, high = _read_ends(values, field)
     if low <= 0:
-        raise FieldError(field, f"to be two numbers above 0, got {shown(values)}.")
+        raise FieldError(field, f"to be two numbers above 0, got {quote(values)}.")
     return lambda share: _round(low * (high / low) ** share)
 
 
 def _draw_integer(values: object, field: str) -> Callable[[float], int]:
     low, high = _read_ends(values, field)
     if not (isinstance(low, int) and isinstance(high, int)):
-        raise FieldError(field, f"to be two whole numbers, got {shown(values)}.")
+        raise FieldError(field, f"to be two whole numbers, got {quote(values)}.")
     return lambda share: low + int(share * (high - low + 1))
 
 
@@ -288,7 +292,7 @@ def _read_ends(values: object, field: str) -> tuple[float, float]:
         low, high = values
         if low < high:
             return low, high
-    raise FieldError(field, f"to be two numbers, the smaller one first, got {shown(values)}.")
+    raise FieldError(field, f"to be two numbers, the smaller one first, got {quote(values)}.")
 
 
 def _is_number(value: object) -> bool:
@@ -303,6 +307,6 @@ def _round(value: float) -> float:
 def _read_integer(table: Table, name: str, default: int | None, *, at_least: int) -> int:
     value = table.get(name, default)
     if not isinstance(value, int) or isinstance(value, bool) or value < at_least:
-        given = "nothing" if value is None else shown(value)
+        given = "nothing" if value is None else quote(value)
         raise FieldError(f"sample.{name}", f"to be an integer of at least {at_least}, got {given}.")
     return value

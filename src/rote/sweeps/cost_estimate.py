@@ -15,7 +15,7 @@ from rote.store import (
     NEIGHBORS_FILE,
     PREDICTIONS_FILE,
 )
-from rote.sweeps.executor import run_path
+from rote.sweeps.executor import get_run_path
 from rote.sweeps.progress import read_last
 from rote.workloads import BestCheckpoints, RunSpec
 
@@ -45,7 +45,7 @@ class SweepCost:
     is_scaled: bool
     refused: dict[str, str] = field(default_factory=dict)
 
-    def seconds_with(self, workers: int) -> float:
+    def estimate_seconds(self, workers: int) -> float:
         """How long so many processes take that do not slow each other down."""
         return max(self.longest, self.seconds / workers)
 
@@ -89,7 +89,7 @@ def estimate_cost(
     for kind, runs in kinds.items():
         known = [costs[kind]] if kind in costs else list(costs.values())
         for spec in runs:
-            left = spec.epochs - read_last(run_path(store, spec)).step
+            left = spec.epochs - read_last(get_run_path(store, spec)).step
             seconds.append(_average(cost.setup + left * cost.epoch for cost in known))
             size += _average(_estimate_bytes(spec, cost) for cost in known)
     is_scaled = any(cost.is_scaled for cost in costs.values())

@@ -37,7 +37,7 @@ _RECIPES: dict[str, dict[str, Any]] = {
 }
 
 
-def demo_specs(*, epochs: int, seed: int, noise: float) -> list[RunSpec]:
+def make_demo_specs(*, epochs: int, seed: int, noise: float) -> list[RunSpec]:
     """Every network with every recipe, on digits.
 
     Args:

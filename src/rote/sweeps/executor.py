@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Protocol
 
 from rote.arguments import place_in
-from rote.errors import InputError, StoreError, shown
+from rote.errors import InputError, StoreError, quote
 from rote.store import FAILURE_FILE, write_whole
 from rote.version import __version__
 from rote.workloads import FieldError, RunSpec
 
 
-def path_by_name(folder: Path, spec: RunSpec) -> Path:
+def get_named_path(folder: Path, spec: RunSpec) -> Path:
     """Return the directory of a single run, made of its name and its identity.
 
     Raises:
@@ -27,11 +27,11 @@ def path_by_name(folder: Path, spec: RunSpec) -> Path:
     try:
         return place_in(folder, f"{spec.name}-{spec.identity[:8]}")
     except InputError as error:
-        complaint = f"leads out of {folder}: {shown(spec.name)}. Choose another."
+        complaint = f"leads out of {folder}: {quote(spec.name)}. Choose another."
         raise FieldError("name", complaint) from error
 
 
-def run_path(store: Path, spec: RunSpec) -> Path:
+def get_run_path(store: Path, spec: RunSpec) -> Path:
     """Return the directory of a run in a store, which is its identity.
 
     Sweeps that call the same run by different names find the same directory, and so the same lock.
@@ -171,7 +171,7 @@ class Retries:
         """Whether a worker has died with the job before."""
         return job.path in self._deaths
 
-    def next_job(self, coming: Iterator[Job]) -> Job | None:
+    def take_job(self, coming: Iterator[Job]) -> Job | None:
         """Return the next job: one that waits for another attempt, else a new one, else None."""
         return self._waiting.popleft() if self._waiting else next(coming, None)
 
@@ -216,7 +216,7 @@ def forget_failure(job: Job) -> None:
         (job.path / FAILURE_FILE).unlink(missing_ok=True)
 
 
-def last_line(error: str) -> str:
+def get_last_line(error: str) -> str:
     """Return the line of a traceback that says what went wrong."""
     lines = error.strip().splitlines()
     return lines[-1].strip() if lines else ""

@@ -60,7 +60,7 @@ class LocalExecutor:
         try:
             while True:
                 while len(team) < self._workers or any(worker.job is None for worker in team):
-                    job = retries.next_job(coming)
+                    job = retries.take_job(coming)
                     if job is None:
                         break
                     _find_free(team).begin(job)
@@ -116,7 +116,7 @@ def _find_free(team: list[_Worker]) -> _Worker:
     process = _CONTEXT.Process(
         target=_serve, args=(theirs, dict(os.environ)), name="rote worker", daemon=True
     )
-    with _interrupts_held():  # a worker that is half begun would end with a traceback of its own
+    with _hold_interrupts():  # a worker that is half begun would end with a traceback of its own
         _prepare()
         process.start()
         theirs.close()  # so that its death ends the pipe
@@ -144,7 +144,7 @@ def _prepare() -> None:
 
 def _dismiss(team: list[_Worker]) -> None:
     """End all processes. A run interrupted here resumes from its last saved state."""
-    with _interrupts_held():
+    with _hold_interrupts():
         for worker in team:
             worker.pipe.close()
             worker.process.kill()
@@ -154,7 +154,7 @@ def _dismiss(team: list[_Worker]) -> None:
 
 
 @contextmanager
-def _interrupts_held() -> Iterator[None]:
+def _hold_interrupts() -> Iterator[None]:
     """Let a Ctrl-C that comes inside the block take effect after it."""
     is_main = current_thread() is main_thread()  # which alone is interrupted
     if not is_main or signal.getsignal(signal.SIGINT) is None:  # a handler not of Python

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from rote.errors import CorruptRunError
-from rote.store import JOURNAL_FILE, lines_that_count, parse_line
+from rote.store import JOURNAL_FILE, drop_void_lines, parse_line
 from rote.sweeps.executor import (
     Blocked,
     Busy,
@@ -17,7 +17,7 @@ from rote.sweeps.executor import (
     Job,
     Lost,
     Started,
-    last_line,
+    get_last_line,
 )
 
 _TAIL = 16_384  # bytes; a line has less than 1,000
@@ -57,7 +57,7 @@ def read_last(run: Path) -> LastReading:
     # The beginning may be cut off, and the end may be being written.
     lines = [line for part in raw.split(b"\n") if (line := parse_line(part)) is not None]
     try:
-        counted = lines_that_count(lines, str(run))
+        counted = drop_void_lines(lines, str(run))
     except CorruptRunError:
         return LastReading()
     if not counted:
@@ -179,5 +179,5 @@ class Progress:
         self.running.pop(job.path, None)
         name = job.spec.name or job.spec.identity
         name = f"{name} ({job.spec.identity})" if name in self.failed else name
-        self.failed[name] = last_line(error)
+        self.failed[name] = get_last_line(error)
         self.paths[name] = job.path

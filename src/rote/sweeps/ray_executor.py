@@ -18,7 +18,7 @@ from rote.arguments import check_integer, check_number
 from rote.errors import InputError, RoteWarning, StoreError
 from rote.extras import require
 from rote.store import CLAIM_FILE, is_locked
-from rote.sweeps.executor import Busy, Event, Failed, Job, Lost, Retries, Started, last_line
+from rote.sweeps.executor import Busy, Event, Failed, Job, Lost, Retries, Started, get_last_line
 from rote.sweeps.worker import ONE_THREAD, run_job
 from rote.version import __version__
 
@@ -83,10 +83,10 @@ class RayConnection:
             self.ray.shutdown()
             self._is_ours = False
 
-    def slots(self, cpus: float, gpus: float) -> int:
+    def count_slots(self, cpus: float, gpus: float) -> int:
         """How many tasks with these shares the nodes can run at the same time, right now."""
         nodes = [node["Resources"] for node in self.ray.nodes() if node["Alive"]]
-        return sum(_count_slots(node, {"CPU": cpus, "GPU": gpus}) for node in nodes)
+        return sum(_count_node_slots(node, {"CPU": cpus, "GPU": gpus}) for node in nodes)
 
     def _join(self, address: str, quiet: dict[str, Any]) -> None:
         if address != "auto":
@@ -95,7 +95,7 @@ class RayConnection:
             self.ray.init(address, **quiet)
         except (ConnectionError, RuntimeError, self.ray.exceptions.RayError) as error:
             # Ray says what is wrong at the end of a traceback inside of another error.
-            cause = last_line(str(error.__cause__ or error)).split(". ")[0]
+            cause = get_last_line(str(error.__cause__ or error)).split(". ")[0]
             raise InputError(
                 f"The Ray cluster at {address!r} refused the connection: {cause.rstrip('.')}. "
                 f"{_advise(cause)}"
@@ -131,7 +131,7 @@ def _advise(cause: str) -> str:
     )
 
 
-def _count_slots(node: dict[str, float], shares: dict[str, float]) -> int:
+def _count_node_slots(node: dict[str, float], shares: dict[str, float]) -> int:
     """How often the shares fit into the resources of a node; rounding must not cost a slot."""
     fits = [node.get(name, 0.0) / share + 1e-6 for name, share in shares.items() if share > 0]
     return math.floor(min(fits))
@@ -154,7 +154,7 @@ class RayTasks:
             num_gpus=gpus,
             num_returns="streaming",  # first where it runs, then what became of it
             max_retries=0,  # so that no death goes unseen
-            runtime_env={"env_vars": _environment(gpus)},
+            runtime_env={"env_vars": _make_environment(gpus)},
         )
 
     def __len__(self) -> int:
@@ -165,7 +165,9 @@ class RayTasks:
         data_dir = None if job.data_dir is None else job.data_dir.absolute()
         there = replace(job, path=job.path.absolute(), data_dir=data_dir)
         patience = _LETS_GO_WITHIN if is_again else 0.0
-        stream = self._remote.remote(there, self._mark(there.path.parent), self._here, patience)
+        stream = self._remote.remote(
+            there, self._make_mark(there.path.parent), self._here, patience
+        )
         self._tasks[stream] = _Task(job)
 
     def listen(self) -> list[Event]:
@@ -195,7 +197,7 @@ class RayTasks:
             said = self._ray.get(next(stream))
         except errors.RayTaskError as error:
             if task.begun is None:
-                raise _cannot_begin(str(error)) from error
+                raise _make_start_error(str(error)) from error
             said = Failed(task.job, str(error))
         except (errors.RayError, StopIteration) as error:
             if task.begun is None:
@@ -209,7 +211,7 @@ class RayTasks:
             del self._tasks[stream]
             yield replace(said, job=task.job)
 
-    def _mark(self, store: Path) -> Path:
+    def _make_mark(self, store: Path) -> Path:
         """Return a file by which a task recognizes the storage of this process."""
         if store not in self._marks:
             mark = store / f".ray-{uuid.uuid4().hex}"
@@ -258,7 +260,7 @@ def _run_task(job: Job, mark: Path, directory: str, patience: float) -> Iterator
     yield event
 
 
-def _environment(gpus: float) -> dict[str, str]:
+def _make_environment(gpus: float) -> dict[str, str]:
     """Variables that every task has, wherever it runs."""
     found = dict(ONE_THREAD)
     if not gpus:
@@ -281,9 +283,9 @@ def _check(begun: _Begun, job: Job) -> None:
         )
 
 
-def _cannot_begin(error: str) -> InputError:
+def _make_start_error(error: str) -> InputError:
     return InputError(
-        f"A node cannot start runs: {last_line(error)} Install the environment of this process "
+        f"A node cannot start runs: {get_last_line(error)} Install the environment of this process "
         f"there, with rote {__version__}."
     )
 
@@ -351,7 +353,7 @@ class RayExecutor:
         if self._workers is not None:
             return self._workers
         self._connection.open()
-        room = self._connection.slots(self._cpus, self._gpus)
+        room = self._connection.count_slots(self._cpus, self._gpus)
         if not room:
             raise InputError(
                 f"No node has room for a run of {self._cpus:g} CPU and {self._gpus:g} GPU. The "
@@ -372,7 +374,7 @@ class RayExecutor:
             None if self._workers is None else math.ceil(self._cpus * self.workers)
         )
         ray = self._connection.ray
-        if self._workers is not None and not self._connection.slots(self._cpus, self._gpus):
+        if self._workers is not None and not self._connection.count_slots(self._cpus, self._gpus):
             warnings.warn(
                 f"No node has room for a run of {self._cpus:g} CPU and {self._gpus:g} GPU yet; the "
                 "sweep waits for one. Ctrl-C ends it.",
@@ -387,22 +389,22 @@ class RayExecutor:
         room, counted = self.workers, time.monotonic()
         while True:
             while len(tasks) < room:
-                job = retries.next_job(coming)
+                job = retries.take_job(coming)
                 if job is None:
                     break
                 tasks.send(job, is_again=job in retries)
             if not len(tasks):
                 return
             if time.monotonic() - counted > _COUNT_NODES_EVERY:
-                room, counted = max(1, self._room()), time.monotonic()
+                room, counted = max(1, self._count_room()), time.monotonic()
             heard = tasks.listen()
             if not heard:
                 yield None
             for event in heard:
                 yield retries.count_death(event) if isinstance(event, Lost) else event
 
-    def _room(self) -> int:
-        return self._workers or self._connection.slots(self._cpus, self._gpus)
+    def _count_room(self) -> int:
+        return self._workers or self._connection.count_slots(self._cpus, self._gpus)
 
 
 def _check_share(name: str, share: float) -> None:

@@ -12,20 +12,20 @@ from pathlib import Path
 from string import Formatter
 from typing import Any
 
-from rote.errors import InputError, shown
-from rote.store import leaves
+from rote.errors import InputError, quote
+from rote.store import flatten_tables
 from rote.sweeps.axis import (
     Axis,
     Table,
     Variant,
-    as_table,
     check_names,
     check_size,
-    grid_axes,
-    list_axes,
+    check_table,
     overlay,
+    read_grid,
+    read_lists,
+    read_zips,
     sample_axis,
-    zip_axes,
 )
 from rote.workloads import FieldError, RunSpec, locate_errors, read_toml
 
@@ -106,12 +106,12 @@ class SearchSpace:
         check_names(values, _TABLES)
         name = values.get("name")
         if name is not None and not isinstance(name, str):
-            raise FieldError("name", f"to be text, got {shown(name)}.")
+            raise FieldError("name", f"to be text, got {quote(name)}.")
         _check_pattern(name or "")
         axes = [
-            *(list_axes(values["lists"]) if "lists" in values else ()),
-            *(zip_axes(values["zip"]) if "zip" in values else ()),
-            *(grid_axes(values["grid"]) if "grid" in values else ()),
+            *(read_lists(values["lists"]) if "lists" in values else ()),
+            *(read_zips(values["zip"]) if "zip" in values else ()),
+            *(read_grid(values["grid"]) if "grid" in values else ()),
             *([sample_axis(values["sample"])] if "sample" in values else ()),
         ]
         _check_apart(axes)
@@ -124,19 +124,19 @@ class SearchSpace:
         seen: set[str] = set()
         used: set[str] = set()
         for variants in product(*self.axes):
-            with self._in_file():
-                spec = self._spec(variants, used)
+            with self._locate_errors():
+                spec = self._make_spec(variants, used)
             if spec is not None and spec.identity not in seen:
                 seen.add(spec.identity)
                 yield spec
-        with self._in_file():
+        with self._locate_errors():
             self._check_used(used)
 
-    def _in_file(self) -> AbstractContextManager[None]:
+    def _locate_errors(self) -> AbstractContextManager[None]:
         """Errors inside of the block tell the line, if there is a file."""
         return nullcontext() if self.file is None else locate_errors(self.file)
 
-    def _spec(self, variants: Sequence[Variant], used: set[str]) -> RunSpec | None:
+    def _make_spec(self, variants: Sequence[Variant], used: set[str]) -> RunSpec | None:
         """Return the run of one combination, or None if it is excluded."""
         values = _combine(self.base, variants)
         try:
@@ -145,19 +145,19 @@ class SearchSpace:
                 self.check(spec)
         except FieldError as error:
             # What does not go together may be excluded for that very reason.
-            if self._covered(values, used):
+            if self._is_excluded(values, used):
                 return None
             raise _move_error(error, variants) from error
-        if self.excluded and self._covered(spec.to_dict(), used):
+        if self.excluded and self._is_excluded(spec.to_dict(), used):
             return None
-        return replace(spec, name=self._name(spec, variants))
+        return replace(spec, name=self._make_name(spec, variants))
 
-    def _covered(self, values: Table, used: set[str]) -> bool:
+    def _is_excluded(self, values: Table, used: set[str]) -> bool:
         covering = [entry.name for entry in self.excluded if entry.covers(values)]
         used.update(covering)
         return bool(covering)
 
-    def _name(self, spec: RunSpec, variants: Sequence[Variant]) -> str | None:
+    def _make_name(self, spec: RunSpec, variants: Sequence[Variant]) -> str | None:
         name = self.name or spec.name
         if name is None or "{" not in name:
             parts = [name, *(variant.label for variant in variants)]
@@ -168,7 +168,7 @@ class SearchSpace:
             raise FieldError(
                 "name",
                 f"to be a pattern of fields that every run has, such as "
-                f"{{architecture.name}}-{{seed}}, got {shown(name)} ({error}).",
+                f"{{architecture.name}}-{{seed}}, got {quote(name)} ({error}).",
             ) from error
 
     def _check_used(self, used: set[str]) -> None:
@@ -189,7 +189,8 @@ def _check_pattern(name: str) -> None:
     for _, field, form, _ in parts:
         if re.search(r"\d{3}|[{]", form or "") or re.search(r"(^|\.)_", field or ""):
             raise FieldError(
-                "name", f"to be a pattern of fields, with widths below 100, got {shown(name)}."
+                "name",
+                f"to be a pattern of fields, with widths below 100, got {quote(name)}.",
             )
 
 
@@ -197,9 +198,9 @@ def _read_base(value: object, folder: Path) -> Table:
     if isinstance(value, str):
         path = folder / value
         if not os.path.isfile(path):  # noqa: PTH113  # unlike pathlib's, it takes any name
-            raise FieldError("base", f"to be a table or the file of a spec, got {shown(value)}.")
+            raise FieldError("base", f"to be a table or the file of a spec, got {quote(value)}.")
         return RunSpec.from_toml(path).to_dict()
-    return as_table(value, "base", least=0)
+    return check_table(value, "base", least=0)
 
 
 def _read_exclusions(table: object) -> tuple[Exclusion, ...]:
@@ -208,10 +209,10 @@ def _read_exclusions(table: object) -> tuple[Exclusion, ...]:
             name,
             tuple(
                 (field, tuple(value) if isinstance(value, list) else (value,))
-                for field, value in leaves(as_table(conditions, f"exclude.{name}"))
+                for field, value in flatten_tables(check_table(conditions, f"exclude.{name}"))
             ),
         )
-        for name, conditions in as_table(table, "exclude").items()
+        for name, conditions in check_table(table, "exclude").items()
     )
 
 
@@ -244,16 +245,16 @@ def _combine(base: Table, variants: Sequence[Variant]) -> dict[str, Any]:
             else:
                 values[name] = new
     for name, changes in partial:
-        old = values[name] if name in values else _default_section(name)
+        old = values[name] if name in values else _get_default_section(name)
         old = {RunSpec.tag_of(name): old} if isinstance(old, str) else old
         if not isinstance(old, Mapping):
-            raise FieldError(name, f"to be a table, got {shown(old)}.")
+            raise FieldError(name, f"to be a table, got {quote(old)}.")
         values[name] = overlay(old, changes)
     return values
 
 
 @cache
-def _default_section(section: str) -> Table:
+def _get_default_section(section: str) -> Table:
     value = RunSpec().to_dict().get(section)
     return value if isinstance(value, Mapping) else {}
 
@@ -264,7 +265,7 @@ def _check_apart(axes: Sequence[Axis]) -> None:
     for axis in axes:
         mine: dict[str, str] = {}
         for variant in axis:
-            for field, value in leaves(variant.changes):
+            for field, value in flatten_tables(variant.changes):
                 tag = RunSpec.tag_of(field)
                 whole = f"{field}.{tag}" if tag and isinstance(value, str) else field
                 mine[whole] = f"{variant.origin}.{field}"
@@ -279,7 +280,7 @@ def _check_apart(axes: Sequence[Axis]) -> None:
 def _move_error(error: FieldError, variants: Sequence[Variant]) -> InputError:
     """Move the error of a spec to the place in the sweep's file where the field was set."""
     for variant in reversed(variants):
-        for field, _ in leaves(variant.changes):
+        for field, _ in flatten_tables(variant.changes):
             if f"{field}.".startswith(f"{error.field}.") or error.field.startswith(f"{field}."):
                 return error.within(variant.origin)
     return error.within("base")

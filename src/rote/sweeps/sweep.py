@@ -11,7 +11,7 @@ from pathlib import Path
 
 from rote.arguments import check_path
 from rote.errors import DamagedStateWarning, InputError, StoreError
-from rote.store import CLAIM_FILE, STATES, State, is_locked, status_of
+from rote.store import CLAIM_FILE, STATES, State, is_locked, read_status
 from rote.sweeps.executor import (
     Blocked,
     Busy,
@@ -22,8 +22,8 @@ from rote.sweeps.executor import (
     Job,
     Lost,
     forget_failure,
+    get_run_path,
     record_failure,
-    run_path,
 )
 from rote.sweeps.progress import Progress
 from rote.sweeps.worker import find_write_problem
@@ -50,7 +50,7 @@ class Sweep:
         >>> import tempfile
         >>> from rote.sweeps import SearchSpace
         >>> space = SearchSpace.from_dict({"grid": {"seed": [0, 1]}})
-        >>> len(list(Sweep(space, tempfile.mkdtemp()).open_specs()))
+        >>> len(list(Sweep(space, tempfile.mkdtemp()).list_unfinished()))
         2
     """
 
@@ -69,7 +69,7 @@ class Sweep:
             InputError: if a spec does not fit, or there is none.
             StoreError: if the directory of a run cannot be looked at.
         """
-        counts = Counter(status_of(run_path(self._store, spec)).state for spec in self._specs)
+        counts = Counter(read_status(get_run_path(self._store, spec)).state for spec in self._specs)
         if not counts:
             raise InputError(
                 "The sweep has no runs: `[exclude]` removes all of them. Check its conditions."
@@ -96,9 +96,9 @@ class Sweep:
         counts = self.survey()
         progress = Progress(sum(counts.values()))
         if counts["finished"] < progress.total and (reason := find_write_problem(self._store)):
-            raise self._store_error(reason)
+            raise self._make_store_error(reason)
         _tell(watch, progress, None)
-        held = self._work(executor, self._open_jobs(progress), progress, watch)
+        held = self._work(executor, self._list_jobs(progress), progress, watch)
         while held:
             free = self._release_held(held, progress)
             if free:
@@ -118,24 +118,24 @@ class Sweep:
         try:
             there = next(place for place in places if place.exists())
         except OSError as error:
-            raise self._store_error(error.strerror or str(error)) from error
+            raise self._make_store_error(error.strerror or str(error)) from error
         if not there.is_dir():
             code = errno.EEXIST if there == self._store else errno.ENOTDIR
-            raise self._store_error(os.strerror(code))
+            raise self._make_store_error(os.strerror(code))
 
-    def open_specs(self) -> Iterator[RunSpec]:
+    def list_unfinished(self) -> Iterator[RunSpec]:
         """Yield the runs that have not finished, checked one by one.
 
         Raises:
             InputError: if a spec does not fit; raised when it is its turn.
             StoreError: if the directory of a run cannot be looked at; raised when it is its turn.
         """
-        return (job.spec for job in self._open_jobs(Progress(0)))
+        return (job.spec for job in self._list_jobs(Progress(0)))
 
-    def _open_jobs(self, progress: Progress) -> Iterator[Job]:
+    def _list_jobs(self, progress: Progress) -> Iterator[Job]:
         for spec in self._specs:
-            job = Job(spec, run_path(self._store, spec), self._data_dir)
-            if status_of(job.path).state == "finished":
+            job = Job(spec, get_run_path(self._store, spec), self._data_dir)
+            if read_status(job.path).state == "finished":
                 progress.skipped += 1
             else:
                 yield job
@@ -158,7 +158,7 @@ class Sweep:
                     case Busy(job):
                         held.append(job)
                     case Blocked(_, reason):
-                        raise self._blocked_error(reason, progress)
+                        raise self._make_blocked_error(reason, progress)
                 _tell(watch, progress, event)
         return held
 
@@ -178,7 +178,7 @@ class Sweep:
         """
         free = []
         for job in list(held):
-            if status_of(job.path).state == "finished":
+            if read_status(job.path).state == "finished":
                 progress.skipped += 1
             elif not is_locked(job.path / CLAIM_FILE):
                 free.append(job)
@@ -188,10 +188,10 @@ class Sweep:
         progress.elsewhere = len(held)
         return free
 
-    def _store_error(self, reason: str) -> StoreError:
+    def _make_store_error(self, reason: str) -> StoreError:
         return StoreError(f"Cannot write to {self._store}: {reason}.")
 
-    def _blocked_error(self, reason: str, progress: Progress) -> StoreError:
+    def _make_blocked_error(self, reason: str, progress: Progress) -> StoreError:
         return StoreError(
             f"Cannot write to {self._store}: {reason}. The sweep stopped after {progress.done} of "
             f"{progress.total} runs, which are kept. Fix that, then start the same sweep again."

@@ -23,9 +23,9 @@ from rote.sweeps.executor import (
     Job,
     Lost,
     forget_failure,
-    last_line,
+    get_last_line,
+    get_run_path,
     record_failure,
-    run_path,
 )
 from rote.sweeps.worker import run_job
 from rote.workloads import RunSpec
@@ -94,8 +94,8 @@ def make_pruner(warmup: int = 10) -> Any:  # noqa: ANN401
             step = trial.last_step
             if step is None or step < warmup:
                 return False
-            finished = study.get_trials(deepcopy=False, states=[_state("COMPLETE")])
-            best = max((_highest(other, step) for other in finished), default=-math.inf)
+            finished = study.get_trials(deepcopy=False, states=[_get_state("COMPLETE")])
+            best = max((_find_highest(other, step) for other in finished), default=-math.inf)
             return is_surely_below(trial.user_attrs.get(HIGH, {}).get(str(step)), best)
 
     return IntervalPruner()
@@ -106,7 +106,7 @@ def is_surely_below(high: float | None, best: float) -> bool:
     return high is not None and high < best
 
 
-def _highest(trial: "FrozenTrial", step: int) -> float:
+def _find_highest(trial: "FrozenTrial", step: int) -> float:
     """Return the estimate that a trial had reached at a step."""
     found = [value for at, value in trial.intermediate_values.items() if at <= step]
     return max(found, default=-math.inf)
@@ -131,7 +131,7 @@ def judge_trial(trial: "Trial", run: Path | str, *, rule: str = "auto") -> float
         InputError: if the run has no holdout with given labels.
     """
     selection = select(run, rule)
-    column, value = _accuracy_of(selection)
+    column, value = _read_accuracy(selection)
     for name, fact in ((RUN, str(run)), (STEP, selection.pick.step), (COLUMN, column)):
         trial.set_user_attr(name, fact)
     return value
@@ -150,13 +150,13 @@ def report_trial(trial: "Trial", run: Path | str, *, rule: str = "auto") -> None
     """
     selection = select(run, rule)
     step = int(selection.table["step"].max())  # type: ignore[arg-type]
-    trial.report(_accuracy_of(selection)[1], step)
+    trial.report(_read_accuracy(selection)[1], step)
     if selection.pick.interval is not None:
         known = dict(trial.user_attrs.get(HIGH, {}))
         trial.set_user_attr(HIGH, known | {str(step): selection.pick.interval[1]})
 
 
-def _accuracy_of(selection: Selection) -> tuple[str, float]:
+def _read_accuracy(selection: Selection) -> tuple[str, float]:
     """Return the accuracy of the selected checkpoint without a clean label, and its column."""
     found = {
         "estimated_accuracy": selection.estimated_accuracy,
@@ -222,7 +222,7 @@ class AccuracyObjective:
                 study asks for something else.
         """
         _check_direction(trial.study)
-        job = self._job(trial)
+        job = self._make_job(trial)
         optuna = require("optuna", extra="optuna")
         pruned = optuna.TrialPruned
         # An estimate at every reading is not free.
@@ -241,7 +241,7 @@ class AccuracyObjective:
             raise pruned(f"Its estimate is surely below the best; resume {job.path}.") from None
         if isinstance(event, Busy):
             raise pruned(f"Another process is doing {job.path}.")
-        value = self._value(event, [trial])
+        value = self._judge_event(event, [trial])
         return math.nan if value is None else value
 
     def optimize(self, study: "Study", executor: Executor, *, trials: int) -> None:
@@ -262,45 +262,47 @@ class AccuracyObjective:
         _check_direction(study)
         asked: dict[Path, list[Trial]] = {}
         try:
-            with closing(executor.run(self._jobs(study, asked, trials))) as events:
+            with closing(executor.run(self._make_jobs(study, asked, trials))) as events:
                 for event in events:
-                    if event is not None and _ends(event):
+                    if event is not None and _is_final(event):
                         self._tell(study, event, asked.pop(event.job.path))
         finally:
             for trial in (trial for waiting in asked.values() for trial in waiting):
-                study.tell(trial, state=_state("FAIL"))
+                study.tell(trial, state=_get_state("FAIL"))
                 study.enqueue_trial(trial.params, user_attrs={"continues": trial.number})
 
-    def _jobs(self, study: "Study", asked: dict[Path, list["Trial"]], trials: int) -> Iterator[Job]:
+    def _make_jobs(
+        self, study: "Study", asked: dict[Path, list["Trial"]], trials: int
+    ) -> Iterator[Job]:
         for _ in range(trials):
             trial = study.ask()
             try:
-                job = self._job(trial)
+                job = self._make_job(trial)
             except BaseException:
-                study.tell(trial, state=_state("FAIL"))
+                study.tell(trial, state=_get_state("FAIL"))
                 raise
             asked.setdefault(job.path, []).append(trial)
             if len(asked[job.path]) == 1:  # or it is under way already, for another trial
                 yield job
 
-    def _job(self, trial: "Trial") -> Job:
+    def _make_job(self, trial: "Trial") -> Job:
         spec = self._suggest(trial)
         if not isinstance(spec, RunSpec):
             spec = RunSpec.from_dict(spec)
-        path = run_path(self._store, spec)
+        path = get_run_path(self._store, spec)
         trial.set_user_attr(RUN, str(path))
         trial.set_user_attr(SPEC, spec.to_dict())
         return Job(spec, path, self._data_dir)
 
     def _tell(self, study: "Study", event: Event, trials: list["Trial"]) -> None:
-        value = self._value(event, trials)
+        value = self._judge_event(event, trials)
         for trial in trials:
             if value is not None:
                 study.tell(trial, value)
             else:
-                study.tell(trial, state=_state("PRUNED" if isinstance(event, Busy) else "FAIL"))
+                study.tell(trial, state=_get_state("PRUNED" if isinstance(event, Busy) else "FAIL"))
 
-    def _value(self, event: Event, trials: list["Trial"]) -> float | None:
+    def _judge_event(self, event: Event, trials: list["Trial"]) -> float | None:
         """Return the objective value of a run; None if it has none."""
         match event:
             case Finished(job):
@@ -310,7 +312,7 @@ class AccuracyObjective:
             case Failed(job, error) | Lost(job, error):
                 record_failure(job, error)
                 for trial in trials:
-                    trial.set_user_attr(ERROR, last_line(error))
+                    trial.set_user_attr(ERROR, get_last_line(error))
             case Blocked(job, reason):
                 raise StoreError(f"Cannot write to {job.path.parent}: {reason}.")
         return None
@@ -355,7 +357,7 @@ def select_trial(study: "Study", rule: str = "auto", **options: Any) -> ChosenTr
         no trial is complete
     """
     _check_direction(study)
-    trials = study.get_trials(deepcopy=False, states=[_state("COMPLETE")])
+    trials = study.get_trials(deepcopy=False, states=[_get_state("COMPLETE")])
     if not trials:
         raise InputError("Expected `study` to have a complete trial, got none. Run some first.")
     without = [trial.number for trial in trials if RUN not in trial.user_attrs]
@@ -371,13 +373,13 @@ def select_trial(study: "Study", rule: str = "auto", **options: Any) -> ChosenTr
     return ChosenTrial(first[table.paths[selection.pick.run]], selection)
 
 
-def _ends(event: Event) -> bool:
+def _is_final(event: Event) -> bool:
     if isinstance(event, Lost):
         return event.gives_up
     return isinstance(event, Finished | Failed | Busy | Blocked)
 
 
-def _state(name: str) -> Any:  # noqa: ANN401
+def _get_state(name: str) -> Any:  # noqa: ANN401
     return getattr(require("optuna", extra="optuna").trial.TrialState, name)
 
 

@@ -1,6 +1,6 @@
 """Remembering measurements: the running mean that is ζ, when to probe, the tracker."""
 
-from rote.extras import signal_names as signal_names
+from rote.extras import list_signals as list_signals
 from rote.tracking.device_check import (
     DeviceCheck as DeviceCheck,
     check_device as check_device,

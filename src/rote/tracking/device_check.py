@@ -18,7 +18,7 @@ from torch.optim import Optimizer
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from rote.errors import InputError, RoteWarning, shown
+from rote.errors import InputError, RoteWarning, quote
 from rote.probe import ProbePolicy
 from rote.tracking.make_tracker import track
 from rote.tracking.tracker import Tracker
@@ -296,7 +296,7 @@ def _find_device(name: str) -> torch.device:
         here = "only cpu" if found is None else f"cpu and {found.type}"
         reason = str(error).partition("\n")[0]
         raise InputError(
-            f"Device {shown(name)} cannot be used; torch finds {here} on this machine. {reason}"
+            f"Device {quote(name)} cannot be used; torch finds {here} on this machine. {reason}"
         ) from error
     return device
 

@@ -46,13 +46,13 @@ from rote.store import (
     NEIGHBORS_FILE,
     SaveTo,
     Target,
-    bytes_of_votes,
-    checksums_of,
-    name_of,
+    compute_checksums,
+    encode_labels,
+    encode_votes,
+    find_vote_fault,
+    get_run_name,
     open_sinks,
-    targets_of,
-    text_of_labels,
-    why_no_votes,
+    parse_targets,
 )
 from rote.tracking.random_batch import RandomBatch
 from rote.tracking.signals import NoisyValidation, Signal, SignalContext, Signals, as_given_labels
@@ -74,10 +74,10 @@ def describe_run(
     start: Mapping[str, float],
 ) -> dict[str, Any]:
     """Describe a run before it starts."""
-    given = None if given_labels is None else text_of_labels(given_labels)
+    given = None if given_labels is None else encode_labels(given_labels)
     contents = {} if given is None else {GIVEN_LABELS: given.encode()}
     if neighbor_votes is not None:
-        contents[NEIGHBORS_FILE] = bytes_of_votes(neighbor_votes)
+        contents[NEIGHBORS_FILE] = encode_votes(neighbor_votes)
     return {
         "name": name,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -96,7 +96,7 @@ def describe_run(
         "holdout": _describe_holdout(batch, predicts=predicts),
         # Apart from the holdout, so that a run that has none yet can be resumed.
         GIVEN_LABELS: given,
-        **(checksums_of(contents) if contents else {}),
+        **(compute_checksums(contents) if contents else {}),
         "model": _describe_model(probe.model),
         "optimizer": _describe_optimizer(probe.optimizer),
         "start": dict(start),
@@ -240,9 +240,9 @@ def track(
             ``validation_accuracy``.
         neighbor_votes: what ``rote.neighbor_votes`` says about ``inputs``, one row per sample;
             kept in the run's directory, for the posterior rule of ``rote.select``.
-        signals: what else to observe: names (files of ``rote/rivals``), ``package.module:Name`` of
-            one's own, or objects (``rote.Signal``). Those that watch the training are shown its
-            batches by ``tracker.observe``.
+        signals: what else to observe: names (files of ``rote/rivals``), your own
+            ``package.module:Name``, or objects (``rote.Signal``). Signals that watch
+            training get its batches from ``tracker.observe``.
         policy: how to probe; the paper's Algorithm 1 by default.
         seed: of the generator that draws the random labels.
         name: the name of the run; by default the directory's, or what the logger gives it.
@@ -280,7 +280,7 @@ def track(
         check_instance("policy", policy, ProbePolicy)
         num_classes = check_integer("num_classes", num_classes, least=2)
         seed = check_integer("seed", seed, least=-(2**63), most=2**63 - 1)
-        targets = targets_of(save_to)
+        targets = parse_targets(save_to)
         _check_saving(targets, name, resume=resume)
         check_model_and_optimizer(model, optimizer)
         batch = RandomBatch(
@@ -428,7 +428,7 @@ def _check_given(
 def _votes(votes: object, batch: RandomBatch, num_classes: int) -> np.ndarray:
     found = votes.detach().cpu().numpy() if isinstance(votes, Tensor) else np.asarray(votes)
     size = None if batch.holdout is None else count_samples(batch.holdout)
-    wrong = why_no_votes(found, (size, num_classes))
+    wrong = find_vote_fault(found, (size, num_classes))
     if wrong is not None or batch.labels.dim() > 1:
         raise InputError(
             f"Expected `neighbor_votes` to be those of fixed `inputs` with one label per sample; "
@@ -464,14 +464,14 @@ def _open_run(
         given_labels=given,
         neighbor_votes=votes,
         seed=seed,
-        name=name_of(targets) if name is None else str(name),
+        name=get_run_name(targets) if name is None else str(name),
         start=tracker.start,
     )
     try:
         run = open_sinks(targets, description, resume=resume)
     except RunExistsError as error:
         advice = " Pass resume=True to continue the run that is there." if error.place else ""
-        raise RunExistsError(f"{error}{advice}", error.place) from error
+        raise RunExistsError(error.problem, error.place, f"{error.remedy}{advice}") from error
     try:
         for place, found in run.found:
             check_same_run(found, description, place)

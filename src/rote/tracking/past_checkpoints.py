@@ -13,12 +13,12 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from rote.errors import InputError
+from rote.errors import InputError, MissingWeightsError
 from rote.labels import LabelSampler
 from rote.probe import Inputs, LossFunction, ProbePolicy
 from rote.records import Reading
 from rote.snapshot import preserved
-from rote.store import SaveTo, check_free, targets_of
+from rote.store import SaveTo, check_free, parse_targets
 from rote.tracking.make_tracker import track
 
 SAFETENSORS = ".safetensors"
@@ -125,9 +125,10 @@ def _weights_in(contents: object, path: Path, key: str | None) -> Mapping[str, T
         keys = ", ".join(str(name) for name in list(contents)[:10])
     else:
         keys = f"a {type(contents).__name__}"
-    raise InputError(
+    raise MissingWeightsError(
         f"Expected {path} to hold a state_dict{'' if key is None else f' under {key!r}'}, got "
-        f"{keys or 'nothing'}. Name the entry with `key`."
+        f"{keys or 'nothing'}.",
+        "Name the entry with `key`.",
     )
 
 
@@ -340,7 +341,7 @@ def probe_checkpoints(
         >>> len(found.readings)
         1
     """
-    folders = [target for target in targets_of(save_to) if isinstance(target, Path)]
+    folders = [target for target in parse_targets(save_to) if isinstance(target, Path)]
     files = tuple(Path(path) for path in checkpoints)
     if not files:
         raise InputError("Expected at least one checkpoint, got none.")

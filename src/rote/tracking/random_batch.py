@@ -1,4 +1,4 @@
-"""S̃: a mini-batch with random labels, fixed for the run unless it is to be drawn anew."""
+"""S̃: a mini-batch with random labels, fixed for the run unless it is resampled."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

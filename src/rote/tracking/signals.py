@@ -20,11 +20,11 @@ import torch
 from torch import Tensor
 
 from rote.errors import InputError, StateError, did_you_mean
-from rote.extras import RIVALS, files_in, import_named, name_and_options, signal_names
+from rote.extras import RIVALS, import_named, list_modules, list_signals, parse_signal
 from rote.labels import IGNORE_INDEX
 from rote.plugins import find_lacking, load_plugin
 from rote.probe import Inputs
-from rote.records import COLUMNS, Column, Reading, column_named
+from rote.records import COLUMNS, Column, Reading, find_column
 from rote.snapshot import RandomState, hold_signals, restore_after, verify_unchanged
 from rote.store import check_metric_name
 
@@ -143,7 +143,7 @@ class Batch:
 
     @cached_property
     def _joined(self) -> dict[tuple[int, ...], Batch]:
-        """It with those before it, by which they are: whoever asks second finds it here."""
+        """Batches joined with earlier ones, cached by which ones they are."""
         return {}
 
 
@@ -219,7 +219,7 @@ class SignalContext:
         optimizer: its optimizer.
         num_classes: how many classes.
         policy: how the network is probed.
-        holdout: the samples of ``inputs=``, unless they are drawn anew for every probe.
+        holdout: the samples of ``inputs=``, unless new ones are drawn for every probe.
         inputs: S̃.
         labels: its random labels.
         predictions: the classes that were just predicted for the holdout, if they are recorded.
@@ -264,8 +264,8 @@ class Signal:
 
     Attributes:
         name: how messages call it.
-        columns: what ``read`` returns, described: whoever selects needs to know no more. A name
-            alone is a column of which nothing more is known.
+        columns: descriptions of what ``read`` returns, which is all that a rule needs. A name alone
+            is a column without a description.
         row_files: what ``rows`` returns: dtype and shape by name, known once it has started.
         draws: whether ``observe`` may draw random numbers: they are then put back after every
             batch, which costs more than most signals do.
@@ -332,21 +332,21 @@ def find_signal(signal: str | Signal) -> Signal:
     Args:
         signal: the name of a file in ``rote/rivals``, whose ``SIGNAL`` is made with the options
             that may follow it (``label_wave(patience=10)``), that of an entry point in
-            ``rote.signals``, likewise with options, ``package.module:Name`` of one's own, or a
-            signal as it is.
+            ``rote.signals``, likewise with options, your own ``package.module:Name``, or a
+            signal object.
 
     Raises:
         InputError: if there is none, or it has no such option.
     """
     if not isinstance(signal, str):
         return signal
-    name, options = name_and_options(signal)
-    if name in files_in(RIVALS):
+    name, options = parse_signal(signal)
+    if name in list_modules(RIVALS):
         return _make_named(import_module(f"{RIVALS}.{name}").SIGNAL, name, options)
     if ":" in signal:
         own: Signal = import_named(signal, "signals")()
         return own
-    if name in (known := signal_names()):
+    if name in (known := list_signals()):
         return _make_named(load_plugin("signals", name, _find_fault), name, options)
     raise InputError(
         f"Expected `signals` to be of {', '.join(known) or 'none'}, or 'package.module:Name', "
@@ -478,7 +478,7 @@ class Signals:
         self._columns: dict[str, Column] = {}
         for signal in self._signals:
             for column in signal.columns:
-                self._add(column_named(column) if isinstance(column, str) else column, signal.name)
+                self._add(find_column(column) if isinstance(column, str) else column, signal.name)
 
     def __iter__(self) -> Iterator[Signal]:
         return iter(self._signals)

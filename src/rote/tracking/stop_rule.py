@@ -239,6 +239,6 @@ class StopRule:
         if accuracy > 1:
             raise InputError(
                 f"Expected `train_accuracy` to be a share from 0 to 1, got {accuracy:g}. Divide "
-                "per cent by 100."
+                "percent by 100."
             )
         return accuracy

@@ -130,7 +130,7 @@ class Tracker:
         self._noise_rate = (
             None if rate is None else check_number("noise_rate", rate, least=0, most=1)
         )
-        self._watch = Watch().after_all(self.readings, self._noise_rate)
+        self._watch = Watch().observe_all(self.readings, self._noise_rate)
 
     def observe(
         self,
@@ -207,7 +207,7 @@ class Tracker:
                 context.inputs, context.labels = inputs, labels
                 context.predictions = reading.predictions
                 reading = self.signals.read(replace(reading, metrics=numbers))
-                watch, note = self._watch.after(reading, self._noise_rate)
+                watch, note = self._watch.observe(reading, self._noise_rate)
                 reading = replace(reading, note=note)
                 means.warn(reading, self._warned)
                 self._warn_of_percentages(reading.metrics)
@@ -305,9 +305,9 @@ class Tracker:
         self.batch.load_state_dict(state["batch"])
         if not self._run.found:
             self.start = {}  # the network that was given may have been trained before
-        self._run.go_on_from(readings)
+        self._run.resume_from(readings)
         self.readings = [self._as_kept(reading) for reading in readings]
-        self._watch = Watch().after_all(readings, self._noise_rate)
+        self._watch = Watch().observe_all(readings, self._noise_rate)
         self._means, self._step = means, state["step"]
 
     def __getstate__(self) -> dict[str, Any]:
@@ -364,7 +364,7 @@ class Tracker:
         self.follow(run.earlier)
         if resumed:
             # Also where no reading survived: it closes off a line that a kill cut in two.
-            run.go_on_from(self.readings)
+            run.resume_from(self.readings)
 
     def follow(self, earlier: Sequence[Reading]) -> None:
         """Go on after ``earlier`` readings, all from the first on; those already here are kept."""
@@ -373,7 +373,7 @@ class Tracker:
             if self.readings:
                 self.batch.draw()
             self.readings.append(self._as_kept(reading))
-            self._watch = self._watch.after_all([reading], self._noise_rate)
+            self._watch = self._watch.observe_all([reading], self._noise_rate)
             self._step = reading.step
 
     def name_checkpoints(self, files: Mapping[int, Path | str]) -> None:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         clean as clean,
         compare_on_holdout as compare_on_holdout,
         holdout_file as holdout_file,
+        make_spec_to_compare as make_spec_to_compare,
         plan_cleaning as plan_cleaning,
         write_cleaned as write_cleaned,
     )
@@ -64,6 +65,7 @@ _NAMES = {
         "clean",
         "compare_on_holdout",
         "holdout_file",
+        "make_spec_to_compare",
         "plan_cleaning",
         "write_cleaned",
     ],

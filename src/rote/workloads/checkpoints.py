@@ -8,9 +8,9 @@ from safetensors import SafetensorError
 from safetensors.torch import load_model, save_model
 from torch import nn
 
-from rote.errors import CorruptRunError, StoreError, shown
+from rote.errors import CorruptRunError, StoreError, quote
 from rote.records import Reading
-from rote.store import CHECKPOINT_FOLDER, checkpoint_path, whole_file
+from rote.store import CHECKPOINT_FOLDER, get_checkpoint_path, replace_file
 from rote.workloads.spec import BestCheckpoints, Checkpoints, FieldError
 
 
@@ -20,7 +20,7 @@ def load_checkpoint(run: Path | str, step: int, model: nn.Module) -> None:
     Raises:
         CorruptRunError: if there is no such checkpoint.
     """
-    path = checkpoint_path(run, step)
+    path = get_checkpoint_path(run, step)
     if not path.is_file():
         kept = sorted(int(file.stem.removeprefix("step-")) for file in path.parent.glob("step-*"))
         raise CorruptRunError(
@@ -73,13 +73,13 @@ class CheckpointKeeper:
         if entry in self._best:
             self._save(model, reading.step)
         for _, step in ranked[policy.k :]:
-            checkpoint_path(self._run, step).unlink(missing_ok=True)
+            get_checkpoint_path(self._run, step).unlink(missing_ok=True)
 
     def _save(self, model: nn.Module, step: int) -> None:
-        path = checkpoint_path(self._run, step)
+        path = get_checkpoint_path(self._run, step)
         path.parent.mkdir(exist_ok=True)
         try:
-            with whole_file(path) as draft:
+            with replace_file(path) as draft:
                 save_model(model, str(draft), metadata={"step": str(step)})
         except SafetensorError as error:  # which wraps what the disk says
             raise StoreError(f"Cannot write {path}: {error}.") from error
@@ -92,6 +92,6 @@ def _read_metric(reading: Reading, name: str) -> float:
         raise FieldError(
             "checkpoints.metric",
             f"to be a number that is measured ({', '.join([*known, *reading.metrics])}), "
-            f"got {shown(name)}.",
+            f"got {quote(name)}.",
         )
     return value

@@ -1,7 +1,6 @@
 """Cleaned copies of data: drop or relabel suspected label errors, and compare the retrained run."""
 
 import csv
-import json
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -12,28 +11,27 @@ import numpy as np
 import polars as pl
 
 from rote.arguments import check_number, check_path
-from rote.errors import CorruptRunError, InputError, shown
-from rote.selection import RankedLabel, SuspectRanking, rank_suspects, select
+from rote.errors import InputError, quote
+from rote.selection import RankedLabel, SuspectRanking, rank_suspects, read_runs, select
 from rote.store import (
-    DAMAGED_ARRAYS,
-    LABELS_FILE,
+    OUT_OF_SAMPLE_FILE,
     WORKLOAD_FILE,
     RunTable,
     check_data_unchanged,
     make_csv,
     read_predictions,
     read_run,
-    read_table,
+    replace_file,
     unescape_cell,
-    whole_file,
     write_whole,
 )
 from rote.workloads.data.arrays import ArrayFile
 from rote.workloads.data.dataset import Array, Labels
 from rote.workloads.data.folder import list_training_files
-from rote.workloads.data.lookup import find_data_path
+from rote.workloads.data.lookup import find_data_path, load
 from rote.workloads.data.splits import divide
 from rote.workloads.data.table import read_frame
+from rote.workloads.run_folder import read_division, read_workload
 from rote.workloads.spec import FolderData, NoNoise, NpzData, RunSpec, TableData
 
 ACTIONS = ("keep", "drop", "relabel")
@@ -70,16 +68,17 @@ class Cleaning:
 
     Attributes:
         data: the original file or folder, which is never changed.
-        spec: the spec of the runs.
+        spec: the spec of the runs, without folds.
         changes: the training samples that are dropped or relabeled, the most doubtful first.
         drop: from which probability on samples are dropped.
         relabel: from which probability on they are relabeled instead.
         noise_rate: the estimated share of wrong labels; None if nothing estimates it.
-        samples: how many samples the data have.
-        holdout: positions of the samples that stay as they are.
+        rows: of every labeled sample, its row in the table or its position in the data.
+        holdout: positions (among ``rows``) of the samples that stay as they are.
         files: the files of all samples, if they are those of a folder.
         has_scores: whether samples have scores instead of probabilities, for want of folds; these
             are dropped, never relabeled.
+        run: the run whose holdout it is; None if all runs have folds.
     """
 
     data: Path
@@ -88,10 +87,11 @@ class Cleaning:
     drop: float
     relabel: float
     noise_rate: float | None
-    samples: int
+    rows: Labels
     holdout: Labels
     files: tuple[str, ...] = ()
     has_scores: bool = False
+    run: Path | None = None
 
     def count(self, action: str) -> int:
         """Count the samples with an action."""
@@ -107,7 +107,7 @@ class Cleaning:
 
 
 def plan_cleaning(
-    runs: Path | str | Sequence[Path | str],
+    runs: Path | str | Sequence[Path | str] | RunTable,
     *,
     drop: float = DROP,
     relabel: float = RELABEL,
@@ -117,10 +117,10 @@ def plan_cleaning(
     """Decide which training samples to drop and which to relabel; nothing is written.
 
     Args:
-        runs: runs on one file or folder, best with folds (``rote train --data FILE --folds 5``);
-            they are ranked as ``rote suspects`` does. Without folds, samples have scores instead
-            of probabilities, and are dropped, never relabeled. The holdout of a run without folds
-            is left alone.
+        runs: runs on one file or folder, or their table, best with folds
+            (``rote train --data FILE --folds 5``). They are ranked as ``rote suspects`` does.
+            Without folds, samples have scores instead of probabilities, and are dropped, never
+            relabeled. The holdout of a run without folds is left alone.
         drop: samples whose label is wrong with at least this probability are dropped, …
         relabel: … or relabeled, from this probability on. Above 1 means never.
         review: a table of changes, as ``Cleaning.to_csv`` gives it, with ``action`` edited by
@@ -137,19 +137,21 @@ def plan_cleaning(
     """
     check_number("drop", drop, least=0)
     check_number("relabel", relabel, least=0)
-    # Not as `select` reads them: each fold has a holdout of its own.
-    table = read_table(runs)
+    table = read_runs(runs, comparable=False)  # each fold has a holdout of its own
     paths = {name: Path(path) for name, path in table.paths.items()}
     check_data_unchanged(paths.values())
     ranking = _rank(table)
     first = paths[ranking.runs[0]]
-    description, division = _read_workload(first), _read_division(first)
+    description, division = read_workload(first), read_division(first)
     spec = RunSpec.from_dict(description["spec"])
-    source = _check_cleanable(spec, data_dir)
+    spec = replace(spec, probe=replace(spec.probe, folds=None, fold=0))
+    source = find_data_path(_check_cleanable(spec), data_dir)
+    assert source is not None  # the data are a file or a folder
     names = _read_names(description)
-    protected = _find_holdout(spec, paths.values(), len(division["rows"]))
-    places = {int(row): at for at, row in enumerate(division.get("table_rows", division["rows"]))}
-    suspected = [one for one in ranking.samples if places[one.sample] not in protected]
+    rows = division.get("table_rows", division["rows"]).astype(np.int64)
+    run, holdout = _find_holdout(spec, paths.values(), len(rows))
+    protected = set(rows[holdout].tolist())
+    suspected = [one for one in ranking.samples if one.sample not in protected]
     changes = [_decide(one, names, drop, relabel) for one in suspected]
     plan = Cleaning(
         source,
@@ -158,12 +160,13 @@ def plan_cleaning(
         drop,
         relabel,
         ranking.noise_rate,
-        len(division["rows"]),
-        np.array(sorted(protected, key=protected.__getitem__), dtype=np.int64),
+        rows,
+        holdout,
         tuple(map(str, division.get("files", ()))),
         has_scores=any(one.is_score for one in suspected),
+        run=run,
     )
-    return plan if review is None else replace(plan, changes=_read_review(review, plan, names))
+    return plan if review is None else replace(plan, changes=_read_review(review, changes, names))
 
 
 def _rank(table: RunTable) -> SuspectRanking:
@@ -198,7 +201,7 @@ def _decide(one: RankedLabel, names: Sequence[str], drop: float, relabel: float)
 
 
 def clean(
-    runs: Path | str | Sequence[Path | str],
+    runs: Path | str | Sequence[Path | str] | RunTable,
     out: Path | str,
     *,
     drop: float = DROP,
@@ -262,7 +265,7 @@ def write_cleaned(plan: Cleaning, out: Path | str) -> None:
     else:
         _link_folder(plan, path)
     write_whole(changes_file(path), plan.to_csv().encode(errors="surrogateescape"))
-    with whole_file(holdout_file(path)) as draft, draft.open("wb") as file:
+    with replace_file(holdout_file(path)) as draft, draft.open("wb") as file:
         np.save(file, _move_holdout(plan, path))
 
 
@@ -281,29 +284,10 @@ def _move_holdout(plan: Cleaning, out: Path) -> Labels:
     if plan.files:  # a file with another label has another place
         places = {name: place for place, name in enumerate(list_training_files(out))}
         return np.array([places[plan.files[at]] for at in plan.holdout], dtype=np.int64)
-    division = _positions(plan)
-    dropped = sorted(division[change.sample] for change in plan.changes if change.action == "drop")
-    moved: Labels = plan.holdout - np.searchsorted(dropped, plan.holdout)
+    dropped = [change.sample for change in plan.changes if change.action == "drop"]
+    gaps = np.flatnonzero(np.isin(plan.rows, dropped))
+    moved: Labels = plan.holdout - np.searchsorted(gaps, plan.holdout)
     return moved
-
-
-def _positions(plan: Cleaning) -> dict[int, int]:
-    """Map the row or position of each changed sample to its place among the labeled samples."""
-    if not isinstance(plan.spec.data, TableData):
-        return {change.sample: change.sample for change in plan.changes}
-    frame = read_frame(plan.data, plan.spec.data.label)
-    labeled = _labeled_rows(frame, plan.spec.data.label)
-    places = {int(row): place for place, row in enumerate(labeled)}
-    return {change.sample: places[change.sample] for change in plan.changes}
-
-
-def _labeled_rows(frame: pl.DataFrame, label: str) -> Labels:
-    """Return the rows of training samples with a label, as they are when the table is read."""
-    is_used = frame[label].is_not_null()
-    if "split" in frame.columns:
-        told = frame["split"].cast(pl.String).str.to_lowercase()
-        is_used = is_used & told.is_in(["train", "training"]).fill_null(value=False)
-    return np.flatnonzero(is_used.to_numpy())
 
 
 def _write_table(plan: Cleaning, data: TableData, out: Path) -> None:
@@ -319,7 +303,7 @@ def _write_table(plan: Cleaning, data: TableData, out: Path) -> None:
     kept = np.ones(len(frame), dtype=bool)
     kept[[change.sample for change in plan.changes if change.action == "drop"]] = False
     cleaned = frame.with_columns(column).filter(pl.Series(kept))
-    with whole_file(out) as draft:
+    with replace_file(out) as draft:
         if out.suffix.lower() == ".parquet":
             cleaned.write_parquet(draft)
         else:
@@ -339,7 +323,7 @@ def _write_arrays(plan: Cleaning, data: NpzData, out: Path) -> None:
         place = used[change.sample]
         label = known.index(change.proposed) if known else int(change.proposed)
         labels[place] = label if change.action == "relabel" else -1
-    with whole_file(out) as draft, draft.open("wb") as opened:
+    with replace_file(out) as draft, draft.open("wb") as opened:
         if out.suffix == ".npy":
             np.save(opened, labels)
         else:
@@ -371,15 +355,17 @@ def _link_folder(plan: Cleaning, out: Path) -> None:
         target.symlink_to(os.path.relpath(file.resolve(), target.parent.resolve()))
 
 
-def _read_review(review: Path | str, plan: Cleaning, names: Sequence[str]) -> tuple[Any, ...]:
-    """Read changes that were edited by hand."""
+def _read_review(
+    review: Path | str, changes: Iterable[LabelChange], names: Sequence[str]
+) -> tuple[LabelChange, ...]:
+    """Read changes that were edited by hand; they may name every training sample."""
     path = check_path("review", review)
     try:
         with path.open(newline="", encoding="utf-8") as file:
             rows = list(csv.DictReader(file))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise InputError(f"Cannot read {path}: {error}.") from error
-    known = {change.sample for change in plan.changes}
+    known = {change.sample: change for change in changes}
     found = []
     for number, row in enumerate(rows, start=2):
         action, proposed = row.get("action") or "", unescape_cell(row.get("proposed") or "")
@@ -387,24 +373,24 @@ def _read_review(review: Path | str, plan: Cleaning, names: Sequence[str]) -> tu
         if action not in ACTIONS:
             raise InputError(
                 f"Expected `action` in {where} to be one of {', '.join(ACTIONS)}, got "
-                f"{shown(action)}."
+                f"{quote(action)}."
             )
         if proposed not in names:
             raise InputError(
                 f"Expected `proposed` in {where} to be one of {', '.join(names)}, got "
-                f"{shown(proposed)}."
+                f"{quote(proposed)}."
             )
         sample = row.get("sample") or ""
         if not sample.isdecimal() or int(sample) not in known:
             raise InputError(
-                f"Expected `sample` in {where} to be one of the plan, got {shown(sample)}."
+                f"Expected `sample` in {where} to be a training sample, got {quote(sample)}. "
+                "Holdout samples stay as they are."
             )
-        original = next(change for change in plan.changes if change.sample == int(sample))
-        found.append(replace(original, proposed=proposed, action=action))
+        found.append(replace(known[int(sample)], proposed=proposed, action=action))
     return tuple(change for change in found if change.action != "keep")
 
 
-def _check_cleanable(spec: RunSpec, data_dir: Path | str | None) -> Path:
+def _check_cleanable(spec: RunSpec) -> TableData | NpzData | FolderData:
     if not isinstance(spec.data, TableData | NpzData | FolderData):
         raise InputError(
             f"Only data of your own can be cleaned (a table, arrays, a folder), not "
@@ -415,26 +401,19 @@ def _check_cleanable(spec: RunSpec, data_dir: Path | str | None) -> Path:
             "Cleaning needs runs on all labels as the file has them, without `noise` and "
             "`data.train_size` in their spec."
         )
-    source = find_data_path(spec.data, data_dir)
-    assert source is not None  # one of the three
-    return source
+    return spec.data
 
 
-def _find_holdout(spec: RunSpec, runs: Iterable[Path], samples: int) -> dict[int, int]:
-    """Find the samples that stay as they are, in order: those of runs without folds.
+def _find_holdout(spec: RunSpec, runs: Iterable[Path], samples: int) -> tuple[Path | None, Labels]:
+    """Find the samples that stay as they are, and the first run that holds them out.
 
-    Where all runs have folds, it is the holdout of a run of the same spec without folds.
+    Where all runs have folds, they are the holdout that a run of the same spec without folds has.
     """
-    places: dict[int, int] = {}
-    for run in runs:
-        if not (run / "out_of_sample.npz").is_file():
-            for place in _read_division(run)["holdout"]:
-                places.setdefault(int(place), len(places))
-    if not places:
-        plain = replace(spec, probe=replace(spec.probe, folds=None, fold=0))
-        for place in divide(plain, samples).holdout:
-            places.setdefault(int(place), len(places))
-    return places
+    plain = [run for run in runs if not (run / OUT_OF_SAMPLE_FILE).is_file()]
+    found = [read_division(run)["holdout"] for run in plain] or [divide(spec, samples).holdout]
+    holdout = np.concatenate([np.asarray(places, np.int64) for places in found])
+    _, first = np.unique(holdout, return_index=True)
+    return (plain[0] if plain else None), holdout[np.sort(first)]
 
 
 def _read_names(description: dict[str, Any]) -> list[str]:
@@ -442,19 +421,60 @@ def _read_names(description: dict[str, Any]) -> list[str]:
     return list(map(str, data.get("class_names") or range(data["num_classes"])))
 
 
-def _read_workload(run: Path) -> dict[str, Any]:
-    try:
-        return dict(json.loads((run / WORKLOAD_FILE).read_bytes()))
-    except (OSError, ValueError, TypeError, RecursionError) as error:
-        raise CorruptRunError(f"Cannot read {run / WORKLOAD_FILE}: {error}.") from error
+def make_spec_to_compare(
+    run: Path | str, cleaned: Path | str, *, data_dir: Path | str | None = None
+) -> RunSpec:
+    """Return the spec of a run, on its cleaned data and with its own holdout.
+
+    Args:
+        run: the directory of a run without folds.
+        cleaned: data that ``clean`` wrote.
+        data_dir: where else to look for data; ``ROTE_DATA`` by default.
+
+    Returns:
+        A spec for ``train``, after which ``compare_on_holdout`` compares both runs. Label column,
+        truth and all settings are those of the run.
+
+    Raises:
+        InputError: if ``run`` is not a run of ``rote train``, ``clean`` did not write the data, or
+            the holdout of the data is not the run's.
+        CorruptRunError: if the run is damaged.
+    """
+    before, path = check_path("run", run), check_path("cleaned", cleaned)
+    rows = holdout_file(path)
+    if not rows.is_file():
+        raise InputError(
+            f"`rote clean` did not write {path}: there is no {rows}. Compare with data of "
+            "`rote clean RUNS --out FILE`."
+        )
+    if not (before / WORKLOAD_FILE).is_file():
+        has_folds = any(before.glob(f"*/{OUT_OF_SAMPLE_FILE}"))
+        what = "holds runs with folds, whose holdouts differ" if has_folds else "is not a run"
+        raise InputError(
+            f"{before} {what}. Name a run without folds on the original data, which "
+            "`rote train --data FILE` trains."
+        )
+    description = read_workload(before)
+    spec = RunSpec.from_dict(description["spec"])
+    section = _check_cleanable(spec)
+    data = replace(section, path=str(path))
+    found = load(data, data_dir)
+    names = np.array(found.class_names or list(map(str, range(found.num_classes))))
+    labels = names[found.y_train[np.load(rows)]]
+    if not np.array_equal(labels, _read_holdout_labels(before, description)):
+        raise InputError(
+            f"The holdout of {path} is not that of {before}. Clean the data that {before} was "
+            "trained on, with its folds: rote clean RUNS --out FILE."
+        )
+    probe = replace(spec.probe, holdout_rows=str(rows), holdout_size=None)
+    return replace(spec, name=path.stem, data=data, probe=probe)
 
 
-def _read_division(run: Path) -> dict[str, Array]:
-    try:
-        with np.load(run / LABELS_FILE) as found:
-            return {name: found[name] for name in found.files}
-    except DAMAGED_ARRAYS as error:
-        raise CorruptRunError(f"Cannot read {run / LABELS_FILE}: {error}.") from error
+def _read_holdout_labels(run: Path, description: dict[str, Any]) -> Array:
+    """Return the given labels of a run's holdout, by name."""
+    division = read_division(run)
+    labels = division["labels"][division["holdout"]].astype(np.int64)
+    return np.array(_read_names(description))[labels]
 
 
 @dataclass(frozen=True)
@@ -500,23 +520,39 @@ def compare_on_holdout(before: Path | str, after: Path | str) -> HoldoutComparis
     hits = []
     labels = []
     for run in (Path(before), Path(after)):
-        division, names = _read_division(run), _read_names(_read_workload(run))
+        description = read_workload(run)
         record = read_run(run)
         step = select(run).pick.step
         row = next(at for at, reading in enumerate(record.readings) if reading.step == step)
         rows = read_predictions(record)
         if rows is None:
             raise InputError(f"{run} has recorded no predictions on its holdout.")
-        predicted = np.array(names)[np.asarray(rows[row], dtype=np.int64)]
-        given = np.array(names)[division["labels"][division["holdout"]].astype(np.int64)]
-        hits.append(predicted == given)
-        labels.append(given)
+        predicted = np.array(_read_names(description))[np.asarray(rows[row], dtype=np.int64)]
+        labels.append(_read_holdout_labels(run, description))
+        hits.append(predicted == labels[-1])
     if not np.array_equal(labels[0], labels[1]):
         raise InputError(
             f"{before} and {after} do not have the same holdout with the same given labels. Train "
             f"the second one with --compare-with {before}."
         )
-    differences = hits[1].astype(float) - hits[0]
-    margin = 1.96 * float(differences.std()) / max(1, len(differences)) ** 0.5
-    shares = float(hits[0].mean()), float(hits[1].mean())
-    return HoldoutComparison(len(differences), *shares, float(differences.mean()), margin)
+    return compare_hits(*hits)
+
+
+def compare_hits(before: Array, after: Array) -> HoldoutComparison:
+    """Compare which labels two models predict.
+
+    The interval is that of Bonett and Price (2012) for paired proportions: one is added to the
+    samples that only one of the two predicts. It does not shrink to nothing where they agree.
+
+    Args:
+        before: whether the first model predicts the label, by sample.
+        after: the same of the second model.
+    """
+    samples = len(before)
+    gained, lost = (
+        (np.sum(one & ~other) + 1) / (samples + 2)
+        for one, other in ((after, before), (before, after))
+    )
+    margin = 1.96 * float((gained + lost - (gained - lost) ** 2) / (samples + 2)) ** 0.5
+    shares = float(before.mean()), float(after.mean())
+    return HoldoutComparison(samples, *shares, shares[1] - shares[0], margin)

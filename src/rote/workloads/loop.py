@@ -11,7 +11,7 @@ import numpy as np
 from torch import Tensor, nn
 
 from rote.arguments import check_integer, check_path
-from rote.errors import RoteError, StateError, StoreError, shown
+from rote.errors import RoteError, StateError, StoreError, quote
 from rote.labels import neighbor_votes
 from rote.probe import hash_content
 from rote.records import Reading
@@ -69,7 +69,7 @@ class RunState:
         if state.get("version") != _VERSION:
             raise StateError(
                 f"The saved state of {self._folder.path} has version "
-                f"{shown(state.get('version'))}, not {_VERSION}. Start the run again in another "
+                f"{quote(state.get('version'))}, not {_VERSION}. Start the run again in another "
                 "directory."
             )
         self._folder.check_record(self._workload.splits.record)
@@ -80,7 +80,7 @@ class RunState:
                 raise
             raise StateError(
                 f"The saved state of {self._folder.path} does not fit this run: "
-                f"{shown(str(error))}. Start the run again in another directory."
+                f"{quote(str(error))}. Start the run again in another directory."
             ) from error
 
     def _restore(self, state: dict[str, Any]) -> int:

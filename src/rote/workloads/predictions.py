@@ -1,6 +1,5 @@
 """Use a trained network: load a checkpoint as a module, and predict the classes of new samples."""
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,12 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from rote.arguments import check_path
-from rote.errors import CorruptRunError, InputError
+from rote.errors import InputError
 from rote.store import (
     CHECKPOINT_FOLDER,
     DAMAGED_ARRAYS,
-    LABELS_FILE,
-    WORKLOAD_FILE,
     check_data_unchanged,
     make_csv,
 )
@@ -28,6 +25,7 @@ from rote.workloads.data.given_data import convert_frame
 from rote.workloads.data.lookup import find_data_path, load, make_table_layout
 from rote.workloads.data.npz_file import DEFAULT_VOCABULARY, count_words
 from rote.workloads.data.table import encode_rows, read_frame
+from rote.workloads.run_folder import read_division, read_workload
 from rote.workloads.spec import TABLE_SUFFIXES, FolderData, NpzData, RunSpec, TableData
 
 _AT_ONCE = 256
@@ -180,7 +178,7 @@ def load_model(checkpoint: Path | str) -> TrainedModel:
             f"Expected a run directory, or a file of its {CHECKPOINT_FOLDER} folder, got {path}"
             f"{'' if path.exists() else ', which does not exist'}."
         )
-    description = _read_workload(run)
+    description = read_workload(run)
     network = _build(description)
     load_checkpoint(run, step, network)
     model = TrainedModel(network, description, run)
@@ -222,7 +220,7 @@ def _read_rows(
     frame: Any,  # noqa: ANN401  # a polars frame
     data_dir: Path | str | None,
 ) -> tuple[tuple[str, ...], Array]:
-    check_data_unchanged([model.run])
+    check_data_unchanged([model.run], to="encode new samples as in training")
     source = find_data_path(section, data_dir)
     assert source is not None  # a table is a file
     trained = read_frame(source, section.label)
@@ -240,7 +238,7 @@ def _read_files(
     folder, files = list_files(path, is_text=model.inputs == "bag-of-words")
     if model.inputs == "images":
         return tuple(files), read_images(folder, files, section.image_size)
-    check_data_unchanged([model.run])
+    check_data_unchanged([model.run], to="encode new samples as in training")
     source = find_data_path(section, data_dir)
     assert source is not None  # a folder
     trained = read_texts(source, list(load(section, data_dir).files))
@@ -283,7 +281,7 @@ def _count_new_words(model: TrainedModel, new: Array, data_dir: Path | str | Non
             "The model was trained on texts from memory, whose vocabulary is not stored. Save them "
             "as an .npz with text_train and y_train (or a table), and train on that file."
         )
-    check_data_unchanged([model.run])
+    check_data_unchanged([model.run], to="encode new samples as in training")
     source = find_data_path(section, data_dir)
     assert source is not None  # a file
     file = ArrayFile(source)
@@ -309,21 +307,6 @@ def _read_step(file: Path) -> int:
         raise InputError(f"Expected a file such as step-00012.safetensors, got {file}.") from None
 
 
-def _read_workload(run: Path) -> dict[str, Any]:
-    try:
-        found = json.loads((run / WORKLOAD_FILE).read_bytes())
-        known = found["data"]["shape"], found["data"]["inputs"], found["spec"]
-    except FileNotFoundError:
-        raise InputError(
-            f"{run} is not a run of `rote train`: it has no {WORKLOAD_FILE}. Load its weights into "
-            "your own network with safetensors."
-        ) from None
-    except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
-        raise CorruptRunError(f"{run / WORKLOAD_FILE} is damaged: {error}.") from error
-    assert known
-    return dict(found)
-
-
 def _build(description: dict[str, Any]) -> nn.Module:
     data, architecture = description["data"], RunSpec.from_dict(description["spec"]).architecture
     shape = data["shape"]
@@ -339,10 +322,7 @@ def _build(description: dict[str, Any]) -> nn.Module:
 
 
 def _read_normalization(run: Path) -> tuple[Tensor | None, Tensor | None]:
-    try:
-        with np.load(run / LABELS_FILE) as found:
-            if "scale" not in found:
-                return None, None
-            return torch.from_numpy(found["scale"]), torch.from_numpy(found["shift"])
-    except DAMAGED_ARRAYS as error:
-        raise CorruptRunError(f"{run / LABELS_FILE} is damaged: {error}.") from error
+    found = read_division(run)
+    if "scale" not in found:
+        return None, None
+    return torch.from_numpy(found["scale"]), torch.from_numpy(found["shift"])

@@ -22,7 +22,7 @@ from rote.errors import (
     MissingExtraError,
     RoteError,
     RunExistsError,
-    shown,
+    quote,
 )
 from rote.store import (
     CLAIM_FILE,
@@ -35,11 +35,11 @@ from rote.store import (
     WriterLock,
     check_free,
     fingerprint_file,
+    flatten_tables,
     has_changed,
-    leaves,
     read_data_file,
     read_run,
-    whole_file,
+    replace_file,
     write_whole,
 )
 from rote.workloads.data.dataset import Array
@@ -63,7 +63,7 @@ class SavedStates:
     def save(self, state: dict[str, Any]) -> None:
         """Write a state; the newest one becomes the last but one."""
         # Given a path, torch writes by itself and does not say why it could not.
-        with whole_file(self._newest) as draft:
+        with replace_file(self._newest) as draft:
             with draft.open("wb") as file:
                 file.write(bytes(_HEADER))
                 hashing = _HashingFile(file)
@@ -183,7 +183,7 @@ class RunFolder:
         """
         file = self.path / WORKLOAD_FILE
         if file.is_file():
-            found = _read_json(file)
+            found = read_workload(self.path)
             if found.get("identity") != self.spec.identity:
                 raise RunExistsError(
                     f"{self.path} holds another run, which differs in "
@@ -246,7 +246,7 @@ class RunFolder:
 
     def record_out_of_sample(self, arrays: dict[str, Array]) -> None:
         """Write the probabilities of the held-out fold."""
-        with whole_file(self.path / OUT_OF_SAMPLE_FILE) as draft, draft.open("wb") as file:
+        with replace_file(self.path / OUT_OF_SAMPLE_FILE) as draft, draft.open("wb") as file:
             np.savez_compressed(file, **arrays)  # type: ignore[arg-type]  # a name is not a flag
 
     def check_record(self, labels: dict[str, Array]) -> None:
@@ -311,10 +311,9 @@ def _read_or_none(file: Path) -> bytes | None:
 def _describe_change(run: Path, spec: RunSpec, place: Path) -> str:
     """Describe what differs between the data of a run and the file as it is now."""
     try:
-        with np.load(run / LABELS_FILE) as found:
-            before = {name: found[name] for name in found.files}
+        before = read_division(run)
         now = load(replace(spec.data, path=str(place)))  # type: ignore[arg-type]  # a path
-    except (*DAMAGED_ARRAYS, InputError, MissingExtraError):
+    except (CorruptRunError, InputError, MissingExtraError):
         return ""
     used, there = len(before["rows"]), len(now.y_train)
     if spec.data.train_size is None and used != there:
@@ -325,9 +324,23 @@ def _describe_change(run: Path, spec: RunSpec, place: Path) -> str:
     return f": {changed:,} of {used:,} labels differ" if changed else ": its inputs differ"
 
 
-def _read_json(file: Path) -> dict[str, Any]:
+def read_workload(run: Path) -> dict[str, Any]:
+    """Read what a run of a spec was trained on: ``workload.json``.
+
+    Raises:
+        InputError: if the run is not one of a spec.
+        CorruptRunError: if the file is damaged.
+    """
+    file = run / WORKLOAD_FILE
     try:
         contents = json.loads(file.read_bytes())
+    except FileNotFoundError:
+        raise InputError(
+            f"{run} is not a run of `rote train`: it has no {WORKLOAD_FILE}. Load its weights into "
+            "your own network with safetensors."
+        ) from None
+    except OSError as error:
+        raise CorruptRunError(f"Cannot read {file}: {error.strerror}.") from error
     except (ValueError, RecursionError) as error:
         raise CorruptRunError(f"{file} is not valid JSON: {error}.") from error
     if not isinstance(contents, dict) or contents.get("schema") != _SCHEMA:
@@ -335,16 +348,29 @@ def _read_json(file: Path) -> dict[str, Any]:
             f"{file} is not a workload of schema {_SCHEMA}: it was written by another version of "
             "rote, or edited."
         )
-    kinds = {"identity": str, "finished": bool, "spec": dict}
+    kinds = {"identity": str, "finished": bool, "spec": dict, "data": dict}
     for name, kind in kinds.items():
         if not isinstance(contents.get(name), kind):
             raise CorruptRunError(
-                f"{file} has no valid {name!r}: {shown(contents.get(name))}. It was edited or "
+                f"{file} has no valid {name!r}: {quote(contents.get(name))}. It was edited or "
                 "damaged. Choose another directory."
             )
     return contents
 
 
+def read_division(run: Path) -> dict[str, Array]:
+    """Read the labels of a run of a spec, and which samples it trained on and held out.
+
+    Raises:
+        CorruptRunError: if ``labels.npz`` is missing or damaged.
+    """
+    try:
+        with np.load(run / LABELS_FILE) as found:
+            return {name: found[name] for name in found.files}
+    except DAMAGED_ARRAYS as error:
+        raise CorruptRunError(f"{run / LABELS_FILE} is missing or damaged: {error}.") from error
+
+
 def _flatten_spec(values: dict[str, Any]) -> dict[str, Any]:
     """Return what a spec sets, by dotted name; an empty table sets nothing."""
-    return {name: value for name, value in leaves(values) if value != {}}
+    return {name: value for name, value in flatten_tables(values) if value != {}}

@@ -64,7 +64,7 @@ def test_inclusive_errs_at_the_rate_times_nine_tenths(rate: float) -> None:
     assert abs(result.mask.sum() - 0.9 * resampled) < 4 * deviation
 
 
-def test_inclusive_redraws_exactly_the_rounded_share() -> None:
+def test_inclusive_resamples_exactly_the_rounded_share() -> None:
     """With so many classes that a resampled label is almost never right, all are wrong."""
     classes = 10**9
     result = add_noise(

@@ -46,7 +46,7 @@ def test_both_correlations_are_named_and_so_is_their_disagreement(
     assert words.endswith(end)
 
 
-def test_what_is_not_defined_is_not_said() -> None:
+def test_undefined_correlations_are_omitted() -> None:
     assert describe_change(UNKNOWN) == ""
     known = agreement((0.1, 0.2), (0.3, 0.4))
     assert describe_change(replace(known, filtered_kendall=NOTHING)) == (

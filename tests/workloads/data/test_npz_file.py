@@ -199,7 +199,7 @@ def test_only_the_most_frequent_words_are_counted() -> None:
     assert count_words(padded(ROWS), None, 2)[0].shape == (5, 2)
 
 
-def test_what_holds_no_words_is_refused() -> None:
+def test_arrays_without_words_are_refused() -> None:
     with pytest.raises(InputError, match=r"texts, or integer token ids .*, got float64 of shape"):
         count_words(np.zeros((3, 2)), None, 5)
     with pytest.raises(InputError, match=r"contain no words"):

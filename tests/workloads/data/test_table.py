@@ -36,7 +36,7 @@ def write(path: Path, text: str | bytes) -> str:
     return str(path)
 
 
-def test_numbers_and_categories_are_what_a_hand_makes_of_them() -> None:
+def test_numbers_and_categories_equal_hand_computed_features() -> None:
     found = read_data(FRAME)
     mean = np.mean([size for size in SIZES[:16] if size is not None])
     rows = [
@@ -188,6 +188,7 @@ def test_only_columns_that_are_named_are_inputs() -> None:
         ("label,a\n", "has no rows"),
         ("target,a\n1,2\n", "no column 'label'. Did you mean 'target'.* Name it: --label COLUMN"),
         ("kind,a\nx,1\ny,2\nx,3\ny,4\n", r"no column 'label'\. .*few distinct .* kind \(2\)"),
+        ("a,kind\n1,x\n2,y\n3,x\n1,y\n2,y\n3,x\n", r"values: kind \(2\), a \(3\)\."),
         ("label,a\n1,2\n2\n", "line 3 of .* to have 2 cells, got 1"),
         ("label,a\n1,2\n2,3,4\n", "more fields .* put texts with separators into quotes"),
         ("label,a,a\n1,2,3\n", "different names, got 'a' 2 times"),
@@ -201,7 +202,7 @@ def test_only_columns_that_are_named_are_inputs() -> None:
         ("label,a\n1,2\n".encode("utf-16"), "text in UTF-8, got UTF-16. Save it as UTF-8"),
     ],
 )
-def test_what_is_wrong_is_said_in_a_sentence(
+def test_mistakes_are_explained_in_one_sentence(
     tmp_path: Path, text: str | bytes, expected: str
 ) -> None:
     path = write(tmp_path / "a.csv", text)
@@ -216,7 +217,9 @@ def test_many_different_labels_are_no_classes(tmp_path: Path) -> None:
         read_data(write(tmp_path / "a.csv", f"label,a\n{rows}"))
 
 
-def test_files_that_are_none_or_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_and_oversized_files_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(InputError, match=r"as Parquet: "):
         read_data(write(tmp_path / "a.parquet", b"PAR1 no"))
     with pytest.raises(InputError, match=r"\.npz, \.csv, \.tsv, \.parquet"):
@@ -240,7 +243,7 @@ def test_files_that_are_none_or_too_large(tmp_path: Path, monkeypatch: pytest.Mo
 
 @given(st.binary(max_size=60) | st.text("label,;\t\"\n\r1.5ax'é", max_size=60).map(str.encode))
 @settings(max_examples=60, deadline=None)
-def test_no_file_leads_to_anything_but_a_sentence(
+def test_every_bad_file_gives_a_one_sentence_error(
     tmp_path_factory: pytest.TempPathFactory, rest: bytes
 ) -> None:
     path = tmp_path_factory.getbasetemp() / "any.csv"
@@ -294,7 +297,7 @@ def test_a_hugging_face_dataset() -> None:
     np.testing.assert_array_equal(found.x_train[..., 0], pixels[np.array(numbers) >= 0])
 
 
-def test_a_text_column_that_becomes_many_inputs_is_said_aloud(tmp_path: Path) -> None:
+def test_text_column_with_many_inputs_is_reported(tmp_path: Path) -> None:
     words = "\n".join(f"{n % 2},{n * n}.5,word{n} and word{n + 1}" for n in range(30))
     path = write(tmp_path / "a.csv", f"label,a,notes\n{words}\n")
     found = read_data(path)
@@ -303,3 +306,14 @@ def test_a_text_column_that_becomes_many_inputs_is_said_aloud(tmp_path: Path) ->
         "1 text column (notes) became word counts: 2 input columns became 33 inputs."
     )
     assert check_file(path).summary["note"] == found.remarks[0]
+
+
+def test_an_input_that_looks_like_true_labels_is_pointed_out(tmp_path: Path) -> None:
+    rows = [f"{n},{'abc'[n % 3]},{'abc'[0 if n < 9 else n % 3]},{'cab'[n % 3]}" for n in range(30)]
+    path = tmp_path / "my.csv"
+    path.write_text("\n".join(["x,label,right,other", *rows]))
+    (remark,) = read_data(path).remarks
+    assert "'right' is used as an input" in remark
+    assert "agrees with it in 80.0% of the rows" in remark
+    assert "--truth right" in remark
+    assert read_data(path, truth="right").remarks == ()

@@ -15,7 +15,7 @@ def parameter(values: list[float], gradient: list[float], *shape: int) -> Tensor
     return tensor
 
 
-def test_by_hand() -> None:
+def test_matches_a_hand_computed_example() -> None:
     # |w · g| over both ranked tensors: 4, 0.5, 1, 6 and 2, 3; τ = 0.5 keeps 6, 4 and 3.
     linear = parameter([2.0, 0.5, -1.0, 3.0], [2.0, 1.0, 1.0, -2.0], 2, 2)
     convolution = parameter([1.0, -3.0], [2.0, 1.0], 1, 2, 1, 1)

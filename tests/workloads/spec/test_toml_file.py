@@ -23,7 +23,7 @@ VALUES = st.recursive(
 
 
 @given(st.dictionaries(st.text(), VALUES, max_size=4))
-def test_what_is_written_can_be_read(values: dict[str, Any]) -> None:
+def test_written_specs_can_be_read(values: dict[str, Any]) -> None:
     assert tomllib.loads(write_toml(values)) == values
 
 

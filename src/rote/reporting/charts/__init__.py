@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from rote.errors import InputError, did_you_mean
-from rote.extras import classes_in, import_named
-from rote.plugins import find_lacking, load_plugin, load_plugins, plugin_names
+from rote.extras import find_classes, import_named
+from rote.plugins import find_lacking, list_plugins, load_plugin, load_plugins
 
 if TYPE_CHECKING:
     from rote.reporting.contents import Contents
@@ -56,7 +56,7 @@ class Chart(Protocol):
 
 CHARTS: dict[str, Chart] = {
     kind.name: kind()
-    for kind in sorted(classes_in(__name__, "draw"), key=lambda kind: (kind.order, kind.name))
+    for kind in sorted(find_classes(__name__, "draw"), key=lambda kind: (kind.order, kind.name))
 }
 """The charts of every report, in order."""
 
@@ -78,7 +78,7 @@ def _find_fault(chart: object, name: str) -> str | None:
 def _find_by_name(name: str) -> Any:  # noqa: ANN401  # a chart or its class
     if ":" in name:
         return import_named(name, "chart")
-    if name in (installed := plugin_names("charts", CHARTS)):
+    if name in (installed := list_plugins("charts", CHARTS)):
         return load_plugin("charts", name, _find_fault)
     known = f"one of {', '.join(installed)} or " if installed else ""
     raise InputError(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from rote.errors import InputError
-from rote.formatting import as_percent, visible
+from rote.formatting import escape_invisible, format_share
 from rote.reporting.axis import Axis, make_accuracy_axis, zeta_axis
 from rote.reporting.charts.tracking import make_step_axis
 from rote.reporting.checkpoints import round_values
@@ -156,7 +156,7 @@ class OverviewChart:
         everything = np.array([v for one in found for v in one.values], dtype=np.float64)
         steps = tuple(int(step) for step in candidates.step[places])
         return OverviewRecord(
-            run=visible(pick.run),
+            run=escape_invisible(pick.run),
             step=pick.step,
             last=steps[-1],
             steps=steps,
@@ -195,7 +195,7 @@ def describe_overview(record: OverviewRecord) -> str:
     if train is None and estimate is None:
         return f"The shaded part is training after step {record.step}."
     parts = [
-        f"{name} goes from {as_percent(change[0], 1)} to {as_percent(change[1], 1)}"
+        f"{name} goes from {format_share(change[0], 1)} to {format_share(change[1], 1)}"
         for name, change in (("training accuracy", train), ("estimated accuracy", estimate))
         if change is not None
     ]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from rote.formatting import visible
+from rote.formatting import escape_invisible
 from rote.records import COLUMNS
 from rote.reporting.axis import Axis, tick_format
 from rote.reporting.frame import as_channel, make_run_choice, make_tooltip, point_size
@@ -308,7 +308,9 @@ def _label_picks(verdict: PageVerdict) -> tuple[LabeledPick, ...]:
             names = [picks[place][0]] if place in picks else []
             picks[place] = (", ".join([*names, outcome.rule]), outcome.pick)
     return tuple(
-        LabeledPick(label, visible(pick.run), pick.step, pick.susceptibility, pick.train_accuracy)
+        LabeledPick(
+            label, escape_invisible(pick.run), pick.step, pick.susceptibility, pick.train_accuracy
+        )
         for label, pick in picks.values()
         if pick.susceptibility is not None and pick.train_accuracy is not None
     )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import numpy as np
 
 from rote.errors import InputError
-from rote.formatting import visible
+from rote.formatting import escape_invisible
 from rote.records import COLUMNS, ZETAS
 from rote.reporting.palette import color, make_borderless
 from rote.selection import find_rule, keep_usable
@@ -206,7 +206,7 @@ class SignalsChart:
         positions = contents.sample.positions
         return SignalsRecord(
             picks=contents.signal_picks,
-            names=tuple(visible(column.label) for column in columns),
+            names=tuple(escape_invisible(column.label) for column in columns),
             agreement=compare_signals(contents.judged, columns, positions),
             checkpoints=len(positions),
             left_out=left_out,

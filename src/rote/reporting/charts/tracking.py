@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rote.errors import InputError, did_you_mean
-from rote.formatting import visible
+from rote.formatting import escape_invisible
 from rote.reporting.axis import Axis, make_accuracy_axis, zeta_axis
 from rote.reporting.checkpoints import MOST_SIGNALS
 from rote.reporting.frame import (
@@ -161,7 +161,7 @@ def _find_others(contents: Contents, asked: tuple[str, ...]) -> Iterator[Line]:
 
 def _make_line(field: str, column: Column, candidates: Candidates) -> Line:
     values = candidates.values(column.name)
-    label = visible(column.label)
+    label = escape_invisible(column.label)
     if column.unit != "share":
         return Line(field, label, zeta_axis(values))
     axis = replace(make_accuracy_axis(values), low=0.0)

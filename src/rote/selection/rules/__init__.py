@@ -7,11 +7,11 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 from rote.errors import InputError, did_you_mean
-from rote.extras import classes_in, import_named
-from rote.plugins import find_lacking, load_plugin, load_plugins, plugin_names
+from rote.extras import find_classes, import_named
+from rote.plugins import find_lacking, list_plugins, load_plugin, load_plugins
 from rote.selection.rule import Rule, about
 
-_FOUND = tuple(classes_in(__name__, "judge"))
+_FOUND = tuple(find_classes(__name__, "judge"))
 
 FAMILIES: dict[str, type[Any]] = {
     prefix: rule for rule in _FOUND for prefix in getattr(rule, "prefixes", ())
@@ -47,7 +47,7 @@ def find_rule(rule: str | Rule, options: Mapping[str, Any] | None = None) -> Rul
 
     Args:
         rule: a name in ``RULES`` or ``installed_rules()``, ``max:COLUMN``, ``min:COLUMN``,
-            ``package.module:Name`` of one's own, or a rule as it is.
+            your own ``package.module:Name``, or a rule object.
         options: fields of the rule to set.
 
     Returns:
@@ -79,7 +79,7 @@ def _find_by_name(name: str) -> Rule | type[Any]:
         return _import_own(name)
     if name in RULES:
         return RULES[name]
-    if name in (installed := plugin_names("rules", (*RULES, *FAMILIES))):
+    if name in (installed := list_plugins("rules", (*RULES, *FAMILIES))):
         plugin: Rule | type[Any] = load_plugin("rules", name, _find_fault)
         return plugin
     known = [*RULES, *installed, *(f"{prefix}:COLUMN" for prefix in FAMILIES)]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from rote.formatting import as_percent
+from rote.formatting import format_share
 from rote.selection.rule import Decision
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class Oracle:
         pick = candidates.best(accuracy)
         reason = (
             f"The pick, {candidates.name(pick)}, has the highest test accuracy of "
-            f"{len(candidates)} checkpoints: {as_percent(accuracy[pick])}. It needs clean "
+            f"{len(candidates)} checkpoints: {format_share(accuracy[pick])}. It needs clean "
             "labels: no rule can do better, and none may use it."
         )
         return Decision(pick, (reason,))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from rote.errors import InputError
-from rote.formatting import as_text
+from rote.formatting import format_with_unit
 from rote.selection.rule import Decision
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class Extremum:
         reason = (
             f"The pick, {candidates.name(pick)}, has the {_DIRECTIONS[self.direction][:-2]}est "
             f"{_name_column(column)} of {len(candidates)} checkpoints: "
-            f"{as_text(values[pick], column)}."
+            f"{format_with_unit(values[pick], column)}."
         )
         return Decision(pick, (reason,), warnings=tuple(self._warnings(column)))
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from rote.arguments import check_number
 from rote.errors import InputError
-from rote.formatting import as_percent
+from rote.formatting import format_share
 from rote.selection.rule import Decision, Findings
 from rote.store import GIVEN_LABELS
 
@@ -55,7 +55,7 @@ class NoisyValidation:
         samples = holdout_size(candidates, pick, self.samples)
         reason = (
             f"The pick, {candidates.name(pick)}, has the highest accuracy on the given labels of "
-            f"the holdout: {as_percent(accuracy)}"
+            f"the holdout: {format_share(accuracy)}"
         )
         if samples is None:
             unknown = (
@@ -89,7 +89,7 @@ class NoisyValidationThenSusceptibility:
         """Select the lowest ζ among those that validation cannot tell from its best.
 
         Raises:
-            InputError: if nobody knows how many labels there were.
+            InputError: if the number of labels is unknown.
         """
         validation = candidates.values("validation_accuracy")
         best = candidates.best(validation)
@@ -104,14 +104,14 @@ class NoisyValidationThenSusceptibility:
         near = validation >= highest - error
         pick = candidates.best(-candidates.zeta, near)
         what = (
-            f"The highest accuracy on the given labels of the holdout is {as_percent(highest)} "
+            f"The highest accuracy on the given labels of the holdout is {format_share(highest)} "
             f"({candidates.name(best)}), with a standard error of {error:.2%} ({samples} labels); "
             f"{near.sum()} of {len(candidates)} checkpoints are within it."
         )
         why = (
             f"The pick, {candidates.name(pick)}, has the lowest {candidates.label} of them: "
             f"{candidates.zeta[pick]:.4g}, at a validation accuracy of "
-            f"{as_percent(validation[pick])}."
+            f"{format_share(validation[pick])}."
         )
         return Decision(
             pick,
@@ -128,7 +128,7 @@ def wilson_interval(share: float, samples: int) -> tuple[float, float]:
         >>> [round(end, 4) for end in wilson_interval(0.5, 100)]
         [0.4038, 0.5962]
     """
-    share = min(max(share, 0.0), 1.0)  # of accuracies in per cent, which a warning is about
+    share = min(max(share, 0.0), 1.0)  # for accuracies in percent, about which there is a warning
     shrink = _Z95**2 / samples
     middle = (share + shrink / 2) / (1 + shrink)
     half = _Z95 * math.sqrt(share * (1 - share) / samples + shrink / (4 * samples)) / (1 + shrink)
@@ -184,7 +184,7 @@ def compare_on_labels(candidates: Candidates, one: int, other: int) -> float | N
 def _right_on_labels(candidates: Candidates, at: int) -> Booleans | None:
     """Return on which labeled samples of the holdout a checkpoint is right, if it is recorded."""
     run = candidates.runs[candidates.run[at]]
-    labels, rows = candidates.table.given_labels(run), candidates.table.predictions(run)
+    labels, rows = candidates.table.read_given_labels(run), candidates.table.read_predictions(run)
     row = int(candidates.row[at])
     if labels is None or rows is None or row >= len(rows) or rows[row].size != len(labels):
         return None

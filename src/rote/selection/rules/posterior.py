@@ -138,7 +138,7 @@ def read_given_labels(candidates: Candidates, runs: set[str], ballot: Ballot) ->
     Raises:
         InputError: if they have different ones.
     """
-    found = [candidates.table.given_labels(run) for run in sorted(runs)]
+    found = [candidates.table.read_given_labels(run) for run in sorted(runs)]
     known = [labels for labels in found if labels is not None and len(labels) == ballot.samples]
     if not known:
         return np.full(ballot.samples, UNKNOWN)
@@ -154,7 +154,7 @@ def read_neighbor_votes(candidates: Candidates, runs: set[str], ballot: Ballot) 
     """Read the nearest-neighbor votes of a single run, if recorded and of the right shape."""
     if len(runs) > 1:
         return None
-    found = candidates.table.neighbor_votes(min(runs))
+    found = candidates.table.read_neighbor_votes(min(runs))
     is_fitting = found is not None and found.shape == (ballot.samples, ballot.num_classes)
     return np.asarray(found, dtype=np.float64) if is_fitting else None
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias, get_args
 import numpy as np
 
 from rote.arguments import check_choice, check_number
-from rote.formatting import as_percent
+from rote.formatting import format_share
 from rote.selection.regions import (
     compute_paper_thresholds,
     is_resistant,
@@ -56,7 +56,7 @@ def judge_region_one(
     what = (
         f"Resistant is {candidates.label} of at most {thresholds['susceptibility']:.4g}, "
         f"{words['susceptibility']}; trainable is training accuracy of at least "
-        f"{as_percent(thresholds['train_accuracy'])}, {words['train_accuracy']}. Region 1, both, "
+        f"{format_share(thresholds['train_accuracy'])}, {words['train_accuracy']}. Region 1, both, "
         f"holds {both.sum()} of {len(candidates)} checkpoint{'s' * (len(candidates) > 1)}."
     )
     where = "among the resistant" if is_empty else "in Region 1"
@@ -76,7 +76,7 @@ def describe_distance(candidates: Candidates, pick: int, thresholds: Mapping[str
     """How far a checkpoint is from the thresholds, in words."""
     accuracy = candidates.values("train_accuracy")[pick]
     zeta = candidates.zeta[pick]
-    parts = [as_percent(accuracy)]
+    parts = [format_share(accuracy)]
     if "train_accuracy" in thresholds:
         gap = accuracy - thresholds["train_accuracy"]
         side = "above" if gap >= 0 else "below"
@@ -274,8 +274,8 @@ class Pareto:
         why = (
             f"The pick, {candidates.name(pick)}, is its knee: ζ of "
             f"{candidates.zeta[pick]:.4g}, training accuracy of "
-            f"{as_percent(train[pick])}, {height[pick]:.3f} above the line between the ends (both "
-            "axes scaled to 1)."
+            f"{format_share(train[pick])}, {height[pick]:.3f} above the line between the ends "
+            "(both axes scaled to 1)."
         )
         return Decision(pick, (what, why), score=height)
 

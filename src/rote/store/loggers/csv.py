@@ -12,7 +12,7 @@ from rote.records import COLUMNS, SHARES
 from rote.store.csv_cells import read_cells
 from rote.store.journal import READING_COLUMNS
 from rote.store.logger import Logger
-from rote.store.mapping import column_of, likely_mapping
+from rote.store.mapping import guess_mapping, name_column
 from rote.store.table import FoundRun, SourceRuns
 
 _STEPS = ("epoch", "epochs", "global_step", "iteration", "iter", "steps", "batch", "t")
@@ -50,18 +50,18 @@ def read_csv(address: Address, mapping: Mapping[str, str]) -> SourceRuns:
         )
     texts = _rename_likely(read_cells(path, mapping.get("step", "step")), mapping, path)
     run, step = _check_columns(texts, mapping, path)
-    named = pl.lit(path.stem) if run is None else _name(texts, run, path)
+    named = pl.lit(path.stem) if run is None else _read_names(texts, run, path)
     flags = pl.lit("") if "flags" not in texts.columns else texts["flags"].fill_null("")
     split = flags.str.replace_all(";", " ").str.extract_all(r"\S+")
     needed = {*READING_COLUMNS, *SHARES, *mapping.values()}
     others = [name for name in texts.columns if name not in (run, step, "flags")]
-    numbers = [_numbers(texts, name, path, is_needed=name in needed) for name in others]
-    kept = [values.alias(column_of(values.name)) for values in numbers if values is not None]
-    steps = _steps(texts, step, path)
+    numbers = [_read_numbers(texts, name, path, is_needed=name in needed) for name in others]
+    kept = [values.alias(name_column(values.name)) for values in numbers if values is not None]
+    steps = _read_steps(texts, step, path)
     rows = texts.select(named.alias("run"), steps.alias("step"), split.alias("flags"), *kept)
     if rows.is_empty():
         raise InputError(f"Expected {path} to hold checkpoints, got a header only.")
-    return _source(path, rows)
+    return _make_source(path, rows)
 
 
 def _rename_likely(texts: pl.DataFrame, mapping: Mapping[str, str], path: Path) -> pl.DataFrame:
@@ -71,7 +71,7 @@ def _rename_likely(texts: pl.DataFrame, mapping: Mapping[str, str], path: Path) 
     columns = texts.columns
     missing = [name for name in COLUMNS if name not in columns]
     others = [name for name in columns if name not in COLUMNS]
-    meant = likely_mapping(others, missing)
+    meant = guess_mapping(others, missing)
     if "step" not in columns:
         steps = [name for name in columns if name.lower() in _STEPS]
         if not steps:
@@ -90,7 +90,7 @@ def _rename_likely(texts: pl.DataFrame, mapping: Mapping[str, str], path: Path) 
     return texts.rename({theirs: own for own, theirs in meant.items()})
 
 
-def _source(path: Path, rows: pl.DataFrame) -> SourceRuns:
+def _make_source(path: Path, rows: pl.DataFrame) -> SourceRuns:
     import polars as pl
 
     merged = rows.group_by("run", "step").agg(pl.all().drop_nulls().last()).sort("run", "step")
@@ -141,7 +141,7 @@ def _check_columns(
     return run if run in texts.columns else None, step
 
 
-def _name(texts: pl.DataFrame, column: str, path: Path) -> pl.Series:
+def _read_names(texts: pl.DataFrame, column: str, path: Path) -> pl.Series:
     names = texts[column]
     if names.null_count():
         at = int(names.is_null().arg_max() or 0)
@@ -151,7 +151,7 @@ def _name(texts: pl.DataFrame, column: str, path: Path) -> pl.Series:
     return names
 
 
-def _steps(texts: pl.DataFrame, column: str, path: Path) -> pl.Series:
+def _read_steps(texts: pl.DataFrame, column: str, path: Path) -> pl.Series:
     import polars as pl
 
     steps = texts[column].cast(pl.Float64, strict=False)
@@ -162,12 +162,14 @@ def _steps(texts: pl.DataFrame, column: str, path: Path) -> pl.Series:
         at = int(is_odd.arg_max() or 0)
         raise InputError(
             f"Expected column {column!r} of {path} to hold whole steps, got "
-            f"{texts[column][at] or 'nothing'} in line {at + 2}.{_advice(texts[column][at])}"
+            f"{texts[column][at] or 'nothing'} in line {at + 2}.{_advise(texts[column][at])}"
         )
     return steps.cast(pl.Int64)
 
 
-def _numbers(texts: pl.DataFrame, column: str, path: Path, *, is_needed: bool) -> pl.Series | None:
+def _read_numbers(
+    texts: pl.DataFrame, column: str, path: Path, *, is_needed: bool
+) -> pl.Series | None:
     """Return a column of numbers; None if it is of texts, and not needed."""
     import polars as pl
 
@@ -177,13 +179,13 @@ def _numbers(texts: pl.DataFrame, column: str, path: Path, *, is_needed: bool) -
         at = int(is_text.arg_max() or 0)
         raise InputError(
             f"Expected column {column!r} of {path} to hold numbers, got {texts[column][at]!r} in "
-            f"line {at + 2}.{_advice(texts[column][at])}"
+            f"line {at + 2}.{_advise(texts[column][at])}"
         )
     finite = pl.when(numbers.is_finite()).then(numbers).otherwise(None)
     return None if is_text.any() else texts.select(finite.alias(column))[column]
 
 
-def _advice(cell: str | None) -> str:
+def _advise(cell: str | None) -> str:
     is_decimal = re.fullmatch(r"[+-]?\d*,\d+([eE][+-]?\d+)?", cell or "")
     return " Write decimal points, not commas." if is_decimal else ""
 

@@ -25,19 +25,19 @@ import numpy as np
 
 from rote.errors import CorruptRunError, InputError, RoteError, RunExistsError, did_you_mean
 from rote.extras import require
-from rote.store.holdout import NEIGHBORS_FILE, bytes_of_votes
+from rote.store.holdout import NEIGHBORS_FILE, encode_votes
 from rote.store.journal import (
     SCHEMA_VERSION,
     Line,
+    collect_numbers,
+    decode_reading,
+    drop_void_lines,
+    encode_resume,
     is_reserved,
-    line_of_resume,
-    lines_that_count,
-    numbers_of,
-    reading_of_line,
 )
 from rote.store.logger import Logger
-from rote.store.nested_tables import leaves
-from rote.store.row_file import PREDICTIONS, RowFile, RowLayout, row_layouts, row_path
+from rote.store.nested_tables import flatten_tables
+from rote.store.row_file import PREDICTIONS, RowFile, RowLayout, get_row_path, parse_row_layouts
 from rote.store.run_names import NAMED_BY_LOGGER, name_by_settings
 from rote.store.run_record import CHECKPOINTS_FILE, name_checkpoints
 from rote.store.sinks import Opened
@@ -46,8 +46,8 @@ from rote.store.table import (
     FoundRun,
     SourceRuns,
     UnreadableRuns,
-    checkpoint,
-    frame_of,
+    make_checkpoint,
+    make_frame,
 )
 
 if TYPE_CHECKING:
@@ -88,11 +88,11 @@ def import_mlflow() -> Any:  # noqa: ANN401
     return require("mlflow", extra="mlflow")
 
 
-def experiment_and_store(place: str) -> tuple[str, str | None]:
+def split_place(place: str) -> tuple[str, str | None]:
     """Split ``EXPERIMENT[@uri]``; the store is None if it is not named.
 
     Example:
-        >>> experiment_and_store("digits@sqlite:///mlflow.db")
+        >>> split_place("digits@sqlite:///mlflow.db")
         ('digits', 'sqlite:///mlflow.db')
 
     Raises:
@@ -107,17 +107,17 @@ def experiment_and_store(place: str) -> tuple[str, str | None]:
     return name, uri[0] if uri else None
 
 
-def client_of(uri: str | None) -> MlflowClient:
+def make_client(uri: str | None) -> MlflowClient:
     """Make a separate client: nothing about the caller's MLflow is changed.
 
     Args:
         uri: the store, or the path of an SQLite file; by default what MLflow is set to.
     """
-    client: MlflowClient = import_mlflow().MlflowClient(tracking_uri=resolved(uri))
+    client: MlflowClient = import_mlflow().MlflowClient(tracking_uri=resolve_uri(uri))
     return client
 
 
-def resolved(uri: str | None) -> str:
+def resolve_uri(uri: str | None) -> str:
     """Return the address of a store, as MLflow wants it."""
     if uri is None:
         return str(import_mlflow().get_tracking_uri())
@@ -127,7 +127,7 @@ def resolved(uri: str | None) -> str:
 
 
 @contextmanager
-def impatience() -> Iterator[None]:
+def limit_retries() -> Iterator[None]:
     """Give up on a server that is down in seconds, not MLflow's minutes, unless retries are set."""
     if _RETRIES in os.environ:
         yield
@@ -139,7 +139,7 @@ def impatience() -> Iterator[None]:
         del os.environ[_RETRIES]
 
 
-def tags_of(description: Mapping[str, Any]) -> dict[str, str]:
+def make_tags(description: Mapping[str, Any]) -> dict[str, str]:
     """Convert a description to tags, in pieces that MLflow takes whole."""
     text = json.dumps(description, allow_nan=False)
     pieces = [text[at : at + _TAG_LENGTH] for at in range(0, len(text), _TAG_LENGTH)]
@@ -147,18 +147,18 @@ def tags_of(description: Mapping[str, Any]) -> dict[str, str]:
     return {NAME_TAG: str(description["name"]), SCHEMA_TAG: str(SCHEMA_VERSION)} | tags
 
 
-def params_of(description: Mapping[str, Any]) -> dict[str, str]:
+def make_params(description: Mapping[str, Any]) -> dict[str, str]:
     """Return what people compare runs by: plain values of a description, under dotted names."""
     kept = ("seed", "num_classes", "policy", "labels", "holdout", "model", "optimizer")
-    found = leaves({name: description.get(name) for name in kept})
+    found = flatten_tables({name: description.get(name) for name in kept})
     return {
-        allowed(f"rote.{name}"): str(value)[:_PARAM_LENGTH]
+        escape_name(f"rote.{name}"): str(value)[:_PARAM_LENGTH]
         for name, value in found
         if value is not None and value != {}
     }
 
 
-def description_of(run: Run) -> dict[str, Any]:
+def read_run_description(run: Run) -> dict[str, Any]:
     """Return what was run: as rote wrote it, or the parameters that MLflow has.
 
     Raises:
@@ -177,29 +177,29 @@ def description_of(run: Run) -> dict[str, Any]:
     return {**others, **described, "name": run.info.run_name or run.info.run_id}
 
 
-def points_of_reading(reading: Reading, row: int) -> dict[str, float]:
+def make_points(reading: Reading, row: int) -> dict[str, float]:
     """Convert a reading to metrics."""
     flags = {_FLAG + flag: float(place) for place, flag in enumerate(reading.flags)}
-    numbers = numbers_of(reading) | flags | {READING: float(row)}
-    return {allowed(name): value for name, value in numbers.items()}
+    numbers = collect_numbers(reading) | flags | {READING: float(row)}
+    return {escape_name(name): value for name, value in numbers.items()}
 
 
-def allowed(name: str) -> str:
+def escape_name(name: str) -> str:
     """Return a name that MLflow takes: other letters are spelled by their numbers.
 
     Example:
-        >>> allowed("a*b"), allowed("a?b"), as_given("a_u002a_b")
+        >>> escape_name("a*b"), escape_name("a?b"), unescape_name("a_u002a_b")
         ('a_u002a_b', 'a_u003f_b', 'a*b')
     """
     return _FORBIDDEN.sub(lambda found: f"_u{ord(found[0]):04x}_", name)
 
 
-def as_given(name: str) -> str:
-    """Undo what ``allowed`` does."""
+def unescape_name(name: str) -> str:
+    """Undo what ``escape_name`` does."""
     return _SPELLED.sub(lambda found: chr(min(int(found[1], 16), sys.maxunicode)), name)
 
 
-def lines_of(client: MlflowClient, run: Run) -> list[Line]:
+def read_lines(client: MlflowClient, run: Run) -> list[Line]:
     """Return the readings that count of a run that rote wrote.
 
     What others logged into the same run stands beside the reading of the same step.
@@ -210,9 +210,9 @@ def lines_of(client: MlflowClient, run: Run) -> list[Line]:
     run_id = run.info.run_id
     history = {name: client.get_metric_history(run_id, name) for name in run.data.metrics}
     lines: dict[tuple[int, int], dict[str, Any]] = {}
-    schema = _whole(run.data.tags.get(SCHEMA_TAG))
+    schema = _parse_integer(run.data.tags.get(SCHEMA_TAG))
     for point in history.pop(RESUMED_AFTER, ()):
-        lines[point.timestamp, point.step] = line_of_resume(int(point.value))
+        lines[point.timestamp, point.step] = encode_resume(int(point.value))
     for point in history.pop(READING, ()):
         own = {"schema": schema, "kind": "reading", "step": point.step}
         lines[point.timestamp, point.step] = {**own, "flags": []}
@@ -221,32 +221,32 @@ def lines_of(client: MlflowClient, run: Run) -> list[Line]:
         for point in sorted(points, key=lambda point: point.timestamp):
             line = lines.get((point.timestamp, point.step))
             if line is None and not is_reserved(name):
-                beside[point.step][name] = value_of(point)
+                beside[point.step][name] = read_value(point)
             elif line is not None and name.startswith(_FLAG):
-                line["flags"].append((point.value, as_given(name.removeprefix(_FLAG))))
+                line["flags"].append((point.value, unescape_name(name.removeprefix(_FLAG))))
             elif line is not None:
-                line[as_given(name)] = value_of(point)
+                line[unescape_name(name)] = read_value(point)
     for line in lines.values():
         line["flags"] = [flag for _, flag in sorted(line.get("flags", ()))]
     in_order = [lines[key] for key in sorted(lines)]
-    kept = lines_that_count(in_order, f"MLflow run {run_id}", is_retold=True)
+    kept = drop_void_lines(in_order, f"MLflow run {run_id}", is_retold=True)
     return [{**beside[line["step"]], **line} for line in kept]
 
 
-def value_of(point: Metric) -> float | None:
+def read_value(point: Metric) -> float | None:
     """Return a value, or None if it was not finite: MLflow keeps infinity as the largest number."""
     value = float(point.value)
     return value if math.isfinite(value) and abs(value) < sys.float_info.max else None
 
 
-def last_timestamp(client: MlflowClient, run: Run) -> int:
+def find_last_timestamp(client: MlflowClient, run: Run) -> int:
     """When rote wrote the last time, in milliseconds."""
     marks = [name for name in (READING, RESUMED_AFTER) if name in run.data.metrics]
     points = [p for name in marks for p in client.get_metric_history(run.info.run_id, name)]
     return max((point.timestamp for point in points), default=0)
 
 
-def _whole(text: str | None) -> int | None:
+def _parse_integer(text: str | None) -> int | None:
     return int(text) if text is not None and text.isdigit() else None
 
 
@@ -281,11 +281,11 @@ class MlflowSink:
         if reading.predictions is not None and self._layout is not None:
             values = np.ascontiguousarray(reading.predictions, dtype=self._layout.dtype)
             self._keep(f"{_ROWS}/{row:08d}.bin", values.tobytes())
-        self._log(points_of_reading(reading, row), reading.step, reading.note)
+        self._log(make_points(reading, row), reading.step, reading.note)
 
     def write_votes(self, votes: np.ndarray) -> None:
         """Keep nearest-neighbor votes as an artifact."""
-        self._keep(f"{_ARTIFACTS}/{NEIGHBORS_FILE}", bytes_of_votes(votes))
+        self._keep(f"{_ARTIFACTS}/{NEIGHBORS_FILE}", encode_votes(votes))
 
     def name_checkpoints(self, files: Mapping[int, Path]) -> None:
         """Keep where the weights are as an artifact."""
@@ -296,7 +296,7 @@ class MlflowSink:
 
     def _keep(self, name: str, content: bytes) -> None:
         place, _, file = name.rpartition("/")
-        with tempfile.TemporaryDirectory() as folder, impatience():
+        with tempfile.TemporaryDirectory() as folder, limit_retries():
             Path(folder, file).write_bytes(content)
             self._client.log_artifact(self._run_id, f"{folder}/{file}", place)
 
@@ -307,7 +307,7 @@ class MlflowSink:
     def close(self) -> None:
         """End the run, if it is rote's."""
         if self._is_own:
-            with impatience():
+            with limit_retries():
                 self._client.set_terminated(self._run_id)
 
     def _log(self, values: Mapping[str, float], step: int, note: str = "") -> None:
@@ -315,7 +315,7 @@ class MlflowSink:
 
         self._time = max(self._time + 1, time.time_ns() // 1_000_000)
         points = [Metric(name, value, self._time, step) for name, value in values.items()]
-        with impatience():
+        with limit_retries():
             tags = [RunTag(f"{NOTE_TAG}{step:06}", note)] if note else []
             self._client.log_batch(self._run_id, metrics=points, tags=tags, synchronous=True)
 
@@ -335,7 +335,7 @@ def open_mlflow(address: Address, description: Mapping[str, Any], *, resume: boo
     """
     import_mlflow()
     try:
-        with impatience():
+        with limit_retries():
             return _open(address, description, resume=resume)
     except RoteError:
         raise
@@ -346,14 +346,14 @@ def open_mlflow(address: Address, description: Mapping[str, Any], *, resume: boo
 
 
 def _open(address: Address, description: Mapping[str, Any], *, resume: bool) -> Opened:
-    experiment, uri = experiment_and_store(address.place)
-    client, name = client_of(uri), description.get("name")
+    experiment, uri = split_place(address.place)
+    client, name = make_client(uri), description.get("name")
     if not experiment:
-        run = _active(address)
+        run = _find_active(address)
     elif resume:
-        run = _run_to_resume(client, address, experiment, name)
+        run = _find_run(client, address, experiment, name)
     else:
-        run = _new_run(client, experiment, name)
+        run = _create_run(client, experiment, name)
     if resume:
         return _resume_run(client, run, is_own=bool(experiment))
     return _start_run(client, run, description, is_own=bool(experiment))
@@ -365,7 +365,7 @@ def _start_run(
     place = f"MLflow run {run.info.run_name}"
     if SCHEMA_TAG in run.data.tags:
         raise RunExistsError(
-            f"The active {place} already holds a tracker's readings. Start another run.", place
+            f"The active {place} already holds readings.", place, "Start another run."
         )
     named = {**description, "name": description.get("name") or run.info.run_name}
     if is_own and not description.get("name"):
@@ -377,7 +377,7 @@ def _start_run(
         with suppress(Exception):  # what went wrong first is what counts
             undo()
         raise
-    layout = _layout_of(description)
+    layout = _parse_layout(description)
     sink = MlflowSink(client, run.info.run_id, is_own=is_own, layout=layout)
     return Opened(sink, place, undo=undo)
 
@@ -386,15 +386,15 @@ def _resume_run(client: MlflowClient, run: Run, *, is_own: bool) -> Opened:
     place = f"MLflow run {run.info.run_name}"
     if SCHEMA_TAG not in run.data.tags:
         raise InputError(
-            f"Expected `save_to` to be a run to resume, got the active {place}, which holds no "
-            "readings. Pass resume=False to start there."
+            f"No run to resume: the active {place} has no readings. Pass resume=False to start "
+            "there."
         )
-    since = last_timestamp(client, run)
-    held = tuple(reading_of_line(line) for line in lines_of(client, run))
+    since = find_last_timestamp(client, run)
+    held = tuple(decode_reading(line) for line in read_lines(client, run))
     if is_own:
         client.update_run(run.info.run_id, status="RUNNING")
-    described = description_of(run)
-    layout = _layout_of(described)
+    described = read_run_description(run)
+    layout = _parse_layout(described)
     sink = MlflowSink(client, run.info.run_id, is_own=is_own, layout=layout, since=since)
     undo = partial(client.update_run, run.info.run_id, status=run.info.status)
     return Opened(sink, place, described, held, undo=undo if is_own else None)
@@ -402,42 +402,42 @@ def _resume_run(client: MlflowClient, run: Run, *, is_own: bool) -> Opened:
 
 def _delete(client: MlflowClient, run: Run) -> None:
     """Take a run of rote's back."""
-    with impatience():
+    with limit_retries():
         client.set_terminated(run.info.run_id, status="FAILED")
         client.delete_run(run.info.run_id)
 
 
 def _clear(client: MlflowClient, run: Run, description: Mapping[str, Any]) -> None:
     """Take the description out of another's run: the tags, since parameters cannot be deleted."""
-    with impatience():
+    with limit_retries():
         written = client.get_run(run.info.run_id).data.tags
-        for tag in tags_of(description).keys() & written.keys():
+        for tag in make_tags(description).keys() & written.keys():
             client.delete_tag(run.info.run_id, tag)
 
 
-def _active(address: Address) -> Run:
+def _find_active(address: Address) -> Run:
     mlflow = import_mlflow()
     active: Run | None = mlflow.active_run()
     if active is None or address.place:
+        lacking = "an active run" if active is None else "an experiment"
         raise InputError(
-            f"Expected `save_to` to be mlflow:EXPERIMENT, or mlflow: inside a `with "
-            f"mlflow.start_run()`, got {str(address)!r} and "
-            f"{'no active run' if active is None else 'a store without an experiment'}."
+            f"{str(address)!r} lacks {lacking}. Write mlflow:EXPERIMENT, or mlflow: inside a `with "
+            "mlflow.start_run()`."
         )
-    return client_of(None).get_run(active.info.run_id)
+    return make_client(None).get_run(active.info.run_id)
 
 
-def _new_run(client: MlflowClient, experiment: str, name: str | None) -> Run:
+def _create_run(client: MlflowClient, experiment: str, name: str | None) -> Run:
     found = client.get_experiment_by_name(experiment)
     if found is None:
-        place = _artifacts_beside(client.tracking_uri)
+        place = _locate_artifacts(client.tracking_uri)
         number = client.create_experiment(experiment, artifact_location=place)
     else:
         number = found.experiment_id
     return client.create_run(number, run_name=name)
 
 
-def _artifacts_beside(uri: str) -> str | None:
+def _locate_artifacts(uri: str) -> str | None:
     """Return the place of artifacts: beside an SQLite file; None if the store chooses it.
 
     MLflow itself would write them below the current directory, wherever the store is.
@@ -448,12 +448,10 @@ def _artifacts_beside(uri: str) -> str | None:
     return (Path(file).absolute().parent / "mlruns").as_uri()
 
 
-def _run_to_resume(
-    client: MlflowClient, address: Address, experiment: str, name: str | None
-) -> Run:
+def _find_run(client: MlflowClient, address: Address, experiment: str, name: str | None) -> Run:
     there = client.get_experiment_by_name(experiment)
     # Names are compared here: one may hold quotes, which the filter cannot.
-    ours = [] if there is None else _runs(client, there, f"tags.`{SCHEMA_TAG}` != ''")
+    ours = [] if there is None else _search_runs(client, there, f"tags.`{SCHEMA_TAG}` != ''")
     found = [run for run in ours if run.data.tags.get(NAME_TAG) == name]
     if len(found) != 1:
         known = ", ".join(run.info.run_id for run in found) or "none"
@@ -468,8 +466,8 @@ def _run_to_resume(
 def _describe(client: MlflowClient, run: Run, description: Mapping[str, Any]) -> None:
     from mlflow.entities import Param, RunTag
 
-    tags = [RunTag(key, value) for key, value in tags_of(description).items()]
-    params = [Param(key, value) for key, value in params_of(description).items()]
+    tags = [RunTag(key, value) for key, value in make_tags(description).items()]
+    params = [Param(key, value) for key, value in make_params(description).items()]
     client.log_batch(run.info.run_id, tags=tags, params=params[:100])
 
 
@@ -488,11 +486,11 @@ def read_mlflow(address: Address, mapping: Mapping[str, str]) -> SourceRuns:  # 
         CorruptRunError: if a run of rote's is of a version that is not known.
     """
     import_mlflow()
-    experiment, uri = experiment_and_store(address.place)
-    _check_sqlite(resolved(uri))
+    experiment, uri = split_place(address.place)
+    _check_sqlite(resolve_uri(uri))
     try:
-        with impatience():
-            client = client_of(uri)
+        with limit_retries():
+            client = make_client(uri)
             source = _read(client, experiment)
     except RoteError:
         raise
@@ -509,10 +507,10 @@ def _read(client: MlflowClient, experiment: str) -> SourceRuns:
     place, unreadable = Path(f"mlflow:{experiment}"), UnreadableRuns()
     found: list[FoundRun] = []
     checkpoints: list[list[Checkpoint]] = []
-    for run in _runs(client, _experiment(client, experiment)):
+    for run in _search_runs(client, _find_experiment(client, experiment)):
         number = run.info.run_id
-        with unreadable.caught(place / number):
-            described, lines = description_of(run), _checkpoints(client, run)
+        with unreadable.catch(place / number):
+            described, lines = read_run_description(run), _read_checkpoints(client, run)
             evidence = _download_evidence(client, run, described)
             found.append(
                 FoundRun(
@@ -525,11 +523,11 @@ def _read(client: MlflowClient, experiment: str) -> SourceRuns:
             )
             checkpoints.append(lines)
     found = name_by_settings(found)
-    return unreadable.left_out_of(SourceRuns(found, frame_of(checkpoints)))
+    return unreadable.leave_out(SourceRuns(found, make_frame(checkpoints)))
 
 
-def _layout_of(description: Mapping[str, Any]) -> RowLayout | None:
-    return row_layouts({**description, "rows": None}).get(PREDICTIONS)
+def _parse_layout(description: Mapping[str, Any]) -> RowLayout | None:
+    return parse_row_layouts({**description, "rows": None}).get(PREDICTIONS)
 
 
 def _download_evidence(
@@ -545,9 +543,9 @@ def _download_evidence(
     holder = tempfile.TemporaryDirectory(prefix="rote-mlflow-", ignore_cleanup_errors=True)
     _downloads.append(holder)
     folder = Path(client.download_artifacts(run.info.run_id, _ARTIFACTS, holder.name))
-    layout, pieces = _layout_of(description), sorted((folder / "predictions").glob("*.bin"))
+    layout, pieces = _parse_layout(description), sorted((folder / "predictions").glob("*.bin"))
     if layout is not None and pieces:
-        rows = RowFile(row_path(folder, PREDICTIONS), layout)
+        rows = RowFile(get_row_path(folder, PREDICTIONS), layout)
         for piece in pieces:
             content = piece.read_bytes()
             if piece.stem.isdigit() and len(content) == layout.size:
@@ -572,7 +570,7 @@ def _check_sqlite(uri: str) -> None:
         )
 
 
-def _experiment(client: MlflowClient, name: str) -> Experiment:
+def _find_experiment(client: MlflowClient, name: str) -> Experiment:
     found = client.get_experiment_by_name(name)
     if found is not None:
         return found
@@ -587,7 +585,7 @@ def _experiment(client: MlflowClient, name: str) -> Experiment:
     )
 
 
-def _runs(client: MlflowClient, experiment: Experiment, wanted: str = "") -> list[Run]:
+def _search_runs(client: MlflowClient, experiment: Experiment, wanted: str = "") -> list[Run]:
     found: list[Run] = []
     token = None
     while True:
@@ -598,15 +596,15 @@ def _runs(client: MlflowClient, experiment: Experiment, wanted: str = "") -> lis
             return found
 
 
-def _checkpoints(client: MlflowClient, run: Run) -> list[Checkpoint]:
+def _read_checkpoints(client: MlflowClient, run: Run) -> list[Checkpoint]:
     if SCHEMA_TAG in run.data.tags:
-        return list(lines_of(client, run))
+        return list(read_lines(client, run))
     rows: dict[int, dict[str, float | None]] = defaultdict(dict)
     for name in run.data.metrics:
         points = client.get_metric_history(run.info.run_id, name)
         for point in sorted(points, key=lambda point: point.timestamp):
-            rows[point.step][name] = value_of(point)
-    return [checkpoint(step, rows[step]) for step in sorted(rows)]
+            rows[point.step][name] = read_value(point)
+    return [make_checkpoint(step, rows[step]) for step in sorted(rows)]
 
 
 LOGGER = Logger(open=open_mlflow, read=read_mlflow, traces=1)

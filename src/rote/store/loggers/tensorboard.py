@@ -24,8 +24,8 @@ from rote.arguments import place_in
 from rote.errors import CorruptRunError, InputError, RunExistsError, TornJournalWarning
 from rote.extras import require
 from rote.store.files import (
-    absent_folders,
     check_in_place,
+    find_absent_folders,
     make_folders,
     remove_folders,
     sync,
@@ -37,14 +37,14 @@ from rote.store.journal import (
     SCHEMA_VERSION,
     SYNCED_ROWS,
     Line,
+    decode_reading,
+    drop_void_lines,
+    encode_reading,
+    encode_resume,
     is_reserved,
-    line_of_reading,
-    line_of_resume,
-    lines_that_count,
-    reading_of_line,
 )
 from rote.store.logger import Logger
-from rote.store.row_file import PREDICTIONS, RowFile, row_layouts, row_path
+from rote.store.row_file import PREDICTIONS, RowFile, get_row_path, parse_row_layouts
 from rote.store.run_record import name_checkpoints
 from rote.store.sinks import Opened
 from rote.store.table import (
@@ -52,9 +52,9 @@ from rote.store.table import (
     FoundRun,
     SourceRuns,
     UnreadableRuns,
-    checkpoint,
-    frame_of,
-    row_checks_of,
+    make_checkpoint,
+    make_frame,
+    make_row_checks,
 )
 
 if TYPE_CHECKING:
@@ -79,13 +79,13 @@ _number = count()
 _TIME = re.compile(r"tfevents\.(\d{1,15})(?:\.(\d{9})\.)?")
 
 
-def event_files(directory: Path) -> list[Path]:
+def list_event_files(directory: Path) -> list[Path]:
     """List the event files in a directory, oldest first, as TensorBoard orders them."""
     names = sorted(entry.name for entry in directory.iterdir() if "tfevents" in entry.name)
     return [directory / name for name in names]
 
 
-def _time_in(name: str) -> int:
+def _parse_time(name: str) -> int:
     """When a file was begun, by its name, in nanoseconds; of another's file, at the latest."""
     found = _TIME.search(name)
     if found is None:
@@ -106,7 +106,7 @@ class EventFile:
         make_folders(directory)
         # The order of names is the order of files: a resumed run comes after what it resumes, even
         # if the clock went back meanwhile, or is another machine's.
-        latest = max((_time_in(path.name) for path in event_files(directory)), default=0)
+        latest = max((_parse_time(path.name) for path in list_event_files(directory)), default=0)
         seconds, rest = divmod(max(time.time_ns(), latest + 1), 1_000_000_000)
         name = f"events.out.tfevents.{seconds:010d}.{rest:09d}.{socket.gethostname()}"
         self.path = directory / f"{name}.{os.getpid()}.{next(_number)}{SUFFIX}"
@@ -134,24 +134,24 @@ class EventFile:
         self._file.close()
 
 
-def line_event(line: Line, note: str = "") -> dict[str, Any]:
+def make_line_event(line: Line, note: str = "") -> dict[str, Any]:
     """Return the fields of an event with a line, its numbers as scalars, and a note."""
     from tensorboard.compat.proto.summary_pb2 import Summary
 
     numbers = {k: v for k, v in line.items() if isinstance(v, float) and "#" not in k}
     scalars = [Summary.Value(tag=name, simple_value=value) for name, value in numbers.items()]
-    texts = [_text(JOURNAL_TAG, line), *([_text(NOTE_TAG, note)] if note else [])]
+    texts = [_make_text(JOURNAL_TAG, line), *([_make_text(NOTE_TAG, note)] if note else [])]
     return {"step": line["step"], "summary": Summary(value=[*scalars, *texts])}
 
 
-def description_event(description: Mapping[str, Any]) -> dict[str, Any]:
+def make_description_event(description: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of an event with what is run."""
     from tensorboard.compat.proto.summary_pb2 import Summary
 
-    return {"step": 0, "summary": Summary(value=[_text(RUN_TAG, description)])}
+    return {"step": 0, "summary": Summary(value=[_make_text(RUN_TAG, description)])}
 
 
-def restart_event(step: int) -> dict[str, Any]:
+def make_restart_event(step: int) -> dict[str, Any]:
     """Return the fields of an event that makes TensorBoard drop what came after a step."""
     from tensorboard.compat.proto.event_pb2 import SessionLog
 
@@ -185,17 +185,17 @@ def read_values(path: Path) -> Iterator[Value | int]:
     require("tensorboard.compat.proto.event_pb2", extra="tensorboard")
     from tensorboard.compat.proto.event_pb2 import Event, SessionLog
 
-    for record in _records(path):
+    for record in _read_records(path):
         try:
             event = Event.FromString(record)
         except Exception as error:
-            raise _damage(path, error) from error
+            raise _make_damage_error(path, error) from error
         if event.HasField("session_log") and event.session_log.status == SessionLog.START:
             yield event.step
-        yield from _values(event)
+        yield from _read_event(event)
 
 
-def _values(event: Event) -> Iterator[Value]:
+def _read_event(event: Event) -> Iterator[Value]:
     from tensorboard.util.tensor_util import make_ndarray
 
     for value in event.summary.value:
@@ -219,7 +219,7 @@ def _is_wanted(value: Any) -> bool:  # noqa: ANN401
     return one and (value.tag in _TEXTS or is_scalar)
 
 
-def _records(path: Path) -> Iterator[bytes]:
+def _read_records(path: Path) -> Iterator[bytes]:
     from tensorboard.compat.tensorflow_stub.pywrap_tensorflow import masked_crc32c
 
     is_ours = path.name.endswith(SUFFIX)
@@ -227,7 +227,7 @@ def _records(path: Path) -> Iterator[bytes]:
         while len(header := file.read(_HEADER.size)) == _HEADER.size:
             length, check = _HEADER.unpack(header)
             if masked_crc32c(header[:8]) != check:
-                raise _damage(path, "a length that does not fit its checksum")
+                raise _make_damage_error(path, "a length that does not fit its checksum")
             body = file.read(length)
             footer = file.read(_FOOTER)
             if len(footer) < _FOOTER:
@@ -235,21 +235,21 @@ def _records(path: Path) -> Iterator[bytes]:
                 break
             # In plain Python a checksum is slow: files of others may hold many pictures.
             if is_ours and masked_crc32c(body) != int.from_bytes(footer, "little"):
-                raise _damage(path, "a record that does not fit its checksum")
+                raise _make_damage_error(path, "a record that does not fit its checksum")
             yield body
     if header:
         message = f"The last record of {path} is cut off; it is skipped."
         warnings.warn(TornJournalWarning(message), stacklevel=2)
 
 
-def _damage(path: Path, what: object) -> CorruptRunError:
+def _make_damage_error(path: Path, what: object) -> CorruptRunError:
     return CorruptRunError(
         f"Expected {path} to be a whole event file, got: {what}. Restore it from a copy, or move "
         "it away."
     )
 
 
-def _text(tag: str, content: object) -> Any:  # noqa: ANN401
+def _make_text(tag: str, content: object) -> Any:  # noqa: ANN401
     from tensorboard.compat.proto.summary_pb2 import Summary
     from tensorboard.compat.proto.tensor_pb2 import TensorProto
     from tensorboard.compat.proto.tensor_shape_pb2 import TensorShapeProto
@@ -269,8 +269,8 @@ class TensorboardSink:
 
     def __init__(self, directory: Path) -> None:
         # Dropping later steps from view would also drop those of another writer.
-        self._is_alone = not directory.exists() or all(map(_is_ours, event_files(directory)))
-        self._folders = absent_folders(directory)
+        self._is_alone = not directory.exists() or all(map(_is_ours, list_event_files(directory)))
+        self._folders = find_absent_folders(directory)
         self._directory = directory
         self._rows: RowFile | None = None
         self._written: list[Path] = []
@@ -278,26 +278,26 @@ class TensorboardSink:
 
     def describe(self, description: Mapping[str, Any]) -> None:
         """Log what is run."""
-        self._file.write(**description_event({"schema": SCHEMA_VERSION, **description}))
+        self._file.write(**make_description_event({"schema": SCHEMA_VERSION, **description}))
         self.prepare_rows(description)
 
     def prepare_rows(self, description: Mapping[str, Any]) -> None:
         """Open the file of predictions beside the events, if the run predicts."""
-        layout = row_layouts({**description, "rows": None}).get(PREDICTIONS)
+        layout = parse_row_layouts({**description, "rows": None}).get(PREDICTIONS)
         if layout is not None:
-            file = row_path(self._directory, PREDICTIONS)
+            file = get_row_path(self._directory, PREDICTIONS)
             self._written += [] if file.exists() else [file]
             self._rows = RowFile(file, layout)
 
     def append(self, reading: Reading, row: int) -> None:
         """Log one reading, and its predictions beside the events."""
-        line = line_of_reading(reading)
+        line = encode_reading(reading)
         if self._rows is not None and reading.predictions is not None:
             line |= {f"{ROW_CHECK}{PREDICTIONS}": self._rows.write(row, reading.predictions)}
             self._rows.sync()
             line |= {SYNCED_ROWS: row + 1}
         # Always synced: the end of an event file does not tell a power cut from damage.
-        self._file.write(**line_event(line, reading.note))
+        self._file.write(**make_line_event(line, reading.note))
 
     def write_votes(self, votes: np.ndarray) -> None:
         """Keep nearest-neighbor votes beside the events."""
@@ -311,8 +311,8 @@ class TensorboardSink:
     def resume_after(self, step: int) -> None:
         """Log that readings after ``step`` do not count, and make TensorBoard drop them."""
         if self._is_alone:
-            self._file.write(**restart_event(step))
-        self._file.write(**line_event(line_of_resume(step)))
+            self._file.write(**make_restart_event(step))
+        self._file.write(**make_line_event(encode_resume(step)))
 
     def close(self) -> None:
         """Give the files back."""
@@ -340,7 +340,7 @@ def open_tensorboard(address: Address, description: Mapping[str, Any], *, resume
         CorruptRunError: if the run to resume is damaged.
     """
     if not address.place:
-        raise InputError("Expected `save_to` to be tensorboard:LOGDIR, got no directory.")
+        raise InputError("'tensorboard:' names no directory. Write tensorboard:LOGDIR.")
     name = description.get("name")
     directory = place_in(address.path, name.lstrip("/")) if name else address.path
     try:
@@ -355,12 +355,12 @@ def open_tensorboard(address: Address, description: Mapping[str, Any], *, resume
         raise
     except OSError as error:
         raise InputError(
-            f"Expected `save_to` to be a writable directory, got {directory}: {error}."
+            f"Cannot write to {directory}: {error}. Choose a writable directory."
         ) from error
     place = f"TensorBoard run {directory}"
     if earlier is None:
         return Opened(sink, place, undo=sink.discard)
-    held = tuple(reading_of_line(line) for line in earlier.lines or ())
+    held = tuple(decode_reading(line) for line in earlier.lines or ())
     return Opened(sink, place, earlier.description, held, undo=sink.discard)
 
 
@@ -373,13 +373,13 @@ def _describe(sink: TensorboardSink, description: Mapping[str, Any]) -> None:
 
 
 def _check_use(directory: Path, *, resume: bool) -> None:
-    is_used = directory.is_dir() and any(map(_is_ours, event_files(directory)))
+    is_used = directory.is_dir() and any(map(_is_ours, list_event_files(directory)))
     if is_used and not resume:
-        raise RunExistsError(f"{directory} is in use. Choose another name.", str(directory))
+        raise RunExistsError(f"{directory} is in use.", str(directory), "Choose another name.")
     if resume and not is_used:
         raise InputError(
-            f"Expected `save_to` to be a run to resume, got {directory} without an event file of "
-            "rote's. Pass resume=False to start a new run there."
+            f"No run to resume in {directory}: it has no event file of rote. Pass resume=False to "
+            "start a new run there."
         )
 
 
@@ -412,7 +412,7 @@ def _read_run(directory: Path) -> _EventRun:
     description: dict[str, Any] = {}
     journal: list[Line] = []
     scalars: dict[int, dict[str, float]] = defaultdict(dict)
-    files = event_files(directory)
+    files = list_event_files(directory)
     for path in files:
         for value in read_values(path):
             if isinstance(value, int):
@@ -428,11 +428,11 @@ def _read_run(directory: Path) -> _EventRun:
                 scalars[value.step][value.tag] = value.content
     if not any(map(_is_ours, files)):
         return _EventRun({}, None, scalars)
-    lines = lines_that_count(journal, str(directory), is_retold=True)
-    return _EventRun(description, [_beside(line, scalars) for line in lines], scalars)
+    lines = drop_void_lines(journal, str(directory), is_retold=True)
+    return _EventRun(description, [_merge_scalars(line, scalars) for line in lines], scalars)
 
 
-def _beside(line: Line, scalars: Mapping[int, Mapping[str, float]]) -> Line:
+def _merge_scalars(line: Line, scalars: Mapping[int, Mapping[str, float]]) -> Line:
     others = scalars.get(line["step"], {})
     return {name: value for name, value in others.items() if not is_reserved(name)} | dict(line)
 
@@ -469,18 +469,18 @@ def read_tensorboard(address: Address, mapping: Mapping[str, str]) -> SourceRuns
     read: dict[Path, _EventRun] = {}
     unreadable = UnreadableRuns()
     for directory in directories:
-        with unreadable.caught(directory):
-            read[directory] = _readable(directory)
+        with unreadable.catch(directory):
+            read[directory] = _read_checked(directory)
     found = [
-        FoundRun(_name(directory, root, run), directory, run.description, directory)
+        FoundRun(_name_run(directory, root, run), directory, run.description, directory)
         for directory, run in read.items()
     ]
-    lines = [_checkpoints(run) for run in read.values()]
-    source = SourceRuns(found, frame_of(lines), row_checks=row_checks_of(lines))
-    return unreadable.left_out_of(source)
+    lines = [_list_checkpoints(run) for run in read.values()]
+    source = SourceRuns(found, make_frame(lines), row_checks=make_row_checks(lines))
+    return unreadable.leave_out(source)
 
 
-def _readable(directory: Path) -> _EventRun:
+def _read_checked(directory: Path) -> _EventRun:
     try:
         return _read_run(directory)
     except OSError as error:
@@ -493,16 +493,16 @@ def _walk(root: Path) -> Iterator[Path]:
             yield Path(directory)
 
 
-def _name(directory: Path, root: Path, run: _EventRun) -> str:
+def _name_run(directory: Path, root: Path, run: _EventRun) -> str:
     """As rote wrote it, or as TensorBoard shows it."""
     shown = directory.relative_to(root).as_posix()
     return str(run.description.get("name") or (root.absolute().name if shown == "." else shown))
 
 
-def _checkpoints(run: _EventRun) -> list[Checkpoint]:
+def _list_checkpoints(run: _EventRun) -> list[Checkpoint]:
     if run.lines is not None:
         return list(run.lines)
-    return [checkpoint(step, run.scalars[step]) for step in sorted(run.scalars)]
+    return [make_checkpoint(step, run.scalars[step]) for step in sorted(run.scalars)]
 
 
 LOGGER = Logger(open=open_tensorboard, read=read_tensorboard, traces=0)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from rote.errors import InputError, RunExistsError
 from rote.extras import require
-from rote.store.journal import SCHEMA_VERSION, numbers_of
+from rote.store.journal import SCHEMA_VERSION, collect_numbers
 from rote.store.logger import Logger
 from rote.store.sinks import Opened
 
@@ -41,7 +41,7 @@ class TrackioSink:
         own = {STEP: reading.step, FLAGS: " ".join(reading.flags)}
         own |= {NOTE: reading.note} if reading.note else {}
         # A run of rote's own has no other rows, so its steps are the readings'.
-        self._log({**numbers_of(reading), **own}, reading.step if self._is_own else None)
+        self._log({**collect_numbers(reading), **own}, reading.step if self._is_own else None)
 
     def resume_after(self, step: int) -> None:
         """Log that readings after ``step`` do not count."""
@@ -74,7 +74,7 @@ def open_trackio(address: Address, description: Mapping[str, Any], *, resume: bo
             f"Expected `save_to` to be 'trackio:' to resume a run of Trackio, got {str(address)!r}."
             " Open the run with trackio.init(name=..., resume='must') first."
         )
-    run = _new_run(address, description) if address.place else _open_run()
+    run = _create_run(address, description) if address.place else _find_open_run()
     if run is None:
         raise InputError(
             "Expected `save_to` to be trackio:PROJECT, or trackio: after trackio.init(), got "
@@ -93,13 +93,13 @@ def open_trackio(address: Address, description: Mapping[str, Any], *, resume: bo
     return Opened(sink, place, undo=run.finish if address.place else None)
 
 
-def _open_run() -> Any:  # noqa: ANN401
+def _find_open_run() -> Any:  # noqa: ANN401
     from trackio import context_vars
 
     return context_vars.current_run.get()
 
 
-def _new_run(address: Address, description: Mapping[str, Any]) -> Any:  # noqa: ANN401
+def _create_run(address: Address, description: Mapping[str, Any]) -> Any:  # noqa: ANN401
     import trackio
     from trackio import context_vars
 

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 from rote.errors import CorruptRunError, InputError, RoteError, RunExistsError, did_you_mean
 from rote.extras import require
-from rote.store.journal import READING_COLUMNS, SCHEMA_VERSION, numbers_of
+from rote.store.journal import READING_COLUMNS, SCHEMA_VERSION, collect_numbers
 from rote.store.logger import Logger
 from rote.store.run_names import NAMED_BY_LOGGER, name_by_settings
 from rote.store.run_record import RUN_FILE, read_description
 from rote.store.sinks import Opened, open_directory
-from rote.store.table import directories_below, read_directories
+from rote.store.table import find_directories, read_directories
 
 if TYPE_CHECKING:
     import numpy as np
@@ -69,7 +69,7 @@ class WandbSink:
         own = {STEP: reading.step, FLAGS: list(reading.flags)}
         own |= {NOTE: reading.note} if reading.note else {}
         # W&B first: if the disk refuses, both are tried again, and W&B can take a row twice.
-        self._log({**numbers_of(reading), **own})
+        self._log({**collect_numbers(reading), **own})
         if self._directory is not None:
             self._directory.append(replace(reading, sample_rows={}), row)
 
@@ -122,7 +122,7 @@ def open_wandb(address: Address, description: Mapping[str, Any], *, resume: bool
             "the run with wandb.init(id=..., resume='must') first."
         )
     try:
-        run = _new_run(wandb, address, description) if address.place else wandb.run
+        run = _create_run(wandb, address, description) if address.place else wandb.run
     except RoteError:
         raise
     except Exception as error:
@@ -142,7 +142,7 @@ def open_wandb(address: Address, description: Mapping[str, Any], *, resume: bool
     return _start_run(run, place, description, is_own=bool(address.place))
 
 
-def _new_run(wandb: Any, address: Address, description: Mapping[str, Any]) -> Any:  # noqa: ANN401
+def _create_run(wandb: Any, address: Address, description: Mapping[str, Any]) -> Any:  # noqa: ANN401
     # A run that the caller has open, or opens later, stays what `wandb.run` is.
     return wandb.init(project=address.place, name=description.get("name"), reinit="create_new")
 
@@ -215,7 +215,7 @@ def read_wandb(address: Address, mapping: Mapping[str, str]) -> SourceRuns:  # n
 def _find_project(project: str) -> list[Path]:
     folder = Path(os.environ.get("WANDB_DIR", "")).expanduser() / "wandb"
     projects: dict[str, list[Path]] = {}
-    for path in directories_below([folder]) if folder.is_dir() else ():
+    for path in find_directories([folder]) if folder.is_dir() else ():
         with suppress(CorruptRunError):
             projects.setdefault(str(read_description(path).get(_PROJECT)), []).append(path)
     if project not in projects:

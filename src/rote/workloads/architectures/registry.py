@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from rote.arguments import check_integer, check_number
-from rote.errors import InputError, RoteError, did_you_mean, shown
+from rote.errors import InputError, RoteError, did_you_mean, quote
 from rote.extras import import_named
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def _made(name: str, factory: Factory, arguments: dict[str, Any]) -> "nn.Module"
     except Exception as error:
         what = str(error).strip().partition("\n")[0]
         raise InputError(
-            f"Architecture {shown(name)} failed with {type(error).__name__}: {what}."
+            f"Architecture {quote(name)} failed with {type(error).__name__}: {what}."
         ) from error
     return _checked_module(name, made)
 
@@ -121,7 +121,7 @@ def _check_size(name: str, factory: Factory, arguments: dict[str, Any]) -> None:
         weights = sum(weight.numel() for weight in _made(name, factory, arguments).parameters())
     if weights > MOST_WEIGHTS:
         raise InputError(
-            f"Expected {shown(name)} to have at most {MOST_WEIGHTS:,} weights, got {weights:,}. "
+            f"Expected {quote(name)} to have at most {MOST_WEIGHTS:,} weights, got {weights:,}. "
             "Take a smaller `scale`, width or depth."
         )
 
@@ -130,12 +130,12 @@ def _resolve(name: str) -> Factory:
     if not isinstance(name, str) or (name not in ARCHITECTURES and ":" not in name):
         raise InputError(
             f"Expected `architecture` to be one of {', '.join(ARCHITECTURES)}, "
-            f"or 'package.module:factory', got {shown(name)}.{did_you_mean(name, ARCHITECTURES)}"
+            f"or 'package.module:factory', got {quote(name)}.{did_you_mean(name, ARCHITECTURES)}"
         )
     factory: Factory = import_named(ARCHITECTURES.get(name, name), "architecture")
     if not callable(factory):
         raise InputError(
-            f"Expected architecture {shown(name)} to be a callable, got {shown(factory)}."
+            f"Expected architecture {quote(name)} to be a callable, got {quote(factory)}."
         )
     return factory
 
@@ -157,15 +157,15 @@ def _arguments(
         _check_options(name, [option for option in named if option not in shape], options)
         if "scale" not in named and shape["scale"] != 1:
             raise InputError(
-                f"Expected `scale` to be 1 for {shown(name)}, whose factory takes no `scale`, "
-                f"got {shown(shape['scale'])}."
+                f"Expected `scale` to be 1 for {quote(name)}, whose factory takes no `scale`, "
+                f"got {quote(shape['scale'])}."
             )
     arguments = {key: shape[key] for key in shape if takes_any or key in named} | options
     try:
         signature.bind(**arguments)
     except TypeError as error:
         raise InputError(
-            f"Expected {shown(name)} to be callable with {', '.join(arguments) or 'nothing'}, "
+            f"Expected {quote(name)} to be callable with {', '.join(arguments) or 'nothing'}, "
             f"got: {error}."
         ) from error
     return arguments
@@ -177,8 +177,8 @@ def _check_options(name: str, accepted: list[str], options: dict[str, Any]) -> N
         return
     listed = f"one of {', '.join(accepted)}" if accepted else "left out, as it takes none"
     raise InputError(
-        f"Expected options of architecture {shown(name)} to be {listed}, "
-        f"got {shown(unknown)}.{did_you_mean(unknown, accepted)}"
+        f"Expected options of architecture {quote(name)} to be {listed}, "
+        f"got {quote(unknown)}.{did_you_mean(unknown, accepted)}"
     )
 
 
@@ -187,7 +187,7 @@ def _checked_module(name: str, made: object) -> "nn.Module":
 
     if not isinstance(made, nn.Module):
         raise InputError(
-            f"Expected architecture {shown(name)} to return a torch.nn.Module, "
+            f"Expected architecture {quote(name)} to return a torch.nn.Module, "
             f"got {type(made).__name__}."
         )
     return made

@@ -13,7 +13,7 @@ from typing import IO, Any
 import numpy as np
 
 from rote.errors import InputError
-from rote.store import whole_file
+from rote.store import replace_file
 from rote.workloads.data.dataset import Array
 
 IN_MEMORY_BYTES = 4 * 2**30
@@ -144,7 +144,7 @@ class ArrayFile:
             target.parent.mkdir(parents=True, exist_ok=True)
             with (
                 self._open(name) as member,
-                whole_file(target, shared=True) as draft,
+                replace_file(target, shared=True) as draft,
                 draft.open("wb") as file,
             ):
                 shutil.copyfileobj(member, file, 2**20)

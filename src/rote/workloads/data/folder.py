@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from rote.errors import InputError, shown
+from rote.errors import InputError, quote
 from rote.extras import require
-from rote.store import whole_file
+from rote.store import replace_file
 from rote.workloads.data.arrays import IN_MEMORY_BYTES, ArrayFile, cache_folder
 from rote.workloads.data.dataset import Array, Dataset, Labels, order_class_names
 from rote.workloads.data.npz_file import DEFAULT_VOCABULARY, FileLayout, count_words, read_npz
@@ -194,7 +194,7 @@ def _read_list(file: Path) -> _Files:
         if not path or not label.isdecimal():
             raise InputError(
                 f"Expected line {number} of {file} to be a path and a class number, got "
-                f"{shown(line)}."
+                f"{quote(line)}."
             )
         paths.append(path.strip())
         labels.append(int(label))
@@ -213,7 +213,7 @@ def read_images(folder: Path, paths: list[str], size: int, limit: int = IN_MEMOR
     if not target.exists():
         target.parent.mkdir(parents=True, exist_ok=True)
         pillow = require("PIL.Image", extra="images")
-        with whole_file(target, shared=True) as draft:
+        with replace_file(target, shared=True) as draft:
             pixels = np.lib.format.open_memmap(
                 draft, mode="w+", dtype=np.uint8, shape=(len(paths), size, size, 3)
             )

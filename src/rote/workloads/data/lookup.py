@@ -12,7 +12,7 @@ import numpy as np
 from rote.arguments import check_path
 from rote.errors import InputError, MissingExtraError, did_you_mean
 from rote.extras import require
-from rote.store import whole_file
+from rote.store import replace_file
 from rote.workloads.data.arrays import ArrayFile, cache_folder
 from rote.workloads.data.catalog import CATALOG, NamedSet
 from rote.workloads.data.dataset import Array, Dataset, Labels
@@ -71,7 +71,7 @@ def _save(target: Path, named: NamedSet, splits: Any) -> None:  # noqa: ANN401
     x_train, y_train = convert_split(splits["train"], named)
     x_test, y_test = convert_split(splits[named.hub.test], named)
     target.parent.mkdir(parents=True, exist_ok=True)
-    with whole_file(target, shared=True) as draft, draft.open("wb") as file:
+    with replace_file(target, shared=True) as draft, draft.open("wb") as file:
         np.savez(file, x_train=x_train, y_train=y_train, x_test=x_test, y_test=y_test)
 
 

@@ -1,6 +1,7 @@
 """A table as a data set: which column is the label, which rows are for testing."""
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias, TypeVar
@@ -22,6 +23,9 @@ from rote.workloads.data.table_inputs import (
     is_input,
 )
 from rote.workloads.spec import FieldError, InputKind
+
+_LIKE_LABELS = 0.6
+"""The share of equal values from which on a column is probably one of labels, too."""
 
 _LABEL_LIKE = ("labels", "target", "class", "category", "y")
 _MOST_NAMED = 5
@@ -114,7 +118,9 @@ def read_table(frame: Frame, how: TableLayout, samples: Array | None = None) -> 
         num_classes=len(names),
         class_names=names,
         table_rows=np.flatnonzero(labeled.to_numpy())[train],
-        remarks=_remark_on_texts(said, x_train) if samples is None else (),
+        remarks=()
+        if samples is not None
+        else (*_remark_on_texts(said, x_train), *_remark_on_truth(frame, given, said, names)),
     )
     return ReadTable(dataset, {name: said[name] for name in frame.columns if name in said})
 
@@ -205,7 +211,8 @@ def _suggest_label(frame: Frame, column: str, of: str) -> str:
     guess = f" Did you mean {likely!r}?" if likely else did_you_mean(column, frame.columns)
     most = min(MOST_CATEGORIES, max(2, len(frame) // 2))
     counts = {name: frame[name].drop_nulls().n_unique() for name in frame.columns}
-    few = [f"{name} ({count})" for name, count in counts.items() if 2 <= count <= most]
+    by_count = sorted(counts.items(), key=lambda item: item[1])
+    few = [f"{name} ({count})" for name, count in by_count if 2 <= count <= most]
     found = (
         f"Columns with few distinct values: {format_names(few)}."
         if few
@@ -298,6 +305,24 @@ def _remark_on_texts(said: dict[str, str], inputs: Array) -> tuple[str, ...]:
         f"{format_count(len(taken), 'input column')} became {inputs.shape[1]:,} inputs. To leave "
         "texts out, name the inputs (data.columns); to count fewer words, lower data.vocabulary.",
     )
+
+
+def _remark_on_truth(
+    frame: Frame, given: str, said: dict[str, str], names: tuple[str, ...]
+) -> Iterator[str]:
+    """Point out inputs that look like a second column of labels, and would give them away."""
+    labels = _as_texts(frame[given])
+    for name, what in said.items():
+        if name == given or not is_input(what) or frame[name].n_unique() > len(names) + 1:
+            continue
+        values = _as_texts(frame[name])
+        agreement = int((values == labels).sum()) / len(labels)
+        if set(values.drop_nulls()) == set(names) and agreement >= _LIKE_LABELS:
+            yield (
+                f"Column {name!r} is used as an input, although it has the classes of {given!r} "
+                f"and agrees with it in {agreement:.1%} of the rows. If it holds the "
+                f"true labels, add --truth {name}; rote then does not train on it."
+            )
 
 
 def _check_truth(right: Labels, truth: str, source: str) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from rote.errors import shown
+from rote.errors import quote
 from rote.workloads.architectures import ARCHITECTURES
 from rote.workloads.spec.run_spec import RunSpec
 from rote.workloads.spec.section import FieldError
@@ -37,9 +37,9 @@ class AllowedImports:
                 beside = "" if self.folder is None else "in the spec's folder and not "
                 raise FieldError(
                     field,
-                    f"names {shown(address)}, whose code is not {beside}allowed. Importing it "
+                    f"names {quote(address)}, whose code is not {beside}allowed. Importing it "
                     "runs its code: if you trust it, add --allow-import "
-                    f"{shown(module)[1:-1]}.",
+                    f"{quote(module)[1:-1]}.",
                 )
 
     def _allows(self, module: str) -> bool:

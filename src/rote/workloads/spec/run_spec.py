@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal
 
-from rote.errors import did_you_mean, shown
-from rote.extras import is_signal, name_and_options, signal_names
+from rote.errors import did_you_mean, quote
+from rote.extras import is_signal, list_signals, parse_signal
 from rote.workloads.spec.data_sections import Data, NamedData, Noise, NoNoise
 from rote.workloads.spec.section import (
     MOST_SEED,
@@ -57,7 +57,7 @@ class RunSpec(Section):
         schedule: of the learning rate.
         probe: how susceptibility is measured.
         checkpoints: which weights are kept.
-        signals: what is observed beside ζ, by name (``rote.tracking.signal_names``) or as
+        signals: what is observed beside ζ, by name (``rote.tracking.list_signals``) or as
             ``package.module:Name``.
 
     Raises:
@@ -103,7 +103,7 @@ class RunSpec(Section):
         if labels is not None and not isinstance(self.noise, NoNoise):
             raise FieldError(
                 "noise.model",
-                f"to be 'none' because `data.labels` = {shown(labels)} is noisy already, got "
+                f"to be 'none' because `data.labels` = {quote(labels)} is noisy already, got "
                 f"{self.noise.model!r}.",
             )
         if self.signals:
@@ -133,11 +133,11 @@ class RunSpec(Section):
 
 def _check_signals(signals: tuple[str, ...]) -> None:
     for signal in signals:
-        name, _ = name_and_options(signal)
+        name, _ = parse_signal(signal)
         if ":" not in signal and not is_signal(name):
-            known = signal_names()
+            known = list_signals()
             raise FieldError(
                 "signals",
-                f"to be one of {', '.join(known)}, or package.module:Name, got {shown(signal)}."
+                f"to be one of {', '.join(known)}, or package.module:Name, got {quote(signal)}."
                 f"{did_you_mean(name, known)}",
             )

@@ -17,7 +17,7 @@ from typing import (
     get_type_hints,
 )
 
-from rote.errors import InputError, did_you_mean, shown
+from rote.errors import InputError, did_you_mean, quote
 
 MOST_SEED = 2**63 - 1
 """The largest seed that every generator takes."""
@@ -112,7 +112,7 @@ def _freeze(value: object, depth: int = 0) -> Plain:
         return tuple(_freeze(entry, depth + 1) for entry in value)
     if isinstance(value, str | bool | int | float) and is_storable(value):
         return value
-    raise TypeError(f"{shown(value)} is not a string, finite number, boolean, or list of these")
+    raise TypeError(f"{quote(value)} is not a string, finite number, boolean, or list of these")
 
 
 def is_storable(value: object) -> bool:
@@ -156,7 +156,7 @@ class FieldError(InputError):
 
 def refuse(field: str, expected: str, given: object, hint: str = "") -> FieldError:
     """Return the error for a value that does not fit."""
-    return FieldError(field, f"to be {expected}, got {shown(given)}.{hint}")
+    return FieldError(field, f"to be {expected}, got {quote(given)}.{hint}")
 
 
 _WORDS = {int: "an integer", float: "a number", str: "text", bool: "true or false"}
@@ -203,7 +203,7 @@ class Section:
         known = {entry.name: entry for entry in fields(cls)}
         for name in values:
             if name not in known:
-                whose = f" of {shown(values[cls.tag])}" if cls.tag and cls.tag in values else ""
+                whose = f" of {quote(values[cls.tag])}" if cls.tag and cls.tag in values else ""
                 raise FieldError(
                     name,
                     f"is not a field{whose}.{did_you_mean(name, list(known))} "

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Literal, TypeAlias
 
-from rote.errors import did_you_mean, shown
+from rote.errors import did_you_mean, quote
 from rote.workloads.architectures import ARCHITECTURES
 from rote.workloads.spec.section import (
     MOST_SEED,
@@ -221,7 +221,7 @@ class Probing(Section):
         if self.holdout_size is not None and self.holdout != "auto":
             raise FieldError(
                 "holdout_size",
-                f"applies to holdout 'auto' only, not to {shown(self.holdout)}.",
+                f"applies to holdout 'auto' only, not to {quote(self.holdout)}.",
             )
 
 
