@@ -15,7 +15,9 @@ from rote.studies.pool import PRESETS, has_pools
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("studies")]
 
 DOCS = Path(__file__).parents[2] / "docs"
-COMMITTED = sorted(path.stem for path in (DOCS / "results").glob("*.json") if path.stem != "bounds")
+NUMBERS = sorted(path.stem for path in (DOCS / "results").glob("*.json") if path.stem != "bounds")
+MEDIUM = [name.removesuffix("-medium") for name in NUMBERS if name.endswith("-medium")]
+COMMITTED = [name for name in NUMBERS if not name.endswith("-medium")]
 
 
 @pytest.fixture(scope="module")
@@ -25,6 +27,14 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> Records:
 
 COSTLY = ("estimated-accuracy", "leaderboard")
 """Many fits for each of 23 pools: a quarter of those here, all of them by `make test-all`."""
+
+IN_FULL = [
+    name
+    if name in ("filter", "regions", "tracking")
+    else pytest.param(name, marks=pytest.mark.full)
+    for name in MEDIUM
+]
+"""Studies of preset medium: the paper's main figures here, all of them by `make test-all`."""
 
 
 WITHOUT_POOLS = ("cleaning", "gram-drift", "label-errors")
@@ -38,6 +48,16 @@ def test_committed_numbers_come_out_again(name: str, records: Records) -> None:
     ((_, tables),) = [entry for entry in records.of(find_study(name)) if entry[0] == "small"]
     record = find_study(name).measure(tables)
     assert _leaves(record) == pytest.approx(_leaves(_committed(name)), abs=1e-6)
+
+
+@pytest.mark.parametrize("name", IN_FULL)
+def test_committed_numbers_of_networks_that_learn_come_out_again(
+    name: str, records: Records
+) -> None:
+    ((_, tables),) = [entry for entry in records.of(find_study(name)) if entry[0] == "medium"]
+    assert _leaves(find_study(name).measure(tables)) == pytest.approx(
+        _leaves(_committed(f"{name}-medium")), abs=1e-6
+    )
 
 
 @pytest.mark.parametrize("name", COSTLY)
@@ -68,9 +88,13 @@ def _leaves(value: object, name: str = "") -> dict[str, object]:
 
 
 def _recorded() -> dict[str, list[tuple[str, dict]]]:  # type: ignore[type-arg]
-    names = (*COMMITTED, "bounds")
-    texts = {name: (DOCS / "results" / f"{name}.json").read_text() for name in names}
-    return {name: [("small", json.loads(text))] for name, text in texts.items()}
+    return {
+        name: [
+            *([("medium", _committed(f"{name}-medium"))] if name in MEDIUM else []),
+            ("small", _committed(name)),
+        ]
+        for name in (*COMMITTED, "bounds")
+    }
 
 
 def test_every_figure_has_one_study_a_number_of_its_own_and_a_short_row() -> None:
@@ -106,7 +130,7 @@ def test_committed_pages_say_what_the_paper_says_when_how_and_why(name: str) -> 
     parts = ("The paper", "Here", "Why") if study.cause else ("The paper", "Here")
     assert [part for part in parts if f"**{part}.**" in page] == list(parts)
     assert study.cause in said
-    assert " ".join(study.finding(_recorded()[name][0][1]).split()) in said
+    assert " ".join(study.finding(_recorded()[name][-1][1]).split()) in said
 
 
 def test_a_table_is_written_between_its_lines_only(tmp_path: Path) -> None:
@@ -125,7 +149,7 @@ def test_a_table_is_written_between_its_lines_only(tmp_path: Path) -> None:
 
 
 def test_a_figure_is_told_by_pools_of_its_data_only() -> None:
-    found = _recorded()
+    found = {name: presets[-1:] for name, presets in _recorded().items()}
     rows = {row.split(" | ")[0]: row for row in figure_table(found).splitlines()}
     pools = found["regions"][0][1]["pools"]
     of_mnist = {"pools": {name: pools[name] for name in ("mnist-symmetric-0", "mnist-symmetric-1")}}
@@ -136,14 +160,14 @@ def test_a_figure_is_told_by_pools_of_its_data_only() -> None:
 
 
 def test_the_index_takes_the_largest_preset_that_has_the_data() -> None:
-    small = _recorded()["regions"][0]
+    small = _recorded()["regions"][-1]
     made = {"pools": {"cifar10-medium-0": small[1]["pools"]["cifar10-symmetric-0"]}}
     rows = figure_table({"regions": [("medium", made), small]}).splitlines()
     by_figure = {row.split(" | ")[0]: row for row in rows}
     assert "| medium |" in by_figure["| Figure 5"]
-    assert "(results/regions.md)" in by_figure["| Figure 5"]
+    assert "(results/regions-medium.md)" in by_figure["| Figure 5"]
     assert "| small |" in by_figure["| Figure 16"]
-    assert "(results/regions-small.md)" in by_figure["| Figure 16"]
+    assert "(results/regions.md)" in by_figure["| Figure 16"]
 
 
 def test_pools_of_all_presets_have_names_of_their_own() -> None:

@@ -55,7 +55,10 @@ Name = Annotated[
 Every = Annotated[bool, typer.Option("--all", help="Every study.")]
 Out = Annotated[
     Path | None,
-    typer.Option(help="A folder for NAME.md, NAME.svg and NAME.json; with --all, README.md too."),
+    typer.Option(
+        help="A folder for NAME.md, NAME.svg and NAME.json (larger presets: NAME-medium.md …); "
+        "with --all, README.md too."
+    ),
 ]
 
 
@@ -273,9 +276,8 @@ def _show(
             elif not as_json and place == 0:
                 say(f"{name}: {study.finding(measured)}")
             if out is not None:
-                stem = name if place == 0 else f"{name}-{preset}"
                 with name_new_folders(out):
-                    files = write_result(study, measured, preset, out, stem=stem)
+                    files = write_result(study, measured, preset, out)
                 say(f"Written: {', '.join(map(str, files))}", err=True)
     if every and as_json:
         say_json({name: presets[0][1] for name, presets in found.items()}, indent=None)

@@ -9,7 +9,7 @@ from rote.errors import InputError
 from rote.store import write_whole
 from rote.studies.markdown import wrapped
 from rote.studies.paper import PAPER
-from rote.studies.results import restricted
+from rote.studies.results import name_page, restricted
 from rote.studies.study import studies
 
 if TYPE_CHECKING:
@@ -84,11 +84,10 @@ def study_of(label: str) -> Study:
 
 def _here(study: Study, shown: Shown, found: Found) -> tuple[str, str, str, str]:
     """Return our number, its preset, the verdict, and the page that has them."""
-    for place, (preset, record) in enumerate(found.get(study.name, ())):
+    for preset, record in found.get(study.name, ()):
         part = restricted(record, shown, preset)
         if part is not None and study.brief is not None:
             ours, verdict = study.brief(part)
-            file = study.name if place == 0 else f"{study.name}-{preset}"
             known = "–" if study.wants is None else preset
-            return ours, known, verdict or "cannot tell", file
+            return ours, known, verdict or "cannot tell", name_page(study, preset)
     return NOT_TRAINED, "–", "–", study.name

@@ -11,7 +11,7 @@ from rote.store import write_whole
 from rote.studies.chart import as_svg
 from rote.studies.markdown import begun, wrapped
 from rote.studies.paper import PAPER
-from rote.studies.pool import read_pools
+from rote.studies.pool import PRESETS, read_pools
 
 if TYPE_CHECKING:
     from rote.studies.paper import Shown
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 _EXPLAINED = "small"
-"""The preset whose numbers a study's `cause` is about."""
+"""The preset whose numbers a study's `cause` is about; pages of larger presets name theirs."""
 
 
 class Picture(NamedTuple):
@@ -36,9 +36,13 @@ class Picture(NamedTuple):
     record: Record
 
 
-def write_result(
-    study: Study, record: Record, preset: str, folder: Path, *, stem: str | None = None
-) -> list[Path]:
+def name_page(study: Study, preset: str) -> str:
+    """Return the name of a study's files at a preset, without suffix."""
+    is_larger = PRESETS.index(preset) > PRESETS.index(_EXPLAINED)
+    return f"{study.name}-{preset}" if is_larger else study.name
+
+
+def write_result(study: Study, record: Record, preset: str, folder: Path) -> list[Path]:
     """Write ``NAME.md``, ``NAME.json``, and a ``.svg`` for every figure.
 
     Args:
@@ -46,16 +50,15 @@ def write_result(
         record: its numbers.
         preset: of its pools.
         folder: where to.
-        stem: the name of the files; that of the study by default.
     """
-    stem = stem or study.name
+    stem = name_page(study, preset)
     folder.mkdir(parents=True, exist_ok=True)
     contents = {
-        f"{stem}.md": page(study, record, preset, stem=stem).encode(),
+        f"{stem}.md": page(study, record, preset).encode(),
         f"{stem}.json": as_json(record).encode(),
     }
     if study.draw is not None:
-        for picture in pictures(study, record, preset, stem):
+        for picture in pictures(study, record, preset):
             contents[f"{picture.name}.svg"] = as_svg(study.draw(picture.record))
     for name, content in contents.items():
         write_whole(folder / name, content)
@@ -81,8 +84,9 @@ def restricted(record: Record, shown: Shown, preset: str) -> Record | None:
     return {"pools": pools} if pools else None
 
 
-def pictures(study: Study, record: Record, preset: str, stem: str) -> list[Picture]:
+def pictures(study: Study, record: Record, preset: str) -> list[Picture]:
     """Return a figure for each of the paper's of which there are data, or one of everything."""
+    stem = name_page(study, preset)
     suffix = stem.removeprefix(study.name)
     found: dict[str, Picture] = {}
     for label in study.paper:
@@ -100,10 +104,10 @@ def pictures(study: Study, record: Record, preset: str, stem: str) -> list[Pictu
     return list(found.values()) or [Picture(stem, begun(study.title), record)]
 
 
-def page(study: Study, record: Record, preset: str, *, stem: str | None = None) -> str:
+def page(study: Study, record: Record, preset: str) -> str:
     """Return our number beside the paper's, why they differ, the figures and the tables."""
     is_explained = study.cause and (preset == _EXPLAINED or study.wants is None)
-    shown = [] if study.draw is None else pictures(study, record, preset, stem or study.name)
+    shown = [] if study.draw is None else pictures(study, record, preset)
     parts = [
         f"# {begun(study.title)}",
         f"**The paper.** {study.reported}",
@@ -125,6 +129,6 @@ def _commands(study: Study, preset: str) -> str:
             f"{study.name}`; from the data at hand: `rote study run {study.name}`."
         )
     return (
-        f"Preset `{preset}`. {today} From the committed runs: `rote study show {study.name}`; all "
-        f"of it again: `rote study run {study.name} --preset {preset}`."
+        f"Preset `{preset}`. {today} From the committed runs: `rote study show {study.name} "
+        f"--preset {preset}`; all of it again: `rote study run {study.name} --preset {preset}`."
     )
