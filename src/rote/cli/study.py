@@ -174,7 +174,7 @@ def show(
     from rote.studies import Records, write_figures
 
     if index is not None and not every:
-        raise InputError("Expected --all with --index, got one study. The table has all of them.")
+        raise InputError("--index needs --all: its table lists every study.")
     found: dict[str, list[tuple[str, Any]]] = {}
     with tempfile.TemporaryDirectory() as folder:
         records = Records(Path(folder))
@@ -199,7 +199,7 @@ def _choose_studies(name: str | None, preset: str | None, *, every: bool) -> "li
     from rote.studies import find_study, studies
 
     if every == (name is not None):
-        raise InputError("Expected the name of a study or --all, got neither or both.")
+        raise InputError("Name one study, or pass --all, but not both.")
     if name is not None:
         return [find_study(name)]
     return [study for study in studies().values() if preset is None or study.has(preset)]

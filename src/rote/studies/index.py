@@ -57,7 +57,9 @@ def write_figures(found: Found, page: Path) -> Path:
     before, begin, rest = text.partition(f"{BEGIN}\n")
     _, end, after = rest.partition(END)
     if not begin or not end:
-        raise InputError(f"Expected {page} to have the lines {BEGIN} and {END}, got none.")
+        raise InputError(
+            f"{page} does not have the lines {BEGIN} and {END}, between which the table is written."
+        )
     write_whole(page, f"{before}{begin}{figure_table(found)}\n{end}{after}".encode())
     return page
 

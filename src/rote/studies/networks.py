@@ -62,7 +62,7 @@ class Network:
             InputError: if there are none.
         """
         if self.splits.test is None or self.splits.test_labels is None:
-            raise InputError(f"Expected {self.run} to have a test set, got data without one.")
+            raise InputError(f"The data of {self.run} have no test set.")
         return self.splits.test.batch(slice(None)), self.splits.test_labels
 
 

@@ -54,7 +54,7 @@ def unpack(file: Path, folder: Path) -> RunTable:
         InputError: if there is no such archive.
     """
     if not file.is_file():
-        raise InputError(f"Expected a packed pool at {file}, got none. Run the study first.")
+        raise InputError(f"Packed pool not found: {file}. Run the study first.")
     with tarfile.open(file, mode="r:xz") as archive:
         archive.extractall(folder, filter="data")
     for journal in folder.glob(f"*/{JOURNAL_FILE}"):

@@ -106,7 +106,7 @@ def trained(
     """
     found = [pool for pool in pools if is_over(pool, store)]
     if needs_one and pools and not found:
-        raise InputError(f"Expected finished pools of the study in {store}, got none. Train them.")
+        raise InputError(f"{store} has no finished pools of this study. Train them first.")
     return [(pool, read_table(store / pool.name)) for pool in found]
 
 
@@ -170,8 +170,9 @@ class Records:
             found += [(one, packed)] if packed else []
         if not found:
             raise InputError(
-                f"Expected records of study {study.name!r} in the package, got none"
-                f"{'' if preset is None else f' at preset {preset}'}. Run it with --record."
+                "The package has no records of study "
+                f"{study.name!r}{'' if preset is None else f' at preset {preset}'}. Run it with "
+                "--record."
             )
         return found
 

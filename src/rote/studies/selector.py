@@ -125,7 +125,7 @@ def _score(rule: Rule, candidates: Candidates) -> Floats | None:
     column, sign = getattr(rule, "column", None), 1.0
     if column is not None:
         if not candidates.known(column).any():
-            raise InputError(f"Expected {column} to be recorded, got none.")
+            raise InputError(f"The runs did not record {column}.")
         sign = -1.0 if rule.name.startswith("min:") else 1.0
         return np.asarray(sign * candidates.values(column))
     usable = keep_usable(rule, candidates)

@@ -201,7 +201,6 @@ def find_study(name: str) -> Study:
         return next(study for study in known.values() if label in study.paper)
     if name not in known:
         raise InputError(
-            f"Expected a study, got {name!r}: there are {', '.join(known)}."
-            f"{did_you_mean(name, known)}"
+            f"Unknown study {name!r}.{did_you_mean(name, known)} Studies: {', '.join(known)}."
         )
     return known[name]
