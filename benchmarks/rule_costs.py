@@ -9,7 +9,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from rote.studies.figures.leaderboard import selectors
+from rote.studies.figures.leaderboard import list_selectors
 
 ROOT = Path(__file__).parents[1]
 LEADERBOARD = ROOT / "docs" / "results" / "leaderboard.json"
@@ -22,7 +22,7 @@ _ONE_RUN = {"posterior": "auto, one run alone"}  # with nearest-neighbor votes
 def compute_costs(record: dict[str, Any]) -> dict[str, Any]:
     """Return the points of test accuracy that every rule has lost, by rule and situation."""
     pools = [record["pools"][name] for group in _GROUPS for name in record["groups"][group]]
-    rows = {entry.rule: entry.name for entry in selectors(0.5, None) if ":" not in entry.rule}
+    rows = {entry.rule: entry.name for entry in list_selectors(0.5, None) if ":" not in entry.rule}
     rows = {rule: name for rule, name in rows.items() if rule not in ("auto", "oracle")}
     rows["noisy-validation"] = _VALIDATION
     rules = {}

@@ -1,6 +1,7 @@
 """Every exception and warning that rote raises; a spec's ``FieldError`` lives with the spec.
 
-Messages read "Expected <argument> to be <what>, got <value>. <what to do>".
+A message about a bad value reads "Expected <argument> to be <what>, got <value>. <what to do>". Any
+other says what happened, on what, and how to fix it.
 """
 
 import math

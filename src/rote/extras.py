@@ -33,8 +33,8 @@ def require(package: str, *, extra: str) -> ModuleType:
         return import_module(package)
     except ImportError as error:
         raise MissingExtraError(
-            f"Expected package `{package}` to be installed, got: {error}. "
-            f"Install it with: pip install 'rote[{extra}]'."
+            f"Package `{package}` cannot be imported: {error}. Install it with: pip install "
+            f"'rote[{extra}]'."
         ) from error
 
 
@@ -57,14 +57,13 @@ def import_named(address: str, argument: str) -> Any:  # noqa: ANN401  # whateve
         module = import_module(module_name)
     except Exception as error:  # whatever a user's module does when it is run
         raise InputError(
-            f"Expected the module of `{argument}` {quote(address)} to be importable, got "
-            f"{type(error).__name__}: {error}. Install it, or put its folder on PYTHONPATH."
+            f"Cannot import {quote(address)} (`{argument}`): {type(error).__name__}: {error}. "
+            "Install it, or put its folder on PYTHONPATH."
         ) from error
     found = getattr(module, name, None)
     if found is None:
         raise InputError(
-            f"Expected module {quote(module_name)} to have {quote(name)} for `{argument}`, got "
-            "nothing of that name."
+            f"Module {quote(module_name)} has no {quote(name)} (`{argument}`). Check the name."
         )
     return found
 

@@ -128,7 +128,7 @@ def test_suspects_of_one_group_are_had_as_the_refusal_of_a_mixture_says(
         rows = [f"{n % 40},{'ab'[(n % 40 >= least) ^ (n % 41 == 10)]}" for n in range(400)]
         Path(name).write_text("\n".join(["size,label", *rows, ""]))
         invoke("train", "--data", name, "--quiet")
-    with pytest.raises(InputError, match=r"Choose one with .*--where 'data\.path=a\.csv'"):
+    with pytest.raises(InputError, match=r"Choose one group with .*--where 'data\.path=a\.csv'"):
         invoke("suspects", "runs")
     said = invoke("suspects", "runs", "--where", "data.path=a.csv")
     assert "by a." in said

@@ -145,7 +145,7 @@ def test_mistakes_are_named(trained: Path, tmp_path: Path, monkeypatch: pytest.M
     assert "resume" not in str(used.value)  # which is an argument of Python
     with pytest.raises(InputError, match="File or folder not found"):
         call(tmp_path / "nowhere", *options)
-    with pytest.raises(InputError, match="to hold checkpoints"):
+    with pytest.raises(InputError, match="No checkpoints"):
         (tmp_path / "empty").mkdir()
         call(tmp_path / "empty", *options)
 

@@ -64,8 +64,8 @@ def test_rule_column_and_names_of_metrics_are_passed_on(store: Path, tmp_path: P
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["-o", "{folder}"], "to be a file to write, got a directory. Name a file in it."),
-        (["-o", "{folder}/file/page.html"], "which is no folder that can be written to"),
+        (["-o", "{folder}"], "it is a directory. Name a file in it."),
+        (["-o", "{folder}/file/page.html"], "is not a writable folder"),
         (["--rule", "stagd"], "Did you mean 'staged'"),
         (["--column", "zeta"], "Expected `column` to be one of susceptibility"),
     ],
@@ -86,7 +86,7 @@ def test_a_mistake_is_one_line_and_no_traceback(tmp_path: Path) -> None:
         [ROTE, "report", tmp_path / "nowhere"], capture_output=True, text=True, check=False
     )
     assert done.returncode == 2
-    assert done.stderr.startswith("Error: Expected `runs` to be an existing directory, got ")
+    assert done.stderr.startswith("Error: Directory not found: ")
     assert "Traceback" not in done.stderr
 
 

@@ -503,7 +503,7 @@ def test_two_claims_to_the_best_checkpoint_are_pointed_out(tmp_path: Path) -> No
     rule = rote.StopRule(train_accuracy=0.0, min_epochs=1)
     callback = SusceptibilityCallback(num_classes=CLASSES, stop=rule)
     arguments = {"save_total_limit": 1, "metric_for_best_model": "loss", "max_steps": 5}
-    with pytest.warns(RoteWarning, match="`metric_for_best_model` says which checkpoint"):
+    with pytest.warns(RoteWarning, match="`metric_for_best_model` and may delete"):
         build_trainer(tmp_path, callback, **arguments).train()
 
 
@@ -621,6 +621,6 @@ def test_trainer_and_model_are_released_after_training(tmp_path: Path) -> None:
 def test_a_missing_package_names_the_extra(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, package, None)
     monkeypatch.delitem(sys.modules, "rote.integrations.huggingface")
-    expected = rf"`{package}` to be installed, .* pip install 'rote\[huggingface\]'"
+    expected = rf"`{package}` cannot be imported.* pip install 'rote\[huggingface\]'"
     with pytest.raises(MissingExtraError, match=expected):
         import_module("rote.integrations.huggingface")

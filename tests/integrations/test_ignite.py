@@ -142,7 +142,7 @@ def test_a_second_run_of_the_same_network_goes_on() -> None:
 def test_a_list_of_batches_has_nothing_to_draw_from() -> None:
     batches = list(zip(X.split(BATCH), Y.split(BATCH), strict=True))
     engine, _, _ = build(SusceptibilityCallback(num_classes=CLASSES))
-    with pytest.raises(InputError, match="over a DataLoader, .* got list. Pass `inputs=`"):
+    with pytest.raises(InputError, match="runs over a list. Pass `inputs=`"):
         engine.run(batches, max_epochs=1)
     callback = SusceptibilityCallback(num_classes=CLASSES, inputs=X)
     engine, _, _ = build(callback)

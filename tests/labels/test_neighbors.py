@@ -171,7 +171,7 @@ ROWS, GIVEN = np.eye(3), [0, 1, 2]
         ((ROWS, GIVEN, 7), "`holdout_features` to be finite numbers .* got int"),
         ((ROWS, GIVEN, sparse.csr_matrix(ROWS)), "to be of one kind .* got ndarray and csr_matrix"),
         ((["a b", "c"], [0, 1], ROWS), "to be of one kind .* got list and ndarray"),
-        ((["", " "], [0, 1], ["x"]), "Expected texts with words in them, got none"),
+        ((["", " "], [0, 1], ["x"]), "texts contain no words"),
         ((ROWS, GIVEN, ROWS, 0), "`k` to be"),
         ((ROWS, GIVEN, ROWS, 1, 2), "`train_labels` to be classes from 0 to 1, got 2"),
     ],

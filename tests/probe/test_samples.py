@@ -222,11 +222,11 @@ def test_rows_that_are_not_there_are_named() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: rote.Samples(FEATURES, axis=None), "`rows` with axis=None"),
+        (lambda: rote.Samples(FEATURES, axis=None), "`rows` and axis=None"),
         (lambda: rote.Samples(FEATURES, axis=None, rows="all"), "got str"),
         (lambda: rote.Samples(FEATURES, axis=None, rows=[0.5]), "a mask of them.*got list"),
         (lambda: count_samples(NESTED), "got a nested one. Pad it"),
-        (lambda: rote.Samples(FEATURES, axis=1, rows=3), "`rows` with axis=None"),
+        (lambda: rote.Samples(FEATURES, axis=1, rows=3), "`rows` and axis=None"),
         (lambda: count_samples(rote.Samples(FEATURES, axis=2)), "to be one of its 2 axes"),
         (
             lambda: count_samples(rote.Samples((TIME_FIRST, torch.ones(8)), axis=1)),

@@ -50,7 +50,7 @@ def test_undrawable_figures_are_named_with_the_reason(tmp_path: Path) -> None:
     store = write_store(tmp_path / "runs", metrics=["train_accuracy"])
     saved = save_figures(read_contents(store, rule="staged"), tmp_path / "figures")
     assert list(saved.missing) == ["filter"]
-    assert "training and test accuracy, got none" in saved.missing["filter"]
+    assert "training accuracy and test accuracy" in saved.missing["filter"]
     assert not (tmp_path / "figures" / "filter.svg").exists()
 
 
@@ -111,11 +111,11 @@ def test_sliders_in_a_notebook_start_at_the_thresholds(store: Path) -> None:
 
 def test_a_plot_that_cannot_be_drawn_says_why(tmp_path: Path) -> None:
     store = write_store(tmp_path, metrics=[])
-    with pytest.raises(InputError, match="ζ and training accuracy, got none"):
+    with pytest.raises(InputError, match="no checkpoints with ζ and training accuracy"):
         rote.plot.regions(store)
-    with pytest.raises(InputError, match="ζ and training accuracy, got none"):
+    with pytest.raises(InputError, match="no checkpoints with ζ and training accuracy"):
         rote.plot.sensitivity(store)
-    with pytest.raises(InputError, match="ζ, training and test accuracy, got none"):
+    with pytest.raises(InputError, match="no checkpoints with ζ, training accuracy and test"):
         rote.plot.filter(store)
     assert len(rote.plot.tracking(store).to_dict()["vconcat"]) == 1
 

@@ -111,11 +111,11 @@ def test_runs_that_are_not_there_yet_are_waited_for(tmp_path: Path) -> None:
     live = LivePage(tmp_path / "runs", path)
     found = live.look()
     assert (found.report, found.is_over) == (None, False)
-    assert "to be an existing directory" in (found.trouble or "")
+    assert "Directory not found" in (found.trouble or "")
     waiting = path.read_text()
     assert "No run has started yet" in waiting
     assert '<meta http-equiv="refresh" content="5">' in waiting
-    with pytest.raises(InputError, match="to be an existing directory"):
+    with pytest.raises(InputError, match="Directory not found"):
         live.leave()
     assert "refresh" not in path.read_text()
     write_store(tmp_path / "runs", runs=1, metrics=())

@@ -113,7 +113,7 @@ def test_metrics_may_have_other_names(store: Path, foreign: str, name: str) -> N
     svg = drawn(draw(foreign, mapping=NAMES).to_dict())
     assert svg.count("<path") > 20
     if name != "tracking":
-        with pytest.raises(InputError, match="to have checkpoints with ζ.* got none"):
+        with pytest.raises(InputError, match="no checkpoints with ζ"):
             draw(foreign)
     if name in ("regions", "filter"):  # the same points; tracking has no noisy labels to draw here
         assert svg.count("<path") == drawn(draw(store).to_dict()).count("<path")

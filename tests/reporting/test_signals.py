@@ -107,7 +107,7 @@ def test_no_comparison_is_shown_for_one_signal(tmp_path: Path) -> None:
     contents = read_contents(write_store(tmp_path / "runs"))
     assert contents.signals == ()  # the accuracy on given labels is 0.5 everywhere
     assert contents.signal_picks == ()
-    with pytest.raises(InputError, match="at least 2 signals that differ between checkpoints"):
+    with pytest.raises(InputError, match="fewer than 2 signals that differ"):
         CHARTS["signals"].record(contents)
 
 

@@ -95,7 +95,7 @@ def test_without_a_size_there_are_columns_and_no_rows() -> None:
     signal.observe(Batch(torch.tensor([0]), torch.tensor([[2.0, 0.5]]), indices=torch.tensor([3])))
     assert signal.read(2)["aum"] == 1.5
     assert signal.rows() == {}
-    with pytest.raises(InputError, match="`indices` to be handed to tracker.observe for signal"):
+    with pytest.raises(InputError, match="Pass `indices` to tracker.observe"):
         signal.observe(Batch(torch.tensor([0]), torch.tensor([[2.0, 0.5]])))
     with pytest.raises(InputError, match="`samples` to be an integer of at least 1, got 0"):
         Aum(0)

@@ -105,7 +105,7 @@ def test_leaves_no_trace_and_draws_the_same_masks_every_time() -> None:
 
 
 def test_missing_arguments_are_named() -> None:
-    with pytest.raises(InputError, match="Expected `inputs` to be handed to tracker.observe"):
+    with pytest.raises(InputError, match="Pass `inputs` to tracker.observe"):
         GradientDisparity().observe(Batch(Y, torch.zeros(30, 3)))
     with pytest.raises(InputError, match="`s` to be an integer of at least 2, got 1"):
         GradientDisparity(1)

@@ -103,7 +103,7 @@ def test_finds_the_head_and_says_when_there_is_none() -> None:
     assert find_head(context_of(model, X, 3)) is model[-1]
     assert model.training
     assert not any(module._forward_hooks for module in model.modules())
-    with pytest.raises(InputError, match=r"torch.nn.Linear for signal `gwa`, got .* LogSoftmax"):
+    with pytest.raises(InputError, match=r"`gwa` needs .*torch.nn.Linear, .* LogSoftmax"):
         Gwa().start(context_of(nn.Sequential(network(), nn.LogSoftmax(1)), X, 3))
     with pytest.raises(TrialError, match="`model` to take `inputs`, got RuntimeError"):
         Gwa().start(context_of(network(), X[:, :2], 3))
@@ -113,7 +113,7 @@ def test_says_when_the_logits_are_of_another_pass() -> None:
     model, signal = network(), Gwa()
     signal.start(context_of(model, X, 3))
     logits = model(X).detach()
-    with pytest.raises(InputError, match="`logits` of tracker.observe to be those of the last"):
+    with pytest.raises(InputError, match="`gwa` needs the `logits` of the last"):
         signal.observe(Batch(Y, logits + 1))
     signal.observe(Batch(Y, [model(X), model(2 * X)][0].detach()))  # the network was called twice
     with pytest.raises(InputError, match=r"one class per row of logits for signal `gwa`"):

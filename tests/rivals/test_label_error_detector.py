@@ -56,7 +56,7 @@ class Perfect(LabelErrorDetector):
 
 
 def test_missing_arguments_are_named() -> None:
-    with pytest.raises(InputError, match="known which labels are wrong for signal `label_error_de"):
+    with pytest.raises(InputError, match="`label_error_detector` needs a run of a spec"):
         LabelErrorDetector().start(context_of(nn.Linear(2, 2), X, 2))
     with pytest.raises(
         InputError, match="`accuracies` to be an integer of .* at most 100, got 101"

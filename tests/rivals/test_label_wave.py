@@ -62,7 +62,7 @@ def test_the_latest_prediction_of_a_sample_counts() -> None:
 
 
 def test_missing_arguments_are_named() -> None:
-    with pytest.raises(InputError, match="Expected `indices` to be handed to tracker.observe"):
+    with pytest.raises(InputError, match="Pass `indices` to tracker.observe"):
         LabelWave().observe(Batch(labels=torch.zeros(2), logits=torch.zeros(2, 3)))
     with pytest.raises(InputError, match="`k` to be an integer of at least 1, got 0"):
         LabelWave(0)

@@ -52,9 +52,7 @@ def test_says_what_it_leaves_out_and_what_it_lacks() -> None:
         reading = tracker_of(torch.zeros(30, dtype=torch.int64), 10, 31, 64).probe()
     assert reading is not None
     assert set(reading.metrics) == {"noisy_validation_10"}
-    with pytest.raises(
-        InputError, match="a holdout with given labels for signal `noisy_validation`"
-    ):
+    with pytest.raises(InputError, match="`noisy_validation` needs a holdout with given labels"):
         tracker_of(None)
     with pytest.raises(InputError, match="`sizes` to be an integer of at least 1, got 0"):
         NestedValidation([0])

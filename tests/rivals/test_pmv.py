@@ -125,7 +125,7 @@ def test_the_objective_is_called_as_the_probe_calls_it() -> None:
     with pytest.raises(InputError, match="return logits .* got tuple. Pass loss_fn=rote.LogitsAt"):
         read(Pmv(), Pair(), of_pair)
     bypassing = network()
-    with pytest.raises(InputError, match="`loss_fn` to call the model that it is given for signal"):
+    with pytest.raises(InputError, match="`loss_fn` does not call the model"):
         read(Pmv(), network(), lambda model, x, y: cross_entropy(bypassing(x), y))
 
 
@@ -174,9 +174,7 @@ def test_state() -> None:
 def test_missing_arguments_are_named() -> None:
     signal = Pmv()
     signal.start(context_of(network(), X, 3))
-    with pytest.raises(
-        InputError, match="`inputs` to be handed to tracker.observe for signal `pmv"
-    ):
+    with pytest.raises(InputError, match="`pmv` .* Pass `inputs` to tracker.observe"):
         signal.observe(Batch(Y, torch.zeros(40, 3), indices=torch.arange(40)))
     with pytest.raises(InputError, match="`share` to be a number that is above 0 .* 1, got 2"):
         Pmv(2.0)

@@ -46,5 +46,5 @@ def test_a_run_of_a_spec_measures_it_in_eval_mode() -> None:
 
 @pytest.mark.parametrize("noise", ["none", {"model": "pair", "rate": 0.4}])
 def test_says_when_wrong_labels_are_not_uniform(noise: object) -> None:
-    with pytest.raises(InputError, match="uniformly random wrong labels .* for signal `ratt`"):
+    with pytest.raises(InputError, match="`ratt` needs .* uniformly random wrong labels"):
         train(small_spec(noise=noise, signals=["ratt"]))

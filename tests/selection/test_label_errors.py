@@ -82,5 +82,5 @@ def test_what_does_not_fit_is_said() -> None:
         rank_label_errors(given, predicted[0])
     with pytest.raises(InputError, match="from 0 to 3, got 9"):
         rank_label_errors(np.where(given == 0, 9, given), predicted)
-    with pytest.raises(InputError, match="NaN only"):
+    with pytest.raises(InputError, match="`predicted` is NaN"):
         rank_label_errors(given, np.full_like(predicted, np.nan))

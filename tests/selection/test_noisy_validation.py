@@ -61,7 +61,7 @@ def test_a_holdout_of_unknown_size_has_no_interval() -> None:
     selection = select(table, "noisy-validation")
     assert selection.pick.interval is None
     assert "The size of the holdout is not recorded" in " ".join(selection.warnings)
-    with pytest.raises(InputError, match="Expected `samples` to be the number of labels behind"):
+    with pytest.raises(InputError, match="number of labels .* is unknown.* Pass samples="):
         select(table, "noisy-validation+susceptibility")
 
 

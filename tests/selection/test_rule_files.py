@@ -62,11 +62,11 @@ def test_a_rule_is_found_where_it_is_written() -> None:
     assert find_rule(f"{here}:READY") is READY
     with pytest.raises(InputError, match="option of rule 'first', got `jump`. It has skip"):
         find_rule(f"{here}:First", {"jump": 2})
-    with pytest.raises(InputError, match="Expected no options beside a rule that is made"):
+    with pytest.raises(InputError, match="takes no further options"):
         find_rule(f"{here}:READY", {"skip": 2})
     with pytest.raises(
         InputError, match="to be a rule, got one without needs, compares_runs, judge"
     ):
         find_rule(f"{here}:ROOT")
-    with pytest.raises(InputError, match="Expected no options beside a rule that is made"):
+    with pytest.raises(InputError, match="takes no further options"):
         find_rule("max:gwa", {"column": "f1"})

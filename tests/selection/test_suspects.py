@@ -251,7 +251,7 @@ def test_says_what_is_missing_or_damaged(tmp_path: Path) -> None:
     (path / "aum.bin").write_bytes(b"")  # rows that are gone
     with (
         pytest.warns(DamagedRowsWarning, match="Left out `aum` of 'run'"),
-        pytest.raises(InputError, match="there is nothing to suspect labels by"),
+        pytest.raises(InputError, match="nothing to rank labels by"),
     ):
         find_suspects(path)
     (path / "aum.bin").write_bytes(np.array([1.0, -1.0], np.float32).tobytes())

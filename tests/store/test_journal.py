@@ -120,7 +120,7 @@ def test_file_removed_during_writing_is_noticed(tmp_path: Path, name: str) -> No
     run = RunDirectory.create(tmp_path / "run", DESCRIPTION)
     run.append(reading(1), 0)
     (tmp_path / "run" / name).rename(tmp_path / "away")
-    with pytest.raises(StoreError, match=f"{name} .*: it was removed"):
+    with pytest.raises(StoreError, match=f"{name} .*removed"):
         run.append(reading(2), 1)
     (tmp_path / "away").rename(tmp_path / "run" / name)
     run.append(reading(2), 1)
@@ -142,8 +142,8 @@ def test_a_file_that_is_replaced_under_the_writer_is_noticed(tmp_path: Path, nam
 @pytest.mark.parametrize(
     ("content", "what"),
     [
-        ("", "what cannot be read: it was changed"),
-        ('{"schema":1,"rows":{"aum":{"dtype":"int8","shape":[3]}}}', "one with other rows"),
+        ("", "became unreadable"),
+        ('{"schema":1,"rows":{"aum":{"dtype":"int8","shape":[3]}}}', "got other rows"),
     ],
 )
 def test_unreadable_description_is_noticed(tmp_path: Path, content: str, what: str) -> None:

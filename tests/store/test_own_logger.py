@@ -84,8 +84,8 @@ def test_from_the_command_line(tmp_path: Path, module: str) -> None:
 @pytest.mark.parametrize(
     ("end", "message"),
     [
-        (".lines:Absent:x", "to have 'Absent' for `{}`, got nothing of that name"),
-        (".absent:Lines:x", "the module of `{}` .* to be importable, got ModuleNotFoundError"),
+        (".lines:Absent:x", r"has no 'Absent' \(`{}`\)"),
+        (".absent:Lines:x", r"Cannot import .* \(`{}`\): ModuleNotFoundError"),
         ("_2:none:x", "Expected `{}` to name a rote.store.Logger, got 3 at"),
     ],
 )

@@ -94,9 +94,7 @@ def test_all_sources_in_one_call_have_runs_of_different_names(sweep: Sweep) -> N
 
 
 def test_consensus_needs_predictions_which_loggers_do_not_keep(sweep: Sweep) -> None:
-    with pytest.raises(
-        rote.InputError, match="at least 2 runs with predictions on the same holdout"
-    ):
+    with pytest.raises(rote.InputError, match="2 runs with predictions on the same holdout"):
         rote.select(sweep.sources["mlflow"], rule="consensus")
 
 
@@ -152,7 +150,7 @@ def test_a_truncated_event_file_ends_where_it_was_cut(tmp_path: Path) -> None:
     assert table.frame["step"].to_list() == list(range(1, 12))
     middle = len(data) // 2
     file.write_bytes(data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :])
-    with pytest.raises(rote.RoteError, match="to be a whole event file, got: .* checksum"):
+    with pytest.raises(rote.RoteError, match="Event file .* is damaged: .*checksum"):
         read_table(f"tensorboard:{tmp_path}")
 
 

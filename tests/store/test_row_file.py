@@ -280,7 +280,7 @@ def test_impossible_rows_are_refused(tmp_path: Path, rows: Any, message: str) ->
 
 def test_a_reading_must_fit_the_description(tmp_path: Path) -> None:
     run = RunDirectory.create(tmp_path / "run", DESCRIPTION)
-    with pytest.raises(InputError, match=r"described in .*run\.json, got 'other'"):
+    with pytest.raises(InputError, match=r"run\.json does not describe .*'other'"):
         run.append(replace(reading(1), sample_rows={"other": np.zeros(4)}), 0)
     with pytest.raises(InputError, match=r"a row of 'aum' to have shape \(4,\), got \(3,\)"):
         run.append(replace(reading(1), sample_rows={"aum": np.zeros(3)}), 0)

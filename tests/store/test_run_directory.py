@@ -405,9 +405,9 @@ def test_a_seed_that_no_generator_takes_is_refused() -> None:
 
 def test_another_run_cannot_be_resumed(tmp_path: Path) -> None:
     Run(save_to=tmp_path / "run").tracker.close()
-    with pytest.raises(StateError, match="Expected the holdout .* to be as in the run to resume"):
+    with pytest.raises(StateError, match="Cannot resume .* the holdout .* changed"):
         Run(save_to=tmp_path / "run", resume=True, inputs=HOLDOUT + 1)
-    with pytest.raises(StateError, match="the random labels .* to be as in the run to resume"):
+    with pytest.raises(StateError, match="Cannot resume .* the random labels .* changed"):
         Run(save_to=tmp_path / "run", resume=True, seed=1)
     Run(save_to=tmp_path / "run", resume=True).tracker.close()
 
@@ -546,7 +546,7 @@ def test_a_failed_resume_leaves_the_run_free(tmp_path: Path) -> None:
     whole = rows.read_bytes()
     rows.write_bytes(whole[:10])  # less than the first row, which was synced
     for _ in range(2):
-        with pytest.raises(CorruptRunError, match="row 0 of .* to be as it was written, got"):
+        with pytest.raises(CorruptRunError, match="Row 0 of .* changed after it was written"):
             Run(save_to=tmp_path / "run", resume=True)
     rows.write_bytes(whole)
     Run(save_to=tmp_path / "run", resume=True).tracker.close()

@@ -44,7 +44,7 @@ def test_run_states_are_derived_from_files(tmp_path: Path) -> None:
     assert {run.path.name: (run.state, run.path) for run in list_runs(tmp_path)} == runs
     assert read_status(tmp_path / "a") == RunStatus(tmp_path / "a", "finished", "abc", "mine")
     assert read_status(tmp_path / "nothing").state == "new"
-    with pytest.raises(InputError, match="Expected the store to be an existing directory, got"):
+    with pytest.raises(InputError, match="Directory not found:"):
         list_runs(tmp_path / "nothing")
 
 

@@ -60,7 +60,7 @@ def test_the_open_run_stays_the_callers() -> None:
 
 
 def test_what_cannot_be_opened_is_named() -> None:
-    with pytest.raises(InputError, match="no open run"):
+    with pytest.raises(InputError, match="No Trackio run is open"):
         log("trackio:", readings(0, 1))
     with pytest.raises(InputError, match=r"trackio\.init\(name=.*resume='must'"):
         log("trackio:digits", readings(0, 1), "first", resume=True)

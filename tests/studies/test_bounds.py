@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from rote.studies import Records, find_study
-from rote.studies.figures.bounds import _falls
+from rote.studies.figures.bounds import _compute_falling_share
 from rote.theory import alignment, binary_labels, relu_gram, spectrum
 from rote.workloads import load_arrays
 from rote.workloads.data.listing import ListedSet
@@ -20,8 +20,8 @@ COMMITTED = json.loads((DOCS / "results" / "bounds.json").read_text())
 
 def test_decreases_are_counted_between_adjacent_rows() -> None:
     grid = np.array([[3.0, 1.0], [2.0, 1.0], [1.0, 2.0]])
-    assert _falls(grid) == 2 / 4
-    assert _falls(grid.T) == 2 / 3
+    assert _compute_falling_share(grid) == 2 / 4
+    assert _compute_falling_share(grid.T) == 2 / 3
 
 
 def test_the_committed_rows_of_digits_come_out_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -36,7 +36,7 @@ def test_the_committed_rows_of_digits_come_out_again(monkeypatch: pytest.MonkeyP
 
 
 def test_what_is_committed_is_shown_without_data(tmp_path: Path) -> None:
-    ((_, recorded),) = Records(tmp_path).of(find_study("bounds"))
+    ((_, recorded),) = Records(tmp_path).read(find_study("bounds"))
     assert find_study("bounds").measure(recorded) == COMMITTED
     assert {name.split(",")[0] for name in COMMITTED["settings"]} == {
         *("digits", "mnist", "fashion_mnist", "cifar10", "svhn"),

@@ -11,12 +11,19 @@ from rote.studies.detection import (
     METHODS,
     OURS,
     Detection,
+    compute_normalized_margin,
+    compute_self_confidence,
     detect,
     find_cleanlab_issues,
-    normalized_margin,
-    self_confidence,
 )
-from rote.studies.figures.cleaning import BEFORE, CLEANLAB, OURS as CLEANED, TRUTH, gains, mean_gain
+from rote.studies.figures.cleaning import (
+    BEFORE,
+    CLEANLAB,
+    OURS as CLEANED,
+    TRUTH,
+    average_gain,
+    compute_gains,
+)
 from rote.studies.noisy_sets import SETS, train_set
 
 pytestmark = pytest.mark.slow
@@ -33,9 +40,9 @@ def test_scores_are_those_of_cleanlab() -> None:
     rank = pytest.importorskip("cleanlab.rank", reason="needs cleanlab")
     labels, probabilities = draw()
     theirs = rank.get_self_confidence_for_each_label(labels, probabilities)
-    assert self_confidence(labels, probabilities) == pytest.approx(theirs)
+    assert compute_self_confidence(labels, probabilities) == pytest.approx(theirs)
     theirs = rank.get_normalized_margin_for_each_label(labels, probabilities)
-    assert normalized_margin(labels, probabilities) == pytest.approx(theirs)
+    assert compute_normalized_margin(labels, probabilities) == pytest.approx(theirs)
     found = find_cleanlab_issues(labels, probabilities)
     assert found is not None
     assert found.any()
@@ -79,7 +86,7 @@ def test_missing_set_is_skipped(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["label-errors", "cleaning"])
 def test_what_is_committed_is_shown(name: str, tmp_path: Path) -> None:
     study = find_study(name)
-    ((_, recorded),) = Records(tmp_path).of(study)
+    ((_, recorded),) = Records(tmp_path).read(study)
     assert json.loads((RESULTS / f"{name}.json").read_text()) == recorded
     record = study.measure(recorded)
     assert study.finding(record) in " ".join((RESULTS / f"{name}.md").read_text().split())
@@ -100,10 +107,10 @@ def test_gains_are_paired_by_set() -> None:
         return {"networks": {"a": ways, "b": ways}}
 
     sets = [made(0.5, 0.6), made(0.7, 0.74)]
-    assert gains(sets, CLEANED) == pytest.approx([0.1, 0.04])
-    assert gains(sets, CLEANLAB) == gains(sets, TRUTH) == []
-    assert mean_gain([0.1]) is None
-    found = mean_gain(gains(sets, CLEANED))
+    assert compute_gains(sets, CLEANED) == pytest.approx([0.1, 0.04])
+    assert compute_gains(sets, CLEANLAB) == compute_gains(sets, TRUTH) == []
+    assert average_gain([0.1]) is None
+    found = average_gain(compute_gains(sets, CLEANED))
     assert found is not None
     mean, low, high = found
     assert mean == pytest.approx(0.07)

@@ -9,13 +9,19 @@ import pytest
 from scipy import stats
 
 from rote.selection import make_candidates, select
-from rote.studies import find_study, page, studies
-from rote.studies.chart import as_svg, panels
-from rote.studies.checkpoints import FEWEST, region_means, regions, run_groups, stated
-from rote.studies.figures.four_regions import leads, least_spread
-from rote.studies.figures.widths import width
+from rote.studies import find_study, studies, write_page
+from rote.studies.chart import as_svg, draw_panels
+from rote.studies.checkpoints import (
+    FEWEST,
+    average_regions,
+    find_regions,
+    get_stated_mean,
+    group_runs,
+)
+from rote.studies.figures.four_regions import find_least_spread, is_region_one_best
+from rote.studies.figures.widths import read_width
 from rote.studies.selector import TRUTH
-from rote.studies.study import verdict_of
+from rote.studies.study import judge_claim
 from rote.workloads import RunSpec
 from tests.studies.records import LENGTH, RUNS, made_pool, made_table
 
@@ -64,10 +70,10 @@ def test_regions_are_those_of_the_rule() -> None:
 def test_a_region_without_checkpoints_has_no_mean() -> None:
     flat = TABLE.frame.with_columns(pl.lit(0.5).alias(ZETA), pl.lit(0.5).alias("train_accuracy"))
     candidates = make_candidates(type(TABLE)(flat, TABLE.descriptions), ZETA)
-    found = region_means(candidates, regions(candidates, ZETA, "train_accuracy"))
+    found = average_regions(candidates, find_regions(candidates, ZETA, "train_accuracy"))
     assert [region["count"] for region in found] == [RUNS * LENGTH, 0, 0, 0]
     assert found[1]["mean"] is None
-    unknown = regions(candidates, ZETA, "not recorded")
+    unknown = find_regions(candidates, ZETA, "not recorded")
     assert unknown.tolist() == [0] * (RUNS * LENGTH)
 
 
@@ -146,7 +152,7 @@ def test_groups_of_runs_are_split_by_batch_norm() -> None:
     }
     pool = made_pool(network=networks)
     table = made_table(pool)
-    groups = run_groups(pool, make_candidates(table, ZETA))
+    groups = group_runs(pool, make_candidates(table, ZETA))
     names = np.array(table.frame["run"].to_list())
     assert set(names[groups["batch norm"]]) == {"norm", "conv", "vgg"}
     assert set(names[groups["no batch norm"]]) == {"none", "bare"}
@@ -159,8 +165,8 @@ def test_groups_of_runs_are_split_by_batch_norm() -> None:
 
 
 def test_verdict_is_computed_from_pools() -> None:
-    assert verdict_of([]) is None
-    assert [verdict_of(held) for held in ([True, True], [True, False], [False])] == [
+    assert judge_claim([]) is None
+    assert [judge_claim(held) for held in ([True, True], [True, False], [False])] == [
         "confirmed",
         "confirmed in part",
         "not confirmed",
@@ -177,12 +183,12 @@ def test_verdict_is_computed_from_pools() -> None:
 def test_a_region_of_few_checkpoints_makes_no_statement() -> None:
     few = {"mean": 0.9, "spread": 0.0, "count": FEWEST - 1}
     many = {"mean": 0.5, "spread": 0.1, "count": FEWEST}
-    assert (stated(few), stated(many)) == (None, 0.5)
-    assert leads([few, many, many, many]) is None
-    assert leads([many, few, few, few]) is None
-    assert leads([many, many, few, few]) is True
-    assert leads([many, {**many, "mean": 0.6}, few, few]) is False
-    assert least_spread([few, many, {**many, "spread": 0.05}, few]) == 3
+    assert (get_stated_mean(few), get_stated_mean(many)) == (None, 0.5)
+    assert is_region_one_best([few, many, many, many]) is None
+    assert is_region_one_best([many, few, few, few]) is None
+    assert is_region_one_best([many, many, few, few]) is True
+    assert is_region_one_best([many, {**many, "mean": 0.6}, few, few]) is False
+    assert find_least_spread([few, many, {**many, "spread": 0.05}, few]) == 3
 
 
 def test_the_best_checkpoint_survives_the_filter_or_not() -> None:
@@ -197,13 +203,13 @@ def test_the_best_checkpoint_survives_the_filter_or_not() -> None:
 def test_a_page_explains_the_numbers_of_the_small_preset_only() -> None:
     study = find_study("regions")
     record = study.measure([(POOL, TABLE)])
-    assert "**Why.** By its own ζ" in page(study, record, "small")
-    assert "**Why.**" not in page(study, record, "tiny")
+    assert "**Why.** By its own ζ" in write_page(study, record, "small")
+    assert "**Why.**" not in write_page(study, record, "tiny")
 
 
 def test_panels_stand_in_the_order_of_their_rows() -> None:
     rows = [{"pool": name, "x": 1, "y": 2} for name in ("b", "c", "a")]
-    chart = panels(rows, "circle", "x:Q", "y:Q", titles=("x", "y")).to_dict()
+    chart = draw_panels(rows, "circle", "x:Q", "y:Q", titles=("x", "y")).to_dict()
     assert chart["facet"]["sort"] == ["b", "c", "a"]
 
 
@@ -249,8 +255,10 @@ def test_settings_are_distinguished_by_their_specs() -> None:
 
 def test_the_paper_scales_two_networks() -> None:
     scaled = RunSpec.from_dict({"architecture": {"name": "mobilenet", "scale": 0.5}})
-    assert width(scaled) == "mobilenet × 0.5"
-    assert width(RunSpec.from_dict({"architecture": {"name": "resnet18", "scale": 0.5}})) is None
+    assert read_width(scaled) == "mobilenet × 0.5"
+    assert (
+        read_width(RunSpec.from_dict({"architecture": {"name": "resnet18", "scale": 0.5}})) is None
+    )
 
 
 def test_curves_are_compared_within_a_run() -> None:
@@ -389,7 +397,7 @@ def test_every_record_is_plain_data_with_text_and_figure(name: str) -> None:
     pool = made_pool(**lists)
     record = study.measure([(pool, made_table(pool))])
     assert json.loads(json.dumps(record, allow_nan=False)) == record
-    told = page(study, record, "tiny")
+    told = write_page(study, record, "tiny")
     assert pool.name in told
     assert study.finding(record) in " ".join(told.split())
     assert "None" not in told

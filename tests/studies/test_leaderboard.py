@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from rote.store import RunTable
-from rote.studies import cost as costs, find_study, page
+from rote.studies import cost as costs, find_study, write_page
 from rote.studies.cost import Cost
 from rote.studies.figures.leaderboard import add_paper_forms
 from rote.studies.pool import FRESH
@@ -45,7 +45,7 @@ def record() -> Any:
         (replace(pool, name="late-2", group=FRESH, is_judged=False), described(late, DATA)),
     ]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(costs, "measured", lambda: {"networks": SECONDS})
+        patch.setattr(costs, "read_costs", lambda: {"networks": SECONDS})
         return json.loads(json.dumps(find_study("leaderboard").measure(pools), allow_nan=False))
 
 
@@ -112,18 +112,18 @@ def test_costs_are_passes_samples_and_seconds(record: Any) -> None:
 
 
 def test_the_pass_of_a_pool_goes_by_its_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(costs, "measured", lambda: {"networks": SECONDS})
-    assert Cost(held_out=None, timed=("pass_holdout",)).described(512, is_timed=True) == {
+    monkeypatch.setattr(costs, "read_costs", lambda: {"networks": SECONDS})
+    assert Cost(held_out=None, timed=("pass_holdout",)).describe(512, is_timed=True) == {
         "passes": "",
         "held_out": 512,
         "seconds": [0.1, 0.1, 0.1],
         "needs": "",
     }
-    assert Cost(timed=("pass_holdout",)).seconds(77) is None
+    assert Cost(timed=("pass_holdout",)).compute_seconds(77) is None
 
 
 def test_the_page_begins_with_what_a_reader_wants(record: Any) -> None:
-    text = page(find_study("leaderboard"), record, "small")
+    text = write_page(find_study("leaderboard"), record, "small")
     order = ["## In short", "## Pools for judging", "## Pools for choosing constants"]
     order += ["## Fresh pools", "## large-0"]
     places = [text.index(title) for title in order]

@@ -11,20 +11,20 @@ from torch import nn
 
 from rote.probe import expected_calibration_error
 from rote.store import RunTable, read_table
-from rote.studies import Pool, Records, find_study, page, ready, record_measured
+from rote.studies import Pool, Records, find_study, prepare_study, record_measured, write_page
 from rote.studies.chart import as_svg
 from rote.studies.figures import calibration, one_sample
-from rote.studies.figures.attack import _pool_record as of_attacks
-from rote.studies.figures.calibration import HALF, PREDICTED, SCALED, equalized
+from rote.studies.figures.attack import _measure_pool as of_attacks
+from rote.studies.figures.calibration import HALF, PREDICTED, SCALED, equalize_calibration
 from rote.studies.figures.one_sample import KINDS, RIGHT, WRONG, WRONG_SEEN
 from rote.studies.networks import (
     MOST_STEPS,
     RATE,
-    grouped,
-    networks,
-    pairs,
-    steps_on_one,
-    wrong_labels,
+    count_steps_on_one,
+    draw_wrong_labels,
+    group_pairs,
+    load_networks,
+    load_pairs,
 )
 from rote.sweeps import SearchSpace, get_run_path
 from rote.workloads import train
@@ -58,19 +58,19 @@ def test_steps_on_one_sample_are_those_of_gradient_descent(seed: int) -> None:
     with torch.no_grad():
         model.weight.copy_(torch.randn(4, 6, generator=generator, dtype=torch.double) / 9)
     weight, bias = model.weight.detach().numpy().copy(), model.bias.detach().numpy().copy()
-    found = [steps_on_one(model, x, label) for label in range(4)]
+    found = [count_steps_on_one(model, x, label) for label in range(4)]
     assert found == [naive_steps(weight, bias, x.numpy(), label) for label in range(4)]
     assert max(found) > 1
-    scaled = calibration._steps(model, SCALED, 2.0, x, int(np.argmax(found)))
+    scaled = calibration._count_steps(model, SCALED, 2.0, x, int(np.argmax(found)))
     assert scaled == naive_steps(weight, bias, x.numpy(), int(np.argmax(found)), 2.0)
-    half = calibration._steps(model, HALF, 2.0, x, int(np.argmax(found)))
+    half = calibration._count_steps(model, HALF, 2.0, x, int(np.argmax(found)))
     assert half >= max(found)
     assert np.array_equal(model.weight.detach().numpy(), weight)
 
 
 def test_wrong_labels_are_every_other_class() -> None:
     classes = np.repeat(np.arange(5), 200)
-    drawn = wrong_labels(classes, 5, np.random.default_rng(0))
+    drawn = draw_wrong_labels(classes, 5, np.random.default_rng(0))
     assert not np.any(drawn == classes)
     assert {int(label) for label in drawn[classes == 2]} == {0, 1, 3, 4}
 
@@ -81,7 +81,7 @@ def test_calibration_errors_are_made_equal() -> None:
     truth = torch.eye(10)[classes]
     noisy = torch.as_tensor(rng.normal(size=(500, 10)), dtype=torch.float) + truth
     for clean in (4 * noisy + 8 * truth, 9 * noisy + 30 * truth):
-        by = equalized(clean, 3 * noisy, classes)
+        by = equalize_calibration(clean, 3 * noisy, classes)
         errors = [
             expected_calibration_error(logits / t, classes)
             for logits, t in zip((clean, 3 * noisy), by, strict=True)
@@ -111,18 +111,18 @@ def test_networks_are_loaded_as_they_were_trained(
     trained: tuple[Pool, RunTable, Path],
 ) -> None:
     pool, table, _ = trained
-    found = list(networks(pool, table, None))
+    found = list(load_networks(pool, table, None))
     assert [(network.run, network.is_noisy) for network in found] == [
         ("noisy", True),
         ("right", False),
     ]
     for network in found:
-        images, classes = network.tested()
+        images, classes = network.load_test_set()
         hits = network.model(images).argmax(1) == classes
         assert network.numbers["test_accuracy"] == pytest.approx(
             hits.float().mean().item(), abs=1e-5
         )
-    ((clean, noisy),) = pairs(pool, table, None)
+    ((clean, noisy),) = load_pairs(pool, table, None)
     assert (clean.run, noisy.run) == ("right", "noisy")
 
 
@@ -135,17 +135,17 @@ def test_networks_are_examined_once_and_recorded(
     monkeypatch.setattr("rote.studies.study.read_pools", lambda _: (pool,))
     for name in STUDIES:
         study = find_study(name)
-        found = ready(study, {pool: table}, tmp_path, None)
-        assert ready(study, {}, tmp_path, None) == []
+        found = prepare_study(study, {pool: table}, tmp_path, None)
+        assert prepare_study(study, {}, tmp_path, None) == []
         file = next(tmp_path.glob(f"made-0-{name}-*.json"))
         assert json.loads(file.read_text()) == found[0][1]
         file.write_text("{}")
-        assert ready(study, {pool: table}, tmp_path, None)[0][1] == {}
+        assert prepare_study(study, {pool: table}, tmp_path, None)[0][1] == {}
         record_measured(study, found)
-        assert Records(tmp_path).of(study)[0] == ("paper", found)
+        assert Records(tmp_path).read(study)[0] == ("paper", found)
         record = study.measure(found)
         assert json.loads(json.dumps(record, allow_nan=False)) == record
-        told = page(study, record, "tiny")
+        told = write_page(study, record, "tiny")
         assert "made-0" in told
         assert "None" not in told
         assert study.draw is not None
@@ -190,11 +190,11 @@ def test_the_order_of_the_paper_needs_an_interval_without_0(resisting: int, word
         longer = [[3] * 5, [0] * 5] if resists else [[0] * 5, [3 + number] * 5]
         pair["noisy"] = {"test_accuracy": 0.5, "noisy_accuracy": 0.95 if resists else 0.3}
         pair["steps"] = {WRONG_SEEN: longer, WRONG: longer, RIGHT: longer[::-1]}
-    groups = {name: one_sample._group(pairs) for name, pairs in grouped(made).items()}
+    groups = {name: one_sample._group(pairs) for name, pairs in group_pairs(made).items()}
     assert [group["pairs"] for group in groups.values()] == (
         [8, 8] if resisting in (0, 8) else [8, 4, 4]
     )
-    assert words in one_sample._verdict(groups)
+    assert words in one_sample._write_verdict(groups)
 
 
 def test_calibrated_steps_are_averaged_likewise() -> None:

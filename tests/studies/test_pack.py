@@ -58,7 +58,7 @@ def test_the_same_runs_give_the_same_bytes(store: Path, tmp_path: Path) -> None:
 
 
 def test_empty_pack_is_reported(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="Expected a packed pool"):
+    with pytest.raises(InputError, match="Packed pool not found"):
         unpack(tmp_path / "none.tar.xz", tmp_path)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from rote.errors import InputError
 from rote.studies import PAPER, Records, find_study, read_pools, studies, write_figures
-from rote.studies.index import figure_table
+from rote.studies.index import write_figure_table
 from rote.studies.pool import PRESETS, has_pools
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("studies")]
@@ -45,7 +45,7 @@ WITHOUT_POOLS = ("cleaning", "gram-drift", "label-errors")
     "name", [name for name in COMMITTED if name not in (*COSTLY, *WITHOUT_POOLS)]
 )
 def test_committed_numbers_come_out_again(name: str, records: Records) -> None:
-    ((_, tables),) = [entry for entry in records.of(find_study(name)) if entry[0] == "small"]
+    ((_, tables),) = [entry for entry in records.read(find_study(name)) if entry[0] == "small"]
     record = find_study(name).measure(tables)
     assert _leaves(record) == pytest.approx(_leaves(_committed(name)), abs=1e-6)
 
@@ -67,7 +67,7 @@ def test_committed_numbers_of_networks_that_learn_come_out_again(
 def test_committed_numbers_of_pools_come_out_again(
     name: str, part: slice, records: Records
 ) -> None:
-    ((_, tables),) = [entry for entry in records.of(find_study(name)) if entry[0] == "small"]
+    ((_, tables),) = [entry for entry in records.read(find_study(name)) if entry[0] == "small"]
     record, committed = find_study(name).measure(tables[part]), _committed(name)
     if len(record["pools"]) < len(committed["pools"]):
         record, committed = record["pools"], committed["pools"]
@@ -102,7 +102,7 @@ def test_every_figure_has_one_study_a_number_of_its_own_and_a_short_row() -> Non
     assert sorted(shown) == sorted(PAPER)
     figures = [int(one.number.split()[1]) for one in PAPER.values() if "Figure" in one.number]
     assert sorted(figures) == list(range(1, 42))
-    for row in figure_table(_recorded()).splitlines()[2:]:
+    for row in write_figure_table(_recorded()).splitlines()[2:]:
         cells = row.strip("| ").split(" | ")
         assert len(cells) == 7
         assert max(len(cell.split()) for cell in cells) <= 30, row
@@ -118,7 +118,7 @@ def test_studies_are_found_by_the_numbers_of_the_paper(name: str) -> None:
 
 def test_the_page_has_the_committed_table_of_figures() -> None:
     """`rote study show --all --out docs/results --index docs/reproduce.md` writes it."""
-    assert figure_table(_recorded()) in (DOCS / "reproduce.md").read_text()
+    assert write_figure_table(_recorded()) in (DOCS / "reproduce.md").read_text()
 
 
 @pytest.mark.parametrize("name", [name for name, study in studies().items() if study.paper])
@@ -143,14 +143,14 @@ def test_a_table_is_written_between_its_lines_only(tmp_path: Path) -> None:
     assert "stale row" not in text
     assert "not trained yet" in text
     page.write_text("no lines")
-    with pytest.raises(InputError, match="Expected .* to have the lines"):
+    with pytest.raises(InputError, match="does not have the lines"):
         write_figures({}, page)
     assert page.read_text() == "no lines"
 
 
 def test_a_figure_is_told_by_pools_of_its_data_only() -> None:
     found = {name: presets[-1:] for name, presets in _recorded().items()}
-    rows = {row.split(" | ")[0]: row for row in figure_table(found).splitlines()}
+    rows = {row.split(" | ")[0]: row for row in write_figure_table(found).splitlines()}
     pools = found["regions"][0][1]["pools"]
     of_mnist = {"pools": {name: pools[name] for name in ("mnist-symmetric-0", "mnist-symmetric-1")}}
     brief = find_study("regions").brief
@@ -162,7 +162,7 @@ def test_a_figure_is_told_by_pools_of_its_data_only() -> None:
 def test_the_index_takes_the_largest_preset_that_has_the_data() -> None:
     small = _recorded()["regions"][-1]
     made = {"pools": {"cifar10-medium-0": small[1]["pools"]["cifar10-symmetric-0"]}}
-    rows = figure_table({"regions": [("medium", made), small]}).splitlines()
+    rows = write_figure_table({"regions": [("medium", made), small]}).splitlines()
     by_figure = {row.split(" | ")[0]: row for row in rows}
     assert "| medium |" in by_figure["| Figure 5"]
     assert "(results/regions-medium.md)" in by_figure["| Figure 5"]
@@ -181,8 +181,8 @@ def test_every_study_has_pools_at_preset_small_and_is_committed_or_says_so(
     for study in studies().values():
         assert study.has("small")
         if study.name not in (*COMMITTED, "bounds"):
-            with pytest.raises(InputError, match="Expected records"):
-                records.of(study)
+            with pytest.raises(InputError, match="no records of study"):
+                records.read(study)
 
 
 def test_the_page_says_how_many_runs_each_preset_has() -> None:

@@ -8,7 +8,7 @@ from scipy import stats
 
 from rote.selection import Draws, Estimate, make_candidates
 from rote.store import RunTable
-from rote.studies.selector import Selector, _pick_scored, judge, mean_of
+from rote.studies.selector import Selector, _pick_scored, estimate_mean, judge
 
 pytestmark = pytest.mark.slow
 
@@ -87,12 +87,12 @@ def test_what_is_not_recorded_is_not_judged() -> None:
 
 
 def test_a_mean_has_an_interval_that_holds_it() -> None:
-    found = mean_of(np.array([1.0, 2.0, 6.0]), DRAWS)
+    found = estimate_mean(np.array([1.0, 2.0, 6.0]), DRAWS)
     assert found.value == 3
     assert found.low is not None
     assert found.high is not None
     assert found.low <= 3 <= found.high
-    assert mean_of(np.array([4.0]), DRAWS) == Estimate(4.0)
+    assert estimate_mean(np.array([4.0]), DRAWS) == Estimate(4.0)
 
 
 def test_every_measure_is_resampled_as_in_a_plain_loop() -> None:

@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import nn
 
-from rote.studies.simba import simba
+from rote.studies.simba import attack_by_pixels
 
 pytestmark = pytest.mark.slow
 
@@ -58,7 +58,7 @@ def test_all_images_at_once_are_those_one_by_one(seed: int, iterations: int) -> 
     labels[0] = (labels[0] + 1) % CLASSES  # predicted wrongly from the start
     order = torch.stack([torch.randperm(size) for _ in images])[:, :iterations]
     zeros, ones = torch.zeros(size, dtype=torch.double), torch.ones(size, dtype=torch.double)
-    found = simba(model, images, labels, order, epsilon=0.2 * ones, low=zeros, high=ones)
+    found = attack_by_pixels(model, images, labels, order, epsilon=0.2 * ones, low=zeros, high=ones)
     for i, image in enumerate(images):
         x, tried, fooled = naive(model, image, int(labels[i]), order[i].tolist(), 0.2)
         np.testing.assert_allclose(found.images[i].numpy().ravel(), x, atol=1e-12)
@@ -73,7 +73,9 @@ def test_images_and_network_are_left_alone() -> None:
     before, weights = images.clone(), [weight.clone() for weight in model.parameters()]
     order = torch.arange(images[0].numel()).expand(len(images), -1)
     ends = torch.full((images[0].numel(),), 1.0, dtype=torch.double)
-    found = simba(model, images, labels, order, epsilon=0.5 * ends, low=0 * ends, high=ends)
+    found = attack_by_pixels(
+        model, images, labels, order, epsilon=0.5 * ends, low=0 * ends, high=ends
+    )
     assert torch.equal(images, before)
     assert all(map(torch.equal, model.parameters(), weights))
     assert found.images.min() >= 0

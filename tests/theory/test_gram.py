@@ -231,7 +231,7 @@ def test_module_is_not_changed() -> None:
 
 
 def test_modules_without_trainable_parameters_are_refused() -> None:
-    with pytest.raises(InputError, match="to have trainable parameters, got none"):
+    with pytest.raises(InputError, match="no trainable parameters"):
         empirical_gram(nn.Linear(3, 1).requires_grad_(False), torch.ones(2, 3))
 
 

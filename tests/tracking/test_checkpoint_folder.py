@@ -52,13 +52,13 @@ def test_the_checkpoints_of_one_run_are_found(layout: str, tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("names", "complaint"),
     [
-        (["note.txt", "a/b/c.json"], "in it or in folders below it, got none. Check the path"),
+        (["note.txt", "a/b/c.json"], "or in folders below it. Check the path"),
         (["checkpoint-5/optimizer.pt"], "got none"),
         (
             ["version_0/checkpoints/epoch=1.ckpt", "version_1/checkpoints/epoch=1.ckpt"],
-            "of one run, got some in .*version_0/checkpoints and some in .*version_1/checkpoints",
+            "of several runs, some in .*version_0/checkpoints and some in .*version_1/checkpoints",
         ),
-        (["1.pt", "b/2.pt"], "of one run, got some in"),
+        (["1.pt", "b/2.pt"], "of several runs, some in"),
         (["c-5/model-00001-of-00002.safetensors"], "weights in several .*max_shard_size"),
     ],
 )

@@ -164,7 +164,7 @@ class Stream(IterableDataset[Tensor]):
         (DataLoader(Stream()), {}, "cannot draw samples from Stream"),
         (DataLoader(Augmented(), batch_size=None), {}, "got one with batch_size=None"),
         (Augmented(0), {}, "training set is empty"),
-        (torch.zeros(9, FEATURES), {"take": len}, "`take` to come with a dataset or loader"),
+        (torch.zeros(9, FEATURES), {"take": len}, "`take` applies to a dataset or loader only"),
         (
             DataLoader(Augmented(), collate_fn=as_mapping),
             {"take": lambda batch: batch["image"]},

@@ -160,7 +160,7 @@ def test_of_several_sinks_none_keeps_an_empty_run(
     before = sorted(tmp_path.iterdir())
     targets = ["wandb:", f"mlflow:e@{uri}", f"tensorboard:{tmp_path}/tb/deep"]
     targets += [str(tmp_path / "own" / "deep" / "run"), str(tmp_path / "mine")]
-    with pytest.raises(InputError, match="no open run"):
+    with pytest.raises(InputError, match="No W&B run is open"):
         Run(targets, name="run")
     assert sorted(tmp_path.iterdir()) == before
     assert not read_files(tmp_path / "mine")
@@ -171,13 +171,13 @@ def test_of_several_sinks_none_keeps_an_empty_run(
     run.epochs(1, 2)
     run.tracker.close()
     files = read_files(tmp_path / "tb")
-    with pytest.raises(InputError, match="no open run"):
+    with pytest.raises(InputError, match="No W&B run is open"):
         Run(targets, name="run", resume=True)
     assert read_files(tmp_path / "tb") == files
     (found,) = client.search_runs(["1"])
     assert found.info.status == "FINISHED"
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
-    with pytest.raises(InputError, match="to be an MLflow store that can be written"):
+    with pytest.raises(InputError, match="Cannot write to the MLflow store"):
         Run([tmp_path / "new", f"tensorboard:{tmp_path}/tb", "mlflow:e@http://127.0.0.1:9"])
     assert not (tmp_path / "new").exists()
     assert read_files(tmp_path / "tb") == files
@@ -190,7 +190,7 @@ def test_an_active_run_of_mlflow_is_free_again_after_a_failure(tmp_path: Path) -
     mlflow.set_tracking_uri(new_mlflow_store(tmp_path))
     try:
         with mlflow.start_run(tags={"rote.mine": "stays"}) as active:
-            with pytest.raises(InputError, match="no open run"):
+            with pytest.raises(InputError, match="No W&B run is open"):
                 Run(["mlflow:", "wandb:"])
             tags = mlflow.get_run(active.info.run_id).data.tags
             assert [tag for tag in tags if tag.startswith("rote.")] == ["rote.mine"]
@@ -266,7 +266,7 @@ def test_a_closed_tracker_that_was_recorded_refuses_to_probe(kind: str, tmp_path
     run.epochs(1, 2)
     run.tracker.close()
     run.tracker.close()
-    with pytest.raises(InputError, match=r"got a closed one: its `save_to` would miss .* resume="):
+    with pytest.raises(InputError, match=r"tracker is closed, .* resume="):
         run.tracker.probe(train_accuracy=0.5)
     assert len(run.tracker.readings) == 2
     if kind == "directory":

@@ -108,9 +108,11 @@ def test_the_open_run_of_wandb_gets_zeta_and_goes_on(
 ) -> None:
     wandb = pytest.importorskip("wandb", reason="needs rote[wandb]")
     keep_wandb_here(monkeypatch, tmp_path)
-    with pytest.raises(InputError, match="wandb: after wandb.init.* no open run"):
+    with pytest.raises(InputError, match="No W&B run is open"):
         Run("wandb:")
-    with pytest.raises(InputError, match="'wandb:' to resume a run of W&B, got 'wandb:project'"):
+    with pytest.raises(
+        InputError, match="Only the open run of W&B can be resumed, .*'wandb:project'"
+    ):
         Run("wandb:project", resume=True)
     with wandb.init(project="theirs", name="mine") as theirs:
         rows = rows_logged(monkeypatch, theirs)
@@ -224,9 +226,9 @@ def test_a_run_to_resume_in_mlflow_must_be_the_only_one_of_its_name(tmp_path: Pa
 def test_a_server_that_is_down_is_an_error_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("mlflow", reason="needs rote[mlflow]")
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
-    with pytest.raises(InputError, match="to be an MLflow store that can be written, got: .*refus"):
+    with pytest.raises(InputError, match="Cannot write to the MLflow store .*refus"):
         Run("mlflow:e@http://127.0.0.1:9")
-    with pytest.raises(InputError, match="to be in an MLflow store that can be read, got: .*refus"):
+    with pytest.raises(InputError, match="Cannot read the MLflow store .*refus"):
         read_table("mlflow:e@http://127.0.0.1:9")
 
 

@@ -135,9 +135,9 @@ def test_it_says_what_it_went_by() -> None:
 def test_what_it_goes_by_stays_and_must_be_there() -> None:
     rule = StopRule()
     rule.update(reading(1, 0.5, 0.1, 0.6))
-    with pytest.raises(InputError, match="to have a `validation_accuracy`, got none. Pass `given"):
+    with pytest.raises(InputError, match="no `validation_accuracy`. Pass `given"):
         rule.update(reading(2, 0.5, 0.1))
-    with pytest.raises(InputError, match="to have a `train_accuracy`, got none"):
+    with pytest.raises(InputError, match="no `train_accuracy`"):
         StopRule(noise_rate=0.2).update(reading(1, None, 0.1, 0.6))
     assert StopRule().update(reading(1, None, 0.1, 0.6)) is False  # which needs no other
 
@@ -240,7 +240,7 @@ def test_without_a_training_accuracy_it_says_how_to_pass_one() -> None:
     ],
 )
 def test_bad_settings_are_refused_by_name(wrong: dict[str, object]) -> None:
-    with pytest.raises(InputError, match=f"Expected `{next(iter(wrong))}` (to be|or `column`)"):
+    with pytest.raises(InputError, match=f"`{next(iter(wrong))}` "):
         StopRule(**wrong)
 
 

@@ -153,7 +153,7 @@ def test_predictions_and_noisy_validation_are_recorded() -> None:
     bare = Run(POLICIES["no_predictions"]).tracker.probe()
     assert bare is not None
     assert (bare.predictions, bare.validation_accuracy) == (None, None)
-    with pytest.raises(InputError, match="`given_labels` to come with a policy that predicts them"):
+    with pytest.raises(InputError, match="`given_labels` need a policy that predicts"):
         Run(POLICIES["no_predictions"], given_labels=GIVEN)
     small = Run(given_labels=None, inputs=HOLDOUT[:8]).tracker.probe()
     assert small is not None
@@ -316,7 +316,7 @@ def test_metrics_are_numbers_under_free_names() -> None:
     with pytest.raises(AttributeError, match="no attribute 'test_accuracy'"):
         _ = reading.test_accuracy
     for name in ("drop", "run", "row"):
-        with pytest.raises(InputError, match=f"name to be free, got `{name}`"):
+        with pytest.raises(InputError, match=f"name `{name}`"):
             run.tracker.probe(**{name: 1.0})
     for value in ("high", "0.25", [1.0, 2.0], 10**400):
         with pytest.raises(InputError, match="Expected metric `memo` to be a number, got "):
@@ -350,7 +350,7 @@ def test_foreign_states_are_refused_by_name() -> None:
     run.tracker.load_state_dict(state | {"policy": state["policy"] | {"verify": True}})
     with pytest.raises(StateError, match="of version 1, got 99"):
         run.tracker.load_state_dict(state | {"version": 99})
-    with pytest.raises(StateError, match="Expected `inputs` to be the samples that the state"):
+    with pytest.raises(StateError, match="`inputs` are not the samples that the state"):
         Run(inputs=HOLDOUT + 1).tracker.load_state_dict(state)
 
 
@@ -478,7 +478,7 @@ BAD_INPUT: dict[str, tuple[Callable[[], dict[str, Any]], str]] = {
     ),
     "no policy": (lambda: {"policy": "live"}, "Expected `policy` to be a ProbePolicy, got 'live'"),
     "no seed": (lambda: {"seed": None}, "Expected `seed` to be an integer of .*, got None"),
-    "nothing to resume": (lambda: {"resume": True}, "Expected `save_to` to name the run to resume"),
+    "nothing to resume": (lambda: {"resume": True}, "needs `save_to`, the run to resume"),
 }
 
 
@@ -596,7 +596,7 @@ def test_tied_labels_must_cover_every_sample_that_may_be_drawn() -> None:
 
 def test_given_labels_need_fixed_inputs() -> None:
     model, optimizer = make_linear()
-    with pytest.raises(InputError, match="to belong to fixed `inputs`, got a callable"):
+    with pytest.raises(InputError, match="need fixed `inputs`"):
         rote.track(
             model,
             optimizer,

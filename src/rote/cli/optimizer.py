@@ -29,5 +29,5 @@ def build_optimizer(name: str, model: "nn.Module", *, lr: float | None = None) -
         return cast("Optimizer", build(model.parameters(), **options))
     except Exception as error:  # a user's factory may raise anything
         raise InputError(
-            f"Expected {name} to take this model's parameters, got {type(error).__name__}: {error}."
+            f"{name} cannot be built from this model's parameters: {type(error).__name__}: {error}."
         ) from error

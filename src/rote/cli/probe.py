@@ -246,8 +246,7 @@ def load_samples(address: str, option: str) -> "tuple[Inputs, Tensor | None]":
             found = function()
         except Exception as error:
             raise InputError(
-                f"Expected {address} (`{option}`) to return samples, got {type(error).__name__}: "
-                f"{error}."
+                f"{address} (`{option}`) failed with {type(error).__name__}: {error}."
             ) from error
         return _call_function(address, found)
     from rote.store import DAMAGED_ARRAYS

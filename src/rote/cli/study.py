@@ -118,16 +118,16 @@ def run(
 ) -> None:
     """Train what is not trained yet, and show the result; the same command resumes it."""
     from rote.studies import (
+        prepare_study,
         read_pools,
-        ready,
+        read_trained,
         record_measured,
         record_numbers,
         record_pools,
-        trained,
     )
 
     wanted = {
-        study.name: [pool for pool in study.pools(preset) if not only or pool.name in only]
+        study.name: [pool for pool in study.find_pools(preset) if not only or pool.name in only]
         for study in _choose_studies(name, preset, every=every)
     }
     names = {pool.name for found in wanted.values() for pool in found}
@@ -139,12 +139,12 @@ def run(
         chosen = make_executor(executor, workers, address, gpus=gpus_per_run)
         _train(pools, store, chosen, data_dir, quiet=quiet)
     recorded = record_pools(pools, store) if record else []
-    tables = dict(trained(pools, store, needs_one=not recorded))
+    tables = dict(read_trained(pools, store, needs_one=not recorded))
     _name_incomplete([pool for pool in pools if pool not in tables], store)
     found: dict[str, list[tuple[str, Any]]] = {}
     for study in _choose_studies(name, preset, every=every):
         known = {pool: tables[pool] for pool in wanted[study.name] if pool in tables}
-        looked_at = ready(study, known, store, data_dir)
+        looked_at = prepare_study(study, known, store, data_dir)
         if looked_at or study.wants is None:
             found[study.name] = [(preset, study.measure(looked_at))]
         recorded += record_measured(study, looked_at) if record else []
@@ -177,13 +177,13 @@ def show(
     from rote.studies import Records, write_figures
 
     if index is not None and not every:
-        raise InputError("Expected --all with --index, got one study. The table has all of them.")
+        raise InputError("--index needs --all: its table lists every study.")
     found: dict[str, list[tuple[str, Any]]] = {}
     with tempfile.TemporaryDirectory() as folder:
         records = Records(Path(folder))
         for study in _choose_studies(name, preset, every=every):
             try:
-                packed = records.of(study, preset)
+                packed = records.read(study, preset)
             except InputError:
                 if not every:
                     raise
@@ -202,7 +202,7 @@ def _choose_studies(name: str | None, preset: str | None, *, every: bool) -> "li
     from rote.studies import find_study, studies
 
     if every == (name is not None):
-        raise InputError("Expected the name of a study or --all, got neither or both.")
+        raise InputError("Name one study, or pass --all, but not both.")
     if name is not None:
         return [find_study(name)]
     return [study for study in studies().values() if preset is None or study.has(preset)]
@@ -223,10 +223,10 @@ def _show_plan(pools: "list[Pool]", store: Path) -> None:
 
 def _name_incomplete(pools: "list[Pool]", store: Path) -> None:
     """Say which pools are not shown, since some of their runs are not finished."""
-    from rote.studies import finished_runs
+    from rote.studies import find_finished
 
     for pool in pools:
-        count = len(finished_runs(pool, store))
+        count = len(find_finished(pool, store))
         say(f"Incomplete: {pool.name} ({count} of {len(pool.specs)} runs are finished)", err=True)
 
 
@@ -265,14 +265,14 @@ def _show(
     figure: str | None = None,
 ) -> None:
     """Print one study, or what every study found; write the files."""
-    from rote.studies import as_json as written, find_study, page, write_list, write_result
+    from rote.studies import as_json as written, find_study, write_list, write_page, write_result
 
     for name, presets in found.items():
         study = find_study(name)
         for place, (preset, measured) in enumerate(presets):
             if not every:
                 shown = _select_figure(measured, figure, preset)
-                say(written(measured)) if as_json else print_page(page(study, shown, preset))
+                say(written(measured)) if as_json else print_page(write_page(study, shown, preset))
             elif not as_json and place == 0:
                 say(f"{name}: {study.finding(measured)}")
             if out is not None:
@@ -287,10 +287,10 @@ def _show(
 
 def _select_figure(measured: "Any", name: str | None, preset: str) -> "Any":  # noqa: ANN401
     """Return what a figure of the paper is about, where it was asked for by its number."""
-    from rote.studies import PAPER, find_label, restricted
+    from rote.studies import PAPER, find_label, restrict_record
 
     label = None if name is None else find_label(name)
-    part = None if label is None else restricted(measured, PAPER[label], preset)
+    part = None if label is None else restrict_record(measured, PAPER[label], preset)
     return measured if part is None else part
 
 

@@ -369,11 +369,11 @@ class TrainerAdapter:
                 self.tell(f"Training stops: {self.stop.reason}")
         elif not any("train_accuracy" in earlier.metrics for earlier in self.readings):
             raise InputError(
-                f"`stop` needs a training accuracy at the probe, and there is none: "
-                f"`{self.train_accuracy}` is not among the logged metrics "
-                f"({list_names(self.accuracy.seen)}), and none was measured. Log it in every "
-                "epoch, name another metric with `train_accuracy=`, or pass "
-                "`measure_accuracy=512`, for which batches must show which entry is the labels."
+                "`stop` needs a training accuracy, and the probe has none. The metric "
+                f"`{self.train_accuracy}` is not among those logged "
+                f"({list_names(self.accuracy.seen)}). Log it in every epoch, name another with "
+                "`train_accuracy=`, or pass `measure_accuracy=512`. For the last, batches must "
+                "show which entry is the labels."
             )
         return self.stop.stopped
 

@@ -310,8 +310,8 @@ class Training:
             )
         if stops and args.save_total_limit and args.metric_for_best_model:
             warn(
-                "`metric_for_best_model` says which checkpoint `save_total_limit` spares: the one "
-                "that `stop` keeps may be deleted. Leave one of them out."
+                "`save_total_limit` keeps the best checkpoint by `metric_for_best_model` and may "
+                "delete the one that `stop` keeps. Leave one of them out."
             )
 
     def validation_set(self) -> SampleSet | None:

@@ -434,9 +434,9 @@ def find_task(trainer: Trainer, seed: int, *, is_told: bool) -> Task:
     if any(_is_of(name, trainer) for name in _EMBEDDING_TRAINERS) and not is_told:
         raise InputError(
             f"{type(trainer).__name__} computes its loss from texts, which the callback cannot "
-            "relabel. Pass `inputs=(tokens,)` (a tuple with the dictionary of tokenized samples), "
-            "`num_classes=` and `loss_fn=`, called with the model's output and labels: "
-            "rote.LogitsAt('scores') for a CrossEncoder."
+            "relabel. Pass `inputs=(tokens,)` (a tuple with the dictionary of tokenized "
+            "samples), `num_classes=` and `loss_fn=`, a function of the model's output and "
+            "labels. For a CrossEncoder, pass loss_fn=rote.LogitsAt('scores')."
         )
     task = Task(trainer, seed)
     kind, name = getattr(task.model, "loss_type", None), type(task.model).__name__

@@ -99,7 +99,8 @@ class SusceptibilityCallback(TrainerAdapter):
     def training_set(self) -> SampleSet:
         if getattr(self.loader, "batch_sampler", None) is None:
             raise InputError(
-                "Expected the engine to run over a DataLoader, to draw samples from its dataset, "
-                f"got {type(self.loader).__name__}. Pass `inputs=`, a batch of unlabeled samples."
+                "The callback draws samples from the dataset of a DataLoader, but the engine "
+                f"runs over a {type(self.loader).__name__}. Pass `inputs=`, a batch of unlabeled "
+                "samples."
             )
         return super().training_set()

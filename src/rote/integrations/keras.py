@@ -50,8 +50,8 @@ class SusceptibilityCallback(TrainerAdapter, keras.callbacks.Callback):
         self._newest: dict[str, float] = {}
         if keras.backend.backend() != "torch":
             raise InputError(
-                "Expected Keras to run on torch, got the backend "
-                f"{keras.backend.backend()!r}. Set KERAS_BACKEND=torch before keras is imported."
+                f"Keras uses the backend {keras.backend.backend()!r}, and rote needs torch. Set "
+                "KERAS_BACKEND=torch before keras is imported."
             )
 
     def on_train_begin(self, logs: Any = None) -> None:

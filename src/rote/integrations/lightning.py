@@ -206,8 +206,8 @@ class Fit:
         kind = type(self.trainer.strategy)
         if {entry.__name__ for entry in kind.__mro__} & {"DeepSpeedStrategy", "FSDPStrategy"}:
             raise InputError(
-                "Expected a strategy whose modules can be stepped one by one (single device, DDP, "
-                f"ModelParallelStrategy with fully_shard), got {kind.__name__}."
+                f"Strategy {kind.__name__} is not supported: its modules cannot be stepped one by "
+                "one. Use a single device, DDP, or ModelParallelStrategy with fully_shard."
             )
 
     @contextmanager
@@ -234,9 +234,9 @@ class Fit:
         loader: Any = self.trainer.train_dataloader
         if getattr(loader, "batch_sampler", None) is None:
             raise InputError(
-                "Expected one train dataloader that makes batches of samples, to draw some from "
-                f"its dataset, got {type(loader).__name__}. Pass `inputs=`, a batch of unlabeled "
-                "samples."
+                "The callback draws samples from the dataset of one train DataLoader that makes "
+                f"batches, but the trainer has a {type(loader).__name__}. Pass `inputs=`, a batch "
+                "of unlabeled samples."
             )
         return self._sample_set(loader)
 

@@ -145,9 +145,9 @@ class TrainingSignals:
                 self._has_warned = True
                 missing = "labels" if labels is None else "logits"
                 warn(
-                    f"The signals {list_names(names)} need labels and logits of training "
-                    f"batches, and a batch has no {missing}: such batches are not observed. The "
-                    "callback's docstring says where both are looked for."
+                    f"The signals {list_names(names)} need labels and logits of training batches. "
+                    f"Batches without {missing} are not observed. The callback's docstring says "
+                    "where it looks for both."
                 )
             return
         try:

@@ -226,7 +226,7 @@ def _weigh_words(train: Sequence[str], holdout: Sequence[str]) -> tuple[Any, Any
     try:
         return counter.fit_transform(train), counter.transform(holdout)
     except (ValueError, AttributeError) as error:
-        raise InputError(f"Expected texts with words in them, got none: {error}") from error
+        raise InputError(f"The texts contain no words: {error}") from error
 
 
 def _as_labels(labels: Any) -> np.ndarray:  # noqa: ANN401

@@ -44,8 +44,8 @@ class Samples:
     def __post_init__(self) -> None:
         if (self.axis is None) == (self.rows is None):
             raise InputError(
-                "Expected `rows` with axis=None, where samples are rows of the logits, and only "
-                f"there, got axis={self.axis!r} and rows={self.rows!r}."
+                "`rows` and axis=None go together, for samples that are rows of the logits. Got "
+                f"axis={self.axis!r} and rows={self.rows!r}."
             )
         if self.rows is not None:
             object.__setattr__(self, "rows", _indices(self.rows))

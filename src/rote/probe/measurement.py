@@ -364,11 +364,11 @@ def examine_objective(
         and not _moves_gradients(session, inputs, labels, num_classes)
     ):
         raise InputError(
-            "The loss does not depend on the random labels: other labels change loss and gradients "
-            "by no more than a repeated pass does. `loss_fn` or the model uses labels of its own. "
-            "Pass `loss_fn=` as a function of the model's logits and labels (rote.LogitsAt takes "
-            "them out of a tuple or an object), or as a function of three arguments (model, "
-            "inputs, labels)."
+            "The loss does not depend on the random labels: other labels change loss and "
+            "gradients by no more than a repeated pass does. `loss_fn` or the model uses labels "
+            "of its own. Pass `loss_fn=` as a function of the model's logits and labels, or of "
+            "three arguments (model, inputs, labels). rote.LogitsAt takes the logits out of a "
+            "tuple or an object."
         )
     found: list[RoteWarning] = [*_warn_of_whole_batch(session)]
     if math.isfinite(first) and not is_repeatable:

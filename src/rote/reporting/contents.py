@@ -247,8 +247,8 @@ class Contents:
         """
         if not self.has_regions:
             raise InputError(
-                "Expected `runs` to have checkpoints with ζ and training accuracy, got none. Pass "
-                "train_accuracy= to the probe."
+                "The runs have no checkpoints with ζ and training accuracy. Pass train_accuracy= "
+                "to the probe."
             )
 
 
@@ -320,7 +320,7 @@ def contents_from_table(
     """
     candidates = make_candidates(table, column)
     if not len(candidates):
-        raise InputError("Expected `runs` to have checkpoints, got none. Probe at least once.")
+        raise InputError("The runs have no checkpoints. Probe at least once.")
     contents = Contents(candidates, leading, asked, command)
     if leading is not None:
         contents.verdict  # noqa: B018  # raise at once if the rule does not apply

@@ -38,20 +38,12 @@ def check_writable(path: Path) -> None:
     except OSError as error:
         raise _make_error(path, error) from error
     if path.exists() and not (is_directory or path.is_file()):
-        raise InputError(f"Expected {path} to be a file to write, got a device. Name a file.")
+        raise InputError(f"Cannot write {path}: it is a device. Name a file.")
     if is_directory:
-        raise InputError(
-            f"Expected {path} to be a file to write, got a directory. Name a file in it."
-        )
+        raise InputError(f"Cannot write {path}: it is a directory. Name a file in it.")
     if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
-        raise InputError(
-            f"Expected {path} to be a file that can be written, got {folder}, which is no folder "
-            "that can be written to. Choose another."
-        )
+        raise InputError(f"Cannot write {path}: {folder} is not a writable folder. Choose another.")
 
 
 def _make_error(path: Path, error: OSError) -> InputError:
-    return InputError(
-        f"Expected {path} to be a file that can be written, got: {error.strerror or error}. "
-        "Choose another."
-    )
+    return InputError(f"Cannot write {path}: {error.strerror or error}. Choose another file.")

@@ -101,7 +101,7 @@ def save_bounds(table: BoundsTable, data: str, folder: Path) -> dict[str, Path]:
             write_whole(path.resolve(), contents[kind], shared=True)
     except OSError as error:
         raise InputError(
-            f"Expected {folder} to be a folder that can be written, got: {error.strerror}."
+            f"Cannot write to {folder}: {error.strerror}. Choose another folder."
         ) from error
     return files
 

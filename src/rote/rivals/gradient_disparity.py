@@ -61,8 +61,8 @@ class GradientDisparity(Signal):
         """
         if batch.inputs is None:
             raise InputError(
-                "Expected `inputs` to be handed to tracker.observe for signal "
-                "`gradient_disparity`, got None: it runs the network on batches of training."
+                "Signal `gradient_disparity` runs the network on training batches. Pass `inputs` "
+                "to tracker.observe."
             )
         if len(self._batches) < self._s:
             batch.check_rows(self.name)

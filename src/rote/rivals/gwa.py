@@ -140,8 +140,8 @@ def find_head(context: SignalContext) -> nn.Linear:
                 return module
     last = type(list(network.modules())[-1]).__name__
     raise InputError(
-        "Expected a network whose logits come out of a torch.nn.Linear for signal `gwa`, got one "
-        f"whose last layer is {last}. Leave `gwa` out."
+        "Signal `gwa` needs a network whose logits come out of a torch.nn.Linear, and the last "
+        f"layer of this one is {last}. Leave `gwa` out."
     )
 
 
@@ -151,7 +151,8 @@ def _logits(network: nn.Module, context: SignalContext) -> Tensor:
         output = call(network, move_inputs(context.inputs, device))
     except Exception as error:
         raise TrialError(
-            f"Expected `model` to take `inputs`, got {type(error).__name__} in a trial: {error}"
+            f"`model` failed on `inputs` in a trial for signal `gwa`: {type(error).__name__}: "
+            f"{error}"
         ) from error
     return capture_logits(context.loss_fn, output)
 
@@ -180,8 +181,8 @@ class _Tap:
         self._heard.clear()
         if not fitting:
             raise InputError(
-                "Expected `logits` of tracker.observe to be those of the last forward pass in "
-                "train mode for signal `gwa`, got others. Call it after every batch."
+                "Signal `gwa` needs the `logits` of the last forward pass in train mode, and "
+                "tracker.observe got others. Call it after every batch."
             )
         _, weighted, norms = fitting[-1]
         return weighted.flatten(0, -2), norms.flatten()

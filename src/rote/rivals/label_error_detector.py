@@ -51,8 +51,8 @@ class LabelErrorDetector(Signal):
         known = context.training_set
         if known is None or known.wrong is None:
             raise InputError(
-                "Expected a run of a spec in which it is known which labels are wrong for signal "
-                "`label_error_detector`, got one that does not say. Leave it out."
+                "Signal `label_error_detector` needs a run of a spec that knows which labels are "
+                "wrong. Leave the signal out."
             )
         self._context, self._labels = context, known.labels
         self._called_wrong = {

@@ -39,8 +39,8 @@ class NestedValidation(Signal):
         given = context.given_labels
         if given is None:
             raise InputError(
-                "Expected a holdout with given labels for signal `noisy_validation`, got none. "
-                'Pass `given_labels=` (in a spec: `holdout = "auto"`), or leave the signal out.'
+                "Signal `noisy_validation` needs a holdout with given labels. Pass "
+                '`given_labels=` (in a spec: `holdout = "auto"`), or leave the signal out.'
             )
         left_out = [size for size in self._sizes if size > len(given)]
         if left_out:

@@ -71,8 +71,8 @@ class Pmv(Signal):
             twin = deepcopy((unwrap(context.model), context.optimizer, own))
         except Exception as error:
             raise InputError(
-                "Expected a network and an optimizer that can be copied for signal `pmv`, got "
-                f"{type(error).__name__}: {error}. Leave it out."
+                f"Signal `pmv` cannot copy the network and the optimizer: {type(error).__name__}: "
+                f"{error}. Leave the signal out."
             ) from error
         self._model, self._optimizer, copied = twin
         self._loss_fn = loss_fn if copied is None else copied
@@ -89,8 +89,8 @@ class Pmv(Signal):
         at = batch.places(self.name)
         if batch.inputs is None:
             raise InputError(
-                "Expected `inputs` to be handed to tracker.observe for signal `pmv`, got None: it "
-                "trains a second network on them."
+                "Signal `pmv` trains a second network on the training batches. Pass `inputs` to "
+                "tracker.observe."
             )
         batch.check_rows(self.name)
         labels = self._perturb(at, batch.labels)
@@ -117,8 +117,8 @@ class Pmv(Signal):
             hook.remove()
         if not outputs:
             raise InputError(
-                "Expected `loss_fn` to call the model that it is given for signal `pmv`, got one "
-                "that does not: it trains a second network. Leave it out."
+                "Signal `pmv` trains a second network, and `loss_fn` does not call the model "
+                "that it is given. Leave the signal out."
             )
         return loss, capture_logits(self._loss_fn, outputs[0])
 

@@ -38,8 +38,8 @@ class Ratt(Signal):
         if known is None or known.wrong is None or known.noise not in _UNIFORM:
             got = None if known is None else known.noise
             raise InputError(
-                "Expected a run of a spec with uniformly random wrong labels "
-                f"({' or '.join(_UNIFORM)}) for signal `ratt`, got noise {got!r}. Leave it out."
+                "Signal `ratt` needs a run of a spec with uniformly random wrong labels "
+                f"({' or '.join(_UNIFORM)}), and this one has noise {got!r}. Leave the signal out."
             )
         self._context = context
 

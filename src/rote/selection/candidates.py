@@ -220,8 +220,7 @@ def as_shares(table: RunTable) -> RunTable:
     ]
     if not high:
         raise InputError(
-            "Expected `percent` to concern an accuracy above 1, got none: all are shares from 0 "
-            "to 1. Leave it away."
+            "`percent` has nothing to convert: all accuracies are shares from 0 to 1. Leave it out."
         )
     return replace(table, frame=table.frame.with_columns([pl.col(name) / 100 for name in high]))
 

@@ -191,11 +191,10 @@ def check_comparable(table: RunTable) -> None:
     differing = [name for name in what if len({group.known.get(name) for group in groups}) > 1]
     first = next((pairs for pairs in told if pairs), ["KEY=VALUE"])
     raise InputError(
-        "Expected `runs` to be on the same data, with the same labels and holdout, got "
-        f"{len(groups)} groups that differ in {', '.join(sorted(differing))}: "
-        f"{', '.join([*listed[:_MOST_LISTED], *more])}. Choose one with "
-        f"{' '.join(f'--where {quote(pair)}' for pair in first)} (where={{...}}), or have a "
-        f"decision for each with rote select --group-by {key or 'KEY'} "
+        f"The runs cannot be compared: they form {len(groups)} groups that differ in "
+        f"{', '.join(sorted(differing))} ({', '.join([*listed[:_MOST_LISTED], *more])}). Choose "
+        f"one group with {' '.join(f'--where {quote(pair)}' for pair in first)} (where={{...}}), "
+        f"or select in each group with rote select --group-by {key or 'KEY'} "
         "(rote.selection.select_groups)."
     )
 

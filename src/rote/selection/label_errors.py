@@ -139,7 +139,9 @@ def _check_predictions(predicted: Floats, labels: Integers) -> Floats:
             f"{len(labels)} samples, got shape {predicted.shape}."
         )
     if not _is_known(predicted).any(axis=0).all():
-        raise InputError("Expected `predicted` to have a network for every sample, got NaN only.")
+        raise InputError(
+            "Some samples have no prediction: `predicted` is NaN there for every network."
+        )
     if labels.max(initial=0) >= predicted.shape[2]:
         raise InputError(
             f"Expected `given` to be classes from 0 to {predicted.shape[2] - 1}, got "

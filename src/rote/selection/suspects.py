@@ -391,9 +391,8 @@ def find_suspects(
     found = [replace(one, class_names=_class_names(records.table, one.runs[0])) for one in found]
     if not found:
         raise InputError(
-            f"Expected runs that recorded rows of {' or '.join(METHODS)} (`signals = [...]`), or "
-            "several with a holdout and its given labels, got none: there is nothing to suspect "
-            "labels by."
+            f"The runs recorded nothing to rank labels by. Record {' or '.join(METHODS)} "
+            "(`signals = [...]`), or train several runs with a holdout and its given labels."
         )
     return tuple(found)
 
@@ -452,7 +451,7 @@ class _Data:
             data.key()  # an index beyond the data shows here
         except DAMAGED_ARRAYS as error:
             raise CorruptRunError(
-                f"Expected {file} to hold the labels of a run, got: {error}. Restore the file."
+                f"Cannot read the labels of a run in {file}: {error}. Restore the file."
             ) from error
         return data
 
@@ -558,8 +557,8 @@ def _rank_by_rows(records: _Records, method: str, runs: list[str], data: _Data |
     margins = np.array([row for row in found if row is not None])
     if data is not None and margins.shape[1] != len(data.train):
         raise CorruptRunError(
-            f"Expected {len(data.train)} numbers per row of `{method}` in {runs[0]!r}, one per "
-            f"training sample of its {LABELS_FILE}, got {margins.shape[1]}."
+            f"The rows of `{method}` in {runs[0]!r} have {margins.shape[1]} numbers, but its "
+            f"{LABELS_FILE} has {len(data.train)} training samples."
         )
     losses = margins < 0  # NaN, never judged or never lost, is no loss
     scores = np.mean([_ranks(np.where(np.isnan(m), np.inf, m)) for m in margins], axis=0)

@@ -170,7 +170,7 @@ def find_shared_holdout(candidates: Candidates, least: int = 2) -> tuple[set[str
     voters = {name for name, holdout in holdouts.items() if holdout == shared}
     if len(voters) < (least if len(holdouts) == 1 else 2):
         raise InputError(
-            "Expected `runs` to hold at least 2 runs with predictions on the same holdout, got "
+            "Voting needs 2 runs with predictions on the same holdout, and there are "
             f"{len(voters)}. Track them with the same `inputs`, more than one probe batch, or use "
             "another rule."
         )

@@ -84,7 +84,7 @@ def read_cells(path: Path, column: str) -> pl.DataFrame:
     except (pl.exceptions.PolarsError, OSError, csv.Error) as error:
         reason = str(error).splitlines()[0].rstrip(".")
         raise InputError(
-            f"Expected {path} to be a CSV file with a header, got: {reason}.{_advise(reason)}"
+            f"{path} is not a CSV file with a header: {reason}.{_advise(reason)}"
         ) from error
     stripped = frame.with_columns(pl.all().str.strip_chars())
     return stripped.with_columns(pl.all().replace("", None))
@@ -94,7 +94,7 @@ def _check_encoding(path: Path) -> None:
     with path.open("rb") as file:
         start = file.read(2)
     if start in (BOM_UTF16_LE, BOM_UTF16_BE):
-        raise InputError(f"Expected {path} to be text in UTF-8, got UTF-16. Save it as UTF-8.")
+        raise InputError(f"{path} is text in UTF-16. Save it as UTF-8.")
 
 
 def _advise(reason: str) -> str:
@@ -121,12 +121,12 @@ def _check_cells(path: Path, separator: str, *, of_header: bool = False) -> None
         for name, count in Counter(header).items():
             if count > 1 and name:
                 raise InputError(
-                    f"Expected the columns of {path} to have different names, got {name!r} "
-                    f"{count} times. Rename or remove all but one."
+                    f"{path} has {count} columns with the name {name!r}. Rename or remove all but "
+                    "one."
                 )
         for row in () if of_header else rows:
             if row and len(row) < len(header):
                 raise InputError(
-                    f"Expected line {rows.line_num} of {path} to have {len(header)} cells, got "
-                    f"{len(row)}. Leave empty what is missing, between two separators."
+                    f"Line {rows.line_num} of {path} has {len(row)} cells, and its header has "
+                    f"{len(header)}. Leave empty what is missing, between two separators."
                 )

@@ -111,8 +111,8 @@ def make_folders(path: Path) -> None:
 
 def _make_missing_error(path: Path, found: str) -> StoreError:
     return StoreError(
-        f"Expected {path} to be the file that this process writes, got {found}: it was removed or "
-        "replaced meanwhile. What is in memory is whole; write it to another directory."
+        f"{path} was removed or replaced while this process writes it ({found}). The run in "
+        "memory is complete: write it to another directory."
     )
 
 
@@ -128,7 +128,7 @@ def open_plain(path: Path | str) -> tuple[int, int]:
     if stat.S_ISREG(found.st_mode):
         return file, found.st_size
     os.close(file)
-    raise CorruptRunError(f"Expected {path} to be a file, got something else.")
+    raise CorruptRunError(f"{path} is not a regular file.")
 
 
 def read_plain(path: Path | str) -> bytes:

@@ -94,7 +94,7 @@ def check_metric_name(name: str) -> None:
     """
     if is_reserved(name):
         raise InputError(
-            f"Expected a metric's name to be free, got `{name}`, which every reading has."
+            f"The metric name `{name}` is taken: every reading has it. Rename the metric."
         )
     if not name or not is_encodable(name):
         raise InputError(
@@ -243,9 +243,7 @@ def check_line(line: Line, where: str) -> dict[str, Any]:
     """
     step = line.get("step")
     if type(step) is not int or not -NO_LIMIT < step < NO_LIMIT:
-        raise CorruptRunError(
-            f"Expected {where} to hold readings, got one without a whole step: {step!r:.80}."
-        )
+        raise CorruptRunError(f"A reading in {where} has no whole step: {step!r:.80}.")
     if line["kind"] == "resume":
         return {"schema": line.get("schema"), "kind": "resume", "step": step}
     flags = [] if line.get("flags") is None else line["flags"]
@@ -442,8 +440,8 @@ class Journal:
         so_far, end = self._last
         if size < end:
             raise StoreError(
-                f"Expected {self._file.path} to only grow, got {size} bytes where there were "
-                f"{end}: it was changed meanwhile. Restore it from a copy, or start a new run."
+                f"{self._file.path} was changed while this run writes it: it has {size} bytes "
+                f"instead of {end}. Restore it from a copy, or start a new run."
             )
         if size > end:  # an interrupt came between the writing of a line and its being noted
             so_far, _ = self._look()
@@ -508,7 +506,7 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
             if entry.line.get("kind") in KINDS:
                 check_line(entry.line, where)
             if entry.line.get("kind") == "reading" and type(entry.line.get("row")) is not int:
-                raise CorruptRunError(f"Expected {where} to say which row it has, got none.")
+                raise CorruptRunError(f"The reading in {where} does not say which row it has.")
     return [entry.line for entry in _put_in_order(found, path) if entry.line is not None]
 
 
@@ -517,13 +515,13 @@ def _check_damage(found: Sequence[_Found], path: Path) -> None:
     for entry in found:
         line, at, what = entry.line, entry.at, ""
         if line is None and parse_object(entry.raw) is not None:
-            what = "one that does not fit its checksum"
+            what = "does not fit its checksum"
         elif truncated_at is not None and line and line.get("kind") != "resume":
-            at, what = truncated_at, "one that is cut off"
+            at, what = truncated_at, "is cut off"
         if what:
             raise CorruptRunError(
-                f"Expected line {at} of {path} to be as it was written, got {what}. Restore the "
-                "file from a copy, or delete that line to lose only what it says."
+                f"Line {at} of {path} {what}. Restore the file from a copy, or delete that line "
+                "to lose only what it says."
             )
         truncated_at = (truncated_at or at) if line is None else None
 
@@ -555,7 +553,7 @@ def read_counted(journal: Path) -> list[Line]:
     except FileNotFoundError:
         return []
     except OSError as error:
-        raise CorruptRunError(f"Expected {journal} to be a journal, got: {error}.") from error
+        raise CorruptRunError(f"Cannot read the journal {journal}: {error}.") from error
     return drop_void_lines(lines, str(journal))
 
 

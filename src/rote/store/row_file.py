@@ -156,9 +156,8 @@ class RowFile:
         size = self._measure_size()
         if size < self._size:  # the rows before this one would be zeros
             raise StoreError(
-                f"Expected {self._file.path} to only grow, got {size} bytes where there were "
-                f"{self._size}: it was changed meanwhile. Restore it from a copy, or start a new "
-                "run."
+                f"{self._file.path} was changed while this run writes it: it has {size} bytes "
+                f"instead of {self._size}. Restore it from a copy, or start a new run."
             )
 
     def _measure_size(self) -> int:

@@ -132,14 +132,12 @@ class RunDirectory:
         """
         if os.getpid() != self._owner:
             raise RunLockedError(
-                f"Expected process {self._owner} to write {self.path}, got process {os.getpid()}, "
+                f"Process {self._owner} writes {self.path}, and this is process {os.getpid()}, "
                 "forked off it. Probe in one process only."
             )
         rows = dict(reading.sample_rows)
         for name in rows.keys() - self._rows.keys():
-            raise InputError(
-                f"Expected rows per sample to be described in {self.path / RUN_FILE}, got {name!r}."
-            )
+            raise InputError(f"{self.path / RUN_FILE} does not describe the rows {name!r}.")
         if reading.predictions is not None and PREDICTIONS in self._rows:
             rows[PREDICTIONS] = reading.predictions
         self._check_place()
@@ -184,11 +182,11 @@ class RunDirectory:
     def _check_place(self) -> None:
         now = self._stat_run_file() if self._run_file.is_file() else None
         if now != self._run_file_seen:
-            wrong = "nothing: it was removed" if now is None else self._explain_change()
+            wrong = "was removed" if now is None else self._explain_change()
             if wrong:
                 raise StoreError(
-                    f"Expected {self._run_file} to describe the run that this process writes, got "
-                    f"{wrong} meanwhile. What is in memory is whole; write it to another directory."
+                    f"{self._run_file} {wrong} while this process writes the run. The run in "
+                    "memory is complete: write it to another directory."
                 )
             self._run_file_seen = now
         self._lock.check()
@@ -202,8 +200,8 @@ class RunDirectory:
         try:
             layouts = read_row_layouts(self.path, read_description(self._run_file.parent))
         except CorruptRunError:
-            return "what cannot be read: it was changed"
-        return None if layouts == self._layouts else "one with other rows: it was changed"
+            return "became unreadable"
+        return None if layouts == self._layouts else "got other rows"
 
     def close(self) -> None:
         """Let others write this run."""

@@ -165,7 +165,7 @@ def read_description(path: Path | str) -> dict[str, Any]:
         description = json.loads(read_plain(file))
     except (OSError, ValueError, RecursionError) as error:
         raise CorruptRunError(
-            f"Expected {file} to describe a run, got {error}. Check the path."
+            f"{file} does not describe a run: {error}. Check the path."
         ) from error
     if not isinstance(description, dict):
         raise CorruptRunError(f"Expected {file} to hold an object, got {description!r:.80}.")
@@ -173,8 +173,8 @@ def read_description(path: Path | str) -> dict[str, Any]:
     labels = description.get(GIVEN_LABELS)
     if not is_as_written(description, GIVEN_LABELS, str(labels).encode(errors="replace")):
         raise CorruptRunError(
-            f"Expected `{GIVEN_LABELS}` in {file} to be as they were written, got others. Restore "
-            "the file from a copy."
+            f"`{GIVEN_LABELS}` in {file} were changed after they were written. Restore the file "
+            "from a copy."
         )
     return description
 
@@ -223,8 +223,8 @@ def read_rows(run: RunRecord, name: str) -> np.ndarray | None:
         rows = rows[: rows.index(damaged)]
     elif damaged is not None:
         raise CorruptRunError(
-            f"Expected row {damaged} of {file} to be as it was written, got another or none. "
-            "Restore the file from a copy, or start a new run."
+            f"Row {damaged} of {file} was changed after it was written, or is missing. Restore "
+            "the file from a copy, or start a new run."
         )
     if mapped is None:
         return np.empty((0, *layout.shape), layout.dtype) if file.is_file() else None
@@ -254,7 +254,7 @@ def read_row_layouts(path: Path, description: Mapping[str, Any]) -> dict[str, Ro
     try:
         return parse_row_layouts(description)
     except InputError as error:
-        raise CorruptRunError(f"Expected {path / RUN_FILE} to be whole, got: {error}") from error
+        raise CorruptRunError(f"{path / RUN_FILE} is damaged: {error}") from error
 
 
 def get_checkpoint_path(run: Path | str, step: int) -> Path:

@@ -51,7 +51,7 @@ def read_status(path: Path | str) -> RunStatus:
     except (FileNotFoundError, NotADirectoryError):
         names = set()
     except OSError as error:
-        raise StoreError(f"Expected {place} to be readable, got: {error.strerror}.") from error
+        raise StoreError(f"Cannot read {place}: {error.strerror}.") from error
     workload = _read_object(f"{place}/{WORKLOAD_FILE}") if WORKLOAD_FILE in names else {}
     identity, spec = workload.get("identity"), workload.get("spec")
     name = spec.get("name") if isinstance(spec, dict) else None
@@ -102,14 +102,9 @@ def list_runs(store: Path | str) -> list[RunStatus]:
         with os.scandir(store) as entries:
             places = sorted(entry.path for entry in entries if entry.is_dir())
     except FileNotFoundError:
-        raise InputError(
-            f"Expected the store to be an existing directory, got {store}, which does not exist. "
-            "Check the path."
-        ) from None
+        raise InputError(f"Directory not found: {store}. Check the path.") from None
     except OSError as error:
-        raise InputError(
-            f"Expected the store to be a directory with runs, got {store}: {error.strerror}."
-        ) from error
+        raise InputError(f"Cannot read {store}: {error.strerror}.") from error
     found = [read_status(place) for place in places]
     return [run for run in found if run.state != "new" or (run.path / CLAIM_FILE).exists()]
 

@@ -163,9 +163,8 @@ class Sinks:
             )
         if self._is_closed:
             raise InputError(
-                "Expected the tracker to be open, got a closed one: its `save_to` would miss this "
-                "reading. Close it after the last probe, or resume with rote.track(..., "
-                "save_to=..., resume=True)."
+                "The tracker is closed, and its `save_to` would miss this reading. Close it "
+                "after the last probe, or resume with rote.track(..., save_to=..., resume=True)."
             )
 
     def append(self, reading: Reading, row: int) -> None:

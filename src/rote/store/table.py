@@ -307,18 +307,14 @@ def _find_runs(roots: Iterable[Path], unreadable: UnreadableRuns) -> list[Path]:
         if root.is_file():
             is_table = root.suffix.lower() in (".csv", ".tsv")
             raise InputError(
-                f"Expected `runs` to be a directory with runs, got {root}, which is a file."
+                f"{root} is a file, not a directory with runs."
                 + (f" Write csv:{root} to read it as a table." if is_table else "")
             )
         if not runs and len(unreadable.errors) == before:
             if not root.exists():
-                raise InputError(
-                    f"Expected `runs` to be an existing directory, got {root}, which does not "
-                    "exist. Check the path."
-                )
+                raise InputError(f"Directory not found: {root} (`runs`). Check the path.")
             raise InputError(
-                f"Expected `runs` to be a directory with runs, got {root}, which has no {RUN_FILE} "
-                "in or below it. Check the path."
+                f"No runs in {root}: there is no {RUN_FILE} in or below it. Check the path."
             )
         found = runs | found
     return [found[real] for real in sorted(found)]
@@ -343,7 +339,7 @@ def _walk(root: Path, unreadable: UnreadableRuns) -> Iterator[str]:
         except (FileNotFoundError, NotADirectoryError):
             continue
         except OSError as error:
-            why = CorruptRunError(f"Expected to look into {directory}, got: {error}.")
+            why = CorruptRunError(f"Cannot read {directory}: {error}.")
             unreadable.add(Path(directory), why)
 
 
@@ -549,14 +545,14 @@ def read_table(
     Example:
         >>> read_table("nowhere")
         Traceback (most recent call last):
-        rote.errors.InputError: Expected `runs` to be an existing directory, got nowhere, ...
+        rote.errors.InputError: Directory not found: nowhere (`runs`). Check the path.
     """
     mapping = {} if mapping is None else mapping
     paths, addresses = _parse_places(_list_entries(runs))
     loggers = {address: load_logger(address.kind, "runs") for address in addresses}
     is_table = any(logger.is_table for logger in loggers.values())
     if {"run", "step"} & mapping.keys() and not is_table:
-        raise InputError("Expected `mapping` to rename run or step in csv: files, got none.")
+        raise InputError("`mapping` renames run or step in csv: files only. Leave them out.")
     parts = [read_directories(paths)] if paths or not addresses else []
     parts += [logger.read(place, mapping) for place, logger in loggers.items() if logger.read]
     check_mapping(mapping, _list_columns(parts))
@@ -590,7 +586,7 @@ def _list_entries(runs: object) -> list[Path | str]:
     is_one = isinstance(runs, str | Path) or not isinstance(runs, Iterable)
     entries = [runs] if is_one else list(cast("Iterable[object]", runs))
     if not entries:
-        raise InputError("Expected `runs` to name at least one run, got none.")
+        raise InputError("No runs given. Name at least one.")
     for entry in entries:
         if not isinstance(entry, str | os.PathLike):
             is_tracker = hasattr(entry, "readings")

@@ -80,15 +80,15 @@ _ABSENT = (
 )
 
 
-def lines(record: Record) -> Iterator[str]:
+def write_lines(record: Record) -> Iterator[str]:
     """Return the page below its figure."""
     group = next(group for group, rows in record["means"].items() if rows)
-    data = {key: _data_of(names) for key, names in record["groups"].items()}
+    data = {key: _name_data(names) for key, names in record["groups"].items()}
     count = len(record["groups"][group])
     yield f"## In short\n\nMeans over {count} {TITLES[group].lower()}: {data[group]}.\n"
     first = {n: row for n, row in record["means"][group].items() if n in _FIRST}
-    yield from _table(_SUMMARY, first)
-    said = _timed(record["epoch"], " An epoch of training takes {:.2f} s.")
+    yield from _write_table(_SUMMARY, first)
+    said = _format_seconds(record["epoch"], " An epoch of training takes {:.2f} s.")
     yield "\n" + "\n".join(f"- {line}" for line in (*_COLUMNS, _SECONDS.format(epoch=said)))
     yield "\n" + _CONSTANTS.format(chosen=data["chosen"] or "none here")
     for group, title in TITLES.items():
@@ -96,14 +96,14 @@ def lines(record: Record) -> Iterator[str]:
             yield f"\n## {title}\n\nMeans over {len(names)} pools: {', '.join(names)}.\n"
             if group == FRESH:
                 yield _FRESH.format(fresh=data[FRESH]) + "\n"
-            yield from _table(_ALL, record["means"][group])
-            yield from _fewer(record, group)
-    yield "\n" + _ABSENT.format(pmv=_timed(record["pmv"], " ({:.2f} s per epoch)"))
+            yield from _write_table(_ALL, record["means"][group])
+            yield from _compare_in_fewer_pools(record, group)
+    yield "\n" + _ABSENT.format(pmv=_format_seconds(record["pmv"], " ({:.2f} s per epoch)"))
     for name, pool in record["pools"].items():
         yield from _pool(name, pool)
 
 
-def _data_of(names: Sequence[str]) -> str:
+def _name_data(names: Sequence[str]) -> str:
     """Return what pools are called without the seed of their data, and how many seeds there are."""
     known = list(dict.fromkeys(name.rpartition("-")[0] for name in names))
     seeds = len(names) // max(len(known), 1)
@@ -117,10 +117,10 @@ def _pool(name: str, pool: Mapping[str, Any]) -> Iterator[str]:
         f"\n## {name}\n\n{pool['runs']} runs, {pool['checkpoints']} checkpoints{rate}; test "
         f"accuracy of the best {pool['best']:.1%}, of the median {pool['median']:.1%}.\n"
     )
-    yield from _table(_ALL, pool["rows"])
+    yield from _write_table(_ALL, pool["rows"])
 
 
-def _fewer(record: Record, group: str) -> Iterator[str]:
+def _compare_in_fewer_pools(record: Record, group: str) -> Iterator[str]:
     """Selectors that not all pools allow, beside others in the same pools."""
     for name, row in record["means"][group].items():
         if "of" not in row:
@@ -140,11 +140,11 @@ def _fewer(record: Record, group: str) -> Iterator[str]:
         )
 
 
-def _timed(seconds: Sequence[float] | None, words: str) -> str:
+def _format_seconds(seconds: Sequence[float] | None, words: str) -> str:
     return "" if seconds is None else words.format(seconds[0])
 
 
-def _table(columns: Sequence[str], rows: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+def _write_table(columns: Sequence[str], rows: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     yield f"| {' | '.join(columns)} |"
     yield f"|{'---|' * len(columns)}"
     for name, row in sorted(rows.items(), key=lambda entry: entry[1]["regret"][0]):
@@ -152,19 +152,19 @@ def _table(columns: Sequence[str], rows: Mapping[str, Mapping[str, Any]]) -> Ite
         keys = (*_POINTS, *_SHARES)
         scales = [(100, 1)] * len(_POINTS) + [(1, 2)] * len(_SHARES)
         for column, key, (scale, digits) in zip(_ALL[1:], keys, scales, strict=False):
-            cells[column] = _cell(row.get(key), scale, digits)
-        cells |= dict(zip(_COST, _cost(row["cost"]), strict=True))
+            cells[column] = _format_cell(row.get(key), scale, digits)
+        cells |= dict(zip(_COST, _format_cost(row["cost"]), strict=True))
         yield f"| {' | '.join(cells[column] for column in columns)} |"
 
 
-def _cost(cost: Mapping[str, Any]) -> tuple[str, ...]:
+def _format_cost(cost: Mapping[str, Any]) -> tuple[str, ...]:
     size = cost["held_out"]
     held = "–".join(map(str, size)) if isinstance(size, list) else str(size)
-    seconds = "0" if cost["seconds"] == [0, 0, 0] else _cell(cost["seconds"], 1, 3)
+    seconds = "0" if cost["seconds"] == [0, 0, 0] else _format_cell(cost["seconds"], 1, 3)
     return cost["passes"] or "none", held, seconds, cost["needs"] or NOTHING
 
 
-def _cell(estimate: Sequence[float | None] | None, scale: float, digits: int) -> str:
+def _format_cell(estimate: Sequence[float | None] | None, scale: float, digits: int) -> str:
     known = [f"{scale * value:.{digits}f}" for value in estimate or () if value is not None]
     if len(known) == 3 and len(set(known)) > 1:
         return f"{known[0]} ({known[1]} to {known[2]})"

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rote.studies.markdown import number
+from rote.studies.markdown import format_number
 
 _WIDE, _HALF, _THIRD = 520, 250, 160
 """The width of a panel that is alone in its row, or one of two or three: below 700 in all."""
@@ -57,7 +57,7 @@ def as_svg(chart: Any) -> bytes:  # noqa: ANN401
     return vl_convert.vegalite_to_svg(json.dumps(spec)).encode()
 
 
-def panels(
+def draw_panels(
     rows: Rows,
     mark: str,
     x: str,
@@ -85,7 +85,7 @@ def panels(
     import altair as alt
 
     sizes: dict[str, Any] = {"size": 18, "opacity": 0.7} if mark == "circle" else {}
-    width, columns = _sizes(rows, by)
+    width, columns = _choose_sizes(rows, by)
     height = alt.Step(_BAR) if y.endswith(":N") else max(width * _SHARE, 120)
     chart = alt.Chart(width=width, height=height)
     channels: dict[str, Any] = {"color": alt.value(_COLORS[0])} if color is None else {}
@@ -96,15 +96,15 @@ def panels(
         channels["strokeDash"] = alt.StrokeDash(dash, sort=None, title=None, legend=legend)
         channels["detail"] = alt.Detail(dash)
     drawn = getattr(chart, f"mark_{mark}")(aria=False, **sizes).encode(
-        x=_axis(alt.X, x, titles[0], begins_at_0=mark == "bar"),
-        y=_axis(alt.Y, y, titles[1], begins_at_0=mark == "bar"),
+        x=_make_axis(alt.X, x, titles[0], begins_at_0=mark == "bar"),
+        y=_make_axis(alt.Y, y, titles[1], begins_at_0=mark == "bar"),
         **channels,
     )
     upwards = "independent" if own_heights else "shared"
-    return _one_each(drawn, rows, by, columns).resolve_scale(x="independent", y=upwards)
+    return _facet(drawn, rows, by, columns).resolve_scale(x="independent", y=upwards)
 
 
-def _sizes(rows: Rows, by: str) -> tuple[int, int]:
+def _choose_sizes(rows: Rows, by: str) -> tuple[int, int]:
     """Return the width of a panel, and how many stand beside each other."""
     count = len({row[by] for row in rows})
     return {0: (_WIDE, 1), 1: (_WIDE, 1), 2: (_HALF, 2)}.get(count, (_THIRD, 3))
@@ -128,7 +128,7 @@ def _color(rows: Rows, field: str) -> Any:  # noqa: ANN401
     )
 
 
-def _axis(kind: Any, field: str, title: str, *, begins_at_0: bool) -> Any:  # noqa: ANN401
+def _make_axis(kind: Any, field: str, title: str, *, begins_at_0: bool) -> Any:  # noqa: ANN401
     import altair as alt
 
     if field.endswith(":N"):
@@ -137,7 +137,7 @@ def _axis(kind: Any, field: str, title: str, *, begins_at_0: bool) -> Any:  # no
     return kind(field, title=title, axis=alt.Axis(tickCount=4, labelOverlap="greedy"), scale=scale)
 
 
-def _one_each(drawn: Any, rows: Rows, by: str, columns: int) -> Any:  # noqa: ANN401
+def _facet(drawn: Any, rows: Rows, by: str, columns: int) -> Any:  # noqa: ANN401
     import altair as alt
 
     order = list(dict.fromkeys(row[by] for row in rows))
@@ -149,7 +149,7 @@ def _one_each(drawn: Any, rows: Rows, by: str, columns: int) -> Any:  # noqa: AN
     )
 
 
-def region_scatter(pools: Mapping[str, tuple[Rows, Sequence[float | None]]]) -> Any:  # noqa: ANN401
+def draw_regions(pools: Mapping[str, tuple[Rows, Sequence[float | None]]]) -> Any:  # noqa: ANN401
     """Draw training accuracy over ζ for each pool, with the means as lines, and test accuracy.
 
     Args:
@@ -165,14 +165,14 @@ def region_scatter(pools: Mapping[str, tuple[Rows, Sequence[float | None]]]) -> 
     for name, (points, means) in pools.items():
         if not points:
             continue
-        edge = _edge([point["zeta"] for point in points])
+        edge = _find_edge([point["zeta"] for point in points])
         rows = [{**point, "zeta": min(point["zeta"], edge)} for point in points]
         circles = (
             alt.Chart(alt.InlineData(rows))
             .mark_circle(aria=False, size=26, opacity=0.85)
             .encode(
-                x=_axis(alt.X, "zeta:Q", "ζ", begins_at_0=False),
-                y=_axis(alt.Y, "train:Q", "training accuracy", begins_at_0=False),
+                x=_make_axis(alt.X, "zeta:Q", "ζ", begins_at_0=False),
+                y=_make_axis(alt.Y, "train:Q", "training accuracy", begins_at_0=False),
                 color=alt.Color(
                     "test:Q",
                     title="test accuracy",
@@ -195,7 +195,7 @@ def region_scatter(pools: Mapping[str, tuple[Rows, Sequence[float | None]]]) -> 
     return alt.concat(*parts, columns=columns).resolve_scale(color="shared")
 
 
-def _edge(values: Sequence[float]) -> float:
+def _find_edge(values: Sequence[float]) -> float:
     """Where the axis of ζ ends: a run that diverged must not squeeze all others."""
     ordered = sorted(values)
     high = ordered[int(0.95 * (len(ordered) - 1))]
@@ -221,26 +221,26 @@ def filter_pairs(pools: Mapping[str, tuple[Rows, Mapping[str, float | None]]]) -
                 alt.Chart(alt.InlineData(shown), width=_HALF, height=_HALF * _SHARE)
                 .mark_circle(aria=False, size=18, opacity=0.7)
                 .encode(
-                    x=_axis(alt.X, "train:Q", "training accuracy", begins_at_0=False),
-                    y=_axis(alt.Y, "test:Q", "test accuracy", begins_at_0=False),
+                    x=_make_axis(alt.X, "train:Q", "training accuracy", begins_at_0=False),
+                    y=_make_axis(alt.Y, "test:Q", "test accuracy", begins_at_0=False),
                     color=_color(every, "architecture:N"),
                 )
             )
-            words = alt.TitleParams(f"{title}, ρ = {number(found[key])}", fontSize=12)
+            words = alt.TitleParams(f"{title}, ρ = {format_number(found[key])}", fontSize=12)
             parts.append(drawn.properties(title=words))
     return alt.concat(*parts, columns=2).resolve_scale(color="shared")
 
 
-def heat(
+def draw_heat(
     rows: Rows, x: str, y: str, value: str, *, titles: tuple[str, str, str], by: str = "pool"
 ) -> Any:  # noqa: ANN401
     """Draw rectangles, colored from low to high; one panel for each pool."""
-    width, columns = _sizes(rows, by)
-    drawn = _rectangles(x, y, value, titles, min(width, 320))
-    return _one_each(drawn, rows, by, columns)
+    width, columns = _choose_sizes(rows, by)
+    drawn = _draw_rectangles(x, y, value, titles, min(width, 320))
+    return _facet(drawn, rows, by, columns)
 
 
-def heat_panels(
+def draw_heat_panels(
     rows: Rows, x: str, y: str, values: Mapping[str, str], *, titles: tuple[str, str]
 ) -> Any:  # noqa: ANN401
     """Draw rectangles, one panel for each value of each pool, side by side.
@@ -258,13 +258,13 @@ def heat_panels(
     for name in dict.fromkeys(row["pool"] for row in rows):
         for field, title in values.items():
             shown = [r for r in rows if r["pool"] == name and r[field] is not None]
-            drawn = _rectangles(x, y, field, (*titles, title), _HALF, is_top_down=True)
+            drawn = _draw_rectangles(x, y, field, (*titles, title), _HALF, is_top_down=True)
             words = alt.TitleParams(f"{name}: {title}", fontSize=12)
             parts.append(drawn.properties(data=alt.InlineData(shown), title=words))
     return alt.concat(*parts, columns=len(values)).resolve_scale(color="independent")
 
 
-def _rectangles(
+def _draw_rectangles(
     x: str,
     y: str,
     value: str,

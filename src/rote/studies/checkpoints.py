@@ -32,12 +32,12 @@ _DIVERGED = 10.0
 """A ζ that only a diverged loss has: to guess among ten classes costs 2.3."""
 
 
-def values_of(estimate: Estimate) -> list[float | None]:
+def list_values(estimate: Estimate) -> list[float | None]:
     """As plain numbers: value, low, high."""
     return [estimate.value, estimate.low, estimate.high]
 
 
-def correlation(
+def correlate_columns(
     candidates: Candidates,
     one: str,
     other: str,
@@ -60,10 +60,10 @@ def correlation(
     known &= True if among is None else among
     half = None if zeta is None else candidates.values(zeta)[known]
     x, y = candidates.values(one)[known], candidates.values(other)[known]
-    return values_of(correlate(x, y, candidates.run[known], kind, DRAWS, half))
+    return list_values(correlate(x, y, candidates.run[known], kind, DRAWS, half))
 
 
-def regions(
+def find_regions(
     candidates: Candidates,
     low: str,
     high: str,
@@ -92,7 +92,7 @@ def regions(
     return np.where(known, 1 + (x > at[0]) + 2 * (y < at[1]), 0)
 
 
-def region_means(candidates: Candidates, region: npt.NDArray[np.int64]) -> list[dict[str, Any]]:
+def average_regions(candidates: Candidates, region: npt.NDArray[np.int64]) -> list[dict[str, Any]]:
     """Return the test accuracy in Regions 1 to 4: mean, spread and how many."""
     truth = candidates.values(TRUTH)
     found = []
@@ -109,12 +109,12 @@ def region_means(candidates: Candidates, region: npt.NDArray[np.int64]) -> list[
     return found
 
 
-def stated(region: Mapping[str, Any]) -> float | None:
+def get_stated_mean(region: Mapping[str, Any]) -> float | None:
     """Return the mean of a region, or None if it has too few checkpoints for a statement."""
     return region["mean"] if region["count"] >= FEWEST else None
 
 
-def best_survives(candidates: Candidates, zeta: str = ZETA) -> bool | None:
+def is_best_resistant(candidates: Candidates, zeta: str = ZETA) -> bool | None:
     """Whether the checkpoint of the highest test accuracy is in the lower half of ζ."""
     known = candidates.known(zeta, TRUTH)
     if not known.any():
@@ -129,26 +129,26 @@ def has_batch_norm(spec: RunSpec) -> bool:
     return bool(dict(architecture.options).get("batch_norm", architecture.name != "mlp"))
 
 
-def diverged_runs(candidates: Candidates) -> Booleans:
+def find_diverged(candidates: Candidates) -> Booleans:
     """By run, whether its loss diverged at some time, which its ζ keeps for good."""
     zeta = candidates.values(ZETA)
     largest = [np.nanmax(np.abs(zeta[part]), initial=0.0) for part in candidates.by_run()]
     return np.asarray(np.array(largest) >= _DIVERGED)
 
 
-def run_groups(pool: Pool, candidates: Candidates) -> dict[str, Booleans]:
+def group_runs(pool: Pool, candidates: Candidates) -> dict[str, Booleans]:
     """By name, the checkpoints of all runs, of those with batch norm, and of those without.
 
     Diverged runs are in the first group only; a group without runs is left out.
     """
-    normal = ~diverged_runs(candidates)
+    normal = ~find_diverged(candidates)
     specs = [pool.specs.get(run) for run in candidates.runs]
     norm = np.array([spec is None or has_batch_norm(spec) for spec in specs])
     groups = {ALL_RUNS: np.ones(len(norm), bool), NORM: norm & normal, NO_NORM: ~norm & normal}
     return {name: runs[candidates.run] for name, runs in groups.items() if runs.any()}
 
 
-def correlation_by_group(
+def correlate_by_group(
     pool: Pool,
     candidates: Candidates,
     one: str,
@@ -158,9 +158,9 @@ def correlation_by_group(
     zeta: str | None = None,
 ) -> dict[str, list[float | None]]:
     """Return the correlation of two columns in every group of runs."""
-    groups = run_groups(pool, candidates)
+    groups = group_runs(pool, candidates)
     return {
-        name: correlation(candidates, one, other, kind=kind, zeta=zeta, among=among)
+        name: correlate_columns(candidates, one, other, kind=kind, zeta=zeta, among=among)
         for name, among in groups.items()
     }
 
@@ -200,12 +200,12 @@ def sample(
     return found
 
 
-def mean_of(numbers: Sequence[float | None]) -> float | None:
+def average_known(numbers: Sequence[float | None]) -> float | None:
     """Return the mean of those that are known."""
     known = [number for number in numbers if number is not None]
     return float(np.mean(known)) if known else None
 
 
-def column_of(values: Floats) -> list[float]:
+def round_column(values: Floats) -> list[float]:
     """Numbers for a record, with four digits."""
     return [float(f"{value:.4g}") for value in values]

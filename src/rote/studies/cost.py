@@ -35,20 +35,20 @@ class Cost:
     timed: tuple[str, ...] = ()
     needs: str = ""
 
-    def described(self, pool: int, *, is_timed: bool) -> dict[str, Any]:
+    def describe(self, pool: int, *, is_timed: bool) -> dict[str, Any]:
         """As a record has it, where the pool has so many samples, of networks that were timed."""
         return {
             "passes": self.passes,
             "held_out": pool if self.held_out is None else self.held_out,
-            "seconds": self.seconds(pool) if is_timed else None,
+            "seconds": self.compute_seconds(pool) if is_timed else None,
             "needs": self.needs,
         }
 
-    def seconds(self, pool: int) -> list[float] | None:
+    def compute_seconds(self, pool: int) -> list[float] | None:
         """Return the mean over networks, with an interval over them; None if not measured."""
         if not self.timed:
             return [0.0, 0.0, 0.0]
-        networks = measured()["networks"].values()
+        networks = read_costs()["networks"].values()
         names = [f"pass_{pool}" if name == "pass_holdout" else name for name in self.timed]
         if not networks or any(name not in found for found in networks for name in names):
             return None
@@ -58,7 +58,7 @@ class Cost:
 
 
 @cache
-def measured() -> dict[str, Any]:
+def read_costs() -> dict[str, Any]:
     """Return what ``benchmarks/costs.py`` has written: seconds by network and name."""
     if not _FILE.is_file():
         return {"networks": {}}

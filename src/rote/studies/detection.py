@@ -63,16 +63,16 @@ class Detection:
         }
 
 
-def self_confidence(labels: Integers, probabilities: Floats) -> Floats:
+def compute_self_confidence(labels: Integers, probabilities: Floats) -> Floats:
     """Return the probability of the given label, cleanlab's ``self_confidence``."""
     return np.asarray(probabilities[np.arange(len(labels)), labels])
 
 
-def normalized_margin(labels: Integers, probabilities: Floats) -> Floats:
+def compute_normalized_margin(labels: Integers, probabilities: Floats) -> Floats:
     """Return cleanlab's ``normalized_margin``: (p of the label − the largest other p + 1) / 2."""
     others = probabilities.copy()
     others[np.arange(len(labels)), labels] = -np.inf
-    return np.asarray((self_confidence(labels, probabilities) - others.max(axis=1) + 1) / 2)
+    return np.asarray((compute_self_confidence(labels, probabilities) - others.max(axis=1) + 1) / 2)
 
 
 def find_cleanlab_issues(labels: Integers, probabilities: Floats) -> Booleans | None:
@@ -84,12 +84,12 @@ def find_cleanlab_issues(labels: Integers, probabilities: Floats) -> Booleans | 
     return np.asarray(find_label_issues(labels, probabilities, n_jobs=1), dtype=bool)
 
 
-def by_probabilities(labels: Integers, probabilities: Floats) -> dict[str, Detection]:
+def detect_by_probabilities(labels: Integers, probabilities: Floats) -> dict[str, Detection]:
     """Return what cleanlab says, given out-of-sample probabilities."""
     flagged = find_cleanlab_issues(labels, probabilities)
     return {
-        CONFIDENCE: Detection(-self_confidence(labels, probabilities), flagged),
-        MARGIN: Detection(-normalized_margin(labels, probabilities), flagged),
+        CONFIDENCE: Detection(-compute_self_confidence(labels, probabilities), flagged),
+        MARGIN: Detection(-compute_normalized_margin(labels, probabilities), flagged),
     }
 
 
@@ -104,22 +104,22 @@ def detect(runs: TrainedSet) -> tuple[dict[str, Detection], Booleans]:
     assert found.neighbors is not None  # every run records them
     errors = rank_out_of_sample(found)
     said = {OURS: Detection(errors.probability, errors.probability > 0.5)}
-    said |= by_probabilities(found.labels, found.best_probabilities)
-    shares = self_confidence(found.labels, found.neighbors)
+    said |= detect_by_probabilities(found.labels, found.best_probabilities)
+    shares = compute_self_confidence(found.labels, found.neighbors)
     votes = found.neighbors.argmax(axis=1) != found.labels
     said[NEIGHBORS] = Detection(-shares, votes)
     first, _ = next(iter(runs.plain.values()))
     with np.load(first / LABELS_FILE) as division:
         chosen, wrong = division["train"].astype(np.int64), division["wrong"].astype(bool)
     judged = {name: one.take(chosen) for name, one in said.items()}
-    judged |= _in_sample([path for path, _ in runs.plain.values()], chosen)
+    judged |= _detect_in_sample([path for path, _ in runs.plain.values()], chosen)
     judged[NOTHING] = Detection(np.zeros(len(chosen)), np.zeros(len(chosen), bool))
     return judged, wrong[chosen]
 
 
-def _in_sample(plain: list[Path], chosen: Integers) -> dict[str, Detection]:
+def _detect_in_sample(plain: list[Path], chosen: Integers) -> dict[str, Detection]:
     """Return what the signals of runs without folds say about the samples they trained on."""
-    margins = {name: _rows(plain, name) for name in ("aum", "csl", "confident_learning")}
+    margins = {name: _average_rows(plain, name) for name in ("aum", "csl", "confident_learning")}
     (ranking,) = rank_suspects(plain)
     places = {int(sample): at for at, sample in enumerate(chosen)}
     ours = np.zeros(len(chosen))
@@ -135,7 +135,7 @@ def _in_sample(plain: list[Path], chosen: Integers) -> dict[str, Detection]:
     }
 
 
-def _rows(plain: list[Path], name: str) -> Floats:
+def _average_rows(plain: list[Path], name: str) -> Floats:
     """Return the mean over runs of a row per sample, each at the best validation accuracy."""
     rows = []
     for path in plain:
@@ -159,6 +159,6 @@ def detect_foreign(
     """
     errors = rank_label_errors(labels, predicted)
     said = {OURS: Detection(errors.probability, errors.probability > 0.5)}
-    said |= by_probabilities(labels, predicted.mean(axis=0))
+    said |= detect_by_probabilities(labels, predicted.mean(axis=0))
     said[NOTHING] = Detection(np.zeros(len(labels)), np.zeros(len(labels), bool))
     return {name: one.judge(labels != truth) for name, one in said.items()}

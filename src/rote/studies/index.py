@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from rote.errors import InputError
 from rote.store import write_whole
-from rote.studies.markdown import wrapped
+from rote.studies.markdown import wrap_lines
 from rote.studies.paper import PAPER
-from rote.studies.results import name_page, restricted
+from rote.studies.results import name_page, restrict_record
 from rote.studies.study import studies
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def write_list(found: Found, folder: Path) -> Path:
         "Every figure and table of the paper, our number at the largest preset that has its data, "
         "and the verdict. Made by `rote study show --all --out docs/results` from the committed "
         "runs. How to make them again: [reproduce.md](../reproduce.md).\n",
-        figure_table(found, folder=""),
+        write_figure_table(found, folder=""),
         "\n## Studies that the paper does not have\n",
         "| study | what it shows |",
         "|---|---|",
@@ -43,7 +43,7 @@ def write_list(found: Found, folder: Path) -> Path:
             if not study.paper
         ),
     ]
-    write_whole(folder / LIST, wrapped("\n".join([*lines, ""])).encode())
+    write_whole(folder / LIST, wrap_lines("\n".join([*lines, ""])).encode())
     return folder / LIST
 
 
@@ -57,35 +57,37 @@ def write_figures(found: Found, page: Path) -> Path:
     before, begin, rest = text.partition(f"{BEGIN}\n")
     _, end, after = rest.partition(END)
     if not begin or not end:
-        raise InputError(f"Expected {page} to have the lines {BEGIN} and {END}, got none.")
-    write_whole(page, f"{before}{begin}{figure_table(found)}\n{end}{after}".encode())
+        raise InputError(
+            f"{page} does not have the lines {BEGIN} and {END}, between which the table is written."
+        )
+    write_whole(page, f"{before}{begin}{write_figure_table(found)}\n{end}{after}".encode())
     return page
 
 
-def figure_table(found: Found, *, folder: str = "results/") -> str:
+def write_figure_table(found: Found, *, folder: str = "results/") -> str:
     """Return a row for each figure and table of the paper."""
-    return "\n".join(_rows(found, folder))
+    return "\n".join(_write_rows(found, folder))
 
 
-def _rows(found: Found, folder: str) -> Iterator[str]:
+def _write_rows(found: Found, folder: str) -> Iterator[str]:
     yield "| in the paper | what it shows | the paper | here | preset | verdict | page |"
     yield "|---|---|---|---|---|---|---|"
     for label, shown in PAPER.items():
-        study = study_of(label)
-        here, preset, verdict, file = _here(study, shown, found)
+        study = find_study_of(label)
+        here, preset, verdict, file = _find_ours(study, shown, found)
         cells = (shown.number, shown.what, shown.reported, here, preset, verdict)
         yield f"| {' | '.join(cells)} | [{study.name}]({folder}{file}.md) |"
 
 
-def study_of(label: str) -> Study:
+def find_study_of(label: str) -> Study:
     """Return the study that shows a figure of the paper."""
     return next(study for study in studies().values() if label in study.paper)
 
 
-def _here(study: Study, shown: Shown, found: Found) -> tuple[str, str, str, str]:
+def _find_ours(study: Study, shown: Shown, found: Found) -> tuple[str, str, str, str]:
     """Return our number, its preset, the verdict, and the page that has them."""
     for preset, record in found.get(study.name, ()):
-        part = restricted(record, shown, preset)
+        part = restrict_record(record, shown, preset)
         if part is not None and study.brief is not None:
             ours, verdict = study.brief(part)
             known = "–" if study.wants is None else preset

@@ -9,45 +9,45 @@ NOTHING = "–"
 _WIDTH = 116
 
 
-def percent(value: float | None) -> str:
+def format_percent(value: float | None) -> str:
     """Return a share, such as 76.2 %."""
     return NOTHING if value is None else f"{100 * value:.1f} %"
 
 
-def points(value: float | None) -> str:
+def format_points(value: float | None) -> str:
     """Return a share in points of a hundred, such as 76.2, where the unit follows."""
     return NOTHING if value is None else f"{100 * value:.1f}"
 
 
-def number(value: float | None) -> str:
+def format_number(value: float | None) -> str:
     """Return a correlation, such as −0.77."""
     return NOTHING if value is None else f"{value:.2f}".replace("-", "−")
 
 
-def begun(text: str) -> str:
+def capitalize(text: str) -> str:
     """With a capital, but for ζ, whose capital is no ζ to the eye."""
     return text if text.startswith("ζ") else f"{text[0].upper()}{text[1:]}"
 
 
-def counted(pools: Sequence[Any] | Mapping[str, Any]) -> str:
+def count_pools(pools: Sequence[Any] | Mapping[str, Any]) -> str:
     """How many pools, in words."""
     return "1 pool" if len(pools) == 1 else f"{len(pools)} pools"
 
 
-def interval(estimate: Sequence[float | None] | None) -> str:
+def format_interval(estimate: Sequence[float | None] | None) -> str:
     """Return a value, with where it may lie."""
     value, low, high = [*(estimate or ()), None, None, None][:3]
     if value is None or low is None or high is None:
-        return number(value)
-    return f"{number(value)} ({number(low)} to {number(high)})"
+        return format_number(value)
+    return f"{format_number(value)} ({format_number(low)} to {format_number(high)})"
 
 
-def table(first: str, columns: Sequence[str], rows: Mapping[str, Sequence[Any]]) -> str:
+def write_table(first: str, columns: Sequence[str], rows: Mapping[str, Sequence[Any]]) -> str:
     """Return a row for each name; cells are text already."""
-    return "\n".join(_lines(first, columns, rows))
+    return "\n".join(_write_lines(first, columns, rows))
 
 
-def wrapped(text: str) -> str:
+def wrap_lines(text: str) -> str:
     """Long lines in several; rows of tables, pictures, headings and code stay whole."""
     fill = textwrap.TextWrapper(_WIDTH, break_on_hyphens=False, break_long_words=False).fill
     bound = re.sub("`[^`\n]+`", lambda code: code[0].replace(" ", "\0"), text)
@@ -56,7 +56,9 @@ def wrapped(text: str) -> str:
     ).replace("\0", " ")
 
 
-def _lines(first: str, columns: Sequence[str], rows: Mapping[str, Sequence[Any]]) -> Iterator[str]:
+def _write_lines(
+    first: str, columns: Sequence[str], rows: Mapping[str, Sequence[Any]]
+) -> Iterator[str]:
     yield f"| {' | '.join((first, *columns))} |"
     yield f"|{'---|' * (1 + len(columns))}"
     for name, cells in rows.items():

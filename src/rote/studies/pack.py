@@ -30,7 +30,9 @@ def pack(runs: Path | Sequence[Path], file: Path) -> int:
         How many runs it holds.
     """
     table = read_table(runs)
-    entries = sorted(_entries(table), key=lambda entry: (entry[0].rpartition("/")[2], entry[0]))
+    entries = sorted(
+        _list_entries(table), key=lambda entry: (entry[0].rpartition("/")[2], entry[0])
+    )
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:xz", preset=9) as archive:
         for name, content in entries:
@@ -54,7 +56,7 @@ def unpack(file: Path, folder: Path) -> RunTable:
         InputError: if there is no such archive.
     """
     if not file.is_file():
-        raise InputError(f"Expected a packed pool at {file}, got none. Run the study first.")
+        raise InputError(f"Packed pool not found: {file}. Run the study first.")
     with tarfile.open(file, mode="r:xz") as archive:
         archive.extractall(folder, filter="data")
     for journal in folder.glob(f"*/{JOURNAL_FILE}"):
@@ -62,7 +64,7 @@ def unpack(file: Path, folder: Path) -> RunTable:
     return read_table(folder)
 
 
-def _entries(table: RunTable) -> Iterator[tuple[str, bytes]]:
+def _list_entries(table: RunTable) -> Iterator[tuple[str, bytes]]:
     import polars as pl
 
     for number, (run, path) in enumerate(sorted(table.paths.items())):
@@ -74,21 +76,21 @@ def _entries(table: RunTable) -> Iterator[tuple[str, bytes]]:
             workload = json.loads((path / "workload.json").read_bytes())
             description["data"] = {k: v for k, v in workload["data"].items() if k != "source"}
             description["spec"] = workload["spec"]
-        yield f"{place}/run.json", _line(description)
+        yield f"{place}/run.json", _write_line(description)
         frame = table.frame.filter(pl.col("run") == run).drop("run", "row", "seconds", strict=False)
-        lines = [_line({"schema": 1, "kind": "reading"} | row) for row in frame.to_dicts()]
+        lines = [_write_line({"schema": 1, "kind": "reading"} | row) for row in frame.to_dicts()]
         yield f"{place}/journal.jsonl", b"".join(lines)
         for name in _WHOLE_FILES:
             if (path / name).is_file():
                 yield f"{place}/{name}", (path / name).read_bytes()
 
 
-def _line(values: Mapping[str, Any]) -> bytes:
-    short = {name: _short(value) for name, value in values.items() if value is not None}
+def _write_line(values: Mapping[str, Any]) -> bytes:
+    short = {name: _shorten(value) for name, value in values.items() if value is not None}
     return (json.dumps(short, separators=(",", ":")) + "\n").encode()
 
 
-def _short(value: Any) -> Any:  # noqa: ANN401
+def _shorten(value: Any) -> Any:  # noqa: ANN401
     if not isinstance(value, float) or not math.isfinite(value):
         return value
     short = float(f"{value:.{_DIGITS}g}")

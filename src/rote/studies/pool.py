@@ -98,10 +98,10 @@ class Pool:
 
 def has_pools(preset: str) -> bool:
     """Whether a preset is there."""
-    return preset in PRESETS and _file(preset).is_file()
+    return preset in PRESETS and _get_file(preset).is_file()
 
 
-def _file(preset: str) -> Path:
+def _get_file(preset: str) -> Path:
     return _HERE / "pools" / f"{preset}.toml"
 
 
@@ -125,12 +125,12 @@ def read_pools(preset: str) -> tuple[Pool, ...]:
     if not has_pools(preset):
         known = ", ".join(filter(has_pools, PRESETS))
         raise InputError(f"Expected `preset` to be one of {known}, got {preset!r}.")
-    return tuple(_pools(tomllib.loads(_file(preset).read_text(encoding="utf-8"))))
+    return tuple(_make_pools(tomllib.loads(_get_file(preset).read_text(encoding="utf-8"))))
 
 
-def _pools(said: Mapping[str, Any]) -> Iterator[Pool]:
+def _make_pools(said: Mapping[str, Any]) -> Iterator[Pool]:
     every_seed = said.get("seeds", _SEEDS)
-    pools = {name: _fields(said, name) for name in said["pools"]}
+    pools = {name: _merge_fields(said, name) for name in said["pools"]}
     known = {seed for fields in pools.values() for seed in fields.get("seeds", every_seed)}
     # All pools once before any again: who runs out of time has seen more data, not more seeds.
     for seed in sorted(known):
@@ -138,11 +138,11 @@ def _pools(said: Mapping[str, Any]) -> Iterator[Pool]:
             if seed not in fields.get("seeds", every_seed):
                 continue
             own = {key: value for key, value in fields.items() if key not in _OWN}
-            base = _merged(_merged(said["base"], own), {"seed": seed, "data": {"seed": seed}})
+            base = _merge(_merge(said["base"], own), {"seed": seed, "data": {"seed": seed}})
             axes = {key: fields[key] for key in _AXES if key in fields} or {"lists": said["lists"]}
             if "vocabulary" in base["data"]:  # texts
                 base["data"] = {k: v for k, v in base["data"].items() if not k.endswith("_size")}
-                networks = _without_convolutions(axes["lists"]["network"]) | said["text"]["network"]
+                networks = _drop_convolutions(axes["lists"]["network"]) | said["text"]["network"]
                 axes = {"lists": {**axes["lists"], "network": networks}}
             space = SearchSpace.from_dict({"base": base, **axes})
             group = fields.get("group", COMMON)
@@ -150,23 +150,23 @@ def _pools(said: Mapping[str, Any]) -> Iterator[Pool]:
             yield Pool(f"{name}-{seed}", group, judged, space, enough)
 
 
-def _fields(said: Mapping[str, Any], name: str) -> dict[str, Any]:
+def _merge_fields(said: Mapping[str, Any], name: str) -> dict[str, Any]:
     """Merge the settings of a pool into those of its group, or of the pool that it is like."""
     own = said["pools"][name]
     if "like" in own:
-        return _merged(_fields(said, own["like"]), own)
-    return _merged(said.get("groups", {}).get(own.get("group"), {}), own)
+        return _merge(_merge_fields(said, own["like"]), own)
+    return _merge(said.get("groups", {}).get(own.get("group"), {}), own)
 
 
-def _merged(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+def _merge(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
     merged = dict(one)
     for key, value in other.items():
         before = merged.get(key)
         if isinstance(before, Mapping) and isinstance(value, Mapping):
-            value = _merged(before, value)
+            value = _merge(before, value)
         merged[key] = value
     return merged
 
 
-def _without_convolutions(networks: Mapping[str, Any]) -> dict[str, Any]:
+def _drop_convolutions(networks: Mapping[str, Any]) -> dict[str, Any]:
     return {k: v for k, v in networks.items() if v["architecture"]["name"] != "cnn"}

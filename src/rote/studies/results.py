@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rote.store import write_whole
 from rote.studies.chart import as_svg
-from rote.studies.markdown import begun, wrapped
+from rote.studies.markdown import capitalize, wrap_lines
 from rote.studies.paper import PAPER
 from rote.studies.pool import PRESETS, read_pools
 
@@ -54,11 +54,11 @@ def write_result(study: Study, record: Record, preset: str, folder: Path) -> lis
     stem = name_page(study, preset)
     folder.mkdir(parents=True, exist_ok=True)
     contents = {
-        f"{stem}.md": page(study, record, preset).encode(),
+        f"{stem}.md": write_page(study, record, preset).encode(),
         f"{stem}.json": as_json(record).encode(),
     }
     if study.draw is not None:
-        for picture in pictures(study, record, preset):
+        for picture in list_pictures(study, record, preset):
             contents[f"{picture.name}.svg"] = as_svg(study.draw(picture.record))
     for name, content in contents.items():
         write_whole(folder / name, content)
@@ -70,7 +70,7 @@ def as_json(record: Record) -> str:
     return json.dumps(record, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
 
 
-def restricted(record: Record, shown: Shown, preset: str) -> Record | None:
+def restrict_record(record: Record, shown: Shown, preset: str) -> Record | None:
     """Return the part of a record that a figure of the paper is about; None if there is none."""
     if not shown.data:
         return record
@@ -84,14 +84,14 @@ def restricted(record: Record, shown: Shown, preset: str) -> Record | None:
     return {"pools": pools} if pools else None
 
 
-def pictures(study: Study, record: Record, preset: str) -> list[Picture]:
+def list_pictures(study: Study, record: Record, preset: str) -> list[Picture]:
     """Return a figure for each of the paper's of which there are data, or one of everything."""
     stem = name_page(study, preset)
     suffix = stem.removeprefix(study.name)
     found: dict[str, Picture] = {}
     for label in study.paper:
         shown = PAPER[label]
-        part = restricted(record, shown, preset)
+        part = restrict_record(record, shown, preset)
         if part is None:
             continue
         key = ", ".join(part.get("pools", part.get("settings", {})))
@@ -101,26 +101,26 @@ def pictures(study: Study, record: Record, preset: str) -> list[Picture]:
             caption = f"{found[key].caption}; {caption}"
             name = found[key].name
         found[key] = Picture(name, caption, part)
-    return list(found.values()) or [Picture(stem, begun(study.title), record)]
+    return list(found.values()) or [Picture(stem, capitalize(study.title), record)]
 
 
-def page(study: Study, record: Record, preset: str) -> str:
+def write_page(study: Study, record: Record, preset: str) -> str:
     """Return our number beside the paper's, why they differ, the figures and the tables."""
     is_explained = study.cause and (preset == _EXPLAINED or study.wants is None)
-    shown = [] if study.draw is None else pictures(study, record, preset)
+    shown = [] if study.draw is None else list_pictures(study, record, preset)
     parts = [
-        f"# {begun(study.title)}",
+        f"# {capitalize(study.title)}",
         f"**The paper.** {study.reported}",
         f"**Here.** {study.finding(record)}",
         *([f"**Why.** {study.cause}"] if is_explained else []),
-        _commands(study, preset),
+        _write_commands(study, preset),
         *(f"![{picture.caption}]({picture.name}.svg)\n\n*{picture.caption}.*" for picture in shown),
         study.text(record).strip(),
     ]
-    return wrapped("\n\n".join(parts)) + "\n"
+    return wrap_lines("\n\n".join(parts)) + "\n"
 
 
-def _commands(study: Study, preset: str) -> str:
+def _write_commands(study: Study, preset: str) -> str:
     today = f"Computed on {datetime.now(tz=UTC).date().isoformat()}."
     if study.wants is None:
         needs = "It needs no runs." if study.compute is None else "It trains its own small runs."

@@ -76,7 +76,7 @@ def _is_run_of(spec: RunSpec, description: Mapping[str, Any]) -> bool:
     return packed is not None and RunSpec.from_dict(packed).identity == spec.identity
 
 
-def finished_runs(pool: Pool, store: Path) -> list[Path]:
+def find_finished(pool: Pool, store: Path) -> list[Path]:
     """Return the directories of a pool's finished runs below a folder."""
     places = [get_run_path(store / pool.name, spec) for spec in pool.space]
     return [place for place in places if read_status(place).state == "finished"]
@@ -91,7 +91,7 @@ def is_over(pool: Pool, store: Path) -> bool:
     return counts["finished"] > 0 and counts["finished"] == sum(counts.values())
 
 
-def trained(
+def read_trained(
     pools: Sequence[Pool], store: Path, *, needs_one: bool = True
 ) -> list[tuple[Pool, RunTable]]:
     """Return the pools whose runs are all finished below a folder.
@@ -106,11 +106,11 @@ def trained(
     """
     found = [pool for pool in pools if is_over(pool, store)]
     if needs_one and pools and not found:
-        raise InputError(f"Expected finished pools of the study in {store}, got none. Train them.")
+        raise InputError(f"{store} has no finished pools of this study. Train them first.")
     return [(pool, read_table(store / pool.name)) for pool in found]
 
 
-def ready(
+def prepare_study(
     study: Study, tables: Mapping[Pool, RunTable], store: Path, data_dir: Path | None
 ) -> Tables | Measured | Record:
     """Return what a study is measured from: its runs, or what it finds in their networks.
@@ -144,7 +144,7 @@ class Records:
         self._folder = folder
         self._tables: dict[str, RunTable] = {}
 
-    def of(
+    def read(
         self, study: Study, preset: str | None = None
     ) -> list[tuple[str, Tables | Measured | Record]]:
         """Return the presets of a study with their packed pools, the largest first.
@@ -160,32 +160,33 @@ class Records:
             InputError: if none is committed.
         """
         if study.wants is None:
-            file = _numbers_of(study)
+            file = _get_numbers_path(study)
             return [(PRESETS[0], json.loads(file.read_bytes()) if file.is_file() else [])]
         found: list[tuple[str, Tables | Measured | Record]] = []
         for one in reversed(PRESETS) if preset is None else [preset]:
-            pools = study.pools(one) if study.has(one) else []
-            there = [pool for pool in pools if _record_of(study, pool).is_file()]
-            packed = self._packed(study, there, has_all=preset is None)
+            pools = study.find_pools(one) if study.has(one) else []
+            there = [pool for pool in pools if _get_record_path(study, pool).is_file()]
+            packed = self._read_packed(study, there, has_all=preset is None)
             found += [(one, packed)] if packed else []
         if not found:
             raise InputError(
-                f"Expected records of study {study.name!r} in the package, got none"
-                f"{'' if preset is None else f' at preset {preset}'}. Run it with --record."
+                "The package has no records of study "
+                f"{study.name!r}{'' if preset is None else f' at preset {preset}'}. Run it with "
+                "--record."
             )
         return found
 
-    def _packed(self, study: Study, pools: list[Pool], *, has_all: bool) -> Tables | Measured:
+    def _read_packed(self, study: Study, pools: list[Pool], *, has_all: bool) -> Tables | Measured:
         """Return the tables of pools, or what was found in their networks."""
         if study.examine is not None:
-            records = [_record_of(study, pool).read_bytes() for pool in pools]
+            records = [_get_record_path(study, pool).read_bytes() for pool in pools]
             return list(zip(pools, map(json.loads, records), strict=True))
-        tables = [(pool, self._table(pool)) for pool in pools]
+        tables = [(pool, self._unpack_table(pool)) for pool in pools]
         if has_all:
             tables = [(pool, table) for pool, table in tables if has_enough(pool, table)]
-        return [(_marked(pool, table), table) for pool, table in tables]
+        return [(_mark_incomplete(pool, table), table) for pool, table in tables]
 
-    def _table(self, pool: Pool) -> RunTable:
+    def _unpack_table(self, pool: Pool) -> RunTable:
         if pool.name not in self._tables:
             self._tables[pool.name] = unpack(pool.record, self._folder / pool.name)
         return self._tables[pool.name]
@@ -202,7 +203,7 @@ def has_enough(pool: Pool, table: RunTable) -> bool:
     return set(needed) <= set(table.descriptions)
 
 
-def _marked(pool: Pool, table: RunTable) -> Pool:
+def _mark_incomplete(pool: Pool, table: RunTable) -> Pool:
     """Return the pool, with the number of its runs in its name if some are missing."""
     if is_complete(pool, table):
         return pool
@@ -217,7 +218,7 @@ def record_pools(pools: Sequence[Pool], store: Path) -> list[Path]:
     written = []
     for pool in pools:
         restore_pool(pool, store)
-        if runs := finished_runs(pool, store):
+        if runs := find_finished(pool, store):
             pack(runs, pool.record)
             written.append(pool.record)
     return written
@@ -226,8 +227,8 @@ def record_pools(pools: Sequence[Pool], store: Path) -> list[Path]:
 def record_numbers(study: Study, record: Record) -> Path:
     """Write the numbers of a study that needs no runs where `Records` looks for them."""
     text = json.dumps(record, allow_nan=False, ensure_ascii=False, separators=(",", ":")) + "\n"
-    write_whole(_numbers_of(study), text.encode())
-    return _numbers_of(study)
+    write_whole(_get_numbers_path(study), text.encode())
+    return _get_numbers_path(study)
 
 
 def record_measured(study: Study, found: Tables | Measured | Record) -> list[Path]:
@@ -236,15 +237,15 @@ def record_measured(study: Study, found: Tables | Measured | Record) -> list[Pat
         return []
     for pool, numbers in found:
         text = json.dumps(numbers, allow_nan=False, separators=(",", ":")) + "\n"
-        write_whole(_record_of(study, pool), text.encode())
-    return [_record_of(study, pool) for pool, _ in found]
+        write_whole(_get_record_path(study, pool), text.encode())
+    return [_get_record_path(study, pool) for pool, _ in found]
 
 
-def _numbers_of(study: Study) -> Path:
+def _get_numbers_path(study: Study) -> Path:
     return RECORDS / f"{study.name}.json"
 
 
-def _record_of(study: Study, pool: Pool) -> Path:
+def _get_record_path(study: Study, pool: Pool) -> Path:
     if study.examine is None:
         return pool.record
     return pool.record.with_name(f"{pool.name}-{study.name}.json")

@@ -75,7 +75,7 @@ class Judgment:
     kendall: Estimate | None = None
     drawn: Mapping[str, Floats] = field(default_factory=dict)
 
-    def measures(self) -> dict[str, Estimate]:
+    def list_measures(self) -> dict[str, Estimate]:
         """Return what is known of it, by name."""
         names = ("regret", "pool", "pearson", "spearman", "kendall")
         found = {name: getattr(self, name) for name in names}
@@ -88,31 +88,33 @@ def judge(selector: Selector, candidates: Candidates, draws: Draws) -> Judgment 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RoteWarning)
         try:
-            return _judged(selector, rule, candidates, draws)
+            return _judge_picks(selector, rule, candidates, draws)
         except InputError:
             return None
 
 
-def _judged(
+def _judge_picks(
     selector: Selector, rule: Rule, candidates: Candidates, draws: Draws
 ) -> Judgment | None:
     parts = list(candidates.by_run())
-    score = None if selector.alone else _score(rule, candidates)
+    score = None if selector.alone else _compute_score(rule, candidates)
     if score is None:
         picks = [_pick_alone(rule, candidates, part) for part in parts]
     else:
         steady = candidates.steady if rule.name in _PASS_OVER_DIPS else None
         picks = [_pick_scored(score, candidates, part, steady) for part in parts]
-    lost = [_lost(candidates, part, pick) for part, pick in zip(parts, picks, strict=True)]
+    lost = [
+        _compute_regret(candidates, part, pick) for part, pick in zip(parts, picks, strict=True)
+    ]
     known = np.array([value for value in lost if value is not None])
     if not len(known):
         return None
-    found = {"regret": _resampled_mean(known, draws)}
+    found = {"regret": _resample_mean(known, draws)}
     if not selector.alone and score is None:
-        found["pool"] = _of_the_pool(rule, candidates, draws)
+        found["pool"] = _resample_pool_regret(rule, candidates, draws)
     elif score is not None:
-        found["pool"] = _of_the_scored(score, picks, candidates, draws)
-        found |= _agreement(score, candidates, draws)
+        found["pool"] = _resample_scored_regret(score, picks, candidates, draws)
+        found |= _resample_agreement(score, candidates, draws)
     return Judgment(
         per_run=tuple(known.tolist()),
         drawn={name: drawn for name, (_, drawn) in found.items() if drawn is not None},
@@ -120,12 +122,12 @@ def _judged(
     )
 
 
-def _score(rule: Rule, candidates: Candidates) -> Floats | None:
+def _compute_score(rule: Rule, candidates: Candidates) -> Floats | None:
     """Return what the rule goes by, higher is better, if it is one number per checkpoint."""
     column, sign = getattr(rule, "column", None), 1.0
     if column is not None:
         if not candidates.known(column).any():
-            raise InputError(f"Expected {column} to be recorded, got none.")
+            raise InputError(f"The runs did not record {column}.")
         sign = -1.0 if rule.name.startswith("min:") else 1.0
         return np.asarray(sign * candidates.values(column))
     usable = keep_usable(rule, candidates)
@@ -156,7 +158,7 @@ def _pick_scored(
     return candidates.best(score, among) if len(among) else None
 
 
-def _lost(candidates: Candidates, part: slice, pick: int | None) -> float | None:
+def _compute_regret(candidates: Candidates, part: slice, pick: int | None) -> float | None:
     truth = candidates.values(TRUTH)
     best = np.fmax.reduce(truth[part])
     return None if pick is None or not np.isfinite(truth[pick]) else float(best - truth[pick])
@@ -165,7 +167,7 @@ def _lost(candidates: Candidates, part: slice, pick: int | None) -> float | None
 _Drawn = tuple[Estimate, "Floats | None"]
 
 
-def mean_of(values: Floats, draws: Draws) -> Estimate:
+def estimate_mean(values: Floats, draws: Draws) -> Estimate:
     """Return the mean, with an interval over what it is the mean of."""
     rng = np.random.default_rng(draws.seed)
     drawn = values[rng.integers(len(values), size=(draws.resamples, len(values)))].mean(axis=1)
@@ -173,7 +175,7 @@ def mean_of(values: Floats, draws: Draws) -> Estimate:
     return Estimate(float(values.mean()), *(interval or (None, None)))
 
 
-def _resampled_mean(values: Floats, draws: Draws) -> _Drawn:
+def _resample_mean(values: Floats, draws: Draws) -> _Drawn:
     """Return the mean over runs, and what it is in every draw of them."""
     value = float(values.mean())
     if len(values) < 2:
@@ -182,7 +184,7 @@ def _resampled_mean(values: Floats, draws: Draws) -> _Drawn:
     return draws.estimate(value, drawn), drawn
 
 
-def _of_the_pool(rule: Rule, candidates: Candidates, draws: Draws) -> _Drawn:
+def _resample_pool_regret(rule: Rule, candidates: Candidates, draws: Draws) -> _Drawn:
     """Return the regret across runs of a rule that selects again in every draw of runs."""
     usable = keep_usable(rule, candidates)
     picked = float(usable.values(TRUTH)[rule.judge(usable).pick])
@@ -195,7 +197,7 @@ def _of_the_pool(rule: Rule, candidates: Candidates, draws: Draws) -> _Drawn:
     return draws.estimate(value, drawn), drawn
 
 
-def _of_the_scored(
+def _resample_scored_regret(
     score: Floats, picks: Sequence[int | None], candidates: Candidates, draws: Draws
 ) -> _Drawn:
     """Return the same by a score that other runs do not change: the best of the runs drawn."""
@@ -212,7 +214,7 @@ def _of_the_scored(
     return draws.estimate(float(np.fmax.reduce(best) - truth[order[0]]), drawn), drawn
 
 
-def _agreement(score: Floats, candidates: Candidates, draws: Draws) -> dict[str, _Drawn]:
+def _resample_agreement(score: Floats, candidates: Candidates, draws: Draws) -> dict[str, _Drawn]:
     kinds = {"pearson": _GAUGE, "spearman": _GAUGE, "kendall": TRUTH}
     found = {}
     for kind, truth in kinds.items():

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rote.studies.chart import panels
-from rote.studies.checkpoints import NOISY, PLAIN, ZETA, correlation, mean_of, sample
-from rote.studies.markdown import counted, interval, number, table
+from rote.studies.chart import draw_panels
+from rote.studies.checkpoints import NOISY, PLAIN, ZETA, average_known, correlate_columns, sample
+from rote.studies.markdown import count_pools, format_interval, format_number, write_table
 from rote.studies.study import (
     CONFIRMED,
     IN_PART,
@@ -17,8 +17,8 @@ from rote.studies.study import (
     Brief,
     Record,
     Study,
-    by_pool,
     is_common,
+    measure_by_pool,
 )
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ ALL = "all"
 _ENOUGH, _SOME = 0.6, 0.4
 
 
-def study_of(
+def make_setting_study(
     setting: Callable[[RunSpec], str | None],
     name: str,
     title: str,
@@ -41,7 +41,7 @@ def study_of(
 ) -> Study:
     """Return a study of one setting: its value in a run, or None if the run does not count."""
 
-    def pool_record(pool: Pool, candidates: Candidates) -> Record | None:
+    def measure_pool(pool: Pool, candidates: Candidates) -> Record | None:
         values = [
             setting(pool.specs[run]) if run in pool.specs else None for run in candidates.runs
         ]
@@ -50,42 +50,56 @@ def study_of(
             return None
         of_checkpoint = np.array([value or "" for value in values])[candidates.run]
         groups = {value: of_checkpoint == value for value in known} | {ALL: of_checkpoint != ""}
-        return {value: _numbers(candidates, among) for value, among in groups.items()}
+        return {value: _measure_runs(candidates, among) for value, among in groups.items()}
 
-    measure = by_pool(pool_record)
-    return Study(name, title, measure, text, finding, wants, draw, paper, cause, brief=brief)
+    measure = measure_by_pool(measure_pool)
+    return Study(
+        name,
+        title,
+        measure,
+        write_text,
+        write_finding,
+        wants,
+        draw,
+        paper,
+        cause,
+        brief=write_brief,
+    )
 
 
 def _order(value: str) -> tuple[int, str]:
     return (int(value), value) if value.isdigit() else (0, value)
 
 
-def _numbers(candidates: Candidates, among: np.ndarray) -> Record:
+def _measure_runs(candidates: Candidates, among: np.ndarray) -> Record:
     inside = candidates.take(among)
     return {
         "runs": inside.num_runs,
-        "ζ": correlation(inside, ZETA, NOISY),
-        "spearman": correlation(inside, ZETA, NOISY, kind="spearman"),
-        "plain relative ζ": correlation(inside, PLAIN, NOISY),
+        "ζ": correlate_columns(inside, ZETA, NOISY),
+        "spearman": correlate_columns(inside, ZETA, NOISY, kind="spearman"),
+        "plain relative ζ": correlate_columns(inside, PLAIN, NOISY),
         "points": sample(inside, {"zeta": ZETA, "memorized": NOISY}, most=30),
     }
 
 
-def text(record: Record) -> str:
+def write_text(record: Record) -> str:
     """Return a row for each value of the setting in each pool."""
     ways = ("ζ", "spearman", "plain relative ζ")
-    return table(
+    return write_table(
         "pool",
         ["setting", "runs", "Pearson, ζ", "Spearman, ζ", "Pearson, plain relative ζ"],
         {
-            f"{name} | {value}": [str(found["runs"]), *(interval(found[way]) for way in ways)]
+            f"{name} | {value}": [
+                str(found["runs"]),
+                *(format_interval(found[way]) for way in ways),
+            ]
             for name, pool in record["pools"].items()
             for value, found in pool.items()
         },
     )
 
 
-def finding(record: Record) -> str:
+def write_finding(record: Record) -> str:
     """Return the mean correlations over pools, for each value."""
     if not record["pools"]:
         return "No pool has runs with several values."
@@ -93,25 +107,27 @@ def finding(record: Record) -> str:
     said = []
     for value in values:
         found = [pool[value] for pool in record["pools"].values() if value in pool]
-        linear, ranks = (mean_of([f[key][0] for f in found]) for key in ("ζ", "spearman"))
-        said.append(f"{value} {number(linear)} ({number(ranks)})")
+        linear, ranks = (average_known([f[key][0] for f in found]) for key in ("ζ", "spearman"))
+        said.append(f"{value} {format_number(linear)} ({format_number(ranks)})")
     return (
         f"Mean Pearson (in brackets, Spearman) of ζ with memorization over "
-        f"{counted(record['pools'])}: {', '.join(said)}."
+        f"{count_pools(record['pools'])}: {', '.join(said)}."
     )
 
 
-def brief(record: Record) -> Brief:
+def write_brief(record: Record) -> Brief:
     """Return the mean correlation for each value, and over all of them."""
     pools = list(record["pools"].values())
     values = list(dict.fromkeys(value for pool in pools for value in pool))
-    means = {v: mean_of([pool[v]["ζ"][0] for pool in pools if v in pool]) for v in values}
+    means = {v: average_known([pool[v]["ζ"][0] for pool in pools if v in pool]) for v in values}
     every = means.get(ALL)
     if every is None:
         return Brief("not known", None)
-    ours = ", ".join(f"{value} {number(mean)}" for value, mean in means.items() if value != ALL)
+    ours = ", ".join(
+        f"{value} {format_number(mean)}" for value, mean in means.items() if value != ALL
+    )
     verdict = CONFIRMED if every >= _ENOUGH else IN_PART if every >= _SOME else NOT_CONFIRMED
-    return Brief(f"ρ {number(every)} ({ours})", verdict)
+    return Brief(f"ρ {format_number(every)} ({ours})", verdict)
 
 
 def draw(record: Record) -> Any:  # noqa: ANN401
@@ -124,4 +140,4 @@ def draw(record: Record) -> Any:  # noqa: ANN401
         for point in found["points"]
     ]
     titles = ("ζ", "accuracy on noisy labels")
-    return panels(rows, "circle", "zeta:Q", "memorized:Q", titles=titles, color="setting:N")
+    return draw_panels(rows, "circle", "zeta:Q", "memorized:Q", titles=titles, color="setting:N")

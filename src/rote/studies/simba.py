@@ -24,7 +24,7 @@ class Attacked(NamedTuple):
     fooled: Tensor
 
 
-def simba(
+def attack_by_pixels(
     model: nn.Module,
     images: Tensor,
     labels: Tensor,
@@ -52,7 +52,7 @@ def simba(
     flat = images.flatten(1).clone()
     tried = torch.zeros(len(flat), dtype=torch.long)
 
-    def judged(rows: Tensor, candidates: Tensor) -> tuple[Tensor, Tensor]:
+    def judge_changes(rows: Tensor, candidates: Tensor) -> tuple[Tensor, Tensor]:
         with torch.no_grad():
             logits = model(candidates.view(-1, *images.shape[1:]))
         wanted = labels[rows]
@@ -60,7 +60,7 @@ def simba(
         return probability, logits.argmax(1) == wanted
 
     everything = torch.arange(len(flat))
-    probability, stands = judged(everything, flat)
+    probability, stands = judge_changes(everything, flat)
     for places in order.T:
         rows = stands.nonzero()[:, 0]
         tried[rows] += 1
@@ -71,7 +71,7 @@ def simba(
             candidates = flat[rows]
             moved = candidates[torch.arange(len(rows)), at] + sign * epsilon[at]
             candidates[torch.arange(len(rows)), at] = moved.clamp(low[at], high[at])
-            now, still = judged(rows, candidates)
+            now, still = judge_changes(rows, candidates)
             better = now < probability[rows]
             kept = rows[better]
             flat[kept], probability[kept] = candidates[better], now[better]

@@ -40,7 +40,7 @@ class Brief(NamedTuple):
     verdict: str | None
 
 
-def verdict_of(held: Sequence[bool]) -> str | None:
+def judge_claim(held: Sequence[bool]) -> str | None:
     """Tell the verdict from whether the paper's claim holds, pool by pool."""
     if not held:
         return None
@@ -96,7 +96,7 @@ class Study:
     brief: Callable[[Record], Brief] | None = None
     compute: Callable[[Path, Path | None], Record] | None = None
 
-    def pools(self, preset: str) -> list[Pool]:
+    def find_pools(self, preset: str) -> list[Pool]:
         """Which runs it looks at.
 
         Raises:
@@ -147,12 +147,14 @@ def is_made(pool: Pool) -> bool:
     return is_broad(pool) and pool.noise is not None
 
 
-def of_group(name: str) -> Callable[[Pool], bool]:
+def match_group(name: str) -> Callable[[Pool], bool]:
     """Return the pools of a group of their own."""
     return lambda pool: pool.group == name
 
 
-def by_pool(function: Callable[[Pool, Candidates], Record | None]) -> Callable[[Tables], Record]:
+def measure_by_pool(
+    function: Callable[[Pool, Candidates], Record | None],
+) -> Callable[[Tables], Record]:
     """Return the same numbers of every pool that has them."""
     from rote.selection import make_candidates
 
@@ -201,7 +203,6 @@ def find_study(name: str) -> Study:
         return next(study for study in known.values() if label in study.paper)
     if name not in known:
         raise InputError(
-            f"Expected a study, got {name!r}: there are {', '.join(known)}."
-            f"{did_you_mean(name, known)}"
+            f"Unknown study {name!r}.{did_you_mean(name, known)} Studies: {', '.join(known)}."
         )
     return known[name]

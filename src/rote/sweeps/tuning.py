@@ -359,7 +359,7 @@ def select_trial(study: "Study", rule: str = "auto", **options: Any) -> ChosenTr
     _check_direction(study)
     trials = study.get_trials(deepcopy=False, states=[_get_state("COMPLETE")])
     if not trials:
-        raise InputError("Expected `study` to have a complete trial, got none. Run some first.")
+        raise InputError("`study` has no complete trial. Run some first.")
     without = [trial.number for trial in trials if RUN not in trial.user_attrs]
     if without:
         raise InputError(

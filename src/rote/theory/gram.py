@@ -195,8 +195,8 @@ def _jacobian_of(module: "torch.nn.Module") -> "Callable[[torch.Tensor], torch.T
     }
     if not trainable:
         raise InputError(
-            "Expected `module` to have trainable parameters, got none. "
-            "Call `requires_grad_(True)` on those to differentiate."
+            "`module` has no trainable parameters. Call `requires_grad_(True)` on those to "
+            "differentiate."
         )
     fixed = {
         name: tensor.detach().double() if tensor.is_floating_point() else tensor.detach()

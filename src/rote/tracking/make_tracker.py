@@ -113,9 +113,8 @@ def check_same_run(found: Mapping[str, Any], wanted: Mapping[str, Any], place: s
     new = wanted.get("columns", {}).keys() - found.get("columns", {}).keys() - COLUMNS.keys()
     if new:
         raise StateError(
-            f"Expected `signals` to be as in the run to resume ({place}), got one that measures "
-            f"`{min(new)}` besides. Give what the run was started with, or start a new one "
-            "elsewhere."
+            f"The run to resume ({place}) did not measure `{min(new)}`. Pass the `signals` that "
+            "it was started with, or start a new run elsewhere."
         )
     for key in ("num_classes", "labels", "holdout", "policy"):
         mine, theirs = wanted[key], found.get(key)
@@ -123,9 +122,8 @@ def check_same_run(found: Mapping[str, Any], wanted: Mapping[str, Any], place: s
             mine, theirs = ({**(policy or {}), "verify": None} for policy in (mine, theirs))
         if mine != theirs:
             raise StateError(
-                f"Expected {_WORDS[key]} to be as in the run to resume ({place}), got "
-                f"{_difference(key, mine, theirs)}. Give what the run was started with, or start "
-                "a new one elsewhere."
+                f"Cannot resume {place}: {_WORDS[key]} changed ({_difference(key, mine, theirs)}). "
+                "Pass what the run was started with, or start a new run elsewhere."
             )
 
 
@@ -350,14 +348,14 @@ def _source(inputs: Any, take: Callable[[Any], Inputs] | None) -> Any:  # noqa: 
         return SampleSource(inputs, take)
     if is_bundle(inputs):
         raise InputError(
-            "Expected `inputs` to say which rows of the model's output are samples, got a "
-            f"{type(inputs).__name__}. Wrap it: rote.Samples(data, axis=None, rows=…), with a mask "
-            "or indices of nodes, or how many of the first."
+            f"`inputs` of type {type(inputs).__name__} does not say which rows of the model's "
+            "output are samples. Wrap it: rote.Samples(data, axis=None, rows=…), with a mask or "
+            "indices of nodes, or how many of the first."
         )
     if take is not None:
         raise InputError(
-            "Expected `take` to come with a dataset or loader as `inputs`, got "
-            f"{type(inputs).__name__}. Pass the inputs alone."
+            f"`take` applies to a dataset or loader only, not to a {type(inputs).__name__}. Pass "
+            "the inputs alone."
         )
     return inputs
 
@@ -366,18 +364,17 @@ def _check_order(inputs: object, per_sample: Mapping[str, object]) -> None:
     for name, values in per_sample.items():
         if values is not None and is_dataset(inputs):
             raise InputError(
-                f"Expected `{name}` to belong to samples in a known order, got a "
-                f"{type(inputs).__name__}, of which some are drawn. Pass the samples themselves as "
-                "`inputs`."
+                f"`{name}` needs samples in a known order, and only some samples of a "
+                f"{type(inputs).__name__} are drawn. Pass the samples themselves as `inputs`."
             )
 
 
 def _warn_of_uncopied(uncopied: Uncopied) -> Iterator[RoteWarning]:
     if names := uncopied.names():
         yield UncopiedStateWarning(
-            f"Expected model and `loss_fn` to hold what can be put back after a probe, got "
-            f"{', '.join(names)}. Training with the tracker may differ from training without it, "
-            "if a pass changes that. Keep such state in tensors, attributes or containers."
+            f"The probe cannot restore {', '.join(names)}, which the model or `loss_fn` holds. If "
+            "a pass changes it, training with the tracker differs from training without it. Keep "
+            "such state in tensors, attributes or containers."
         )
 
 
@@ -400,11 +397,10 @@ def _facts(tracker: Tracker, probe: Probe, given: np.ndarray | None) -> dict[str
 
 def _check_saving(targets: tuple[Target, ...], name: str | None, *, resume: bool) -> None:
     if resume and not targets:
-        raise InputError("Expected `save_to` to name the run to resume, got None.")
+        raise InputError("resume=True needs `save_to`, the run to resume.")
     if name is not None and not targets:
         raise InputError(
-            f"Expected `save_to` to say where run {name!r} is kept, got None. Pass both, or no "
-            "name."
+            f"Run {name!r} has no place to be kept: `name` needs `save_to`. Pass both, or no name."
         )
 
 
@@ -413,13 +409,13 @@ def _check_given(
 ) -> np.ndarray:
     if not policy.record_predictions:
         raise InputError(
-            "Expected `given_labels` to come with a policy that predicts them, got "
+            "`given_labels` need a policy that predicts them, and this one has "
             "record_predictions=False. Pass only one of the two."
         )
     if batch.holdout is None:
         raise InputError(
-            "Expected `given_labels` to belong to fixed `inputs`, got a callable that brings new "
-            "ones for every probe. Pass the samples themselves, or resample=False."
+            "`given_labels` need fixed `inputs`, and this function brings new ones for every "
+            "probe. Pass the samples themselves, or resample=False."
         )
     shape = (count_samples(batch.holdout), *batch.labels.shape[1:])
     return as_given_labels(given_labels, shape=shape, num_classes=num_classes)

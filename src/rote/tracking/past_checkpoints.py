@@ -65,9 +65,8 @@ class SavedWeights:
         unknown = [] if prefix else [name for name in self.weights if name not in wanted]
         if missing or unknown:
             raise InputError(
-                f"Expected {self.path} to hold the weights of this model, got others "
-                f"(missing: {_list_some(missing)}; unknown: {_list_some(unknown)}). Check the "
-                "model."
+                f"The weights in {self.path} are not those of this model (missing: "
+                f"{_list_some(missing)}; unknown: {_list_some(unknown)}). Check the model."
             )
         for name, tensor in wanted.items():
             if tensor.shape != found[name].shape:
@@ -93,11 +92,11 @@ def read_weights(path: Path | str, key: str | None = None) -> SavedWeights:
             return SavedWeights(path, load_file(path))
         contents = torch.load(path, map_location="cpu", weights_only=True)
     except OSError as error:
-        raise InputError(f"Expected {path} to be a file of weights, got: {error}.") from error
+        raise InputError(f"Cannot read weights from {path}: {error}.") from error
     except Exception as error:  # whatever unpickling a stranger's bytes raises
         raise InputError(
-            f"Expected {path} to hold tensors and plain values only, got {explain_refused(error)}. "
-            "Save `model.state_dict()`, best as safetensors."
+            f"{path} holds more than tensors and plain values: {explain_refused(error)}. Save "
+            "`model.state_dict()`, best as safetensors."
         ) from error
     return SavedWeights(path, _weights_in(contents, path, key), _optimizer_in(contents))
 
@@ -126,7 +125,7 @@ def _weights_in(contents: object, path: Path, key: str | None) -> Mapping[str, T
     else:
         keys = f"a {type(contents).__name__}"
     raise MissingWeightsError(
-        f"Expected {path} to hold a state_dict{'' if key is None else f' under {key!r}'}, got "
+        f"{path} has no state_dict{'' if key is None else f' under {key!r}'}. It holds: "
         f"{keys or 'nothing'}.",
         "Name the entry with `key`.",
     )
@@ -215,8 +214,8 @@ def look_into(folder: Path) -> CheckpointFolder:
     found = sorted(_walk(folder))
     if not found:
         raise InputError(
-            f"Expected {folder} to hold checkpoints ({', '.join(SUFFIXES)}), in it or in folders "
-            "below it, got none. Check the path."
+            f"No checkpoints ({', '.join(SUFFIXES)}) in {folder} or in folders below it. Check "
+            "the path."
         )
     numbered = [file for file in found if _has_number(file, folder)]
     files = numbered or found
@@ -249,8 +248,8 @@ def _check_whole(files: Iterable[Path], folder: Path) -> None:
     piece = next((file for file in files if _PIECE.search(file.name)), None)
     if piece is not None:
         raise InputError(
-            f"Expected every checkpoint in {folder} to be one file, got weights in several "
-            f"({piece.name}). Save them again in one, such as with max_shard_size='100GB'."
+            f"A checkpoint in {folder} has its weights in several files ({piece.name}). Save them "
+            "again in one, such as with max_shard_size='100GB'."
         )
 
 
@@ -259,8 +258,8 @@ def _check_one_run(files: list[Path], folder: Path) -> None:
     one_each = len(parents) == len(files) and len({parent.parent for parent in parents}) == 1
     if len(parents) > 1 and not one_each:
         raise InputError(
-            f"Expected {folder} to hold the checkpoints of one run, got some in {parents[0]} and "
-            f"some in {parents[1]}. Name one of these folders, or the files."
+            f"{folder} holds the checkpoints of several runs, some in {parents[0]} and some in "
+            f"{parents[1]}. Name one of these folders, or the files."
         )
 
 
@@ -344,7 +343,7 @@ def probe_checkpoints(
     folders = [target for target in parse_targets(save_to) if isinstance(target, Path)]
     files = tuple(Path(path) for path in checkpoints)
     if not files:
-        raise InputError("Expected at least one checkpoint, got none.")
+        raise InputError("No checkpoints given. Name at least one.")
     for folder in folders:
         check_free(folder)
     for file in files:  # a file that does not fit is found before an hour of probing
@@ -425,7 +424,7 @@ def _load(
         return False
     # torch takes the state of any class, and fails later.
     missing = set(optimizer.defaults) - set(saved.optimizer["param_groups"][0])
-    problem = f"one without {', '.join(sorted(missing))}" if missing else None
+    problem = f"it lacks {', '.join(sorted(missing))}" if missing else None
     if problem is None:
         try:
             optimizer.load_state_dict(dict(saved.optimizer))
@@ -433,7 +432,7 @@ def _load(
             problem = str(error)
     if problem is not None:
         raise InputError(
-            f"Expected the optimizer in {file} to be a {type(optimizer).__name__} like the one "
-            f"given, got: {problem}. Give the optimizer that trained the model."
+            f"The optimizer state in {file} does not fit the given {type(optimizer).__name__}: "
+            f"{problem}. Pass the optimizer that trained the model."
         )
     return True

@@ -95,8 +95,8 @@ class Batch:
         """
         if self.indices is None:
             raise InputError(
-                f"Expected `indices` to be handed to tracker.observe for signal `{signal}`, got "
-                "None: it compares what is predicted for one sample in two epochs."
+                f"Signal `{signal}` compares the predictions for a sample in two epochs. Pass "
+                "`indices` to tracker.observe."
             )
         if self.logits.dim() != 2:
             raise InputError(
@@ -371,7 +371,7 @@ def _make_named(make: Callable[..., Signal], name: str, options: Mapping[str, An
         rival: Signal = make(**options)
     except TypeError as error:  # one value in place of several
         raise InputError(
-            f"Expected options that signal `{name}` takes, got {dict(options)}: {error}."
+            f"Signal `{name}` does not take the options {dict(options)}: {error}."
         ) from error
     return rival
 
@@ -464,7 +464,7 @@ class Signals:
         names = Counter(signal.name for signal in self._signals)
         name, count = max(names.items(), key=itemgetter(1), default=("", 0))
         if count > 1:
-            raise InputError(f"Expected `signals` to be different ones, got `{name}` twice.")
+            raise InputError(f"`signals` names `{name}` twice. Name it once.")
         with restore_after(RandomState()):
             for signal in self._signals:
                 if hasattr(signal, "start"):
@@ -505,8 +505,8 @@ class Signals:
         for name in metrics:
             if name in self._homes:
                 raise InputError(
-                    f"Expected a metric's name to be free, got `{name}`, which signal "
-                    f"`{self._homes[name]}` measures."
+                    f"The metric name `{name}` is taken: signal `{self._homes[name]}` measures "
+                    "it. Rename the metric."
                 )
 
     def observe(self, batch: Batch) -> None:
@@ -529,8 +529,8 @@ class Signals:
             undescribed = [name for name in values if self._homes.get(name) != signal.name]
             if undescribed:
                 raise InputError(
-                    f"Expected signal `{signal.name}` to read the columns that it describes, got "
-                    f"`{undescribed[0]}`. Add it to its `columns`."
+                    f"Signal `{signal.name}` reads `{undescribed[0]}`, which it does not "
+                    "describe. Add it to its `columns`."
                 )
             found |= {name: float(value) for name, value in values.items()}
         accuracy = found.pop("validation_accuracy", reading.validation_accuracy)
@@ -583,8 +583,8 @@ class Signals:
                 raise InputError(f"Signal `{signal}` cannot be recorded. {error}") from error
         if column.name in self._homes:
             raise InputError(
-                f"Expected every column to come from one signal, got `{column.name}` from "
-                f"`{self._homes[column.name]}` and `{signal}`."
+                f"Column `{column.name}` comes from two signals, `{self._homes[column.name]}` and "
+                f"`{signal}`. Leave one out."
             )
         self._columns[column.name] = column
         self._homes[column.name] = signal

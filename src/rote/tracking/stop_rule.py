@@ -85,8 +85,8 @@ class StopRule:
         if self.noise_rate is not None:
             if self.column is not None:
                 raise InputError(
-                    f"Expected `noise_rate` or `column` to say what to go by, got both "
-                    f"({self.noise_rate!r}, {self.column!r}). Pass one of them."
+                    f"`noise_rate` ({self.noise_rate!r}) and `column` ({self.column!r}) exclude "
+                    "each other. Pass one of them."
                 )
             check_number("noise_rate", self.noise_rate, least=0, below=1)
             self.train_accuracy = 1 - self.noise_rate
@@ -205,8 +205,7 @@ class StopRule:
         if by == VALIDATION:
             if reading.validation_accuracy is None:
                 raise InputError(
-                    "Expected the reading to have a `validation_accuracy`, got none. Pass "
-                    "`given_labels` to rote.track."
+                    "The reading has no `validation_accuracy`. Pass `given_labels` to rote.track."
                 )
             return by, -reading.validation_accuracy, reading.metrics.get("train_accuracy")
         accuracy = self._accuracy(reading)
@@ -216,8 +215,8 @@ class StopRule:
         zeta = getattr(reading, by)
         if zeta is None:
             raise InputError(
-                f"Expected the reading to have `{by}`, got None. The policy measures no plain "
-                "step; choose another column."
+                f"The reading has no `{by}`: the policy measures no plain step. Choose another "
+                "column."
             )
         counts = is_high and reading.step >= self.min_epochs
         return by, zeta if counts else math.nan, accuracy
@@ -233,7 +232,7 @@ class StopRule:
         accuracy = reading.metrics.get("train_accuracy")
         if accuracy is None:
             raise InputError(
-                "Expected the reading to have a `train_accuracy`, got none. Pass it to the probe: "
+                "The reading has no `train_accuracy`. Pass it to the probe: "
                 "tracker.probe(train_accuracy=...)."
             )
         if accuracy > 1:

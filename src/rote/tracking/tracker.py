@@ -465,9 +465,8 @@ class Tracker:
     def _check_ranks(self) -> None:
         if count_ranks() != self._ranks:
             raise InputError(
-                f"Expected the tracker to be made by {count_ranks()} ranks together, got one that "
-                f"was made when there were {self._ranks}. Call init_process_group before "
-                "rote.track."
+                f"The tracker was made by {self._ranks} ranks, and there are {count_ranks()} now. "
+                "Call init_process_group before rote.track."
             )
 
     def _is_due(self, step: int) -> bool:
@@ -530,6 +529,6 @@ def _check_state(
         )
     if state["holdout"] != holdout_hash:
         raise StateError(
-            "Expected `inputs` to be the samples that the state was saved with, got others (their "
-            "hashes differ). Pass the same samples, or start a new tracker."
+            "`inputs` are not the samples that the state was saved with (their hashes differ). "
+            "Pass the same samples, or start a new tracker."
         )

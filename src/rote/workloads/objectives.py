@@ -244,5 +244,5 @@ def _noise_rate(spec: RunSpec, chosen: CdrObjective) -> float:
         return spec.noise.rate
     raise FieldError(
         "objective.noise_rate",
-        "to be given, a number from 0 below 1, where the noise does not tell it, got nothing.",
+        "is required where the noise does not tell it: a number from 0 below 1.",
     )

@@ -195,7 +195,7 @@ def test_human_labels_are_those_of_the_table() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({}, "Expected `table` to be given for model 'human', got None"),
+        ({}, "Model 'human' needs `table`"),
         ({"table": [0, 1]}, r"Expected `table` to hold one label per sample \(4\), got 2"),
         ({"table": [0, 1, 2, 3]}, "Expected `table` to lie between 0 and 2 .*, got 3"),
         ({"table": [0.0, 1, 2, 2]}, "Expected `table` to be a one-dimensional .* got float64"),

@@ -124,7 +124,7 @@ def test_reads_memory_mapped_inputs(tmp_path: Any) -> None:
 @pytest.mark.parametrize(
     ("inputs", "options", "message"),
     [
-        (None, {}, "Expected `inputs` to be given for model 'instance', got None"),
+        (None, {}, "Model 'instance' needs `inputs`"),
         (np.zeros((5, 2)), {}, r"to hold one sample per label \(4\), got shape \(5, 2\)"),
         (np.float64(3), {}, r"to hold one sample per label \(4\), got shape \(\)"),
         (np.array(["a"] * 4), {}, "Expected `inputs` to be an array of real numbers, got <U1"),

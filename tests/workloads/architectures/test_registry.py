@@ -151,7 +151,7 @@ def test_own_class_is_a_factory(own: str) -> None:
             {},
             "'no_such_module:net' to be importable, got .*: No m",
         ),
-        ("broken_networks:net", {}, "importable, got .*: No module named 'a_missing_package'"),
+        ("broken_networks:net", {}, "Cannot import .*: No module named 'a_missing_package'"),
         ("{own}:nothing", {}, "to have 'nothing' for `architecture`, got nothing of that name"),
         ("{own}:NOT_CALLABLE", {}, "'own_networks:NOT_CALLABLE' to be a callable, got 3"),
         ("{own}:", {}, "Expected `architecture` to read 'package.module:name', got"),

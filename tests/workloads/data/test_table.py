@@ -199,7 +199,7 @@ def test_only_columns_that_are_named_are_inputs() -> None:
         ("label\n1\n2\n", "no column of numbers or texts beside the labels"),
         ("label,a,split\n1,2,valid\n2,3,dev\n", "to say 'train' and 'test', got dev, valid"),
         ("label,a\n1,\xe9\n".encode("latin-1"), "invalid utf-8 sequence. Save it as UTF-8"),
-        ("label,a\n1,2\n".encode("utf-16"), "text in UTF-8, got UTF-16. Save it as UTF-8"),
+        ("label,a\n1,2\n".encode("utf-16"), "text in UTF-16. Save it as UTF-8"),
     ],
 )
 def test_mistakes_are_explained_in_one_sentence(

@@ -67,7 +67,7 @@ def human(labels: Labels, *, num_classes: int, table: ArrayLike | None) -> Draw:
         InputError: if the table is missing, has another length, or holds other than classes.
     """
     if table is None:
-        raise InputError("Expected `table` to be given for model 'human', got None.")
+        raise InputError("Model 'human' needs `table`, which has one label per sample.")
     given = check_labels("table", table, num_classes)
     if len(given) != len(labels):
         raise InputError(
@@ -144,7 +144,7 @@ def add_noise(
     _check_options(model, list(parameters), options)
     requested = _check_requested_rate(model, rate, "rate" in parameters)
     if table is not None and "table" not in parameters:
-        raise InputError(f"Expected `table` to be None for model {model!r}, got an array.")
+        raise InputError(f"Model {model!r} takes no `table`. Leave it out.")
     shared = {
         "rate": requested,
         "num_classes": num_classes,
@@ -174,8 +174,8 @@ def _check_requested_rate(model: str, rate: float | None, takes_rate: bool) -> f
         return check_number("rate", rate, least=0, most=1)
     if rate is not None:
         raise InputError(
-            f"Expected `rate` to be None for model {model!r}, which takes its labels from a "
-            f"table, got {rate!r}."
+            f"Model {model!r} takes its labels from a table and has no `rate`, got {rate!r}. "
+            "Leave it out."
         )
     return None
 
@@ -184,7 +184,7 @@ def _check_options(model: str, parameters: list[str], options: dict[str, Any]) -
     accepted = [name for name in parameters if name not in _SHARED]
     for name in options:
         if not accepted:
-            raise InputError(f"Expected no options for model {model!r}, got {name!r}.")
+            raise InputError(f"Model {model!r} has no option {name!r}. Leave it out.")
         check_choice("options", name, accepted)
     if "class_map" in accepted and "class_map" not in options:
-        raise InputError(f"Expected `class_map` to be given for model {model!r}, got none.")
+        raise InputError(f"Model {model!r} needs `class_map`.")

@@ -140,7 +140,7 @@ def _find_map(
         check_choice("blocks", blocks, CIFAR100_BLOCKS)
         if class_map != "cifar100":
             raise InputError(
-                f"Expected `blocks` to come with class map 'cifar100', got {class_map!r}."
+                f"`blocks` applies to class map 'cifar100' only, not to {class_map!r}."
             )
     if isinstance(class_map, Mapping):
         return _check_map(class_map, num_classes)

@@ -63,7 +63,7 @@ def instance(
 
 def _check_inputs(inputs: NDArray[np.generic] | None, size: int) -> NDArray[np.generic]:
     if inputs is None:
-        raise InputError("Expected `inputs` to be given for model 'instance', got None.")
+        raise InputError("Model 'instance' needs `inputs`, which has one sample per label.")
     samples = inputs if isinstance(inputs, np.ndarray) else np.asarray(inputs)
     kind = samples.dtype
     if not (np.issubdtype(kind, np.integer) or np.issubdtype(kind, np.floating)):

@@ -99,9 +99,7 @@ def find_charts(charts: Sequence[str | Chart]) -> dict[str, Chart]:
         chart = chart() if isinstance(chart, type) else chart
         lacking = [name for name in _NEEDED if not hasattr(chart, name)]
         if lacking:
-            raise InputError(
-                f"Expected `chart` {given!r} to be a chart, got one without {', '.join(lacking)}."
-            )
+            raise InputError(f"`chart` {given!r} is not a chart: it lacks {', '.join(lacking)}.")
         if not _NAME.fullmatch(chart.name) or chart.name in (*CHARTS, *found):
             raise InputError(
                 f"Expected the name of `chart` {given!r} to be of small letters, digits and "

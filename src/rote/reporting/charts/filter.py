@@ -71,8 +71,8 @@ class FilterChart:
         candidates, kept, draws = contents.candidates, contents.filter, contents.draws
         if kept is None:
             raise InputError(
-                "Expected `runs` to have checkpoints with ζ, training and test accuracy, got none. "
-                "Pass train_accuracy= and test_accuracy= to the probe."
+                "The runs have no checkpoints with ζ, training accuracy and test accuracy. Pass "
+                "train_accuracy= and test_accuracy= to the probe."
             )
         both = ("train_accuracy", "test_accuracy")
         has_train = np.isfinite(candidates.values("train_accuracy"))

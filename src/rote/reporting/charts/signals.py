@@ -196,8 +196,8 @@ class SignalsChart:
         """
         if not self.applies(contents):
             raise InputError(
-                "Expected `runs` to have recorded at least 2 signals that differ between "
-                "checkpoints, got fewer. Name some: `signals = [...]`."
+                "The runs recorded fewer than 2 signals that differ between checkpoints. Name "
+                "some: `signals = [...]`."
             )
         columns = [pick.column for pick in contents.signal_picks]
         left_out = len(contents.signals) - len(columns)

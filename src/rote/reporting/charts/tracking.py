@@ -149,12 +149,12 @@ def _find_others(contents: Contents, asked: tuple[str, ...]) -> Iterator[Line]:
     for name in dict.fromkeys((*signals, *asked)):
         if name not in fields and name in candidates.table.columns and checkpoints.left_out:
             raise InputError(
-                f"Expected `columns` to be among the {len(fields)} metrics that are drawn of so "
-                f"many checkpoints, got {name!r}. Read fewer runs."
+                f"Column {name!r} is not drawn: for so many checkpoints, the chart draws only "
+                f"{len(fields)} metrics. Read fewer runs."
             )
         if name not in fields:
             raise InputError(
-                f"Expected `columns` to be recorded, got {name!r}.{did_you_mean(name, fields)}"
+                f"The runs did not record {name!r} (`columns`).{did_you_mean(name, fields)}"
             )
         yield _make_line(fields[name], candidates.describe(name), candidates)
 

@@ -65,7 +65,8 @@ def find_rule(rule: str | Rule, options: Mapping[str, Any] | None = None) -> Rul
         return _make(found, options or {})
     if options:
         raise InputError(
-            f"Expected no options beside a rule that is made already, got {sorted(options)}."
+            f"A rule object takes no further options ({sorted(options)}). Pass them when you make "
+            "it."
         )
     return found
 
@@ -92,9 +93,7 @@ def _find_by_name(name: str) -> Rule | type[Any]:
 def _import_own(address: str) -> Rule | type[Any]:
     found: Rule | type[Any] = import_named(address, "rule")
     if lacking := [name for name in _NEEDED if not hasattr(found, name)]:
-        raise InputError(
-            f"Expected `rule` {address!r} to be a rule, got one without {', '.join(lacking)}."
-        )
+        raise InputError(f"`rule` {address!r} is not a rule: it lacks {', '.join(lacking)}.")
     return found
 
 
@@ -103,6 +102,6 @@ def _make(kind: type[Any], options: Mapping[str, Any]) -> Rule:
     for option in options:
         if option not in known:
             has = f"It has {', '.join(known)}." if known else "It has none."
-            raise InputError(f"Expected an option of rule {kind.name!r}, got `{option}`. {has}")
+            raise InputError(f"Rule {kind.name!r} has no option `{option}`. {has}")
     made: Rule = kind(**options)
     return made

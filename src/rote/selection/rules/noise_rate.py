@@ -52,8 +52,8 @@ class NoiseRate:
         """
         if self.noise_rate is None:
             raise InputError(
-                "Expected `noise_rate` to be the share of wrong labels for rule 'noise-rate', got "
-                "none. Pass noise_rate=..., or use rule `auto`."
+                "Rule 'noise-rate' needs the share of wrong labels. Pass noise_rate=..., or use "
+                "rule `auto`."
             )
         accuracy, right = candidates.values("train_accuracy"), 1 - self.noise_rate
         parts = list(candidates.by_run())

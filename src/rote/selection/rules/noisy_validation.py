@@ -96,8 +96,8 @@ class NoisyValidationThenSusceptibility:
         samples = holdout_size(candidates, best, self.samples)
         if samples is None:
             raise InputError(
-                "Expected `samples` to be the number of labels behind `validation_accuracy`, got "
-                "None, and the run does not record its holdout. Pass samples=..."
+                "The number of labels behind `validation_accuracy` is unknown, because the run "
+                "does not record its holdout. Pass samples=..."
             )
         highest = float(validation[best])
         error = math.sqrt(max(highest * (1 - highest), 0.0) / samples)

@@ -44,10 +44,8 @@ def read_csv(address: Address, mapping: Mapping[str, str]) -> SourceRuns:
 
     path = address.path
     if not address.place or not path.is_file():
-        raise InputError(
-            f"Expected `runs` to be csv:FILE with an existing file, got {address.place!r}, which "
-            f"{'is none' if path.exists() else 'does not exist'}. Check the path."
-        )
+        what = "Not a file" if path.exists() else "File not found"
+        raise InputError(f"{what}: {address.place!r} (csv:FILE). Check the path.")
     texts = _rename_likely(read_cells(path, mapping.get("step", "step")), mapping, path)
     run, step = _check_columns(texts, mapping, path)
     named = pl.lit(path.stem) if run is None else _read_names(texts, run, path)
@@ -60,7 +58,7 @@ def read_csv(address: Address, mapping: Mapping[str, str]) -> SourceRuns:
     steps = _read_steps(texts, step, path)
     rows = texts.select(named.alias("run"), steps.alias("step"), split.alias("flags"), *kept)
     if rows.is_empty():
-        raise InputError(f"Expected {path} to hold checkpoints, got a header only.")
+        raise InputError(f"{path} has a header and no checkpoints.")
     return _make_source(path, rows)
 
 
@@ -134,9 +132,9 @@ def _check_columns(
     for role, name in wanted.items():
         if name not in texts.columns:
             raise InputError(
-                f"Expected {path} to have a column {name!r}, got {', '.join(texts.columns)}."
-                f"{did_you_mean(name, texts.columns)} `--map {role}=COLUMN` names another one; "
-                "commas, semicolons or tabs separate columns."
+                f"{path} has no column {name!r}. It has: "
+                f"{', '.join(texts.columns)}.{did_you_mean(name, texts.columns)} `--map "
+                f"{role}=COLUMN` names another one; commas, semicolons or tabs separate columns."
             )
     return run if run in texts.columns else None, step
 

@@ -170,7 +170,7 @@ def read_run_description(run: Run) -> dict[str, Any]:
         described = json.loads("".join(pieces)) if pieces else {"params": dict(run.data.params)}
     except ValueError as error:
         raise CorruptRunError(
-            f"Expected MLflow run {run.info.run_id} to have whole tags, got: {error}."
+            f"The tags of MLflow run {run.info.run_id} are damaged: {error}."
         ) from error
     own = {k: v for k, v in run.data.params.items() if not k.startswith("rote.")}
     others = {"params": own} if own else {}
@@ -340,9 +340,7 @@ def open_mlflow(address: Address, description: Mapping[str, Any], *, resume: boo
     except RoteError:
         raise
     except Exception as error:
-        raise InputError(
-            f"Expected {address} to be an MLflow store that can be written, got: {error}"
-        ) from error
+        raise InputError(f"Cannot write to the MLflow store of {address}: {error}") from error
 
 
 def _open(address: Address, description: Mapping[str, Any], *, resume: bool) -> Opened:
@@ -456,9 +454,9 @@ def _find_run(client: MlflowClient, address: Address, experiment: str, name: str
     if len(found) != 1:
         known = ", ".join(run.info.run_id for run in found) or "none"
         raise InputError(
-            f"Expected {address} to hold one run to resume with name = {name!r}, got {known}. "
-            "Pass its name; of several with one name, open the one with mlflow.start_run(run_id="
-            "...) and pass save_to='mlflow:'."
+            f"No single run to resume in {address} with name = {name!r} (found: {known}). Pass "
+            "its name. If several have one name, open one with mlflow.start_run(run_id=...) and "
+            "pass save_to='mlflow:'."
         )
     return found[0]
 
@@ -495,11 +493,9 @@ def read_mlflow(address: Address, mapping: Mapping[str, str]) -> SourceRuns:  # 
     except RoteError:
         raise
     except Exception as error:
-        raise InputError(
-            f"Expected {address} to be in an MLflow store that can be read, got: {error}"
-        ) from error
+        raise InputError(f"Cannot read the MLflow store of {address}: {error}") from error
     if not source.runs:
-        raise InputError(f"Expected {address} to hold runs, got none. Check the name.")
+        raise InputError(f"{address} has no runs. Check the name.")
     return source
 
 
@@ -565,8 +561,8 @@ def _check_sqlite(uri: str) -> None:
     path = Path(uri.removeprefix("sqlite:///"))
     if uri.startswith("sqlite:///") and not path.is_file():
         raise InputError(
-            f"Expected `runs` to name an MLflow store that exists, got {path}. Give the store "
-            "behind the experiment: mlflow:EXPERIMENT@sqlite:///PATH, or @http://SERVER."
+            f"MLflow store not found: {path}. Name the store of the experiment: "
+            "mlflow:EXPERIMENT@sqlite:///PATH, or @http://SERVER."
         )
 
 

@@ -244,8 +244,7 @@ def _read_records(path: Path) -> Iterator[bytes]:
 
 def _make_damage_error(path: Path, what: object) -> CorruptRunError:
     return CorruptRunError(
-        f"Expected {path} to be a whole event file, got: {what}. Restore it from a copy, or move "
-        "it away."
+        f"Event file {path} is damaged: {what}. Restore it from a copy, or move it away."
     )
 
 
@@ -441,9 +440,13 @@ def _decode(text: str, path: Path) -> dict[str, Any]:
     try:
         found = json.loads(text)
     except ValueError as error:
-        raise CorruptRunError(f"Expected {path} to hold lines of rote, got: {error}.") from error
+        raise CorruptRunError(
+            f"Event file {path} holds a line that rote did not write: {error}."
+        ) from error
     if not isinstance(found, dict):
-        raise CorruptRunError(f"Expected {path} to hold lines of rote, got {text[:80]!r}.")
+        raise CorruptRunError(
+            f"Event file {path} holds a line that rote did not write: {text[:80]!r}."
+        )
     return found
 
 
@@ -462,10 +465,8 @@ def read_tensorboard(address: Address, mapping: Mapping[str, str]) -> SourceRuns
     root = address.path
     directories = sorted(_walk(root))
     if not address.place or not directories:
-        raise InputError(
-            f"Expected `runs` to be tensorboard:LOGDIR with event files, got {address.place!r}, "
-            f"{'which has none' if root.is_dir() else 'which is no directory'}. Check the path."
-        )
+        what = "No event files in" if root.is_dir() else "Directory not found:"
+        raise InputError(f"{what} {address.place!r} (tensorboard:LOGDIR). Check the path.")
     read: dict[Path, _EventRun] = {}
     unreadable = UnreadableRuns()
     for directory in directories:
@@ -484,7 +485,7 @@ def _read_checked(directory: Path) -> _EventRun:
     try:
         return _read_run(directory)
     except OSError as error:
-        raise CorruptRunError(f"Expected {directory} to be readable, got: {error}.") from error
+        raise CorruptRunError(f"Cannot read {directory}: {error}.") from error
 
 
 def _walk(root: Path) -> Iterator[Path]:

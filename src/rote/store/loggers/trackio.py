@@ -71,19 +71,19 @@ def open_trackio(address: Address, description: Mapping[str, Any], *, resume: bo
     require("trackio", extra="trackio")
     if address.place and resume:
         raise InputError(
-            f"Expected `save_to` to be 'trackio:' to resume a run of Trackio, got {str(address)!r}."
-            " Open the run with trackio.init(name=..., resume='must') first."
+            "Only the open run of Trackio can be resumed, with save_to='trackio:', not "
+            f"{str(address)!r}. Open it with trackio.init(name=..., resume='must') first."
         )
     run = _create_run(address, description) if address.place else _find_open_run()
     if run is None:
         raise InputError(
-            "Expected `save_to` to be trackio:PROJECT, or trackio: after trackio.init(), got "
-            "'trackio:' and no open run."
+            "No Trackio run is open for save_to='trackio:'. Call trackio.init() first, or pass "
+            "trackio:PROJECT."
         )
     place = f"Trackio run {run.name}"
     if not address.place and not resume and CONFIG_KEY in (run.config or {}):
         raise RunExistsError(
-            f"The open {place} already holds a tracker's readings. Open another run.", place
+            f"The open {place} already holds a tracker's readings.", place, "Open another run."
         )
     sink = TrackioSink(run, is_own=bool(address.place))
     if resume:

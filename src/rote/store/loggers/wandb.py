@@ -118,26 +118,26 @@ def open_wandb(address: Address, description: Mapping[str, Any], *, resume: bool
     wandb = require("wandb", extra="wandb")
     if address.place and resume:
         raise InputError(
-            f"Expected `save_to` to be 'wandb:' to resume a run of W&B, got {str(address)!r}. Open "
-            "the run with wandb.init(id=..., resume='must') first."
+            "Only the open run of W&B can be resumed, with save_to='wandb:', not "
+            f"{str(address)!r}. Open it with wandb.init(id=..., resume='must') first."
         )
     try:
         run = _create_run(wandb, address, description) if address.place else wandb.run
     except RoteError:
         raise
     except Exception as error:
-        raise InputError(f"Expected {address} to be open to W&B, got: {error}") from error
+        raise InputError(f"W&B cannot open {address}: {error}") from error
     if run is None:
         raise InputError(
-            "Expected `save_to` to be wandb:PROJECT, or wandb: after wandb.init(), got 'wandb:' "
-            "and no open run."
+            "No W&B run is open for save_to='wandb:'. Call wandb.init() first, or pass "
+            "wandb:PROJECT."
         )
     place = f"W&B run {run.name or run.id}"
     if resume:
         return _resume_run(run, place, description)
     if CONFIG_KEY in run.config:
         raise RunExistsError(
-            f"The open {place} already holds a tracker's readings. Open another run.", place
+            f"The open {place} already holds a tracker's readings.", place, "Open another run."
         )
     return _start_run(run, place, description, is_own=bool(address.place))
 
@@ -221,9 +221,9 @@ def _find_project(project: str) -> list[Path]:
     if project not in projects:
         known = f"there are: {', '.join(sorted(projects))}" if projects else "there is none"
         raise InputError(
-            f"Expected `runs` to be wandb:PROJECT with runs that rote logged to {folder.absolute()}"
-            f", got {project!r}; {known}.{did_you_mean(project, projects)} Another folder of "
-            "W&B's is wandb:DIRECTORY."
+            f"No runs of W&B project {project!r} in {folder.absolute()}; "
+            f"{known}.{did_you_mean(project, projects)} To read another folder of W&B, pass "
+            "wandb:DIRECTORY."
         )
     return projects[project]
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rote.selection import correlate
-from rote.studies.chart import panels
-from rote.studies.checkpoints import DRAWS, NOISY, ZETA, values_of
-from rote.studies.markdown import interval, number, percent, table
-from rote.studies.networks import NETWORKS, has_learned, networks
-from rote.studies.study import Brief, Measured, Record, Study, of_group, verdict_of
+from rote.studies.chart import draw_panels
+from rote.studies.checkpoints import DRAWS, NOISY, ZETA, list_values
+from rote.studies.markdown import format_interval, format_number, format_percent, write_table
+from rote.studies.networks import NETWORKS, has_learned, load_networks
+from rote.studies.study import Brief, Measured, Record, Study, judge_claim, match_group
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,16 +29,16 @@ OUTCOMES = {"success": "success rate", "tried": "pixels tried"}
 
 def examine(pool: Pool, table: RunTable, data_dir: Path | None) -> Record:
     """Attack every network that was trained on noisy labels."""
-    found = networks(pool, table, data_dir)
-    return {"networks": [_attacked(network) for network in found if network.is_noisy]}
+    found = load_networks(pool, table, data_dir)
+    return {"networks": [_attack(network) for network in found if network.is_noisy]}
 
 
-def _attacked(network: Network) -> Record:
+def _attack(network: Network) -> Record:
     import torch
 
-    from rote.studies.simba import simba
+    from rote.studies.simba import attack_by_pixels
 
-    images, labels = (part[:IMAGES].contiguous() for part in network.tested())
+    images, labels = (part[:IMAGES].contiguous() for part in network.load_test_set())
     # Black and white as the network sees them, in every place of a channel.
     low, high = (
         end[:, None, None].expand(images.shape[1:]).flatten()
@@ -48,7 +48,7 @@ def _attacked(network: Network) -> Record:
         right = network.model(images).argmax(1) == labels
     generator = torch.Generator().manual_seed(0)
     order = torch.rand(len(images), low.numel(), generator=generator).argsort(1)[:, :ITERATIONS]
-    found = simba(
+    found = attack_by_pixels(
         network.model,
         images[right],
         labels[right],
@@ -68,10 +68,10 @@ def _attacked(network: Network) -> Record:
 
 def measure(found: Measured) -> Record:
     """Return the correlation of each outcome with each gauge, with an interval over networks."""
-    return {"pools": {pool.name: _pool_record(record["networks"]) for pool, record in found}}
+    return {"pools": {pool.name: _measure_pool(record["networks"]) for pool, record in found}}
 
 
-def _pool_record(found: list[Record]) -> Record:
+def _measure_pool(found: list[Record]) -> Record:
     """Networks near chance, of which there is nothing to fool, are left out."""
     known = [network for network in found if network["attacked"] and has_learned(network)]
     columns = {name: np.array([n[name] for n in known]) for name in (*GAUGES.values(), *OUTCOMES)}
@@ -79,7 +79,7 @@ def _pool_record(found: list[Record]) -> Record:
     return {
         "pearson": {
             outcome: {
-                gauge: values_of(correlate(columns[c], columns[outcome], run, "pearson", DRAWS))
+                gauge: list_values(correlate(columns[c], columns[outcome], run, "pearson", DRAWS))
                 for gauge, c in GAUGES.items()
             }
             for outcome in OUTCOMES
@@ -93,27 +93,29 @@ def _pool_record(found: list[Record]) -> Record:
     }
 
 
-def text(record: Record) -> str:
+def write_text(record: Record) -> str:
     """Return a row for each outcome in each pool."""
-    return table(
+    return write_table(
         "pool",
         ["outcome", *(f"Pearson with {gauge}" for gauge in GAUGES)],
         {
-            f"{name} | {words}": [interval(pool["pearson"][outcome][gauge]) for gauge in GAUGES]
+            f"{name} | {words}": [
+                format_interval(pool["pearson"][outcome][gauge]) for gauge in GAUGES
+            ]
             for name, pool in record["pools"].items()
             for outcome, words in OUTCOMES.items()
         },
     )
 
 
-def finding(record: Record) -> str:
+def write_finding(record: Record) -> str:
     """Whether 0 lies in the intervals."""
     said = []
     for pool in record["pools"].values():
         low, mean, high = pool["success"]
         found = pool["pearson"]
         cells = "; ".join(
-            f"{words} with {gauge} {interval(found[outcome][gauge])}"
+            f"{words} with {gauge} {format_interval(found[outcome][gauge])}"
             for outcome, words in OUTCOMES.items()
             for gauge in GAUGES
         )
@@ -123,9 +125,9 @@ def finding(record: Record) -> str:
         if is_saturated(pool):
             words += "; where most networks are always fooled, the paper's claim cannot be tested"
         said.append(
-            f"SimBA fools {len(pool['points'])} networks on {percent(low)} to {percent(high)} of "
-            f"what they had right (mean {percent(mean)}), {pool['always']} of them on all of it; "
-            f"Pearson of {cells}: {words}."
+            f"SimBA fools {len(pool['points'])} networks on {format_percent(low)} to "
+            f"{format_percent(high)} of what they had right (mean {format_percent(mean)}), "
+            f"{pool['always']} of them on all of it; Pearson of {cells}: {words}."
         )
     return " ".join(said)
 
@@ -134,7 +136,7 @@ def draw(record: Record) -> Any:  # noqa: ANN401
     """Draw a point for each network."""
     rows = [{"pool": name} | p for name, pool in record["pools"].items() for p in pool["points"]]
     titles = ("ζ", "pixels tried until fooled")
-    return panels(rows, "circle", "zeta:Q", "tried:Q", titles=titles)
+    return draw_panels(rows, "circle", "zeta:Q", "tried:Q", titles=titles)
 
 
 def is_saturated(pool: Record) -> bool:
@@ -142,27 +144,27 @@ def is_saturated(pool: Record) -> bool:
     return bool(2 * pool["always"] >= len(pool["points"]))
 
 
-def brief(record: Record) -> Brief:
+def write_brief(record: Record) -> Brief:
     """Return the correlation with ζ, and no verdict where most networks are always fooled."""
     pools = list(record["pools"].values())
     found = pools[0]["pearson"]["success"]["ζ"]
     fooled = ", ".join(f"{p['always']} of {len(p['points'])} always fooled" for p in pools)
     if any(map(is_saturated, pools)) or found[1] is None:
-        return Brief(f"ρ {number(found[0])}; {fooled}", None)
-    return Brief(f"ρ {number(found[0])}; {fooled}", verdict_of([found[1] <= 0 <= found[2]]))
+        return Brief(f"ρ {format_number(found[0])}; {fooled}", None)
+    return Brief(f"ρ {format_number(found[0])}; {fooled}", judge_claim([found[1] <= 0 <= found[2]]))
 
 
 STUDY = Study(
     name="attack",
     title="success of the SimBA attack against ζ",
     measure=measure,
-    text=text,
-    finding=finding,
-    wants=of_group(NETWORKS),
+    text=write_text,
+    finding=write_finding,
+    wants=match_group(NETWORKS),
     draw=draw,
     paper=("fig:advapp",),
     examine=examine,
     cause="Most networks are fooled on everything they had right. A success rate that does not "
     "vary cannot be correlated with anything, so this says nothing about the paper’s claim.",
-    brief=brief,
+    brief=write_brief,
 )

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rote.studies.chart import panels
-from rote.studies.markdown import percent, table
-from rote.studies.study import Brief, Record, Study, Tables, verdict_of
+from rote.studies.chart import draw_panels
+from rote.studies.markdown import format_percent, write_table
+from rote.studies.study import Brief, Record, Study, Tables, judge_claim
 
 if TYPE_CHECKING:
     from rote.theory import BoundsTable
@@ -47,11 +47,11 @@ def measure(recorded: Record | Tables) -> Record:
         large = _LARGE_RATE_IN_COLOR if data in ("cifar10", "svhn") else _LARGE_RATE
         for name, pair in _LABELS.items():
             settings = (*_SMALL_RATE, *large) if pair is None else (_SMALL_RATE[-1], large[-1])
-            found |= _of_labels(f"{data}, {name}", x, classes, pair, settings)
+            found |= _bound_labels(f"{data}, {name}", x, classes, pair, settings)
     return {"settings": found}
 
 
-def _of_labels(
+def _bound_labels(
     name: str,
     x: np.ndarray,
     classes: np.ndarray,
@@ -77,11 +77,13 @@ def _of_labels(
             for seed in (_SEEDS if (eta, k) == settings[-1] else _SEEDS[:1])
         ]
         turns = [table.reversed_from for table in made]
-        found[f"{name}, η = {eta:g}, k = {k}"] = _numbers(made[0]) | {"reversed_from": turns}
+        found[f"{name}, η = {eta:g}, k = {k}"] = _collect_numbers(made[0]) | {
+            "reversed_from": turns
+        }
     return found
 
 
-def _numbers(made: BoundsTable) -> dict[str, Any]:
+def _collect_numbers(made: BoundsTable) -> dict[str, Any]:
     levels = sorted({row.noise for row in made.rows})
     grids = {
         name: np.array(
@@ -93,8 +95,8 @@ def _numbers(made: BoundsTable) -> dict[str, Any]:
     chosen = np.linspace(0, len(steps) - 1, min(_DRAWN, len(steps))).astype(int)
     return {
         "samples": made.samples,
-        "in_noise": {name: _falls(grid) for name, grid in grids.items()},
-        "in_steps": {name: _falls(grid.T) for name, grid in grids.items()},
+        "in_noise": {name: _compute_falling_share(grid) for name, grid in grids.items()},
+        "in_steps": {name: _compute_falling_share(grid.T) for name, grid in grids.items()},
         "curves": {
             "steps": [steps[i] for i in chosen],
             **{
@@ -106,14 +108,14 @@ def _numbers(made: BoundsTable) -> dict[str, Any]:
     }
 
 
-def _falls(grid: np.ndarray) -> float:
+def _compute_falling_share(grid: np.ndarray) -> float:
     """Return the share of neighboring values, down the rows, of which the second is lower."""
     return float(np.mean([later < earlier for earlier, later in pairwise(grid)]))
 
 
-def text(record: Record) -> str:
+def write_text(record: Record) -> str:
     """Return a row for each setting."""
-    return table(
+    return write_table(
         "data, labels, setting",
         [
             "samples",
@@ -124,8 +126,8 @@ def text(record: Record) -> str:
         {
             name: [
                 str(found["samples"]),
-                *(percent(found["in_noise"][key]) for key in ("mu", "lower", "upper")),
-                *(percent(found["in_steps"][key]) for key in ("lower", "upper")),
+                *(format_percent(found["in_noise"][key]) for key in ("mu", "lower", "upper")),
+                *(format_percent(found["in_steps"][key]) for key in ("lower", "upper")),
                 ", ".join("–" if k is None else str(k) for k in found["reversed_from"]),
             ]
             for name, found in record["settings"].items()
@@ -133,7 +135,7 @@ def text(record: Record) -> str:
     )
 
 
-def finding(record: Record) -> str:
+def write_finding(record: Record) -> str:
     """How much of the observation holds where Σ is exact."""
     settings = list(record["settings"].values())
     held = [found for found in settings if found["reversed_from"][0] is None]
@@ -148,7 +150,7 @@ def finding(record: Record) -> str:
     )
 
 
-def brief(record: Record) -> Brief:
+def write_brief(record: Record) -> Brief:
     """In how many settings each of the bounds falls with the noise."""
     settings = list(record["settings"].values())
     held = {
@@ -157,7 +159,7 @@ def brief(record: Record) -> Brief:
     ours = ", ".join(
         f"{name} falls with LNL in {sum(values)} of {len(values)}" for name, values in held.items()
     )
-    return Brief(ours, verdict_of([all(values) for values in held.values()] + held["upper"]))
+    return Brief(ours, judge_claim([all(values) for values in held.values()] + held["upper"]))
 
 
 def draw(record: Record) -> Any:  # noqa: ANN401
@@ -175,7 +177,7 @@ def draw(record: Record) -> Any:  # noqa: ANN401
                 for step, value in zip(found["curves"]["steps"], values, strict=True)
                 if curve != "steps"
             ]
-    return panels(
+    return draw_panels(
         rows,
         "line",
         "steps:Q",
@@ -191,8 +193,8 @@ STUDY = Study(
     name="bounds",
     title="the bounds of Theorem 2 over k̃ and the noise level",
     measure=measure,
-    text=text,
-    finding=finding,
+    text=write_text,
+    finding=write_finding,
     wants=None,
     draw=draw,
     paper=(
@@ -204,5 +206,5 @@ STUDY = Study(
     "fails (two easy classes, many steps) the order turns. The paper does not say how "
     "labels were made binary, nor how ten draws gave Σ; our Σ is exact, and the lower "
     "bound subtracts its root, which falls with the noise faster than the mean.",
-    brief=brief,
+    brief=write_brief,
 )

@@ -7,17 +7,23 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rote.errors import InputError
-from rote.studies.figures.one_sample import WRONG_SEEN, bars_of, cases_of, count, said
-from rote.studies.markdown import number, table
+from rote.studies.figures.one_sample import (
+    WRONG_SEEN,
+    choose_cases,
+    count,
+    describe_group,
+    make_bar_chart,
+)
+from rote.studies.markdown import format_number, write_table
 from rote.studies.networks import (
     ALL,
     NETWORKS,
-    by_group,
-    mean_with_interval,
-    pairs,
-    steps_on_one,
+    average_with_interval,
+    count_steps_on_one,
+    load_pairs,
+    measure_by_group,
 )
-from rote.studies.study import Brief, Record, Study, of_group, verdict_of
+from rote.studies.study import Brief, Record, Study, judge_claim, match_group
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,17 +47,19 @@ def examine(pool: Pool, table: RunTable, data_dir: Path | None) -> Record:
 
     The wrong label is that of a training sample, on whose right label both were trained.
     """
-    return {"pairs": [_pair(clean, noisy) for clean, noisy in pairs(pool, table, data_dir)]}
+    return {
+        "pairs": [_compare_pair(clean, noisy) for clean, noisy in load_pairs(pool, table, data_dir)]
+    }
 
 
-def _pair(clean: Network, noisy: Network) -> Record:
+def _compare_pair(clean: Network, noisy: Network) -> Record:
     from rote.probe import expected_calibration_error
 
-    images, classes = noisy.tested()
-    before = [logits_of(network.model, images) for network in (clean, noisy)]
-    temperatures = equalized(before[0], before[1], classes)
+    images, classes = noisy.load_test_set()
+    before = [compute_logits(network.model, images) for network in (clean, noisy)]
+    temperatures = equalize_calibration(before[0], before[1], classes)
     scaled = [logits / by for logits, by in zip(before, temperatures, strict=True)]
-    samples = cases_of(noisy, np.random.default_rng(0))[WRONG_SEEN]
+    samples = choose_cases(noisy, np.random.default_rng(0))[WRONG_SEEN]
     return {
         "run": noisy.run,
         "clean": clean.numbers,
@@ -63,7 +71,7 @@ def _pair(clean: Network, noisy: Network) -> Record:
         ],
         "steps": {
             way: [
-                [_steps(network.model, way, by, *sample) for sample in samples]
+                [_count_steps(network.model, way, by, *sample) for sample in samples]
                 for network, by in zip((clean, noisy), temperatures, strict=True)
             ]
             for way in WAYS
@@ -71,7 +79,7 @@ def _pair(clean: Network, noisy: Network) -> Record:
     }
 
 
-def equalized(clean: Tensor, noisy: Tensor, classes: Tensor) -> tuple[float, float]:
+def equalize_calibration(clean: Tensor, noisy: Tensor, classes: Tensor) -> tuple[float, float]:
     """Temperatures at which logits have the same calibration error.
 
     As in the paper, the noisy-trained network is brought to the error of the other; where no
@@ -88,18 +96,18 @@ def equalized(clean: Tensor, noisy: Tensor, classes: Tensor) -> tuple[float, flo
         return temperature_for_error(clean, classes, target, tolerance=0.02), best
 
 
-def _steps(model: nn.Module, way: str, temperature: float, image: Tensor, label: int) -> int:
+def _count_steps(model: nn.Module, way: str, temperature: float, image: Tensor, label: int) -> int:
     from torch.nn.functional import cross_entropy
 
     if way == SCALED:
-        return steps_on_one(
+        return count_steps_on_one(
             model, image, label, loss_fn=lambda out, y: cross_entropy(out / temperature, y)
         )
     least = 0.5 if way == HALF else 0.0
-    return steps_on_one(model, image, label, temperature=temperature, min_probability=least)
+    return count_steps_on_one(model, image, label, temperature=temperature, min_probability=least)
 
 
-def logits_of(model: nn.Module, images: Tensor) -> Tensor:
+def compute_logits(model: nn.Module, images: Tensor) -> Tensor:
     """Return the logits of all images, a part at a time."""
     import torch
 
@@ -116,22 +124,22 @@ def _group(found: list[Record]) -> Record:
         "temperatures": np.mean([pair["temperatures"] for pair in found], axis=0).tolist(),
         "ways": {
             way: {
-                "clean": mean_with_interval(values[:, 0]),
-                "noisy": mean_with_interval(values[:, 1]),
-                "difference": mean_with_interval(values[:, 0] - values[:, 1]),
+                "clean": average_with_interval(values[:, 0]),
+                "noisy": average_with_interval(values[:, 1]),
+                "difference": average_with_interval(values[:, 0] - values[:, 1]),
             }
             for way, values in steps.items()
         },
     }
 
 
-def text(record: Record) -> str:
+def write_text(record: Record) -> str:
     """Return a row for each way to count and group of pairs."""
-    return table(
+    return write_table(
         "pool",
         ["pairs", "steps until", "trained on right labels", "trained on noisy labels"],
         {
-            f"{name} | {said(group, numbers)} | {WAYS[way]}": [
+            f"{name} | {describe_group(group, numbers)} | {WAYS[way]}": [
                 count(found["clean"]),
                 count(found["noisy"]),
             ]
@@ -142,14 +150,14 @@ def text(record: Record) -> str:
     )
 
 
-def finding(record: Record) -> str:
+def write_finding(record: Record) -> str:
     """How calibration was made equal, and where the order stays."""
     parts = []
     for pool in record["pools"].values():
-        before, after = (" and ".join(map(number, errors)) for errors in pool[ALL]["errors"])
-        by = " and ".join(map(number, pool[ALL]["temperatures"]))
+        before, after = (" and ".join(map(format_number, errors)) for errors in pool[ALL]["errors"])
+        by = " and ".join(map(format_number, pool[ALL]["temperatures"]))
         steps = ". ".join(
-            f"{said(group, numbers).capitalize()}: "
+            f"{describe_group(group, numbers).capitalize()}: "
             + "; ".join(
                 f"{way} {found['clean'][0]:.1f} against {found['noisy'][0]:.1f}"
                 for way, found in numbers["ways"].items()
@@ -158,12 +166,13 @@ def finding(record: Record) -> str:
         )
         parts.append(
             f"Mean calibration errors of {before} become {after} at a mean T of {by}. Mean steps "
-            f"to a wrong label, right-trained against noisy-trained. {steps}. {_verdict(pool)}"
+            f"to a wrong label, right-trained against noisy-trained. {steps}. "
+            f"{_write_verdict(pool)}"
         )
     return " ".join(parts)
 
 
-def _verdict(groups: Record) -> str:
+def _write_verdict(groups: Record) -> str:
     held = [name for name, of in groups.items() if _holds(of)]
     if not held:
         return "Unlike in the paper, right-trained networks do not resist longer."
@@ -175,29 +184,29 @@ def _holds(group: Record) -> bool:
     return all((group["ways"][way]["difference"][1] or 0) > 0 for way in (SCALED, HALF))
 
 
-def brief(record: Record) -> Brief:
+def write_brief(record: Record) -> Brief:
     """Return the mean steps of both, at equal calibration."""
     groups = [of for pool in record["pools"].values() for of in pool.values() if of["pairs"]]
     if not groups:
         return Brief("not known", None)
     found = groups[0]["ways"][SCALED]
     ours = f"{found['clean'][0]:.1f} against {found['noisy'][0]:.1f} steps"
-    return Brief(ours, verdict_of(list(map(_holds, groups))))
+    return Brief(ours, judge_claim(list(map(_holds, groups))))
 
 
 STUDY = Study(
     name="calibration",
     title="steps to memorize one wrong label, at equal calibration",
-    measure=by_group(_group),
-    text=text,
-    finding=finding,
-    wants=of_group(NETWORKS),
-    draw=bars_of("ways"),
+    measure=measure_by_group(_group),
+    text=write_text,
+    finding=write_finding,
+    wants=match_group(NETWORKS),
+    draw=make_bar_chart("ways"),
     paper=("fig:calibration",),
     examine=examine,
     cause="The same groups of pairs as for one sample: the order is that of the paper against "
     "networks that have memorized their labels, also at equal calibration. The committed steps "
     "were still counted on wrong labels of unseen samples; a new run counts those of training "
     "samples.",
-    brief=brief,
+    brief=write_brief,
 )

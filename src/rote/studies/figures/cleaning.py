@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rote.studies.chart import panels
+from rote.studies.chart import draw_panels
 from rote.studies.detection import find_cleanlab_issues
-from rote.studies.markdown import percent, table
+from rote.studies.markdown import format_percent, write_table
 from rote.studies.noisy_sets import SETS, train_set
 from rote.studies.study import Record, Study
 
@@ -134,23 +134,25 @@ def measure(recorded: Record) -> Record:
     return recorded
 
 
-def accuracy_of(one: Mapping[str, Any], way: str, which: str = "selected") -> float | None:
+def average_accuracy(one: Mapping[str, Any], way: str, which: str = "selected") -> float | None:
     """Return the mean over the networks of a set."""
     values = [found[way][which] for found in one["networks"].values() if way in found]
     return float(np.mean(values)) if values else None
 
 
-def gains(sets: Sequence[Mapping[str, Any]], way: str, which: str = "selected") -> list[float]:
+def compute_gains(
+    sets: Sequence[Mapping[str, Any]], way: str, which: str = "selected"
+) -> list[float]:
     """Return by how much a way to clean raises the accuracy, by set."""
     found = []
     for one in sets:
-        after, before = accuracy_of(one, way, which), accuracy_of(one, BEFORE, which)
+        after, before = average_accuracy(one, way, which), average_accuracy(one, BEFORE, which)
         if after is not None and before is not None:
             found.append(after - before)
     return found
 
 
-def mean_gain(values: Sequence[float]) -> tuple[float, float, float] | None:
+def average_gain(values: Sequence[float]) -> tuple[float, float, float] | None:
     """Return the mean with its 95 % interval over sets, Student's t."""
     from scipy.stats import t
 
@@ -168,11 +170,14 @@ def _show_gain(gain: tuple[float, float, float] | None) -> str:
     return f"{mean} ({low} to {high})"
 
 
-def text(record: Record) -> str:
+def write_text(record: Record) -> str:
     """Return the accuracy before and after by set, the mean gains, and what was changed."""
     sets = record["sets"]
     rows = {
-        name: [f"{percent(one['wrong'][BEFORE])}", *(percent(accuracy_of(one, w)) for w in WAYS)]
+        name: [
+            f"{format_percent(one['wrong'][BEFORE])}",
+            *(format_percent(average_accuracy(one, w)) for w in WAYS),
+        ]
         for name, one in sets.items()
     }
     groups = {
@@ -184,14 +189,14 @@ def text(record: Record) -> str:
     }
     means = {
         f"{title} ({len(group)}), {which} checkpoint": [
-            _show_gain(mean_gain(gains(group, way, which))) for way in WAYS[1:]
+            _show_gain(average_gain(compute_gains(group, way, which))) for way in WAYS[1:]
         ]
         for title, group in groups.items()
         for which in ("selected", "best")
     }
     left = {
         name: [
-            *(percent(one["wrong"].get(way)) for way in WAYS[:-1]),
+            *(format_percent(one["wrong"].get(way)) for way in WAYS[:-1]),
             *(_count(one["changes"].get(way)) for way in WAYS[1:-1]),
         ]
         for name, one in sets.items()
@@ -200,11 +205,11 @@ def text(record: Record) -> str:
         [
             _ABOUT,
             "## Test accuracy of the selected checkpoint\n",
-            table("set", ["wrong labels", *WAYS], rows),
+            write_table("set", ["wrong labels", *WAYS], rows),
             "## Gain in points of test accuracy\n",
-            table("mean over sets, 95 % interval", WAYS[1:], means),
+            write_table("mean over sets, 95 % interval", WAYS[1:], means),
             "## Wrong labels that stay, and samples dropped + relabeled\n",
-            table("set", [*WAYS[:-1], *(f"changes: {way}" for way in WAYS[1:-1])], left),
+            write_table("set", [*WAYS[:-1], *(f"changes: {way}" for way in WAYS[1:-1])], left),
         ]
     )
 
@@ -225,14 +230,16 @@ _ABOUT = (
 )
 
 
-def finding(record: Record) -> str:
+def write_finding(record: Record) -> str:
     """Return the mean gains, and the sets where cleaning does not help."""
     sets = record["sets"]
     if len(sets) < 2:
         return "Too few sets are at hand."
     every = list(sets.values())
-    told = "; ".join(f"{way} {_show_gain(mean_gain(gains(every, way)))}" for way in WAYS[1:])
-    worse = [name for name, one in sets.items() if gains([one], OURS)[0] <= 0]
+    told = "; ".join(
+        f"{way} {_show_gain(average_gain(compute_gains(every, way)))}" for way in WAYS[1:]
+    )
+    worse = [name for name, one in sets.items() if compute_gains([one], OURS)[0] <= 0]
     where = f" It does not help on: {', '.join(worse)}." if worse else ""
     return (
         f"Mean gain of the selected checkpoint over {len(every)} sets, in points with 95 % "
@@ -246,18 +253,18 @@ def draw(record: Record) -> Any:  # noqa: ANN401
         {"set": name, "points": 100 * gain, "way": way}
         for way in WAYS[1:]
         for name, one in record["sets"].items()
-        for gain in gains([one], way)
+        for gain in compute_gains([one], way)
     ]
     titles = ("points of test accuracy gained", "")
-    return panels(rows, "bar", "points:Q", "set:N", titles=titles, by="way")
+    return draw_panels(rows, "bar", "points:Q", "set:N", titles=titles, by="way")
 
 
 STUDY = Study(
     name="cleaning",
     title="what cleaning the labels is worth: test accuracy before and after",
     measure=measure,
-    text=text,
-    finding=finding,
+    text=write_text,
+    finding=write_finding,
     wants=None,
     draw=draw,
     compute=compute,

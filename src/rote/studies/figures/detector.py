@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rote.studies.chart import panels
-from rote.studies.checkpoints import NOISY, PLAIN, ZETA, mean_of, region_means, regions, stated
-from rote.studies.markdown import counted, percent, points, table
+from rote.studies.chart import draw_panels
+from rote.studies.checkpoints import (
+    NOISY,
+    PLAIN,
+    ZETA,
+    average_known,
+    average_regions,
+    find_regions,
+    get_stated_mean,
+)
+from rote.studies.markdown import count_pools, format_percent, format_points, write_table
 from rote.studies.study import (
     CONFIRMED,
     IN_PART,
@@ -14,9 +22,9 @@ from rote.studies.study import (
     Brief,
     Record,
     Study,
-    by_pool,
     is_broad,
-    of_group,
+    match_group,
+    measure_by_pool,
 )
 
 if TYPE_CHECKING:
@@ -33,31 +41,31 @@ WAYS = {
 }
 
 
-def pool_record(_pool: Pool, candidates: Candidates) -> Record | None:
+def measure_pool(_pool: Pool, candidates: Candidates) -> Record | None:
     """Return the mean test accuracy in the Region 1 of each way that is known."""
     if not candidates.known("detector_80_noisy").any():
         return None
     return {
-        name: stated(region_means(candidates, regions(candidates, *columns))[0])
+        name: get_stated_mean(average_regions(candidates, find_regions(candidates, *columns))[0])
         for name, columns in WAYS.items()
         if candidates.known(columns[0]).any()
     }
 
 
-def text(record: Record) -> str:
+def write_text(record: Record) -> str:
     """Return a row for each pool."""
     ways = [way for way in WAYS if any(way in pool for pool in record["pools"].values())]
-    rows = {n: [percent(pool.get(w)) for w in ways] for n, pool in record["pools"].items()}
-    return table("mean test accuracy of Region 1", ways, rows)
+    rows = {n: [format_percent(pool.get(w)) for w in ways] for n, pool in record["pools"].items()}
+    return write_table("mean test accuracy of Region 1", ways, rows)
 
 
-def _means(record: Record) -> dict[str, float]:
+def _average_pools(record: Record) -> dict[str, float]:
     pools = record["pools"].values()
-    means = {way: mean_of([pool.get(way) for pool in pools]) for way in WAYS}
+    means = {way: average_known([pool.get(way) for pool in pools]) for way in WAYS}
     return {way: mean for way, mean in means.items() if mean is not None}
 
 
-def _equal_to_zeta(means: dict[str, float]) -> int | None:
+def _find_equal_detector(means: dict[str, float]) -> int | None:
     """Return the accuracy of the best detector that is not ahead of ζ; 0 if every one is ahead."""
     if "ζ" not in means or not any(name in means for name in _DETECTORS):
         return None
@@ -65,26 +73,30 @@ def _equal_to_zeta(means: dict[str, float]) -> int | None:
     return max(beaten, default=0)
 
 
-def brief(record: Record) -> Brief:
+def write_brief(record: Record) -> Brief:
     """Return the best detector that is not ahead of ζ by more than a point."""
-    means = _means(record)
-    equal = _equal_to_zeta(means)
+    means = _average_pools(record)
+    equal = _find_equal_detector(means)
     if equal is None:
         return Brief("too few checkpoints in Region 1", None)
-    words = f"ζ ({points(means['ζ'])} %) equals X = {equal} %" if equal else "every X is ahead of ζ"
+    words = (
+        f"ζ ({format_points(means['ζ'])} %) equals X = {equal} %"
+        if equal
+        else "every X is ahead of ζ"
+    )
     least = min(_DETECTORS.values())
     verdict = CONFIRMED if equal >= 96 else IN_PART if equal > least else NOT_CONFIRMED
     return Brief(words, verdict)
 
 
-def finding(record: Record) -> str:
+def write_finding(record: Record) -> str:
     """Return the worst detector that is as good as ζ, by the means over pools."""
-    known = _means(record)
-    said = ", ".join(f"{name} {percent(mean)}" for name, mean in known.items())
+    known = _average_pools(record)
+    said = ", ".join(f"{name} {format_percent(mean)}" for name, mean in known.items())
     ours = max((mean for name, mean in known.items() if "ζ" in name), default=0.0)
     better = [name for name, mean in known.items() if "ζ" not in name and mean >= ours]
     words = f"the better ζ falls behind from {better[0]} on" if better else "no detector is ahead"
-    return f"Means over {counted(record['pools'])}: {said}; {words} (paper: beyond 96 %)."
+    return f"Means over {count_pools(record['pools'])}: {said}; {words} (paper: beyond 96 %)."
 
 
 def draw(record: Record) -> Any:  # noqa: ANN401
@@ -96,21 +108,21 @@ def draw(record: Record) -> Any:  # noqa: ANN401
         if mean is not None
     ]
     titles = ("mean test accuracy of Region 1", "")
-    return panels(rows, "bar", "accuracy:Q", "way:N", titles=titles)
+    return draw_panels(rows, "bar", "accuracy:Q", "way:N", titles=titles)
 
 
 STUDY = Study(
     name="detector",
     title="how good a label-error detector must be to select as well as ζ",
-    measure=by_pool(pool_record),
-    text=text,
-    finding=finding,
-    wants=lambda pool: is_broad(pool) or of_group("objectives")(pool),
+    measure=measure_by_pool(measure_pool),
+    text=write_text,
+    finding=write_finding,
+    wants=lambda pool: is_broad(pool) or match_group("objectives")(pool),
     draw=draw,
     paper=("fig:noisysel",),
     cause="A detector that is right four times in five ranks these checkpoints as well as the "
     "truth does: the mean over fifteen hundred labels and more hides single mistakes. ζ "
     "is behind where recipes are mixed (tracking), and level or ahead where they matter "
     "less (yoruba, fashion-symmetric, cifar10-mistaken).",
-    brief=brief,
+    brief=write_brief,
 )

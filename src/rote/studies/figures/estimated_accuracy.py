@@ -9,12 +9,12 @@ import numpy as np
 
 from rote.errors import InputError
 from rote.selection import find_rule
-from rote.studies.chart import panels
-from rote.studies.checkpoints import MOST_DRAWN, column_of, mean_of
-from rote.studies.markdown import counted, number, percent, table
+from rote.studies.chart import draw_panels
+from rote.studies.checkpoints import MOST_DRAWN, average_known, round_column
+from rote.studies.markdown import count_pools, format_number, format_percent, write_table
 from rote.studies.pool import FRESH
 from rote.studies.selector import TRUTH
-from rote.studies.study import Record, Study, by_pool, is_for_rules
+from rote.studies.study import Record, Study, is_for_rules, measure_by_pool
 
 if TYPE_CHECKING:
     from rote.selection import Candidates, Decision, Floats, Integers
@@ -29,7 +29,7 @@ _NEAR = 0.01
 _PURPOSES = {"judged": "for judging", "chosen": "for choosing constants", FRESH: "that came later"}
 
 
-def pool_record(pool: Pool, candidates: Candidates) -> Record | None:
+def measure_pool(pool: Pool, candidates: Candidates) -> Record | None:
     """How far off the estimates are, over all checkpoints and at the pick."""
     try:
         verdict = find_rule("posterior").judge(candidates)
@@ -50,9 +50,12 @@ def pool_record(pool: Pool, candidates: Candidates) -> Record | None:
         "error": float(np.abs(estimated - true).mean()),
         "pearson": float(np.corrcoef(estimated, true)[0, 1]),
         "pick": _pick(verdict, truth),
-        "few": _picks(candidates, few),
-        "alone": _picks(candidates, alone),
-        "points": {"estimated": column_of(estimated[chosen]), "true": column_of(true[chosen])},
+        "few": _select_among(candidates, few),
+        "alone": _select_among(candidates, alone),
+        "points": {
+            "estimated": round_column(estimated[chosen]),
+            "true": round_column(true[chosen]),
+        },
     }
 
 
@@ -67,7 +70,7 @@ def _pick(verdict: Decision, truth: Floats) -> Record:
     }
 
 
-def _picks(candidates: Candidates, sets: Iterable[Integers]) -> list[Record]:
+def _select_among(candidates: Candidates, sets: Iterable[Integers]) -> list[Record]:
     """Select from some of the runs, where votes are informative."""
     found = []
     for runs in sets:
@@ -81,9 +84,9 @@ def _picks(candidates: Candidates, sets: Iterable[Integers]) -> list[Record]:
     return found
 
 
-def text(record: Record) -> str:
+def write_text(record: Record) -> str:
     """Return a row for each pool."""
-    return table(
+    return write_table(
         "pool",
         [
             "mean of estimate − truth",
@@ -95,37 +98,39 @@ def text(record: Record) -> str:
             "test accuracy",
             "best of the pool",
         ],
-        {name: _cells(pool) for name, pool in record["pools"].items()},
+        {name: _write_cells(pool) for name, pool in record["pools"].items()},
     )
 
 
-def _cells(pool: Record) -> list[str]:
+def _write_cells(pool: Record) -> list[str]:
     pick = pool["pick"]
-    ends = " to ".join(percent(end) for end in pick["interval"] or ())
+    ends = " to ".join(format_percent(end) for end in pick["interval"] or ())
     return [
-        percent(pool["bias"]),
-        percent(pool["error"]),
-        number(pool["pearson"]),
-        *(percent(pick["estimated"]), ends or "–", percent(pick["confidence"])),
-        *(percent(pick["true"]), percent(pick["best"])),
+        format_percent(pool["bias"]),
+        format_percent(pool["error"]),
+        format_number(pool["pearson"]),
+        *(format_percent(pick["estimated"]), ends or "–", format_percent(pick["confidence"])),
+        *(format_percent(pick["true"]), format_percent(pick["best"])),
     ]
 
 
-def finding(record: Record) -> str:
+def write_finding(record: Record) -> str:
     """Means over pools, how many intervals hold the truth, and how sure the rule may be.
 
     Two constants of the interval and of confidence were chosen on pools that are not for judging.
     """
     pools = list(record["pools"].values())
-    error, bias = (percent(mean_of([p[key] for p in pools])) for key in ("error", "bias"))
-    told = [f"Over {counted(pools)} the estimate is off by {error} on average (bias {bias})."]
+    error, bias = (
+        format_percent(average_known([p[key] for p in pools])) for key in ("error", "bias")
+    )
+    told = [f"Over {count_pools(pools)} the estimate is off by {error} on average (bias {bias})."]
     for purpose, words in _PURPOSES.items():
         part = [pool for pool in pools if pool["purpose"] == purpose]
-        told += [f"On {counted(part)} {words}, {_held(part)}"] if part else []
+        told += [f"On {count_pools(part)} {words}, {_describe_hits(part)}"] if part else []
     return " ".join(told)
 
 
-def _held(pools: list[Record]) -> str:
+def _describe_hits(pools: list[Record]) -> str:
     """How many intervals of some pools hold the truth, and how many picks are near the best."""
     sets = {
         "among all runs": [
@@ -136,12 +141,12 @@ def _held(pools: list[Record]) -> str:
     }
     held = ", ".join(f"{_count(picks)} {key}" for key, picks in sets.items() if picks)
     picks = [pick for found in sets.values() for pick in found]
-    sure = mean_of([pick["confidence"] for pick in picks])
-    near = mean_of([float(pick["true"] >= pick["best"] - _NEAR) for pick in picks])
+    sure = average_known([pick["confidence"] for pick in picks])
+    near = average_known([float(pick["true"] >= pick["best"] - _NEAR) for pick in picks])
     return (
         f"the 95 % interval holds the pick's test accuracy in {held}; confidence is "
-        f"{percent(sure)} on average, and {percent(near)} of the picks are within 1 point "
-        "of the best on test data."
+        f"{format_percent(sure)} on average, and {format_percent(near)} of the picks are within 1 "
+        "point of the best on test data."
     )
 
 
@@ -158,15 +163,15 @@ def draw(record: Record) -> Any:  # noqa: ANN401
         for estimated, true in zip(*pool["points"].values(), strict=True)
     ]
     titles = ("test accuracy", "estimated without clean labels")
-    return panels(rows, "circle", "true:Q", "estimated:Q", titles=titles)
+    return draw_panels(rows, "circle", "true:Q", "estimated:Q", titles=titles)
 
 
 STUDY = Study(
     name="estimated-accuracy",
     title="the accuracy that the posterior estimates, against the truth",
-    measure=by_pool(pool_record),
-    text=text,
-    finding=finding,
+    measure=measure_by_pool(measure_pool),
+    text=write_text,
+    finding=write_finding,
     wants=is_for_rules,
     draw=draw,
 )

@@ -11,15 +11,15 @@ from rote.studies.checkpoints import (
     NORM,
     PLAIN,
     ZETA,
-    best_survives,
-    correlation,
-    correlation_by_group,
-    mean_of,
+    average_known,
+    correlate_by_group,
+    correlate_columns,
+    is_best_resistant,
     sample,
 )
-from rote.studies.markdown import NOTHING, counted, interval, number, table
+from rote.studies.markdown import NOTHING, count_pools, format_interval, format_number, write_table
 from rote.studies.selector import TRUTH
-from rote.studies.study import Brief, Record, Study, by_pool, is_broad, verdict_of
+from rote.studies.study import Brief, Record, Study, is_broad, judge_claim, measure_by_pool
 
 if TYPE_CHECKING:
     from rote.selection import Candidates
@@ -28,28 +28,28 @@ if TYPE_CHECKING:
 WAYS = {"before": None, "after": ZETA, "plain": PLAIN}
 
 
-def pool_record(pool: Pool, candidates: Candidates) -> Record:
+def measure_pool(pool: Pool, candidates: Candidates) -> Record:
     """Return the correlations among all checkpoints, and among the lower half of ζ."""
     columns = ("train_accuracy", TRUTH)
     found: dict[str, Any] = {
-        f"{way}_{kind}": correlation(candidates, *columns, kind=kind, zeta=zeta)
+        f"{way}_{kind}": correlate_columns(candidates, *columns, kind=kind, zeta=zeta)
         for way, zeta in WAYS.items()
         for kind in ("pearson", "kendall")
     }
     found["groups"] = {
-        way: correlation_by_group(pool, candidates, *columns, zeta=WAYS[way])
+        way: correlate_by_group(pool, candidates, *columns, zeta=WAYS[way])
         for way in ("before", "after")
     }
-    found["best_survives"] = best_survives(candidates)
+    found["best_survives"] = is_best_resistant(candidates)
     names = {"train": "train_accuracy", "test": TRUTH, "zeta": ZETA}
     found["points"] = sample(candidates, names, most=300, pool=pool)
     return found
 
 
-def text(record: Record) -> str:
+def write_text(record: Record) -> str:
     """Return a row for each pool."""
     names = {"before": "all", "after": "lower half of ζ", "plain": "lower half of plain relative ζ"}
-    by_way = table(
+    by_way = write_table(
         "pool",
         [
             *(f"{kind}, {name}" for name in names.values() for kind in ("Pearson", "Kendall")),
@@ -57,18 +57,18 @@ def text(record: Record) -> str:
         ],
         {
             name: [
-                *(interval(pool[f"{w}_{k}"]) for w in names for k in ("pearson", "kendall")),
+                *(format_interval(pool[f"{w}_{k}"]) for w in names for k in ("pearson", "kendall")),
                 {True: "yes", False: "no", None: NOTHING}[pool["best_survives"]],
             ]
             for name, pool in record["pools"].items()
         },
     )
-    by_group = table(
+    by_group = write_table(
         "pool",
         [f"{group}: {way}" for group in (NORM, NO_NORM) for way in ("all", "lower half of ζ")],
         {
             name: [
-                interval(pool["groups"][way].get(group))
+                format_interval(pool["groups"][way].get(group))
                 for group in (NORM, NO_NORM)
                 for way in ("before", "after")
             ]
@@ -78,7 +78,7 @@ def text(record: Record) -> str:
     return f"{by_way}\n\nPearson by kind of network, without diverged runs:\n\n{by_group}"
 
 
-def _pairs(record: Record, way: str, group: str) -> list[tuple[float, float]]:
+def _list_pairs(record: Record, way: str, group: str) -> list[tuple[float, float]]:
     found = []
     for pool in record["pools"].values():
         if group == ALL_RUNS:
@@ -90,7 +90,7 @@ def _pairs(record: Record, way: str, group: str) -> list[tuple[float, float]]:
     return found
 
 
-def finding(record: Record) -> str:
+def write_finding(record: Record) -> str:
     """How often the filter raises the correlation."""
     said = []
     for name, way, group in (
@@ -98,31 +98,31 @@ def finding(record: Record) -> str:
         ("ζ among networks with batch norm", "after", NORM),
         ("plain relative ζ", "plain", ALL_RUNS),
     ):
-        pairs = _pairs(record, way, group)
+        pairs = _list_pairs(record, way, group)
         if pairs:
-            before, after = (mean_of(list(values)) for values in zip(*pairs, strict=True))
+            before, after = (average_known(list(values)) for values in zip(*pairs, strict=True))
             raised = sum(later > earlier for earlier, later in pairs)
             said.append(
-                f"the filter by {name} raises it in {raised} of {counted(pairs)}, "
-                f"on average from {number(before)} to {number(after)}"
+                f"the filter by {name} raises it in {raised} of {count_pools(pairs)}, "
+                f"on average from {format_number(before)} to {format_number(after)}"
             )
     kept = [
         found for pool in record["pools"].values() if (found := pool["best_survives"]) is not None
     ]
     return (
         f"Pearson of training with test accuracy: {'; '.join(said)}. The best checkpoint is among "
-        f"those that stay in {sum(kept)} of {counted(kept)}."
+        f"those that stay in {sum(kept)} of {count_pools(kept)}."
     )
 
 
-def brief(record: Record) -> Brief:
+def write_brief(record: Record) -> Brief:
     """Before and after."""
-    pairs = _pairs(record, "after", ALL_RUNS)
+    pairs = _list_pairs(record, "after", ALL_RUNS)
     if not pairs:
         return Brief("not known", None)
-    before, after = (mean_of(list(values)) for values in zip(*pairs, strict=True))
+    before, after = (average_known(list(values)) for values in zip(*pairs, strict=True))
     held = [later > earlier for earlier, later in pairs]
-    return Brief(f"{number(before)} before, {number(after)} after", verdict_of(held))
+    return Brief(f"{format_number(before)} before, {format_number(after)} after", judge_claim(held))
 
 
 def draw(record: Record) -> Any:  # noqa: ANN401
@@ -138,9 +138,9 @@ def draw(record: Record) -> Any:  # noqa: ANN401
 STUDY = Study(
     name="filter",
     title="training accuracy predicts test accuracy once checkpoints of high ζ are gone",
-    measure=by_pool(pool_record),
-    text=text,
-    finding=finding,
+    measure=measure_by_pool(measure_pool),
+    text=write_text,
+    finding=write_finding,
     wants=is_broad,
     draw=draw,
     paper=(
@@ -151,5 +151,5 @@ STUDY = Study(
     "resampled. It starts above the paper’s −0.766 on MNIST since only some of our "
     "networks memorize within 25 epochs: where all do, more training accuracy means "
     "less test accuracy.",
-    brief=brief,
+    brief=write_brief,
 )

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rote.studies.chart import region_scatter
+from rote.studies.chart import draw_regions
 from rote.studies.checkpoints import (
     FEWEST,
     NOISY,
     PLAIN,
     ZETA,
-    best_survives,
-    diverged_runs,
-    mean_of,
-    region_means,
-    regions,
+    average_known,
+    average_regions,
+    find_diverged,
+    find_regions,
+    get_stated_mean,
+    is_best_resistant,
     sample,
-    stated,
 )
-from rote.studies.markdown import NOTHING, points, table
+from rote.studies.markdown import NOTHING, format_points, write_table
 from rote.studies.selector import TRUTH
-from rote.studies.study import Brief, Record, Study, by_pool, is_made, verdict_of
+from rote.studies.study import Brief, Record, Study, is_made, judge_claim, measure_by_pool
 
 if TYPE_CHECKING:
     from rote.selection import Candidates
@@ -30,59 +30,60 @@ WAYS = {"ζ": ZETA, "plain relative ζ": PLAIN}
 _DRAWN = 400
 
 
-def pool_record(_pool: Pool, candidates: Candidates) -> Record:
+def measure_pool(_pool: Pool, candidates: Candidates) -> Record:
     """Return the four regions by both ζ, whether the best checkpoint survives, and points."""
     found: dict[str, Any] = {
-        name: region_means(candidates, regions(candidates, column, "train_accuracy"))
+        name: average_regions(candidates, find_regions(candidates, column, "train_accuracy"))
         for name, column in WAYS.items()
     }
     truth = candidates.values(TRUTH)
-    region = regions(candidates, ZETA, "train_accuracy")
+    region = find_regions(candidates, ZETA, "train_accuracy")
     known = candidates.known(ZETA, TRUTH, "train_accuracy")
     best = int(truth[known].argmax()) if known.any() else None
     found["best"] = {
         "region": None if best is None else int(region[known][best]),
-        "survives": best_survives(candidates),
+        "survives": is_best_resistant(candidates),
     }
     found["means"] = [
-        mean_of(candidates.values(column)[known].tolist()) for column in (ZETA, "train_accuracy")
+        average_known(candidates.values(column)[known].tolist())
+        for column in (ZETA, "train_accuracy")
     ]
     columns = {"zeta": ZETA, "train": "train_accuracy", "test": TRUTH}
     if candidates.known(NOISY).any():
         columns["noisy"] = NOISY
-    normal = ~diverged_runs(candidates)[candidates.run]
+    normal = ~find_diverged(candidates)[candidates.run]
     found["points"] = sample(candidates, columns, most=_DRAWN, among=normal)
     return found
 
 
-def text(record: Record) -> str:
+def write_text(record: Record) -> str:
     """Return a row for each pool, for each ζ."""
     parts = [
         f"Thresholds are the means of {way} and of training accuracy. Mean ± standard deviation of "
         f"test accuracy within the region, and in brackets its checkpoints; fewer than {FEWEST} "
         "make no statement.\n\n"
-        + table(
+        + write_table(
             "pool",
             [
                 *(f"Region {n}" for n in range(1, 5)),
                 *("least deviation", "best checkpoint in", "kept by the ζ filter"),
             ],
-            {name: _cells(pool, way) for name, pool in record["pools"].items()},
+            {name: _write_cells(pool, way) for name, pool in record["pools"].items()},
         )
         for way in WAYS
     ]
     return "\n\n".join(parts)
 
 
-def _cells(pool: Record, way: str) -> list[str]:
+def _write_cells(pool: Record, way: str) -> list[str]:
     cells = [
-        f"{points(region['mean'])} ± {points(region['spread'])} % ({region['count']})"
-        if stated(region) is not None
+        f"{format_points(region['mean'])} ± {format_points(region['spread'])} % ({region['count']})"
+        if get_stated_mean(region) is not None
         else f"{NOTHING} ({region['count']})"
         for region in pool[way]
     ]
     best = pool["best"]
-    least = least_spread(pool[way])
+    least = find_least_spread(pool[way])
     return [
         *cells,
         NOTHING if least is None else f"Region {least}",
@@ -91,36 +92,36 @@ def _cells(pool: Record, way: str) -> list[str]:
     ]
 
 
-def least_spread(found: list[Record]) -> int | None:
+def find_least_spread(found: list[Record]) -> int | None:
     """Return which region has the least deviation, among those with enough checkpoints."""
     spreads = {
         number: region["spread"]
         for number, region in enumerate(found, start=1)
-        if stated(region) is not None
+        if get_stated_mean(region) is not None
     }
     return min(spreads, key=lambda number: spreads[number]) if spreads else None
 
 
-def leads(found: list[Record]) -> bool | None:
+def is_region_one_best(found: list[Record]) -> bool | None:
     """Whether Region 1 is the best region; None without a Region 2 to compare it with."""
-    one, two, *others = map(stated, found)
+    one, two, *others = map(get_stated_mean, found)
     if one is None or two is None:
         return None
     return one >= max(mean for mean in (two, *others) if mean is not None)
 
 
-def finding(record: Record) -> str:
+def write_finding(record: Record) -> str:
     """How often Region 1 is best, the means, the deviations, and the best checkpoint."""
     pools = list(record["pools"].values())
     parts = []
     for way in WAYS:
-        told = [value for pool in pools if (value := leads(pool[way])) is not None]
-        average = " / ".join(points(mean) for mean in _means(pools, way))
+        told = [value for pool in pools if (value := is_region_one_best(pool[way])) is not None]
+        average = " / ".join(format_points(mean) for mean in _average_pools(pools, way))
         parts.append(
             f"by {way}, Region 1 is the best in {sum(told)} of the {len(told)} pools where it and "
             f"Region 2 have {FEWEST} checkpoints ({average} %)"
         )
-    least = [number for pool in pools if (number := least_spread(pool["ζ"])) is not None]
+    least = [number for pool in pools if (number := find_least_spread(pool["ζ"])) is not None]
     kept = [p["best"]["survives"] for p in pools if p["best"]["survives"] is not None]
     return (
         f"Mean test accuracy in Regions 1 / 2 / 3 / 4: {'; '.join(parts)}. Region 1 has the least "
@@ -129,22 +130,22 @@ def finding(record: Record) -> str:
     )
 
 
-def _means(pools: list[Record], way: str) -> list[float | None]:
-    rows = [[stated(region) for region in pool[way]] for pool in pools]
-    return [mean_of(list(column)) for column in zip(*rows, strict=True)]
+def _average_pools(pools: list[Record], way: str) -> list[float | None]:
+    rows = [[get_stated_mean(region) for region in pool[way]] for pool in pools]
+    return [average_known(list(column)) for column in zip(*rows, strict=True)]
 
 
-def brief(record: Record) -> Brief:
+def write_brief(record: Record) -> Brief:
     """Return the four means by ζ."""
     pools = list(record["pools"].values())
-    ours = " / ".join(points(mean) for mean in _means(pools, "ζ"))
-    told = [value for pool in pools if (value := leads(pool["ζ"])) is not None]
-    return Brief(f"{ours} %", verdict_of(told))
+    ours = " / ".join(format_points(mean) for mean in _average_pools(pools, "ζ"))
+    told = [value for pool in pools if (value := is_region_one_best(pool["ζ"])) is not None]
+    return Brief(f"{ours} %", judge_claim(told))
 
 
 def draw(record: Record) -> Any:  # noqa: ANN401
     """Draw the paper's figure: training accuracy over ζ, both means, test accuracy as color."""
-    return region_scatter(
+    return draw_regions(
         {name: (pool["points"], pool["means"]) for name, pool in record["pools"].items()}
     )
 
@@ -152,9 +153,9 @@ def draw(record: Record) -> Any:  # noqa: ANN401
 STUDY = Study(
     name="regions",
     title="mean test accuracy in Regions 1 to 4, synthetic noise",
-    measure=by_pool(pool_record),
-    text=text,
-    finding=finding,
+    measure=measure_by_pool(measure_pool),
+    text=write_text,
+    finding=write_finding,
     wants=is_made,
     draw=draw,
     paper=(
@@ -166,5 +167,5 @@ STUDY = Study(
     "CIFAR-10 all accuracies are near 20 %, and memorizing costs little of that. Accuracies are "
     "lower throughout: two thousand samples, small networks, few epochs. The plain relative ζ, "
     "which is made to compare optimizers, divides these pools worse.",
-    brief=brief,
+    brief=write_brief,
 )

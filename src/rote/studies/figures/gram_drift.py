@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from rote.studies.chart import panels
-from rote.studies.markdown import number, table
-from rote.studies.study import Brief, Record, Study, Tables, verdict_of
+from rote.studies.chart import draw_panels
+from rote.studies.markdown import format_number, write_table
+from rote.studies.study import Brief, Record, Study, Tables, judge_claim
 
 _SAMPLES, _ETA, _KAPPA = 100, 0.05, 1.0
 _STEPS, _RANDOM_STEPS = 100, 100
@@ -26,10 +26,10 @@ def measure(recorded: Record | Tables) -> Record:
     """Return what was recorded, or train networks of every width on scikit-learn's digits."""
     if isinstance(recorded, Mapping):
         return recorded
-    return {"widths": {str(width): _of_width(width) for width in _WIDTHS}}
+    return {"widths": {str(width): _measure_width(width) for width in _WIDTHS}}
 
 
-def _of_width(width: int) -> Record:
+def _measure_width(width: int) -> Record:
     """Return the mean drift in both phases, relative to ‖H(0)‖, over draws."""
     from rote.theory import binary_labels, random_labels, simulate
     from rote.workloads import load_arrays
@@ -59,63 +59,67 @@ def _of_width(width: int) -> Record:
     return {name: fmean(drifts) for name, drifts in found.items()}
 
 
-def _exponent(record: Record, phase: str) -> float:
+def _fit_exponent(record: Record, phase: str) -> float:
     """Return the slope of the drift over the width, both in logarithms."""
     widths = np.log([float(width) for width in record["widths"]])
     drifts = np.log([found[phase] for found in record["widths"].values()])
     return float(np.polyfit(widths, drifts, 1)[0])
 
 
-def text(record: Record) -> str:
+def write_text(record: Record) -> str:
     """Return a row for each width."""
-    rows = {width: [f"{v:.4f}" for v in found.values()] for width, found in _rows(record)}
+    rows = {width: [f"{v:.4f}" for v in found.values()] for width, found in _list_widths(record)}
     columns = [f"‖H(t) − H(0)‖ ÷ ‖H(0)‖ after {phase}" for phase in (_FIRST, _SECOND)]
-    return table("width m", columns, rows)
+    return write_table("width m", columns, rows)
 
 
-def _rows(record: Record) -> list[tuple[str, dict[str, float]]]:
+def _list_widths(record: Record) -> list[tuple[str, dict[str, float]]]:
     return list(record["widths"].items())
 
 
-def finding(record: Record) -> str:
+def write_finding(record: Record) -> str:
     """Return the exponents of the width."""
     each = " and ".join(
-        f"{number(_exponent(record, phase))} after {phase}" for phase in (_FIRST, _SECOND)
+        f"{format_number(_fit_exponent(record, phase))} after {phase}"
+        for phase in (_FIRST, _SECOND)
     )
     return (
         f"The drift falls with the width m as m to the power of {each}; the lemma says at most "
-        f"{number(_RATE)} for both. ({_SAMPLES} digits of norm 1, parity as the label, "
+        f"{format_number(_RATE)} for both. ({_SAMPLES} digits of norm 1, parity as the label, "
         f"η = {_ETA:g}, k = {_STEPS}, k̃ = {_RANDOM_STEPS}, κ = {_KAPPA:g}, {_DRAWS} draws.)"
     )
 
 
-def brief(record: Record) -> Brief:
+def write_brief(record: Record) -> Brief:
     """Return the exponents beside the lemma's."""
-    found = [_exponent(record, phase) for phase in (_FIRST, _SECOND)]
+    found = [_fit_exponent(record, phase) for phase in (_FIRST, _SECOND)]
     near = [exponent <= _RATE + 0.1 for exponent in found]
-    return Brief(f"m to the power of {number(found[0])} and {number(found[1])}", verdict_of(near))
+    return Brief(
+        f"m to the power of {format_number(found[0])} and {format_number(found[1])}",
+        judge_claim(near),
+    )
 
 
 def draw(record: Record) -> Any:  # noqa: ANN401
     """Draw the drift over the width."""
     rows = [
         {"pool": "digits, parity", "width": int(width), "drift": drift, "after": f"after {phase}"}
-        for width, found in _rows(record)
+        for width, found in _list_widths(record)
         for phase, drift in found.items()
     ]
     titles = ("width m", "‖H(t) − H(0)‖ ÷ ‖H(0)‖")
-    return panels(rows, "line", "width:O", "drift:Q", titles=titles, color="after:N")
+    return draw_panels(rows, "line", "width:O", "drift:Q", titles=titles, color="after:N")
 
 
 STUDY = Study(
     name="gram-drift",
     title="how far training moves the Gram matrix, by width",
     measure=measure,
-    text=text,
-    finding=finding,
+    text=write_text,
+    finding=write_finding,
     wants=None,
     draw=draw,
     cause="The lemma holds for widths far beyond any network (m of the order of n⁶); its rate "
     "in m shows at widths that exist.",
-    brief=brief,
+    brief=write_brief,
 )

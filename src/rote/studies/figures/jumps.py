@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rote.selection import correlate
-from rote.studies.chart import panels
-from rote.studies.checkpoints import DRAWS, NOISY, ZETA, correlation, sample, values_of
-from rote.studies.markdown import interval, number, percent, table
-from rote.studies.study import Brief, Record, Study, by_pool, of_group, verdict_of
+from rote.studies.chart import draw_panels
+from rote.studies.checkpoints import DRAWS, NOISY, ZETA, correlate_columns, list_values, sample
+from rote.studies.markdown import format_interval, format_number, format_percent, write_table
+from rote.studies.study import Brief, Record, Study, judge_claim, match_group, measure_by_pool
 
 if TYPE_CHECKING:
     from rote.selection import Candidates
@@ -26,13 +26,13 @@ _MIXED = 0.05
 """Sharp rises have both causes if each has at least this share of them."""
 
 
-def pool_record(pool: Pool, candidates: Candidates) -> Record | None:
+def measure_pool(pool: Pool, candidates: Candidates) -> Record | None:
     """Return where sharp rises come from, and what rises and ζ say about memorization."""
     if not candidates.known(NOISY, "clean_accuracy").any():
         return None
     kinds = np.array([pool.specs[run].objective.name for run in candidates.runs])[candidates.run]
     shown = np.isin(kinds, _SHOWN)
-    rises = {name: _rises(candidates, column) for name, column in _SUBSETS.items()}
+    rises = {name: _compute_rises(candidates, column) for name, column in _SUBSETS.items()}
     known = np.isfinite(rises["all labels"]) & shown
     if not known.any():
         return None
@@ -41,8 +41,8 @@ def pool_record(pool: Pool, candidates: Candidates) -> Record | None:
     return {
         "sharp": int(sharp.sum()),
         "right": float(of_right.mean()),
-        "zeta": correlation(candidates, ZETA, NOISY, among=shown),
-        "rise": _pearson(rises["all labels"], candidates, known),
+        "zeta": correlate_columns(candidates, ZETA, NOISY, among=shown),
+        "rise": _correlate_rises(rises["all labels"], candidates, known),
         "points": {
             kind: sample(
                 candidates,
@@ -56,7 +56,7 @@ def pool_record(pool: Pool, candidates: Candidates) -> Record | None:
     }
 
 
-def _rises(candidates: Candidates, column: str) -> np.ndarray:
+def _compute_rises(candidates: Candidates, column: str) -> np.ndarray:
     """Return the change since the reading before; NaN at the first of a run."""
     values = candidates.values(column)
     rises = np.diff(values, prepend=np.nan)
@@ -64,15 +64,17 @@ def _rises(candidates: Candidates, column: str) -> np.ndarray:
     return rises
 
 
-def _pearson(rises: np.ndarray, candidates: Candidates, among: np.ndarray) -> list[float | None]:
+def _correlate_rises(
+    rises: np.ndarray, candidates: Candidates, among: np.ndarray
+) -> list[float | None]:
     chosen = among & candidates.known(NOISY)
     x, y = rises[chosen], candidates.values(NOISY)[chosen]
-    return values_of(correlate(x, y, candidates.run[chosen], "pearson", DRAWS, None))
+    return list_values(correlate(x, y, candidates.run[chosen], "pearson", DRAWS, None))
 
 
-def text(record: Record) -> str:
+def write_text(record: Record) -> str:
     """Return a row for each pool."""
-    return table(
+    return write_table(
         "pool",
         [
             *("sharp rises", "of which from right labels", "of which from wrong labels"),
@@ -81,28 +83,29 @@ def text(record: Record) -> str:
         {
             name: [
                 str(pool["sharp"]),
-                percent(pool["right"]),
-                percent(1 - pool["right"]),
-                interval(pool["zeta"]),
-                interval(pool["rise"]),
+                format_percent(pool["right"]),
+                format_percent(1 - pool["right"]),
+                format_interval(pool["zeta"]),
+                format_interval(pool["rise"]),
             ]
             for name, pool in record["pools"].items()
         },
     )
 
 
-def finding(record: Record) -> str:
+def write_finding(record: Record) -> str:
     """Return the causes of sharp rises, and both correlations."""
     return " ".join(
-        f"{name}: of {pool['sharp']} sharp rises of training accuracy, {percent(pool['right'])} "
-        f"come from right labels and {percent(1 - pool['right'])} from wrong ones; a rise has a "
-        f"Pearson of {number(pool['rise'][0])} with memorization, ζ one of "
-        f"{number(pool['zeta'][0])} (paper: 0.64)."
+        f"{name}: of {pool['sharp']} sharp rises of training accuracy, "
+        f"{format_percent(pool['right'])} come from right labels and "
+        f"{format_percent(1 - pool['right'])} from wrong ones; a rise has a Pearson of "
+        f"{format_number(pool['rise'][0])} with memorization, ζ one of "
+        f"{format_number(pool['zeta'][0])} (paper: 0.64)."
         for name, pool in record["pools"].items()
     )
 
 
-def brief(record: Record) -> Brief:
+def write_brief(record: Record) -> Brief:
     """Return whether rises have both causes, and whether ζ tells more than they do."""
     pools = list(record["pools"].values())
     known = [p for p in pools if p["zeta"][0] is not None and p["rise"][0] is not None]
@@ -111,8 +114,10 @@ def brief(record: Record) -> Brief:
     first = known[0]
     mixed = [_MIXED <= pool["right"] <= 1 - _MIXED for pool in known]
     ahead = [pool["zeta"][0] > abs(pool["rise"][0]) for pool in known]
-    ours = f"ρ of ζ {number(first['zeta'][0])}, of the rise {number(first['rise'][0])}"
-    return Brief(ours, verdict_of([*mixed, *ahead]))
+    ours = (
+        f"ρ of ζ {format_number(first['zeta'][0])}, of the rise {format_number(first['rise'][0])}"
+    )
+    return Brief(ours, judge_claim([*mixed, *ahead]))
 
 
 def draw(record: Record) -> Any:  # noqa: ANN401
@@ -125,19 +130,19 @@ def draw(record: Record) -> Any:  # noqa: ANN401
         for subset in _SUBSETS
     ]
     titles = ("ζ", "training accuracy")
-    return panels(rows, "circle", "zeta:Q", "accuracy:Q", titles=titles, color="on:N")
+    return draw_panels(rows, "circle", "zeta:Q", "accuracy:Q", titles=titles, color="on:N")
 
 
 STUDY = Study(
     name="jumps",
     title="sharp rises of training accuracy, from right labels or from wrong ones",
-    measure=by_pool(pool_record),
-    text=text,
-    finding=finding,
-    wants=of_group("objectives"),
+    measure=measure_by_pool(measure_pool),
+    text=write_text,
+    finding=write_finding,
+    wants=match_group("objectives"),
     draw=draw,
     paper=("fig:train_slope",),
     cause="At this size right labels are learned in the first epochs, so most sharp rises are "
     "theirs; how sharp a rise is says next to nothing about memorization.",
-    brief=brief,
+    brief=write_brief,
 )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rote.studies.chart import panels
+from rote.studies.chart import draw_panels
 from rote.studies.detection import (
     CONFIDENCE,
     MARGIN,
@@ -18,7 +18,7 @@ from rote.studies.detection import (
     detect,
     detect_foreign,
 )
-from rote.studies.markdown import table
+from rote.studies.markdown import write_table
 from rote.studies.noisy_sets import SETS, train_set
 from rote.studies.study import Record, Study
 from rote.workloads import data_folder
@@ -92,13 +92,13 @@ def measure(recorded: Record) -> Record:
     return recorded
 
 
-def mean_of(sets: Iterable[Mapping[str, Any]], method: str, measure: str) -> float | None:
+def average_measure(sets: Iterable[Mapping[str, Any]], method: str, measure: str) -> float | None:
     """Return the mean of a measure over sets; None where one of them lacks it."""
     values = [one["methods"].get(method, {}).get(measure) for one in sets]
     return None if not values or None in values else float(np.mean(values))
 
 
-def text(record: Record) -> str:
+def write_text(record: Record) -> str:
     """Return the means over groups of sets, then every set."""
     sets = record["sets"]
     groups = {
@@ -109,19 +109,19 @@ def text(record: Record) -> str:
     parts = [_ABOUT]
     for title, group in groups.items():
         if group:
-            rows = {m: [_show(mean_of(group, m, key)) for key in MEASURES] for m in METHODS}
+            rows = {m: [_show(average_measure(group, m, key)) for key in MEASURES] for m in METHODS}
             parts.append(f"## {title}\n\nMeans over {len(group)} sets.\n")
-            parts.append(table("method", [_TITLES[key] for key in MEASURES], rows))
+            parts.append(write_table("method", [_TITLES[key] for key in MEASURES], rows))
     for key in ("auroc", "average_precision"):
         parts.append(f"## {_TITLES[key][0].upper()}{_TITLES[key][1:]} by set\n")
-        parts.append(_by_set(sets, key))
+        parts.append(_write_sets(sets, key))
     if record["foreign"]:
         parts.append(_FOREIGN_ABOUT)
-        parts += [_foreign_table(name, one) for name, one in record["foreign"].items()]
+        parts += [_write_foreign_table(name, one) for name, one in record["foreign"].items()]
     return "\n\n".join(parts)
 
 
-def _by_set(sets: Mapping[str, Any], key: str) -> str:
+def _write_sets(sets: Mapping[str, Any], key: str) -> str:
     methods = [name for name in METHODS if name != NOTHING or key != "auroc"]
     rows = {
         f"{name}{'' if one['is_judged'] else ' (for choosing)'}": [
@@ -130,29 +130,29 @@ def _by_set(sets: Mapping[str, Any], key: str) -> str:
         ]
         for name, one in sets.items()
     }
-    return table("set", ["wrong labels", *methods], rows)
+    return write_table("set", ["wrong labels", *methods], rows)
 
 
-def _foreign_table(name: str, one: Mapping[str, Any]) -> str:
+def _write_foreign_table(name: str, one: Mapping[str, Any]) -> str:
     rows = {
         method: [_show(found[key], digits=4) for key in MEASURES]
         for method, found in one["methods"].items()
     }
     heading = f"{name}, {100 * one['wrong']:.1f} % wrong"
-    return table(heading, [_TITLES[key] for key in MEASURES], rows)
+    return write_table(heading, [_TITLES[key] for key in MEASURES], rows)
 
 
 def _show(value: float | None, digits: int = 3) -> str:
     return "–" if value is None else f"{value:.{digits}f}".removeprefix("0")
 
 
-def finding(record: Record) -> str:
+def write_finding(record: Record) -> str:
     """Compare our list with cleanlab's, on sets that were not used to choose anything."""
     judged = [one for one in record["sets"].values() if one["is_judged"]]
     if not judged:
         return "No set for judging is at hand."
     means = {
-        method: [mean_of(judged, method, key) for key in MEASURES[:2]]
+        method: [average_measure(judged, method, key) for key in MEASURES[:2]]
         for method in METHODS
         if method != NOTHING
     }
@@ -164,13 +164,13 @@ def finding(record: Record) -> str:
     )
     return (
         f"Mean AUROC and average precision over {len(judged)} sets for judging: {OURS} "
-        f"{_pair(known[OURS])}; {MARGIN} {_pair(known[MARGIN])}; best of the others, {best}, "
-        f"{_pair(known[best])}. The AUROC is ahead of both scores of cleanlab on {wins} of "
-        f"{len(judged)} sets."
+        f"{_show_pair(known[OURS])}; {MARGIN} {_show_pair(known[MARGIN])}; best of the others, "
+        f"{best}, {_show_pair(known[best])}. The AUROC is ahead of both scores of cleanlab on "
+        f"{wins} of {len(judged)} sets."
     )
 
 
-def _pair(values: Iterable[float | None]) -> str:
+def _show_pair(values: Iterable[float | None]) -> str:
     return " and ".join(_show(value) for value in values)
 
 
@@ -202,18 +202,18 @@ def draw(record: Record) -> Any:  # noqa: ANN401
         {"method": method, "mean": value, "measure": _TITLES[key]}
         for key in MEASURES[:2]
         for method in METHODS
-        if method != NOTHING and (value := mean_of(judged, method, key)) is not None
+        if method != NOTHING and (value := average_measure(judged, method, key)) is not None
     ]
     titles = ("mean over the sets for judging", "")
-    return panels(rows, "bar", "mean:Q", "method:N", titles=titles, by="measure")
+    return draw_panels(rows, "bar", "mean:Q", "method:N", titles=titles, by="measure")
 
 
 STUDY = Study(
     name="label-errors",
     title="lists of label errors: ours, cleanlab's and others, where the truth is known",
     measure=measure,
-    text=text,
-    finding=finding,
+    text=write_text,
+    finding=write_finding,
     wants=None,
     draw=draw,
     compute=compute,

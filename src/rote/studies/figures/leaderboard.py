@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rote.selection import Draws, make_candidates
-from rote.studies.board import TITLES, lines
-from rote.studies.chart import panels
+from rote.studies.board import TITLES, write_lines
+from rote.studies.chart import draw_panels
 from rote.studies.cost import Cost
-from rote.studies.markdown import counted
+from rote.studies.markdown import count_pools
 from rote.studies.pool import FRESH
 from rote.studies.selector import TRUTH, Judgment, Selector, judge
 from rote.studies.study import Record, Study, Tables, is_for_rules
@@ -36,7 +36,7 @@ _WITHIN_RUNS = ("LabelWave", "LabelWave, first minimum", "GWA", "GWA, mean of 3 
 _TRUTH = Cost(_TRAIN, 0, ("pass_train", "label_error_detector"), "the truth, simulated")
 
 
-def selectors(noise_rate: float | None, noise: str | None) -> list[Selector]:
+def list_selectors(noise_rate: float | None, noise: str | None) -> list[Selector]:
     """Return the rows, where so many labels are wrong (None if unknown) by such noise."""
     validation = [
         Selector(
@@ -63,8 +63,8 @@ def selectors(noise_rate: float | None, noise: str | None) -> list[Selector]:
         *([] if noise_rate is None else [Selector(_RIGHT, "noise-rate", rated, known)]),
         # (k − 1) × the accuracy on wrong labels is what RATT's bound comes to.
         *([Selector("RATT's bound", "min:noisy_accuracy", random)] if noise in _SYMMETRIC else []),
-        *_by_zeta(),
-        *_by_signals(),
+        *_list_zeta_selectors(),
+        *_list_signal_selectors(),
         Selector("highest training accuracy", "max:train_accuracy", Cost(_TRAIN, 0, _PROBED[1:])),
         Selector("last checkpoint", "last"),
         Selector("label-error detector of 80 %", "max:detector_80", _TRUTH),
@@ -76,7 +76,7 @@ def selectors(noise_rate: float | None, noise: str | None) -> list[Selector]:
 _RIGHT = "share of right labels"
 
 
-def _by_zeta() -> list[Selector]:
+def _list_zeta_selectors() -> list[Selector]:
     probe = Cost(_PROBE, 128, ("probe",))
     both = Cost(f"{_PROBE}; {_TRAIN}", 128, _PROBED)
     return [
@@ -89,7 +89,7 @@ def _by_zeta() -> list[Selector]:
     ]
 
 
-def _by_signals() -> list[Selector]:
+def _list_signal_selectors() -> list[Selector]:
     """Which way AUM and confident learning point was chosen on the pools that are not judged."""
     disparity = Cost("5 forward and backward of a batch", 0, ("gradient_disparity",))
     return [
@@ -111,39 +111,42 @@ def _by_signals() -> list[Selector]:
 
 def measure(pools: Tables) -> Record:
     """By pool and selector; then the means over pools for judging, for choosing, and fresh ones."""
-    judged = {pool.name: _judgments(table) for pool, table in pools}
-    found = {pool.name: _pool_record(table, judged[pool.name]) for pool, table in pools}
+    judged = {pool.name: _judge_selectors(table) for pool, table in pools}
+    found = {pool.name: _measure_pool(table, judged[pool.name]) for pool, table in pools}
     groups = {
         purpose: [pool.name for pool, _ in pools if pool.purpose == purpose] for purpose in TITLES
     }
     means = {
-        group: _means({name: (judged[name], found[name]) for name in names})
+        group: _average_judgments({name: (judged[name], found[name]) for name in names})
         for group, names in groups.items()
     }
-    seconds = {name: Cost(timed=(name,)).seconds(0) for name in ("epoch", "pmv")}
+    seconds = {name: Cost(timed=(name,)).compute_seconds(0) for name in ("epoch", "pmv")}
     return {"pools": found, "groups": groups, "means": means, **seconds}
 
 
-def finding(record: Record) -> str:
+def write_finding(record: Record) -> str:
     """Which selector loses least, and what the same ones lose on fresh pools."""
     group = next(group for group, rows in record["means"].items() if rows)
-    lost = _lost(record, group)
+    lost = _list_regrets(record, group)
     order = sorted((name for name in lost if name not in _WITH_TRUTH), key=lost.__getitem__)
     shown = dict.fromkeys([*order[:3], "regions (the paper's rule)", "last checkpoint"])
 
-    def named(lost: Mapping[str, float]) -> str:
+    def name_losses(lost: Mapping[str, float]) -> str:
         return ", ".join(f"{name} {100 * lost[name]:.1f}" for name in shown if name in lost)
 
     told = (
-        f"Points of test accuracy lost per run, means over {counted(record['groups'][group])}, "
-        f"without the truth: {named(lost)}."
+        f"Points of test accuracy lost per run, means over {count_pools(record['groups'][group])}, "
+        f"without the truth: {name_losses(lost)}."
     )
     if group != FRESH and (fresh := record["groups"][FRESH]):
-        told += f" On {counted(fresh)} that came later: {named(_lost(record, FRESH))}."
+        told += (
+            f" On {count_pools(fresh)} that came later: "
+            f"{name_losses(_list_regrets(record, FRESH))}."
+        )
     return told
 
 
-def _lost(record: Record, group: str) -> dict[str, float]:
+def _list_regrets(record: Record, group: str) -> dict[str, float]:
     rows = record["means"][group]
     return {name: row["regret"][0] for name, row in rows.items() if "of" not in row}
 
@@ -156,7 +159,7 @@ def draw(record: Record) -> Any:  # noqa: ANN401
         for name, row in sorted(means.items(), key=lambda entry: entry[1]["regret"][0])
         if "of" not in row
     ]
-    return panels(
+    return draw_panels(
         rows, "bar", "points:Q", "selector:N", titles=("points lost per run", ""), by="pools"
     )
 
@@ -165,16 +168,16 @@ STUDY = Study(
     name="leaderboard",
     title="every selector on the same runs: regret, correlation with the truth, cost",
     measure=measure,
-    text=lambda record: "\n".join(lines(record)),
-    finding=finding,
+    text=lambda record: "\n".join(write_lines(record)),
+    finding=write_finding,
     wants=is_for_rules,
     draw=draw,
 )
 
 
-def _judgments(table: RunTable) -> dict[str, tuple[Selector, Judgment]]:
+def _judge_selectors(table: RunTable) -> dict[str, tuple[Selector, Judgment]]:
     candidates = make_candidates(add_paper_forms(table), "susceptibility")
-    asked = selectors(noise_rate_of(table), _data_of(table).get("noise", {}).get("model"))
+    asked = list_selectors(read_noise_rate(table), _get_data(table).get("noise", {}).get("model"))
     found = {s.name: (s, judge(s, candidates, _DRAWS)) for s in asked}
     return {
         name: (s, replace(known, pool=None) if name in _WITHIN_RUNS else known)
@@ -198,36 +201,36 @@ def add_paper_forms(table: RunTable) -> RunTable:
     return replace(table, frame=frame.with_columns(**forms))
 
 
-def _pool_record(
+def _measure_pool(
     table: RunTable, judged: Mapping[str, tuple[Selector, Judgment]]
 ) -> dict[str, Any]:
     truth = make_candidates(table, "susceptibility").values(TRUTH)
-    data = _data_of(table)
+    data = _get_data(table)
     size, is_timed = data.get("holdout", 0), data.get("inputs") == "images"
     return {
         "runs": len(table.descriptions),
         "checkpoints": len(truth),
-        "wrong_labels": noise_rate_of(table),
+        "wrong_labels": read_noise_rate(table),
         "best": float(np.nanmax(truth)),
         "median": float(np.nanmedian(truth)),
         "rows": {
             name: {
-                "cost": selector.cost.described(size, is_timed=is_timed),
+                "cost": selector.cost.describe(size, is_timed=is_timed),
                 "per_run": [round(lost, 6) for lost in found.per_run],
-                **{key: [e.value, e.low, e.high] for key, e in found.measures().items()},
+                **{key: [e.value, e.low, e.high] for key, e in found.list_measures().items()},
             }
             for name, (selector, found) in judged.items()
         },
     }
 
 
-def _data_of(table: RunTable) -> Mapping[str, Any]:
+def _get_data(table: RunTable) -> Mapping[str, Any]:
     first: Mapping[str, Any] = next(iter(table.descriptions.values()), {})
     found: Mapping[str, Any] = first.get("data", {})
     return found
 
 
-def noise_rate_of(table: RunTable) -> float | None:
+def read_noise_rate(table: RunTable) -> float | None:
     """Return the share of labels that are wrong, where it is known."""
     noise = [entry.get("data", {}).get("noise", {}) for entry in table.descriptions.values()]
     rates = [entry.get("realized_rate") for entry in noise]
@@ -238,7 +241,7 @@ def noise_rate_of(table: RunTable) -> float | None:
 _Judged = Mapping[str, tuple[Mapping[str, tuple[Selector, Judgment]], Mapping[str, Any]]]
 
 
-def _means(pools: _Judged) -> dict[str, dict[str, Any]]:
+def _average_judgments(pools: _Judged) -> dict[str, dict[str, Any]]:
     """Over pools, of the selectors that work in most of them; every pool counts alike."""
     names = dict.fromkeys(name for judged, _ in pools.values() for name in judged)
     means: dict[str, dict[str, Any]] = {}
@@ -248,18 +251,18 @@ def _means(pools: _Judged) -> dict[str, dict[str, Any]]:
             continue
         found = [pools[pool][0][name][1] for pool in having]
         costs = [pools[pool][1]["rows"][name]["cost"] for pool in having]
-        means[name] = {"cost": _cost(costs)}
+        means[name] = {"cost": _merge_costs(costs)}
         if len(having) < len(pools):
             means[name]["of"] = having
-        for key in found[0].measures():
-            if all(key in one.measures() for one in found):
-                means[name][key] = _mean(found, key)
+        for key in found[0].list_measures():
+            if all(key in one.list_measures() for one in found):
+                means[name][key] = _average_measure(found, key)
     return means
 
 
-def _mean(found: Sequence[Judgment], key: str) -> list[float | None]:
+def _average_measure(found: Sequence[Judgment], key: str) -> list[float | None]:
     """Return the mean of a measure; runs are resampled within each pool."""
-    values = [one.measures()[key].value for one in found]
+    values = [one.list_measures()[key].value for one in found]
     known = [value for value in values if value is not None]
     if len(known) < len(values):
         return [None, None, None]
@@ -273,7 +276,7 @@ def _mean(found: Sequence[Judgment], key: str) -> list[float | None]:
     return [estimate.value, estimate.low, estimate.high]
 
 
-def _cost(costs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _merge_costs(costs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Seconds are those of the largest pool that was timed."""
     sizes = [cost["held_out"] for cost in costs]
     timed = [cost for cost in costs if cost["seconds"] is not None]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rote.studies.checkpoints import NOISY, PLAIN, ZETA, correlation, mean_of
+from rote.studies.checkpoints import NOISY, PLAIN, ZETA, average_known, correlate_columns
 from rote.studies.figures import oracle_regions
-from rote.studies.markdown import interval, number, table
-from rote.studies.study import CONFIRMED, Brief, Record, Study, by_pool, verdict_of
+from rote.studies.markdown import format_interval, format_number, write_table
+from rote.studies.study import CONFIRMED, Brief, Record, Study, judge_claim, measure_by_pool
 
 if TYPE_CHECKING:
     from rote.selection import Candidates
@@ -22,51 +22,56 @@ def is_low(pool: Pool) -> bool:
     return pool.noise is not None and pool.space.base["noise"]["rate"] <= _LOW
 
 
-def pool_record(pool: Pool, candidates: Candidates) -> Record:
+def measure_pool(pool: Pool, candidates: Candidates) -> Record:
     """Return the correlation with memorization, and both Regions 1."""
     return {
-        "ζ": correlation(candidates, ZETA, NOISY),
-        "plain relative ζ": correlation(candidates, PLAIN, NOISY),
-        "regions": oracle_regions.pool_record(pool, candidates),
+        "ζ": correlate_columns(candidates, ZETA, NOISY),
+        "plain relative ζ": correlate_columns(candidates, PLAIN, NOISY),
+        "regions": oracle_regions.measure_pool(pool, candidates),
     }
 
 
-def _regions(record: Record) -> Record:
+def _get_regions(record: Record) -> Record:
     return {"pools": {name: pool["regions"] for name, pool in record["pools"].items()}}
 
 
-def text(record: Record) -> str:
+def write_text(record: Record) -> str:
     """Return a row for each pool."""
     ways = ("ζ", "plain relative ζ")
-    rows = {name: [interval(pool[w]) for w in ways] for name, pool in record["pools"].items()}
-    correlations = table("pool", [f"Pearson with memorization, {way}" for way in ways], rows)
-    return f"{correlations}\n\n{oracle_regions.text(_regions(record))}"
+    rows = {
+        name: [format_interval(pool[w]) for w in ways] for name, pool in record["pools"].items()
+    }
+    correlations = write_table("pool", [f"Pearson with memorization, {way}" for way in ways], rows)
+    return f"{correlations}\n\n{oracle_regions.write_text(_get_regions(record))}"
 
 
-def finding(record: Record) -> str:
+def write_finding(record: Record) -> str:
     """Both."""
-    found = ", ".join(f"{name} {number(p['ζ'][0])}" for name, p in record["pools"].items())
-    return f"Pearson of ζ with memorization: {found}. {oracle_regions.finding(_regions(record))}"
+    found = ", ".join(f"{name} {format_number(p['ζ'][0])}" for name, p in record["pools"].items())
+    return (
+        f"Pearson of ζ with memorization: {found}. "
+        f"{oracle_regions.write_finding(_get_regions(record))}"
+    )
 
 
-def brief(record: Record) -> Brief:
+def write_brief(record: Record) -> Brief:
     """Return the correlation, and both Regions 1."""
     found = [p["ζ"][0] for p in record["pools"].values() if p["ζ"][0] is not None]
-    regions = oracle_regions.brief(_regions(record))
+    regions = oracle_regions.write_brief(_get_regions(record))
     held = [value >= _ENOUGH for value in found]
     if regions.verdict is not None:
         held.append(regions.verdict == CONFIRMED)
-    return Brief(f"ρ {number(mean_of(found))}; {regions.ours}", verdict_of(held))
+    return Brief(f"ρ {format_number(average_known(found))}; {regions.ours}", judge_claim(held))
 
 
 STUDY = Study(
     name="low-noise",
     title="ζ where one label in ten is resampled",
-    measure=by_pool(pool_record),
-    text=text,
-    finding=finding,
+    measure=measure_by_pool(measure_pool),
+    text=write_text,
+    finding=write_finding,
     wants=is_low,
-    draw=lambda record: oracle_regions.draw(_regions(record)),
+    draw=lambda record: oracle_regions.draw(_get_regions(record)),
     paper=(
         *("fig:cifar10less", "fig:figure1_less_cifar10"),
         *("fig:cifar100less", "fig:figure1_less_cifar100"),
@@ -74,5 +79,5 @@ STUDY = Study(
     cause="Six runs of two recipes: with Adam, ζ rises with memorization; with SGD at 0.1 under a "
     "cosine schedule it starts high and sinks as steps get smaller. Region 1 agrees with the "
     "paper. CIFAR at this noise level is declared in preset `paper` only.",
-    brief=brief,
+    brief=write_brief,
 )

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rote.studies.chart import heat
-from rote.studies.checkpoints import ZETA, correlation, mean_of
+from rote.studies.chart import draw_heat
+from rote.studies.checkpoints import ZETA, average_known, correlate_columns
 from rote.studies.figures.validation_size import SIZES
-from rote.studies.markdown import number, table
+from rote.studies.markdown import format_number, write_table
 from rote.studies.selector import TRUTH
-from rote.studies.study import Brief, Record, Study, by_pool, is_broad, of_group, verdict_of
+from rote.studies.study import (
+    Brief,
+    Record,
+    Study,
+    is_broad,
+    judge_claim,
+    match_group,
+    measure_by_pool,
+)
 
 if TYPE_CHECKING:
     from rote.selection import Candidates
@@ -20,33 +28,36 @@ _HIGH, _SMALL = 0.5, 256
 """Where the paper has ζ ahead: noise of half of the labels and more, sets of so few."""
 
 
-def pool_record(pool: Pool, candidates: Candidates) -> Record:
+def measure_pool(pool: Pool, candidates: Candidates) -> Record:
     """Kendall's τ of the filter, less that of a validation set of each size."""
-    ours = correlation(candidates, "train_accuracy", TRUTH, kind="kendall", zeta=ZETA)[0]
+    ours = correlate_columns(candidates, "train_accuracy", TRUTH, kind="kendall", zeta=ZETA)[0]
     lead = {}
     for size in SIZES:
         column = f"noisy_validation_{size}"
         if ours is not None and candidates.known(column).any():
-            theirs = correlation(candidates, column, TRUTH, kind="kendall")[0]
+            theirs = correlate_columns(candidates, column, TRUTH, kind="kendall")[0]
             lead[str(size)] = None if theirs is None else ours - theirs
     return {"rate": pool.space.base["noise"]["rate"], "lead": lead}
 
 
-def text(record: Record) -> str:
+def write_text(record: Record) -> str:
     """Return a row for each pool, by noise level."""
     pools = sorted(record["pools"].items(), key=lambda entry: entry[1]["rate"])
     sizes = [str(size) for size in SIZES if any(str(size) in pool["lead"] for _, pool in pools)]
-    return table(
+    return write_table(
         "τ of the ζ filter − τ of validation",
         ["noise level", *(f"n = {size}" for size in sizes)],
         {
-            name: [number(pool["rate"]), *(number(pool["lead"].get(size)) for size in sizes)]
+            name: [
+                format_number(pool["rate"]),
+                *(format_number(pool["lead"].get(size)) for size in sizes),
+            ]
             for name, pool in pools
         },
     )
 
 
-def finding(record: Record) -> str:
+def write_finding(record: Record) -> str:
     """Where ζ is ahead."""
     cells = [
         (pool["rate"], int(size), lead)
@@ -68,14 +79,14 @@ def draw(record: Record) -> Any:  # noqa: ANN401
             if lead is not None:
                 leads.setdefault((name.partition("-")[0], pool["rate"], size), []).append(lead)
     rows = [
-        {"data": data, "rate": rate, "size": int(size), "lead": mean_of(of)}
+        {"data": data, "rate": rate, "size": int(size), "lead": average_known(of)}
         for (data, rate, size), of in leads.items()
     ]
     titles = ("size of the set", "noise level", "τ(ζ filter) − τ(validation)")
-    return heat(rows, "size", "rate", "lead", titles=titles, by="data")
+    return draw_heat(rows, "size", "rate", "lead", titles=titles, by="data")
 
 
-def brief(record: Record) -> Brief:
+def write_brief(record: Record) -> Brief:
     """How many cells, of all and of those where the paper has ζ ahead."""
     cells = [
         (pool["rate"], int(size), lead)
@@ -86,21 +97,21 @@ def brief(record: Record) -> Brief:
     there = [lead > 0 for rate, size, lead in cells if rate >= _HIGH and size <= _SMALL]
     ahead = sum(lead > 0 for _, _, lead in cells)
     ours = f"ahead in {ahead} of {len(cells)} cells, in {sum(there)} of {len(there)} of these"
-    return Brief(ours, verdict_of(there))
+    return Brief(ours, judge_claim(there))
 
 
 STUDY = Study(
     name="noise-map",
     title="the ζ filter against noisy validation, by noise level and size of the set",
-    measure=by_pool(pool_record),
-    text=text,
-    finding=finding,
-    wants=lambda pool: pool.noise == SYMMETRIC and (is_broad(pool) or of_group("noise")(pool)),
+    measure=measure_by_pool(measure_pool),
+    text=write_text,
+    finding=write_finding,
+    wants=lambda pool: pool.noise == SYMMETRIC and (is_broad(pool) or match_group("noise")(pool)),
     draw=draw,
     paper=("fig:pareto",),
     cause="As in the paper, the lead is largest at the smallest set and at the highest noise, "
     "and on its architectures (cifar10-symmetric) ζ is ahead at every size. On MNIST and "
     "Fashion-MNIST, where three recipes are mixed, a set of 128 labels and more is level "
     "or ahead.",
-    brief=brief,
+    brief=write_brief,
 )

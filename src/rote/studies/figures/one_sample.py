@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rote.studies.chart import panels
-from rote.studies.markdown import NOTHING, percent, table
+from rote.studies.chart import draw_panels
+from rote.studies.markdown import NOTHING, format_percent, write_table
 from rote.studies.networks import (
     ALL,
     MOST_STEPS,
     NETWORKS,
     RATE,
-    by_group,
-    mean_with_interval,
-    pairs,
-    steps_on_one,
-    wrong_labels,
+    average_with_interval,
+    count_steps_on_one,
+    draw_wrong_labels,
+    load_pairs,
+    measure_by_group,
 )
-from rote.studies.study import Brief, Record, Study, of_group, verdict_of
+from rote.studies.study import Brief, Record, Study, judge_claim, match_group
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,15 +40,17 @@ def examine(pool: Pool, table: RunTable, data_dir: Path | None) -> Record:
     As in the paper, a wrong label is given to a sample of the training set, one on whose right
     label both networks were trained; and to an unseen one.
     """
-    return {"pairs": [_pair(clean, noisy) for clean, noisy in pairs(pool, table, data_dir)]}
+    return {
+        "pairs": [_compare_pair(clean, noisy) for clean, noisy in load_pairs(pool, table, data_dir)]
+    }
 
 
-def _pair(clean: Network, noisy: Network) -> Record:
+def _compare_pair(clean: Network, noisy: Network) -> Record:
     rng = np.random.default_rng(0)
-    cases = cases_of(noisy, rng)
+    cases = choose_cases(noisy, rng)
     steps = {
         kind: [
-            [steps_on_one(network.model, image, label) for image, label in samples]
+            [count_steps_on_one(network.model, image, label) for image, label in samples]
             for network in (clean, noisy)
         ]
         for kind, samples in cases.items()
@@ -56,18 +58,18 @@ def _pair(clean: Network, noisy: Network) -> Record:
     return {"run": noisy.run, "clean": clean.numbers, "noisy": noisy.numbers, "steps": steps}
 
 
-def cases_of(noisy: Network, rng: np.random.Generator) -> dict[str, list[tuple[Any, int]]]:
+def choose_cases(noisy: Network, rng: np.random.Generator) -> dict[str, list[tuple[Any, int]]]:
     """Choose samples and the labels to be learned, of each kind."""
     import torch
 
-    unseen, classes = noisy.tested()
+    unseen, classes = noisy.load_test_set()
     splits = noisy.splits
     assert splits.wrong is not None
     right = (~splits.wrong).nonzero()[:, 0].numpy()
     of_train = rng.choice(right, SAMPLES, replace=False)
     of_test = rng.choice(len(classes), SAMPLES, replace=False)
     wrong_seen, wrong = (
-        wrong_labels(labels.numpy()[chosen], splits.num_classes, rng).tolist()
+        draw_wrong_labels(labels.numpy()[chosen], splits.num_classes, rng).tolist()
         for labels, chosen in ((splits.labels, of_train), (classes, of_test))
     )
     seen, images = splits.train.batch(torch.as_tensor(of_train)), unseen[of_test]
@@ -87,17 +89,19 @@ def _group(found: list[Record]) -> Record:
             for side in ("clean", "noisy")
         ],
         "noisy_accuracy": float(np.mean([pair["noisy"]["noisy_accuracy"] for pair in found])),
-        "kinds": {k: _numbers(np.array([pair["steps"][k] for pair in found])) for k in KINDS},
+        "kinds": {
+            k: _summarize_steps(np.array([pair["steps"][k] for pair in found])) for k in KINDS
+        },
     }
 
 
-def _numbers(steps: np.ndarray) -> Record:
+def _summarize_steps(steps: np.ndarray) -> Record:
     """Of pairs × (clean, noisy) × samples."""
     of_network = steps.mean(axis=2)
     return {
-        "clean": mean_with_interval(of_network[:, 0]),
-        "noisy": mean_with_interval(of_network[:, 1]),
-        "difference": mean_with_interval(of_network[:, 0] - of_network[:, 1]),
+        "clean": average_with_interval(of_network[:, 0]),
+        "noisy": average_with_interval(of_network[:, 1]),
+        "difference": average_with_interval(of_network[:, 0] - of_network[:, 1]),
         "clean_later": float((steps[:, 0] > steps[:, 1]).mean()),
         "noisy_later": float((steps[:, 0] < steps[:, 1]).mean()),
         "never": [float((steps[:, side] >= MOST_STEPS).mean()) for side in (0, 1)],
@@ -112,9 +116,9 @@ def count(estimate: list[float | None]) -> str:
     return f"{value:.1f}" if low is None else f"{value:.1f} ({low:.1f} to {high:.1f})"
 
 
-def text(record: Record) -> str:
+def write_text(record: Record) -> str:
     """Return a row for each kind of sample and group of pairs."""
-    return table(
+    return write_table(
         "pool",
         [
             "pairs",
@@ -126,12 +130,12 @@ def text(record: Record) -> str:
             f"never in {MOST_STEPS} steps, right / noisy",
         ],
         {
-            f"{name} | {said(group, numbers)} | {kind}": [
+            f"{name} | {describe_group(group, numbers)} | {kind}": [
                 count(found["clean"]),
                 count(found["noisy"]),
-                percent(found["clean_later"]),
-                percent(found["noisy_later"]),
-                " / ".join(map(percent, found["never"])),
+                format_percent(found["clean_later"]),
+                format_percent(found["noisy_later"]),
+                " / ".join(map(format_percent, found["never"])),
             ]
             for name, pool in record["pools"].items()
             for group, numbers in pool.items()
@@ -140,19 +144,19 @@ def text(record: Record) -> str:
     )
 
 
-def said(group: str, numbers: Record) -> str:
+def describe_group(group: str, numbers: Record) -> str:
     """Return a group of pairs, and how many they are."""
     return f"{group} ({numbers['pairs']})"
 
 
-def finding(record: Record) -> str:
+def write_finding(record: Record) -> str:
     """Mean steps of both, and whether both orders are those of the paper."""
     parts = []
     for pool in record["pools"].values():
         every = pool[ALL]
-        accuracy = " against ".join(map(percent, every["test_accuracy"]))
+        accuracy = " against ".join(map(format_percent, every["test_accuracy"]))
         steps = ". ".join(
-            f"{said(group, numbers).capitalize()}: "
+            f"{describe_group(group, numbers).capitalize()}: "
             + "; ".join(
                 f"{kind} {found['clean'][0]:.1f} against {found['noisy'][0]:.1f}"
                 for kind, found in numbers["kinds"].items()
@@ -161,13 +165,13 @@ def finding(record: Record) -> str:
         )
         parts.append(
             f"Mean plain steps ({RATE:g}) of networks trained on right labels against noisy ones "
-            f"(test accuracy {accuracy}). {steps}. {_verdict(pool)}"
+            f"(test accuracy {accuracy}). {steps}. {_write_verdict(pool)}"
         )
     return " ".join(parts)
 
 
-def _verdict(groups: Record) -> str:
-    held = [name for name, of in groups.items() if _resists(of["kinds"])]
+def _write_verdict(groups: Record) -> str:
+    held = [name for name, of in groups.items() if _is_resistant(of["kinds"])]
     only = "" if ALL in held or not held else f", but only in the group “{held[0]}”"
     words = (
         f"As in the paper, networks trained on right labels resist a wrong label longer{only}"
@@ -180,29 +184,33 @@ def _verdict(groups: Record) -> str:
     return f"{words}; they {'' if sooner else 'do not surely '}learn a right one sooner."
 
 
-def _resists(kinds: Record) -> bool:
+def _is_resistant(kinds: Record) -> bool:
     """Whether both wrong labels take longer: 0 is below the interval of the difference."""
     lows = [kinds[kind]["difference"][1] for kind in (WRONG_SEEN, WRONG)]
     return all(low is not None and low > 0 for low in lows)
 
 
-def bars_of(kinds: str) -> Callable[[Record], Any]:
+def make_bar_chart(kinds: str) -> Callable[[Record], Any]:
     """Return what draws a bar for each of these kinds and each training, a panel per group."""
 
     def draw(record: Record) -> Any:  # noqa: ANN401
         rows = [
-            {"pool": said(group, numbers), "bar": f"{kind}: {side}", "steps": found[key][0]}
+            {
+                "pool": describe_group(group, numbers),
+                "bar": f"{kind}: {side}",
+                "steps": found[key][0],
+            }
             for pool in record["pools"].values()
             for group, numbers in pool.items()
             for kind, found in numbers[kinds].items()
             for key, side in (("clean", "right-trained"), ("noisy", "noisy-trained"))
         ]
-        return panels(rows, "bar", "steps:Q", "bar:N", titles=("mean steps", ""))
+        return draw_panels(rows, "bar", "steps:Q", "bar:N", titles=("mean steps", ""))
 
     return draw
 
 
-def brief(record: Record) -> Brief:
+def write_brief(record: Record) -> Brief:
     """Return the mean steps of both on a wrong label of a training sample, and on a right label."""
     groups = [of for pool in record["pools"].values() for of in pool.values() if of["pairs"]]
     if not groups:
@@ -213,22 +221,22 @@ def brief(record: Record) -> Brief:
         for kind in (WRONG_SEEN, RIGHT)
     )
     ours = f"wrong label {wrong}, right label {right} steps"
-    return Brief(ours, verdict_of([_resists(group["kinds"]) for group in groups]))
+    return Brief(ours, judge_claim([_is_resistant(group["kinds"]) for group in groups]))
 
 
 STUDY = Study(
     name="one-sample",
     title="steps to memorize one sample, after training on right and on noisy labels",
-    measure=by_group(_group),
-    text=text,
-    finding=finding,
-    wants=of_group(NETWORKS),
-    draw=bars_of("kinds"),
+    measure=measure_by_group(_group),
+    text=write_text,
+    finding=write_finding,
+    wants=match_group(NETWORKS),
+    draw=make_bar_chart("kinds"),
     paper=("fig:motiv", "fig:motiv2", "fig:motivclean"),
     examine=examine,
     cause="Expected were many times more steps for clean-trained networks: refuted over all pairs. "
     "It holds, by a smaller factor, against networks that have memorized their labels, as those of "
     "the paper have after 200 epochs; those that have not, in 80 epochs of small networks, resist "
     "the longest.",
-    brief=brief,
+    brief=write_brief,
 )

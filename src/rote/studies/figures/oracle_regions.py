@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rote.studies.chart import panels
+from rote.studies.chart import draw_panels
 from rote.studies.checkpoints import (
     FEWEST,
     NOISY,
     PLAIN,
     ZETA,
-    mean_of,
-    region_means,
-    regions,
-    stated,
+    average_known,
+    average_regions,
+    find_regions,
+    get_stated_mean,
 )
-from rote.studies.markdown import NOTHING, counted, percent, points, table
-from rote.studies.study import Brief, Record, Study, by_pool, is_made, verdict_of
+from rote.studies.markdown import NOTHING, count_pools, format_percent, format_points, write_table
+from rote.studies.study import Brief, Record, Study, is_made, judge_claim, measure_by_pool
 
 if TYPE_CHECKING:
     from rote.selection import Candidates
@@ -32,76 +32,76 @@ WAYS = {
 _NEAR = 0.03
 
 
-def pool_record(_pool: Pool, candidates: Candidates) -> Record:
+def measure_pool(_pool: Pool, candidates: Candidates) -> Record:
     """Region 1 of each way, and how much of it the oracle would take too."""
-    oracle = regions(candidates, *WAYS["oracle"]) == 1
+    oracle = find_regions(candidates, *WAYS["oracle"]) == 1
     found = {}
     for name, columns in WAYS.items():
-        region = regions(candidates, *columns)
-        found[name] = region_means(candidates, region)[0]
+        region = find_regions(candidates, *columns)
+        found[name] = average_regions(candidates, region)[0]
         inside = region == 1
         found[name]["shared"] = float(oracle[inside].mean()) if inside.any() else None
     return found
 
 
-def text(record: Record) -> str:
+def write_text(record: Record) -> str:
     """Return a row for each pool."""
     columns = [f"{name}: {what}" for name in WAYS for what in ("test accuracy", "checkpoints")]
-    rows = {name: _cells(ways) for name, ways in record["pools"].items()}
+    rows = {name: _write_cells(ways) for name, ways in record["pools"].items()}
     shared = ["of ζ's, the oracle's", "of plain relative ζ's, the oracle's"]
     note = f"A Region 1 of fewer than {FEWEST} checkpoints makes no statement."
-    return f"{table('pool', [*columns, *shared], rows)}\n\n{note}"
+    return f"{write_table('pool', [*columns, *shared], rows)}\n\n{note}"
 
 
-def _cells(ways: Record) -> list[str]:
+def _write_cells(ways: Record) -> list[str]:
     cells = []
     for way in ways.values():
-        mean = f"{points(way['mean'])} ± {points(way['spread'])} %"
-        cells += [NOTHING if stated(way) is None else mean, str(way["count"])]
-    return [*cells, *(percent(ways[name]["shared"]) for name in list(WAYS)[1:])]
+        mean = f"{format_points(way['mean'])} ± {format_points(way['spread'])} %"
+        cells += [NOTHING if get_stated_mean(way) is None else mean, str(way["count"])]
+    return [*cells, *(format_percent(ways[name]["shared"]) for name in list(WAYS)[1:])]
 
 
-def _compared(record: Record) -> list[Record]:
+def _list_compared(record: Record) -> list[Record]:
     """Return the pools in which the oracle and ζ have enough checkpoints."""
     return [
         pool
         for pool in record["pools"].values()
-        if None not in (stated(pool["oracle"]), stated(pool["ζ"]))
+        if None not in (get_stated_mean(pool["oracle"]), get_stated_mean(pool["ζ"]))
     ]
 
 
-def _means(pools: list[Record]) -> dict[str, float | None]:
-    return {name: mean_of([stated(pool[name]) for pool in pools]) for name in WAYS}
+def _average_pools(pools: list[Record]) -> dict[str, float | None]:
+    return {name: average_known([get_stated_mean(pool[name]) for pool in pools]) for name in WAYS}
 
 
-def finding(record: Record) -> str:
+def write_finding(record: Record) -> str:
     """Means over pools."""
-    pools = _compared(record)
+    pools = _list_compared(record)
     if not pools:
         return f"In no pool both Regions 1 have {FEWEST} checkpoints: nothing can be said."
-    means = _means(pools)
-    said = ", ".join(f"{percent(value)} by {name}" for name, value in means.items())
+    means = _average_pools(pools)
+    said = ", ".join(f"{format_percent(value)} by {name}" for name, value in means.items())
     held = sum(map(_is_near, pools))
     return (
-        f"Mean test accuracy of Region 1, {counted(pools)} of {len(record['pools'])} with at least "
-        f"{FEWEST} checkpoints in both: {said}. ζ loses at most 3 points to the oracle in "
+        f"Mean test accuracy of Region 1, {count_pools(pools)} of {len(record['pools'])} with at "
+        f"least {FEWEST} checkpoints in both: {said}. ζ loses at most 3 points to the oracle in "
         f"{held} of them."
     )
 
 
 def _is_near(pool: Record) -> bool:
-    oracle, zeta = stated(pool["oracle"]), stated(pool["ζ"])
+    oracle, zeta = get_stated_mean(pool["oracle"]), get_stated_mean(pool["ζ"])
     return oracle is not None and zeta is not None and oracle - zeta <= _NEAR
 
 
-def brief(record: Record) -> Brief:
+def write_brief(record: Record) -> Brief:
     """Both means."""
-    pools = _compared(record)
+    pools = _list_compared(record)
     if not pools:
         return Brief(f"fewer than {FEWEST} checkpoints in Region 1", None)
-    means = _means(pools)
-    ours = f"oracle {points(means['oracle'])}, ζ {points(means['ζ'])} %"
-    return Brief(ours, verdict_of([_is_near(pool) for pool in pools]))
+    means = _average_pools(pools)
+    ours = f"oracle {format_points(means['oracle'])}, ζ {format_points(means['ζ'])} %"
+    return Brief(ours, judge_claim([_is_near(pool) for pool in pools]))
 
 
 def draw(record: Record) -> Any:  # noqa: ANN401
@@ -113,20 +113,20 @@ def draw(record: Record) -> Any:  # noqa: ANN401
         if way["mean"] is not None
     ]
     titles = ("", "test accuracy of Region 1")
-    return panels(rows, "bar", "way:N", "accuracy:Q", titles=titles, color="way:N")
+    return draw_panels(rows, "bar", "way:N", "accuracy:Q", titles=titles, color="way:N")
 
 
 STUDY = Study(
     name="oracle-regions",
     title="Region 1 of an oracle against Region 1 of ζ",
-    measure=by_pool(pool_record),
-    text=text,
-    finding=finding,
+    measure=measure_by_pool(measure_pool),
+    text=write_text,
+    finding=write_finding,
     wants=is_made,
     draw=draw,
     paper=("fig:figure1", "fig:figure1svhn", "fig:figure1cifar100"),
     cause="The order is that of the paper; accuracies are lower since there are two thousand "
     "samples and small networks. How much of ζ’s Region 1 is the oracle’s, too, differs a "
     "lot (last columns): they agree in accuracy more than in which checkpoints they hold.",
-    brief=brief,
+    brief=write_brief,
 )

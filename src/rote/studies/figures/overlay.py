@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rote.selection import correlate
-from rote.studies.chart import panels
-from rote.studies.checkpoints import DRAWS, NOISY, PLAIN, ZETA, column_of, mean_of
-from rote.studies.markdown import number, percent, table
+from rote.studies.chart import draw_panels
+from rote.studies.checkpoints import DRAWS, NOISY, PLAIN, ZETA, average_known, round_column
+from rote.studies.markdown import format_number, format_percent, write_table
 from rote.studies.selector import Selector, judge
-from rote.studies.study import Brief, Record, Study, by_pool, is_broad, verdict_of
+from rote.studies.study import Brief, Record, Study, is_broad, judge_claim, measure_by_pool
 
 if TYPE_CHECKING:
     from rote.selection import Candidates
@@ -26,12 +26,12 @@ _KEEPERS = {
 }
 
 
-def pool_record(pool: Pool, candidates: Candidates) -> Record | None:
+def measure_pool(pool: Pool, candidates: Candidates) -> Record | None:
     """Return the correlation within each run, what a run loses by each way, and some curves."""
     if not candidates.known(NOISY).any():
         return None
     parts = list(candidates.by_run())
-    within = {name: [_within(candidates, p, name) for p in parts] for name in (ZETA, PLAIN)}
+    within = {name: [_correlate_run(candidates, p, name) for p in parts] for name in (ZETA, PLAIN)}
     known = [value for value in within[ZETA] if value is not None]
     lost = {
         name: judge(Selector(name, rule, alone=True), candidates, DRAWS)
@@ -42,12 +42,14 @@ def pool_record(pool: Pool, candidates: Candidates) -> Record | None:
         "plain_median": float(np.median([v for v in within[PLAIN] if v is not None] or [0.0])),
         "positive": float(np.mean(np.array(known) > 0)) if known else None,
         "runs": len(known),
-        "regret": {name: mean_of(list(found.per_run)) for name, found in lost.items() if found},
-        "curves": _curves(pool, candidates, parts),
+        "regret": {
+            name: average_known(list(found.per_run)) for name, found in lost.items() if found
+        },
+        "curves": _list_curves(pool, candidates, parts),
     }
 
 
-def _curves(pool: Pool, candidates: Candidates, parts: list[slice]) -> list[Record]:
+def _list_curves(pool: Pool, candidates: Candidates, parts: list[slice]) -> list[Record]:
     """Both curves of the run of each architecture that memorizes most, for the first few."""
     memorized = candidates.values(NOISY)
     order = sorted(parts, key=lambda part: -float(np.nan_to_num(memorized[part]).max()))
@@ -60,27 +62,27 @@ def _curves(pool: Pool, candidates: Candidates, parts: list[slice]) -> list[Reco
                 "run": run,
                 "architecture": architecture,
                 "step": candidates.step[part].tolist(),
-                "ζ": column_of(_scaled(candidates.values(ZETA)[part])),
-                "accuracy on noisy labels": column_of(_scaled(memorized[part])),
+                "ζ": round_column(_scale_to_unit(candidates.values(ZETA)[part])),
+                "accuracy on noisy labels": round_column(_scale_to_unit(memorized[part])),
             }
     return list(found.values())
 
 
-def _within(candidates: Candidates, part: slice, column: str) -> float | None:
+def _correlate_run(candidates: Candidates, part: slice, column: str) -> float | None:
     x, y = candidates.values(column)[part], candidates.values(NOISY)[part]
     known = np.isfinite(x) & np.isfinite(y)
     return correlate(x[known], y[known], candidates.run[part][known], "pearson", DRAWS).value
 
 
-def _scaled(values: np.ndarray) -> np.ndarray:
+def _scale_to_unit(values: np.ndarray) -> np.ndarray:
     """From 0 to 1, so that two curves can be laid over each other; unknown values are 0."""
     known = np.nan_to_num(values)
     return np.asarray((known - known.min()) / (np.ptp(known) or 1.0))
 
 
-def text(record: Record) -> str:
+def write_text(record: Record) -> str:
     """Return a row for each pool."""
-    return table(
+    return write_table(
         "pool",
         [
             "runs",
@@ -92,25 +94,26 @@ def text(record: Record) -> str:
         {
             name: [
                 str(pool["runs"]),
-                number(pool["median"]),
-                number(pool["plain_median"]),
-                percent(pool["positive"]),
-                *(percent(pool["regret"].get(way)) for way in _KEEPERS),
+                format_number(pool["median"]),
+                format_number(pool["plain_median"]),
+                format_percent(pool["positive"]),
+                *(format_percent(pool["regret"].get(way)) for way in _KEEPERS),
             ]
             for name, pool in record["pools"].items()
         },
     )
 
 
-def finding(record: Record) -> str:
+def write_finding(record: Record) -> str:
     """Return the medians, and what each way to keep a checkpoint loses."""
     pools = list(record["pools"].values())
     medians = [pool["median"] for pool in pools if pool["median"] is not None]
-    lost = {way: mean_of([pool["regret"].get(way) for pool in pools]) for way in _KEEPERS}
-    said = ", ".join(f"{way} {percent(value)}" for way, value in lost.items())
+    lost = {way: average_known([pool["regret"].get(way) for pool in pools]) for way in _KEEPERS}
+    said = ", ".join(f"{way} {format_percent(value)}" for way, value in lost.items())
     return (
-        f"Within one run, the median correlation of ζ with memorization is {number(min(medians))} "
-        f"to {number(max(medians))}; test accuracy lost by keeping a checkpoint: {said}."
+        "Within one run, the median correlation of ζ with memorization is "
+        f"{format_number(min(medians))} to {format_number(max(medians))}; test accuracy lost by "
+        f"keeping a checkpoint: {said}."
         if medians
         else "No run has both curves."
     )
@@ -126,7 +129,7 @@ def draw(record: Record) -> Any:  # noqa: ANN401
         for curve in ("ζ", "accuracy on noisy labels")
         for step, value in zip(found["step"], found[curve], strict=True)
     ]
-    return panels(
+    return draw_panels(
         rows,
         "line",
         "step:Q",
@@ -137,22 +140,22 @@ def draw(record: Record) -> Any:  # noqa: ANN401
     )
 
 
-def brief(record: Record) -> Brief:
+def write_brief(record: Record) -> Brief:
     """Return the median correlation within a run."""
     pools = [pool for pool in record["pools"].values() if pool["median"] is not None]
-    mean = mean_of([pool["median"] for pool in pools])
+    mean = average_known([pool["median"] for pool in pools])
     if mean is None:
         return Brief("not known", None)
     held = [pool["median"] >= _ENOUGH for pool in pools]
-    return Brief(f"median ρ within a run {number(mean)}", verdict_of(held))
+    return Brief(f"median ρ within a run {format_number(mean)}", judge_claim(held))
 
 
 STUDY = Study(
     name="overlay",
     title="ζ and memorization over one training, and which checkpoint to keep",
-    measure=by_pool(pool_record),
-    text=text,
-    finding=finding,
+    measure=measure_by_pool(measure_pool),
+    text=write_text,
+    finding=write_finding,
     wants=is_broad,
     draw=draw,
     paper=("fig:rversusmemtogether",),
@@ -161,5 +164,5 @@ STUDY = Study(
     "sinks under a cosine schedule, whose last steps change nothing, while what was "
     "memorized stays. To keep what comes before the rise loses about as much as to keep "
     "the last checkpoint: with few samples the best one is rarely the first.",
-    brief=brief,
+    brief=write_brief,
 )

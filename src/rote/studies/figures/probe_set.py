@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rote.studies.chart import panels
-from rote.studies.checkpoints import NOISY, correlation, mean_of
-from rote.studies.markdown import interval, number, percent, table
-from rote.studies.study import Brief, Record, Study, by_pool, of_group, verdict_of
+from rote.studies.chart import draw_panels
+from rote.studies.checkpoints import NOISY, average_known, correlate_columns
+from rote.studies.markdown import format_interval, format_number, format_percent, write_table
+from rote.studies.study import Brief, Record, Study, judge_claim, match_group, measure_by_pool
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,7 +27,7 @@ _COLUMN = re.compile(r"zeta_([a-z]+)_(\d+)_(\d+)")
 """What the signal `probe_sets` reads: origin, size, seed."""
 
 
-def pool_record(pool: Pool, candidates: Candidates) -> Record:
+def measure_pool(pool: Pool, candidates: Candidates) -> Record:
     """Return correlation with memorization and spread over seeds, by origin and size of S̃."""
     rates = np.array([pool.specs[run].optimizer.lr for run in candidates.runs])[candidates.run]
     found: dict[str, dict[int, list[str]]] = {}
@@ -37,21 +37,22 @@ def pool_record(pool: Pool, candidates: Candidates) -> Record:
             found.setdefault(origin, {}).setdefault(size, []).append(column)
     return {
         origin: {
-            str(size): _of_size(candidates, sets, rates) for size, sets in sorted(sizes.items())
+            str(size): _measure_size(candidates, sets, rates)
+            for size, sets in sorted(sizes.items())
         }
         for origin, sizes in found.items()
     }
 
 
-def _of_size(candidates: Candidates, sets: list[str], rates: np.ndarray) -> Record:
-    known = _pearson(candidates, sets)
+def _measure_size(candidates: Candidates, sets: list[str], rates: np.ndarray) -> Record:
+    known = _correlate_sets(candidates, sets)
     last = candidates.last()
     ends = np.array([candidates.values(column)[last] for column in sets])
     spread = ends.std(axis=0, ddof=1) / abs(ends.mean(axis=0)) if len(sets) > 1 else None
     return {
         "pearson": [fmean(known), min(known), max(known)] if known else [None],
         "rates": {
-            f"{rate:g}": mean_of(_pearson(candidates, sets, rates == rate))
+            f"{rate:g}": average_known(_correlate_sets(candidates, sets, rates == rate))
             for rate in np.unique(rates)
         },
         "spread": None if spread is None else float(spread.mean()),
@@ -59,14 +60,14 @@ def _of_size(candidates: Candidates, sets: list[str], rates: np.ndarray) -> Reco
     }
 
 
-def _pearson(
+def _correlate_sets(
     candidates: Candidates, sets: list[str], among: np.ndarray | None = None
 ) -> list[float]:
-    each = [correlation(candidates, column, NOISY, among=among)[0] for column in sets]
+    each = [correlate_columns(candidates, column, NOISY, among=among)[0] for column in sets]
     return [pearson for pearson in each if pearson is not None]
 
 
-def _rows(record: Record) -> Iterator[tuple[str, str, str, Record]]:
+def _list_rows(record: Record) -> Iterator[tuple[str, str, str, Record]]:
     """Yield pool, origin, size and what was found there."""
     for name, origins in record["pools"].items():
         for origin, sizes in origins.items():
@@ -74,30 +75,30 @@ def _rows(record: Record) -> Iterator[tuple[str, str, str, Record]]:
                 yield name, origin, size, found
 
 
-def text(record: Record) -> str:
+def write_text(record: Record) -> str:
     """Return a row for each origin and size in each pool; intervals are ranges over seeds."""
     rows = {
         f"{name} | {origin} | {size}": [
-            interval(found["pearson"]),
-            ", ".join(f"{rate}: {number(mean)}" for rate, mean in found["rates"].items()),
-            percent(found["spread"]),
+            format_interval(found["pearson"]),
+            ", ".join(f"{rate}: {format_number(mean)}" for rate, mean in found["rates"].items()),
+            format_percent(found["spread"]),
         ]
-        for name, origin, size, found in _rows(record)
+        for name, origin, size, found in _list_rows(record)
     }
     columns = [
         *("samples from", "size of S̃", "Pearson of ζ with memorization"),
         *("within a learning rate", "spread of ζ"),
     ]
-    return table("pool", columns, rows)
+    return write_table("pool", columns, rows)
 
 
-def finding(record: Record) -> str:
+def write_finding(record: Record) -> str:
     """Return the correlation and the spread by size."""
     said = []
     for name, origins in record["pools"].items():
         for origin, sizes in origins.items():
             each = ", ".join(
-                f"{size}: {number(found['pearson'][0])} ({percent(found['spread'])})"
+                f"{size}: {format_number(found['pearson'][0])} ({format_percent(found['spread'])})"
                 for size, found in sizes.items()
             )
             said.append(f"{name}, S̃ from the {origin} set: {each}.")
@@ -111,39 +112,39 @@ def draw(record: Record) -> Any:  # noqa: ANN401
     """Draw a line over sizes for each origin."""
     rows = [
         {"pool": name, "origin": origin, "size": int(size), "pearson": found["pearson"][0]}
-        for name, origin, size, found in _rows(record)
+        for name, origin, size, found in _list_rows(record)
         if found["pearson"][0] is not None
     ]
     titles = ("samples in S̃", "Pearson of ζ with memorization")
-    return panels(rows, "line", "size:O", "pearson:Q", titles=titles, color="origin:N")
+    return draw_panels(rows, "line", "size:O", "pearson:Q", titles=titles, color="origin:N")
 
 
-def brief(record: Record) -> Brief:
+def write_brief(record: Record) -> Brief:
     """Return the range over sizes, and the spread over seeds at the paper's size."""
-    rows = list(_rows(record))
+    rows = list(_list_rows(record))
     found = [f["pearson"][0] for *_, f in rows if f["pearson"][0] is not None]
     spreads = [f["spread"] for *_, size, f in rows if size == "128" and f["spread"] is not None]
     if not found or not spreads:
         return Brief("not known", None)
     flat, low = max(found) - min(found) <= _FLAT, max(spreads) <= _LOW
     return Brief(
-        f"ρ {number(min(found))} to {number(max(found))} over sizes; spread "
-        f"{percent(max(spreads))} at 128",
-        verdict_of([flat, low]),
+        f"ρ {format_number(min(found))} to {format_number(max(found))} over sizes; spread "
+        f"{format_percent(max(spreads))} at 128",
+        judge_claim([flat, low]),
     )
 
 
 STUDY = Study(
     name="probe-set",
     title="the size, seed and origin of S̃",
-    measure=by_pool(pool_record),
-    text=text,
-    finding=finding,
-    wants=of_group("probe"),
+    measure=measure_by_pool(measure_pool),
+    text=write_text,
+    finding=write_finding,
+    wants=match_group("probe"),
     draw=draw,
     paper=("fig:sout",),
     cause="Within the lower learning rate the size hardly matters, as in the paper. Within the "
     "higher one, and so over both, a larger S̃ gives a lower correlation, also for the network with "
     "batch norm. We do not know why.",
-    brief=brief,
+    brief=write_brief,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rote.studies.chart import panels
+from rote.studies.chart import draw_panels
 from rote.studies.checkpoints import (
     ALL_RUNS,
     NO_NORM,
@@ -12,12 +12,12 @@ from rote.studies.checkpoints import (
     NORM,
     PLAIN,
     ZETA,
-    correlation_by_group,
-    mean_of,
+    average_known,
+    correlate_by_group,
 )
-from rote.studies.markdown import counted, interval, number, table
+from rote.studies.markdown import count_pools, format_interval, format_number, write_table
 from rote.studies.networks import NETWORKS
-from rote.studies.study import Brief, Record, Study, by_pool, is_for_rules, verdict_of
+from rote.studies.study import Brief, Record, Study, is_for_rules, judge_claim, measure_by_pool
 
 if TYPE_CHECKING:
     from rote.selection import Candidates
@@ -37,63 +37,65 @@ SIGNALS = {
 }
 
 
-def pool_record(pool: Pool, candidates: Candidates) -> Record | None:
+def measure_pool(pool: Pool, candidates: Candidates) -> Record | None:
     """Return the correlation of every recorded signal with memorization, by group of runs."""
     if not candidates.known(NOISY).any():
         return None
     found: dict[str, dict[str, list[float | None]]] = {}
     for name, column in SIGNALS.items():
         if candidates.known(column).any():
-            for group, value in correlation_by_group(pool, candidates, column, NOISY).items():
+            for group, value in correlate_by_group(pool, candidates, column, NOISY).items():
                 found.setdefault(group, {})[name] = value
     return found
 
 
-def text(record: Record) -> str:
+def write_text(record: Record) -> str:
     """Return a table for each group of runs, with a row for each signal."""
     pools = record["pools"]
     parts = []
     for group in (ALL_RUNS, NORM, NO_NORM):
         names = [name for name, pool in pools.items() if group in pool]
         rows = {
-            signal: [interval(pools[name][group].get(signal)) for name in names]
+            signal: [format_interval(pools[name][group].get(signal)) for name in names]
             for signal in SIGNALS
             if any(signal in pools[name][group] for name in names)
         }
         if names:
             title = "Pearson with the accuracy on noisy labels"
-            parts.append(f"{group.capitalize()}:\n\n{table(title, names, rows)}")
+            parts.append(f"{group.capitalize()}:\n\n{write_table(title, names, rows)}")
     return "\n\n".join(parts)
 
 
-def _means(record: Record, group: str) -> dict[str, tuple[float, int]]:
+def _average_pools(record: Record, group: str) -> dict[str, tuple[float, int]]:
     """By signal the mean over pools, and of how many, the strongest first."""
     pools = [pool[group] for pool in record["pools"].values() if group in pool]
     found = {name: [pool[name][0] for pool in pools if name in pool] for name in SIGNALS}
     means = {
         name: (mean, sum(value is not None for value in values))
         for name, values in found.items()
-        if (mean := mean_of(values)) is not None
+        if (mean := average_known(values)) is not None
     }
     return dict(sorted(means.items(), key=lambda entry: -abs(entry[1][0])))
 
 
-def finding(record: Record) -> str:
+def write_finding(record: Record) -> str:
     """Means over pools, the strongest first; of how many, where not all have the signal."""
     said = []
     for group in (ALL_RUNS, NORM):
-        means = _means(record, group)
+        means = _average_pools(record, group)
         if not means:
             continue
         most = max(count for _, count in means.values())
         each = ", ".join(
-            f"{name} {number(mean)}{'' if count == most else f' (in {count} pools)'}"
+            f"{name} {format_number(mean)}{'' if count == most else f' (in {count} pools)'}"
             for name, (mean, count) in means.items()
         )
         words = "ζ is" if _is_zeta_first(means) else "ζ is not"
         said.append(f"{group}: {each}; {words} the strongest of the signals")
     pools = record["pools"]
-    return f"Mean Pearson with the accuracy on noisy labels, {counted(pools)}. {'. '.join(said)}."
+    return (
+        f"Mean Pearson with the accuracy on noisy labels, {count_pools(pools)}. {'. '.join(said)}."
+    )
 
 
 def _is_zeta_first(means: dict[str, tuple[float, int]]) -> bool:
@@ -102,16 +104,18 @@ def _is_zeta_first(means: dict[str, tuple[float, int]]) -> bool:
     return first in ("ζ", PLAIN_NAME)
 
 
-def brief(record: Record) -> Brief:
+def write_brief(record: Record) -> Brief:
     """Return the paper's three signals, among networks with batch norm."""
-    means = _means(record, NORM) or _means(record, ALL_RUNS)
+    means = _average_pools(record, NORM) or _average_pools(record, ALL_RUNS)
     if "ζ" not in means:
         return Brief("not known", None)
     short = {"accuracy drop (PMV)": "accuracy drop", "loss-mixture gap (SELC)": "loss mixture"}
-    each = [f"{words} {number(means[name][0])}" for name, words in short.items() if name in means]
-    every = _is_zeta_first(_means(record, ALL_RUNS))
-    ours = ", ".join([*each, f"ζ {number(means['ζ'][0])}"])
-    return Brief(ours, verdict_of([_is_zeta_first(means), every]))
+    each = [
+        f"{words} {format_number(means[name][0])}" for name, words in short.items() if name in means
+    ]
+    every = _is_zeta_first(_average_pools(record, ALL_RUNS))
+    ours = ", ".join([*each, f"ζ {format_number(means['ζ'][0])}"])
+    return Brief(ours, judge_claim([_is_zeta_first(means), every]))
 
 
 def draw(record: Record) -> Any:  # noqa: ANN401
@@ -119,22 +123,22 @@ def draw(record: Record) -> Any:  # noqa: ANN401
     rows = [
         {"pool": group, "signal": name, "pearson": mean}
         for group in (NORM, ALL_RUNS)
-        for name, (mean, _) in _means(record, group).items()
+        for name, (mean, _) in _average_pools(record, group).items()
     ]
     titles = ("mean Pearson, accuracy on noisy labels", "")
-    return panels(rows, "bar", "pearson:Q", "signal:N", titles=titles)
+    return draw_panels(rows, "bar", "pearson:Q", "signal:N", titles=titles)
 
 
 STUDY = Study(
     name="rivals",
     title="which signal gauges memorization: accuracy drop, loss mixture, GWA, ζ and others",
-    measure=by_pool(pool_record),
-    text=text,
-    finding=finding,
+    measure=measure_by_pool(measure_pool),
+    text=write_text,
+    finding=write_finding,
     wants=lambda pool: is_for_rules(pool) or pool.group == NETWORKS,
     draw=draw,
     paper=("fig:mv",),
     cause="Among networks with batch norm, the paper’s kind, ζ rises with memorization as there. "
     "Networks without it, and runs that diverged, hide that in the mean over all runs.",
-    brief=brief,
+    brief=write_brief,
 )

@@ -1,9 +1,9 @@
 """ζ and memorization under each schedule of the learning rate."""
 
-from rote.studies.settings import study_of
+from rote.studies.settings import make_setting_study
 from rote.studies.study import is_broad
 
-STUDY = study_of(
+STUDY = make_setting_study(
     lambda spec: spec.schedule.name,
     "schedules",
     "ζ tracks memorization under each schedule",

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rote.studies.chart import panels
-from rote.studies.checkpoints import DRAWS, NOISY, correlation, mean_of
-from rote.studies.markdown import counted, interval, number, percent, table
+from rote.studies.chart import draw_panels
+from rote.studies.checkpoints import DRAWS, NOISY, average_known, correlate_columns
+from rote.studies.markdown import (
+    count_pools,
+    format_interval,
+    format_number,
+    format_percent,
+    write_table,
+)
 from rote.studies.selector import Selector, judge
-from rote.studies.study import Record, Study, by_pool, is_broad
+from rote.studies.study import Record, Study, is_broad, measure_by_pool
 
 if TYPE_CHECKING:
     from rote.selection import Candidates
@@ -22,7 +28,7 @@ STEPS = {
 }
 
 
-def pool_record(_pool: Pool, candidates: Candidates) -> Record | None:
+def measure_pool(_pool: Pool, candidates: Candidates) -> Record | None:
     """Return the correlation with memorization, and what the lowest ζ loses."""
     if not candidates.known(NOISY).any():
         return None
@@ -30,34 +36,37 @@ def pool_record(_pool: Pool, candidates: Candidates) -> Record | None:
     for name, column in STEPS.items():
         judged = judge(Selector(name, f"min:{column}"), candidates, DRAWS)
         found[name] = {
-            "pearson": correlation(candidates, column, NOISY),
-            "lost": None if judged is None else mean_of(list(judged.per_run)),
+            "pearson": correlate_columns(candidates, column, NOISY),
+            "lost": None if judged is None else average_known(list(judged.per_run)),
         }
     return found
 
 
-def text(record: Record) -> str:
+def write_text(record: Record) -> str:
     """Return a row for each pool."""
-    return table(
+    return write_table(
         "pool",
         [f"{name}: {what}" for name in STEPS for what in ("Pearson", "points lost by the lowest")],
         {
             name: [
                 cell
                 for step in STEPS
-                for cell in (interval(pool[step]["pearson"]), percent(pool[step]["lost"]))
+                for cell in (
+                    format_interval(pool[step]["pearson"]),
+                    format_percent(pool[step]["lost"]),
+                )
             ]
             for name, pool in record["pools"].items()
         },
     )
 
 
-def finding(record: Record) -> str:
+def write_finding(record: Record) -> str:
     """Means over pools."""
     pools = list(record["pools"].values())
-    means = {name: mean_of([pool[name]["pearson"][0] for pool in pools]) for name in STEPS}
-    said = ", ".join(f"{name} {number(mean)}" for name, mean in means.items())
-    return f"Mean Pearson with memorization over {counted(pools)} of mixed optimizers: {said}."
+    means = {name: average_known([pool[name]["pearson"][0] for pool in pools]) for name in STEPS}
+    said = ", ".join(f"{name} {format_number(mean)}" for name, mean in means.items())
+    return f"Mean Pearson with memorization over {count_pools(pools)} of mixed optimizers: {said}."
 
 
 def draw(record: Record) -> Any:  # noqa: ANN401
@@ -69,15 +78,15 @@ def draw(record: Record) -> Any:  # noqa: ANN401
         if found["pearson"][0] is not None
     ]
     titles = ("Pearson, accuracy on noisy labels", "")
-    return panels(rows, "bar", "pearson:Q", "step:N", titles=titles)
+    return draw_panels(rows, "bar", "pearson:Q", "step:N", titles=titles)
 
 
 STUDY = Study(
     name="steps",
     title="the plain step against the live step",
-    measure=by_pool(pool_record),
-    text=text,
-    finding=finding,
+    measure=measure_by_pool(measure_pool),
+    text=write_text,
+    finding=write_finding,
     wants=is_broad,
     draw=draw,
 )

@@ -9,10 +9,10 @@ import numpy as np
 
 from rote.records import Reading
 from rote.selection import make_candidates
-from rote.studies.chart import panels
+from rote.studies.chart import draw_panels
 from rote.studies.checkpoints import ZETA
-from rote.studies.figures.leaderboard import noise_rate_of
-from rote.studies.markdown import NOTHING, counted, table
+from rote.studies.figures.leaderboard import read_noise_rate
+from rote.studies.markdown import NOTHING, count_pools, write_table
 from rote.studies.selector import TRUTH
 from rote.studies.study import Record, Study, Tables, is_for_rules
 
@@ -33,12 +33,14 @@ def measure(tables: Tables) -> Record:
     found = {}
     for pool, runs in tables:
         candidates = make_candidates(runs, ZETA)
-        rules = _rules(noise_rate_of(runs), has_labels=bool(candidates.known(_VALIDATION).any()))
-        found[pool.name] = {way: _kept(candidates, rule) for way, rule in rules.items()}
+        rules = _make_rules(
+            read_noise_rate(runs), has_labels=bool(candidates.known(_VALIDATION).any())
+        )
+        found[pool.name] = {way: _judge_rule(candidates, rule) for way, rule in rules.items()}
     return {"pools": found}
 
 
-def _rules(rate: float | None, *, has_labels: bool) -> dict[str, StopRule | None]:
+def _make_rules(rate: float | None, *, has_labels: bool) -> dict[str, StopRule | None]:
     from rote.tracking import StopRule
 
     rules: dict[str, StopRule | None] = {_LAST: None}
@@ -51,11 +53,11 @@ def _rules(rate: float | None, *, has_labels: bool) -> dict[str, StopRule | None
     return rules | {"ζ": StopRule(column=ZETA)}
 
 
-def _kept(candidates: Candidates, rule: StopRule | None) -> dict[str, float]:
+def _judge_rule(candidates: Candidates, rule: StopRule | None) -> dict[str, float]:
     lost, stops = [], []
     for part in candidates.by_run():
         steps, test = candidates.step[part].tolist(), candidates.values(TRUTH)[part]
-        readings = _readings(candidates, part)
+        readings = _make_readings(candidates, part)
         keep, stop = (steps[-1], None) if rule is None else rule.replay(readings)
         lost.append(float(np.nanmax(test) - test[steps.index(keep)]))
         stops.append(steps[-1] if stop is None else stop)
@@ -63,7 +65,7 @@ def _kept(candidates: Candidates, rule: StopRule | None) -> dict[str, float]:
     return {"regret": fmean(lost), "error": error, "stop": fmean(stops)}
 
 
-def _readings(candidates: Candidates, part: slice) -> list[Reading]:
+def _make_readings(candidates: Candidates, part: slice) -> list[Reading]:
     """As far as a stop rule looks at them."""
     steps = candidates.step[part].tolist()
     names = (ZETA, _TRAIN, _VALIDATION)
@@ -76,33 +78,35 @@ def _readings(candidates: Candidates, part: slice) -> list[Reading]:
     ]  # fmt: skip
 
 
-def text(record: Record) -> str:
+def write_text(record: Record) -> str:
     """Return a row for each pool, and their mean."""
     pools = record["pools"]
-    rows = {name: [_cell(pool.get(way)) for way in _WAYS] for name, pool in pools.items()}
-    rows[f"mean of {counted(pools)}"] = [_cell(_mean(record, way)) for way in _WAYS]
-    return "Points lost per run ± standard error @ mean epoch of the stop.\n\n" + table(
+    rows = {name: [_write_cell(pool.get(way)) for way in _WAYS] for name, pool in pools.items()}
+    rows[f"mean of {count_pools(pools)}"] = [
+        _write_cell(_average_pools(record, way)) for way in _WAYS
+    ]
+    return "Points lost per run ± standard error @ mean epoch of the stop.\n\n" + write_table(
         "pool", _WAYS, rows
     )
 
 
-def _cell(found: Record | None) -> str:
+def _write_cell(found: Record | None) -> str:
     if found is None:
         return NOTHING
     error = f" ± {100 * found['error']:.1f}" if "error" in found else ""
     return f"{100 * found['regret']:.1f}{error} @ {found['stop']:.0f}"
 
 
-def _mean(record: Record, way: str) -> Record | None:
+def _average_pools(record: Record, way: str) -> Record | None:
     found = [pool[way] for pool in record["pools"].values() if way in pool]
     return {key: fmean(p[key] for p in found) for key in ("regret", "stop")} if found else None
 
 
-def finding(record: Record) -> str:
+def write_finding(record: Record) -> str:
     """Return the means over pools."""
-    means = {way: mean for way in _WAYS if (mean := _mean(record, way)) is not None}
-    said = ", ".join(f"{way} {_cell(mean)}" for way, mean in means.items())
-    return f"Points lost per run, means over {counted(record['pools'])} (@ epoch): {said}."
+    means = {way: mean for way in _WAYS if (mean := _average_pools(record, way)) is not None}
+    said = ", ".join(f"{way} {_write_cell(mean)}" for way, mean in means.items())
+    return f"Points lost per run, means over {count_pools(record['pools'])} (@ epoch): {said}."
 
 
 def draw(record: Record) -> Any:  # noqa: ANN401
@@ -112,15 +116,15 @@ def draw(record: Record) -> Any:  # noqa: ANN401
         for name, pool in record["pools"].items()
         for way, found in pool.items()
     ]
-    return panels(rows, "bar", "points:Q", "way:N", titles=("points lost per run", ""))
+    return draw_panels(rows, "bar", "points:Q", "way:N", titles=("points lost per run", ""))
 
 
 STUDY = Study(
     name="stopping",
     title="what the stop rule keeps, and when it stops",
     measure=measure,
-    text=text,
-    finding=finding,
+    text=write_text,
+    finding=write_finding,
     wants=is_for_rules,
     draw=draw,
 )

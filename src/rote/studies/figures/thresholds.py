@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rote.studies.chart import heat_panels
-from rote.studies.checkpoints import FEWEST, ZETA, mean_of, region_means, regions, stated
-from rote.studies.markdown import NOTHING, percent, points, table
+from rote.studies.chart import draw_heat_panels
+from rote.studies.checkpoints import (
+    FEWEST,
+    ZETA,
+    average_known,
+    average_regions,
+    find_regions,
+    get_stated_mean,
+)
+from rote.studies.markdown import NOTHING, format_percent, format_points, write_table
 from rote.studies.study import (
     CONFIRMED,
     IN_PART,
@@ -14,8 +21,8 @@ from rote.studies.study import (
     Brief,
     Record,
     Study,
-    by_pool,
     is_broad,
+    measure_by_pool,
 )
 
 if TYPE_CHECKING:
@@ -27,7 +34,7 @@ _PAPER = (35, 55)
 _NEAR = 0.03
 
 
-def pool_record(_pool: Pool, candidates: Candidates) -> Record:
+def measure_pool(_pool: Pool, candidates: Candidates) -> Record:
     """Return Region 1 and its lead over Region 2 on a grid of percentiles, and by the means.
 
     Both percentiles are the paper's: Region 1 has ζ below the percentile of ζ, and training
@@ -37,28 +44,30 @@ def pool_record(_pool: Pool, candidates: Candidates) -> Record:
     for of_zeta in PERCENTILES:
         for of_accuracy in PERCENTILES:
             at = (float(of_zeta), float(of_accuracy))
-            one, two = region_means(candidates, regions(candidates, ZETA, "train_accuracy", at))[:2]
+            one, two = average_regions(
+                candidates, find_regions(candidates, ZETA, "train_accuracy", at)
+            )[:2]
             lead = None if None in (one["mean"], two["mean"]) else one["mean"] - two["mean"]
             has_both = min(one["count"], two["count"]) >= FEWEST
             cells.append(
                 {"zeta": of_zeta, "train": of_accuracy, "count": one["count"]}
                 | {"mean": one["mean"], "lead": lead, "is_stated": has_both}
             )
-    by_means = region_means(candidates, regions(candidates, ZETA, "train_accuracy"))[0]
+    by_means = average_regions(candidates, find_regions(candidates, ZETA, "train_accuracy"))[0]
     filled = [cell for cell in cells if cell["count"] >= FEWEST]
     best = max(filled, key=lambda cell: cell["mean"]) if filled else None
-    return {"cells": cells, "best": best, "means": stated(by_means)}
+    return {"cells": cells, "best": best, "means": get_stated_mean(by_means)}
 
 
-def text(record: Record) -> str:
+def write_text(record: Record) -> str:
     """Return a row for each pool."""
     rows = {}
     for name, pool in record["pools"].items():
         best, stated_cells = pool["best"], [cell for cell in pool["cells"] if cell["is_stated"]]
         ahead = sum(cell["lead"] > 0 for cell in stated_cells)
         rows[name] = [
-            percent(pool["means"]),
-            percent(best["mean"]) if best else NOTHING,
+            format_percent(pool["means"]),
+            format_percent(best["mean"]) if best else NOTHING,
             best["zeta"] if best else NOTHING,
             best["train"] if best else NOTHING,
             f"{ahead} of {len(stated_cells)}",
@@ -68,44 +77,48 @@ def text(record: Record) -> str:
         *("percentile of training accuracy, from the top", "cells with Region 1 ahead of Region 2"),
     ]
     note = f"Only cells with at least {FEWEST} checkpoints in the regions that are compared count."
-    return f"{table('pool', columns, rows)}\n\n{note}"
+    return f"{write_table('pool', columns, rows)}\n\n{note}"
 
 
-def finding(record: Record) -> str:
+def write_finding(record: Record) -> str:
     """Return what tuning would give, and where."""
-    pools = _known(record)
+    pools = _list_known(record)
     if not pools:
         return f"No Region 1 has {FEWEST} checkpoints."
     zeta, train = ([pool["best"][key] for pool in pools] for key in ("zeta", "train"))
     return (
-        f"Region 1 has a mean test accuracy of {percent(mean_of([p['means'] for p in pools]))} by "
-        f"the means, and of {percent(mean_of([p['best']['mean'] for p in pools]))} if both "
-        f"percentiles could be tuned on the truth. The best percentiles are {_range(zeta)} of ζ "
-        f"and {_range(train)} of training accuracy, counted from the top as in the paper "
-        f"(there: 35 to 55)."
+        "Region 1 has a mean test accuracy of "
+        f"{format_percent(average_known([p['means'] for p in pools]))} by the means, and of "
+        f"{format_percent(average_known([p['best']['mean'] for p in pools]))} if both percentiles "
+        f"could be tuned on the truth. The best percentiles are {_format_range(zeta)} of ζ and "
+        f"{_format_range(train)} of training accuracy, counted from the top as in the paper "
+        "(there: 35 to 55)."
     )
 
 
-def _known(record: Record) -> list[Record]:
+def _list_known(record: Record) -> list[Record]:
     return [p for p in record["pools"].values() if p["best"] and p["means"] is not None]
 
 
-def _range(values: list[int]) -> str:
+def _format_range(values: list[int]) -> str:
     low, high = min(values), max(values)
     return str(low) if low == high else f"{low} to {high}"
 
 
-def brief(record: Record) -> Brief:
+def write_brief(record: Record) -> Brief:
     """Tuned and by the means, and where the best percentiles lie."""
-    pools = _known(record)
+    pools = _list_known(record)
     if not pools:
         return Brief(f"fewer than {FEWEST} checkpoints in Region 1", None)
     means, tuned = (
-        mean_of([p["means"] for p in pools]),
-        mean_of([p["best"]["mean"] for p in pools]),
+        average_known([p["means"] for p in pools]),
+        average_known([p["best"]["mean"] for p in pools]),
     )
     places = [pool["best"][key] for pool in pools for key in ("zeta", "train")]
-    ours = f"means {points(means)}, tuned {points(tuned)} %; best percentiles {_range(places)}"
+    ours = (
+        f"means {format_points(means)}, tuned {format_points(tuned)} %; best percentiles "
+        f"{_format_range(places)}"
+    )
     is_near = means is not None and tuned is not None and tuned - means <= _NEAR
     is_there = all(_PAPER[0] <= place <= _PAPER[1] for place in places)
     both = {2: CONFIRMED, 1: IN_PART, 0: NOT_CONFIRMED}
@@ -123,20 +136,20 @@ def draw(record: Record) -> Any:  # noqa: ANN401
     ]
     titles = ("percentile of ζ", "percentile of training accuracy, from the top")
     values = {"mean": "Region 1", "lead": "Region 1 − Region 2"}
-    return heat_panels(rows, "zeta", "train", values, titles=titles)
+    return draw_heat_panels(rows, "zeta", "train", values, titles=titles)
 
 
 STUDY = Study(
     name="thresholds",
     title="Region 1 over the thresholds of ζ and of training accuracy",
-    measure=by_pool(pool_record),
-    text=text,
-    finding=finding,
+    measure=measure_by_pool(measure_pool),
+    text=write_text,
+    finding=write_finding,
     wants=is_broad,
     draw=draw,
     paper=("fig:thresholds",),
     cause="A few very large ζ lift the mean, so a lower percentile is better there. Architectures "
     "that memorize at different speeds favor a higher one. The best of a hundred cells is also too "
     "good by chance.",
-    brief=brief,
+    brief=write_brief,
 )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rote.studies.chart import panels
+from rote.studies.chart import draw_panels
 from rote.studies.checkpoints import (
     ALL_RUNS,
     NO_NORM,
@@ -14,14 +14,14 @@ from rote.studies.checkpoints import (
     NORM,
     PLAIN,
     ZETA,
-    correlation,
-    correlation_by_group,
-    diverged_runs,
-    mean_of,
-    run_groups,
+    average_known,
+    correlate_by_group,
+    correlate_columns,
+    find_diverged,
+    group_runs,
     sample,
 )
-from rote.studies.markdown import counted, interval, number, table
+from rote.studies.markdown import count_pools, format_interval, format_number, write_table
 from rote.studies.study import (
     CONFIRMED,
     IN_PART,
@@ -29,8 +29,8 @@ from rote.studies.study import (
     Brief,
     Record,
     Study,
-    by_pool,
     is_broad,
+    measure_by_pool,
 )
 
 if TYPE_CHECKING:
@@ -42,22 +42,24 @@ _ENOUGH, _SOME = 0.7, 0.4
 _DRAWN = 300
 
 
-def pool_record(pool: Pool, candidates: Candidates) -> Record | None:
+def measure_pool(pool: Pool, candidates: Candidates) -> Record | None:
     """Return the correlations of ζ with memorization, by group of runs and within recipes."""
     if not candidates.known(NOISY).any():
         return None
-    groups = run_groups(pool, candidates)
+    groups = group_runs(pool, candidates)
     among = groups.get(NORM, groups[ALL_RUNS])
-    recipes = np.array([_recipe(pool.specs[run]) for run in candidates.runs])
+    recipes = np.array([_describe_recipe(pool.specs[run]) for run in candidates.runs])
     within = {
-        str(r): correlation(candidates, ZETA, NOISY, among=among & (recipes == r)[candidates.run])
+        str(r): correlate_columns(
+            candidates, ZETA, NOISY, among=among & (recipes == r)[candidates.run]
+        )
         for r in np.unique(recipes)
     }
-    diverged = diverged_runs(candidates)
+    diverged = find_diverged(candidates)
     return {
-        "groups": correlation_by_group(pool, candidates, ZETA, NOISY),
-        "spearman": correlation(candidates, ZETA, NOISY, kind="spearman"),
-        "plain": correlation(candidates, PLAIN, NOISY),
+        "groups": correlate_by_group(pool, candidates, ZETA, NOISY),
+        "spearman": correlate_columns(candidates, ZETA, NOISY, kind="spearman"),
+        "plain": correlate_columns(candidates, PLAIN, NOISY),
         "diverged": int(diverged.sum()),
         "recipes": {name: found[0] for name, found in within.items()},
         "is_half": pool.is_half_random,
@@ -71,7 +73,7 @@ def pool_record(pool: Pool, candidates: Candidates) -> Record | None:
     }
 
 
-def _recipe(spec: RunSpec) -> str:
+def _describe_recipe(spec: RunSpec) -> str:
     optimizer, schedule, data = spec.optimizer, spec.schedule, spec.data
     parts = [f"{optimizer.name} {optimizer.lr:g}", schedule.name]
     if hasattr(optimizer, "momentum"):
@@ -83,9 +85,9 @@ def _recipe(spec: RunSpec) -> str:
     return ", ".join(parts)
 
 
-def text(record: Record) -> str:
+def write_text(record: Record) -> str:
     """Return a row for each pool."""
-    return table(
+    return write_table(
         "pool",
         [
             *("Pearson, all runs", "diverged runs", "Pearson, batch norm"),
@@ -95,56 +97,61 @@ def text(record: Record) -> str:
         ],
         {
             name: [
-                interval(pool["groups"][ALL_RUNS]),
+                format_interval(pool["groups"][ALL_RUNS]),
                 str(pool["diverged"]),
-                *(interval(pool["groups"].get(group)) for group in (NORM, NO_NORM)),
-                interval(_within(pool)),
-                *(interval(pool[key]) for key in ("spearman", "plain")),
+                *(format_interval(pool["groups"].get(group)) for group in (NORM, NO_NORM)),
+                format_interval(_average_recipes(pool)),
+                *(format_interval(pool[key]) for key in ("spearman", "plain")),
             ]
             for name, pool in record["pools"].items()
         },
     )
 
 
-def _within(pool: Record) -> list[float | None]:
+def _average_recipes(pool: Record) -> list[float | None]:
     """Return the mean over recipes, and the ends."""
     known = [value for value in pool["recipes"].values() if value is not None]
-    return [mean_of(known), min(known), max(known)] if known else [None]
+    return [average_known(known), min(known), max(known)] if known else [None]
 
 
-def _mean(pools: list[Record], group: str) -> float | None:
-    return mean_of([pool["groups"][group][0] for pool in pools if group in pool["groups"]])
+def _average_pools(pools: list[Record], group: str) -> float | None:
+    return average_known([pool["groups"][group][0] for pool in pools if group in pool["groups"]])
 
 
-def finding(record: Record) -> str:
+def write_finding(record: Record) -> str:
     """Return the means by group of runs, and each pool with half of the labels resampled."""
     pools = list(record["pools"].values())
     said = [
-        f"Mean Pearson of ζ with the accuracy on noisy labels over {counted(pools)}: "
-        f"{number(_mean(pools, ALL_RUNS))} over all runs, {number(_mean(pools, NORM))} over those "
-        f"with batch norm, {number(_mean(pools, NO_NORM))} over those without it, of which "
+        f"Mean Pearson of ζ with the accuracy on noisy labels over {count_pools(pools)}: "
+        f"{format_number(_average_pools(pools, ALL_RUNS))} over all runs, "
+        f"{format_number(_average_pools(pools, NORM))} over those with batch norm, "
+        f"{format_number(_average_pools(pools, NO_NORM))} over those without it, of which "
         f"{sum(pool['diverged'] for pool in pools)} diverged runs are left out."
     ]
     half = {name: pool for name, pool in record["pools"].items() if pool["is_half"]}
     if half:
         each = ", ".join(
-            f"{name} {number(pool['groups'].get(NORM, pool['groups'][ALL_RUNS])[0])}"
+            f"{name} {format_number(pool['groups'].get(NORM, pool['groups'][ALL_RUNS])[0])}"
             for name, pool in half.items()
         )
         said.append(f"With half of the labels resampled and batch norm: {each} (paper: 0.88).")
     return " ".join(said)
 
 
-def brief(record: Record) -> Brief:
+def write_brief(record: Record) -> Brief:
     """Return the mean over the networks of the paper's kind, those with batch norm."""
     pools = list(record["pools"].values())
-    mean, every = _mean(pools, NORM), _mean(pools, ALL_RUNS)
+    mean, every = _average_pools(pools, NORM), _average_pools(pools, ALL_RUNS)
     value = every if mean is None else mean
     if value is None:
         return Brief("not known", None)
-    few = "" if mean in (None, every) else f" ({number(every)} with networks without batch norm)"
+    few = (
+        ""
+        if mean in (None, every)
+        else f" ({format_number(every)} with networks without batch norm)"
+    )
     verdict = CONFIRMED if value >= _ENOUGH else IN_PART if value >= _SOME else NOT_CONFIRMED
-    return Brief(f"ρ {number(value)}{few}", verdict)
+    return Brief(f"ρ {format_number(value)}{few}", verdict)
 
 
 def draw(record: Record) -> Any:  # noqa: ANN401
@@ -155,15 +162,17 @@ def draw(record: Record) -> Any:  # noqa: ANN401
         for point in pool["points"]
     ]
     titles = ("ζ (without diverged runs)", "accuracy on noisy labels")
-    return panels(rows, "circle", "zeta:Q", "memorized:Q", titles=titles, color="architecture:N")
+    return draw_panels(
+        rows, "circle", "zeta:Q", "memorized:Q", titles=titles, color="architecture:N"
+    )
 
 
 STUDY = Study(
     name="tracking",
     title="ζ tracks the accuracy on mislabeled training samples",
-    measure=by_pool(pool_record),
-    text=text,
-    finding=finding,
+    measure=measure_by_pool(measure_pool),
+    text=write_text,
+    finding=write_finding,
     wants=is_broad,
     draw=draw,
     paper=("fig:rversusmem",),
@@ -172,5 +181,5 @@ STUDY = Study(
     "one recipe 0.91 to 0.96. All 18 runs whose loss diverged are perceptrons without batch norm "
     "at a rate of 0.1; ζ is a mean since the first epoch and keeps that for good. Where rules made "
     "the noise (youtube), wrong labels follow from the words and are learned at once.",
-    brief=brief,
+    brief=write_brief,
 )

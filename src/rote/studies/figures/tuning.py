@@ -12,9 +12,9 @@ import numpy as np
 
 from rote.extras import require
 from rote.store import RunTable
-from rote.studies.chart import panels
-from rote.studies.markdown import counted, table
-from rote.studies.study import Measured, Record, Study, of_group
+from rote.studies.chart import draw_panels
+from rote.studies.markdown import count_pools, write_table
+from rote.studies.study import Measured, Record, Study, match_group
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -67,22 +67,22 @@ Searched = tuple[list[Trial], int]
 
 def examine(pool: Pool, runs: RunTable, data_dir: Path | None) -> Record:  # noqa: ARG001
     """Replay searches with several seeds over the runs of a grid, each with the same epochs."""
-    trials = {_settings(pool, name): _trial(runs, name) for name in sorted(runs.paths)}
+    trials = {_get_settings(pool, name): _judge_run(runs, name) for name in sorted(runs.paths)}
     best = max(max(trial.tested.values()) for trial in trials.values())
     found: dict[str, list[list[float]]] = {}
     for seed in range(SEEDS):
-        for way, (tested, epochs, count) in _replay(trials, runs, seed).items():
+        for way, (tested, epochs, count) in _replay_search(trials, runs, seed).items():
             found.setdefault(way, []).append([round(tested, 5), epochs, count])
     return {"best": best, "runs": len(trials), "searches": found}
 
 
-def _settings(pool: Pool, run: str) -> Settings:
+def _get_settings(pool: Pool, run: str) -> Settings:
     spec = pool.specs[run].to_dict()
     options = spec["architecture"]["options"]
     return (spec["optimizer"]["lr"], options["width"], options["depth"], options["dropout"])
 
 
-def _trial(runs: RunTable, name: str) -> Trial:
+def _judge_run(runs: RunTable, name: str) -> Trial:
     """Judge one run by every objective, as a trial would be."""
     import polars as pl
 
@@ -90,8 +90,8 @@ def _trial(runs: RunTable, name: str) -> Trial:
 
     frame = runs.frame.filter(pl.col("run") == name).sort("step")
     test = dict(zip(frame["step"], frame["test_accuracy"], strict=True))
-    whole = select(_part(runs, [name], math.inf))
-    checked = {step: select(_part(runs, [name], step)) for step in test if step >= WARMUP}
+    whole = select(_take_part(runs, [name], math.inf))
+    checked = {step: select(_take_part(runs, [name], step)) for step in test if step >= WARMUP}
     last, zeta = frame["step"][-1], float(frame[_GAUGE][-1])
     trained = float(frame["train_accuracy"][-1])
     best_given = frame.row(int(frame["validation_accuracy"].arg_max() or 0), named=True)
@@ -112,18 +112,18 @@ def _trial(runs: RunTable, name: str) -> Trial:
         {way: -math.inf if value is None else value for way, value in values.items()},
         tested,
         len(test),
-        {step: _so_far(found) for step, found in checked.items()},
+        {step: _get_estimate(found) for step, found in checked.items()},
         (zeta, trained),
     )
 
 
-def _so_far(found: Any) -> tuple[float, float]:  # noqa: ANN401
+def _get_estimate(found: Any) -> tuple[float, float]:  # noqa: ANN401
     estimate = found.estimated_accuracy
     high = math.inf if found.pick.interval is None else found.pick.interval[1]
     return (-math.inf if estimate is None else estimate), high
 
 
-def _part(runs: RunTable, names: Sequence[str], step: float) -> RunTable:
+def _take_part(runs: RunTable, names: Sequence[str], step: float) -> RunTable:
     """Return some runs up to a step."""
     import polars as pl
 
@@ -135,35 +135,35 @@ def _part(runs: RunTable, names: Sequence[str], step: float) -> RunTable:
     )
 
 
-def _replay(
+def _replay_search(
     trials: Mapping[Settings, Trial], runs: RunTable, seed: int
 ) -> dict[str, tuple[float, int, int]]:
     """Search by every objective; the test accuracy of what is kept, the epochs and the trials."""
     budget = TRIALS * max(trial.epochs for trial in trials.values())
     found = {}
     for way in (ALONE, VALIDATION, TRAINING, ZETA):
-        searched, epochs = _search(trials, seed, budget, _value_of(way))
+        searched, epochs = _search(trials, seed, budget, _make_value_getter(way))
         kept = max(searched, key=lambda trial: trial.values[way])
         found[way] = (kept.tested[way], epochs, len(searched))
         if way == ALONE:
-            found[OURS] = (_among(searched, runs), epochs, len(searched))
-    searched, epochs = _search(trials, seed, budget, _value_of(ALONE), prunes=True)
-    found[PRUNED] = (_among(searched, runs), epochs, len(searched))
+            found[OURS] = (_select_among(searched, runs), epochs, len(searched))
+    searched, epochs = _search(trials, seed, budget, _make_value_getter(ALONE), prunes=True)
+    found[PRUNED] = (_select_among(searched, runs), epochs, len(searched))
     searched, epochs = _search(trials, seed, budget, lambda t: t.front)
-    found[KNEE] = (_knee(searched).tested[TRAINING], epochs, len(searched))
+    found[KNEE] = (_find_knee(searched).tested[TRAINING], epochs, len(searched))
     return found
 
 
-def _value_of(way: str) -> Callable[[Trial], tuple[float, ...]]:
+def _make_value_getter(way: str) -> Callable[[Trial], tuple[float, ...]]:
     return lambda trial: (trial.values[way],)
 
 
-def _among(searched: Sequence[Trial], runs: RunTable) -> float:
+def _select_among(searched: Sequence[Trial], runs: RunTable) -> float:
     """Return the test accuracy of what ``auto`` keeps among all finished trials."""
     from rote.selection import select
 
     names = [trial.run for trial in searched]
-    tested = select(_part(runs, names, math.inf)).pick.test_accuracy
+    tested = select(_take_part(runs, names, math.inf)).pick.test_accuracy
     assert tested is not None
     return tested
 
@@ -227,7 +227,7 @@ def _find_end(
     return None
 
 
-def _knee(searched: Sequence[Trial]) -> Trial:
+def _find_knee(searched: Sequence[Trial]) -> Trial:
     """Return the trial of the front that is highest above the line between its ends."""
     front = [
         one
@@ -252,13 +252,13 @@ def measure(found: Measured) -> Record:
     """By pool and way: the mean test accuracy of what is kept, its standard error, the trials."""
     return {
         "pools": {
-            pool.name: {"best": record["best"], "runs": record["runs"], "ways": _summed(record)}
+            pool.name: {"best": record["best"], "runs": record["runs"], "ways": _sum_up(record)}
             for pool, record in found
         }
     }
 
 
-def _summed(record: Record) -> dict[str, Any]:
+def _sum_up(record: Record) -> dict[str, Any]:
     numbers = {}
     for way, searches in record["searches"].items():
         tested, epochs, trials = (list(column) for column in zip(*searches, strict=True))
@@ -266,25 +266,25 @@ def _summed(record: Record) -> dict[str, Any]:
         gaps = [mine - other for mine, other in zip(ours, tested, strict=True)]
         numbers[way] = {
             "tested": fmean(tested),
-            "error": _error(tested),
-            "behind_ours": [fmean(gaps), _error(gaps)],
+            "error": _compute_error(tested),
+            "behind_ours": [fmean(gaps), _compute_error(gaps)],
             "epochs": fmean(epochs),
             "trials": fmean(trials),
         }
     return numbers
 
 
-def _error(values: Sequence[float]) -> float:
+def _compute_error(values: Sequence[float]) -> float:
     return stdev(values) / len(values) ** 0.5 if len(values) > 1 else 0.0
 
 
-def text(record: Record) -> str:
+def write_text(record: Record) -> str:
     """Return a row for each objective, a column for each pool."""
     pools = record["pools"]
     rows = {
         way: [
-            *(_cell(pool["ways"][way]) for pool in pools.values()),
-            f"{100 * _mean(record, way):.1f}",
+            *(_write_cell(pool["ways"][way]) for pool in pools.values()),
+            f"{100 * _average_pools(record, way):.1f}",
         ]
         for way in WAYS
     }
@@ -295,29 +295,29 @@ def text(record: Record) -> str:
         f"seeds of the search ± standard error (finished trials). Every search has {TRIALS} "
         "trials' worth of epochs. The grid was trained once, and searches are replayed over its "
         "finished runs: seeds differ in what Optuna suggests, not in the training.\n\n"
-        + table("objective", [*pools, "mean"], rows)
+        + write_table("objective", [*pools, "mean"], rows)
     )
 
 
-def _cell(found: Record) -> str:
+def _write_cell(found: Record) -> str:
     tested, error = 100 * found["tested"], 100 * found["error"]
     return f"{tested:.1f} ± {error:.1f} ({found['trials']:.0f})"
 
 
-def _mean(record: Record, way: str) -> float:
+def _average_pools(record: Record, way: str) -> float:
     return fmean(pool["ways"][way]["tested"] for pool in record["pools"].values())
 
 
-def finding(record: Record) -> str:
+def write_finding(record: Record) -> str:
     """Return the means over pools, and by how much noisy validation is behind, pool by pool."""
-    means = ", ".join(f"{way} {100 * _mean(record, way):.1f}" for way in WAYS)
+    means = ", ".join(f"{way} {100 * _average_pools(record, way):.1f}" for way in WAYS)
     gaps = ", ".join(
         f"{name} {100 * pool['ways'][VALIDATION]['behind_ours'][0]:+.1f} ± "
         f"{100 * pool['ways'][VALIDATION]['behind_ours'][1]:.1f}"
         for name, pool in record["pools"].items()
     )
     return (
-        f"Test accuracy of what a search keeps, mean over {counted(record['pools'])}: {means}. "
+        f"Test accuracy of what a search keeps, mean over {count_pools(record['pools'])}: {means}. "
         f"Ours minus noisy validation, paired by seed: {gaps}."
     )
 
@@ -329,16 +329,16 @@ def draw(record: Record) -> Any:  # noqa: ANN401
         for name, pool in record["pools"].items()
         for way in WAYS
     ]
-    return panels(rows, "bar", "accuracy:Q", "way:N", titles=("test accuracy, %", ""))
+    return draw_panels(rows, "bar", "accuracy:Q", "way:N", titles=("test accuracy, %", ""))
 
 
 STUDY = Study(
     name=TUNING,
     title="what tuning by the estimated accuracy keeps",
     measure=measure,
-    text=text,
-    finding=finding,
-    wants=of_group(TUNING),
+    text=write_text,
+    finding=write_finding,
+    wants=match_group(TUNING),
     draw=draw,
     examine=examine,
 )

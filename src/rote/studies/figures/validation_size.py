@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rote.studies.chart import panels
+from rote.studies.chart import draw_panels
 from rote.studies.checkpoints import (
     ALL_RUNS,
     NO_NORM,
     NORM,
     PLAIN,
     ZETA,
-    correlation_by_group,
-    mean_of,
+    average_known,
+    correlate_by_group,
 )
-from rote.studies.markdown import counted, interval, number, table
+from rote.studies.markdown import count_pools, format_interval, format_number, write_table
 from rote.studies.selector import TRUTH
-from rote.studies.study import Brief, Record, Study, by_pool, is_broad, verdict_of
+from rote.studies.study import Brief, Record, Study, is_broad, judge_claim, measure_by_pool
 
 if TYPE_CHECKING:
     from rote.selection import Candidates
@@ -35,12 +35,12 @@ WAYS = {
 }
 
 
-def pool_record(pool: Pool, candidates: Candidates) -> Record:
+def measure_pool(pool: Pool, candidates: Candidates) -> Record:
     """Return Kendall's τ with test accuracy by group of runs; the filters' among what stays."""
     found: dict[str, dict[str, list[float | None]]] = {}
     for name, (column, zeta) in WAYS.items():
         if candidates.known(column, *([] if zeta is None else [zeta])).any():
-            by_group = correlation_by_group(
+            by_group = correlate_by_group(
                 pool, candidates, column, TRUTH, kind="kendall", zeta=zeta
             )
             for group, tau in by_group.items():
@@ -48,62 +48,65 @@ def pool_record(pool: Pool, candidates: Candidates) -> Record:
     return found
 
 
-def text(record: Record) -> str:
+def write_text(record: Record) -> str:
     """Return a table for each group of runs, with a row for each way."""
     pools = record["pools"]
     parts = []
     for group in (ALL_RUNS, NORM, NO_NORM):
         names = [name for name, pool in pools.items() if group in pool]
         rows = {
-            way: [interval(pools[name][group].get(way)) for name in names]
+            way: [format_interval(pools[name][group].get(way)) for name in names]
             for way in WAYS
             if any(way in pools[name][group] for name in names)
         }
         if names:
-            parts.append(f"{group.capitalize()}:\n\n{table('Kendall τ', names, rows)}")
+            parts.append(f"{group.capitalize()}:\n\n{write_table('Kendall τ', names, rows)}")
     return "\n\n".join(parts)
 
 
-def _means(record: Record, group: str) -> dict[str, float]:
+def _average_pools(record: Record, group: str) -> dict[str, float]:
     pools = [pool[group] for pool in record["pools"].values() if group in pool]
-    means = {name: mean_of([p[name][0] for p in pools if name in p]) for name in WAYS}
+    means = {name: average_known([p[name][0] for p in pools if name in p]) for name in WAYS}
     return {name: mean for name, mean in means.items() if mean is not None}
 
 
-def _ahead(means: dict[str, float]) -> tuple[list[int], list[int]]:
+def _compare_sizes(means: dict[str, float]) -> tuple[list[int], list[int]]:
     """Return the sizes of sets that were tried, and those that are not better than the ζ filter."""
     sets = {n: means[f"validation, n = {n}"] for n in SIZES if f"validation, n = {n}" in means}
     ours = means.get(FILTER)
     return list(sets), [n for n, tau in sets.items() if ours is not None and tau <= ours]
 
 
-def finding(record: Record) -> str:
+def write_finding(record: Record) -> str:
     """Return the filter beside sets of each size."""
     said = []
     for group in (ALL_RUNS, NORM):
-        means = _means(record, group)
+        means = _average_pools(record, group)
         if not means:
             continue
-        each = ", ".join(f"{name} {number(mean)}" for name, mean in means.items())
-        beaten = _ahead(means)[1]
+        each = ", ".join(f"{name} {format_number(mean)}" for name, mean in means.items())
+        beaten = _compare_sizes(means)[1]
         words = f"up to n = {max(beaten)}" if beaten else "at no size"
         said.append(f"{group}: {each}; the ζ filter is ahead {words}")
     pools = record["pools"]
     return (
-        f"Mean Kendall τ with test accuracy over {counted(pools)} (paper: 4096). {'. '.join(said)}."
+        f"Mean Kendall τ with test accuracy over {count_pools(pools)} (paper: 4096). "
+        f"{'. '.join(said)}."
     )
 
 
-def brief(record: Record) -> Brief:
+def write_brief(record: Record) -> Brief:
     """Return the filter's τ beside the smallest and the largest set."""
-    means = _means(record, ALL_RUNS)
-    tried, beaten = _ahead(means)
+    means = _average_pools(record, ALL_RUNS)
+    tried, beaten = _compare_sizes(means)
     if not tried or FILTER not in means:
         return Brief("not known", None)
-    ends = ", ".join(f"{n}: {number(means[f'validation, n = {n}'])}" for n in (tried[0], tried[-1]))
+    ends = ", ".join(
+        f"{n}: {format_number(means[f'validation, n = {n}'])}" for n in (tried[0], tried[-1])
+    )
     return Brief(
-        f"validation {ends}; ζ filter {number(means[FILTER])}",
-        verdict_of([n in beaten for n in tried]),
+        f"validation {ends}; ζ filter {format_number(means[FILTER])}",
+        judge_claim([n in beaten for n in tried]),
     )
 
 
@@ -115,20 +118,20 @@ def draw(record: Record) -> Any:  # noqa: ANN401
         for pool, groups in record["pools"].items()
         if (found := groups[ALL_RUNS].get(name, [None]))[0] is not None
     ]
-    return panels(rows, "bar", "tau:Q", "way:N", titles=("Kendall τ, test accuracy", ""))
+    return draw_panels(rows, "bar", "tau:Q", "way:N", titles=("Kendall τ, test accuracy", ""))
 
 
 STUDY = Study(
     name="validation-size",
     title="noisy validation by the size of the set, against the ζ filter",
-    measure=by_pool(pool_record),
-    text=text,
-    finding=finding,
+    measure=measure_by_pool(measure_pool),
+    text=write_text,
+    finding=write_finding,
     wants=lambda pool: is_broad(pool) or pool.group == "probe",
     draw=draw,
     paper=("tab:noisyvalsetapp",),
     cause="On the paper’s architectures (cifar10-symmetric) the filter is ahead at every size "
     "that we have, as there. Elsewhere sets of 128 labels and more are often ahead: three "
     "recipes are mixed, and ζ depends on the learning rate.",
-    brief=brief,
+    brief=write_brief,
 )

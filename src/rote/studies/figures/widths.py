@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rote.studies.settings import study_of
+from rote.studies.settings import make_setting_study
 
 if TYPE_CHECKING:
     from rote.workloads import RunSpec
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 _SCALED = ("mobilenet", "shufflenet_v2")
 
 
-def width(spec: RunSpec) -> str | None:
+def read_width(spec: RunSpec) -> str | None:
     """Return the units of a perceptron's layer, or the scale of the paper's two networks."""
     name, options = spec.architecture.name, dict(spec.architecture.options)
     if name in _SCALED:
@@ -22,8 +22,8 @@ def width(spec: RunSpec) -> str | None:
     return str(options["width"]) if name == "mlp" and is_plain else None
 
 
-STUDY = study_of(
-    width,
+STUDY = make_setting_study(
+    read_width,
     "widths",
     "ζ tracks memorization across widths",
     paper=("fig:fine",),

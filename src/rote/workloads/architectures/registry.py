@@ -165,8 +165,8 @@ def _arguments(
         signature.bind(**arguments)
     except TypeError as error:
         raise InputError(
-            f"Expected {quote(name)} to be callable with {', '.join(arguments) or 'nothing'}, "
-            f"got: {error}."
+            f"Architecture {quote(name)} cannot be called with "
+            f"{', '.join(arguments) or 'nothing'}: {error}."
         ) from error
     return arguments
 
