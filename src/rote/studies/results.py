@@ -125,6 +125,6 @@ def _commands(study: Study, preset: str) -> str:
             f"{study.name}`; from the data at hand: `rote study run {study.name}`."
         )
     return (
-        f"Preset `{preset}`. {today} From the committed runs: `rote study show {study.name}`; all "
-        f"of it again: `rote study run {study.name} --preset {preset}`."
+        f"Preset `{preset}`. {today} From the committed runs: `rote study show {study.name} "
+        f"--preset {preset}`; all of it again: `rote study run {study.name} --preset {preset}`."
     )
