@@ -117,6 +117,21 @@ def write_specs(root: Path, names: list[str], rate: float = 0.5, **section: Any)
         (folder / "workload.json").write_text(json.dumps({"data": data, "spec": spec}))
 
 
+def test_folds_are_refused_with_what_to_do_with_them(tmp_path: Path) -> None:
+    write_specs(tmp_path, ["table", "table", "table"])
+    for fold, folder in enumerate(sorted(tmp_path.iterdir())):
+        workload = json.loads((folder / "workload.json").read_text())
+        workload["spec"]["probe"] = {"folds": 3, "fold": fold}
+        (folder / "workload.json").write_text(json.dumps(workload))
+        told = json.loads((folder / "run.json").read_text())
+        held_out = {"holdout": {"size": 3, "hash": str(fold), "predictions": None}}
+        (folder / "run.json").write_text(json.dumps(told | held_out | {"created": f"2026-{fold}"}))
+    with pytest.raises(InputError, match="The 3 runs are folds of one training") as said:
+        select(tmp_path, "staged")
+    assert "rote suspects" in str(said.value)
+    assert list(select_groups(tmp_path, "probe.fold", "staged")) == ["0", "1", "2"]
+
+
 def test_other_data_of_specs_are_refused_and_chosen_by_name(tmp_path: Path) -> None:
     write_specs(tmp_path, ["digits", "digits", "<b>mnist"])
     with pytest.raises(InputError, match=r"2 runs \(data.name=digits\), 1 run \(data.name=<b>mn"):

@@ -18,6 +18,7 @@ COLUMNS = (
     *(f"noisy_validation_{n}" for n in (10, 128, 256, 512)),
     *(f"zeta_holdout_{size}_{seed}" for size in (10, 128) for seed in (0, 1, 2)),
     *(f"detector_{x}_{part}" for x in (80, 90, 96) for part in ("clean", "noisy")),
+    *("aum", "csl", "weight_norm"),
 )
 
 

@@ -66,24 +66,30 @@ def test_means_count_every_pool_alike_and_say_which_have_a_row(record: Any) -> N
 
 def test_signals_that_stop_a_run_have_no_pick_of_the_pool(record: Any) -> None:
     for rows in (record["pools"]["large-0"]["rows"], record["means"]["judged"]):
-        for name in ("LabelWave", "LabelWave, first minimum", "GWA", "GWA, mean of 3 epochs"):
+        for name in (
+            *("LabelWave", "LabelWave, first minimum", "GWA", "GWA, mean of 3 epochs"),
+            "highest norm of the weights",
+        ):
             assert "pool" not in rows[name]
             assert "kendall" in rows[name]
         assert "pool" in rows["gradient disparity"]
 
 
-def test_label_wave_and_gwa_are_used_as_their_papers_say() -> None:
+def test_label_wave_and_gwa_are_used_as_their_papers_say_and_csl_per_epoch() -> None:
     waves, aligned = [None, 0.3, 0.2, 0.25, 0.1], [0.1, 0.2, 0.6, None, 0.3]
+    losses = [2.0, 3.0, 3.6, 4.0, 4.0]
     frame = pl.DataFrame({
         "run": ["a"] * 5 + ["b"] * 5,
         "step": [5, 4, 3, 2, 1, *range(1, 6)],
         "label_wave": [*waves[::-1], *waves],
         "gwa": [*aligned, *aligned],
+        "csl": [*losses[::-1], *losses],
     })  # fmt: skip
     found = add_paper_forms(RunTable(frame, {})).frame
     for run in ("a", "b"):
         rows = found.filter(pl.col("run") == run)
         assert rows["label_wave_first"].to_list() == [None, 0.3, 0.2, None, None]
+        assert rows["csl_per_epoch"].to_list() == pytest.approx([2.0, 1.5, 1.2, 1.0, 0.8])
     assert rows["gwa_mean"].to_list() == [None, None, pytest.approx(0.3), None, None]
 
 
@@ -135,6 +141,23 @@ def test_the_page_begins_with_what_a_reader_wants(record: Any) -> None:
     assert "| last checkpoint |" in short
     assert "| noisy validation, n = 512 (1 pools) |" in text
     assert "small-0 hold out fewer samples" in " ".join(text.split())
+
+
+def test_the_page_shows_where_dawid_skene_collapses(record: Any) -> None:
+    study = find_study("leaderboard")
+    assert "collapses" not in write_page(study, record, "small")  # these runs have no predictions
+    pools = {}
+    for name, (estimate, true) in {"large-0": (0.9, 0.4), "late-2": (0.8, 0.7)}.items():
+        row = record["pools"][name]["rows"]["GWA"]
+        kept = {**row, "error": [0.1, 0.1, 0.1], "at_pick": [estimate, true]}
+        posterior = {**kept, "at_pick": [true - 0.02, true]}
+        rows = {**record["pools"][name]["rows"], "Dawid–Skene": kept, "posterior": posterior}
+        pools[name] = {**record["pools"][name], "rows": rows}
+    text = write_page(study, {**record, "pools": {**record["pools"], **pools}}, "small")
+    told = " ".join(text.split())
+    assert "is 30.0 points too high on average, at worst 50.0 (large-0)" in told
+    assert "is off by -2.0." in told
+    assert "38.0% (40.0%) | 90.0% (40.0%) |" in told
 
 
 def test_what_was_timed_is_what_the_rows_ask_for() -> None:

@@ -1,5 +1,7 @@
 """What the leaderboard says of a selector, against plain loops."""
 
+from pathlib import Path
+
 import numpy as np
 import polars as pl
 import pytest
@@ -7,8 +9,10 @@ from hypothesis import given, settings, strategies as st
 from scipy import stats
 
 from rote.selection import Draws, Estimate, make_candidates
-from rote.store import RunTable
+from rote.store import RunTable, read_table
 from rote.studies.selector import Selector, _pick_scored, estimate_mean, judge
+from tests.selection.tables import write_voters
+from tests.selection.test_posterior import CLASSES, holdout
 
 pytestmark = pytest.mark.slow
 
@@ -142,3 +146,22 @@ def test_rules_that_skip_accuracy_drops_are_judged_that_way() -> None:
     assert _pick_scored(score, candidates, parts[0], None) == 1
     assert _pick_scored(score, candidates, parts[0], steady) == 2
     assert _pick_scored(score, candidates, parts[1], steady) is None
+
+
+def test_a_rule_that_estimates_is_compared_with_the_truth(tmp_path: Path) -> None:
+    _, given_labels, predicted = holdout("symmetric")
+    write_voters(tmp_path, predicted, CLASSES, given=given_labels)
+    candidates = make_candidates(read_table(tmp_path), "susceptibility")
+    rules = ("dawid-skene", "consensus", "max:validation_accuracy")
+    model, *others = (judge(Selector(rule, rule), candidates, DRAWS) for rule in rules)
+    assert model is not None
+    assert model.error is not None
+    assert model.at_pick is not None
+    estimated, true = model.at_pick
+    assert true == 0.25  # the test accuracy of every checkpoint here
+    assert estimated > 0.8
+    assert 0 < model.error.value < estimated - true  # all others are estimated lower than the pick
+    for other in others:
+        assert other is not None
+        assert other.error is None
+        assert other.at_pick is None

@@ -101,6 +101,7 @@ def find_step_differences(candidates: Candidates) -> tuple[str, ...]:
 
 
 _MOST_LISTED = 8
+_FOLD = "probe.fold"
 _FIRST_KEYS = (
     "data.name",
     "data.path",
@@ -110,8 +111,9 @@ _FIRST_KEYS = (
     "noise.rate",
     "data.seed",
     "noise.seed",
+    _FOLD,
 )
-_LAST_KEYS = ("given_labels", "holdout.hash", "name")
+_LAST_KEYS = ("given_labels", "holdout.hash", "name", "created")
 _UNKNOWN = "not recorded"
 
 
@@ -182,6 +184,13 @@ def check_comparable(table: RunTable) -> None:
         return
     facts = _facts(table)
     key, told = _find_telling(facts, groups), _differences(facts, groups)
+    if key == _FOLD:
+        raise InputError(
+            f"The {len(groups)} runs are folds of one training: each holds out other samples, so "
+            "that their checkpoints cannot be compared. List the label errors with rote suspects, "
+            "select within each fold with rote select --group-by probe.fold "
+            "(rote.selection.select_groups), or train a run to keep without --folds."
+        )
     listed = [
         f"{_count(group)} ({' '.join(pairs) or 'such as ' + quote(group.runs[0])})"
         for group, pairs in zip(groups, told, strict=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
 
 from rote.studies.markdown import NOTHING
@@ -20,6 +21,7 @@ _FIRST = (
     "auto",
     "auto, one run alone",
     "noisy validation, n = 256",
+    "Dawid–Skene",
     "consensus",
     "share of right labels",
     "last checkpoint",
@@ -34,14 +36,17 @@ _COST = ("extra passes per epoch", "held out", "seconds per epoch", "must be kno
 _SUMMARY = ("selector", "regret per run, points", "pick of the pool, points", *_COST[:3])
 _ALL = (
     *_SUMMARY[:3],
+    "error of the estimate, points",
     *("τ, test accuracy", "Pearson, memorized", "Spearman, memorized"),
     *_COST,
 )
-_POINTS, _SHARES = ("regret", "pool"), ("kendall", "pearson", "spearman")
+_POINTS, _SHARES = ("regret", "pool", "error"), ("kendall", "pearson", "spearman")
 
 _COLUMNS = (
     "*regret per run*: the test accuracy that the pick within a run lacks to the best checkpoint "
     "of the run; *pick of the pool*: what the one pick among all runs lacks to the best of all.",
+    "*error of the estimate*: of rules that estimate the accuracy, the mean distance between "
+    "estimate and test accuracy. All checkpoints count.",
     "*τ*: Kendall's, of the selector's score with test accuracy; *Pearson* and *Spearman*: with "
     "the accuracy on wrongly labeled training samples, which is memorization. All checkpoints "
     "count.",
@@ -76,7 +81,21 @@ _ABSENT = (
     "of 1,024 and 2,048 labels, more than these pools hold out. RATT's bound, which takes "
     "uniformly random labels, is in the tables of pools with symmetric noise. AUM and confident "
     "learning point out samples rather than checkpoints (`rote suspects`); here a checkpoint is "
-    "kept by how few they suspect."
+    "kept by how few they suspect, or by AUM's mean margin. CSL's sum of losses only grows within "
+    "a run; the row of CSL divides it by the epochs. CSL and the norm of the weights were not "
+    "recorded in pools of preset `small`: their rows are in the pools of preset `medium`."
+)
+_ESTIMATED = ("posterior", "Dawid–Skene")
+_COLLAPSE = (
+    "Dawid and Skene's model takes the errors of runs as independent, and runs that learn from "
+    "the same labels share theirs. It ranks about as well as the posterior: its regret per run "
+    "minus that of the posterior is {gap:+.2f} ± {error:.2f} points (mean and standard error over "
+    "{sets}). As an estimate of the accuracy it collapses: the runs outvote the given labels, and "
+    "the model is sure of what most runs predict. Its estimate for its own pick is "
+    "{high[1]:.1f} points too high on average, at worst {worst:.1f} ({where}). That of "
+    "the posterior, which fits how far to trust the votes, is "
+    "off by {high[0]:+.1f}. `auto` keeps to the posterior: the verdict needs an accuracy, and on "
+    "none of the pools for judging was a rule chosen. In brackets: the test accuracy of that pick."
 )
 
 
@@ -91,6 +110,7 @@ def write_lines(record: Record) -> Iterator[str]:
     said = _format_seconds(record["epoch"], " An epoch of training takes {:.2f} s.")
     yield "\n" + "\n".join(f"- {line}" for line in (*_COLUMNS, _SECONDS.format(epoch=said)))
     yield "\n" + _CONSTANTS.format(chosen=data["chosen"] or "none here")
+    yield from _collapse(record["pools"])
     for group, title in TITLES.items():
         if names := record["groups"][group]:
             yield f"\n## {title}\n\nMeans over {len(names)} pools: {', '.join(names)}.\n"
@@ -101,6 +121,35 @@ def write_lines(record: Record) -> Iterator[str]:
     yield "\n" + _ABSENT.format(pmv=_format_seconds(record["pmv"], " ({:.2f} s per epoch)"))
     for name, pool in record["pools"].items():
         yield from _pool(name, pool)
+
+
+def _collapse(pools: Mapping[str, Any]) -> Iterator[str]:
+    """Compare the estimates of Dawid and Skene's model with those of the posterior."""
+    rows = {name: [pool["rows"].get(one) for one in _ESTIMATED] for name, pool in pools.items()}
+    rows = {name: found for name, found in rows.items() if all(found)}
+    if not rows:
+        return
+    off = {name: [100 * (a - b) for a, b in (r["at_pick"] for r in rows[name])] for name in rows}
+    worst = max(off, key=lambda name: off[name][1])
+    by_data: dict[str, list[float]] = {}
+    for name, (posterior, model) in rows.items():
+        gap = 100 * (model["regret"][0] - posterior["regret"][0])
+        by_data.setdefault(name.rpartition("-")[0], []).append(gap)
+    gaps = [fmean(of_seeds) for of_seeds in by_data.values()]
+    said = _COLLAPSE.format(
+        sets=f"{len(gaps)} data sets",
+        gap=fmean(gaps),
+        error=stdev(gaps) / len(gaps) ** 0.5 if len(gaps) > 1 else 0.0,
+        high=[fmean(found[i] for found in off.values()) for i in (0, 1)],
+        worst=off[worst][1],
+        where=worst,
+    )
+    yield f"\n## Where Dawid–Skene collapses\n\n{said}\n"
+    yield f"| pool | best, test accuracy | {' | '.join(f'{one}, estimate' for one in _ESTIMATED)} |"
+    yield "|---|---|---|---|"
+    for name, found in rows.items():
+        cells = [f"{a:.1%} ({b:.1%})" for a, b in (row["at_pick"] for row in found)]
+        yield f"| {name} | {pools[name]['best']:.1%} | {' | '.join(cells)} |"
 
 
 def _name_data(names: Sequence[str]) -> str:

@@ -64,6 +64,8 @@ class Judgment:
         pearson: of its score with the accuracy on wrongly labeled training samples.
         spearman: the same by ranks.
         kendall: τ-b of its score with test accuracy, over all checkpoints.
+        error: of a rule that estimates the accuracy, the mean distance to the test accuracy.
+        at_pick: estimated and test accuracy of its pick among all runs.
         drawn: each of these in every draw of runs, by name, where there are enough of them.
     """
 
@@ -73,11 +75,13 @@ class Judgment:
     pearson: Estimate | None = None
     spearman: Estimate | None = None
     kendall: Estimate | None = None
+    error: Estimate | None = None
+    at_pick: tuple[float, float] | None = None
     drawn: Mapping[str, Floats] = field(default_factory=dict)
 
     def list_measures(self) -> dict[str, Estimate]:
         """Return what is known of it, by name."""
-        names = ("regret", "pool", "pearson", "spearman", "kendall")
+        names = ("regret", "pool", "pearson", "spearman", "kendall", "error")
         found = {name: getattr(self, name) for name in names}
         return {name: estimate for name, estimate in found.items() if estimate is not None}
 
@@ -97,7 +101,7 @@ def _judge_picks(
     selector: Selector, rule: Rule, candidates: Candidates, draws: Draws
 ) -> Judgment | None:
     parts = list(candidates.by_run())
-    score = None if selector.alone else _compute_score(rule, candidates)
+    score, is_estimate = (None, False) if selector.alone else _compute_score(rule, candidates)
     if score is None:
         picks = [_pick_alone(rule, candidates, part) for part in parts]
     else:
@@ -115,28 +119,39 @@ def _judge_picks(
     elif score is not None:
         found["pool"] = _resample_scored_regret(score, picks, candidates, draws)
         found |= _resample_agreement(score, candidates, draws)
+    at_pick = None
+    if score is not None and is_estimate:
+        truth = candidates.values(TRUTH)
+        distances = np.array([np.nanmean(np.abs(score - truth)[part]) for part in parts])
+        found["error"] = _resample_mean(distances[np.isfinite(distances)], draws)
+        best = candidates.best(score, np.array([pick for pick in picks if pick is not None]))
+        at_pick = (float(score[best]), float(truth[best]))
     return Judgment(
         per_run=tuple(known.tolist()),
+        at_pick=at_pick,
         drawn={name: drawn for name, (_, drawn) in found.items() if drawn is not None},
         **{name: estimate for name, (estimate, _) in found.items()},
     )
 
 
-def _compute_score(rule: Rule, candidates: Candidates) -> Floats | None:
-    """Return what the rule goes by, higher is better, if it is one number per checkpoint."""
+def _compute_score(rule: Rule, candidates: Candidates) -> tuple[Floats | None, bool]:
+    """Return what the rule goes by, higher is better, if it is one number per checkpoint.
+
+    Also return whether that number is an estimate of the accuracy.
+    """
     column, sign = getattr(rule, "column", None), 1.0
     if column is not None:
         if not candidates.known(column).any():
             raise InputError(f"The runs did not record {column}.")
         sign = -1.0 if rule.name.startswith("min:") else 1.0
-        return np.asarray(sign * candidates.values(column))
+        return np.asarray(sign * candidates.values(column)), False
     usable = keep_usable(rule, candidates)
-    found = rule.judge(usable).score
-    if found is None:
-        return None
+    decision = rule.judge(usable)
+    if decision.score is None:
+        return None, False
     score = np.full(len(candidates), np.nan)
-    score[np.isin(candidates.position, usable.position)] = found
-    return score
+    score[np.isin(candidates.position, usable.position)] = decision.score
+    return score, "estimated_accuracy" in decision.columns
 
 
 def _pick_alone(rule: Rule, candidates: Candidates, part: slice) -> int | None:

@@ -111,22 +111,23 @@ def fit_dawid_skene(votes: Floats, given: Integers, rounds: int) -> Floats:
         The terms whose sum is the log posterior of the true class up to a constant per sample:
         (1 + runs) × samples × classes, first of class frequencies and given labels, then of runs.
     """
-    classes = votes.shape[2]
+    runs, samples, classes = votes.shape
     labels = np.eye(classes + 1, classes)[given]  # nothing where there is no label
     annotators = np.concatenate((labels[None], votes))
+    # Samples × everything that anybody can say: one matrix product then serves all annotators.
+    said = annotators.transpose(1, 0, 2).reshape(samples, -1)
     truth = annotators.sum(axis=0) + 1 / classes
     truth /= truth.sum(axis=1, keepdims=True)
-    terms = np.zeros_like(annotators)
     for _ in range(rounds):
-        counts = np.einsum("sk,rsl->rkl", truth, annotators) + 1 / classes
-        log_confusion = np.log(counts / counts.sum(axis=2, keepdims=True))
+        counts = (said.T @ truth).reshape(runs + 1, classes, classes) + 1 / classes
+        log_confusion = np.log(counts / counts.sum(axis=1, keepdims=True))
         frequency = np.log(np.maximum(truth.mean(axis=0), TINY))
-        terms = np.einsum("rsl,rkl->rsk", annotators, log_confusion)
-        terms[0] += frequency
-        before, truth = truth, _normalize(terms.sum(axis=0))
+        before, truth = truth, _normalize(said @ log_confusion.reshape(-1, classes) + frequency)
         if np.abs(truth - before).max() < _CONVERGED:
             break
-    return terms
+    terms = annotators @ log_confusion
+    terms[0] += frequency
+    return np.asarray(terms)
 
 
 def _normalize(log_terms: Floats) -> Floats:

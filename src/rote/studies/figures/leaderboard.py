@@ -30,8 +30,9 @@ _HOLDOUT, _TRAIN = (
     "forward of the training set",
 )
 _PROBE, _PROBED = "3 forward, 1 backward of 128", ("probe", "pass_train")
-_FIRST_WAVE, _MEAN_GWA = "label_wave_first", "gwa_mean"
-_WITHIN_RUNS = ("LabelWave", "LabelWave, first minimum", "GWA", "GWA, mean of 3 epochs")
+_FIRST_WAVE, _MEAN_GWA, _MEAN_LOSS = "label_wave_first", "gwa_mean", "csl_per_epoch"
+_PEAK = "highest norm of the weights"
+_WITHIN_RUNS = ("LabelWave", "LabelWave, first minimum", "GWA", "GWA, mean of 3 epochs", _PEAK)
 """Selectors that stop a run, and do not claim to compare runs."""
 _TRUTH = Cost(_TRAIN, 0, ("pass_train", "label_error_detector"), "the truth, simulated")
 
@@ -53,6 +54,7 @@ def list_selectors(noise_rate: float | None, noise: str | None) -> list[Selector
         Selector("auto", "auto", Cost(*_HOLDOUT)),
         Selector("auto, one run alone", "auto", Cost(*_HOLDOUT), alone=True),
         Selector("posterior", "posterior", Cost(*_HOLDOUT, "several runs")),
+        Selector("Dawid–Skene", "dawid-skene", Cost(*_HOLDOUT, "several runs")),
         Selector("consensus", "consensus", Cost(*_HOLDOUT, "several runs; no labels")),
         *validation,
         Selector(
@@ -100,6 +102,9 @@ def _list_signal_selectors() -> list[Selector]:
         Selector("gradient disparity", "min:gradient_disparity", disparity),
         Selector("SELC's loss gap", "max:selc", Cost(timed=("selc",))),
         Selector("AUM: fewest below zero", "min:aum_negative", Cost(timed=("aum",))),
+        Selector("AUM: highest mean margin", "max:aum", Cost(timed=("aum",))),
+        Selector("CSL: lowest mean loss", f"min:{_MEAN_LOSS}", Cost(timed=("csl",))),
+        Selector(_PEAK, "max:weight_norm", Cost(timed=("weight_norm",))),
         Selector("PMV's accuracy drop", "max:pmv", Cost("a second training", 0, ("pmv",))),
         Selector(
             "confident learning: fewest suspects",
@@ -187,7 +192,10 @@ def _judge_selectors(table: RunTable) -> dict[str, tuple[Selector, Judgment]]:
 
 
 def add_paper_forms(table: RunTable) -> RunTable:
-    """Add LabelWave until it first rises and the running mean of GWA, as their papers use them."""
+    """Add LabelWave until it first rises, the running mean of GWA, and CSL per epoch.
+
+    The first two are as their papers use them. CSL itself only grows within a run.
+    """
     import polars as pl
 
     frame = table.frame.sort("run", "step")
@@ -198,6 +206,8 @@ def add_paper_forms(table: RunTable) -> RunTable:
         forms[_FIRST_WAVE] = pl.when(rises.over("run") == 0).then(wave)
     if "gwa" in frame.columns:
         forms[_MEAN_GWA] = pl.col("gwa").rolling_mean(3).over("run")
+    if "csl" in frame.columns:
+        forms[_MEAN_LOSS] = pl.col("csl") / pl.col("step")
     return replace(table, frame=frame.with_columns(**forms))
 
 
@@ -217,6 +227,7 @@ def _measure_pool(
             name: {
                 "cost": selector.cost.describe(size, is_timed=is_timed),
                 "per_run": [round(lost, 6) for lost in found.per_run],
+                **({} if found.at_pick is None else {"at_pick": list(found.at_pick)}),
                 **{key: [e.value, e.low, e.high] for key, e in found.list_measures().items()},
             }
             for name, (selector, found) in judged.items()

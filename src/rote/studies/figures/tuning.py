@@ -25,19 +25,22 @@ TUNING = "tuning"
 """The group of pools that are a grid of settings."""
 
 SEEDS, TRIALS, WARMUP = 20, 15, 10
-OURS = "estimate, auto among trials"
-ALONE = "estimate, best trial alone"
-PRUNED = "estimate with the pruner, auto among trials"
+OURS = "estimate + auto"
+ALONE = "estimate"
+PRUNED = "estimate with the pruner + auto"
 VALIDATION = "noisy validation"
+VALIDATED = "noisy validation + auto"
 TRAINING = "training accuracy"
 ZETA = "ζ"
-KNEE = "ζ and training accuracy, knee"
+KNEE = "ζ and training accuracy"
 _BEST = "best of the grid"
 _FIELDS = {"lr": "optimizer.lr", "width": "width", "depth": "depth", "dropout": "dropout"}
 _MOST_ASKED = 20 * TRIALS
 """A search that only repeats itself ends."""
 
 _GAUGE = "susceptibility_plain_relative"
+_THEN_AUTO = {ALONE: OURS, VALIDATION: VALIDATED}
+"""Searches after which ``auto`` also chooses among all trials, and what that is called."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +71,7 @@ Searched = tuple[list[Trial], int]
 def examine(pool: Pool, runs: RunTable, data_dir: Path | None) -> Record:  # noqa: ARG001
     """Replay searches with several seeds over the runs of a grid, each with the same epochs."""
     trials = {_get_settings(pool, name): _judge_run(runs, name) for name in sorted(runs.paths)}
-    best = max(max(trial.tested.values()) for trial in trials.values())
+    best = float(np.nanmax(runs.frame["test_accuracy"].to_numpy()))
     found: dict[str, list[list[float]]] = {}
     for seed in range(SEEDS):
         for way, (tested, epochs, count) in _replay_search(trials, runs, seed).items():
@@ -145,8 +148,8 @@ def _replay_search(
         searched, epochs = _search(trials, seed, budget, _make_value_getter(way))
         kept = max(searched, key=lambda trial: trial.values[way])
         found[way] = (kept.tested[way], epochs, len(searched))
-        if way == ALONE:
-            found[OURS] = (_select_among(searched, runs), epochs, len(searched))
+        if way in _THEN_AUTO:
+            found[_THEN_AUTO[way]] = (_select_among(searched, runs), epochs, len(searched))
     searched, epochs = _search(trials, seed, budget, _make_value_getter(ALONE), prunes=True)
     found[PRUNED] = (_select_among(searched, runs), epochs, len(searched))
     searched, epochs = _search(trials, seed, budget, lambda t: t.front)
@@ -245,7 +248,7 @@ def _find_knee(searched: Sequence[Trial]) -> Trial:
     return front[int(np.argmax(height))]
 
 
-WAYS = (OURS, PRUNED, ALONE, VALIDATION, TRAINING, ZETA, KNEE)
+WAYS = (OURS, PRUNED, ALONE, VALIDATION, VALIDATED, TRAINING, ZETA, KNEE)
 
 
 def measure(found: Measured) -> Record:
@@ -295,7 +298,12 @@ def write_text(record: Record) -> str:
         f"seeds of the search ± standard error (finished trials). Every search has {TRIALS} "
         "trials' worth of epochs. The grid was trained once, and searches are replayed over its "
         "finished runs: seeds differ in what Optuna suggests, not in the training.\n\n"
-        + write_table("objective", [*pools, "mean"], rows)
+        "- *+ auto*: `auto` chooses among all checkpoints of all finished trials, which vote. Else "
+        "the trial with the highest value of the objective is kept, at its best checkpoint by the "
+        "objective.\n"
+        "- *training accuracy*, *ζ*: of the last checkpoint, which is kept.\n"
+        "- *ζ and training accuracy*: both are objectives, and the last checkpoint of the trial "
+        "at the knee of their front is kept.\n\n" + write_table("objective", [*pools, "mean"], rows)
     )
 
 
@@ -311,14 +319,17 @@ def _average_pools(record: Record, way: str) -> float:
 def write_finding(record: Record) -> str:
     """Return the means over pools, and by how much noisy validation is behind, pool by pool."""
     means = ", ".join(f"{way} {100 * _average_pools(record, way):.1f}" for way in WAYS)
-    gaps = ", ".join(
-        f"{name} {100 * pool['ways'][VALIDATION]['behind_ours'][0]:+.1f} ± "
-        f"{100 * pool['ways'][VALIDATION]['behind_ours'][1]:.1f}"
-        for name, pool in record["pools"].items()
-    )
     return (
         f"Test accuracy of what a search keeps, mean over {count_pools(record['pools'])}: {means}. "
-        f"Ours minus noisy validation, paired by seed: {gaps}."
+        f"Paired by seed, *{OURS}* minus *{VALIDATION}*: {_gaps(record, VALIDATION)}; minus "
+        f"*{VALIDATED}*: {_gaps(record, VALIDATED)}."
+    )
+
+
+def _gaps(record: Record, way: str) -> str:
+    found = {name: pool["ways"][way]["behind_ours"] for name, pool in record["pools"].items()}
+    return ", ".join(
+        f"{n} {100 * gap:+.1f} ± {100 * error:.1f}" for n, (gap, error) in found.items()
     )
 
 
@@ -338,6 +349,14 @@ STUDY = Study(
     measure=measure,
     text=write_text,
     finding=write_finding,
+    cause=(
+        "What helps is the choice in the end, for which all trials vote. The objective matters "
+        "less: the estimate of single trials is no better than noisy validation, and worse under "
+        "the pair noise of mnist-tuning, which nearest neighbors repeat. After `auto` among "
+        "trials, both searches keep nearly the same. The pruner changes no mean by more than about "
+        "one standard error. Training accuracy prefers the networks that memorize most. "
+        "ζ alone prefers those that have learned least."
+    ),
     wants=match_group(TUNING),
     draw=draw,
     examine=examine,
