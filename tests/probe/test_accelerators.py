@@ -1,4 +1,4 @@
-"""Rules for devices, kept true on the CPU: generators of any accelerator, and blocking reads."""
+"""Rules for devices that need none: generators of several, and where copies are kept."""
 
 import subprocess
 import sys
@@ -10,7 +10,6 @@ from torch import Tensor, nn
 
 import rote
 from rote.snapshot import tensors
-from rote.tracking import count_blocking_reads
 
 FAKE_DEVICE = """
 import torch
@@ -46,7 +45,7 @@ assert (found.generators, found.are_generators_kept, found.is_same) == (3, True,
 try:
     rote.tracking.check_device("toy")  # it has generators, but holds no tensors
 except rote.errors.InputError as error:
-    assert "'toy' cannot be used; torch finds cpu and toy" in str(error), error
+    assert "finds cpu and toy on this machine" in str(error), error
 else:
     raise AssertionError
 device.is_started = False
@@ -62,33 +61,6 @@ def test_generators_of_every_accelerator_are_restored_and_checked() -> None:
         [sys.executable, "-c", FAKE_DEVICE], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-
-
-def deep_network() -> nn.Module:
-    layers: list[nn.Module] = []
-    for _ in range(26):
-        layers += [nn.Linear(8, 8), nn.BatchNorm1d(8)]
-    return nn.Sequential(*layers, nn.Linear(8, 3))
-
-
-@pytest.mark.parametrize("holdout", [16, 50])
-def test_a_probe_waits_for_the_device_at_most_8_times(
-    holdout: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tensors, "_is_on_host", lambda _: False)
-    torch.manual_seed(0)
-    model = deep_network()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
-    tracker = rote.track(
-        model,
-        optimizer,
-        inputs=torch.randn(holdout, 8),
-        num_classes=3,
-        policy=rote.ProbePolicy(batch=16),
-    )
-    tracker.probe()
-    found = count_blocking_reads(tracker.probe, torch.device("cpu"))
-    assert found.total() <= 8, found
 
 
 @pytest.mark.parametrize("write", [lambda t: t.data.add_(1), lambda t: None])

@@ -1,5 +1,6 @@
 """`rote doctor`: check the installation, and whether a model can be probed."""
 
+import platform
 import sys
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
@@ -61,6 +62,10 @@ def doctor(
 ) -> None:
     """Check the installation, whether a --model can be probed, and probes on a --device."""
     sys.path.insert(0, str(Path.cwd()))  # find the user's own modules
+    if device is not None:
+        from rote.tracking import find_device
+
+        find_device(device)  # before anything is printed
     missing = _check_installation()
     wrong = [f"{', '.join(missing)} missing"] if missing else []
     if model is not None and not _check_model(model, optimizer, shape, classes):
@@ -144,8 +149,12 @@ def _check_device(
         options = {"make": make, "shape": sides, "num_classes": classes}
     found = check_device(device, **options)
     what = "A small network" if model_name is None else f"{format_line(model_name)}"
-    versions = f"rote {__version__}, torch {torch.__version__}, {sys.platform}"
-    lines = ["", f"{what} on {found.device} ({versions}):", ""]
+    versions = [f"rote {__version__}", f"torch {torch.__version__}"]
+    versions += [f"Python {platform.python_version()}", sys.platform]
+    module: Any = torch.get_device_module(found.device)
+    if hasattr(module, "get_device_name"):
+        versions.insert(0, module.get_device_name(found.device))
+    lines = ["", f"{what} on {found.device} ({', '.join(versions)}):", ""]
     lines += ["| checked | found | expected |", "|---|---|---|"]
     lines += [f"| {' | '.join(row)} |" for row in found.rows()]
     say("\n".join([*lines, ""]))

@@ -409,7 +409,7 @@ def restore_everything(
             device=device,
         )
         keeping = keeps_writes and len(snapshot.frozen) > 0
-        with restore_after(snapshot), _disable_autocast_cache(device_of(model)):
+        with restore_after(snapshot), _disable_autocast_cache():
             snapshot.set_aside()
             with snapshot.frozen.keep_writes() if keeping else nullcontext():
                 yield snapshot
@@ -430,23 +430,21 @@ def _disable_compilation() -> AbstractContextManager[object]:
 
 
 @contextmanager
-def _disable_autocast_cache(device: torch.device) -> Iterator[None]:
-    """Keep the autocast that is on now, but convert weights again in every forward pass.
+def _disable_autocast_cache() -> Iterator[None]:
+    """Convert weights again in every forward pass under autocast.
 
     Autocast keeps the low-precision copies of weights until its block ends. Read after a step, such
     a copy would show the weights from before the step, and the drop would be zero.
     """
-    with torch.autocast(
-        device.type,
-        dtype=torch.get_autocast_dtype(device.type),
-        enabled=torch.is_autocast_enabled(device.type),
-        cache_enabled=False,
-    ):
-        try:
-            yield
-        finally:
-            # A model with an autocast of its own may have left stepped weights in the cache.
-            torch.clear_autocast_cache()
+    was_enabled = torch.is_autocast_cache_enabled()
+    # Not by a block of autocast, which devices without autocast refuse.
+    torch.set_autocast_cache_enabled(False)
+    try:
+        yield
+    finally:
+        # A model with an autocast of its own may have left stepped weights in the cache.
+        torch.clear_autocast_cache()
+        torch.set_autocast_cache_enabled(was_enabled)
 
 
 def _modules_behind(loss_fn: LossFunction, model: nn.Module) -> list[nn.Module]:

@@ -8,6 +8,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from statistics import median
 from typing import Any
 
@@ -15,7 +16,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from torch.optim import Optimizer
-from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from rote.errors import InputError, RoteWarning, quote
@@ -26,8 +26,8 @@ from rote.tracking.tracker import Tracker
 Make = Callable[[], tuple[nn.Module, Optimizer]]
 
 _SAMPLES, _STEPS, _ROUNDS = 128, 3, 5
-_READING_FUNCTIONS = (Tensor.cpu, Tensor.numpy)
 _READING_OPERATIONS = {"equal", "is_nonzero", "nonzero", "_local_scalar_dense", "masked_select"}
+_COPIES = {"_to_copy", "copy_"}
 
 
 @dataclass(frozen=True)
@@ -89,38 +89,27 @@ class DeviceCheck:
         ]
 
 
-class _Conversions(TorchFunctionMode):
-    """Counts conversions to the host, which need not run an operation there."""
-
-    def __init__(self, is_counted: Callable[[Any], bool]) -> None:
-        super().__init__()
-        self.found: Counter[str] = Counter()
-        self._is_counted, self._is_inside = is_counted, False
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # noqa: ANN401
-        if func not in _READING_FUNCTIONS or self._is_inside or not self._is_counted(args[0]):
-            return func(*args, **(kwargs or {}))
-        self.found[func.__name__] += 1
-        self._is_inside = True  # what it is made of counts once
-        try:
-            return func(*args, **(kwargs or {}))
-        finally:
-            self._is_inside = False
-
-
-class _Operations(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class _Reads(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Counts operations that wait for a device, also those that C++ calls."""
 
-    def __init__(self, is_counted: Callable[[Any], bool]) -> None:
+    def __init__(self, device: torch.device) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.found: Counter[str] = Counter()
-        self._is_counted = is_counted
+        self._device = device
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # noqa: ANN401
         name = func._schema.name.removeprefix("aten::")
-        if name in _READING_OPERATIONS and self._is_counted(args[0]):
-            self.found[name] += 1
-        return func(*args, **(kwargs or {}))
+        kwargs = kwargs or {}
+        result = func(*args, **kwargs)
+        is_read = name in _READING_OPERATIONS and self._is_there(args[0])
+        if name in _COPIES and not kwargs.get("non_blocking"):
+            source = args[1] if name == "copy_" else args[0]
+            is_read = self._is_there(source) and not self._is_there(result)
+        self.found[name] += is_read
+        return result
+
+    def _is_there(self, thing: object) -> bool:
+        return isinstance(thing, Tensor) and thing.device.type == self._device.type
 
 
 def count_blocking_reads(action: Callable[[], object], device: torch.device) -> Counter[str]:
@@ -131,14 +120,10 @@ def count_blocking_reads(action: Callable[[], object], device: torch.device) -> 
         >>> dict(found)
         {'_local_scalar_dense': 1}
     """
-
-    def is_counted(thing: Any) -> bool:  # noqa: ANN401
-        return isinstance(thing, Tensor) and thing.device.type == device.type
-
-    conversions, operations = _Conversions(is_counted), _Operations(is_counted)
-    with conversions, operations:
+    reads = _Reads(device)
+    with reads:
         action()
-    return operations.found + conversions.found
+    return +reads.found
 
 
 def check_device(
@@ -148,8 +133,8 @@ def check_device(
 
     Args:
         name: the device, such as ``cuda``, ``cuda:1``, ``mps`` or ``cpu``.
-        make: builds the network and its optimizer; by default a small one with BatchNorm, dropout
-            and Adam.
+        make: builds the network on the device, then its optimizer; by default a small one with
+            BatchNorm, dropout and Adam.
         shape: the shape of one input.
         num_classes: the number of classes.
 
@@ -163,8 +148,8 @@ def check_device(
         >>> check_device("cpu").is_same
         True
     """
-    device = _find_device(name)
-    build = make or _small_network
+    device = find_device(name)
+    build = make or partial(_small_network, device)
     samples = torch.randn(_SAMPLES, *shape, generator=torch.Generator().manual_seed(0))
     labels = torch.arange(_SAMPLES) % num_classes
     trial = _Trial(build, device, samples, labels, num_classes)
@@ -223,13 +208,16 @@ class _Worker:
     def __init__(self, trial: _Trial, *, tracks: bool = True) -> None:
         torch.manual_seed(0)
         self.device = trial.device
-        model, optimizer = trial.build()
-        self.model, self.optimizer = model.to(self.device), optimizer
+        self.model, self.optimizer = trial.build()
         self.samples, self.labels = trial.samples.to(self.device), trial.labels.to(self.device)
         if tracks:
             policy = ProbePolicy(batch=len(self.samples), plain=None)
             self.tracker: Tracker = track(
-                model, optimizer, inputs=self.samples, num_classes=trial.num_classes, policy=policy
+                self.model,
+                self.optimizer,
+                inputs=self.samples,
+                num_classes=trial.num_classes,
+                policy=policy,
             )
 
     def step(self) -> None:
@@ -274,7 +262,7 @@ class _Worker:
             torch.get_device_module(self.device).synchronize()
 
 
-def _small_network() -> tuple[nn.Module, Optimizer]:
+def _small_network(device: torch.device) -> tuple[nn.Module, Optimizer]:
     model = nn.Sequential(
         nn.Linear(32, 1024),
         nn.BatchNorm1d(1024),
@@ -283,20 +271,29 @@ def _small_network() -> tuple[nn.Module, Optimizer]:
         nn.Linear(1024, 1024),
         nn.Tanh(),
         nn.Linear(1024, 10),
-    )
+    ).to(device)  # before the optimizer: some devices give the model other parameters
     return model, torch.optim.Adam(model.parameters(), lr=0.01)
 
 
-def _find_device(name: str) -> torch.device:
+def find_device(name: str) -> torch.device:
+    """Return a device on which tensors can be made.
+
+    Args:
+        name: the device, such as ``cuda``.
+
+    Raises:
+        InputError: if there is no such device, or it cannot hold a tensor.
+    """
     try:
         device = torch.device(name)
         torch.ones(2, device=device).sum().item()
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         found = torch.accelerator.current_accelerator()
         here = "only cpu" if found is None else f"cpu and {found.type}"
-        reason = str(error).partition("\n")[0]
+        reason = str(error).partition("\n")[0].rstrip(".")
         raise InputError(
-            f"Device {quote(name)} cannot be used; torch finds {here} on this machine. {reason}"
+            f"Device {quote(name)} cannot be used: torch {torch.__version__} finds {here} on this "
+            f"machine ({reason})."
         ) from error
     return device
 
