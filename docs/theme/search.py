@@ -6,7 +6,7 @@ A hook instead of front matter, which other viewers of Markdown show as a table 
 from typing import Any
 
 BOOSTS = {"your-data.md": 8, "selection.md": 8, "stopping.md": 4,
-          "glossary.md": 4, "results/": 0.25, "api/": 0.5}  # fmt: skip
+          "glossary.md": 2, "results/": 0.25, "api/": 0.5}  # fmt: skip
 """By the beginning of a page's path, how much its words count in a search; otherwise 1."""
 
 
