@@ -1,4 +1,4 @@
-"""The README's Python runs as it stands there, twice, and prints a verdict."""
+"""README's Python runs in a loop; the script that it leads to runs twice. Both print a verdict."""
 
 import json
 import os
@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -16,34 +17,96 @@ pytestmark = pytest.mark.slow
 
 README = Path(__file__).parent.parent / "README.md"
 TEXT = README.read_text(encoding="utf-8")
-BLOCKS = re.findall(r"```python\n(.*?)```", TEXT, flags=re.DOTALL)
+LOOPS = (README.parent / "docs" / "loops.md").read_text(encoding="utf-8")
+TUTORIAL = (README.parent / "docs" / "tutorials" / "images.md").read_text(encoding="utf-8")
+
+
+def blocks(page: str, language: str = "python") -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", page, flags=re.DOTALL)
+
+
+(LINES,) = blocks(TEXT)
+(SCRIPT,) = (block for block in blocks(LOOPS) if "rote.neighbor_votes(" in block)
+(VERDICT,) = blocks(TEXT, "text")
 
 
 def test_the_readme_keeps_its_promises() -> None:
     lines = TEXT.splitlines()
     assert len(lines) <= 120
+    order = ["![", "```python", "```text", "leaderboard.md", "## Install", "pip install",
+             "## In the trainer you have", "## What it does not do"]  # fmt: skip
+    assert [TEXT.index(part) for part in order] == sorted(TEXT.index(part) for part in order)
     assert next(i for i, line in enumerate(lines, 1) if line.startswith("```python")) <= 35
-    assert TEXT.index("pip install") < TEXT.index("```python")
     assert {"make demo", "make test"} <= {line.split("  ")[0].strip() for line in lines}
+    assert "docs/loops.md#a-verdict-from-a-single-run" in TEXT
+    assert "## A verdict from a single run" in LOOPS
 
 
-def test_the_python_in_the_readme_runs_twice_and_prints_the_verdict(
+def test_the_verdict_in_the_readme_is_that_of_the_tutorial() -> None:
+    assert VERDICT in blocks(TUTORIAL, "text")
+    wrong = re.search(r"(\d+)% of the labels are wrong", TUTORIAL)
+    assert wrong is not None
+    assert f"{wrong[1]} % wrong labels" in TEXT
+
+
+def train_one_epoch(x: torch.Tensor, y: torch.Tensor, saved: list[int]) -> Any:
+    def train(model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
+        for batch in torch.randperm(len(x)).split(50):
+            optimizer.zero_grad()
+            torch.nn.functional.cross_entropy(model(x[batch]), y[batch]).backward()
+            optimizer.step()
+        saved.append(len(saved) + 1)
+        torch.save(model.state_dict(), f"runs/a/step-{saved[-1]}.pt")
+
+    return train
+
+
+def test_the_lines_of_the_readme_run_in_a_loop_and_name_a_checkpoint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     torch.manual_seed(0)
-    (block,) = BLOCKS
-    exec(compile(block, str(README), "exec"), {})
+    truth = torch.randint(10, (1000,))
+    samples = torch.randn(10, 64)[truth] + torch.randn(1000, 64)
+    labels = torch.where(torch.rand(1000) < 0.4, torch.randint(10, (1000,)), truth)
+    holdout, x, y = samples[:300], samples[300:], labels[300:]
+    model = torch.nn.Sequential(torch.nn.Linear(64, 256), torch.nn.ReLU(), torch.nn.Linear(256, 10))
+    saved: list[int] = []
+    names = {"x": x, "y": y, "holdout": holdout, "holdout_labels": labels[:300], "model": model}
+    names["optimizer"] = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+    names["train_one_epoch"] = train_one_epoch(x, y, saved)
+    exec(compile(LINES, str(README), "exec"), names)
+    assert saved == list(range(1, 16))
+    printed = capsys.readouterr().out
+    kept = re.match(r"Keep step (\d+) of a\nruns/a/step-(\d+)\.pt\n", printed)
+    assert kept is not None
+    assert kept[1] == kept[2]
+    assert row_labels(VERDICT) - {"Test accuracy"} <= row_labels(printed)
+
+
+def test_the_site_begins_with_the_same_lines() -> None:
+    home = (README.parent / "docs" / "README.md").read_text(encoding="utf-8")
+    assert blocks(home) == [LINES]
+
+
+def test_at_most_five_lines_are_added_to_a_loop() -> None:
+    added = [line for line in LINES.splitlines() if re.search(r"\brote\b|tracker\.", line)]
+    assert len(added) == 5
+
+
+def test_the_script_runs_twice_and_prints_the_verdict(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    torch.manual_seed(0)
+    exec(compile(SCRIPT, "loops.md", "exec"), {})
     (run,) = tmp_path.glob("runs/*")
     deadline = time.monotonic() + 10
     while time.strftime("%H%M%S") == run.name and time.monotonic() < deadline:
         pass  # a run is named after the second
-    exec(compile(block, str(README), "exec"), {})
+    exec(compile(SCRIPT, "loops.md", "exec"), {})
     assert len(list(tmp_path.glob("runs/*/journal.jsonl"))) == 2
-    printed = capsys.readouterr().out
-    (written,) = re.findall(r"```text\n(Keep .*?)```", TEXT, flags=re.DOTALL)
-    assert printed.startswith("Keep step ")
-    assert row_labels(written) <= row_labels(printed)
+    assert capsys.readouterr().out.startswith("Keep step ")
 
 
 def row_labels(verdict: str) -> set[str]:
@@ -52,9 +115,9 @@ def row_labels(verdict: str) -> set[str]:
 
 
 def write_script(folder: Path) -> Path:
-    """The first Python block of README, as printed."""
+    """The script that README leads to, as printed."""
     script = folder / "script.py"
-    script.write_text(BLOCKS[0], encoding="utf-8")
+    script.write_text(SCRIPT, encoding="utf-8")
     return script
 
 

@@ -14,6 +14,7 @@ ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 SELECTION = (ROOT / "docs" / "selection.md").read_text(encoding="utf-8")
 STOPPING = (ROOT / "docs" / "stopping.md").read_text(encoding="utf-8")
+COMPATIBILITY = (ROOT / "docs" / "compatibility.md").read_text(encoding="utf-8")
 PROBE = json.loads((ROOT / "benchmarks" / "probe.json").read_text())["results"]
 BOARD = json.loads((ROOT / "docs" / "results" / "leaderboard.json").read_text())
 STOPS = json.loads((ROOT / "docs" / "results" / "stopping.json").read_text())["pools"]
@@ -74,9 +75,7 @@ SELECTORS = {
     "rote, one run alone": "auto, one run alone",
     "noisy validation, same labels": "noisy validation, same labels",
     "last checkpoint": "last checkpoint",
-    "the paper's regions": "regions (the paper's rule)",
     "LabelWave": "LabelWave",
-    "GWA": "GWA, mean of 3 epochs",
     "lowest ζ": "lowest ζ",
 }
 
@@ -89,6 +88,25 @@ def test_regrets_in_the_readme_are_those_of_the_leaderboard(label: str, selector
         for measure in ("regret", "pool")
     ]
     assert table_row(README, label) == expected
+
+
+def test_every_row_of_the_readme_is_one_of_those_above() -> None:
+    table = README[README.index("| fewer is better |") :].partition("\n\n")[0]
+    labels = [line.strip("|").split("|")[0].strip() for line in table.splitlines()[2:]]
+    assert labels == list(SELECTORS)
+
+
+def test_the_first_numbers_of_the_readme_are_those_of_leaderboard_and_compatibility() -> None:
+    cited = numbers_near(README, "lost against the best of all checkpoints of")
+    for selector in ("auto", "last checkpoint", "noisy validation, same labels"):
+        assert cost("fresh", selector, "pool") in cited, selector
+    fresh = BOARD["groups"]["fresh"]
+    assert {str(BOARD["pools"][name]["runs"]) for name in fresh} | {str(len(fresh))} <= set(cited)
+    rows = re.findall(r"^\| \*\*all\*\* \|(.*)\|$", COMPATIBILITY, flags=re.MULTILINE)
+    totals = [[int(cell) for cell in row.split("|")] for row in rows]
+    assert [kind[-2:] for kind in totals] == [[0, 0], [0, 0]]  # none changed, none failed
+    same = sum(kind[1] for kind in totals)
+    assert str(same) in numbers_near(README, "of training change")
 
 
 def test_the_readme_says_how_many_pools_there_are() -> None:

@@ -2,9 +2,13 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -48,6 +52,59 @@ def test_every_public_name_is_in_the_reference(site: Path) -> None:
     for name in set(rote.__all__) - {"__version__"}:
         assert f'id="rote.{name}"' in page, name
     assert "&gt;&gt;&gt; " in page or ">>> " in page  # the examples of the docstrings, as code
+    # A name that a submodule also has is found by a longer path.
+    paths = [path.split(".") for path in re.findall(r'id="rote\.([\w.]+)"', page)]
+    found = {(path[0], path[-1]) for path in paths}
+    for folder in sorted(Path(rote.__file__).parent.glob("*/__init__.py")):
+        room = folder.parent.name
+        names = set(getattr(import_module(f"rote.{room}"), "__all__", [])) - set(rote.__all__)
+        assert [name for name in sorted(names) if (room, name) not in found] == [], room
+
+
+CHROMIUM = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+)
+
+
+@pytest.fixture(scope="module")
+def tab(site: Path) -> Iterator[Any]:
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    if CHROMIUM is None:
+        pytest.skip("Chromium is not installed (apt-get install chromium)")
+    with playwright.sync_playwright() as started:
+        options = ["--headless", "--no-sandbox", "--disable-gpu"]
+        browser = started.chromium.launch(executable_path=CHROMIUM, args=options)
+        yield browser.new_page()
+        browser.close()
+
+
+@pytest.mark.parametrize(
+    ("query", "guide"),
+    [
+        ("clean my dataset", "your-data"),
+        ("wrong labels", "your-data"),
+        ("label noise", "your-data"),
+        ("which checkpoint", "selection"),
+        ("early stopping", "stopping"),
+        ("overfitting", "index"),
+    ],
+)
+def test_a_search_without_a_server_finds_the_guide_first(
+    site: Path, tab: Any, query: str, guide: str
+) -> None:
+    tab.goto(f"{(site / 'windows.html').as_uri()}?q={query.replace(' ', '+')}")
+    first = tab.locator(".md-search-result__item > a").first
+    first.wait_for(state="attached")
+    assert Path(first.get_attribute("href").partition("?")[0]).stem == guide
+
+
+def test_no_page_of_the_reference_is_endless(site: Path, tab: Any) -> None:
+    """Split a page that grows beyond twenty screens."""
+    tab.set_viewport_size({"width": 1280, "height": 900})
+    for page in sorted((site / "api").glob("*.html")):
+        tab.goto(page.as_uri())
+        height = tab.evaluate("document.documentElement.scrollHeight")
+        assert 500 < height < 18_000, page.name
 
 
 def test_pages_lead_to_the_glossary(site: Path) -> None:

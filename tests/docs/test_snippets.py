@@ -19,6 +19,7 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 
 ELSEWHERE = {
+    "README": "tests/test_readme.py",
     "after-the-verdict": "tests/workloads/test_documentation.py",
     "extending": "tests/cli/test_extending.py",
     "huggingface": "tests/integrations/test_huggingface_docs.py",

@@ -17,6 +17,7 @@ IGNORE_INDEX = -100
 """The label that cross entropy leaves out of the mean (torch's and Hugging Face's default)."""
 
 LabelSampler: TypeAlias = Callable[[torch.Generator], Tensor]
+"""What draws the random labels of a probe from a generator."""
 
 
 @dataclass(frozen=True)
