@@ -64,6 +64,13 @@ _SECONDS = (
     "benchmarks/costs.py`); those with texts were not timed.{epoch} Choosing itself comes once, "
     "and is not counted."
 )
+_UNTIMED = "*seconds* were measured with smaller networks only ([leaderboard](leaderboard.md))."
+_LEARNED = (
+    "Nothing was chosen on these pools: every rule and constant was settled before their first "
+    "run. Their networks learn, and many then memorize, so that more is at stake than in the "
+    "[smaller pools](leaderboard.md). The first runs of a pool, three or four networks with all "
+    "recipes, are enough for it to count."
+)
 _CONSTANTS = (
     "Constants may be chosen on the pools for choosing only ({chosen}); here that was which way "
     "AUM and confident learning point. `auto` and the posterior were put together before, on "
@@ -108,8 +115,10 @@ def write_lines(record: Record) -> Iterator[str]:
     first = {n: row for n, row in record["means"][group].items() if n in _FIRST}
     yield from _write_table(_SUMMARY, first)
     said = _format_seconds(record["epoch"], " An epoch of training takes {:.2f} s.")
-    yield "\n" + "\n".join(f"- {line}" for line in (*_COLUMNS, _SECONDS.format(epoch=said)))
-    yield "\n" + _CONSTANTS.format(chosen=data["chosen"] or "none here")
+    is_timed = any(row["cost"]["seconds"] is not None for row in first.values())
+    seconds = _SECONDS.format(epoch=said) if is_timed else _UNTIMED
+    yield "\n" + "\n".join(f"- {line}" for line in (*_COLUMNS, seconds))
+    yield "\n" + (_CONSTANTS.format(chosen=data["chosen"]) if data["chosen"] else _LEARNED)
     yield from _collapse(record["pools"])
     for group, title in TITLES.items():
         if names := record["groups"][group]:
@@ -118,7 +127,8 @@ def write_lines(record: Record) -> Iterator[str]:
                 yield _FRESH.format(fresh=data[FRESH]) + "\n"
             yield from _write_table(_ALL, record["means"][group])
             yield from _compare_in_fewer_pools(record, group)
-    yield "\n" + _ABSENT.format(pmv=_format_seconds(record["pmv"], " ({:.2f} s per epoch)"))
+    if data["chosen"]:
+        yield "\n" + _ABSENT.format(pmv=_format_seconds(record["pmv"], " ({:.2f} s per epoch)"))
     for name, pool in record["pools"].items():
         yield from _pool(name, pool)
 

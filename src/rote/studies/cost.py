@@ -57,6 +57,12 @@ class Cost:
         return [float(f"{end:.4g}") for end in (values.mean(), *np.quantile(drawn, [0.025, 0.975]))]
 
 
+def has_timed(pool: int) -> bool:
+    """Whether networks were timed with a holdout of this size."""
+    networks = read_costs()["networks"].values()
+    return bool(networks) and all(f"pass_{pool}" in found for found in networks)
+
+
 @cache
 def read_costs() -> dict[str, Any]:
     """Return what ``benchmarks/costs.py`` has written: seconds by network and name."""

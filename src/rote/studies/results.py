@@ -106,13 +106,14 @@ def list_pictures(study: Study, record: Record, preset: str) -> list[Picture]:
 
 def write_page(study: Study, record: Record, preset: str) -> str:
     """Return our number beside the paper's, why they differ, the figures and the tables."""
-    is_explained = study.cause and (preset == _EXPLAINED or study.wants is None)
+    causes = {_EXPLAINED: study.cause, "medium": study.cause_at_medium}
+    cause = study.cause if study.wants is None else causes.get(preset)
     shown = [] if study.draw is None else list_pictures(study, record, preset)
     parts = [
         f"# {capitalize(study.title)}",
         f"**The paper.** {study.reported}",
         f"**Here.** {study.finding(record)}",
-        *([f"**Why.** {study.cause}"] if is_explained else []),
+        *([f"**Why.** {cause}"] if cause else []),
         _write_commands(study, preset),
         *(f"![{picture.caption}]({picture.name}.svg)\n\n*{picture.caption}.*" for picture in shown),
         study.text(record).strip(),

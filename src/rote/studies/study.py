@@ -72,6 +72,7 @@ class Study:
         paper: which figures and tables of the paper it shows, by their labels there.
         cause: why it agrees with the paper, or does not, at preset ``small``, as far as we can
             tell: a sentence or two.
+        cause_at_medium: the same for preset ``medium``.
         examine: what is measured on the networks of a pool themselves, which are not committed,
             with data from a folder: plain values, which are. None if the runs' records suffice.
         compute: for a study without pools, the numbers from runs that it trains itself, in a
@@ -92,6 +93,7 @@ class Study:
     draw: Callable[[Record], Any] | None = None
     paper: tuple[str, ...] = ()
     cause: str = ""
+    cause_at_medium: str = ""
     examine: Examine | None = None
     brief: Callable[[Record], Brief] | None = None
     compute: Callable[[Path, Path | None], Record] | None = None

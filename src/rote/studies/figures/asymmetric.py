@@ -16,4 +16,5 @@ STUDY = replace(
     "mistaken for another is learned as a pattern, not label by label, so that right and wrong "
     "labels are memorized alike. On pairs of MNIST’s digits ζ, which gauges how fast random labels "
     "are learned, sees less than the oracle.",
+    cause_at_medium="",
 )

@@ -125,4 +125,9 @@ STUDY = Study(
     "is behind where recipes are mixed (tracking), and level or ahead where they matter "
     "less (yoruba, fashion-symmetric, cifar10-mistaken).",
     brief=write_brief,
+    cause_at_medium=(
+        "Region 1 of ζ suffers from the mean training accuracy of networks that memorize, as "
+        "[regions](regions-medium.md) explains. A detector of wrong labels does not, so that even "
+        "a poor one is ahead."
+    ),
 )

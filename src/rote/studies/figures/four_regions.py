@@ -168,4 +168,12 @@ STUDY = Study(
     "lower throughout: two thousand samples, small networks, few epochs. The plain relative ζ, "
     "which is made to compare optimizers, divides these pools worse.",
     brief=write_brief,
+    cause_at_medium=(
+        "Where most runs memorize, the mean training accuracy is above what a network that "
+        "resists half of random labels can reach. Region 1 then holds checkpoints on their way "
+        "into memorization, and the resistant networks fall into Region 3. Region 1 stays ahead "
+        "of Region 2 where both have enough checkpoints. Thresholds by percentile "
+        "([thresholds](thresholds-medium.md)) and the rule `staged` do not depend on the mean. "
+        "The paper counts many more networks, few of which memorize everything."
+    ),
 )

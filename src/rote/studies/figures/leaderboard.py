@@ -11,7 +11,7 @@ import numpy as np
 from rote.selection import Draws, make_candidates
 from rote.studies.board import TITLES, write_lines
 from rote.studies.chart import draw_panels
-from rote.studies.cost import Cost
+from rote.studies.cost import Cost, has_timed
 from rote.studies.markdown import count_pools
 from rote.studies.pool import FRESH
 from rote.studies.selector import TRUTH, Judgment, Selector, judge
@@ -216,7 +216,8 @@ def _measure_pool(
 ) -> dict[str, Any]:
     truth = make_candidates(table, "susceptibility").values(TRUTH)
     data = _get_data(table)
-    size, is_timed = data.get("holdout", 0), data.get("inputs") == "images"
+    size = data.get("holdout", 0)
+    is_timed = data.get("inputs") == "images" and has_timed(size)
     return {
         "runs": len(table.descriptions),
         "checkpoints": len(truth),

@@ -129,4 +129,8 @@ STUDY = Study(
     "samples and small networks. How much of ζ’s Region 1 is the oracle’s, too, differs a "
     "lot (last columns): they agree in accuracy more than in which checkpoints they hold.",
     brief=write_brief,
+    cause_at_medium=(
+        "The oracle knows which labels are wrong and is not affected by the mean training "
+        "accuracy. Region 1 of ζ is, as [regions](regions-medium.md) explains."
+    ),
 )
