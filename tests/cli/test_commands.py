@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from rote.cli.main import app
 from rote.errors import InputError
-from rote.selection import RULES, about, select
+from rote.selection import RULES, describe_rule, select
 from tests.cli.conftest import Rote
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("commands")]
@@ -169,7 +169,7 @@ def demo(out: Path) -> list[str]:
     for row in ("Estimated accuracy", "vs last checkpoint", "Test accuracy", "Label noise"):
         assert row in last
     for rule in ("regions", "posterior", "oracle"):
-        assert about(RULES[rule]).explanation[:20] in done.stdout
+        assert describe_rule(RULES[rule]).explanation[:20] in done.stdout
     return [line for line in done.stdout.splitlines() if "%" in line and "resampled" not in line]
 
 

@@ -13,7 +13,7 @@ import typer
 from rich.cells import cell_len
 from typer.testing import CliRunner
 
-from rote.cli.command import Command, new_app
+from rote.cli.command import Command, make_app
 from rote.cli.main import app, main
 from rote.cli.output import name_new_folders
 from rote.cli.report import describe_progress
@@ -102,7 +102,7 @@ def test_a_mistake_is_one_line_of_one_style(
 
 
 def test_ctrl_c_prints_a_message_in_every_command() -> None:
-    own = new_app("own", "Of this test.")
+    own = make_app("own", "Of this test.")
 
     @own.command(cls=Command)
     def work() -> None:
