@@ -125,7 +125,7 @@ def test_doctor_says_why_a_model_cannot_be_probed(tmp_path: Path, rote: Rote) ->
     )
     said = rote("doctor", "--model", "torch.nn:Identity", "--shape", "3,8,8")
     assert said.code == 2
-    assert "Expected SGD to take this model's parameters, got ValueError: optimizer got" in said.err
+    assert "SGD cannot be built from this model's parameters: ValueError: optimizer got" in said.err
 
 
 @pytest.mark.parametrize("command", ["select", "report", "probe"])

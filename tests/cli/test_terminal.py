@@ -68,10 +68,10 @@ def test_h_is_help_which_fits_80_columns_and_types_no_flag(path: tuple[str, ...]
         (["trian"], "Unknown command trian. Did you mean train? See `rote --help`."),
         (["probe"], "Missing argument"),
         (["study", "run", "--workers", "x"], "Invalid value for"),
-        (["select", "nowhere"], "`runs` to be an existing directory, got nowhere, which does not"),
+        (["select", "nowhere"], "Directory not found: nowhere"),
         (["train", "no.toml"], "File not found: no.toml. Check the path."),
         (["sweep", "no.toml", "--out", "x"], "File not found: no.toml."),
-        (["sweep", "--list", "nowhere"], "the store to be an existing directory, got nowhere"),
+        (["sweep", "--list", "nowhere"], "Directory not found: nowhere"),
         (["theory", "bounds", "--data", "no.npz"], "`--data` names no file or folder"),
         (
             ["probe", "no.pt", "--model", "mlp", "--data", "no.npy", "--classes", "2"],

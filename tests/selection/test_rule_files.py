@@ -60,7 +60,7 @@ def test_a_rule_is_found_where_it_is_written() -> None:
     here = __name__
     assert find_rule(f"{here}:First", {"skip": 2}) == First(2)
     assert find_rule(f"{here}:READY") is READY
-    with pytest.raises(InputError, match="option of rule 'first', got `jump`. It has skip"):
+    with pytest.raises(InputError, match="'first' has no option `jump`. It has skip"):
         find_rule(f"{here}:First", {"jump": 2})
     with pytest.raises(InputError, match="takes no further options"):
         find_rule(f"{here}:READY", {"skip": 2})

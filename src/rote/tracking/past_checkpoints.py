@@ -95,7 +95,7 @@ def read_weights(path: Path | str, key: str | None = None) -> SavedWeights:
         raise InputError(f"Cannot read weights from {path}: {error}.") from error
     except Exception as error:  # whatever unpickling a stranger's bytes raises
         raise InputError(
-            f"{path} holds more than tensors and plain values: {explain_refused(error)}. Save "
+            f"{path} is not a file of tensors and plain values, but {explain_refused(error)}. Save "
             "`model.state_dict()`, best as safetensors."
         ) from error
     return SavedWeights(path, _find_weights(contents, path, key), _find_optimizer(contents))
