@@ -78,7 +78,7 @@ def test_select_tells_people_why(trained: Path) -> None:
 def test_a_mistake_is_one_line_and_exit_code_2(tmp_path: Path, rote: Rote) -> None:
     done = run("select", str(tmp_path))
     assert done.returncode == 2
-    assert done.stderr.startswith("Error: Expected `runs` to be a directory with runs, got ")
+    assert done.stderr.startswith("Error: No runs in ")
     assert "Traceback" not in done.stderr
     bad = tmp_path / "bad.toml"
     bad.write_text('epochs = 3\n[optimizer]\nname = "sgd"\nlr = -1\n')

@@ -161,7 +161,7 @@ def test_user_rule_is_used_from_the_command_line(tmp_path: Path) -> None:
     command[-2] = "my_rules:Third"
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == 2
-    assert "to have 'Third' for `rule`, got nothing" in done.stderr
+    assert "has no 'Third' (`rule`)" in done.stderr
 
 
 def test_accuracies_in_percent_are_printed_as_recorded(tmp_path: Path) -> None:

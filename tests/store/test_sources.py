@@ -153,11 +153,11 @@ def test_scalars_of_others_in_the_directory_of_a_tracker_stand_beside(tmp_path: 
 def test_invalid_log_directories_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="Directory not found: '.*nowhere'"):
         read_table(f"tensorboard:{tmp_path}/nowhere")
-    with pytest.raises(InputError, match="with event files, got '.*', which has none"):
+    with pytest.raises(InputError, match="No event files in '.*'"):
         read_table(f"tensorboard:{tmp_path}")
     pytest.importorskip("tensorboard", reason="needs rote[tensorboard]")
     (tmp_path / "events.out.tfevents.1").write_bytes(b"this is no event file at all")
-    with pytest.raises(CorruptRunError, match="to be a whole event file, got: a length"):
+    with pytest.raises(CorruptRunError, match="is damaged: a length"):
         read_table(f"tensorboard:{tmp_path}")
 
 
@@ -270,7 +270,7 @@ def test_directories_of_event_files_may_overlap(tmp_path: Path) -> None:
 def test_a_csv_file_must_be_there(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="File not found: '.*no.csv'"):
         read_table(f"csv:{tmp_path}/no.csv")
-    with pytest.raises(InputError, match="which is none"):
+    with pytest.raises(InputError, match="Not a file: "):
         read_table(f"csv:{tmp_path}")
 
 
@@ -305,7 +305,7 @@ def test_a_path_that_exists_is_a_path(tmp_path: Path, monkeypatch: pytest.Monkey
         read_table("./run:7")
     with pytest.raises(InputError, match=r"got 'tensorbord:x'. Did you mean 'tensorboard'\?"):
         read_table("tensorbord:x")
-    with pytest.raises(InputError, match=r"got 'project'; there is none.* wandb:DIRECTORY"):
+    with pytest.raises(InputError, match=r"project 'project' .*; there is none.* wandb:DIRECTORY"):
         read_table("wandb:project")
     with pytest.raises(InputError, match=f"{sources} 'wandb-offline:wandb'"):
         read_table("wandb-offline:wandb")
