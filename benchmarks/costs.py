@@ -41,7 +41,7 @@ from rote.workloads.data.splits import prepare
 from rote.workloads.evaluation import predict
 from rote.workloads.loop import _start_tracking
 from rote.workloads.spec import RunSpec
-from rote.workloads.workload import Workload, repeatable
+from rote.workloads.workload import Workload, make_repeatable
 
 CPU = torch.device("cpu")
 EPOCHS, SIDE = 4, 28
@@ -141,7 +141,7 @@ def _timed(spec: RunSpec) -> dict[str, float]:
 
 def main() -> None:
     warnings.simplefilter("ignore", rote.RoteWarning)
-    with tempfile.TemporaryDirectory() as name, repeatable(CPU, 1):
+    with tempfile.TemporaryDirectory() as name, make_repeatable(CPU, 1):
         found = {key: seconds_of(spec) for key, spec in pool_specs(Path(name)).items()}
     for key, figures in found.items():
         print(key, json.dumps(figures))

@@ -44,7 +44,7 @@ from rote.workloads.data.splits import Splits, prepare
 from rote.workloads.loop import _start_tracking
 from rote.workloads.run_folder import RunFolder
 from rote.workloads.spec import RunSpec
-from rote.workloads.workload import Workload, repeatable
+from rote.workloads.workload import Workload, make_repeatable
 
 CPU = torch.device("cpu")
 BATCH, STEPS, SIDE, ROUNDS = 128, 48, 16, 13
@@ -161,7 +161,7 @@ def summary(pairs: list[tuple[float, float]]) -> dict[str, Any]:
 def main() -> None:
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS
     warnings.simplefilter("ignore", rote.RoteWarning)
-    with repeatable(CPU, 1):
+    with make_repeatable(CPU, 1):
         results = measure(rounds)
     for key, figures in results.items():
         print(key, json.dumps({name: np.round(v, 4).tolist() for name, v in figures.items()}))

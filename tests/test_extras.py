@@ -13,7 +13,7 @@ def test_a_package_that_is_there_is_imported() -> None:
 
 
 def test_a_missing_package_names_its_extra() -> None:
-    expected = r"package `no_such_package` to be installed, .* pip install 'rote\[datasets\]'"
+    expected = r"Package `no_such_package` cannot be imported.* pip install 'rote\[datasets\]'"
     with pytest.raises(MissingExtraError, match=expected) as caught:
         require("no_such_package", extra="datasets")
     assert isinstance(caught.value, RoteError)

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from rote.cli.main import app
 from rote.errors import InputError
-from rote.selection import RULES, about, select
+from rote.selection import RULES, describe_rule, select
 from tests.cli.conftest import Rote
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("commands")]
@@ -78,7 +78,7 @@ def test_select_tells_people_why(trained: Path) -> None:
 def test_a_mistake_is_one_line_and_exit_code_2(tmp_path: Path, rote: Rote) -> None:
     done = run("select", str(tmp_path))
     assert done.returncode == 2
-    assert done.stderr.startswith("Error: Expected `runs` to be a directory with runs, got ")
+    assert done.stderr.startswith("Error: No runs in ")
     assert "Traceback" not in done.stderr
     bad = tmp_path / "bad.toml"
     bad.write_text('epochs = 3\n[optimizer]\nname = "sgd"\nlr = -1\n')
@@ -125,7 +125,7 @@ def test_doctor_says_why_a_model_cannot_be_probed(tmp_path: Path, rote: Rote) ->
     )
     said = rote("doctor", "--model", "torch.nn:Identity", "--shape", "3,8,8")
     assert said.code == 2
-    assert "Expected SGD to take this model's parameters, got ValueError: optimizer got" in said.err
+    assert "SGD cannot be built from this model's parameters: ValueError: optimizer got" in said.err
 
 
 @pytest.mark.parametrize("command", ["select", "report", "probe"])
@@ -169,7 +169,7 @@ def demo(out: Path) -> list[str]:
     for row in ("Estimated accuracy", "vs last checkpoint", "Test accuracy", "Label noise"):
         assert row in last
     for rule in ("regions", "posterior", "oracle"):
-        assert about(RULES[rule]).explanation[:20] in done.stdout
+        assert describe_rule(RULES[rule]).explanation[:20] in done.stdout
     return [line for line in done.stdout.splitlines() if "%" in line and "resampled" not in line]
 
 

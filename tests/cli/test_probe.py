@@ -130,7 +130,7 @@ def test_mistakes_are_named(trained: Path, tmp_path: Path, monkeypatch: pytest.M
         ("--optimizer", "Nope"): "`--optimizer` to be a class of torch.optim",
         ("--model", "own:boom"): "'own:boom' failed with RuntimeError: no weights here",
         ("--data", "own:boom"): r"own:boom \(`--data`\) to return samples, got RuntimeError: no w",
-        ("--model", "truncated:build"): "'truncated:build' to be importable, got NameError",
+        ("--model", "truncated:build"): "Cannot import 'truncated:build' (`--model`): NameError",
         ("--data", tmp_path / "pickled.pt"): "pickled .*Linear, which is not loaded",
         ("--key", "nothing"): "under 'nothing'.* Name the entry with `--key`",
         ("--out", tmp_path): r"is in use\. Choose another --out",

@@ -161,7 +161,7 @@ def test_user_rule_is_used_from_the_command_line(tmp_path: Path) -> None:
     command[-2] = "my_rules:Third"
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == 2
-    assert "to have 'Third' for `rule`, got nothing" in done.stderr
+    assert "has no 'Third' (`rule`)" in done.stderr
 
 
 def test_accuracies_in_percent_are_printed_as_recorded(tmp_path: Path) -> None:
@@ -243,11 +243,11 @@ def test_closed_pipe_does_not_prevent_the_copy(tmp_path: Path) -> None:
 def test_options_go_to_rules_that_take_them_only(tmp_path: Path) -> None:
     store = str(voters(tmp_path / "runs"))
     assert "Keep" in invoke(store, "--rule", "posterior", "--noise-rate", "0.2")
-    with pytest.raises(InputError, match="option of rule 'last', got `noise_rate`. It has none"):
+    with pytest.raises(InputError, match="'last' has no option `noise_rate`. It has none"):
         invoke(store, "--rule", "last", "--noise-rate", "0.2")
     labels = tmp_path / "clean.txt"
     labels.write_text("1, 2\n-1")
-    with pytest.raises(InputError, match="option of rule 'last', got `clean_labels`"):
+    with pytest.raises(InputError, match="'last' has no option `clean_labels`"):
         invoke(store, "--rule", "last", "--clean-labels", str(labels))
 
 

@@ -13,7 +13,7 @@ import typer
 from rich.cells import cell_len
 from typer.testing import CliRunner
 
-from rote.cli.command import Command, new_app
+from rote.cli.command import Command, make_app
 from rote.cli.main import app, main
 from rote.cli.output import name_new_folders
 from rote.cli.report import describe_progress
@@ -68,10 +68,10 @@ def test_h_is_help_which_fits_80_columns_and_types_no_flag(path: tuple[str, ...]
         (["trian"], "Unknown command trian. Did you mean train? See `rote --help`."),
         (["probe"], "Missing argument"),
         (["study", "run", "--workers", "x"], "Invalid value for"),
-        (["select", "nowhere"], "`runs` to be an existing directory, got nowhere, which does not"),
+        (["select", "nowhere"], "Directory not found: nowhere"),
         (["train", "no.toml"], "File not found: no.toml. Check the path."),
         (["sweep", "no.toml", "--out", "x"], "File not found: no.toml."),
-        (["sweep", "--list", "nowhere"], "the store to be an existing directory, got nowhere"),
+        (["sweep", "--list", "nowhere"], "Directory not found: nowhere"),
         (["theory", "bounds", "--data", "no.npz"], "`--data` names no file or folder"),
         (
             ["probe", "no.pt", "--model", "mlp", "--data", "no.npy", "--classes", "2"],
@@ -102,7 +102,7 @@ def test_a_mistake_is_one_line_of_one_style(
 
 
 def test_ctrl_c_prints_a_message_in_every_command() -> None:
-    own = new_app("own", "Of this test.")
+    own = make_app("own", "Of this test.")
 
     @own.command(cls=Command)
     def work() -> None:

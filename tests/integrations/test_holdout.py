@@ -14,7 +14,13 @@ pytest.importorskip("transformers", reason="needs rote[huggingface]")
 
 import rote
 from rote.errors import InputError
-from rote.integrations.holdout import INDICES_FILE, split_indices, usable_labels, vote, vote_budget
+from rote.integrations.holdout import (
+    INDICES_FILE,
+    find_usable_labels,
+    split_indices,
+    vote,
+    vote_budget,
+)
 from rote.integrations.huggingface import SusceptibilityCallback as ForTrainer
 from rote.integrations.lightning import SusceptibilityCallback as ForLightning
 from rote.integrations.training_batch import LabeledBatch
@@ -150,7 +156,7 @@ def test_a_split_is_seeded_and_at_most_a_fifth() -> None:
     ],
 )
 def test_labels_of_another_kind_are_left_out(given: Tensor | None, is_usable: bool) -> None:
-    found = usable_labels(LabeledBatch(torch.zeros(3, 2), given), {}, 3)
+    found = find_usable_labels(LabeledBatch(torch.zeros(3, 2), given), {}, 3)
     assert (found is not None) == is_usable
 
 

@@ -13,7 +13,7 @@ from rote.errors import InputError
 from rote.formatting import escape_invisible
 from rote.reporting.charts import CHARTS, split_chart
 from rote.reporting.contents import read_contents
-from rote.reporting.frame import frame_for_chart, frame_for_page
+from rote.reporting.frame import make_chart_frame, make_page_frame
 from rote.reporting.page import collect_records, compile_charts
 from rote.reporting.write_report import save_figures
 from tests.reporting.stores import EVIL_METRIC, EVIL_NAMES, SIGNALS, TRUTH, write_store
@@ -92,7 +92,7 @@ def test_every_chart_passes_the_schema_of_altair(store: Path, tmp_path: Path) ->
     for runs in (store, write_store(tmp_path, metrics=["train_accuracy"])):
         contents = read_contents(runs, rule="staged")
         records, _ = collect_records(contents, CHARTS)
-        for frame in (frame_for_page(), frame_for_chart(contents.checkpoints, is_live=False)):
+        for frame in (make_page_frame(), make_chart_frame(contents.checkpoints, is_live=False)):
             for name, record in records.items():
                 for chart in split_chart(CHARTS[name], record, frame).values():
                     assert frame.spec(chart, check=True) == frame.spec(chart, check=False)

@@ -61,7 +61,7 @@ def test_options_follow_the_name(tmp_path: Path) -> None:
     [
         ("label_wave(patienc=3)", "of k, patience, got 'patienc'. Did you mean 'patience'"),
         ("label_wave(k=0)", "`k` to be an integer of at least 1, got 0"),
-        ("noisy_validation(sizes=3)", "options that signal `noisy_validation` takes, got"),
+        ("noisy_validation(sizes=3)", "`noisy_validation` does not take the options"),
         ("label_wave(k=open('x'))", r"got \"label_wave\(k=open"),
         ("label_wave(3)", "`signals` to be of aum"),
         ("(" * 5000, "`signals` to be of aum"),

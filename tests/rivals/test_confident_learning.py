@@ -7,7 +7,7 @@ import pytest
 import torch
 from hypothesis import given, settings, strategies as st
 
-from rote.rivals.confident_learning import ConfidentLearning, losing_margins
+from rote.rivals.confident_learning import ConfidentLearning, compute_losing_margins
 from rote.store import read_table
 from rote.tracking import Batch
 from rote.workloads import train
@@ -41,7 +41,7 @@ def draw(seed: int, samples: int, classes: int) -> tuple[np.ndarray, np.ndarray]
 @given(st.integers(0, 10_000), st.integers(1, 40), st.integers(2, 6))
 def test_equals_the_loop_of_the_definition(seed: int, samples: int, classes: int) -> None:
     labels, shares = draw(seed, samples, classes)
-    margins = losing_margins(labels, shares)
+    margins = compute_losing_margins(labels, shares)
     expected = naive(labels, shares)
     assert np.isnan(margins).tolist() == [value is None for value in expected]
     known = [value for value in expected if value is not None]
@@ -54,7 +54,7 @@ def test_finds_what_cleanlab_finds(seed: int) -> None:
     filters = pytest.importorskip("cleanlab.filter", reason=reason)
     labels, shares = draw(seed, 600, 4)
     theirs = filters.find_label_issues(labels, shares, filter_by="confident_learning", n_jobs=1)
-    assert np.isfinite(losing_margins(labels, shares)).tolist() == theirs.tolist()
+    assert np.isfinite(compute_losing_margins(labels, shares)).tolist() == theirs.tolist()
 
 
 # Found by cleanlab 2.9.0, find_label_issues(filter_by="confident_learning"), in draw(0, 40, 3).
@@ -63,7 +63,7 @@ FOUND_BY_CLEANLAB = [28, 31, 33, 35, 38, 39]
 
 def test_finds_what_cleanlab_found() -> None:
     labels, shares = draw(0, 40, 3)
-    found = np.flatnonzero(np.isfinite(losing_margins(labels, shares)))
+    found = np.flatnonzero(np.isfinite(compute_losing_margins(labels, shares)))
     assert found.tolist() == FOUND_BY_CLEANLAB
 
 

@@ -8,7 +8,7 @@ from torch.nn.functional import cross_entropy
 
 import rote
 from rote.errors import InputError
-from rote.rivals.gradient_disparity import GradientDisparity, disparity
+from rote.rivals.gradient_disparity import GradientDisparity, compute_disparity
 from rote.tracking import Batch
 from tests.rivals.signals import context_of
 
@@ -76,9 +76,9 @@ def test_logits_are_where_the_objective_looks_for_them() -> None:
 
 def test_hand_made_distances() -> None:
     gradients = [torch.tensor([0.0, 0.0]), torch.tensor([3.0, 4.0]), torch.tensor([0.0, 8.0])]
-    assert disparity(gradients) == {"gradient_disparity": pytest.approx((5 + 8 + 5) / 3)}
-    assert disparity(gradients[:1]) == {}
-    assert disparity([torch.tensor([float("nan")]), torch.zeros(1)]) == {}
+    assert compute_disparity(gradients) == {"gradient_disparity": pytest.approx((5 + 8 + 5) / 3)}
+    assert compute_disparity(gradients[:1]) == {}
+    assert compute_disparity([torch.tensor([float("nan")]), torch.zeros(1)]) == {}
 
 
 def test_leaves_no_trace_and_draws_the_same_masks_every_time() -> None:

@@ -13,7 +13,7 @@ from torch.nn.functional import cross_entropy
 
 import rote
 from rote.errors import InputError, TrialError
-from rote.rivals.gwa import Gwa, alignment_of, find_head
+from rote.rivals.gwa import Gwa, compute_alignment, find_head
 from rote.tracking import Batch
 from tests.rivals.signals import context_of
 
@@ -72,7 +72,7 @@ def test_weights_are_those_of_the_forward_pass_not_of_the_step_after_it() -> Non
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.floats(-1, 1, width=32), min_size=1, max_size=20))
 def test_formula(values: list[float]) -> None:
-    found = alignment_of(torch.tensor(values, dtype=torch.float64))
+    found = compute_alignment(torch.tensor(values, dtype=torch.float64))
     if np.var(values) < 1e-12:
         return
     below = kurtosis(values) + 1.2
@@ -81,8 +81,8 @@ def test_formula(values: list[float]) -> None:
 
 
 def test_is_left_out_where_it_is_not_defined() -> None:
-    assert alignment_of(torch.full((4,), 0.5).double()) is None
-    assert alignment_of(torch.tensor([0.0, 0.0, 1.0, 1.0]).double()) == 0.5 / (-2 + 1.2)
+    assert compute_alignment(torch.full((4,), 0.5).double()) is None
+    assert compute_alignment(torch.tensor([0.0, 0.0, 1.0, 1.0]).double()) == 0.5 / (-2 + 1.2)
 
 
 def test_ignored_labels_are_left_out_of_tokens() -> None:
@@ -105,7 +105,7 @@ def test_finds_the_head_and_says_when_there_is_none() -> None:
     assert not any(module._forward_hooks for module in model.modules())
     with pytest.raises(InputError, match=r"`gwa` needs .*torch.nn.Linear, .* LogSoftmax"):
         Gwa().start(context_of(nn.Sequential(network(), nn.LogSoftmax(1)), X, 3))
-    with pytest.raises(TrialError, match="`model` to take `inputs`, got RuntimeError"):
+    with pytest.raises(TrialError, match="`model` failed on `inputs` .* RuntimeError"):
         Gwa().start(context_of(network(), X[:, :2], 3))
 
 

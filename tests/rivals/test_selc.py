@@ -7,7 +7,7 @@ from hypothesis import given, settings, strategies as st
 from sklearn.cluster import KMeans
 from sklearn.mixture import GaussianMixture
 
-from rote.rivals.selc import Selc, mixture_gap, two_means
+from rote.rivals.selc import Selc, compute_mixture_gap, split_by_two_means
 from rote.tracking import Batch
 from tests.rivals.signals import over_a_copy
 
@@ -15,7 +15,7 @@ from tests.rivals.signals import over_a_copy
 def by_scikit_learn(losses: np.ndarray) -> float:
     """DivideMix's settings on scaled losses, from the split of k-means."""
     scaled = (losses - losses.min()) / np.ptp(losses)
-    high = two_means(scaled)
+    high = split_by_two_means(scaled)
     parts = [scaled[~high], scaled[high]]
     mixture = GaussianMixture(
         2,
@@ -36,7 +36,7 @@ def test_equals_scikit_learn(seed: int) -> None:
     rng = np.random.default_rng(seed)
     apart = seed / 2
     losses = np.concatenate([rng.gamma(1, 0.5, 300), apart + rng.gamma(3, 0.4, 200)])
-    assert mixture_gap(losses) == pytest.approx(by_scikit_learn(losses), rel=1e-6)
+    assert compute_mixture_gap(losses) == pytest.approx(by_scikit_learn(losses), rel=1e-6)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -45,7 +45,7 @@ def test_the_first_split_is_that_of_k_means(seed: int) -> None:
     values = np.concatenate([rng.normal(0, 0.2, 60), rng.normal(2, 0.5, 40)])
     found = KMeans(2, n_init=5, random_state=0).fit(values[:, None])
     is_high = found.labels_ == found.cluster_centers_[:, 0].argmax()
-    assert (two_means(values) == is_high).all()
+    assert (split_by_two_means(values) == is_high).all()
 
 
 @settings(max_examples=60, deadline=None)
@@ -56,11 +56,11 @@ def test_the_first_split_is_that_of_k_means(seed: int) -> None:
 )
 def test_shift_and_scale(values: list[int], scale: float, shift: float) -> None:
     losses = np.array(values, dtype=np.float64)
-    gap = mixture_gap(losses)
+    gap = compute_mixture_gap(losses)
     assert (gap is None) == (len(set(values)) == 1)
     if gap is not None:
         assert 0 <= gap <= np.ptp(losses) + 1e-9
-        moved = mixture_gap(scale * losses + shift)
+        moved = compute_mixture_gap(scale * losses + shift)
         assert moved == pytest.approx(scale * gap, rel=1e-4, abs=1e-6 * scale)
 
 
@@ -71,7 +71,7 @@ def test_losses_are_the_cross_entropies_of_the_batches() -> None:
     shares = logits.double().softmax(1).numpy()
     losses = np.array([-np.log(shares[i, labels[i]]) for i in range(8)])
     whole, half = over_a_copy(Selc, batches, after=1)
-    assert whole["selc"] == pytest.approx(mixture_gap(losses), rel=1e-5)
+    assert whole["selc"] == pytest.approx(compute_mixture_gap(losses), rel=1e-5)
     assert half == whole
 
 

@@ -8,7 +8,7 @@ from hypothesis import assume, given, settings, strategies as st
 from rote.errors import InputError
 from rote.selection import make_candidates, select
 from rote.selection.rules import before_rise
-from rote.selection.rules.before_rise import bend
+from rote.selection.rules.before_rise import find_bend
 from rote.store import RunTable
 from tests.selection.tables import Row, table_of
 
@@ -41,7 +41,7 @@ def test_the_bend_is_that_of_least_squares(values: list[float], data: st.DataObj
     step, zeta = np.cumsum(gaps).astype(float), np.array(values)
     sharpness = data.draw(st.sampled_from([0.25, 0.5, 0.75]))
     assume(np.ptp(zeta) > 0)
-    found = bend(step, zeta, sharpness)
+    found = find_bend(step, zeta, sharpness)
     lines = broken_lines(step, zeta)
     least = min((error for error, _, _ in lines), default=np.inf)
     bar = (1 - sharpness) * straight_line(step, zeta)
@@ -61,7 +61,7 @@ def test_a_corner_is_found_exactly(length: int) -> None:
     step = np.arange(1.0, length + 1)
     for corner in range(1, length - 2, max(1, length // 7)):
         zeta = 0.1 - 0.001 * step + 0.05 * np.maximum(0, step - step[corner])
-        assert bend(step, zeta, 0.5) == corner
+        assert find_bend(step, zeta, 0.5) == corner
 
 
 @pytest.mark.parametrize(
@@ -77,13 +77,13 @@ def test_a_corner_is_found_exactly(length: int) -> None:
     ids=["flat", "straight up", "straight down", "falling", "only creeping", "too short"],
 )
 def test_no_bend_is_found_where_none_is(zeta: np.ndarray) -> None:
-    assert bend(np.arange(1.0, len(zeta) + 1), zeta, 0.5) is None
+    assert find_bend(np.arange(1.0, len(zeta) + 1), zeta, 0.5) is None
 
 
 def test_a_million_checkpoints_are_handled() -> None:
     step = np.arange(1.0, 1_000_001)
     noise = np.random.default_rng(0).standard_normal(len(step)) / 1_000
-    found = bend(step, np.maximum(0, step - 600_000) / 1e6 + noise, 0.5)
+    found = find_bend(step, np.maximum(0, step - 600_000) / 1e6 + noise, 0.5)
     assert found is not None
     assert abs(found - 600_000) < 500
 
@@ -133,17 +133,17 @@ def test_every_run_is_judged_as_if_it_were_alone(monkeypatch: pytest.MonkeyPatch
     starts = np.append(0, lengths.cumsum()[:-1])
     replaced = candidates.table.frame.with_columns(susceptibility=pl.Series(zeta))
     candidates = make_candidates(RunTable(replaced, {}), "susceptibility")
-    found = before_rise._bends_of_runs(candidates, starts, lengths, 0.5)
+    found = before_rise._find_bends_of_runs(candidates, starts, lengths, 0.5)
     for start, length, bent in zip(starts, lengths, found, strict=True):
         part = slice(start, start + length)
-        alone = bend(candidates.step[part].astype(float), zeta[part], 0.5)
+        alone = find_bend(candidates.step[part].astype(float), zeta[part], 0.5)
         assert bent == (-1 if alone is None else alone)
     assert {-1} < set(found)
 
 
 def test_steps_that_are_all_the_same_have_no_bend() -> None:
-    assert bend(np.full(9, 3.0), np.arange(9.0) ** 2, 0.5) is None
-    assert bend(np.arange(9.0), np.array([-1.7e308] * 5 + [1.7e308] * 4), 0.5) is None
+    assert find_bend(np.full(9, 3.0), np.arange(9.0) ** 2, 0.5) is None
+    assert find_bend(np.arange(9.0), np.array([-1.7e308] * 5 + [1.7e308] * 4), 0.5) is None
 
 
 def test_short_runs_are_said() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rote.selection import RULES, about, select
+from rote.selection import RULES, describe_rule, select
 from rote.selection.selection import Evidence
 from tests.selection.tables import Row, table_of
 
@@ -32,7 +32,7 @@ def test_the_costs_are_those_of_the_committed_leaderboard() -> None:
 
 
 def test_grades_go_by_rule_and_runs() -> None:
-    grades = {name: about(rule).evidence for name, rule in RULES.items()}
+    grades = {name: describe_rule(rule).evidence for name, rule in RULES.items()}
     assert {name for name, grade in grades.items() if grade == "weak"} >= {
         "last",
         "staged",

@@ -5,7 +5,7 @@ import pytest
 
 from rote.errors import InputError
 from rote.selection import rank_label_errors
-from rote.selection.label_errors import penalized_loss
+from rote.selection.label_errors import compute_penalized_loss
 
 CLASSES, SAMPLES = 4, 1_000
 
@@ -28,7 +28,7 @@ def test_the_gradient_is_that_of_the_loss() -> None:
     channels = tuple(np.log(rng.dirichlet(np.ones(3), 12) + 0.01) for _ in range(2))
     columns = rng.random((12, 3))
     at = rng.normal(size=5) / 2
-    value, gradient = penalized_loss(at, channels, columns)
+    value, gradient = compute_penalized_loss(at, channels, columns)
     plain = 0.0
     for i in range(12):
         powers = [
@@ -39,7 +39,8 @@ def test_the_gradient_is_that_of_the_loss() -> None:
     assert value == pytest.approx(plain + sum(at**2) / 2)
     steps = np.eye(5) * 1e-6
     ends = [
-        [penalized_loss(at + sign * h, channels, columns)[0] for sign in (1, -1)] for h in steps
+        [compute_penalized_loss(at + sign * h, channels, columns)[0] for sign in (1, -1)]
+        for h in steps
     ]
     numeric = [(after - before) / 2e-6 for after, before in ends]
     assert gradient == pytest.approx(numeric, abs=1e-4)

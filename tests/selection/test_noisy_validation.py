@@ -11,8 +11,8 @@ from rote.errors import InputError
 from rote.selection import candidates_of, select
 from rote.selection.rules.noisy_validation import (
     compare_on_labels,
-    probability_better,
-    wilson_interval,
+    compute_probability_better,
+    compute_wilson_interval,
 )
 from rote.store import read_table
 from tests.selection.tables import Row, table_of, write_voters
@@ -22,7 +22,7 @@ from tests.selection.tables import Row, table_of, write_voters
 def test_the_interval_is_that_of_scipy(case: tuple[int, int]) -> None:
     samples, right = case
     expected = binomtest(right, samples).proportion_ci(method="wilson")
-    found = wilson_interval(right / samples, samples)
+    found = compute_wilson_interval(right / samples, samples)
     assert found == pytest.approx((expected.low, expected.high), abs=1e-9)
 
 
@@ -73,7 +73,9 @@ def test_the_probability_to_be_better_is_that_of_a_simulation() -> None:
         alike = share[rng.binomial(told_apart, share) == wins]
         expected = (alike > 0.5).mean()
         assert len(alike) > 3_000
-        assert probability_better(wins, told_apart - wins) == pytest.approx(expected, abs=0.02)
+        assert compute_probability_better(wins, told_apart - wins) == pytest.approx(
+            expected, abs=0.02
+        )
 
 
 def test_the_probability_is_calibrated_on_noisy_labels() -> None:
@@ -94,7 +96,7 @@ def test_the_probability_is_calibrated_on_noisy_labels() -> None:
     right = mistaken(1 - accuracy, (pairs, 2, samples)) == given_labels
     wins = (right[:, 0] & ~right[:, 1]).sum(axis=1)
     losses = (right[:, 1] & ~right[:, 0]).sum(axis=1)
-    found = np.array([probability_better(*pair) for pair in zip(wins, losses, strict=True)])
+    found = np.array([compute_probability_better(*pair) for pair in zip(wins, losses, strict=True)])
     is_better = accuracy[:, 0, 0] > accuracy[:, 1, 0]
     for low, high in ((0.0, 0.1), (0.1, 0.4), (0.4, 0.6), (0.6, 0.9), (0.9, 1.0)):
         inside = (found >= low) & (found <= high)
@@ -111,7 +113,7 @@ def test_it_says_how_probably_the_last_checkpoint_is_beaten(tmp_path: Path) -> N
     write_voters(tmp_path, predictions % 4, num_classes=4, given=labels)
     selection = select(tmp_path)
     assert (selection.rule, selection.pick.step) == ("noisy-validation", 2)
-    assert selection.beats_last == pytest.approx(probability_better(30, 10))
+    assert selection.beats_last == pytest.approx(compute_probability_better(30, 10))
     assert "+20.0 points   better with more than 99% probability" in str(selection)
     assert "the most possible is the share of correct ones" in str(selection.explanation)
     known = select(tmp_path, noise_rate=0.1)

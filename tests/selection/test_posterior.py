@@ -191,7 +191,7 @@ def test_the_fit_is_where_plain_rounds_end(kind: str) -> None:
     _, known = evidence("pair")
     found = fit_noise(known, kind, 0.3)
     guess = label_noise._Guess.of(
-        label_noise._Samples.of(known), label_noise._first_guess(kind, CLASSES, 0.3)
+        label_noise._Samples.of(known), label_noise._make_first_guess(kind, CLASSES, 0.3)
     )
     for _ in range(600):
         guess = guess.improve(0.3)

@@ -8,7 +8,7 @@ from typing import ClassVar
 import pytest
 
 from rote.errors import InputError
-from rote.selection import RULES, About, Candidates, Decision, about, find_rule
+from rote.selection import RULES, About, Candidates, Decision, describe_rule, find_rule
 from rote.selection.rules.extremum import Extremum
 
 ROOT = Path(__file__).parents[2]
@@ -21,13 +21,13 @@ def test_every_rule_is_in_the_docs_in_the_order_of_lists() -> None:
 
 
 def test_rules_describe_themselves() -> None:
-    found = {name: about(rule) for name, rule in RULES.items()}
+    found = {name: describe_rule(rule) for name, rule in RULES.items()}
     assert all(entry.explanation.endswith((".", "sides")) for entry in found.values())
     assert {"regions", "staged", "percentile"} <= {n for n, e in found.items() if e.divides}
     assert found["filter"].divides_by == ("zeta",)
     assert all(found[name].not_resampled for name in ("auto", "consensus", "posterior"))
     assert all(found[name].is_baseline for name in ("last", "oracle"))
-    assert about(Extremum("max", "gwa")).explanation == about(Extremum).explanation
+    assert describe_rule(Extremum("max", "gwa")).explanation == describe_rule(Extremum).explanation
 
 
 def test_what_a_rule_does_not_say_is_as_usual() -> None:
@@ -37,7 +37,7 @@ def test_what_a_rule_does_not_say_is_as_usual() -> None:
         Or little.
         """
 
-    assert about(Silent) == About("It says nothing.")
+    assert describe_rule(Silent) == About("It says nothing.")
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def test_a_rule_is_found_where_it_is_written() -> None:
     here = __name__
     assert find_rule(f"{here}:First", {"skip": 2}) == First(2)
     assert find_rule(f"{here}:READY") is READY
-    with pytest.raises(InputError, match="option of rule 'first', got `jump`. It has skip"):
+    with pytest.raises(InputError, match="'first' has no option `jump`. It has skip"):
         find_rule(f"{here}:First", {"jump": 2})
     with pytest.raises(InputError, match="takes no further options"):
         find_rule(f"{here}:READY", {"skip": 2})

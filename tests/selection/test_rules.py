@@ -11,13 +11,13 @@ from hypothesis import assume, given, settings, strategies as st
 
 from rote.errors import InputError
 from rote.records import ZETAS
-from rote.selection import RULES, about, select
+from rote.selection import RULES, describe_rule, select
 from rote.store import read_table
 from tests.selection import naive
 from tests.selection.tables import Row, known_options, rows, shuffled, table_of, write_voters
 
 # Rules by which runs vote need predictions on disk, and say that they cannot be resampled.
-ON_TABLES = [name for name, rule in RULES.items() if about(rule).not_resampled is None]
+ON_TABLES = [name for name, rule in RULES.items() if describe_rule(rule).not_resampled is None]
 VOTING = [name for name in RULES if name not in ON_TABLES]
 
 

@@ -116,9 +116,9 @@ def test_an_unknown_rule_lists_all_and_guesses() -> None:
 
 
 def test_an_unknown_option_names_those_of_the_rule() -> None:
-    with pytest.raises(InputError, match=r"option of rule 'percentile', got `t3`. It has t1, t2"):
+    with pytest.raises(InputError, match=r"'percentile' has no option `t3`. It has t1, t2"):
         select("unread", "percentile", t3=1)
-    with pytest.raises(InputError, match=r"option of rule 'last', got `t1`. It has none"):
+    with pytest.raises(InputError, match=r"'last' has no option `t1`. It has none"):
         select("unread", "last", t1=1)
     with pytest.raises(InputError, match=r"takes no further options .*'t1'"):
         select("unread", RULES["last"](), t1=1)

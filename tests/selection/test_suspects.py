@@ -245,7 +245,7 @@ def test_says_what_is_missing_or_damaged(tmp_path: Path) -> None:
     bare = RunDirectory.create(tmp_path / "bare", {})
     bare.append(Reading(1, 1.0, 0.9, 0.1, 0.1, 0.1), 0)
     bare.close()
-    with pytest.raises(InputError, match="recorded rows of aum or confident_learning"):
+    with pytest.raises(InputError, match="Record aum or confident_learning"):
         find_suspects(tmp_path / "bare")
     path = write(tmp_path / "run", [1.0, -1.0], accuracy=[0.5])
     (path / "aum.bin").write_bytes(b"")  # rows that are gone
@@ -255,13 +255,13 @@ def test_says_what_is_missing_or_damaged(tmp_path: Path) -> None:
     ):
         find_suspects(path)
     (path / "aum.bin").write_bytes(np.array([1.0, -1.0], np.float32).tobytes())
-    with pytest.raises(CorruptRunError, match="Expected 3 numbers per row of `aum` in 'run'"):
+    with pytest.raises(CorruptRunError, match="rows of `aum` in 'run' have 2 numbers"):
         find_suspects(path)
     np.savez(path / "labels.npz", **{**DATA, "train": np.array([99])})
-    with pytest.raises(CorruptRunError, match=r"labels.npz to hold the labels of a run, got"):
+    with pytest.raises(CorruptRunError, match=r"Cannot read the labels .*labels.npz"):
         find_suspects(path)
     (path / "labels.npz").write_bytes(b"no archive")
-    with pytest.raises(CorruptRunError, match=r"labels.npz to hold the labels of a run, got"):
+    with pytest.raises(CorruptRunError, match=r"Cannot read the labels .*labels.npz"):
         find_suspects(path)
 
 

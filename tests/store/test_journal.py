@@ -75,7 +75,7 @@ def test_changed_digits_are_noticed_and_the_advice_holds(run: Path, at: int) -> 
         lines[at] = lines[at].replace(b'"drop":0.5', b'"drop":0.6')
 
     change(run, garble)
-    message = f"line {at + 1} of .* does not fit its checksum.* delete that line to lose"
+    message = f"Line {at + 1} of .* does not fit its checksum.* delete that line to lose"
     for read in (read_run, read_table):
         with pytest.raises(CorruptRunError, match=message):
             read(run)
@@ -134,7 +134,7 @@ def test_a_file_that_is_replaced_under_the_writer_is_noticed(tmp_path: Path, nam
     run.append(reading(1), 0)
     (tmp_path / "copy").write_bytes((tmp_path / "run" / name).read_bytes())
     (tmp_path / "copy").replace(tmp_path / "run" / name)
-    with pytest.raises(StoreError, match="got another file: it was removed or replaced"):
+    with pytest.raises(StoreError, match="removed or replaced .*another file"):
         run.append(reading(2), 1)
     run.close()
 
@@ -152,7 +152,7 @@ def test_unreadable_description_is_noticed(tmp_path: Path, content: str, what: s
     whole = file.read_text()
     file.write_text(content)
     for _ in range(2):
-        with pytest.raises(StoreError, match=f"run.json to describe the run .*, got {what}"):
+        with pytest.raises(StoreError, match=f"run.json {what}"):
             run.append(reading(1), 0)
     file.write_text(whole.replace('"name": "run"', '"name": "better"'))  # as people do
     run.append(reading(1), 0)
@@ -172,7 +172,7 @@ def test_a_journal_that_was_emptied_is_noticed(run: Path) -> None:
     opened = RunDirectory.reopen(run)
     with (run / "journal.jsonl").open("wb"):
         pass
-    with pytest.raises(StoreError, match="to only grow, got 0 bytes"):
+    with pytest.raises(StoreError, match="was changed .* has 0 bytes"):
         opened.append(reading(6), 5)
     opened.close()
 

@@ -86,7 +86,7 @@ def test_a_resumed_run_overwrites_the_rows_that_it_repeats(tmp_path: Path) -> No
         expected = np.stack([reading(step).sample_rows["aum"] for step in (1, 2, 3)])
         np.testing.assert_array_equal(rows, expected.astype(np.float32))
     (tmp_path / "run" / "aum.bin").write_bytes(b"1234567")
-    with pytest.raises(CorruptRunError, match=r"row 0 of .*aum\.bin to be as it was written, got"):
+    with pytest.raises(CorruptRunError, match=r"Row 0 of .*aum\.bin was changed"):
         open_sinks(targets, DESCRIPTION, resume=True)
 
 
@@ -122,9 +122,9 @@ def test_a_row_that_is_not_as_it_was_written_is_noticed(
     run.close()
     damages()[damage](tmp_path / "run" / f"{name}.bin")
     record, table = read_run(tmp_path / "run"), read_table(tmp_path)
-    with pytest.raises(CorruptRunError, match=rf"row \d of .*{name}\.bin to be as it was written"):
+    with pytest.raises(CorruptRunError, match=rf"Row \d of .*{name}\.bin was changed"):
         read_rows(record, name)
-    with pytest.warns(DamagedRowsWarning, match=rf"Left out `{name}` of 'run': row \d of .*\.bin"):
+    with pytest.warns(DamagedRowsWarning, match=rf"Left out `{name}` of 'run': Row \d of .*\.bin"):
         assert table.read_rows("run", name) is None
     assert table.read_rows("run", name) is None  # said once
     others = {"predictions", "aum", "seen"} - {name}
@@ -152,7 +152,7 @@ def test_rows_of_the_last_second_may_be_lost_and_no_others(tmp_path: Path) -> No
     assert [entry.step for entry in sinks.earlier] == [1, 2]
     sinks.close()
     file.write_bytes(bytes(16) + whole[16:])
-    with pytest.raises(CorruptRunError, match="row 0 of"):
+    with pytest.raises(CorruptRunError, match="Row 0 of"):
         read_rows(record, "aum")
 
 
@@ -212,7 +212,7 @@ def test_a_row_file_that_was_shortened_is_not_filled_with_zeros(tmp_path: Path) 
     run = RunDirectory.create(tmp_path / "run", DESCRIPTION)
     run.append(reading(1), 0)
     (tmp_path / "run" / "aum.bin").write_bytes(b"")
-    with pytest.raises(StoreError, match=r"aum\.bin to only grow, got 0 bytes where there were 16"):
+    with pytest.raises(StoreError, match=r"aum\.bin was changed .* has 0 bytes instead of 16"):
         run.append(reading(2), 1)
     run.close()
     assert len(read_run(tmp_path / "run").readings) == 1

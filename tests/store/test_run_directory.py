@@ -91,7 +91,7 @@ def test_a_damaged_line_in_the_middle_is_an_error(tmp_path: Path) -> None:
     lines = journal.read_bytes().split(b"\n")
     lines[1] = lines[1][:50]
     journal.write_bytes(b"\n".join(lines))
-    with pytest.raises(CorruptRunError, match=r"line 2 of .* cut off\. .* or delete that line"):
+    with pytest.raises(CorruptRunError, match=r"Line 2 of .* cut off\. .* or delete that line"):
         read_run(tmp_path / "run")
 
 
@@ -106,7 +106,7 @@ def test_newer_schemas_are_refused(tmp_path: Path) -> None:
 
 
 def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(CorruptRunError, match=r"Expected .*run\.json to describe a run"):
+    with pytest.raises(CorruptRunError, match=r"run\.json does not describe a run"):
         read_run(tmp_path)
     (tmp_path / "run.json").write_text("[]")
     with pytest.raises(CorruptRunError, match=r"run\.json to hold an object, got \[\]"):

@@ -290,7 +290,7 @@ def test_a_truncated_line_in_a_long_journal_is_skipped_with_its_number(tmp_path:
 
 def test_damage_in_the_middle_is_refused(tmp_path: Path) -> None:
     path = write_run(tmp_path / "run", line(reading(1)) + b"{oops\n" + line(reading(2)))
-    with pytest.raises(CorruptRunError, match=r"line 2 of .* cut off.* delete that line"):
+    with pytest.raises(CorruptRunError, match=r"Line 2 of .* cut off.* delete that line"):
         read_table(path)
 
 
@@ -299,8 +299,8 @@ def test_damage_in_the_middle_is_refused(tmp_path: Path) -> None:
     [
         (b'{"schema":2,"kind":"reading","step":1}\n', r"schema 1 in line 2 of .*, got 2"),
         (b'{"kind":"reading","step":1}\n', r"schema 1 in line 2 of .*, got None"),
-        (b'{"schema":1,"kind":"reading"}\n', "line 2 of .* without a whole step: None"),
-        (b'{"schema":1,"kind":"resume"}\n', "line 2 of .* without a whole step: None"),
+        (b'{"schema":1,"kind":"reading"}\n', "line 2 of .* has no whole step: None"),
+        (b'{"schema":1,"kind":"resume"}\n', "line 2 of .* has no whole step: None"),
         (b'{"schema":1,"kind":"reading","step":1.5}\n', "line 2 .* whole step: 1.5"),
         (b'{"schema":1,"kind":"reading","step":2,"a":"x"}\n', "'a' in line 2 .* number, got 'x'"),
     ],
@@ -318,7 +318,7 @@ def test_lines_without_a_checksum_are_refused(tmp_path: Path, end: str) -> None:
     raw = f'{{"schema":1,"kind":"reading","step":2{end}}}\n'.encode()
     path = write_raw(tmp_path / "run", seal(line(reading(1))) + raw)
     for read in (read_run, read_table):
-        with pytest.raises(CorruptRunError, match="line 2 of .* does not fit its checksum"):
+        with pytest.raises(CorruptRunError, match="Line 2 of .* does not fit its checksum"):
             read(path)
 
 
@@ -398,14 +398,14 @@ def test_a_file_is_no_directory_of_runs(tmp_path: Path) -> None:
     other.write_text("")
     with pytest.raises(InputError, match=r"is a file, .*Write csv:.*ok\.csv to read it"):
         read_table(table)
-    with pytest.raises(InputError, match=r"ok\.txt, which is a file\.$"):
+    with pytest.raises(InputError, match=r"ok\.txt is a file, not a directory with runs\.$"):
         read_table(str(other))
 
 
 def test_a_damaged_description_is_an_error(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", b"")
     (run / "run.json").write_text("{")
-    with pytest.raises(CorruptRunError, match=r"Expected .*run\.json to describe a run"):
+    with pytest.raises(CorruptRunError, match=r"run\.json does not describe a run"):
         read_table(tmp_path)
 
 

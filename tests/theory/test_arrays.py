@@ -10,7 +10,7 @@ from rote.theory.arrays import (
     as_signs,
     as_steps,
     as_vector,
-    slices,
+    iterate_slices,
     take,
 )
 
@@ -81,7 +81,7 @@ def test_what_is_no_probability_is_refused(noise: float) -> None:
 
 
 def test_slices_cover_everything_once() -> None:
-    assert [list(range(7))[part] for part in slices(7, 3)] == [[0, 1, 2], [3, 4, 5], [6]]
+    assert [list(range(7))[part] for part in iterate_slices(7, 3)] == [[0, 1, 2], [3, 4, 5], [6]]
 
 
 @pytest.mark.parametrize("kind", [np.asarray, torch.as_tensor, list])

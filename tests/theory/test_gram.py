@@ -10,7 +10,7 @@ from torch import nn
 
 from rote.errors import InputError
 from rote.theory import empirical_gram, gram, relu_gram, relu_kernel
-from rote.theory.gram import relu_gram_product
+from rote.theory.gram import multiply_relu_gram
 
 FloatArray = npt.NDArray[np.float64]
 Rows = Callable[..., FloatArray]
@@ -134,7 +134,7 @@ def test_product_is_that_of_the_matrix(
     monkeypatch.setattr("rote.theory.gram.BLOCK", 3)
     x, matrix = 2 * unit_rows(8, 4), np.random.default_rng(1).standard_normal((8, 2))
     expected = relu_gram(x, normalize=normalize) @ matrix
-    result = relu_gram_product(x, matrix, normalize=normalize)
+    result = multiply_relu_gram(x, matrix, normalize=normalize)
     np.testing.assert_allclose(result, expected, atol=1e-14)
 
 

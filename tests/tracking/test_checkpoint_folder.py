@@ -53,7 +53,7 @@ def test_the_checkpoints_of_one_run_are_found(layout: str, tmp_path: Path) -> No
     ("names", "complaint"),
     [
         (["note.txt", "a/b/c.json"], "or in folders below it. Check the path"),
-        (["checkpoint-5/optimizer.pt"], "got none"),
+        (["checkpoint-5/optimizer.pt"], "No checkpoints"),
         (
             ["version_0/checkpoints/epoch=1.ckpt", "version_1/checkpoints/epoch=1.ckpt"],
             "of several runs, some in .*version_0/checkpoints and some in .*version_1/checkpoints",

@@ -180,7 +180,7 @@ class Stream(IterableDataset[Tensor]):
         (
             Augmented(),
             {"given_labels": torch.zeros(40).long()},
-            "`given_labels` to belong to samples in a known order, got a Augmented",
+            "`given_labels` needs samples in a known order, .* a Augmented",
         ),
     ],
 )

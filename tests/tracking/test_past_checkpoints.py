@@ -127,11 +127,11 @@ class Surprise:
 @pytest.mark.parametrize(
     ("contents", "complaint"),
     [
-        ({"weight": Surprise()}, "more than tensors and plain values"),
-        (nn.Linear(6, 3), r"got a pickled torch\.nn\.modules\.linear\.Linear, which is not loaded"),
-        ({"epoch": 3, "note": "none"}, "to hold a state_dict, got epoch, note"),
-        ([1, 2], "to hold a state_dict, got a list"),
-        ({1: torch.ones(2)}, "to hold a state_dict, got 1"),
+        ({"weight": Surprise()}, "not a file of tensors and plain values"),
+        (nn.Linear(6, 3), r"a pickled torch\.nn\.modules\.linear\.Linear, which is not loaded"),
+        ({"epoch": 3, "note": "none"}, "has no state_dict. It holds: epoch, note"),
+        ([1, 2], "has no state_dict. It holds: a list"),
+        ({1: torch.ones(2)}, "has no state_dict. It holds: 1"),
         (
             {"0.weight": torch.ones(2, 2)},
             "missing: `0.bias`, `1.weight`, `1.bias` and 5 more; unknown: none",
@@ -155,7 +155,7 @@ def test_other_shapes_missing_files_and_no_files_are_refused(tmp_path: Path) -> 
     with pytest.raises(InputError, match="No such file"):
         read_weights(tmp_path / "b.pt")
     (tmp_path / "c.safetensors").write_bytes(b"\0" * 30)
-    with pytest.raises(InputError, match=r"c\.safetensors to hold tensors"):
+    with pytest.raises(InputError, match=r"c\.safetensors is not a file of tensors"):
         read_weights(tmp_path / "c.safetensors")
     with pytest.raises(InputError, match="No checkpoints given"):
         probe_checkpoints([], model, inputs=torch.ones(4, 6), num_classes=4)
@@ -190,14 +190,14 @@ def test_the_state_of_another_class_of_optimizer_is_refused(tmp_path: Path) -> N
     model = network()
     adam = torch.optim.Adam(model.parameters())
     torch.save({"model": model.state_dict(), "optimizer": adam.state_dict()}, tmp_path / "a.pt")
-    with pytest.raises(InputError, match="without dampening, momentum, nesterov"):
+    with pytest.raises(InputError, match="lacks dampening, momentum, nesterov"):
         probe_checkpoints([tmp_path / "a.pt"], model, inputs=torch.ones(4, 6), num_classes=3)
 
 
 @pytest.mark.parametrize("junk", [b"junk", b"", b"PK\x03\x04"])
 def test_files_with_junk_are_refused(tmp_path: Path, junk: bytes) -> None:
     (tmp_path / "a.pt").write_bytes(junk)
-    with pytest.raises(InputError, match="tensors and plain values only, got a damaged file"):
+    with pytest.raises(InputError, match="tensors and plain values, but a damaged file"):
         read_weights(tmp_path / "a.pt")
 
 

@@ -227,7 +227,7 @@ def test_what_cannot_be_written_to_is_refused(save_to: Any, message: str) -> Non
 
 
 def test_a_name_needs_a_place() -> None:
-    with pytest.raises(InputError, match="`save_to` to say where run 'a' is kept, got None"):
+    with pytest.raises(InputError, match="Run 'a' has no place .*`save_to`"):
         Run(None, name="a")
     assert Run([]).tracker.probe() is not None
 
@@ -286,10 +286,13 @@ def test_without_a_place_a_closed_tracker_goes_on() -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"inputs": HOLDOUT[:12]}, r"the holdout \(`inputs`\) .* got size 12 instead of 20"),
-        ({"inputs": HOLDOUT + 1}, r"the holdout .* got as many samples \(20\), but others"),
-        ({"seed": 3}, r"the random labels \(`labels`, `seed`\) .* got others of the same kind"),
-        ({"policy": rote.ProbePolicy(batch=8, mode="eval")}, "`policy` .* mode eval instead of tr"),
+        ({"inputs": HOLDOUT[:12]}, r"the holdout \(`inputs`\) changed \(size 12 instead of 20"),
+        ({"inputs": HOLDOUT + 1}, r"the holdout .* changed \(as many samples \(20\), but others"),
+        ({"seed": 3}, r"the random labels \(`labels`, `seed`\) changed \(others of the same kind"),
+        (
+            {"policy": rote.ProbePolicy(batch=8, mode="eval")},
+            r"`policy` changed \(mode eval instead of tr",
+        ),
     ],
 )
 def test_a_run_that_differs_is_refused_in_words(

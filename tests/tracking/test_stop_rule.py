@@ -214,7 +214,7 @@ def test_it_goes_by_the_column_it_is_told() -> None:
     values = [reading(step, 0.9, zeta) for step, zeta in enumerate([0.3, 0.2, 0.1], start=1)]
     plain = [replace(value, susceptibility_plain=-value.susceptibility) for value in values]
     assert [rule.update(value) for value in plain] == [False, True, True]
-    with pytest.raises(InputError, match=r"to have `susceptibility_plain`, got None"):
+    with pytest.raises(InputError, match=r"has no `susceptibility_plain`"):
         StopRule(column="susceptibility_plain").update(values[0])
 
 

@@ -17,7 +17,7 @@ from rote.store import read_predictions, read_run
 from rote.workloads import (
     RunSpec,
     compare_on_holdout,
-    holdout_file,
+    get_holdout_path,
     make_spec_to_compare,
     plan_cleaning,
     prepare,
@@ -231,7 +231,7 @@ def test_arrays_keep_their_places(tmp_path: Path) -> None:
     assert np.array_equal(new["y_train"], expected)
     assert np.array_equal(np.load(tmp_path / "labels.npy"), expected)
     spec = suggest_spec(tmp_path / "b.npz")
-    rows = str(holdout_file(tmp_path / "b.npz"))
+    rows = str(get_holdout_path(tmp_path / "b.npz"))
     splits = prepare(replace(spec, probe=replace(spec.probe, holdout_rows=rows)))
     assert splits.holdout_labels is not None
     assert np.array_equal(splits.holdout_labels.numpy(), given[plan.holdout])
@@ -261,7 +261,7 @@ def test_a_folder_becomes_links(tmp_path: Path) -> None:
         if change.action == "relabel":
             given, _, name = change.file.partition("/")
             assert f"{change.proposed}/{given}-{name}" in files
-    rows = np.load(holdout_file(tmp_path / "cleaned"))
+    rows = np.load(get_holdout_path(tmp_path / "cleaned"))
     from rote.workloads import read_data
 
     found = read_data(tmp_path / "cleaned").files

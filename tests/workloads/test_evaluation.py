@@ -5,7 +5,7 @@ from torch import nn
 
 from rote.workloads import evaluation
 from rote.workloads.data.samples import Samples
-from rote.workloads.evaluation import predict, training_accuracies
+from rote.workloads.evaluation import compute_training_accuracies, predict
 
 PREDICTED = torch.tensor([0, 1, 2, 0, 1])
 LABELS = torch.tensor([0, 1, 0, 0, 2])
@@ -13,16 +13,16 @@ LABELS = torch.tensor([0, 1, 0, 0, 2])
 
 def test_accuracies_by_hand() -> None:
     wrong = torch.tensor([False, True, True, False, False])
-    assert training_accuracies(PREDICTED, LABELS, wrong) == pytest.approx(
+    assert compute_training_accuracies(PREDICTED, LABELS, wrong) == pytest.approx(
         {"train_accuracy": 3 / 5, "clean_accuracy": 2 / 3, "noisy_accuracy": 1 / 2}
     )
 
 
 def test_what_does_not_exist_is_absent() -> None:
     everything = torch.ones(5, dtype=torch.bool)
-    assert set(training_accuracies(PREDICTED, LABELS, None)) == {"train_accuracy"}
-    assert "noisy_accuracy" not in training_accuracies(PREDICTED, LABELS, ~everything)
-    assert "clean_accuracy" not in training_accuracies(PREDICTED, LABELS, everything)
+    assert set(compute_training_accuracies(PREDICTED, LABELS, None)) == {"train_accuracy"}
+    assert "noisy_accuracy" not in compute_training_accuracies(PREDICTED, LABELS, ~everything)
+    assert "clean_accuracy" not in compute_training_accuracies(PREDICTED, LABELS, everything)
 
 
 def test_predictions_are_in_eval_mode_and_the_mode_is_put_back(

@@ -6,7 +6,7 @@ from torch.optim import SGD, Adam, AdamW
 from torch.optim.lr_scheduler import CosineAnnealingLR, ExponentialLR, LRScheduler
 
 from rote.workloads.spec import Adam as AdamSpec, RunSpec, Sgd
-from rote.workloads.workload import learning_rate, make_optimizer, set_learning_rate
+from rote.workloads.workload import get_learning_rate, make_optimizer, set_learning_rate
 
 EPOCHS = 12
 
@@ -60,10 +60,10 @@ def by_torch(make: Any) -> list[float]:
 )
 def test_learning_rates_are_those_of_torch(schedule: dict[str, Any], make: Any) -> None:
     spec = RunSpec.from_dict({"epochs": EPOCHS, "schedule": schedule})
-    found = [learning_rate(spec, epoch) for epoch in range(1, EPOCHS + 1)]
+    found = [get_learning_rate(spec, epoch) for epoch in range(1, EPOCHS + 1)]
     assert found == pytest.approx(by_torch(make), rel=1e-9, abs=1e-12)
 
 
 def test_without_a_schedule_the_rate_stays() -> None:
     spec = RunSpec.from_dict({"schedule": "none", "optimizer": {"name": "sgd", "lr": 0.3}})
-    assert {learning_rate(spec, epoch) for epoch in range(1, 31)} == {0.3}
+    assert {get_learning_rate(spec, epoch) for epoch in range(1, 31)} == {0.3}

@@ -36,7 +36,7 @@ class Group(TyperGroup):
             return super().invoke(ctx)
 
 
-def new_app(
+def make_app(
     name: str, about: str, *, completes: bool = False, cls: type[Group] = Group
 ) -> typer.Typer:
     """Make a command with subcommands, optionally with shell completion."""

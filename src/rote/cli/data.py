@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from rote.cli.command import Command, new_app
+from rote.cli.command import Command, make_app
 from rote.cli.options import AsJson, DataDir, Label, Truth
 from rote.cli.output import format_line, say, say_json
 
@@ -17,7 +17,7 @@ _MOST_ALIKE = 3
 """The most similar columns in a row that are listed one by one."""
 
 _EXTRA = "pip install 'rote[datasets]'"
-app = new_app("data", "List datasets, and check whether a file of yours can be used.")
+app = make_app("data", "List datasets, and check whether a file of yours can be used.")
 
 
 @app.command("list", cls=Command)

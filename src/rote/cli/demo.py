@@ -38,7 +38,7 @@ def demo(
     from rich.console import Console
 
     from rote.reporting import report
-    from rote.selection import RULES, about
+    from rote.selection import RULES, describe_rule
     from rote.sweeps import LocalExecutor, compare_rules, get_run_path, make_demo_specs
 
     check_choice("--column", column, ZETAS)
@@ -59,7 +59,7 @@ def demo(
     compared = compare_rules(runs, column=column)
     page = report(runs, out / "report.html", column=column, command=get_command_line())
     names = {rule: rule.replace("susceptibility", "ζ") for rule in compared.selections}
-    list_out({name: about(RULES[rule]).explanation for rule, name in names.items()})
+    list_out({name: describe_rule(RULES[rule]).explanation for rule, name in names.items()})
     console.print(_make_table(compared))
     console.print(
         f"The best of {compared.checkpoints} checkpoints has {compared.best:.1%} on clean test "
@@ -127,8 +127,8 @@ def _make_table(compared: "Comparison") -> "Table":
 
 
 def _choose_style(rule: str, compared: "Comparison") -> str | None:
-    from rote.selection import RULES, about
+    from rote.selection import RULES, describe_rule
 
     if rule == compared.verdict.rule:
         return "bold"
-    return "dim" if about(RULES[rule]).is_baseline else None
+    return "dim" if describe_rule(RULES[rule]).is_baseline else None

@@ -9,7 +9,7 @@ import typer
 
 from rote.cli import data, study, theory
 from rote.cli.clean import clean
-from rote.cli.command import HELP, Command, Group, new_app
+from rote.cli.command import HELP, Command, Group, make_app
 from rote.cli.demo import demo
 from rote.cli.doctor import doctor
 from rote.cli.output import format_line, prepare_streams, say, spell_out_controls
@@ -65,7 +65,7 @@ def _make_command(found: Any, name: str) -> Any:  # noqa: ANN401
     return made
 
 
-app = new_app("rote", _ABOUT, completes=True, cls=ExtensibleGroup)
+app = make_app("rote", _ABOUT, completes=True, cls=ExtensibleGroup)
 for command in (demo, train, sweep, select, suspects, clean, predict, report, probe, doctor):
     app.command(cls=Command)(command)
 app.add_typer(data.app, name="data")

@@ -258,8 +258,8 @@ def add_question(command: Callable[..., None]) -> Callable[..., None]:
 
 def list_rules() -> None:
     """Print the name and the description of every rule."""
-    from rote.selection import FAMILIES, RULES, about, installed_rules
+    from rote.selection import FAMILIES, RULES, describe_rule, load_installed_rules
 
     families = {f"{prefix}:COLUMN": known for prefix, known in FAMILIES.items()}
-    rules = RULES | installed_rules() | families
-    list_out({name: about(known).explanation for name, known in rules.items()})
+    rules = RULES | load_installed_rules() | families
+    list_out({name: describe_rule(known).explanation for name, known in rules.items()})

@@ -74,9 +74,9 @@ def report(
 
 def _list_charts() -> None:
     """Print the charts that `--chart` adds by name: those of other packages."""
-    from rote.reporting.charts import installed_charts
+    from rote.reporting.charts import load_installed_charts
 
-    installed = {name: chart.title for name, chart in installed_charts().items()}
+    installed = {name: chart.title for name, chart in load_installed_charts().items()}
     if installed:
         list_out(installed)
     else:

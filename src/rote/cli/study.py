@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from rote.cli.command import Command, Group, announce_interruption, new_app
+from rote.cli.command import Command, Group, announce_interruption, make_app
 from rote.cli.options import AsJson, DataDir, Quiet
 from rote.cli.output import list_out, name_new_folders, say, say_json
 from rote.cli.sweep import Address, GpusPerRun, Place, make_executor
@@ -41,7 +41,7 @@ class Studies(Group):
         return word.startswith("-") or bool(get_close_matches(word, self.list_commands(ctx)))
 
 
-app = new_app(
+app = make_app(
     "study", "Make figures and tables of the paper again; `rote study NAME` shows one.", cls=Studies
 )
 

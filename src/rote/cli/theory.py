@@ -10,7 +10,7 @@ from zlib import error as zlib_error
 
 import typer
 
-from rote.cli.command import Command, new_app
+from rote.cli.command import Command, make_app
 from rote.cli.options import AsJson, DataDir, Quiet
 from rote.cli.output import name_new_folders, say_json
 from rote.errors import InputError, quote
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from rote.theory import BoundsTable, WidthSummary
 
-app = new_app("theory", "Compute why good models resist memorization.")
+app = make_app("theory", "Compute why good models resist memorization.")
 
 K_TILDE_VALUES = 201
 

@@ -164,7 +164,7 @@ def _train_visibly(
     with announce_interruption(kept), Progress(*columns, disable=quiet) as bar:
         task = bar.add_task("epoch", total=spec.epochs * (folds or 1))
 
-        def progress(reading: "Reading") -> None:
+        def show_progress(reading: "Reading") -> None:
             place = {"completed": reading.step} if folds is None else {"advance": spec.probe.every}
             bar.update(task, description=describe_reading(reading), **place)  # type: ignore[arg-type]
             if reading.note and not quiet and folds is None:
@@ -172,8 +172,8 @@ def _train_visibly(
 
         def start(place: Path) -> "Sequence[TrainedRun]":
             if folds is not None:
-                return train_folds(spec, place, folds, data_dir=data_dir, progress=progress)
-            return [train(spec, place, data_dir=data_dir, progress=progress)]
+                return train_folds(spec, place, folds, data_dir=data_dir, progress=show_progress)
+            return [train(spec, place, data_dir=data_dir, progress=show_progress)]
 
         try:
             return start(path), path

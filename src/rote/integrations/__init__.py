@@ -6,19 +6,19 @@ from typing import Any
 from rote.errors import InputError, did_you_mean
 from rote.plugins import list_plugins, load_plugin
 
-__all__ = ["find_callback", "trainer_names"]
+__all__ = ["find_callback", "list_trainers"]
 
 _TRAINERS = ("fastai", "huggingface", "ignite", "keras", "lightning", "skorch")
 
 
-def trainer_names() -> list[str]:
+def list_trainers() -> list[str]:
     """Return the trainers that have a callback: rote's, then those of other packages.
 
     Returns:
         Their names.
 
     Example:
-        >>> trainer_names()[:3]
+        >>> list_trainers()[:3]
         ['fastai', 'huggingface', 'ignite']
     """
     return [*_TRAINERS, *list_plugins("trainers", _TRAINERS)]
@@ -48,7 +48,7 @@ def find_callback(trainer: str) -> type[Any]:
     if trainer in _TRAINERS:
         callback: type[Any] = import_module(f"rote.integrations.{trainer}").SusceptibilityCallback
         return callback
-    if trainer in (known := trainer_names()):
+    if trainer in (known := list_trainers()):
         plugin: type[Any] = load_plugin("trainers", trainer, _find_fault)
         return plugin
     raise InputError(

@@ -18,10 +18,10 @@ from torch.optim import Optimizer
 
 from rote.arguments import check_choice, check_instance, check_integer
 from rote.errors import InputError, RoteError, RunExistsError
-from rote.integrations.holdout import SampleSet, usable_labels, vote, vote_budget
-from rote.integrations.messages import list_names, verdict_text, warn_of_uncounted
+from rote.integrations.holdout import SampleSet, find_usable_labels, vote, vote_budget
+from rote.integrations.messages import list_names, warn_of_uncounted, write_verdict
 from rote.integrations.training_accuracy import DEFAULT_METRIC, TrainingAccuracy
-from rote.integrations.training_batch import LabeledBatch, labels_in
+from rote.integrations.training_batch import LabeledBatch, find_labels
 from rote.integrations.training_signals import TrainingSignals
 from rote.labels import LabelSampler
 from rote.probe import Inputs, LossFunction, ProbePolicy, draw_batch, find_inputs, is_first_rank
@@ -225,7 +225,7 @@ class TrainerAdapter:
         The inputs count only if there is no ``inputs_of``.
         """
         return LabeledBatch(
-            find_inputs(batch) if self.inputs_of is None else None, labels_in(batch)
+            find_inputs(batch) if self.inputs_of is None else None, find_labels(batch)
         )
 
     def convert_inputs(self, inputs: Any) -> LabeledBatch:
@@ -411,7 +411,7 @@ class TrainerAdapter:
         except (RoteError, OSError) as error:
             self.tell(f"No verdict on {folder}: {error}")
             return
-        self.tell(verdict_text(self.verdict, self.holdout_hint, self.stop))
+        self.tell(write_verdict(self.verdict, self.holdout_hint, self.stop))
 
     def draw(self, samples: int) -> LabeledBatch:
         """Draw samples of the training set, as the network gets them, without its loader."""
@@ -433,7 +433,9 @@ class TrainerAdapter:
             # The user's own labels are checked by `rote.track`; those of validation data may be
             # of another kind than the task's, and must not stop a training.
             is_own = self.inputs is not None
-            found["given_labels"] = batch.given if is_own else usable_labels(batch, found, classes)
+            found["given_labels"] = (
+                batch.given if is_own else find_usable_labels(batch, found, classes)
+            )
         votes = self.neighbor_votes
         given = self.given_labels if self.given_labels is not None else found.get("given_labels")
         if isinstance(votes, str):

@@ -81,7 +81,7 @@ def take_subset(dataset: Any, indices: np.ndarray) -> Any:
     return Subset(dataset, indices.tolist())
 
 
-def usable_labels(
+def find_usable_labels(
     batch: LabeledBatch, options: Mapping[str, Any], num_classes: int | None
 ) -> Tensor | None:
     """Return the labels of validation data if they are classes of the task, else ``None``."""

@@ -17,7 +17,7 @@ from rote.extras import require
 from rote.integrations.adapter import TrainerAdapter
 from rote.integrations.holdout import SampleSet, split_indices, take_subset
 from rote.integrations.messages import select_logged, warn
-from rote.integrations.training_batch import LabeledBatch, indices_in
+from rote.integrations.training_batch import LabeledBatch, find_indices
 from rote.records import Reading
 from rote.store import parse_targets
 
@@ -190,7 +190,7 @@ class SusceptibilityCallback(TrainerAdapter, TrainerCallback):
 
     def _probe(self, state: Any, control: Any, found: Mapping[str, Any]) -> None:
         step = self.readings[-1].global_step if self.readings else 0
-        logged = self._training.logged_since(step) | found
+        logged = self._training.find_logged(step) | found
         reading = self.take_reading(logged, epoch=state.epoch, global_step=state.global_step)
         if reading is not None:
             self._training.log(reading, control)
@@ -205,7 +205,7 @@ class SusceptibilityCallback(TrainerAdapter, TrainerCallback):
             # Over several batches a model may divide its loss by the count of all of them.
             loss = call.loss if self._training.args.gradient_accumulation_steps == 1 else None
             task, ranks = self._training.task, self.watching.ranks_samples
-            indices = task.find_rows(call) if ranks else indices_in(call.keywords)
+            indices = task.find_rows(call) if ranks else find_indices(call.keywords)
             losses = task.sample_losses(call) if ranks else None
             rest = {"inputs": batch.inputs, "indices": indices, "loss": loss}
             self.watching.observe(batch.given, logits, losses, **rest)
@@ -330,7 +330,7 @@ class Training:
         sized = {name: f"{name}(samples={len(dataset)})" for name in ("aum", "csl")}
         return [sized.get(s, s) if isinstance(s, str) else s for s in signals]
 
-    def logged_since(self, step: float) -> dict[str, Any]:
+    def find_logged(self, step: float) -> dict[str, Any]:
         """Return the newest values after the last probe, which logged ``probe/drop`` at a step.
 
         Metrics that were logged only before it are ``None``.

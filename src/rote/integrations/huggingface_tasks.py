@@ -21,7 +21,7 @@ from transformers.trainer_pt_utils import LabelSmoother
 
 from rote.errors import InputError
 from rote.integrations.messages import warn
-from rote.integrations.training_batch import LabeledBatch, indices_in
+from rote.integrations.training_batch import LabeledBatch, find_indices
 from rote.integrations.training_signals import ForwardCall
 from rote.labels import IGNORE_INDEX, LabelSampler
 from rote.probe import LossFunction, count_ranks, find_logits, unwrap
@@ -78,7 +78,7 @@ class Task:
 
     def find_rows(self, call: ForwardCall) -> Tensor | None:
         """Return which rows of the training set a call in training holds, if that is known."""
-        return indices_in(call.keywords)
+        return find_indices(call.keywords)
 
     def sample_losses(self, call: ForwardCall) -> Tensor | None:
         """Return one loss per sample of a call whose output has no logits, if it has them."""
@@ -334,7 +334,9 @@ class Preferences(Task):
             assert scores is not None
             rows = torch.arange(len(scores), device=scores.device)
             lead = scores[rows, labels] - scores[rows, 1 - labels]
-            losses = [w * _dpo_loss(k, lead, epsilon) for k, w in zip(kinds, weights, strict=True)]
+            losses = [
+                w * _compute_dpo_loss(k, lead, epsilon) for k, w in zip(kinds, weights, strict=True)
+            ]
             return torch.stack(losses).sum(0).mean()
 
         return objective
@@ -491,7 +493,7 @@ def _cut_pairs(
     }
 
 
-def _dpo_loss(kind: str, lead: Tensor, epsilon: float) -> Tensor:
+def _compute_dpo_loss(kind: str, lead: Tensor, epsilon: float) -> Tensor:
     """Return the loss per pair; ``lead`` is β times the winner's lead over the loser."""
     if kind == "hinge":
         return torch.relu(1 - lead)

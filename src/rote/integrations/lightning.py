@@ -99,7 +99,7 @@ class SusceptibilityCallback(TrainerAdapter, Callback):
         self._steps_seen = trainer.global_step
         model = fit.find_part(self.model)
         optimizers = fit.find_optimizers(self.optimizer, model)
-        with naming_options(inputs_of=self.inputs is None):
+        with name_options(inputs_of=self.inputs is None):
             readings = self.begin_tracking(model, optimizers, saved).readings
         if saved is not None and self.every == "epoch" and fit.has_missed_an_epoch(readings):
             # Without its logged accuracy, which Lightning does not save, no stop rule can judge it.
@@ -312,12 +312,12 @@ class Fit:
         if isinstance(choice, int):
             found = list(optimizers)[choice:][:1] if -len(optimizers) <= choice else []
         elif choice is None:
-            found = _trainers_of(optimizers, model)
+            found = _find_trainers(optimizers, model)
         else:
             found = [optimizer for optimizer in optimizers if type(optimizer).__name__ == choice]
             part = dict(self.module.named_modules()).get(choice)
             if not found and part is not None:
-                found = _trainers_of(optimizers, part)
+                found = _find_trainers(optimizers, part)
         if len(found) == 1:
             return found[0]
         kinds = ", ".join(f"{i}: {type(entry).__name__}" for i, entry in enumerate(optimizers))
@@ -387,7 +387,7 @@ def _rebuild(loader: DataLoader[Any], dataset: Any) -> DataLoader[Any]:
 
 
 @contextmanager
-def naming_options(*, inputs_of: bool) -> Iterator[None]:
+def name_options(*, inputs_of: bool) -> Iterator[None]:
     """Name the options that help if ``forward`` does not take the drawn inputs."""
     try:
         yield
@@ -399,7 +399,7 @@ def naming_options(*, inputs_of: bool) -> Iterator[None]:
         ) from error
 
 
-def _trainers_of(optimizers: Sequence[Optimizer], model: nn.Module) -> list[Optimizer]:
+def _find_trainers(optimizers: Sequence[Optimizer], model: nn.Module) -> list[Optimizer]:
     own = {id(parameter) for parameter in model.parameters()}
     return [o for o in optimizers if any(id(parameter) in own for parameter in find_parameters(o))]
 

@@ -51,7 +51,7 @@ def list_names(names: Iterable[str]) -> str:
     return ", ".join(f"`{name}`" for name in shown) or "no metric"
 
 
-def verdict_text(selection: Selection, holdout_hint: str, stop: StopRule | None = None) -> str:
+def write_verdict(selection: Selection, holdout_hint: str, stop: StopRule | None = None) -> str:
     """Return the verdict, and what the stop rule kept if that is another checkpoint.
 
     Args:

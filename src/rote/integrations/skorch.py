@@ -112,7 +112,7 @@ class SusceptibilityCallback(TrainerAdapter, Callback):
         """Return what a pickled net keeps: not the tracker, which holds the network."""
         own = {"tracker": None, "watching": TrainingSignals(), "accuracy": None}
         data = {"loader": None, "_valid": None}
-        return {**vars(self), **own, **data, "_network": _nothing}
+        return {**vars(self), **own, **data, "_network": _do_nothing}
 
 
 class _Objective(nn.Module):
@@ -130,5 +130,5 @@ class _Objective(nn.Module):
         return loss
 
 
-def _nothing() -> None:
+def _do_nothing() -> None:
     return None

@@ -64,11 +64,11 @@ class TrainingAccuracy:
         self.seen = list(metrics)
         value = metrics.get(self.name or "")
         logged = None if value is None or value is self._stale else float(value)
-        found = None if self.is_measured else _mean(logged)
+        found = None if self.is_measured else _average_over_ranks(logged)
         is_logged = found is not None
         may_measure = self.is_measured or (self.is_measured is None and not late)
         if found is None and self.samples and may_measure:
-            found = _mean(self._measure(draw, measure))
+            found = _average_over_ranks(self._measure(draw, measure))
         is_measured = found is not None and not is_logged
         if not late:
             if not is_logged and not self._is_checked:
@@ -105,7 +105,7 @@ class TrainingAccuracy:
         )
 
 
-def _mean(value: float | None) -> float | None:
+def _average_over_ranks(value: float | None) -> float | None:
     """Return the mean over the ranks that know a value; all ranks call this."""
     total, count = mean_over_ranks([0.0, 0.0] if value is None else [value, 1.0])
     return total / count if count else None

@@ -69,7 +69,7 @@ class LabeledBatch:
         return torch.zeros_like(tokens) if isinstance(tokens, Tensor) else None
 
 
-def labels_in(batch: object) -> Tensor | None:
+def find_labels(batch: object) -> Tensor | None:
     """Return the classes in a batch if it is clear which entry they are: a pair, or a mapping.
 
     Zeros and ones as floating numbers, which a binary cross entropy takes, count as classes.
@@ -87,7 +87,7 @@ def labels_in(batch: object) -> Tensor | None:
     return labels.reshape(-1).long() if is_binary else None
 
 
-def indices_in(batch: object) -> Tensor | None:
+def find_indices(batch: object) -> Tensor | None:
     """Return which samples of the training set a batch holds, if it is a mapping with indices."""
     named = batch if isinstance(batch, Mapping) else {}
     found = next((named[key] for key in _INDEX_KEYS if key in named), None)

@@ -11,7 +11,7 @@ from torch.utils.hooks import RemovableHandle
 
 from rote.errors import InputError
 from rote.integrations.messages import list_names, warn
-from rote.integrations.training_batch import indices_in, labels_in
+from rote.integrations.training_batch import find_indices, find_labels
 from rote.probe import find_logits
 from rote.tracking import Signal, Tracker
 
@@ -108,12 +108,12 @@ class TrainingSignals:
         """Show a batch, with the logits of the call on it if it brings none itself."""
         if not self:
             return
-        labels, calls = labels_in(batch), self.take()
+        labels, calls = find_labels(batch), self.take()
         call = None if labels is None else _find_call(batch, calls, len(labels))
         if logits is None and call is not None:
             logits = call.logits
         inputs = None if call is None else call.inputs
-        self.observe(labels, logits, inputs=inputs, indices=indices_in(batch), loss=loss)
+        self.observe(labels, logits, inputs=inputs, indices=find_indices(batch), loss=loss)
 
     def observe(
         self,

@@ -56,7 +56,7 @@ def neighbor_votes(
     """
     labels = _as_labels(train_labels)
     k = check_integer("k", k, least=1)
-    classes = _classes(labels, num_classes)
+    classes = _count_classes(labels, num_classes)
     train, holdout = _make_comparable(train_features, holdout_features)
     if len(labels) != len(train):
         raise InputError(
@@ -69,10 +69,10 @@ def neighbor_votes(
             f"Expected `k` to be at most the number of labeled training samples, "
             f"{is_labeled.sum()}, got {k}."
         )
-    return _votes(train[is_labeled], labels[is_labeled], holdout, k, classes)
+    return _count_votes(train[is_labeled], labels[is_labeled], holdout, k, classes)
 
 
-def _votes(
+def _count_votes(
     train: np.ndarray, labels: np.ndarray, holdout: np.ndarray, k: int, classes: int
 ) -> np.ndarray:
     votes = np.zeros((len(holdout), classes))
@@ -169,19 +169,21 @@ def _reduce(train: _Rows, holdout: _Rows) -> tuple[np.ndarray, np.ndarray]:
     mean = sum(rows.sum(0, dtype=np.float64) for rows in train) / len(train)
     unit = max(np.abs(rows - mean).max(initial=0) for rows in train) or 1.0
 
-    def blocks(of: _Rows) -> Iterator[np.ndarray]:
+    def iterate_blocks(of: _Rows) -> Iterator[np.ndarray]:
         for rows in of:
             yield ((rows - mean.astype(rows.dtype)) / unit).astype(np.float32)
 
     if train.width <= COMPONENTS:
         axes = np.eye(train.width, dtype=np.float32)
     else:
-        axes = _principal_axes(lambda: blocks(train), train.width)
-    found = [np.concatenate([rows @ axes for rows in blocks(of)]) for of in (train, holdout)]
+        axes = _compute_principal_axes(lambda: iterate_blocks(train), train.width)
+    found = [
+        np.concatenate([rows @ axes for rows in iterate_blocks(of)]) for of in (train, holdout)
+    ]
     return found[0].astype(np.float64), found[1].astype(np.float64)
 
 
-def _principal_axes(blocks: Callable[[], Iterator[np.ndarray]], width: int) -> np.ndarray:
+def _compute_principal_axes(blocks: Callable[[], Iterator[np.ndarray]], width: int) -> np.ndarray:
     """Compute the first principal components as columns: subspace iteration over blocks of rows."""
     start = np.random.default_rng(0).standard_normal((width, min(width, 2 * COMPONENTS)))
     axes: np.ndarray = np.linalg.qr(start)[0]
@@ -239,7 +241,7 @@ def _as_labels(labels: Any) -> np.ndarray:  # noqa: ANN401
     return values.astype(np.int64)
 
 
-def _classes(labels: np.ndarray, num_classes: int | None) -> int:
+def _count_classes(labels: np.ndarray, num_classes: int | None) -> int:
     largest = int(labels.max(initial=-1))
     if num_classes is None:
         return largest + 1

@@ -63,7 +63,7 @@ class Axis:
     @property
     def tick_format(self) -> str:
         """The number format of accuracies on this axis."""
-        return tick_format(self.high)
+        return choose_tick_format(self.high)
 
     @property
     def stops(self) -> Floats:
@@ -89,7 +89,7 @@ class Axis:
         return int(((values < self.low) | (values > self.high)).sum())
 
 
-def tick_format(highest: float) -> str:
+def choose_tick_format(highest: float) -> str:
     """Return the number format for accuracies: percent, unless a value exceeds 1."""
     return "%" if is_share(highest) else ",~f"
 
@@ -108,11 +108,11 @@ def make_accuracy_axis(values: Floats) -> Axis:
     return Axis(min(low, 0.9), high, places=_DIGITS, step=100)
 
 
-def zeta_axis(values: Floats) -> Axis:
+def make_zeta_axis(values: Floats) -> Axis:
     """Return an axis over all values of ζ, without a few outliers.
 
     Example:
-        >>> axis = zeta_axis(np.append(np.linspace(0.0, 0.4, 200), 1e6))
+        >>> axis = make_zeta_axis(np.append(np.linspace(0.0, 0.4, 200), 1e6))
         >>> axis.high < 2, axis.beyond(np.array([0.1, 1e6]))
         (True, 1)
     """

@@ -256,14 +256,14 @@ def collect_checkpoints(
         "test": round_values(shown.values("test_accuracy")),
         "noisy": round_values(noisy),
         "kept": [None] * len(positions) if kept is None else kept.kept[positions].tolist(),
-        "zeta_alone": _stands_alone(shown, shown.zeta).tolist(),
-        "noisy_alone": _stands_alone(shown, noisy).tolist(),
+        "zeta_alone": _is_isolated(shown, shown.zeta).tolist(),
+        "noisy_alone": _is_isolated(shown, noisy).tolist(),
     }
     for metric in metrics:
         values = convert_to_numbers(frame[metric.name])
         columns[metric.field] = round_values(values)
         if metric.name in signals[:MOST_SIGNALS]:  # these have a chart of their own
-            columns[f"{metric.field}_alone"] = _stands_alone(shown, values).tolist()
+            columns[f"{metric.field}_alone"] = _is_isolated(shown, values).tolist()
     return Checkpoints(positions, len(candidates), columns, metrics, len(recorded) - len(metrics))
 
 
@@ -309,7 +309,7 @@ def _list_metrics(frame: pl.DataFrame, candidates: Candidates) -> tuple[Metric, 
     return tuple(Metric(f"m{number}", name) for number, name in enumerate(ordered))
 
 
-def _stands_alone(candidates: Candidates, values: Floats) -> Booleans:
+def _is_isolated(candidates: Candidates, values: Floats) -> Booleans:
     """Return whether a value is known while both neighbors in its run are not."""
     known = np.isfinite(values)
     same = candidates.run[1:] == candidates.run[:-1]

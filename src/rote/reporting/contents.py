@@ -13,7 +13,7 @@ import numpy as np
 
 from rote.errors import InputError
 from rote.records import Column
-from rote.reporting.axis import Axis, make_accuracy_axis, zeta_axis
+from rote.reporting.axis import Axis, make_accuracy_axis, make_zeta_axis
 from rote.reporting.charts.signals import MOST_COMPARED, SignalPick, find_signals, select_by_signal
 from rote.reporting.checkpoints import (
     MOST_DRAWN,
@@ -157,7 +157,7 @@ class Contents:
     @cached_property
     def zeta_axis(self) -> Axis:
         """The axis of ζ."""
-        return self._add_stops(zeta_axis(self.candidates.zeta))
+        return self._add_stops(make_zeta_axis(self.candidates.zeta))
 
     @cached_property
     def train_axis(self) -> Axis:
@@ -292,7 +292,7 @@ def read_contents(
         percent=percent,
         options=options,
     )
-    return contents_from_table(table, leading, column, words, command)
+    return make_contents(table, leading, column, words, command)
 
 
 def find_leading_rule(rule: str | Rule | None, options: Mapping[str, Any] | None) -> Rule | None:
@@ -306,7 +306,7 @@ def find_leading_rule(rule: str | Rule | None, options: Mapping[str, Any] | None
     return find_rule(DEFAULT_RULE if rule is None else rule, options)
 
 
-def contents_from_table(
+def make_contents(
     table: RunTable,
     leading: Rule | None,
     column: str,

@@ -58,11 +58,11 @@ class Frame:
 
         return alt.NamedData(name=DATASET)
 
-    def named(self, parameter: str) -> str:
+    def name_parameter(self, parameter: str) -> str:
         """Return the name of a parameter in this chart."""
         return f"{parameter}_{self.tag}" if self.tag else parameter
 
-    def finished(self, chart: Any) -> Any:  # noqa: ANN401
+    def finish(self, chart: Any) -> Any:  # noqa: ANN401
         """Return a complete chart for a notebook, with its data.
 
         It has no configuration: altair cannot concatenate configured charts, and notebooks have a
@@ -99,12 +99,12 @@ def _fill(chart: Any, data: alt.InlineData) -> None:  # noqa: ANN401
             _fill(part, data)
 
 
-def frame_for_page() -> Frame:
+def make_page_frame() -> Frame:
     """Return the frame of the page, which holds the data once for all charts."""
     return Frame(rows=None, width="container", is_live=True)
 
 
-def frame_for_chart(checkpoints: Checkpoints, *, is_live: bool, tag: str = "") -> Frame:
+def make_chart_frame(checkpoints: Checkpoints, *, is_live: bool, tag: str = "") -> Frame:
     """Return the frame of a chart of its own, with its data."""
     return Frame(checkpoints.rows(), _WIDTH, is_live, tag)
 
@@ -117,7 +117,9 @@ def make_run_choice(frame: Frame) -> alt.Parameter:
     import altair as alt
 
     event, end = (_NEVER, _NEVER) if frame.is_page else ("click", "dblclick")
-    return alt.selection_point(name=frame.named(CHOSEN), fields=["run_key"], on=event, clear=end)
+    return alt.selection_point(
+        name=frame.name_parameter(CHOSEN), fields=["run_key"], on=event, clear=end
+    )
 
 
 def make_title(text: str) -> str:

@@ -211,7 +211,7 @@ class LivePage:
             failed=max(failed, sum(state == "failed" for state in states.values())),
             running=frozenset(running),
         )
-        return found, (states, [_size(place) for place in running], total, failed)
+        return found, (states, [_get_journal_size(place) for place in running], total, failed)
 
     def _state(self, place: Path) -> State:
         if place in self._finished:
@@ -222,7 +222,7 @@ class LivePage:
         return state
 
 
-def _size(run: Path) -> int:
+def _get_journal_size(run: Path) -> int:
     with suppress(OSError):
         return (run / JOURNAL_FILE).stat().st_size
     return 0

@@ -20,7 +20,7 @@ from rote.reporting.charts.filter import describe_change, describe_correlations
 from rote.reporting.charts.overview import describe_overview
 from rote.reporting.charts.sensitivity import RegionSums, sum_regions
 from rote.reporting.checkpoints import Metric, list_names, round_values
-from rote.reporting.frame import frame_for_page
+from rote.reporting.frame import make_page_frame
 from rote.reporting.page_text import FILTERS, count_points
 from rote.reporting.palette import DARK, DARK_SHADES, FONT, LIGHT, LIGHT_SHADES
 from rote.selection import REGIONS
@@ -224,7 +224,7 @@ def render_page(
             numbers=pack_bytes(list_numbers(contents)),
             vega=_pack_vega(),
             scripts="\n".join(map(_read_asset, _SCRIPTS)),
-            **_page_style(),
+            **_describe_style(),
         )
     )
 
@@ -234,13 +234,13 @@ def render_groups(
 ) -> str:
     """Render the page with the verdict of every group, which links to their pages."""
     page = _make_environment().get_template("groups.html")
-    return page.render(groups=groups, key=key, files=files, progress=progress, **_page_style())
+    return page.render(groups=groups, key=key, files=files, progress=progress, **_describe_style())
 
 
 def render_waiting(progress: RunProgress, reason: str) -> str:
     """Render a page with the progress of runs and the reason why there is no verdict yet."""
     page = _make_environment().get_template("waiting.html")
-    return page.render(progress=progress, reason=reason, **_page_style())
+    return page.render(progress=progress, reason=reason, **_describe_style())
 
 
 @cache
@@ -258,7 +258,7 @@ def _make_environment() -> jinja2.Environment:
     return environment
 
 
-def _page_style() -> dict[str, Any]:
+def _describe_style() -> dict[str, Any]:
     """Return what every page needs to look alike."""
     now = datetime.now().astimezone()
     return {
@@ -287,7 +287,7 @@ def collect_records(
 
 def compile_charts(records: Mapping[str, Any], charts: Mapping[str, Chart]) -> dict[str, Any]:
     """Compile the charts to Vega, by their place on the page."""
-    frame = frame_for_page()
+    frame = make_page_frame()
     return {
         place: _compile(frame.spec(chart, check=name not in CHARTS))
         for name, record in records.items()

@@ -75,7 +75,7 @@ def make_color_parameters() -> list[alt.Parameter]:
     return [alt.param(name=name, value=value) for name, value in light.items()]
 
 
-def shade_scale(**domain: Any) -> alt.Scale:  # noqa: ANN401
+def make_shade_scale(**domain: Any) -> alt.Scale:  # noqa: ANN401
     """Return a color scale from low to high that follows the theme, with the given options."""
     import altair as alt
 
@@ -109,15 +109,15 @@ def apply_style(chart: Any, ticks: Any, *, check: bool = True) -> dict[str, Any]
     style = {part: config.get(part, {}) | told for part, told in _make_style(ticks).items()}
     return spec | {
         "params": [*spec.get("params", ()), *colors],
-        "background": _reference("paper"),
+        "background": _refer_to_color("paper"),
         "config": config | style,
     }
 
 
 def _make_style(ticks: Any) -> dict[str, dict[str, Any]]:  # noqa: ANN401
     words = {
-        "labelColor": _reference("quiet"),
-        "titleColor": _reference("ink"),
+        "labelColor": _refer_to_color("quiet"),
+        "titleColor": _refer_to_color("ink"),
         "labelFontSize": 11,
         "titleFontSize": 12,
         "titleFontWeight": 500,
@@ -125,11 +125,15 @@ def _make_style(ticks: Any) -> dict[str, dict[str, Any]]:  # noqa: ANN401
         "titleFont": FONT,
     }
     lines = {
-        "domainColor": _reference("line"),
-        "tickColor": _reference("line"),
-        "gridColor": _reference("grid"),
+        "domainColor": _refer_to_color("line"),
+        "tickColor": _refer_to_color("line"),
+        "gridColor": _refer_to_color("grid"),
     }
-    title = {"color": _reference("ink"), "subtitleColor": _reference("quiet"), "font": FONT}
+    title = {
+        "color": _refer_to_color("ink"),
+        "subtitleColor": _refer_to_color("quiet"),
+        "font": FONT,
+    }
     return {
         "view": {"stroke": None},
         "axis": {**lines, **words, "titlePadding": 8},
@@ -141,6 +145,6 @@ def _make_style(ticks: Any) -> dict[str, dict[str, Any]]:  # noqa: ANN401
     }
 
 
-def _reference(name: str) -> dict[str, Any]:
+def _refer_to_color(name: str) -> dict[str, Any]:
     described: dict[str, Any] = color(name).to_dict()
     return described

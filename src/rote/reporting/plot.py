@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rote.reporting.charts import CHARTS, Chart
 from rote.reporting.charts.tracking import TrackingChart
 from rote.reporting.contents import Contents, Runs, read_contents
-from rote.reporting.frame import frame_for_chart
+from rote.reporting.frame import make_chart_frame
 
 if TYPE_CHECKING:
     import altair as alt
@@ -122,19 +122,19 @@ def _draw(chart: Chart, contents: Contents) -> Any:  # noqa: ANN401
     record = chart.record(contents)
     # Identical charts share parameter names, different ones do not: sliders stay independent.
     tag = hashlib.sha256(repr((chart.name, record)).encode()).hexdigest()[:8]
-    frame = frame_for_chart(contents.checkpoints, is_live=True, tag=tag)
-    return _show_offline(frame.finished(chart.draw(record, frame)))
+    frame = make_chart_frame(contents.checkpoints, is_live=True, tag=tag)
+    return _show_offline(frame.finish(chart.draw(record, frame)))
 
 
 def _show_offline(chart: Any) -> Any:  # noqa: ANN401
     """Make a notebook show a chart without the network; nothing else about the chart changes."""
-    kind = _offline_class(type(chart))  # type: ignore[arg-type]  # classes are hashable
+    kind = _make_offline_class(type(chart))  # type: ignore[arg-type]  # classes are hashable
     object.__setattr__(chart, "__class__", kind)  # past altair's own
     return chart
 
 
 @cache
-def _offline_class(kind: type[Any]) -> type[Any]:
+def _make_offline_class(kind: type[Any]) -> type[Any]:
     """Return a subclass whose output in a notebook loads no script.
 
     Altair's default output is a page that loads Vega from the net. Here it is the specification,

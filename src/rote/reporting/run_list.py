@@ -105,13 +105,13 @@ def _find_columns(candidates: Candidates) -> tuple[Column, ...]:
     found = [
         column
         for column in ordered.values()
-        if column.heading and np.isfinite(_values(candidates, column)).any()
+        if column.heading and np.isfinite(_get_values(candidates, column)).any()
     ]
     has_truth = any(column.name == _BEST.name.removeprefix("best_") for column in found)
     return (*found, *([_BEST] if has_truth else []))
 
 
-def _values(candidates: Candidates, column: Column) -> Floats:
+def _get_values(candidates: Candidates, column: Column) -> Floats:
     """Return the values of a column; those of ζ are the selected ones."""
     return candidates.zeta if column.kind == "zeta" else candidates.values(column.name)
 
@@ -123,7 +123,7 @@ def _list_rows(
     columns: tuple[Column, ...],
     listed: set[int],
 ) -> list[RunRow]:
-    arrays = {column.name: _values(candidates, column) for column in columns if column != _BEST}
+    arrays = {column.name: _get_values(candidates, column) for column in columns if column != _BEST}
     train = candidates.values("train_accuracy")
     test = candidates.values("test_accuracy")
     rows = []
@@ -132,7 +132,7 @@ def _list_rows(
         if int(candidates.run[last]) not in listed:
             continue
         name = candidates.runs[candidates.run[last]]
-        values = [_value_at(values, last) for values in arrays.values()]
+        values = [_get_value(values, last) for values in arrays.values()]
         rows.append(
             RunRow(
                 name=name,
@@ -140,14 +140,14 @@ def _list_rows(
                 step=int(candidates.step[last]),
                 values=(*values, *([_find_highest(test[part])] if _BEST in columns else [])),
                 settings=tuple(settings[name].get(field) for field in shown),
-                susceptibility=_value_at(candidates.zeta, last),
-                train_accuracy=_value_at(train, last),
+                susceptibility=_get_value(candidates.zeta, last),
+                train_accuracy=_get_value(train, last),
             )
         )
     return rows
 
 
-def _value_at(values: Floats, index: int) -> float | None:
+def _get_value(values: Floats, index: int) -> float | None:
     return float(values[index]) if np.isfinite(values[index]) else None
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rote.errors import InputError
-from rote.selection import DEFAULT_RULE, RULES, About, about, choose, find_rule
+from rote.selection import DEFAULT_RULE, RULES, About, choose, describe_rule, find_rule
 
 if TYPE_CHECKING:
     from rote.selection import Candidates, Pick, Rule, Selection
@@ -124,7 +124,7 @@ def form_verdict(outcomes: Mapping[str, Outcome], candidates: Candidates) -> Pag
 
 def _run_rule(given: Rule | type[Any], candidates: Candidates) -> Outcome:
     selection, reason = None, None
-    known = about(given)
+    known = describe_rule(given)
     needs_truth = any(candidates.describe(need).kind == "truth" for need in given.needs)
     try:
         rule: Rule = given() if isinstance(given, type) else given
@@ -132,7 +132,7 @@ def _run_rule(given: Rule | type[Any], candidates: Candidates) -> Outcome:
     except InputError as error:
         reason = str(error)
     name = given.name if selection is None else selection.rule
-    known = about(RULES[name]) if name != given.name and name in RULES else known
+    known = describe_rule(RULES[name]) if name != given.name and name in RULES else known
     return Outcome(name, known, needs_truth, "zeta" in given.needs, selection, reason)
 
 

@@ -16,12 +16,12 @@ from rote.reporting.charts import CHARTS, Chart, find_charts, find_drawable
 from rote.reporting.contents import (
     Contents,
     Runs,
-    contents_from_table,
     find_leading_rule,
+    make_contents,
     name_runs,
     read_contents,
 )
-from rote.reporting.frame import frame_for_chart
+from rote.reporting.frame import make_chart_frame
 from rote.reporting.output_file import check_writable, write_file
 from rote.reporting.page import render_groups, render_page, render_waiting
 from rote.reporting.provenance import select_arguments
@@ -68,7 +68,7 @@ def save_figures(
     """
     import vl_convert
 
-    frame = frame_for_chart(contents.checkpoints, is_live=False)
+    frame = make_chart_frame(contents.checkpoints, is_live=False)
     files: list[Path] = []
     missing: dict[str, str] = {}
     everything = CHARTS | dict(more or {})
@@ -93,7 +93,7 @@ def save_figures(
                 "png": vl_convert.vegalite_to_png(spec, scale=_SCALE),
             }
         except ValueError as error:  # an empty chart, or labels larger than the figure
-            missing[name] = f"Expected a chart that can be drawn, got: {_last_line(error)}."
+            missing[name] = f"Expected a chart that can be drawn, got: {_find_last_line(error)}."
             continue
         for kind, content in drawn.items():
             files.append(folder / f"{name}.{kind}")
@@ -122,7 +122,7 @@ def widen(svg: str) -> str:
     return svg.replace(f"<rect {old[0]}", f'<rect x="{-more}" {new[0]}', 1)
 
 
-def _last_line(error: ValueError) -> str:
+def _find_last_line(error: ValueError) -> str:
     """Return the message of the converter without its stack trace."""
     said = [line for line in str(error).splitlines() if not line.startswith("    at ")]
     return as_shown(said[-1].strip()) if said else "nothing"
@@ -226,7 +226,7 @@ def report(
     for value, table in read_groups(runs, group_by, **chosen).items():
         only = chosen | {"where": {**(where or {}), group_by: value}, "options": options}
         asked = select_arguments(name_runs(runs), rule, column=column, **only)
-        groups[value] = contents_from_table(table, leading, column, asked, command)
+        groups[value] = make_contents(table, leading, column, asked, command)
     return _write_groups(groups, group_by, path, figures, own, progress)
 
 

@@ -76,7 +76,7 @@ class ConfidentLearning(Signal):
         rows = np.full(at.max(initial=-1) + 1, -1)
         rows[at] = np.arange(len(at))
         last = rows[rows >= 0]
-        margins = losing_margins(labels[last], shares[last])
+        margins = compute_losing_margins(labels[last], shares[last])
         if self._samples is not None:
             self._row[at[last]] = margins
         return {"confident_learning": float(np.isfinite(margins).mean())}
@@ -96,7 +96,7 @@ class ConfidentLearning(Signal):
         self._seen = [(at, labels, shares) for at, labels, shares in state["seen"]]
 
 
-def losing_margins(labels: np.ndarray, shares: np.ndarray) -> NDArray[np.float32]:
+def compute_losing_margins(labels: np.ndarray, shares: np.ndarray) -> NDArray[np.float32]:
     """By how much the probability of each label is below that of the class that is confident.
 
     A class is confident where its probability is at least its mean over the samples that are given

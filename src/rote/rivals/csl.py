@@ -55,7 +55,7 @@ class Csl(Signal):
         """Note the loss of every sample."""
         batch.check_rows(self.name)
         if batch.logits.dim() == 3 and batch.indices is not None:
-            self.observe_losses(mean_token_losses(batch.logits, batch.labels), batch.indices)
+            self.observe_losses(average_token_losses(batch.logits, batch.labels), batch.indices)
             return
         batch.places(self.name)
         if self._waiting.add(batch):
@@ -113,11 +113,11 @@ class Csl(Signal):
         self._is_seen = torch.cat([self._is_seen, self._is_seen.new_zeros(missing)]).to(device)
 
 
-def mean_token_losses(logits: Tensor, labels: Tensor) -> Tensor:
+def average_token_losses(logits: Tensor, labels: Tensor) -> Tensor:
     """Return the mean cross entropy of each row of tokens; NaN where all labels are ignored.
 
     Example:
-        >>> mean_token_losses(torch.zeros(2, 3, 4), torch.tensor([[1, 2, -100], [-100] * 3]))
+        >>> average_token_losses(torch.zeros(2, 3, 4), torch.tensor([[1, 2, -100], [-100] * 3]))
         tensor([1.3863,    nan])
     """
     kept = labels >= 0

@@ -78,7 +78,7 @@ class GradientDisparity(Signal):
             for number, (inputs, labels) in enumerate(batches):
                 torch.manual_seed(self._s * epoch + number)  # the same masks after a resume
                 gradients.append(self._gradient(call(model, inputs), labels))
-        return disparity(gradients)
+        return compute_disparity(gradients)
 
     def _gradient(self, output: object, labels: Tensor) -> Tensor:
         logits = capture_logits(self._context.loss_fn, output)
@@ -98,7 +98,7 @@ class GradientDisparity(Signal):
         self._batches = [(inputs, labels) for inputs, labels in state["batches"]]
 
 
-def disparity(gradients: list[Tensor]) -> dict[str, float]:
+def compute_disparity(gradients: list[Tensor]) -> dict[str, float]:
     """Return the mean distance over pairs; nothing without a pair, or if it is not finite."""
     distances = [float((a - b).norm()) for a, b in combinations(gradients, 2)]
     mean = sum(distances) / len(distances) if distances else float("nan")

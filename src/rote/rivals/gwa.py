@@ -90,7 +90,7 @@ class Gwa(Signal):
             return {}
         alignments = torch.cat(self._alignments).double()
         self._alignments = []
-        value = alignment_of(alignments)
+        value = compute_alignment(alignments)
         mean = {"gwa_alignment": float(alignments.mean())}
         return mean if value is None else {"gwa": value, **mean}
 
@@ -107,7 +107,7 @@ class Gwa(Signal):
         self._alignments = [found] if len(found) else []
 
 
-def alignment_of(alignments: Tensor) -> float | None:
+def compute_alignment(alignments: Tensor) -> float | None:
     """GWA of one epoch, if it is defined."""
     centered = alignments - alignments.mean()
     variance = float((centered**2).mean())
@@ -134,7 +134,7 @@ def find_head(context: SignalContext) -> nn.Linear:
     with preserved(network), torch.no_grad():
         for module in linear:
             module.register_forward_hook(lambda m, _, output: said.update({m: output}))
-        logits = _logits(network.eval(), context)
+        logits = _compute_logits(network.eval(), context)
         for module in linear:
             if module in said and _are_equal(said[module], logits):
                 return module
@@ -145,7 +145,7 @@ def find_head(context: SignalContext) -> nn.Linear:
     )
 
 
-def _logits(network: nn.Module, context: SignalContext) -> Tensor:
+def _compute_logits(network: nn.Module, context: SignalContext) -> Tensor:
     device = next(network.parameters()).device
     try:
         output = call(network, move_inputs(context.inputs, device))

@@ -39,7 +39,7 @@ class LabelErrorDetector(Signal):
         ]
         self._seed = check_integer("seed", seed)
         self.columns = tuple(
-            column for accuracy in self._accuracies for column in _columns(accuracy)
+            column for accuracy in self._accuracies for column in _make_columns(accuracy)
         )
 
     def start(self, context: SignalContext) -> None:
@@ -79,7 +79,7 @@ def detect(wrong: Tensor, accuracy: int, seed: int) -> Tensor:
     return wrong ^ (draws >= accuracy / 100)
 
 
-def _columns(accuracy: int) -> tuple[Column, ...]:
+def _make_columns(accuracy: int) -> tuple[Column, ...]:
     name, whose = f"detector_{accuracy}", f"by a detector of {accuracy} %"
     return (
         Column(

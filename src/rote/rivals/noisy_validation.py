@@ -10,7 +10,7 @@ from rote.arguments import check_integer
 from rote.errors import InputError, SmallHoldoutWarning
 from rote.labels import IGNORE_INDEX
 from rote.records import Column
-from rote.tracking import Signal, SignalContext, validation_accuracy
+from rote.tracking import Signal, SignalContext, compute_validation_accuracy
 
 SIZES = (10, 128, 256, 512, 1024, 2048)
 
@@ -54,7 +54,7 @@ class NestedValidation(Signal):
             for size in self._sizes
             if size <= len(given) and (given[:size] != IGNORE_INDEX).any()
         )
-        self.columns = tuple(_column(size) for size in self._sizes)
+        self.columns = tuple(_make_column(size) for size in self._sizes)
         self._context = context
 
     def read(self, epoch: int) -> Mapping[str, float]:  # noqa: ARG002
@@ -63,12 +63,12 @@ class NestedValidation(Signal):
         assert given is not None
         assert predicted is not None
         return {
-            _column(size).name: validation_accuracy(predicted[:size], given[:size])
+            _make_column(size).name: compute_validation_accuracy(predicted[:size], given[:size])
             for size in self._sizes
         }
 
 
-def _column(size: int) -> Column:
+def _make_column(size: int) -> Column:
     name = f"noisy_validation_{size}"
     label = f"accuracy on {size} given labels of the holdout"
     return Column(name, label, "accuracy", "share", "higher", f"max:{name}")

@@ -62,7 +62,7 @@ class ProbeSets(Signal):
         for origin, seed in product(self._origins, range(self._seeds)):
             self._sets |= self._draw(origin, seed)
         self._means = {name: RunningMean() for name in self._sets}
-        self.columns = tuple(_column(name) for name in self._sets)
+        self.columns = tuple(_make_column(name) for name in self._sets)
         self._probe = Probe(
             context.model,
             context.optimizer,
@@ -130,7 +130,7 @@ class ProbeSets(Signal):
             mean.load_state_dict(state[name])
 
 
-def _column(name: str) -> Column:
+def _make_column(name: str) -> Column:
     _, origin, size, seed = name.split("_")
     label = f"ζ on {size} samples of the {origin} set, seed {seed}"
     return Column(name, label, "zeta", better="lower")

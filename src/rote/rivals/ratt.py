@@ -54,10 +54,10 @@ class Ratt(Signal):
             return {}
         right, wrong = float(misses[~known.wrong].mean()), float(misses[known.wrong].mean())
         k = self._context.num_classes
-        return {"ratt": bound(right, (k - 1) / k * wrong + right / k, k)}
+        return {"ratt": compute_bound(right, (k - 1) / k * wrong + right / k, k)}
 
 
-def bound(clean_error: float, random_error: float, num_classes: int) -> float:
+def compute_bound(clean_error: float, random_error: float, num_classes: int) -> float:
     """Return the bound without its term in the number of samples.
 
     Args:
@@ -66,7 +66,7 @@ def bound(clean_error: float, random_error: float, num_classes: int) -> float:
         num_classes: k.
 
     Example:
-        >>> bound(0.1, 0.5, 2)  # random labels are not fitted at all
+        >>> compute_bound(0.1, 0.5, 2)  # random labels are not fitted at all
         0.1
     """
     k = num_classes

@@ -57,7 +57,7 @@ class Selc(Signal):
         """Return the gap; nothing where all losses are the same."""
         losses = self._take_noted().double().numpy()
         self._losses = []
-        gap = mixture_gap(losses[np.isfinite(losses)])
+        gap = compute_mixture_gap(losses[np.isfinite(losses)])
         return {} if gap is None else {"selc": gap}
 
     def state_dict(self) -> dict[str, Any]:
@@ -74,7 +74,7 @@ class Selc(Signal):
         self._losses = [state["losses"].clone()]
 
 
-def mixture_gap(losses: Floats) -> float | None:
+def compute_mixture_gap(losses: Floats) -> float | None:
     """Return the distance of the means of a mixture of two Gaussians, in the units of the losses.
 
     Args:
@@ -84,17 +84,17 @@ def mixture_gap(losses: Floats) -> float | None:
         None if there are not two different ones.
 
     Example:
-        >>> round(mixture_gap(np.array([0.0, 0.1, 0.2, 3.0, 3.1, 3.2])), 3)
+        >>> round(compute_mixture_gap(np.array([0.0, 0.1, 0.2, 3.0, 3.1, 3.2])), 3)
         3.0
     """
     spread = float(np.ptp(losses)) if len(losses) else 0.0
     if not spread > 0:
         return None
     scaled = (losses - losses.min()) / spread
-    return spread * float(np.ptp(_fit_means(scaled, two_means(scaled))))
+    return spread * float(np.ptp(_fit_means(scaled, split_by_two_means(scaled))))
 
 
-def two_means(values: Floats) -> NDArray[np.bool_]:
+def split_by_two_means(values: Floats) -> NDArray[np.bool_]:
     """Which numbers are high, in the split with the least squares within (2-means, exactly)."""
     order = np.sort(values)
     count = np.arange(1, len(order))
@@ -110,7 +110,7 @@ def _fit_means(values: Floats, is_high: NDArray[np.bool_]) -> Floats:
     likelihood = -np.inf
     for _ in range(_ROUNDS):
         before = likelihood
-        weights, means = _weights_and_means(values, shares)
+        weights, means = _fit_weights_and_means(values, shares)
         distances = (values - means[:, None]) ** 2
         variances = (shares * distances).sum(1) / weights + _LEAST_VARIANCE
         heights = weights / weights.sum() / np.sqrt(2 * np.pi * variances)
@@ -119,10 +119,10 @@ def _fit_means(values: Floats, is_high: NDArray[np.bool_]) -> Floats:
         shares, likelihood = np.exp(logs - total), float(total.mean())
         if abs(likelihood - before) < _TOLERANCE:
             break
-    return _weights_and_means(values, shares)[1]
+    return _fit_weights_and_means(values, shares)[1]
 
 
-def _weights_and_means(values: Floats, shares: Floats) -> tuple[Floats, Floats]:
+def _fit_weights_and_means(values: Floats, shares: Floats) -> tuple[Floats, Floats]:
     weights = shares.sum(1) + 10 * np.finfo(np.float64).eps  # a component may be empty
     return weights, shares @ values / weights
 

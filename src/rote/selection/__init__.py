@@ -38,13 +38,13 @@ from rote.selection.rule import (
     Reason,
     Rule,
     Suspect as Suspect,
-    about as about,
+    describe_rule as describe_rule,
 )
 from rote.selection.rules import (
     FAMILIES as FAMILIES,
     RULES as RULES,
     find_rule,
-    installed_rules as installed_rules,
+    load_installed_rules as load_installed_rules,
 )
 from rote.selection.select_checkpoint import (
     DEFAULT_RULE as DEFAULT_RULE,

@@ -23,7 +23,7 @@ from rote.selection.bootstrap import (
 )
 from rote.selection.candidates import Candidates, Floats, Integers, make_candidates
 from rote.selection.regions import percentile
-from rote.selection.rule import about
+from rote.selection.rule import describe_rule
 from rote.selection.rules import find_rule
 from rote.selection.select_checkpoint import keep_usable, read_runs
 
@@ -118,7 +118,7 @@ def agreement(
         filtered_pearson=correlation(candidates, *train, "pearson", draws, is_filtered=True),
         filtered_kendall=correlation(candidates, *train, "kendall", draws, is_filtered=True),
         rule=judge.name,
-        regret=_regret_or_reason(judge, candidates, draws),
+        regret=_estimate_regret(judge, candidates, draws),
     )
 
 
@@ -188,7 +188,7 @@ def resample_correlation(
         return Estimate(None, reason="Fewer than 2 checkpoints have both values."), None
     if np.ptp(x[kept]) == 0 or np.ptp(y[kept]) == 0:
         return Estimate(None, reason="One of the two values is the same everywhere."), None
-    value = _correlate(kind, x[kept], y[kept])
+    value = _compute_correlation(kind, x[kept], y[kept])
     drawn = resample(_MEASURES[kind], x, y, run, draws, zeta)
     if isinstance(drawn, str):
         return Estimate(value, reason=drawn), None
@@ -201,14 +201,14 @@ def _scale_down(values: Floats) -> Floats:
     return values / largest if largest > _SQUARABLE else values
 
 
-def _regret_or_reason(rule: Rule, candidates: Candidates, draws: Draws) -> Estimate:
+def _estimate_regret(rule: Rule, candidates: Candidates, draws: Draws) -> Estimate:
     try:
         return estimate_regret(rule, candidates, draws)
     except InputError as error:
         return Estimate(None, reason=str(error))
 
 
-def _correlate(kind: str, x: Floats, y: Floats) -> float:
+def _compute_correlation(kind: str, x: Floats, y: Floats) -> float:
     from scipy import stats
 
     functions = {
@@ -274,10 +274,10 @@ def estimate_regret(rule: Rule, candidates: Candidates, draws: Draws) -> Estimat
     Raises:
         InputError: if none has what the rule needs.
     """
-    value = _regret(rule, candidates)
+    value = _compute_regret(rule, candidates)
     if value is None:
         return Estimate(None, reason="The test accuracy of the pick is not known.")
-    reason = about(rule).not_resampled or explain_too_few(candidates.num_runs)
+    reason = describe_rule(rule).not_resampled or explain_too_few(candidates.num_runs)
     if reason is None and len(candidates) > _MOST_REDONE:
         reason = f"Selecting again among more than {_MOST_REDONE} checkpoints takes too long."
     if reason is not None:
@@ -285,7 +285,7 @@ def estimate_regret(rule: Rule, candidates: Candidates, draws: Draws) -> Estimat
     return draws.estimate(value, resample_regret(rule, candidates, draws))
 
 
-def _regret(rule: Rule, candidates: Candidates) -> float | None:
+def _compute_regret(rule: Rule, candidates: Candidates) -> float | None:
     usable = keep_usable(rule, candidates)
     accuracy = usable.values("test_accuracy")[rule.judge(usable).pick]
     best = np.fmax.reduce(candidates.values("test_accuracy"))
@@ -300,7 +300,7 @@ def resample_regret(rule: Rule, candidates: Candidates, draws: Draws) -> Floats:
     for draw in range(draws.resamples):
         drawn = [parts[i] for i in np.sort(rng.integers(len(parts), size=len(parts)))]
         with suppress(InputError):  # a draw of runs that all lack what the rule needs
-            value = _regret(rule, _repeat(candidates, drawn))
+            value = _compute_regret(rule, _repeat(candidates, drawn))
             values[draw] = np.nan if value is None else value
     return values
 

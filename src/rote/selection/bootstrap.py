@@ -148,7 +148,7 @@ def pearson(x: Floats, y: Floats, unit: Integers, weights: Floats) -> Floats:
 
 def spearman(x: Floats, y: Floats, unit: Integers, weights: Floats) -> Floats:
     """Weighted Spearman correlation: Pearson of the ranks within each draw."""
-    x, y, often = _ranks(x, unit, weights), _ranks(y, unit, weights), weights[unit]
+    x, y, often = _compute_ranks(x, unit, weights), _compute_ranks(y, unit, weights), weights[unit]
     pairs = ((x, x), (y, y), (x, y))
     return _divide_covariance(
         *(np.einsum("cd,cd,cd->d", often, one, other) for one, other in pairs)
@@ -168,7 +168,7 @@ def kendall(x: Floats, y: Floats, unit: Integers, weights: Floats) -> Floats:
     order = np.argsort(unit, kind="stable")
     x, y, unit = x[order], y[order], unit[order]
     starts = np.flatnonzero(np.diff(unit, prepend=-1))
-    signs = _signs(x) * _signs(y)
+    signs = _compute_signs(x) * _compute_signs(y)
     # Sums of whole numbers, far below the 2²⁴ to which 32 bits hold them all.
     between = np.add.reduceat(signs, starts, axis=0, dtype=np.float32)
     between = np.add.reduceat(between, starts, axis=1)
@@ -179,7 +179,7 @@ def kendall(x: Floats, y: Floats, unit: Integers, weights: Floats) -> Floats:
         return np.asarray(pairs / np.sqrt(untied[0] * untied[1]))
 
 
-def _signs(values: Floats) -> npt.NDArray[np.int8]:
+def _compute_signs(values: Floats) -> npt.NDArray[np.int8]:
     """Which of every two values is the larger: 1, −1, or 0 if none is."""
     each = values[:, None]
     return np.asarray((each > values).view(np.int8) - (each < values).view(np.int8))
@@ -194,7 +194,7 @@ def _sum_by_value(values: Floats, unit: Integers, weights: Floats) -> tuple[Floa
     return csr_array((np.ones(len(values)), (which, unit)), shape=shape) @ weights, which
 
 
-def _ranks(values: Floats, unit: Integers, weights: Floats) -> Floats:
+def _compute_ranks(values: Floats, unit: Integers, weights: Floats) -> Floats:
     """Return the rank of every checkpoint in each draw, less the mean rank."""
     among, which = _sum_by_value(values, unit, np.eye(len(weights)))
     among = among.cumsum(axis=0) - (among + among.sum(axis=0)) / 2

@@ -172,9 +172,9 @@ class Candidates:
             among: consider these only.
         """
         left = np.arange(len(self)) if among is None else np.arange(len(self))[among]
-        left = _lowest(left, -score)
-        left = _lowest(left, self.zeta)
-        return int(_lowest(left, self.step.astype(np.float64))[0])
+        left = _find_lowest(left, -score)
+        left = _find_lowest(left, self.zeta)
+        return int(_find_lowest(left, self.step.astype(np.float64))[0])
 
 
 def make_candidates(table: RunTable, column: str) -> Candidates:
@@ -265,6 +265,6 @@ def _is_broken(frame: pl.DataFrame) -> Booleans:
     return np.asarray(is_flagged & np.isnan(convert_to_numbers(frame["loss_before"])))
 
 
-def _lowest(left: Integers, score: Floats) -> Integers:
+def _find_lowest(left: Integers, score: Floats) -> Integers:
     values = np.where(np.isnan(score[left]), np.inf, score[left])
     return np.asarray(left[values == values.min()])

@@ -179,9 +179,9 @@ class AccuracyEstimate:
             q = noise.posterior(self.everybody)[rows, predicted[0]]
             reproduced += float(weight) * _reproduce(q, self.ballot.num_classes)
         constant, of_first, of_second = _CORRECTION
-        before = _logit(self.accuracy, self.ballot.samples)
+        before = _compute_logit(self.accuracy, self.ballot.samples)
         after = constant + of_first * before[pick]
-        after += of_second * float(_logit(np.array(reproduced), self.ballot.samples))
+        after += of_second * float(_compute_logit(np.array(reproduced), self.ballot.samples))
         shifted = before + guessed * (after - before[pick])
         return np.asarray(1 / (1 + np.exp(-shifted)))
 
@@ -256,7 +256,7 @@ def _reproduce(q: Floats, classes: int) -> float:
     return alpha
 
 
-def _logit(share: Floats, samples: int) -> Floats:
+def _compute_logit(share: Floats, samples: int) -> Floats:
     bounded = np.clip(share, 0.5 / samples, 1 - 0.5 / samples)
     return np.asarray(np.log(bounded / (1 - bounded)))
 

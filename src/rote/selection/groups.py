@@ -158,7 +158,7 @@ def find_comparable_groups(table: RunTable) -> tuple[Group, ...]:
         [('a',), ('b',)]
     """
     members: dict[tuple[tuple[str, str], ...], list[str]] = {}
-    for run in _runs(table):
+    for run in _list_runs(table):
         members.setdefault(tuple(sorted(_read_group_facts(table, run).items())), []).append(run)
     found: list[tuple[dict[str, str], list[str]]] = []
     # Those that say most come first, so that the order of runs never decides.
@@ -182,8 +182,8 @@ def check_comparable(table: RunTable) -> None:
     groups = find_comparable_groups(table)
     if len(groups) < 2:
         return
-    facts = _facts(table)
-    key, told = _find_telling(facts, groups), _differences(facts, groups)
+    facts = _collect_facts(table)
+    key, told = _find_telling(facts, groups), _list_differences(facts, groups)
     if key == _FOLD:
         raise InputError(
             f"The {len(groups)} runs are folds of one training: each holds out other samples, so "
@@ -214,12 +214,12 @@ def filter_runs(table: RunTable, where: Mapping[str, Any]) -> RunTable:
     Raises:
         InputError: if no run says anything under a name, or none says that.
     """
-    facts = _facts(table)
+    facts = _collect_facts(table)
     for key, value in where.items():
         wanted = _normalize(write_plainly(value))
         kept = [run for run in facts if _normalize(facts[run].get(key, "")) == wanted]
         if not kept or not wanted:
-            raise InputError(_nothing_found(facts, key, write_plainly(value)))
+            raise InputError(_explain_nothing_found(facts, key, write_plainly(value)))
         facts = {run: facts[run] for run in kept}
     return take_runs(table, facts)
 
@@ -230,12 +230,12 @@ def group_runs(table: RunTable, key: str) -> dict[str, RunTable]:
     Raises:
         InputError: if no run says anything under it.
     """
-    facts = _facts(table)
+    facts = _collect_facts(table)
     members: dict[str, list[str]] = {}
     for run, told in facts.items():
         members.setdefault(told.get(key, _UNKNOWN), []).append(run)
     if set(members) <= {_UNKNOWN}:
-        raise InputError(_nothing_found(facts, key, None))
+        raise InputError(_explain_nothing_found(facts, key, None))
     return {value: take_runs(table, members[value]) for value in sorted(members, key=_order)}
 
 
@@ -252,7 +252,7 @@ def take_runs(table: RunTable, runs: Iterable[str]) -> RunTable:
     )
 
 
-def _runs(table: RunTable) -> list[str]:
+def _list_runs(table: RunTable) -> list[str]:
     found: list[str] = table.frame["run"].unique(maintain_order=True).to_list()
     return found
 
@@ -281,10 +281,10 @@ def _agree(known: Mapping[str, str], said: Iterable[tuple[str, str]]) -> bool:
     return all(known.get(name, value) == value for name, value in said)
 
 
-def _facts(table: RunTable) -> dict[str, dict[str, str]]:
+def _collect_facts(table: RunTable) -> dict[str, dict[str, str]]:
     return {
         run: read_facts(table.descriptions.get(run, {}), table.read_workload(run))
-        for run in _runs(table)
+        for run in _list_runs(table)
     }
 
 
@@ -303,7 +303,7 @@ def _find_telling(facts: Mapping[str, Mapping[str, str]], groups: tuple[Group, .
     return None
 
 
-def _differences(
+def _list_differences(
     facts: Mapping[str, Mapping[str, str]], groups: tuple[Group, ...]
 ) -> list[list[str]]:
     """As few ``KEY=VALUE`` per group as tell it from the others, those that people know first."""
@@ -337,7 +337,9 @@ def _count(group: Group) -> str:
     return "1 run" if len(group.runs) == 1 else f"{len(group.runs)} runs"
 
 
-def _nothing_found(facts: Mapping[str, Mapping[str, str]], key: str, value: str | None) -> str:
+def _explain_nothing_found(
+    facts: Mapping[str, Mapping[str, str]], key: str, value: str | None
+) -> str:
     names = sorted({name for told in facts.values() for name in told})
     found = Counter(told[key] for told in facts.values() if key in told)
     if not found:

@@ -22,8 +22,8 @@ from rote.selection.label_noise import (
     TINY,
     UNKNOWN,
     fit_matrix,
+    make_symmetric_matrix,
     stack,
-    symmetric_matrix,
 )
 from rote.selection.votes import vote_weights
 from rote.store import OutOfSample
@@ -101,13 +101,13 @@ def rank_label_errors(
     weights, votes = np.ones(len(networks)), None if hard is None else np.asarray(hard, float)
     noises, shares, first = _fit_step_one(labels, networks, weights, votes, near)
     if votes is None and len(networks) > 1:  # once more, with the accurate ones ahead
-        weights = vote_weights(_accuracies(networks, first), networks.shape[2], len(labels))
+        weights = vote_weights(_compute_accuracies(networks, first), networks.shape[2], len(labels))
         if weights.any():
             noises, shares, first = _fit_step_one(labels, networks, weights, None, near)
-    soft = _log_channels(_mean(networks, weights), near, _FLOORS_OF_SOFT)
+    soft = _log_channels(_average_known(networks, weights), near, _FLOORS_OF_SOFT)
     truth = np.zeros_like(first)
     for noise, share in zip(noises, shares, strict=True):
-        columns = _columns(noise, labels)
+        columns = _make_columns(noise, labels)
         prior = _Prior.start(soft).fit(soft, columns, _LAST_STEPS)
         truth += share * _normalize(prior.predict(soft) * columns)
     known = labels != UNKNOWN
@@ -155,7 +155,7 @@ def _is_known(networks: Floats) -> Booleans:
     return np.asarray(~np.isnan(networks).any(axis=2))
 
 
-def _mean(networks: Floats, weights: Floats) -> Floats:
+def _average_known(networks: Floats, weights: Floats) -> Floats:
     """Return the weighted mean over the networks that predict each sample."""
     known = _is_known(networks)
     # A sample that only networks without weight predict keeps their plain mean.
@@ -165,15 +165,15 @@ def _mean(networks: Floats, weights: Floats) -> Floats:
     return np.asarray(total / share.sum(axis=0)[:, None])
 
 
-def _one_hot(networks: Floats) -> Floats:
+def _encode_one_hot(networks: Floats) -> Floats:
     known = _is_known(networks)
     top = np.where(known, np.nan_to_num(networks).argmax(axis=2), 0)
     return np.where(known[:, :, None], np.eye(networks.shape[2])[top], np.nan)
 
 
-def _accuracies(networks: Floats, truth: Floats) -> Floats:
+def _compute_accuracies(networks: Floats, truth: Floats) -> Floats:
     """Return the mean posterior of what every network predicts."""
-    hits = np.nansum(_one_hot(networks) * truth, axis=2)
+    hits = np.nansum(_encode_one_hot(networks) * truth, axis=2)
     known = _is_known(networks)
     return np.asarray((hits * known).sum(axis=1) / np.maximum(known.sum(axis=1), 1))
 
@@ -195,7 +195,7 @@ def _fit_step_one(
     near: Floats | None,
 ) -> tuple[list[Floats], Floats, Floats]:
     """Fit the noise on hard votes: matrices and weights of the kinds, and the posterior."""
-    hard = _mean(_one_hot(networks), weights) if votes is None else votes
+    hard = _average_known(_encode_one_hot(networks), weights) if votes is None else votes
     majority = None if near is None else np.eye(near.shape[1])[near.argmax(axis=1)]
     channels = _log_channels(hard, majority, _FLOORS_OF_HARD)
     labeled = np.flatnonzero(labels != UNKNOWN)
@@ -203,11 +203,11 @@ def _fit_step_one(
     noises, truth = [], np.zeros_like(hard)
     for kind, share in zip(KINDS, shares, strict=True):
         if share < 0.01:
-            noises.append(symmetric_matrix(RATE, hard.shape[1]))
+            noises.append(make_symmetric_matrix(RATE, hard.shape[1]))
             continue
         prior, noise = _fit_noise(_take(channels, labeled), labels[labeled], kind)
         noises.append(noise)
-        truth += share * _normalize(prior.predict(channels) * _columns(noise, labels))
+        truth += share * _normalize(prior.predict(channels) * _make_columns(noise, labels))
     return noises, shares, truth / truth.sum(axis=1, keepdims=True)
 
 
@@ -223,7 +223,7 @@ def _weigh_kinds(channels: tuple[Floats, ...], labels: Integers, labeled: Intege
         )
         for column, kind in enumerate(KINDS):
             prior, noise = _fit_noise(_take(channels, seen), labels[seen], kind)
-            joint = prior.predict(_take(channels, unseen)) * _columns(noise, labels[unseen])
+            joint = prior.predict(_take(channels, unseen)) * _make_columns(noise, labels[unseen])
             at = np.arange(len(chosen)) % _FOLDS == fold
             found[at, column] = np.log(np.maximum(joint.sum(axis=1), TINY))
     return stack(found) if len(chosen) >= _FOLDS else np.eye(len(KINDS))[0]
@@ -236,10 +236,10 @@ def _take(channels: tuple[Floats, ...], rows: Integers) -> tuple[Floats, ...]:
 def _fit_noise(channels: tuple[Floats, ...], labels: Integers, kind: str) -> tuple[_Prior, Floats]:
     """Fit prior and noise matrix by expectation maximization."""
     classes = channels[0].shape[1]
-    noise, prior = symmetric_matrix(RATE, classes), _Prior.start(channels)
+    noise, prior = make_symmetric_matrix(RATE, classes), _Prior.start(channels)
     one_hot = np.eye(classes)[labels]
     for _ in range(_ROUNDS):
-        columns = _columns(noise, labels)
+        columns = _make_columns(noise, labels)
         prior = prior.fit(channels, columns, _STEPS)
         truth = _normalize(prior.predict(channels) * columns)
         before, (_, noise) = noise, fit_matrix(truth.T @ one_hot, kind, RATE)
@@ -264,14 +264,14 @@ class _Prior:
 
     def predict(self, channels: tuple[Floats, ...]) -> Floats:
         """Return p(y), samples × classes."""
-        return _softmax(self.at, channels)
+        return _compute_softmax(self.at, channels)
 
     def fit(self, channels: tuple[Floats, ...], columns: Floats, steps: int) -> _Prior:
         """Maximize the penalized likelihood of the given labels, with the noise held fixed."""
         from scipy.optimize import minimize
 
         found = minimize(
-            penalized_loss,
+            compute_penalized_loss,
             self.at,
             (channels, columns),
             jac=True,
@@ -281,7 +281,7 @@ class _Prior:
         return _Prior(np.asarray(found.x))
 
 
-def penalized_loss(
+def compute_penalized_loss(
     at: Floats, channels: tuple[Floats, ...], columns: Floats
 ) -> tuple[float, Floats]:
     """Return −Σ log Σ_k p_i(k) T[k, y_i] with a ridge penalty, and its gradient.
@@ -294,7 +294,7 @@ def penalized_loss(
     Returns:
         The loss, and its gradient by ``at``.
     """
-    prior = _softmax(at, channels)
+    prior = _compute_softmax(at, channels)
     joint = prior * columns
     marginal = np.maximum(joint.sum(axis=1, keepdims=True), TINY)
     difference = prior - joint / marginal
@@ -305,7 +305,7 @@ def penalized_loss(
     return float(-np.log(marginal).sum() + _RIDGE * (at @ at) / 2), gradient
 
 
-def _softmax(at: Floats, channels: tuple[Floats, ...]) -> Floats:
+def _compute_softmax(at: Floats, channels: tuple[Floats, ...]) -> Floats:
     logits = at[len(channels) :] + sum(
         np.exp(at[number]) * channel for number, channel in enumerate(channels)
     )
@@ -313,7 +313,7 @@ def _softmax(at: Floats, channels: tuple[Floats, ...]) -> Floats:
     return np.asarray(powers / powers.sum(axis=1, keepdims=True))
 
 
-def _columns(noise: Floats, labels: Integers) -> Floats:
+def _make_columns(noise: Floats, labels: Integers) -> Floats:
     """Return T[k, y_i], samples × classes; 1 where there is no given label."""
     columns = np.maximum(noise, TINY)[:, np.maximum(labels, 0)].T
     return np.where(labels[:, None] == UNKNOWN, 1.0, columns)

@@ -196,13 +196,13 @@ class Noise:
 
     def prior(self, log_votes: Floats) -> Floats:
         """p(y), samples × classes."""
-        return _softmax(self.sharpness * log_votes + self.bias)
+        return _compute_softmax(self.sharpness * log_votes + self.bias)
 
     def posterior(self, evidence: Observations) -> Floats:
         """p(y | ỹ), samples × classes; a sample without a label keeps its prior."""
         # In logarithms: a rate of 0 and sharp votes that contradict a label are no 0 / 0.
         of_given = np.log(np.maximum(self._gather_given(evidence.given), TINY))
-        found = _softmax(self.sharpness * evidence.log_votes + self.bias + of_given)
+        found = _compute_softmax(self.sharpness * evidence.log_votes + self.bias + of_given)
         is_clean = evidence.clean != UNKNOWN
         found[is_clean] = np.eye(found.shape[1])[evidence.clean[is_clean]]
         return found
@@ -228,7 +228,9 @@ class Noise:
         classes = len(self.bias)
         logs = row[1 + classes :].reshape(classes, classes)
         sharpness = float(np.exp(np.clip(row[0], -_WIDEST, _WIDEST)))
-        return replace(self, sharpness=sharpness, bias=row[1 : 1 + classes], matrix=_softmax(logs))
+        return replace(
+            self, sharpness=sharpness, bias=row[1 : 1 + classes], matrix=_compute_softmax(logs)
+        )
 
 
 def fit_noise(
@@ -246,13 +248,15 @@ def fit_noise(
         start: where to begin.
     """
     known = evidence.take(evidence.label != UNKNOWN)
-    noise = start or _first_guess(kind, known.log_votes.shape[1], RATE if rate is None else rate)
+    noise = start or _make_first_guess(
+        kind, known.log_votes.shape[1], RATE if rate is None else rate
+    )
     samples = _Samples.of(known)
     guess = _Guess.of(samples, noise)
     for _ in range(_ROUNDS):
         first = guess.improve(rate)
         second = first.improve(rate)
-        step, turn = _steps(guess.noise, first.noise, second.noise)
+        step, turn = _compute_steps(guess.noise, first.noise, second.noise)
         if np.abs(step).max() < _CONVERGED:
             return second.noise
         length = max(1.0, float(np.linalg.norm(step)) / max(float(np.linalg.norm(turn)), TINY))
@@ -262,11 +266,11 @@ def fit_noise(
     return guess.noise
 
 
-def _first_guess(kind: str, classes: int, rate: float) -> Noise:
-    return Noise(kind, 1.0, np.zeros(classes), rate, symmetric_matrix(rate, classes))
+def _make_first_guess(kind: str, classes: int, rate: float) -> Noise:
+    return Noise(kind, 1.0, np.zeros(classes), rate, make_symmetric_matrix(rate, classes))
 
 
-def _steps(noise: Noise, first: Noise, second: Noise) -> tuple[Floats, Floats]:
+def _compute_steps(noise: Noise, first: Noise, second: Noise) -> tuple[Floats, Floats]:
     """From the noise to the first, and by how much the next step differs from that one."""
     before, between, after = noise.pack(), first.pack(), second.pack()
     return between - before, after - 2 * between + before
@@ -323,7 +327,7 @@ class _Guess:
     @cached_property
     def joint(self) -> Floats:
         """p(y, ỹ), classes × samples; of a sample without a given label p(y)."""
-        return np.asarray(self.prior.p * _columns(self.noise.matrix, self.samples.given))
+        return np.asarray(self.prior.p * _make_columns(self.noise.matrix, self.samples.given))
 
     @cached_property
     def marginal(self) -> Floats:
@@ -368,7 +372,7 @@ def fit_matrix(counts: Floats, kind: str, believed: float) -> tuple[float, Float
     classes = len(counts)
     wrong = counts.sum() - np.trace(counts)
     rate = float((wrong + _RATE_WORTH * believed) / (counts.sum() + _RATE_WORTH))
-    even = symmetric_matrix(rate, classes)
+    even = make_symmetric_matrix(rate, classes)
     if kind == "symmetric":
         return rate, even
     if kind == "free":
@@ -383,7 +387,7 @@ def fit_matrix(counts: Floats, kind: str, believed: float) -> tuple[float, Float
     return rate, matrix
 
 
-def _columns(matrix: Floats, given: Integers) -> Floats:
+def _make_columns(matrix: Floats, given: Integers) -> Floats:
     """P(ỹ | y), classes × samples; 1 for a sample without a given label."""
     # Not quite 0: a rate of 0 and sharp votes that contradict a label would be 0 / 0.
     of_given = np.ones((len(matrix), len(matrix) + 1))
@@ -391,14 +395,14 @@ def _columns(matrix: Floats, given: Integers) -> Floats:
     return of_given.take(given, axis=1)
 
 
-def symmetric_matrix(rate: float, classes: int) -> Floats:
+def make_symmetric_matrix(rate: float, classes: int) -> Floats:
     """Return the noise matrix in which every wrong class is as probable as another."""
     matrix = np.full((classes, classes), rate / (classes - 1))
     np.fill_diagonal(matrix, 1 - rate)
     return matrix
 
 
-def _softmax(logits: Floats) -> Floats:
+def _compute_softmax(logits: Floats) -> Floats:
     powers = np.exp(logits - logits.max(axis=1, keepdims=True))
     return np.asarray(powers / powers.sum(axis=1, keepdims=True))
 

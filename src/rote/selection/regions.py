@@ -86,15 +86,15 @@ def find_regions(candidates: Candidates, thresholds: Mapping[str, float]) -> npt
 def summarize(candidates: Candidates, region: npt.NDArray[np.int8]) -> tuple[RegionSummary, ...]:
     """Return the four regions in order."""
     counts = np.bincount(region, minlength=len(REGIONS) + 1)
-    train = _means(candidates.values("train_accuracy"), region)
-    susceptibility = _means(candidates.zeta, region)
-    test = _means(candidates.values("test_accuracy"), region)
+    train = _average_regions(candidates.values("train_accuracy"), region)
+    susceptibility = _average_regions(candidates.zeta, region)
+    test = _average_regions(candidates.values("test_accuracy"), region)
     return tuple(
         RegionSummary(n, int(counts[n]), train[n], susceptibility[n], test[n]) for n in REGIONS
     )
 
 
-def _means(values: Floats, region: npt.NDArray[np.int8]) -> list[float | None]:
+def _average_regions(values: Floats, region: npt.NDArray[np.int8]) -> list[float | None]:
     """Return the mean of the known values in every region."""
     known = np.isfinite(values)
     if not known.all():

@@ -203,7 +203,7 @@ class About:
         return {ZETA, "train_accuracy"} <= set(self.divides_by)
 
 
-def about(rule: Rule | type[Any]) -> About:
+def describe_rule(rule: Rule | type[Any]) -> About:
     """Return what a rule, or a class of rules, says about itself.
 
     Args:
@@ -214,7 +214,7 @@ def about(rule: Rule | type[Any]) -> About:
 
     Example:
         >>> from rote.selection import RULES
-        >>> about(RULES["last"]).is_baseline
+        >>> describe_rule(RULES["last"]).is_baseline
         True
     """
     known = {

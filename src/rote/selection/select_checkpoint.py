@@ -233,7 +233,7 @@ def choose(rule: Rule, candidates: Candidates) -> Selection:
         column=candidates.column,
         thresholds=thresholds,
         pick=pick,
-        table=_table(candidates, usable, decision, region),
+        table=_make_table(candidates, usable, decision, region),
         regions=summary,
         reasons=_list_reasons(decided_by, candidates, decision),
         warnings=(*warnings, *decision.warnings),
@@ -341,7 +341,7 @@ def _pick(
     )
 
 
-def _table(
+def _make_table(
     everything: Candidates, usable: Candidates, decision: Decision, region: npt.NDArray[np.int8]
 ) -> Any:  # noqa: ANN401
     import polars as pl

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from rote.errors import InputError, StoreError
 from rote.interpretation import RELATIVE_ZETAS, explain_susceptibility
 from rote.records import Reading
-from rote.selection.rule import about
+from rote.selection.rule import describe_rule
 from rote.selection.summary import (
     HOLDOUT_HINT,
     Explanation,
@@ -196,7 +196,7 @@ class Selection:
     @property
     def perspective(self) -> str:
         """Return how high ζ is, beside its run's minimum and the untrained network."""
-        found = _readings_up_to(self.table, self.pick.run, self.pick.step)
+        found = _list_readings(self.table, self.pick.run, self.pick.step)
         return explain_susceptibility(found, self.start)
 
     @property
@@ -253,16 +253,16 @@ class Selection:
         return values | ({"test_accuracy": entry.test_accuracy} if is_known else {})
 
 
-def _readings_up_to(frame: pl.DataFrame, run: str, step: int) -> list[Reading]:
+def _list_readings(frame: pl.DataFrame, run: str, step: int) -> list[Reading]:
     """Return the readings of a run up to a step, with what ``explain_susceptibility`` needs."""
     import polars as pl
 
     names = [name for name in (*RELATIVE_ZETAS, "train_accuracy") if name in frame.columns]
     rows = frame.filter((pl.col("run") == run) & (pl.col("step") <= step)).select("step", *names)
-    return [_reading(row) for row in rows.sort("step").to_dicts()]
+    return [_make_reading(row) for row in rows.sort("step").to_dicts()]
 
 
-def _reading(row: dict[str, Any]) -> Reading:
+def _make_reading(row: dict[str, Any]) -> Reading:
     plain, live = (row.get(name) for name in RELATIVE_ZETAS)
     trained = row.get("train_accuracy")
     return Reading(
@@ -385,7 +385,7 @@ def grade_evidence(rule: Rule, decision: Decision, runs: int) -> Evidence:
     Returns:
         The grade, with what the data were and what the rule has cost in our pools.
     """
-    grade = decision.evidence or about(rule).evidence
+    grade = decision.evidence or describe_rule(rule).evidence
     basis = next((r.facts["because"] for r in decision.why if "because" in r.facts), "")
     costs = _read_costs()
     measured = costs["rules"].get(rule.name, {})

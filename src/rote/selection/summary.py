@@ -142,7 +142,7 @@ def summarize(selection: Selection, holdout_hint: str = HOLDOUT_HINT) -> Summary
         file=None if place is None else escape_invisible(place),
         rows=tuple(
             SummaryRow(row.label, escape_invisible(row.value), escape_invisible(row.note))
-            for row in _rows(selection)
+            for row in _make_rows(selection)
         ),
         rule=escape_invisible(_write_rule(selection)),
         caution=_write_caution(selection),
@@ -150,14 +150,14 @@ def summarize(selection: Selection, holdout_hint: str = HOLDOUT_HINT) -> Summary
     )
 
 
-def _rows(selection: Selection) -> Iterator[SummaryRow]:
+def _make_rows(selection: Selection) -> Iterator[SummaryRow]:
     measured = [entry for entry in selection.baselines if entry.column != "test_accuracy"]
     tested = [entry for entry in selection.baselines if entry.column == "test_accuracy"]
     for entry in measured:
         yield SummaryRow(
             _MEASURES[entry.column], format_share(entry.pick, 1), _qualify(selection, entry)
         )
-        yield from _gain(selection, entry)
+        yield from _make_gain_rows(selection, entry)
     if not measured:
         yield from _describe_training(selection)
     for entry in tested:
@@ -184,7 +184,7 @@ def _qualify(selection: Selection, entry: Baseline) -> str:
     return ", ".join(parts)
 
 
-def _gain(selection: Selection, entry: Baseline) -> Iterator[SummaryRow]:
+def _make_gain_rows(selection: Selection, entry: Baseline) -> Iterator[SummaryRow]:
     if entry.last is None:
         return
     probability = selection.beats_last
@@ -251,9 +251,9 @@ def explain(selection: Selection) -> Explanation:
     parts = {
         "Why this checkpoint": texts.get("Why this checkpoint", []),
         "Comparison": [compare(entry) for entry in selection.baselines],
-        "Confidence": list(_confidence(selection)),
+        "Confidence": list(_describe_confidence(selection)),
         "Label noise": list(_label_noise(selection)),
-        "Susceptibility": list(_susceptibility(selection)),
+        "Susceptibility": list(_describe_susceptibility(selection)),
         "Evidence": [f"The evidence is {selection.evidence.text}".rstrip(".") + "."],
         "Caution": [*texts.get("Caution", []), *selection.warnings],
         "Better evidence": texts.get("Better evidence", []),
@@ -292,7 +292,7 @@ def compare(entry: Baseline) -> str:
     return f"{_MEASURES[entry.column]}: {', '.join([format_share(entry.pick, 1), *gaps])}."
 
 
-def _confidence(selection: Selection) -> Iterator[str]:
+def _describe_confidence(selection: Selection) -> Iterator[str]:
     if selection.beats_last is not None:
         chance = _write_probability(selection.beats_last)
         yield f"The selected checkpoint is better than the last one with {chance}."
@@ -328,7 +328,7 @@ def _label_noise(selection: Selection) -> Iterator[str]:
         yield "The label noise depends on the class: see the noise matrix (`noise_matrix`)."
 
 
-def _susceptibility(selection: Selection) -> Iterator[str]:
+def _describe_susceptibility(selection: Selection) -> Iterator[str]:
     zeta = selection.pick.susceptibility
     if zeta is not None and (level := selection.perspective):
         yield f"ζ is {zeta:.2g}: {level}."

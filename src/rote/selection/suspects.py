@@ -242,7 +242,7 @@ def rank_suspects(
 
 def _rank(records: _Records, runs: list[str], data: _Data | None) -> SuspectRanking | None:
     """Rank holdout and training samples of runs that share their data."""
-    holdout = _posterior_of_holdout(records, runs)
+    holdout = _estimate_holdout(records, runs)
     rate = None if holdout is None else holdout.noise_rate
     entries = [*_rank_holdout(holdout, data), *_rank_training(records, runs, data, rate)]
     return _order(records, runs, entries, rate) if entries else None
@@ -274,7 +274,7 @@ def _order(
     """Put samples in order, and count how many of the suspected ones are wrong."""
     entries.sort(key=lambda entry: -entry.probability)  # stable: ties stay in the data's order
     flagged = sum(entry.probability > 0.5 for entry in entries)
-    names = _class_names(records.table, runs[0])
+    names = _read_class_names(records.table, runs[0])
     ranking = SuspectRanking(tuple(runs), tuple(entries), flagged, rate, class_names=names)
     wrong = sum(entry.is_wrong is True for entry in entries)
     if not wrong:
@@ -284,7 +284,7 @@ def _order(
     return replace(ranking, precision=precision, recall=hits / wrong)
 
 
-def _posterior_of_holdout(records: _Records, runs: list[str]) -> AccuracyEstimate | None:
+def _estimate_holdout(records: _Records, runs: list[str]) -> AccuracyEstimate | None:
     part = take_runs(records.table, runs)
     try:
         found = Posterior().estimate_accuracy(make_candidates(part, ZETAS[0]))
@@ -317,7 +317,9 @@ def _rank_training(
         return
     by = [name for name in _RANKED_BY if name in known] or list(known)
     ranks = {
-        name: np.mean([_ranks(np.where(np.isnan(row), np.inf, row)) for row in rows], axis=0)
+        name: np.mean(
+            [_compute_ranks(np.where(np.isnan(row), np.inf, row)) for row in rows], axis=0
+        )
         for name, rows in known.items()
     }
     losing = [rows for name, rows in known.items() if name in METHODS]
@@ -388,7 +390,9 @@ def find_suspects(
         for names, data in records.by_data(method)
     ]
     found += _rank_by_posterior(records, judged)
-    found = [replace(one, class_names=_class_names(records.table, one.runs[0])) for one in found]
+    found = [
+        replace(one, class_names=_read_class_names(records.table, one.runs[0])) for one in found
+    ]
     if not found:
         raise InputError(
             f"The runs recorded nothing to rank labels by. Record {' or '.join(METHODS)} "
@@ -397,7 +401,7 @@ def find_suspects(
     return tuple(found)
 
 
-def _class_names(table: RunTable, run: str) -> tuple[str, ...]:
+def _read_class_names(table: RunTable, run: str) -> tuple[str, ...]:
     data = table.read_workload(run).get("data")
     named = data.get("class_names") if isinstance(data, dict) else None
     return tuple(map(str, named)) if isinstance(named, list) else ()
@@ -466,7 +470,9 @@ class _Data:
         wrong = None if self.wrong is None else bool(self.wrong[position])
         return _Place(int(places[position]), wrong, self.files[position] if self.files else None)
 
-    def listed(self, method: str, split: Split, said: Iterable[_Said]) -> Iterator[SuspectLabel]:
+    def list_suspects(
+        self, method: str, split: Split, said: Iterable[_Said]
+    ) -> Iterator[SuspectLabel]:
         """Suspects by their place in the data, with the truth about them."""
         places = getattr(self, split)
         for one in said:
@@ -561,14 +567,14 @@ def _rank_by_rows(records: _Records, method: str, runs: list[str], data: _Data |
             f"{LABELS_FILE} has {len(data.train)} training samples."
         )
     losses = margins < 0  # NaN, never judged or never lost, is no loss
-    scores = np.mean([_ranks(np.where(np.isnan(m), np.inf, m)) for m in margins], axis=0)
+    scores = np.mean([_compute_ranks(np.where(np.isnan(m), np.inf, m)) for m in margins], axis=0)
     chosen = np.flatnonzero(losses.mean(0) > 0.5)
     chosen = chosen[np.argsort(-scores[chosen], kind="stable")]
     said = [_Said(int(one), float(scores[one])) for one in chosen]
     return _judge(method, runs, margins.shape[1], data, "train", said)
 
 
-def _ranks(margins: Floats) -> Floats:
+def _compute_ranks(margins: Floats) -> Floats:
     """Return the share of the other samples that do better."""
     order = np.sort(margins)
     better = len(margins) - np.searchsorted(order, margins, side="right")
@@ -590,7 +596,7 @@ def _judge(
             for one in said
         )
         return Suspicion(method, tuple(runs), samples, tuple(unknown))
-    suspects = tuple(data.listed(method, split, said))
+    suspects = tuple(data.list_suspects(method, split, said))
     found = Suspicion(method, tuple(runs), samples, suspects)
     wrong = None if data.wrong is None else data.wrong[getattr(data, split)]
     if wrong is None or not wrong.any():

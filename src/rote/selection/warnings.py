@@ -37,11 +37,11 @@ def list_warnings(
         *(f"Left out {place}: {why}" for place, why in everything.table.unreadable.items()),
         *_warn_of_left_out(everything, rule),
         *_warn_of_too_few(usable, rule),
-        *_percent(usable),
-        *(_warn_of_no_zeta(everything) or _odd_regions(decision.thresholds, regions)),
-        *_odd_mean(usable, decision.thresholds),
-        *_live_zeta(usable, rule),
-        *_odd_readings(usable, decision.pick),
+        *_check_percent(usable),
+        *(_warn_of_no_zeta(everything) or _check_regions(decision.thresholds, regions)),
+        *_check_mean(usable, decision.thresholds),
+        *_check_live_zeta(usable, rule),
+        *_check_readings(usable, decision.pick),
     )
 
 
@@ -93,7 +93,7 @@ def _warn_of_too_few(usable: Candidates, rule: Rule) -> Iterator[str]:
         )
 
 
-def _odd_regions(
+def _check_regions(
     thresholds: Mapping[str, float], regions: tuple[RegionSummary, ...]
 ) -> Iterator[str]:
     if "train_accuracy" not in thresholds:
@@ -112,7 +112,7 @@ def _odd_regions(
         )
 
 
-def _percent(usable: Candidates) -> Iterator[str]:
+def _check_percent(usable: Candidates) -> Iterator[str]:
     shares = [column for column in usable.table.columns.values() if column.unit == "share"]
     for column in shares:
         highest = np.fmax.reduce(usable.values(column.name), initial=0)
@@ -123,7 +123,7 @@ def _percent(usable: Candidates) -> Iterator[str]:
             )
 
 
-def _live_zeta(usable: Candidates, rule: Rule) -> Iterator[str]:
+def _check_live_zeta(usable: Candidates, rule: Rule) -> Iterator[str]:
     """Warn where live ζ is compared between runs whose training steps differ in size."""
     is_live = "plain" not in usable.column
     if ZETA not in rule.needs or not is_live or usable.num_runs < 2:
@@ -137,7 +137,7 @@ def _live_zeta(usable: Candidates, rule: Rule) -> Iterator[str]:
         )
 
 
-def _odd_mean(usable: Candidates, thresholds: Mapping[str, float]) -> Iterator[str]:
+def _check_mean(usable: Candidates, thresholds: Mapping[str, float]) -> Iterator[str]:
     zeta = usable.zeta[np.isfinite(usable.zeta)]
     if len(zeta) < _FEW or "susceptibility" not in thresholds:
         return
@@ -152,7 +152,7 @@ def _odd_mean(usable: Candidates, thresholds: Mapping[str, float]) -> Iterator[s
         )
 
 
-def _odd_readings(usable: Candidates, pick: int) -> Iterator[str]:
+def _check_readings(usable: Candidates, pick: int) -> Iterator[str]:
     frame = usable.table.frame
     if "flags" not in frame.columns:
         return
@@ -161,7 +161,7 @@ def _odd_readings(usable: Candidates, pick: int) -> Iterator[str]:
         return
     odd = frame["flags"].gather(usable.position[is_odd])
     chosen = frame["flags"][int(usable.position[pick])]
-    for flag, meaning in _meanings(usable.column).items():
+    for flag, meaning in _list_meanings(usable.column).items():
         count = int(odd.list.contains(flag).sum())
         if count:
             yield (
@@ -171,7 +171,7 @@ def _odd_readings(usable: Candidates, pick: int) -> Iterator[str]:
             )
 
 
-def _meanings(column: str) -> dict[str, str]:
+def _list_meanings(column: str) -> dict[str, str]:
     step = "_plain" if "plain" in column else ""
     meanings = {
         f"diverging{step}": "taken while the loss diverged",

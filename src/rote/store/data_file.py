@@ -48,7 +48,7 @@ def fingerprint_file(path: Path) -> DataFile:
     Raises:
         OSError: if it cannot be read.
     """
-    return DataFile(str(path.resolve()), _stamp(path), _hash_content(path))
+    return DataFile(str(path.resolve()), _make_stamp(path), _hash_content(path))
 
 
 def has_changed(recorded: Mapping[str, Any], path: Path | None = None) -> bool:
@@ -66,7 +66,7 @@ def has_changed(recorded: Mapping[str, Any], path: Path | None = None) -> bool:
     place = Path(recorded["path"]) if path is None else path
     if not place.exists():
         return False
-    is_same = _stamp(place) == recorded["stamp"] or _hash_content(place) == recorded["content"]
+    is_same = _make_stamp(place) == recorded["stamp"] or _hash_content(place) == recorded["content"]
     return not is_same
 
 
@@ -100,7 +100,7 @@ def check_data_unchanged(runs: Iterable[Path | str], *, to: str = "name its rows
             )
 
 
-def _stamp(path: Path) -> str:
+def _make_stamp(path: Path) -> str:
     code = hashlib.sha256()
     for name, file in _list_files(path):
         facts = file.stat()

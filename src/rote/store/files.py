@@ -291,13 +291,13 @@ class WriterLock:
 _held: "weakref.WeakSet[WriterLock]" = weakref.WeakSet()
 
 
-def _let_go_in_child() -> None:
+def _release_in_child() -> None:
     """Close the lock in forked workers, so that it ends with its owner."""
     for lock in list(_held):
         lock.let_go()
 
 
-os.register_at_fork(after_in_child=_let_go_in_child)
+os.register_at_fork(after_in_child=_release_in_child)
 
 
 def _remove_own(owned: Path, owner: int) -> None:
@@ -350,17 +350,17 @@ def compute_checksums(contents: Mapping[str, bytes]) -> dict[str, dict[str, str]
         >>> compute_checksums({"given_labels": b"0 3 1"})
         {'checksums': {'given_labels': '25469ff4'}}
     """
-    return {_KEY: {name: _checksum(content) for name, content in contents.items()}}
+    return {_KEY: {name: _compute_checksum(content) for name, content in contents.items()}}
 
 
 def is_as_written(description: Mapping[str, Any], name: str, content: bytes | None) -> bool:
     """Whether a content, None if it is gone, is what a description says, if it says anything."""
     known = description.get(_KEY)
     said = known.get(name) if isinstance(known, Mapping) else None
-    return said is None or (content is not None and said == _checksum(content))
+    return said is None or (content is not None and said == _compute_checksum(content))
 
 
-def _checksum(content: bytes) -> str:
+def _compute_checksum(content: bytes) -> str:
     return f"{crc32(content):08x}"
 
 

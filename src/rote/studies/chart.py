@@ -158,7 +158,7 @@ def draw_regions(pools: Mapping[str, tuple[Rows, Sequence[float | None]]]) -> An
     """
     import altair as alt
 
-    from rote.reporting.palette import shade_scale
+    from rote.reporting.palette import make_shade_scale
 
     parts = []
     width = {1: _WIDE, 2: _HALF}.get(len(pools), _THIRD)
@@ -176,7 +176,7 @@ def draw_regions(pools: Mapping[str, tuple[Rows, Sequence[float | None]]]) -> An
                 color=alt.Color(
                     "test:Q",
                     title="test accuracy",
-                    scale=shade_scale(),
+                    scale=make_shade_scale(),
                     legend=alt.Legend(orient="bottom", format="%", gradientLength=200),
                 ),
             )
@@ -275,7 +275,7 @@ def _draw_rectangles(
 ) -> Any:  # noqa: ANN401
     import altair as alt
 
-    from rote.reporting.palette import shade_scale
+    from rote.reporting.palette import make_shade_scale
 
     order = "ascending" if is_top_down else "descending"
     legend = alt.Legend(orient="bottom", gradientLength=min(width, 200))
@@ -285,6 +285,6 @@ def _draw_rectangles(
         .encode(
             x=alt.X(f"{x}:O", title=titles[0], axis=alt.Axis(labelAngle=0, labelOverlap=True)),
             y=alt.Y(f"{y}:O", title=titles[1], sort=order),
-            color=alt.Color(f"{value}:Q", title=titles[2], scale=shade_scale(), legend=legend),
+            color=alt.Color(f"{value}:Q", title=titles[2], scale=make_shade_scale(), legend=legend),
         )
     )

@@ -2,7 +2,7 @@
 
 import re
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 NOTHING = "–"
@@ -45,6 +45,23 @@ def format_interval(estimate: Sequence[float | None] | None) -> str:
 def write_table(first: str, columns: Sequence[str], rows: Mapping[str, Sequence[Any]]) -> str:
     """Return a row for each name; cells are text already."""
     return "\n".join(_write_lines(first, columns, rows))
+
+
+def write_group_tables(
+    title: str, groups: Sequence[str], pools: Mapping[str, Any], names: Iterable[str]
+) -> str:
+    """Return a table for each group of runs, with a column per pool and a row per name."""
+    parts = []
+    for group in groups:
+        found = {pool: numbers[group] for pool, numbers in pools.items() if group in numbers}
+        rows = {
+            name: [format_interval(numbers.get(name)) for numbers in found.values()]
+            for name in names
+            if any(name in numbers for numbers in found.values())
+        }
+        if found:
+            parts.append(f"{group.capitalize()}:\n\n{write_table(title, list(found), rows)}")
+    return "\n\n".join(parts)
 
 
 def wrap_lines(text: str) -> str:

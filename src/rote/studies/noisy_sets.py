@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from rote.workloads import RunSpec, data_folder, train, train_folds
+from rote.workloads import RunSpec, find_data_folder, train, train_folds
 
 Arrays = dict[str, npt.NDArray[Any]]
 
@@ -103,7 +103,7 @@ def train_set(noisy: NoisySet, store: Path, data_dir: Path | None) -> TrainedSet
     folder = store / noisy.name
     file = folder / "data.npz"
     if not file.is_file():
-        arrays = noisy.read(data_folder(data_dir))
+        arrays = noisy.read(find_data_folder(data_dir))
         if arrays is None:
             return None
         folder.mkdir(parents=True, exist_ok=True)

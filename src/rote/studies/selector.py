@@ -14,7 +14,7 @@ from rote.selection import (
     Candidates,
     Draws,
     Estimate,
-    about,
+    describe_rule,
     find_rule,
     keep_usable,
     resample_correlation,
@@ -204,7 +204,7 @@ def _resample_pool_regret(rule: Rule, candidates: Candidates, draws: Draws) -> _
     usable = keep_usable(rule, candidates)
     picked = float(usable.values(TRUTH)[rule.judge(usable).pick])
     value = float(np.fmax.reduce(candidates.values(TRUTH))) - picked
-    if about(rule).not_resampled is not None:
+    if describe_rule(rule).not_resampled is not None:
         return Estimate(value), None
     drawn = resample_regret(
         rule, candidates, replace(draws, resamples=min(draws.resamples, _MOST_CHOICES))

@@ -113,7 +113,7 @@ def as_steps(steps: Numbers, name: str) -> FloatArray:
     """
     array = as_float64(steps, name)
     strange = array[(array < 0) | (array != np.floor(array))]
-    return _without(strange, array, name, "whole numbers of steps >= 0")
+    return _refuse_strange(strange, array, name, "whole numbers of steps >= 0")
 
 
 def as_probability(value: Numbers, name: str) -> FloatArray:
@@ -123,10 +123,10 @@ def as_probability(value: Numbers, name: str) -> FloatArray:
         InputError: if a value lies outside [0, 1].
     """
     array = as_float64(value, name)
-    return _without(array[(array < 0) | (array > 1)], array, name, "numbers in [0, 1]")
+    return _refuse_strange(array[(array < 0) | (array > 1)], array, name, "numbers in [0, 1]")
 
 
-def _without(strange: FloatArray, array: FloatArray, name: str, what: str) -> FloatArray:
+def _refuse_strange(strange: FloatArray, array: FloatArray, name: str, what: str) -> FloatArray:
     """Return the array if it is one number or a vector, and every value is valid."""
     if strange.size or array.ndim > 1 or array.size == 0:
         got = f"{strange[0]:g}" if strange.size else f"shape {array.shape}"
@@ -150,7 +150,7 @@ def take(x: Numbers, rows: npt.NDArray[np.intp]) -> FloatArray:
     return as_inputs(samples[rows])
 
 
-def slices(size: int, block: int) -> Iterator[slice]:
+def iterate_slices(size: int, block: int) -> Iterator[slice]:
     """``range(size)`` in slices of at most `block`, so that temporaries stay small."""
     for start in range(0, size, block):
         yield slice(start, min(start + block, size))

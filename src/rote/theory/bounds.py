@@ -11,10 +11,10 @@ from rote.theory.arrays import (
     as_probability,
     as_signs,
     as_steps,
-    slices,
+    iterate_slices,
 )
 from rote.theory.binary_labels import random_labels, redraw_labels
-from rote.theory.dynamics import Filters, filters, objective
+from rote.theory.dynamics import Filters, compute_filters, objective
 from rote.theory.spectrum import Spectrum
 
 ROW_BLOCK = 1024
@@ -140,7 +140,9 @@ def bounds(
     labels = as_signs(y, "y", spectrum.samples)
     steps = np.atleast_1d(as_steps(k_tilde, "k_tilde"))
     levels = np.atleast_1d(as_probability(noise, "noise"))
-    parts = moments(spectrum, labels, eta=eta, k=check_integer("k", k, least=0), k_tilde=steps)
+    parts = compute_moments(
+        spectrum, labels, eta=eta, k=check_integer("k", k, least=0), k_tilde=steps
+    )
     kept = ((1.0 - levels) ** 2)[:, None]
     # 1 - (1 - LNL)², written so that small noise levels keep their digits.
     resampled = (levels * (2.0 - levels))[:, None]
@@ -219,7 +221,9 @@ def monte_carlo_bounds(
         # Where the random labels are 0, 2Φ̃ is Σ_i p_i² a_i² w_i.
         fitted = 2 * objective(spectrum, drawn, zeros, eta=eta, k=k, k_tilde=steps)
         mu[row] = fitted.mean(axis=0)
-    floor = noise_free_term(spectrum, filters(spectrum, eta=eta, k=k, k_tilde=steps))
+    floor = compute_noise_free_term(
+        spectrum, compute_filters(spectrum, eta=eta, k=k, k_tilde=steps)
+    )
     return Bounds(levels, steps, check_number("delta", delta, above=0, most=1), mu, variance, floor)
 
 
@@ -256,15 +260,15 @@ def alignment(
     """
     q = spectrum.project(as_signs(y, "y", spectrum.samples))
     steps = as_steps(k_tilde, "k_tilde")
-    factors = filters(
+    factors = compute_filters(
         spectrum, eta=eta, k=check_integer("k", k, least=0), k_tilde=np.atleast_1d(steps)
     )
-    aligned, trace, *_ = _sums(spectrum, factors, q)
+    aligned, trace, *_ = _compute_sums(spectrum, factors, q)
     result: FloatArray = (aligned - trace).reshape(steps.shape)[()]
     return result
 
 
-def moments(
+def compute_moments(
     spectrum: Spectrum, y: FloatArray, *, eta: float, k: int, k_tilde: FloatArray
 ) -> Moments:
     """Compute the sums of `Moments` for every k̃, in blocks that bound the memory.
@@ -274,9 +278,11 @@ def moments(
     """
     q = spectrum.project(y)
     pieces = []
-    for columns in slices(len(k_tilde), STEP_BLOCK):
-        factors = filters(spectrum, eta=eta, k=k, k_tilde=k_tilde[columns])
-        pieces.append((*_sums(spectrum, factors, q), *_couplings(spectrum, factors, q, y)))
+    for columns in iterate_slices(len(k_tilde), STEP_BLOCK):
+        factors = compute_filters(spectrum, eta=eta, k=k, k_tilde=k_tilde[columns])
+        pieces.append(
+            (*_compute_sums(spectrum, factors, q), *_compute_couplings(spectrum, factors, q, y))
+        )
     joined = [np.concatenate(parts) for parts in zip(*pieces, strict=True)]
     aligned, trace, crossed, crossed_trace, floor, pulls, couplings, random_couplings = joined
     return Moments(
@@ -284,13 +290,13 @@ def moments(
     )
 
 
-def noise_free_term(spectrum: Spectrum, factors: Filters) -> FloatArray:
+def compute_noise_free_term(spectrum: Spectrum, factors: Filters) -> FloatArray:
     """``½ Σ_i (1 - ηλ_i)^(2k̃)``, the middle term of Theorem 2, for every k̃."""
     term: FloatArray = 0.5 * (factors.left.sum(axis=0) + spectrum.missing * factors.tail_left)
     return term
 
 
-def _sums(spectrum: Spectrum, factors: Filters, q: FloatArray) -> tuple[FloatArray, ...]:
+def _compute_sums(spectrum: Spectrum, factors: Filters, q: FloatArray) -> tuple[FloatArray, ...]:
     """Compute the sums over the spectrum: aligned, trace, crossed, crossed_trace and floor."""
     left, a = factors.left, factors.learned
     squared = left**2
@@ -302,11 +308,11 @@ def _sums(spectrum: Spectrum, factors: Filters, q: FloatArray) -> tuple[FloatArr
         a**2 @ left + spectrum.missing * tail_a * tail_left,
         (q * a) ** 2 @ squared + rest * tail_a * tail_left**2,
         a**2 @ squared + spectrum.missing * tail_a * tail_left**2,
-        noise_free_term(spectrum, factors),
+        compute_noise_free_term(spectrum, factors),
     )
 
 
-def _couplings(
+def _compute_couplings(
     spectrum: Spectrum, factors: Filters, q: FloatArray, y: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Compute the sums over off-diagonal entries: pulls, couplings and random_couplings.
@@ -322,7 +328,7 @@ def _couplings(
     stacked = np.hstack((trained, random))
     pulled = trained * q[:, None]
     pulls, diagonals = np.zeros(count), np.zeros(2 * count)
-    for rows in slices(spectrum.samples, ROW_BLOCK):
+    for rows in iterate_slices(spectrum.samples, ROW_BLOCK):
         vectors = spectrum.eigenvectors[rows]
         diagonal = vectors**2 @ stacked
         pulls += ((vectors @ pulled - diagonal[:, :count] * y[rows, None]) ** 2).sum(axis=0)

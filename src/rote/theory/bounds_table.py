@@ -67,30 +67,30 @@ def bounds_table(
             f"got {samples}. Ask for fewer."
         )
     chosen = np.sort(rng.choice(len(labels.kept), size=samples, replace=False))
-    eigenpairs = _spectrum_of(take(x, labels.kept[chosen]), landmarks, rng)
+    eigenpairs = _compute_spectrum(take(x, labels.kept[chosen]), landmarks, rng)
     result = bounds(
         eigenpairs, labels.y[chosen], eta=eta, k=k, k_tilde=k_tilde, noise=noise, delta=delta
     )
     return BoundsTable(
-        rows=tuple(_rows(result)),
+        rows=tuple(_make_rows(result)),
         labels=labels.rule,
         samples=samples,
         eta=eta,
         k=k,
         delta=delta,
         trace_error=eigenpairs.trace_error,
-        reversed_from=_first_reversed(eigenpairs, labels.y[chosen], eta, k, result.k_tilde),
+        reversed_from=_find_first_reversed(eigenpairs, labels.y[chosen], eta, k, result.k_tilde),
     )
 
 
-def _spectrum_of(x: Numbers, landmarks: int | None, rng: np.random.Generator) -> Spectrum:
+def _compute_spectrum(x: Numbers, landmarks: int | None, rng: np.random.Generator) -> Spectrum:
     """Return the exact spectrum, or that of the requested number of landmarks."""
     if landmarks is None:
         return spectrum(relu_gram(x, normalize=True))
     return nystrom_spectrum(x, landmarks=landmarks, rng=rng, normalize=True)
 
 
-def _first_reversed(
+def _find_first_reversed(
     eigenpairs: Spectrum, y: FloatArray, eta: float, k: int, k_tilde: FloatArray
 ) -> int | None:
     """Return the smallest k̃ at which Proposition 1 does not hold in the noise level."""
@@ -98,7 +98,7 @@ def _first_reversed(
     return int(k_tilde[is_reversed].min()) if is_reversed.any() else None
 
 
-def _rows(result: Bounds) -> Iterator[BoundsRow]:
+def _make_rows(result: Bounds) -> Iterator[BoundsRow]:
     """Arrays of shape (noise, k_tilde) as rows."""
     lower, upper = result.lower, result.upper
     for i, noise in enumerate(result.noise):

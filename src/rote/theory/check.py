@@ -136,7 +136,7 @@ def check(
     labels = as_signs(y, "y", len(samples))
     _check_counts(draws, widths, rng)
     steps = {"k": k, "k_tilde": k_tilde}
-    drawn = _drawn(eigenpairs, labels, noise, draws, rng, eta=eta, **steps)
+    drawn = _make_draws(eigenpairs, labels, noise, draws, rng, eta=eta, **steps)
     limits = bounds(eigenpairs, labels, eta=eta, noise=noise, delta=delta, **steps)
     records = []
     for number, draw in enumerate(drawn):
@@ -246,7 +246,7 @@ def _check_counts(
         )
 
 
-def _drawn(
+def _make_draws(
     eigenpairs: Spectrum,
     y: FloatArray,
     noise: float,

@@ -30,7 +30,7 @@ class Filters:
     tail_left: FloatArray
 
 
-def filters(spectrum: Spectrum, *, eta: float, k: int, k_tilde: FloatArray) -> Filters:
+def compute_filters(spectrum: Spectrum, *, eta: float, k: int, k_tilde: FloatArray) -> Filters:
     """Compute the factors of Theorem 1 in every eigendirection.
 
     Raises:
@@ -44,7 +44,7 @@ def filters(spectrum: Spectrum, *, eta: float, k: int, k_tilde: FloatArray) -> F
             "Gradient descent diverges at this rate: lower it."
         )
     rates = eta * np.append(spectrum.eigenvalues, spectrum.tail)
-    learned = _learned(rates, k)
+    learned = _compute_learned_share(rates, k)
     left = np.exp(_log_decays(rates)[:, None] * (2.0 * k_tilde))
     return Filters(learned[:-1], left[:-1], float(learned[-1]), left[-1])
 
@@ -84,10 +84,10 @@ def objective(
         0.3125
     """
     steps = as_steps(k_tilde, "k_tilde")
-    factors = filters(
+    factors = compute_filters(
         spectrum, eta=eta, k=check_integer("k", k, least=0), k_tilde=np.atleast_1d(steps)
     )
-    squares, tail_squares = _squared_residuals(spectrum, factors, y, y_random)
+    squares, tail_squares = _compute_squared_residuals(spectrum, factors, y, y_random)
     phi = 0.5 * (squares @ factors.left + tail_squares[..., None] * factors.tail_left)
     # The tail is a difference of two sums, so that rounding can leave it just below 0.
     result: FloatArray = np.maximum(phi, 0.0).reshape(squares.shape[:-1] + steps.shape)[()]
@@ -171,8 +171,10 @@ def steps_to_memorize(
         0
     """
     check_number("epsilon", epsilon, above=0)  # the objective comes near 0 and never reaches it
-    factors = filters(spectrum, eta=eta, k=check_integer("k", k, least=0), k_tilde=np.zeros(1))
-    squares, tail_squares = _squared_residuals(spectrum, factors, y, y_random)
+    factors = compute_filters(
+        spectrum, eta=eta, k=check_integer("k", k, least=0), k_tilde=np.zeros(1)
+    )
+    squares, tail_squares = _compute_squared_residuals(spectrum, factors, y, y_random)
     if squares.ndim != 1:
         raise InputError(
             f"Expected `y` and `y_random` to be of shape ({spectrum.samples},), got several "
@@ -180,10 +182,10 @@ def steps_to_memorize(
         )
     weights = 0.5 * np.append(squares, np.maximum(tail_squares, 0.0))
     log_decays = _log_decays(eta * np.append(spectrum.eigenvalues, spectrum.tail))
-    return _first_step_below(weights, log_decays, epsilon)
+    return _find_first_step(weights, log_decays, epsilon)
 
 
-def _first_step_below(weights: FloatArray, log_decays: FloatArray, epsilon: float) -> int | None:
+def _find_first_step(weights: FloatArray, log_decays: FloatArray, epsilon: float) -> int | None:
     """Find the first k̃ with ``Σ weights decays^(2k̃) <= ε`` by doubling, then by bisection."""
 
     def is_memorized(steps: int) -> bool:
@@ -203,7 +205,7 @@ def _first_step_below(weights: FloatArray, log_decays: FloatArray, epsilon: floa
     return high
 
 
-def _squared_residuals(
+def _compute_squared_residuals(
     spectrum: Spectrum,
     factors: Filters,
     y: Numbers,
@@ -235,7 +237,7 @@ def _log_decays(rates: FloatArray) -> FloatArray:
     return result
 
 
-def _learned(rates: FloatArray, k: int) -> FloatArray:
+def _compute_learned_share(rates: FloatArray, k: int) -> FloatArray:
     """``1 - (1 - rate)^k`` without losing the digits of a small rate."""
     small = rates < 0.5
     precise = -np.expm1(k * np.log1p(-np.where(small, rates, 0.0)))

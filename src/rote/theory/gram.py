@@ -7,7 +7,7 @@ import numpy as np
 
 from rote.arguments import check_integer
 from rote.errors import InputError
-from rote.theory.arrays import FloatArray, Numbers, as_inputs, slices
+from rote.theory.arrays import FloatArray, Numbers, as_inputs, iterate_slices
 
 if TYPE_CHECKING:
     import torch
@@ -36,23 +36,23 @@ def relu_gram(x: Numbers, *, normalize: bool = False) -> FloatArray:
         >>> relu_gram([[1.0, 0.0], [0.0, 1.0]]).tolist()
         [[0.5, 0.0], [0.0, 0.5]]
     """
-    units, norms = _directions(x, "x", normalize=normalize)
+    units, norms = _normalize_directions(x, "x", normalize=normalize)
     gram = np.empty((len(units), len(units)))
-    for rows, columns, block in _upper_blocks(units, norms):
+    for rows, columns, block in _iterate_upper_blocks(units, norms):
         gram[rows, columns] = block
         gram[columns, rows] = block.T
     return gram
 
 
-def relu_gram_product(x: Numbers, matrix: FloatArray, *, normalize: bool = False) -> FloatArray:
+def multiply_relu_gram(x: Numbers, matrix: FloatArray, *, normalize: bool = False) -> FloatArray:
     """``H∞ M`` of shape (n, columns), without holding H∞.
 
     Raises:
         InputError: if a sample is zero.
     """
-    units, norms = _directions(x, "x", normalize=normalize)
+    units, norms = _normalize_directions(x, "x", normalize=normalize)
     product = np.zeros_like(matrix)
-    for rows, columns, block in _upper_blocks(units, norms):
+    for rows, columns, block in _iterate_upper_blocks(units, norms):
         product[rows] += block @ matrix[columns]
         if rows != columns:
             product[columns] += block.T @ matrix[rows]
@@ -78,15 +78,15 @@ def relu_kernel(x: Numbers, z: Numbers, *, normalize: bool = False) -> FloatArra
         >>> relu_kernel(np.eye(3), np.eye(3)[:2]).shape
         (3, 2)
     """
-    rows_units, rows_norms = _directions(x, "x", normalize=normalize)
-    columns_units, columns_norms = _directions(z, "z", normalize=normalize)
+    rows_units, rows_norms = _normalize_directions(x, "x", normalize=normalize)
+    columns_units, columns_norms = _normalize_directions(z, "z", normalize=normalize)
     if rows_units.shape[1] != columns_units.shape[1]:
         raise InputError(
             f"Expected `z` to be samples of {rows_units.shape[1]} values as in `x`, "
             f"got {columns_units.shape[1]}. Pass samples of one kind."
         )
     kernel = np.empty((len(rows_units), len(columns_units)))
-    for rows in slices(len(rows_units), BLOCK):
+    for rows in iterate_slices(len(rows_units), BLOCK):
         kernel[rows] = _block(rows_units[rows], columns_units, rows_norms[rows], columns_norms)
     return kernel
 
@@ -118,14 +118,14 @@ def empirical_gram(module: "torch.nn.Module", x: Numbers, *, block: int = 64) ->
     # Here and not above: the rest of rote.theory is useful, and fast to import, without torch.
     import torch
 
-    jacobian = _jacobian_of(module)
+    jacobian = _make_jacobian(module)
     inputs = torch.as_tensor(x)
     n = len(inputs)
     gram = np.empty((n, n))
-    for rows in slices(n, block):
+    for rows in iterate_slices(n, block):
         row_gradients = jacobian(inputs[rows])
         outputs = row_gradients.shape[1]
-        for columns in slices(n, block):
+        for columns in iterate_slices(n, block):
             if columns.start < rows.start:
                 continue
             is_same = columns.start == rows.start
@@ -136,7 +136,9 @@ def empirical_gram(module: "torch.nn.Module", x: Numbers, *, block: int = 64) ->
     return gram
 
 
-def _directions(x: Numbers, name: str, *, normalize: bool) -> tuple[FloatArray, FloatArray]:
+def _normalize_directions(
+    x: Numbers, name: str, *, normalize: bool
+) -> tuple[FloatArray, FloatArray]:
     """Directions of norm 1, and norms (all 1 if they are to be normalized)."""
     samples = as_inputs(x, name)
     # Dividing by the largest value first keeps the squares of tiny and huge samples in range.
@@ -153,12 +155,12 @@ def _directions(x: Numbers, name: str, *, normalize: bool) -> tuple[FloatArray, 
     return units, np.ones_like(lengths) if normalize else lengths * largest
 
 
-def _upper_blocks(
+def _iterate_upper_blocks(
     units: FloatArray, norms: FloatArray
 ) -> Iterator[tuple[slice, slice, FloatArray]]:
     """Yield the blocks of H∞ on and above the diagonal, one after the other."""
-    for rows in slices(len(units), BLOCK):
-        for columns in slices(len(units), BLOCK):
+    for rows in iterate_slices(len(units), BLOCK):
+        for columns in iterate_slices(len(units), BLOCK):
             if columns.start < rows.start:
                 continue
             block = _block(units[rows], units[columns], norms[rows], norms[columns])
@@ -184,7 +186,7 @@ def _block(
     return cosines
 
 
-def _jacobian_of(module: "torch.nn.Module") -> "Callable[[torch.Tensor], torch.Tensor]":
+def _make_jacobian(module: "torch.nn.Module") -> "Callable[[torch.Tensor], torch.Tensor]":
     """Return the function from a batch to its gradients, (batch, outputs, parameters)."""
     import torch
 

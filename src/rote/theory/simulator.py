@@ -71,9 +71,7 @@ class TwoLayerNetwork:
         result: FloatArray = (samples @ samples.T) * (is_active @ is_active.T) / len(self.signs)
         return result
 
-    def descended(
-        self, x: FloatArray, u: FloatArray, eta: float
-    ) -> tuple["TwoLayerNetwork", float]:
+    def descend(self, x: FloatArray, u: FloatArray, eta: float) -> tuple["TwoLayerNetwork", float]:
         """Return the network after one gradient step on ``½‖f_W - u‖²``.
 
         ``w_r ← w_r - η (1/√m) a_r Σ_i (f_W(x_i) - u_i) 1{w_r·x_i >= 0} x_i``
@@ -201,6 +199,6 @@ def _descend(
     """Return the network after some steps, and the objective before each and after the last."""
     objectives = np.empty(steps + 1)
     for step in range(steps):
-        network, objectives[step] = network.descended(x, u, eta)
+        network, objectives[step] = network.descend(x, u, eta)
     objectives[steps] = 0.5 * ((network.outputs(x) - u) ** 2).sum()
     return network, objectives

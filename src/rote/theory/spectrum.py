@@ -7,7 +7,7 @@ import numpy as np
 from rote.arguments import check_integer
 from rote.errors import InputError
 from rote.theory.arrays import FloatArray, Numbers, as_float64, as_inputs, as_vector
-from rote.theory.gram import relu_gram_product, relu_kernel
+from rote.theory.gram import multiply_relu_gram, relu_kernel
 
 # Eigenvalues of a positive semi-definite matrix are exact to about n * 1e-16 of the largest.
 ROUNDING = 1e-10
@@ -103,7 +103,7 @@ def spectrum(gram: Numbers) -> Spectrum:
             "Pass the result of `relu_gram` or `empirical_gram`."
         )
     scale = float(np.abs(matrix).max())
-    difference = _asymmetry(matrix)
+    difference = _measure_asymmetry(matrix)
     if difference > ROUNDING * scale:
         raise InputError(
             f"Expected `gram` to be symmetric, got entries that differ by {difference:.3g}. "
@@ -171,9 +171,9 @@ def nystrom_spectrum(
     core = sketch[chosen]
     for _ in range(check_integer("passes", passes, least=0)):
         basis, _ = np.linalg.qr(sketch)
-        sketch = relu_gram_product(samples, basis, normalize=normalize)
+        sketch = multiply_relu_gram(samples, basis, normalize=normalize)
         core = basis.T @ sketch
-    eigenvalues, eigenvectors = _eigenpairs(sketch, core)
+    eigenvalues, eigenvectors = _compute_eigenpairs(sketch, core)
     trace = float(diagonal.sum())
     lost = max(trace - float(eigenvalues.sum()), 0.0)
     missing = len(samples) - len(eigenvalues)
@@ -181,12 +181,12 @@ def nystrom_spectrum(
     return Spectrum(eigenvalues, eigenvectors, tail=tail, trace_error=lost / trace)
 
 
-def _asymmetry(matrix: FloatArray) -> float:
+def _measure_asymmetry(matrix: FloatArray) -> float:
     """Return the largest ``|H_ij - H_ji|``, row by row so that no second matrix is held."""
     return max(float(np.abs(matrix[i, i:] - matrix[i:, i]).max()) for i in range(len(matrix)))
 
 
-def _eigenpairs(sketch: FloatArray, core: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _compute_eigenpairs(sketch: FloatArray, core: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return the eigenpairs of ``Ĥ = sketch core⁻¹ sketchᵀ``, ascending."""
     values, vectors = np.linalg.eigh((core + core.T) / 2)
     is_held = values > RANK_TOLERANCE * values[-1]

@@ -22,7 +22,7 @@ from rote.tracking.signals import (
     SignalContext,
     TrainingSet as TrainingSet,
     WaitingBatches as WaitingBatches,
-    validation_accuracy as validation_accuracy,
+    compute_validation_accuracy as compute_validation_accuracy,
 )
 from rote.tracking.stop_rule import StopRule
 from rote.tracking.susceptibility import RunningMean as RunningMean

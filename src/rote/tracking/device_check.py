@@ -149,7 +149,7 @@ def check_device(
         True
     """
     device = find_device(name)
-    build = make or partial(_small_network, device)
+    build = make or partial(_make_small_network, device)
     samples = torch.randn(_SAMPLES, *shape, generator=torch.Generator().manual_seed(0))
     labels = torch.arange(_SAMPLES) % num_classes
     trial = _Trial(build, device, samples, labels, num_classes)
@@ -172,16 +172,16 @@ class _Trial:
         first, again = self._train(probes=False), self._train(probes=False)
         probed = self._train(probes=True)
         worker = _Worker(self)
-        before = _generator_states()
+        before = _list_generator_states()
         worker.tracker.probe()
-        after = _generator_states()
+        after = _list_generator_states()
         reads = None
         if self.device.type != "cpu":
             reads = count_blocking_reads(worker.tracker.probe, self.device).total()
         return DeviceCheck(
             device=self.device,
-            is_same=all(map(_same_bits, first, probed)),
-            plain_noise=max(map(_distance, first, again)),
+            is_same=all(map(_has_same_bits, first, probed)),
+            plain_noise=max(map(_measure_distance, first, again)),
             generators=len(before),
             are_generators_kept=all(map(torch.equal, before, after)),
             time_ratio=worker.time_ratio(),
@@ -198,7 +198,12 @@ class _Trial:
                 worker.tracker.probe()
         state = worker.optimizer.state.values()
         held = [v for entry in state for v in entry.values() if isinstance(v, Tensor)]
-        kept = [*worker.model.parameters(), *worker.model.buffers(), *held, *_generator_states()]
+        kept = [
+            *worker.model.parameters(),
+            *worker.model.buffers(),
+            *held,
+            *_list_generator_states(),
+        ]
         return [tensor.detach().cpu().clone() for tensor in kept]
 
 
@@ -262,7 +267,7 @@ class _Worker:
             torch.get_device_module(self.device).synchronize()
 
 
-def _small_network(device: torch.device) -> tuple[nn.Module, Optimizer]:
+def _make_small_network(device: torch.device) -> tuple[nn.Module, Optimizer]:
     model = nn.Sequential(
         nn.Linear(32, 1024),
         nn.BatchNorm1d(1024),
@@ -298,7 +303,7 @@ def find_device(name: str) -> torch.device:
     return device
 
 
-def _generator_states() -> list[Tensor]:
+def _list_generator_states() -> list[Tensor]:
     """Return the states of torch's generators of the host and of every accelerator."""
     found = [torch.get_rng_state()]
     device = torch.accelerator.current_accelerator()
@@ -308,12 +313,12 @@ def _generator_states() -> list[Tensor]:
     return [state.clone().cpu() for state in found]
 
 
-def _same_bits(one: Tensor, other: Tensor) -> bool:
+def _has_same_bits(one: Tensor, other: Tensor) -> bool:
     return torch.equal(
         one.contiguous().reshape(-1).view(torch.uint8),
         other.contiguous().reshape(-1).view(torch.uint8),
     )
 
 
-def _distance(one: Tensor, other: Tensor) -> float:
+def _measure_distance(one: Tensor, other: Tensor) -> float:
     return float((one.double() - other.double()).abs().max()) if one.numel() else 0.0

@@ -48,10 +48,10 @@ def examine(
         return Examination(None, str(error), ())
     except Exception as error:  # noqa: BLE001  # whatever a stranger's model raises is the finding
         return Examination(None, f"The model raised {type(error).__name__}: {error}", ())
-    return Examination(reading, None, _remarks(model, optimizer))
+    return Examination(reading, None, _list_remarks(model, optimizer))
 
 
-def _remarks(model: nn.Module, optimizer: Optimizer) -> tuple[str, ...]:
+def _list_remarks(model: nn.Module, optimizer: Optimizer) -> tuple[str, ...]:
     held = {id(p) for group in optimizer.param_groups for p in group["params"]}
     outside = sum(p.requires_grad and id(p) not in held for p in model.parameters())
     hooked = any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())

@@ -56,7 +56,7 @@ from rote.store import (
 )
 from rote.tracking.random_batch import RandomBatch
 from rote.tracking.signals import NoisyValidation, Signal, SignalContext, Signals, as_given_labels
-from rote.tracking.susceptibility import zetas_of
+from rote.tracking.susceptibility import list_zetas
 from rote.tracking.tracker import Tracker
 from rote.version import __version__
 
@@ -122,8 +122,9 @@ def check_same_run(found: Mapping[str, Any], wanted: Mapping[str, Any], place: s
             mine, theirs = ({**(policy or {}), "verify": None} for policy in (mine, theirs))
         if mine != theirs:
             raise StateError(
-                f"Cannot resume {place}: {_WORDS[key]} changed ({_difference(key, mine, theirs)}). "
-                "Pass what the run was started with, or start a new run elsewhere."
+                f"Cannot resume {place}: {_WORDS[key]} changed "
+                f"({_explain_difference(key, mine, theirs)}). Pass what the run was started with, "
+                "or start a new run elsewhere."
             )
 
 
@@ -145,16 +146,16 @@ def _describe_holdout(batch: RandomBatch, *, predicts: bool) -> dict[str, Any] |
 
 def _describe_model(model: nn.Module) -> dict[str, Any]:
     count = sum(parameter.numel() for parameter in model.parameters())
-    return {"class": _full_name(model), "parameters": count}
+    return {"class": _get_full_name(model), "parameters": count}
 
 
 def _describe_optimizer(optimizer: Optimizer) -> dict[str, Any]:
     defaults = getattr(optimizer, "defaults", {})
     settings = {name: _simplify(value) for name, value in defaults.items()}
-    return {"class": _full_name(optimizer), "settings": settings}
+    return {"class": _get_full_name(optimizer), "settings": settings}
 
 
-def _full_name(thing: object) -> str:
+def _get_full_name(thing: object) -> str:
     return f"{type(thing).__module__}.{type(thing).__qualname__}"
 
 
@@ -166,7 +167,7 @@ def _simplify(value: object) -> object:
     return value if type(value) is float and math.isfinite(value) else repr(value)
 
 
-def _difference(key: str, mine: Any, theirs: Any) -> str:  # noqa: ANN401
+def _explain_difference(key: str, mine: Any, theirs: Any) -> str:  # noqa: ANN401
     """Explain what differs, in words; values that only machines read are left out."""
     if not isinstance(mine, Mapping) or not isinstance(theirs, Mapping):
         if key == "num_classes":
@@ -282,7 +283,7 @@ def track(
         _check_saving(targets, name, resume=resume)
         check_model_and_optimizer(model, optimizer)
         batch = RandomBatch(
-            _source(inputs, take),
+            _find_source(inputs, take),
             num_classes=num_classes,
             size=policy.batch,
             labels=labels,
@@ -294,7 +295,7 @@ def track(
         given = (
             None if given_labels is None else _check_given(given_labels, batch, policy, num_classes)
         )
-        votes = None if neighbor_votes is None else _votes(neighbor_votes, batch, num_classes)
+        votes = None if neighbor_votes is None else _check_votes(neighbor_votes, batch, num_classes)
         probe = Probe(
             model,
             unwrap_optimizer(optimizer),
@@ -303,8 +304,8 @@ def track(
             policy=policy,
             backward=backward,
         )
-        tracker = _tracker(probe, batch, given, signals)
-        facts |= _facts(tracker, probe, given)
+        tracker = _make_tracker(probe, batch, given, signals)
+        facts |= _collect_facts(tracker, probe, given)
     _try_out(tracker, probe)
     with fail_together():
         if targets and is_first_rank():
@@ -314,7 +315,7 @@ def track(
     return tracker
 
 
-def _tracker(
+def _make_tracker(
     probe: Probe, batch: RandomBatch, given: np.ndarray | None, signals: Sequence[str | Signal]
 ) -> Tracker:
     context = SignalContext(
@@ -340,10 +341,10 @@ def _try_out(tracker: Tracker, probe: Probe) -> None:
     trial = probe.check(batch.inputs, batch.labels, predicts=tracker.predicts)
     for warning in (*_warn_of_uncopied(uncopied), *trial.warnings):
         warnings.warn(warning, stacklevel=3)
-    tracker.start = zetas_of(trial.measurement, probe.num_classes, probe.policy)
+    tracker.start = list_zetas(trial.measurement, probe.num_classes, probe.policy)
 
 
-def _source(inputs: Any, take: Callable[[Any], Inputs] | None) -> Any:  # noqa: ANN401
+def _find_source(inputs: Any, take: Callable[[Any], Inputs] | None) -> Any:  # noqa: ANN401
     if is_dataset(inputs):
         return SampleSource(inputs, take)
     if is_bundle(inputs):
@@ -378,7 +379,7 @@ def _warn_of_uncopied(uncopied: Uncopied) -> Iterator[RoteWarning]:
         )
 
 
-def _facts(tracker: Tracker, probe: Probe, given: np.ndarray | None) -> dict[str, str]:
+def _collect_facts(tracker: Tracker, probe: Probe, given: np.ndarray | None) -> dict[str, str]:
     """Return what must be the same on all ranks for a mean over them to be meaningful."""
     if count_ranks() == 1:
         return {}
@@ -421,7 +422,7 @@ def _check_given(
     return as_given_labels(given_labels, shape=shape, num_classes=num_classes)
 
 
-def _votes(votes: object, batch: RandomBatch, num_classes: int) -> np.ndarray:
+def _check_votes(votes: object, batch: RandomBatch, num_classes: int) -> np.ndarray:
     found = votes.detach().cpu().numpy() if isinstance(votes, Tensor) else np.asarray(votes)
     size = None if batch.holdout is None else count_samples(batch.holdout)
     wrong = find_vote_fault(found, (size, num_classes))

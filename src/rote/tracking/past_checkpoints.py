@@ -50,7 +50,7 @@ class SavedWeights:
             InputError: if they do not fit; the model is as before then.
         """
         wanted = model.state_dict()
-        prefix = _prefix_of(self.weights, wanted)
+        prefix = _find_prefix(self.weights, wanted)
         found = {
             name: self.weights[prefix + name] for name in wanted if prefix + name in self.weights
         }
@@ -95,10 +95,10 @@ def read_weights(path: Path | str, key: str | None = None) -> SavedWeights:
         raise InputError(f"Cannot read weights from {path}: {error}.") from error
     except Exception as error:  # whatever unpickling a stranger's bytes raises
         raise InputError(
-            f"{path} holds more than tensors and plain values: {explain_refused(error)}. Save "
+            f"{path} is not a file of tensors and plain values, but {explain_refused(error)}. Save "
             "`model.state_dict()`, best as safetensors."
         ) from error
-    return SavedWeights(path, _weights_in(contents, path, key), _optimizer_in(contents))
+    return SavedWeights(path, _find_weights(contents, path, key), _find_optimizer(contents))
 
 
 def explain_refused(error: Exception) -> str:
@@ -115,7 +115,7 @@ def explain_refused(error: Exception) -> str:
     return f"a damaged file, or none of weights ({reason or type(error).__name__})"
 
 
-def _weights_in(contents: object, path: Path, key: str | None) -> Mapping[str, Tensor]:
+def _find_weights(contents: object, path: Path, key: str | None) -> Mapping[str, Tensor]:
     if isinstance(contents, Mapping):
         places = [contents.get(name) for name in (_WEIGHTS if key is None else (key,))]
         for place in places if key is not None else [contents, *places]:
@@ -140,7 +140,7 @@ def _is_weights(place: object) -> TypeGuard[Mapping[str, Tensor]]:
     )
 
 
-def _optimizer_in(contents: Mapping[str, Any]) -> Mapping[str, Any] | None:
+def _find_optimizer(contents: Mapping[str, Any]) -> Mapping[str, Any] | None:
     for name in _OPTIMIZERS:
         found = contents.get(name)
         if isinstance(found, list) and len(found) == 1:  # Lightning
@@ -150,7 +150,7 @@ def _optimizer_in(contents: Mapping[str, Any]) -> Mapping[str, Any] | None:
     return None
 
 
-def _prefix_of(weights: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> str:
+def _find_prefix(weights: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> str:
     """Return the prefix of every name of the model in the file; empty if that is unclear."""
     first = next(iter(wanted), "")
     if not first or first in weights:

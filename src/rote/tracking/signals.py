@@ -396,7 +396,7 @@ class NoisyValidation(Signal):
     def read(self, epoch: int) -> Mapping[str, float]:  # noqa: ARG002
         """Return the accuracy of what the probe predicted."""
         assert self._context.predictions is not None
-        accuracy = validation_accuracy(self._context.predictions, self._given_labels)
+        accuracy = compute_validation_accuracy(self._context.predictions, self._given_labels)
         return {"validation_accuracy": accuracy}
 
 
@@ -437,7 +437,7 @@ def as_given_labels(
     return labels
 
 
-def validation_accuracy(predictions: np.ndarray, given: np.ndarray) -> float:
+def compute_validation_accuracy(predictions: np.ndarray, given: np.ndarray) -> float:
     """Return the share of given labels that are predicted, ignored ones left out."""
     counted = given != IGNORE_INDEX
     return float((predictions[counted] == given[counted]).mean())

@@ -92,7 +92,7 @@ NOTABLE = 0.5
 """A drop of fewer times that loss may be most of a mean near zero; that does no harm."""
 
 
-def zetas_of(measurement: Measurement, num_classes: int, policy: ProbePolicy) -> dict[str, float]:
+def list_zetas(measurement: Measurement, num_classes: int, policy: ProbePolicy) -> dict[str, float]:
     """Return what one measurement alone is as ζ, by column; what is not finite is left out."""
     reading = Susceptibility(num_classes).read(measurement, 0, policy)
     values = {column: getattr(reading, column) for column in ZETAS}
@@ -142,7 +142,7 @@ class Susceptibility:
         self, step: int, before: float, drop: float, drop_plain: float | None
     ) -> dict[str, Any]:
         """Take drops into the means, and say what the means are now."""
-        values = (drop, _ratio(drop, before), drop_plain, _ratio(drop_plain, before))
+        values = (drop, _divide(drop, before), drop_plain, _divide(drop_plain, before))
         for column, value in zip(ZETAS, values, strict=True):
             self._means[column].update(math.nan if value is None else value, step)
         return {
@@ -224,7 +224,7 @@ class Susceptibility:
         return mean.is_dominated and mean.largest > NOTABLE * self._guess
 
 
-def _ratio(drop: float | None, before: float) -> float | None:
+def _divide(drop: float | None, before: float) -> float | None:
     """Return the drop relative to the loss before it, NaN where that has no meaning."""
     if drop is None:
         return None

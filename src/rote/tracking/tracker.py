@@ -45,7 +45,7 @@ from rote.records import SHARES, Reading
 from rote.snapshot import hold_signals, restore_after
 from rote.store import Sinks, Writing, check_metric_name, read_whole_readings
 from rote.tracking.random_batch import RandomBatch
-from rote.tracking.signals import Batch, Signals, as_given_labels, validation_accuracy
+from rote.tracking.signals import Batch, Signals, as_given_labels, compute_validation_accuracy
 from rote.tracking.susceptibility import Susceptibility
 
 _STATE_VERSION = 1
@@ -254,7 +254,7 @@ class Tracker:
             num_classes=self._probe.num_classes,
             name="labels",
         )
-        return validation_accuracy(self._probe.predict(inputs, own), given)
+        return compute_validation_accuracy(self._probe.predict(inputs, own), given)
 
     def state_dict(self) -> dict[str, Any]:
         """Return everything that the next readings depend on: numbers, strings and tensors only.

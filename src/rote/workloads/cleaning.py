@@ -265,7 +265,7 @@ def write_cleaned(plan: Cleaning, out: Path | str) -> None:
     else:
         _link_folder(plan, path)
     write_whole(changes_file(path), plan.to_csv().encode(errors="surrogateescape"))
-    with replace_file(holdout_file(path)) as draft, draft.open("wb") as file:
+    with replace_file(get_holdout_path(path)) as draft, draft.open("wb") as file:
         np.save(file, _move_holdout(plan, path))
 
 
@@ -274,7 +274,7 @@ def changes_file(out: Path) -> Path:
     return out.with_name(f"{out.name}.changes.csv")
 
 
-def holdout_file(out: Path) -> Path:
+def get_holdout_path(out: Path) -> Path:
     """Return where the positions of the untouched holdout of a cleaned copy are."""
     return out.with_name(f"{out.name}.holdout.npy")
 
@@ -441,7 +441,7 @@ def make_spec_to_compare(
         CorruptRunError: if the run is damaged.
     """
     before, path = check_path("run", run), check_path("cleaned", cleaned)
-    rows = holdout_file(path)
+    rows = get_holdout_path(path)
     if not rows.is_file():
         raise InputError(
             f"`rote clean` did not write {path}: there is no {rows}. Compare with data of "

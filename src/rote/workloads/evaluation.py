@@ -57,7 +57,7 @@ class Evaluation(Signal):
         with self._precision():
             predicted = predict(self._model, splits.train)
             self._context.train_predictions = predicted
-            found = training_accuracies(predicted, splits.labels, splits.wrong)
+            found = compute_training_accuracies(predicted, splits.labels, splits.wrong)
             if splits.test is not None and splits.test_labels is not None:
                 found["test_accuracy"] = share(
                     predict(self._model, splits.test) == splits.test_labels
@@ -191,7 +191,7 @@ def predict(model: nn.Module, samples: Samples) -> Tensor:
     return torch.cat(chunks)
 
 
-def training_accuracies(
+def compute_training_accuracies(
     predicted: Tensor, labels: Tensor, wrong: Tensor | None
 ) -> dict[str, float]:
     """Shares of given labels that are predicted.

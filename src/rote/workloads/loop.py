@@ -25,7 +25,7 @@ from rote.workloads.data.samples import Samples
 from rote.workloads.data.splits import Splits, prepare
 from rote.workloads.run_folder import RunFolder
 from rote.workloads.spec import Data, FieldError, RunSpec
-from rote.workloads.workload import Workload, choose_device, repeatable
+from rote.workloads.workload import Workload, choose_device, make_repeatable
 
 _VERSION = 1
 
@@ -244,7 +244,7 @@ def train(
         return finished
     if not folder.path.exists():
         find_data_path(spec.data, data_dir)  # a missing file leaves no directory behind
-    with folder.claimed():
+    with folder.claim():
         finished = _find_finished(folder)  # another process may have ended it since
         with _report_disk_errors(folder.path):
             return start(folder) if finished is None else finished
@@ -291,7 +291,7 @@ def _train(
     folder: RunFolder | None,
 ) -> TrainedRun:
     device = choose_device(spec.device)
-    with restore_after(RandomState()), repeatable(device, threads):
+    with restore_after(RandomState()), make_repeatable(device, threads):
         splits = prepare(spec, data_dir=data_dir, device=device, dataset=dataset)
         workload = Workload(spec, splits, device)
         with workload.precision():
@@ -313,7 +313,7 @@ def _start_tracking(workload: Workload, folder: RunFolder | None) -> Tracker:
         num_classes=splits.num_classes,
         loss_fn=workload.objective.loss,
         given_labels=splits.holdout_labels,
-        neighbor_votes=_votes_to_record(workload, folder),
+        neighbor_votes=_find_votes_to_record(workload, folder),
         signals=workload.signals(),
         policy=workload.policy,
         seed=spec.probe.seed,
@@ -325,7 +325,7 @@ def _start_tracking(workload: Workload, folder: RunFolder | None) -> Tracker:
     return tracker
 
 
-def _votes_to_record(workload: Workload, folder: RunFolder | None) -> np.ndarray | None:
+def _find_votes_to_record(workload: Workload, folder: RunFolder | None) -> np.ndarray | None:
     """Votes to be recorded; None where nothing is, or it was before a kill."""
     is_wanted = workload.spec.probe.neighbors
     if folder is None or not is_wanted or (folder.path / NEIGHBORS_FILE).is_file():

@@ -64,11 +64,11 @@ _SMALLEST = 1e-7
 _FEW_CLASSES = 10
 
 
-def suggested_weights(num_classes: int) -> tuple[float, float]:
+def suggest_weights(num_classes: int) -> tuple[float, float]:
     """α and β that the authors use for so many classes.
 
     Example:
-        >>> suggested_weights(10), suggested_weights(100)
+        >>> suggest_weights(10), suggest_weights(100)
         ((1.0, 1.0), (10.0, 0.1))
     """
     return (1.0, 1.0) if num_classes <= _FEW_CLASSES else (10.0, 0.1)
@@ -219,7 +219,7 @@ def make_objective(spec: RunSpec, num_classes: int) -> Objective:
     """
     chosen = spec.objective
     if isinstance(chosen, ActivePassiveObjective):
-        alpha, beta = suggested_weights(num_classes)
+        alpha, beta = suggest_weights(num_classes)
         build = NceRce if chosen.name == "nce-rce" else NflRce
         return build(
             alpha=alpha if chosen.alpha is None else chosen.alpha,
@@ -229,7 +229,7 @@ def make_objective(spec: RunSpec, num_classes: int) -> Objective:
         return Mixup(chosen.alpha, seed=spec.seed)
     if isinstance(chosen, CdrObjective):
         return Cdr(
-            _noise_rate(spec, chosen),
+            _find_noise_rate(spec, chosen),
             schedule=chosen.schedule,
             gradual_epochs=chosen.gradual_epochs,
             l1=chosen.l1,
@@ -237,7 +237,7 @@ def make_objective(spec: RunSpec, num_classes: int) -> Objective:
     return CrossEntropy()
 
 
-def _noise_rate(spec: RunSpec, chosen: CdrObjective) -> float:
+def _find_noise_rate(spec: RunSpec, chosen: CdrObjective) -> float:
     if chosen.noise_rate is not None:
         return chosen.noise_rate
     if isinstance(spec.noise, AnyNoise) and spec.noise.rate < 1:

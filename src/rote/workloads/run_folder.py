@@ -201,7 +201,7 @@ class RunFolder:
         return None
 
     @contextmanager
-    def claimed(self) -> Iterator[None]:
+    def claim(self) -> Iterator[None]:
         """Keep other processes from training this run inside the block.
 
         Raises:

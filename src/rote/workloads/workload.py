@@ -46,7 +46,7 @@ def choose_device(name: str) -> torch.device:
 
 
 @contextmanager
-def repeatable(device: torch.device, threads: int) -> Iterator[None]:
+def make_repeatable(device: torch.device, threads: int) -> Iterator[None]:
     """Compute in a way that gives the same bits every time, and put the settings back after.
 
     Sums depend on the number of threads of a CPU.
@@ -63,7 +63,7 @@ def repeatable(device: torch.device, threads: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def precision(device: torch.device, *, bf16: bool) -> AbstractContextManager[object]:
+def choose_precision(device: torch.device, *, bf16: bool) -> AbstractContextManager[object]:
     """Return a block whose forward passes use bfloat16 where torch considers it safe."""
     return torch.autocast(device.type, dtype=torch.bfloat16) if bf16 else nullcontext()
 
@@ -94,12 +94,12 @@ def set_learning_rate(optimizer: Optimizer, lr: float) -> None:
         group["lr"] = lr
 
 
-def learning_rate(spec: RunSpec, epoch: int) -> float:
+def get_learning_rate(spec: RunSpec, epoch: int) -> float:
     """Return the learning rate with which an epoch (from 1) is trained, and then probed.
 
     Example:
         >>> spec = RunSpec.from_dict({"schedule": {"name": "cosine", "t_max": 2}, "epochs": 4})
-        >>> [round(learning_rate(spec, epoch), 3) for epoch in (1, 2, 3, 4)]
+        >>> [round(get_learning_rate(spec, epoch), 3) for epoch in (1, 2, 3, 4)]
         [0.1, 0.05, 0.0, 0.05]
     """
     base, passed = spec.optimizer.lr, epoch - 1
@@ -158,7 +158,7 @@ class Workload:
 
     def precision(self) -> AbstractContextManager[object]:
         """Return a block that sets the precision of forward passes."""
-        return precision(self._device, bf16=self.spec.bf16)
+        return choose_precision(self._device, bf16=self.spec.bf16)
 
     def train_epoch(self, epoch: int, tracker: Tracker | None = None) -> dict[str, float]:
         """Train on every sample once.
@@ -170,7 +170,7 @@ class Workload:
         Returns:
             The learning rate and the mean training loss.
         """
-        lr = learning_rate(self.spec, epoch)
+        lr = get_learning_rate(self.spec, epoch)
         set_learning_rate(self.optimizer, lr)
         torch.manual_seed(derive_seed(self.spec.seed, "layers", epoch))  # dropout
         self.objective.start_epoch(epoch)

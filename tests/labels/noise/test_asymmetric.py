@@ -118,7 +118,7 @@ def test_a_map_that_moves_nothing_changes_nothing() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({}, "Expected `class_map` to be given for model 'asymmetric', got none"),
+        ({}, "Model 'asymmetric' needs `class_map`"),
         (
             {"class_map": "cifar"},
             "Expected `class_map` to be one of mnist, mnist_apl, fashion_mnist, cifar10, "
@@ -138,7 +138,7 @@ def test_a_map_that_moves_nothing_changes_nothing() -> None:
         ),
         (
             {"class_map": "cifar10", "blocks": "superclass"},
-            "Expected `blocks` to come with class map 'cifar100', got 'cifar10'",
+            "`blocks` applies to class map 'cifar100' only, not to 'cifar10'",
         ),
         (
             {"class_map": "cifar100", "blocks": "super"},

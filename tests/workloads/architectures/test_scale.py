@@ -8,7 +8,7 @@ from hypothesis import given, strategies as st
 from torch import nn
 
 from rote.workloads.architectures import ARCHITECTURES, build_architecture
-from rote.workloads.architectures.layers import scaled
+from rote.workloads.architectures.layers import scale_width
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("architectures")]
 
@@ -68,7 +68,7 @@ def test_published_shufflenet_widths() -> None:
 def test_scaled_widths_are_positive_multiples_near_the_product(
     width: int, scale: float, multiple: int
 ) -> None:
-    found = scaled(width, scale, multiple=multiple)
+    found = scale_width(width, scale, multiple=multiple)
     assert found >= multiple
     assert found % multiple == 0
     assert found == multiple or abs(found - width * scale) <= multiple / 2 + 1e-9

@@ -184,14 +184,14 @@ def test_only_columns_that_are_named_are_inputs() -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("", "a CSV file with a header, got: empty CSV"),
+        ("", "not a CSV file with a header: empty CSV"),
         ("label,a\n", "has no rows"),
         ("target,a\n1,2\n", "no column 'label'. Did you mean 'target'.* Name it: --label COLUMN"),
         ("kind,a\nx,1\ny,2\nx,3\ny,4\n", r"no column 'label'\. .*few distinct .* kind \(2\)"),
         ("a,kind\n1,x\n2,y\n3,x\n1,y\n2,y\n3,x\n", r"values: kind \(2\), a \(3\)\."),
-        ("label,a\n1,2\n2\n", "line 3 of .* to have 2 cells, got 1"),
+        ("label,a\n1,2\n2\n", "Line 3 of .* has 1 cells"),
         ("label,a\n1,2\n2,3,4\n", "more fields .* put texts with separators into quotes"),
-        ("label,a,a\n1,2,3\n", "different names, got 'a' 2 times"),
+        ("label,a,a\n1,2,3\n", "2 columns with the name 'a'"),
         ("label,a\n1,2\n2,x\n1,4\n", "column 'a' of .* hold numbers, as most .* got 'x' in row 2"),
         ("label,a\n1,2\n2,inf\n1,4\n", "finite numbers, got inf in row 2"),
         ("label,a\n1,2\n2,1e300\n1,4\n", "fit 32-bit numbers"),

@@ -44,5 +44,5 @@ def test_cdr_takes_the_rate_of_the_noise() -> None:
 
 
 def test_cdr_has_to_be_told_a_rate() -> None:
-    with pytest.raises(FieldError, match=r"`objective.noise_rate` to be given, a number from 0"):
+    with pytest.raises(FieldError, match=r"`objective.noise_rate` is required"):
         make_objective(RunSpec.from_dict({"objective": "cdr"}), 3)

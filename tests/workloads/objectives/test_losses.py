@@ -14,7 +14,7 @@ from rote.workloads.objectives import (
     NceRce,
     NflRce,
     reverse_cross_entropy,
-    suggested_weights,
+    suggest_weights,
 )
 
 
@@ -105,7 +105,7 @@ def test_robust_losses_are_finite_when_a_prediction_is_certain(objective: NceRce
 
 
 def test_weights_are_suggested_by_the_number_of_classes() -> None:
-    assert [suggested_weights(c) for c in (2, 10, 11, 100)] == [
+    assert [suggest_weights(c) for c in (2, 10, 11, 100)] == [
         (1, 1),
         (1, 1),
         (10, 0.1),

@@ -30,11 +30,11 @@ class ClassMap:
     sampling: Sampling
 
 
-def cycles(blocks: Iterable[tuple[int, ...]]) -> dict[int, int]:
+def make_cycles(blocks: Iterable[tuple[int, ...]]) -> dict[int, int]:
     """Map each class to the next of its block, and the last to the first.
 
     Example:
-        >>> cycles([(0, 1, 2), (3, 4)])
+        >>> make_cycles([(0, 1, 2), (3, 4)])
         {0: 1, 1: 2, 2: 0, 3: 4, 4: 3}
     """
     return {
@@ -83,7 +83,7 @@ CLASS_MAPS: dict[str, ClassMap] = {
     "fashion_mnist": ClassMap({0: 6, 2: 4, 5: 7, 7: 5}, 10, "independent"),
     # CDR: truck → automobile, bird → airplane, deer → horse, cat ↔ dog.
     "cifar10": ClassMap({9: 1, 2: 0, 4: 7, 3: 5, 5: 3}, 10, "per-class"),
-    "cifar100": ClassMap(cycles(CIFAR100_BLOCKS["consecutive"]), 100, "independent"),
+    "cifar100": ClassMap(make_cycles(CIFAR100_BLOCKS["consecutive"]), 100, "independent"),
 }
 """Published maps by name of the data set."""
 
@@ -128,7 +128,7 @@ def asymmetric(
     chosen = _choose(labels, targets, rate, sampling, generator)
     noisy = labels.copy()
     noisy[chosen] = targets[labels[chosen]]
-    return Draw(noisy, _settings(class_map, chosen_map, sampling, blocks))
+    return Draw(noisy, _list_settings(class_map, chosen_map, sampling, blocks))
 
 
 def _find_map(
@@ -153,7 +153,7 @@ def _find_map(
         )
     if blocks is None:
         return found
-    return ClassMap(cycles(CIFAR100_BLOCKS[blocks]), num_classes, found.sampling)
+    return ClassMap(make_cycles(CIFAR100_BLOCKS[blocks]), num_classes, found.sampling)
 
 
 def _check_map(class_map: Mapping[int, int] | Mapping[str, int], num_classes: int) -> ClassMap:
@@ -189,16 +189,16 @@ def _choose(
         return generator.choice(len(labels), size=int(rate * len(labels)), replace=False)
     if sampling == "independent":
         return np.flatnonzero(generator.random(len(labels)) < rate)
-    members = [np.flatnonzero(labels == source) for source in _sources(targets)]
+    members = [np.flatnonzero(labels == source) for source in _find_sources(targets)]
     chosen = [generator.choice(m, size=int(rate * len(m)), replace=False) for m in members]
     return np.concatenate([np.empty(0, dtype=np.int64), *chosen])
 
 
-def _sources(targets: Labels) -> Labels:
+def _find_sources(targets: Labels) -> Labels:
     return np.flatnonzero(targets != np.arange(len(targets)))
 
 
-def _settings(
+def _list_settings(
     given: str | Mapping[int, int] | Mapping[str, int],
     used: ClassMap,
     sampling: Sampling,

@@ -55,7 +55,7 @@ def instance(
         members = np.flatnonzero(labels == source)
         for first in range(0, len(members), _ROWS_AT_ONCE):
             rows = members[first : first + _ROWS_AT_ONCE]
-            scores = _finite_rows(samples, rows) @ projection
+            scores = _check_finite(samples, rows) @ projection
             chances = _label_chances(scores, source, flip_rates[rows])
             noisy[rows] = _pick(chances, uniform[rows])
     return Draw(noisy, settings)
@@ -75,7 +75,7 @@ def _check_inputs(inputs: NDArray[np.generic] | None, size: int) -> NDArray[np.g
     return samples
 
 
-def _finite_rows(samples: NDArray[np.generic], rows: Labels) -> NDArray[np.float64]:
+def _check_finite(samples: NDArray[np.generic], rows: Labels) -> NDArray[np.float64]:
     block = samples[rows].reshape(len(rows), -1).astype(np.float64)
     finite = np.isfinite(block).all(axis=1)
     if not finite.all():

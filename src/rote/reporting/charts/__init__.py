@@ -63,7 +63,7 @@ CHARTS: dict[str, Chart] = {
 _NEEDED = ("name", "title", "record", "draw")
 
 
-def installed_charts() -> dict[str, Any]:
+def load_installed_charts() -> dict[str, Any]:
     """Return the charts of other packages, by their entry point in ``rote.charts``.
 
     Those that cannot be imported are left out with a warning.

@@ -9,7 +9,7 @@ import numpy as np
 
 from rote.errors import InputError
 from rote.formatting import escape_invisible, format_share
-from rote.reporting.axis import Axis, make_accuracy_axis, zeta_axis
+from rote.reporting.axis import Axis, make_accuracy_axis, make_zeta_axis
 from rote.reporting.charts.tracking import make_step_axis
 from rote.reporting.checkpoints import round_values
 from rote.reporting.frame import join_charts
@@ -143,7 +143,7 @@ class OverviewChart:
         candidates, pick = contents.judged, contents.verdict.selection.pick
         code = candidates.runs.index(pick.run)
         places = np.flatnonzero(candidates.run == code)
-        places = _thin(places, int(np.flatnonzero(candidates.step[places] == pick.step)[0]))
+        places = _thin_out(places, int(np.flatnonzero(candidates.step[places] == pick.step)[0]))
         found = []
         for column, (label, paint, dash, width) in _STYLES.items():
             values = candidates.values(column)[places]
@@ -163,7 +163,7 @@ class OverviewChart:
             series=tuple(found),
             axis=make_accuracy_axis(everything),
             zeta=tuple(round_values(zeta)) if np.isfinite(zeta).any() else (),
-            zeta_axis=zeta_axis(zeta),
+            zeta_axis=make_zeta_axis(zeta),
             zeta_label=contents.label,
         )
 
@@ -202,7 +202,7 @@ def describe_overview(record: OverviewRecord) -> str:
     return f"After step {record.step}, {' and '.join(parts)}."
 
 
-def _thin(places: Integers, kept: int) -> Integers:
+def _thin_out(places: Integers, kept: int) -> Integers:
     """Return evenly spaced places, with the first, the last and the selected one."""
     if len(places) <= _MOST_POINTS:
         return places

@@ -10,9 +10,9 @@ import numpy as np
 
 from rote.formatting import escape_invisible
 from rote.records import COLUMNS
-from rote.reporting.axis import Axis, tick_format
+from rote.reporting.axis import Axis, choose_tick_format
 from rote.reporting.frame import as_channel, make_run_choice, make_tooltip, point_size
-from rote.reporting.palette import REGION_COLORS, color, make_borderless, shade_scale
+from rote.reporting.palette import REGION_COLORS, color, make_borderless, make_shade_scale
 from rote.selection import REGIONS
 
 if TYPE_CHECKING:
@@ -130,11 +130,11 @@ def _make_thresholds(record: RegionRecord, frame: Frame) -> list[alt.Parameter]:
                 "max": axis.last_stop / axis.unit,
             }
             bind = alt.binding_range(name=label, step=axis.step / axis.unit, **ends)
-        parameters.append(alt.param(name=frame.named(name), value=value, bind=bind))
+        parameters.append(alt.param(name=frame.name_parameter(name), value=value, bind=bind))
     return parameters
 
 
-def _x(record: RegionRecord, field: str = "zeta") -> alt.X:
+def _make_x(record: RegionRecord, field: str = "zeta") -> alt.X:
     import altair as alt
 
     axis = record.zeta
@@ -142,7 +142,7 @@ def _x(record: RegionRecord, field: str = "zeta") -> alt.X:
     return alt.X(f"{field}:Q", title=f"susceptibility {record.label}", scale=scale)
 
 
-def _y(record: RegionRecord, field: str = "train") -> alt.Y:
+def _make_y(record: RegionRecord, field: str = "train") -> alt.Y:
     import altair as alt
 
     axis = record.train
@@ -164,9 +164,9 @@ def _draw_points(record: RegionRecord, frame: Frame, chosen: alt.Parameter) -> a
         "titleLimit": 320,
     }
     if record.test_range is not None:
-        shown = tick_format(record.test_range[1])
+        shown = choose_tick_format(record.test_range[1])
         legend = alt.Legend(format=shown, gradientLength=180, gradientThickness=10, **top)
-        scale = shade_scale(domain=list(record.test_range), clamp=True)
+        scale = make_shade_scale(domain=list(record.test_range), clamp=True)
         title = COLUMNS["test_accuracy"].label
         paint = alt.Color("test:Q", title=title, scale=scale, legend=legend)
     else:
@@ -177,11 +177,11 @@ def _draw_points(record: RegionRecord, frame: Frame, chosen: alt.Parameter) -> a
     chart: alt.Chart = (
         alt.Chart(frame.data)
         .transform_filter("isValid(datum.zeta) && isValid(datum.train)")
-        .transform_calculate(region=_region(frame))
+        .transform_calculate(region=_write_region_formula(frame))
         .mark_circle(aria=False, size=point_size(record.checkpoints), invalid=None)
         .encode(
-            x=_x(record),
-            y=_y(record),
+            x=_make_x(record),
+            y=_make_y(record),
             color=paint,
             opacity=as_channel(
                 alt.OpacityValue, alt.condition(chosen, alt.value(0.85), alt.value(0.12))
@@ -193,8 +193,8 @@ def _draw_points(record: RegionRecord, frame: Frame, chosen: alt.Parameter) -> a
     return chart
 
 
-def _region(frame: Frame) -> str:
-    zeta, train = frame.named(ZETA_THRESHOLD), frame.named(TRAIN_THRESHOLD)
+def _write_region_formula(frame: Frame) -> str:
+    zeta, train = frame.name_parameter(ZETA_THRESHOLD), frame.name_parameter(TRAIN_THRESHOLD)
     return f"1 + (datum.zeta > {zeta} ? 1 : 0) + (datum.train < {train} ? 2 : 0)"
 
 
@@ -231,8 +231,8 @@ def _draw_region_one(record: RegionRecord, frame: Frame) -> alt.Chart:
 
     ends = {
         "left": str(record.zeta.low),
-        "right": frame.named(ZETA_THRESHOLD),
-        "bottom": frame.named(TRAIN_THRESHOLD),
+        "right": frame.name_parameter(ZETA_THRESHOLD),
+        "bottom": frame.name_parameter(TRAIN_THRESHOLD),
         "top": str(record.train.high),
     }
     chart: alt.Chart = (
@@ -240,7 +240,10 @@ def _draw_region_one(record: RegionRecord, frame: Frame) -> alt.Chart:
         .transform_calculate(**ends)
         .mark_rect(aria=False, color=color("accent"), opacity=0.09)
         .encode(
-            x=_x(record, "left"), x2=alt.X2("right:Q"), y=_y(record, "bottom"), y2=alt.Y2("top:Q")
+            x=_make_x(record, "left"),
+            x2=alt.X2("right:Q"),
+            y=_make_y(record, "bottom"),
+            y2=alt.Y2("top:Q"),
         )
     )
     return chart
@@ -250,7 +253,7 @@ def _draw_thresholds(frame: Frame) -> list[alt.Chart]:
     import altair as alt
 
     base = alt.Chart(alt.InlineData(values=[{}])).transform_calculate(
-        zeta=frame.named(ZETA_THRESHOLD), train=frame.named(TRAIN_THRESHOLD)
+        zeta=frame.name_parameter(ZETA_THRESHOLD), train=frame.name_parameter(TRAIN_THRESHOLD)
     )
     mark: dict[str, Any] = {
         "aria": False,

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from rote.reporting.axis import tick_format
-from rote.reporting.palette import color, make_borderless, shade_scale
+from rote.reporting.axis import choose_tick_format
+from rote.reporting.palette import color, make_borderless, make_shade_scale
 from rote.reporting.verdict import PAIR
 
 if TYPE_CHECKING:
@@ -215,12 +215,12 @@ def _draw_cells(record: SensitivityRecord) -> list[alt.Chart]:
         .transform_calculate(**ends)
         .mark_rect(aria=False, stroke=color("paper"), strokeWidth=0.5)
         .encode(
-            x=_position(alt.X, "x_start", "percentile of ζ that is the threshold"),
+            x=_make_position(alt.X, "x_start", "percentile of ζ that is the threshold"),
             x2=alt.X2("x_end:Q"),
-            y=_position(alt.Y, "y_start", "percentile of training accuracy"),
+            y=_make_position(alt.Y, "y_start", "percentile of training accuracy"),
             y2=alt.Y2("y_end:Q"),
             color=alt.Color(
-                f"{field}:Q", title=title, scale=shade_scale(), legend=_make_legend(record)
+                f"{field}:Q", title=title, scale=make_shade_scale(), legend=_make_legend(record)
             ),
             tooltip=[alt.Tooltip(f"{name}:N", title=words) for name, words in _HINTS.items()],
         )
@@ -233,7 +233,7 @@ def _make_legend(record: SensitivityRecord) -> alt.Legend:
 
     highest = max((cell.test_accuracy or 0.0 for cell in record.cells), default=0.0)
     return alt.Legend(
-        format=tick_format(highest),
+        format=choose_tick_format(highest),
         orient="top",
         direction="horizontal",
         gradientLength=180,
@@ -242,7 +242,7 @@ def _make_legend(record: SensitivityRecord) -> alt.Legend:
     )
 
 
-def _position(channel: type, field: str, title: str) -> object:
+def _make_position(channel: type, field: str, title: str) -> object:
     import altair as alt
 
     return channel(

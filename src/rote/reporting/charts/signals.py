@@ -104,8 +104,8 @@ def select_by_signal(candidates: Candidates, column: Column) -> SignalPick:
         int(candidates.step[at]),
         at,
         float(candidates.values(column.name)[at]),
-        _if_finite(candidates.values("estimated_accuracy")[at]),
-        _if_finite(candidates.values(TRUTH)[at]),
+        _keep_finite(candidates.values("estimated_accuracy")[at]),
+        _keep_finite(candidates.values(TRUTH)[at]),
     )
 
 
@@ -144,7 +144,7 @@ def _compute_kendall(one: Floats, other: Floats) -> float | None:
     return float(stats.kendalltau(one[both], other[both]).statistic)
 
 
-def _if_finite(value: float) -> float | None:
+def _keep_finite(value: float) -> float | None:
     return float(value) if np.isfinite(value) else None
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from rote.errors import InputError, did_you_mean
 from rote.formatting import escape_invisible
-from rote.reporting.axis import Axis, make_accuracy_axis, zeta_axis
+from rote.reporting.axis import Axis, make_accuracy_axis, make_zeta_axis
 from rote.reporting.checkpoints import MOST_SIGNALS
 from rote.reporting.frame import (
     as_channel,
@@ -163,7 +163,7 @@ def _make_line(field: str, column: Column, candidates: Candidates) -> Line:
     values = candidates.values(column.name)
     label = escape_invisible(column.label)
     if column.unit != "share":
-        return Line(field, label, zeta_axis(values))
+        return Line(field, label, make_zeta_axis(values))
     axis = replace(make_accuracy_axis(values), low=0.0)
     return Line(field, label, axis, axis.tick_format)
 

@@ -9,7 +9,7 @@ from typing import Any
 from rote.errors import InputError, did_you_mean
 from rote.extras import find_classes, import_named
 from rote.plugins import find_lacking, list_plugins, load_plugin, load_plugins
-from rote.selection.rule import Rule, about
+from rote.selection.rule import Rule, describe_rule
 
 _FOUND = tuple(find_classes(__name__, "judge"))
 
@@ -22,7 +22,7 @@ RULES: dict[str, type[Any]] = {
     rule.name: rule
     for rule in sorted(
         (rule for rule in _FOUND if rule not in FAMILIES.values()),
-        key=lambda rule: (about(rule).order, rule.name),
+        key=lambda rule: (describe_rule(rule).order, rule.name),
     )
 }
 """The others, in the order of lists."""
@@ -30,7 +30,7 @@ RULES: dict[str, type[Any]] = {
 _NEEDED = ("name", "needs", "compares_runs", "judge")
 
 
-def installed_rules() -> dict[str, type[Any] | Rule]:
+def load_installed_rules() -> dict[str, type[Any] | Rule]:
     """Return the rules of other packages, by their entry point in ``rote.rules``.
 
     Those that cannot be imported are left out with a warning.
@@ -46,7 +46,7 @@ def find_rule(rule: str | Rule, options: Mapping[str, Any] | None = None) -> Rul
     """Return a rule by its name and options.
 
     Args:
-        rule: a name in ``RULES`` or ``installed_rules()``, ``max:COLUMN``, ``min:COLUMN``,
+        rule: a name in ``RULES`` or ``load_installed_rules()``, ``max:COLUMN``, ``min:COLUMN``,
             your own ``package.module:Name``, or a rule object.
         options: fields of the rule to set.
 

@@ -53,7 +53,7 @@ class BeforeRise:
         """Select the checkpoint at the bend."""
         parts = list(candidates.by_run())
         starts, ends = (np.array([getattr(p, at) for p in parts]) for at in ("start", "stop"))
-        bends = _bends_of_runs(candidates, starts, ends - starts, self.sharpness)
+        bends = _find_bends_of_runs(candidates, starts, ends - starts, self.sharpness)
         kept = np.where(bends < 0, ends - 1, starts + bends)
         pick = candidates.best(candidates.values("train_accuracy"), kept)
         found = bends[np.flatnonzero(kept == pick)[0]]
@@ -69,10 +69,10 @@ class BeforeRise:
                 f"ζ rises sharply in {(bends >= 0).sum()} of {len(parts)} runs; of "
                 "the checkpoints before, the pick has the highest training accuracy."
             )
-        return Decision(pick, tuple(reasons), warnings=_warnings(parts))
+        return Decision(pick, tuple(reasons), warnings=_list_warnings(parts))
 
 
-def bend(step: Floats, zeta: Floats, sharpness: float) -> int | None:
+def find_bend(step: Floats, zeta: Floats, sharpness: float) -> int | None:
     """Return the position of the checkpoint at which ζ bends upwards, None if it does not.
 
     Args:
@@ -80,11 +80,11 @@ def bend(step: Floats, zeta: Floats, sharpness: float) -> int | None:
         zeta: ζ after each.
         sharpness: which share of the straight line's squared error the broken line must remove.
     """
-    found = int(_bends(step[None], zeta[None], sharpness)[0]) if len(step) >= _FEWEST else -1
+    found = int(_find_bends(step[None], zeta[None], sharpness)[0]) if len(step) >= _FEWEST else -1
     return None if found < 0 else found
 
 
-def _bends_of_runs(
+def _find_bends_of_runs(
     candidates: Candidates, starts: Integers, lengths: Integers, sharpness: float
 ) -> Integers:
     """Return the bend of every run, -1 where there is none; runs of one length at a time."""
@@ -94,20 +94,20 @@ def _bends_of_runs(
         for block in np.array_split(alike, -(-len(alike) * length // _BLOCK)):
             rows = starts[block][:, None] + np.arange(length)
             step, zeta = candidates.step[rows].astype(np.float64), candidates.zeta[rows]
-            found[block] = _bends(step, zeta, sharpness)
+            found[block] = _find_bends(step, zeta, sharpness)
     return found
 
 
 # A run whose steps or ζ are all equal, or too large to square, has no bend: its sums are NaN.
 @np.errstate(invalid="ignore", divide="ignore", over="ignore")
-def _bends(step: Floats, zeta: Floats, sharpness: float) -> Integers:
-    """``bend`` of every row at once, -1 where there is none."""
+def _find_bends(step: Floats, zeta: Floats, sharpness: float) -> Integers:
+    """``find_bend`` of every row at once, -1 where there is none."""
     x = _center((step - step[:, :1]) / (step[:, -1:] - step[:, :1]))
     y = _center((zeta - zeta.min(axis=1, keepdims=True)) / np.ptp(zeta, axis=1, keepdims=True))
-    xx = _total(x * x)
-    slope = _total(x * y) / xx
+    xx = _compute_total(x * x)
+    slope = _compute_total(x * y) / xx
     residual = y - slope * x
-    error = _total(residual * residual)[:, 0]
+    error = _compute_total(residual * residual)[:, 0]
     # The ramp max(0, x − s) without its part along 1 and x, for every s from sums over x > s.
     length = x.shape[1]
     count = np.arange(length - 1, -1, -1.0)
@@ -130,7 +130,7 @@ def _center(values: Floats) -> Floats:
     return np.asarray(values - values.mean(axis=1, keepdims=True))
 
 
-def _total(values: Floats) -> Floats:
+def _compute_total(values: Floats) -> Floats:
     return np.asarray(values.sum(axis=1, keepdims=True))
 
 
@@ -139,7 +139,7 @@ def _sum_after(values: Floats) -> Floats:
     return np.asarray(values[:, ::-1].cumsum(axis=1)[:, ::-1] - values)
 
 
-def _warnings(parts: list[slice]) -> tuple[str, ...]:
+def _list_warnings(parts: list[slice]) -> tuple[str, ...]:
     short = sum(part.stop - part.start < _FEWEST for part in parts)
     if not short:
         return ()

@@ -9,7 +9,7 @@ import numpy as np
 
 from rote.arguments import check_integer
 from rote.selection.rule import Decision
-from rote.selection.rules.noisy_validation import wilson_interval
+from rote.selection.rules.noisy_validation import compute_wilson_interval
 from rote.selection.votes import Ballot, find_shared_holdout
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class Consensus:
         score = np.full(len(candidates), np.nan)
         score[ballot.voters] = agreement
         pick = candidates.best(score, ballot.voters)
-        interval = wilson_interval(float(score[pick]), ballot.samples)
+        interval = compute_wilson_interval(float(score[pick]), ballot.samples)
         reason = (
             f"The pick, {candidates.name(pick)}, agrees with the vote of the other "
             f"{ballot.num_runs - 1} runs on {score[pick]:.2%} of the {ballot.samples} samples of "

@@ -11,7 +11,7 @@ from rote.arguments import check_integer
 from rote.errors import InputError
 from rote.selection.label_noise import TINY, UNKNOWN
 from rote.selection.rule import Decision, Findings, Reason
-from rote.selection.rules.noisy_validation import wilson_interval
+from rote.selection.rules.noisy_validation import compute_wilson_interval
 from rote.selection.rules.posterior import read_given_labels
 from rote.selection.votes import Ballot, find_shared_holdout
 
@@ -93,7 +93,7 @@ class DawidSkene:
             (reason,),
             warnings=(*warnings, *_warn_of_collapse(votes, truth)),
             score=accuracy,
-            interval=wilson_interval(float(accuracy[pick]), ballot.samples),
+            interval=compute_wilson_interval(float(accuracy[pick]), ballot.samples),
             columns={"estimated_accuracy": accuracy},
             findings=Findings(noise_rate=rate, labels=labels),
         )

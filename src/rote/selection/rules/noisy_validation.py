@@ -52,7 +52,7 @@ class NoisyValidation:
         validation = candidates.values("validation_accuracy")
         pick = candidates.best(validation)
         accuracy = float(validation[pick])
-        samples = holdout_size(candidates, pick, self.samples)
+        samples = find_holdout_size(candidates, pick, self.samples)
         reason = (
             f"The pick, {candidates.name(pick)}, has the highest accuracy on the given labels of "
             f"the holdout: {format_share(accuracy)}"
@@ -64,7 +64,7 @@ class NoisyValidation:
             )
             findings = Findings(noise_rate=self.noise_rate)
             return Decision(pick, (reason + ".",), warnings=unknown, findings=findings)
-        interval = wilson_interval(accuracy, samples)
+        interval = compute_wilson_interval(accuracy, samples)
         reason += f" ({interval[0]:.2%} to {interval[1]:.2%} at 95%, {samples} labels)."
         findings = Findings(noise_rate=self.noise_rate, labels=samples)
         return Decision(pick, (reason,), interval=interval, findings=findings)
@@ -93,7 +93,7 @@ class NoisyValidationThenSusceptibility:
         """
         validation = candidates.values("validation_accuracy")
         best = candidates.best(validation)
-        samples = holdout_size(candidates, best, self.samples)
+        samples = find_holdout_size(candidates, best, self.samples)
         if samples is None:
             raise InputError(
                 "The number of labels behind `validation_accuracy` is unknown, because the run "
@@ -117,15 +117,15 @@ class NoisyValidationThenSusceptibility:
             pick,
             (what, why),
             {"validation_accuracy": highest - error},
-            interval=wilson_interval(float(validation[pick]), samples),
+            interval=compute_wilson_interval(float(validation[pick]), samples),
         )
 
 
-def wilson_interval(share: float, samples: int) -> tuple[float, float]:
+def compute_wilson_interval(share: float, samples: int) -> tuple[float, float]:
     """Return the 95 % interval of a binomial share (Wilson 1927).
 
     Example:
-        >>> [round(end, 4) for end in wilson_interval(0.5, 100)]
+        >>> [round(end, 4) for end in compute_wilson_interval(0.5, 100)]
         [0.4038, 0.5962]
     """
     share = min(max(share, 0.0), 1.0)  # for accuracies in percent, about which there is a warning
@@ -135,7 +135,7 @@ def wilson_interval(share: float, samples: int) -> tuple[float, float]:
     return max(0.0, middle - half), min(1.0, middle + half)
 
 
-def probability_better(wins: int, losses: int) -> float:
+def compute_probability_better(wins: int, losses: int) -> float:
     """Return the probability that one checkpoint is better than another on the given labels.
 
     Only samples on which exactly one of the two is right tell them apart (McNemar 1947). The share
@@ -151,7 +151,7 @@ def probability_better(wins: int, losses: int) -> float:
         The probability that the share is above one half.
 
     Example:
-        >>> round(probability_better(0, 0), 3), round(probability_better(12, 4), 3)
+        >>> round(compute_probability_better(0, 0), 3), round(compute_probability_better(12, 4), 3)
         (0.5, 0.979)
     """
     from scipy.special import betainc
@@ -171,17 +171,17 @@ def compare_on_labels(candidates: Candidates, one: int, other: int) -> float | N
         The probability; None if they are the same checkpoint, or no predictions of both on one
         holdout with given labels are recorded.
     """
-    first, second = (_right_on_labels(candidates, at) for at in (one, other))
+    first, second = (_find_right(candidates, at) for at in (one, other))
     if one == other or first is None or second is None or len(first) != len(second):
         return None
     names = [candidates.runs[candidates.run[at]] for at in (one, other)]
     texts = {candidates.table.descriptions[name].get(GIVEN_LABELS) for name in names}
     if len(texts) > 1:  # another holdout, or other labels for it
         return None
-    return probability_better(int((first & ~second).sum()), int((second & ~first).sum()))
+    return compute_probability_better(int((first & ~second).sum()), int((second & ~first).sum()))
 
 
-def _right_on_labels(candidates: Candidates, at: int) -> Booleans | None:
+def _find_right(candidates: Candidates, at: int) -> Booleans | None:
     """Return on which labeled samples of the holdout a checkpoint is right, if it is recorded."""
     run = candidates.runs[candidates.run[at]]
     labels, rows = candidates.table.read_given_labels(run), candidates.table.read_predictions(run)
@@ -192,7 +192,7 @@ def _right_on_labels(candidates: Candidates, at: int) -> Booleans | None:
     return np.asarray(rows[row].ravel() == labels)[is_known] if is_known.any() else None
 
 
-def holdout_size(candidates: Candidates, index: int, given: int | None) -> int | None:
+def find_holdout_size(candidates: Candidates, index: int, given: int | None) -> int | None:
     """How many labels stand behind a checkpoint's validation accuracy."""
     if given is not None:
         return given

@@ -13,7 +13,7 @@ from rote.errors import InputError
 from rote.selection.clean_accuracy import AccuracyEstimate, Labels, estimate_accuracy
 from rote.selection.label_noise import UNKNOWN
 from rote.selection.rule import Decision, Findings, Reason, explain_dropped
-from rote.selection.rules.noisy_validation import wilson_interval
+from rote.selection.rules.noisy_validation import compute_wilson_interval
 from rote.selection.votes import Ballot, find_shared_holdout
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class Posterior:
         if self.noise_rate is not None:
             check_number("noise_rate", self.noise_rate, least=0, most=1)
         if self.clean_labels is not None:
-            object.__setattr__(self, "clean_labels", _row_of_integers(self.clean_labels))
+            object.__setattr__(self, "clean_labels", _check_integers(self.clean_labels))
 
     def judge(self, candidates: Candidates) -> Decision:
         """Select the highest estimate.
@@ -177,7 +177,7 @@ def _check_range(labels: Integers, ballot: Ballot) -> Integers:
     return np.where((labels < 0) | (labels >= ballot.num_classes), UNKNOWN, labels)
 
 
-def _row_of_integers(labels: Sequence[int]) -> tuple[int, ...]:
+def _check_integers(labels: Sequence[int]) -> tuple[int, ...]:
     found = np.asarray(labels)
     if found.ndim != 1 or found.dtype.kind not in "iu":
         raise InputError(
@@ -207,13 +207,13 @@ def _decide_by_estimate(
     return Decision(
         pick,
         reasons,
-        warnings=(*warnings, *_hints(found)),
+        warnings=(*warnings, *_list_hints(found)),
         score=accuracy,
         interval=spread.interval,
         columns={"estimated_accuracy": corrected},
         findings=Findings(
             found.noise_rate,
-            _matrix(found),
+            _make_matrix(found),
             found.labels.known,
             spread.confidence,
             spread.beats_last,
@@ -269,13 +269,13 @@ def _explain_dropped(candidates: Candidates, score: Floats, pick: int) -> Iterat
         yield explain_dropped(candidates.name(highest), f" ({score[highest]:.1%})")
 
 
-def _matrix(found: AccuracyEstimate) -> tuple[tuple[float, ...], ...] | None:
+def _make_matrix(found: AccuracyEstimate) -> tuple[tuple[float, ...], ...] | None:
     if found.belief.weights[1:].sum() <= 0.5:
         return None
     return tuple(tuple(row) for row in found.belief.matrix.tolist())
 
 
-def _hints(found: AccuracyEstimate) -> Iterator[str]:
+def _list_hints(found: AccuracyEstimate) -> Iterator[str]:
     """Describe signs of systematic label errors."""
     if found.surprise() > _SURE:
         yield (
@@ -320,7 +320,7 @@ def _decide_by_labels(
         f"{labels.known} known labels: {score[pick]:.1%}.",
         {"accuracy": float(score[pick]), "labels": labels.known},
     )
-    interval = wilson_interval(float(score[pick]), labels.known)
+    interval = compute_wilson_interval(float(score[pick]), labels.known)
     reasons = (reason, *_explain_dropped(candidates, score, pick))
     findings = Findings(labels=labels.known)
     return Decision(

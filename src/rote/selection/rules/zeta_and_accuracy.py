@@ -95,11 +95,11 @@ def _score(candidates: Candidates, chosen: Booleans, prefer: str) -> Floats:
         return -candidates.zeta
     score = np.full(len(candidates), np.nan)
     accuracy, zeta = candidates.values("train_accuracy")[chosen], candidates.zeta[chosen]
-    score[chosen] = _ranks(accuracy) - _ranks(zeta)
+    score[chosen] = _compute_ranks(accuracy) - _compute_ranks(zeta)
     return score
 
 
-def _ranks(values: Floats) -> Floats:
+def _compute_ranks(values: Floats) -> Floats:
     """How many are lower, and half of those that are equal: exact, whatever the order."""
     order = np.argsort(values)
     starts = np.flatnonzero(np.diff(values[order], prepend=-np.inf) > 0)

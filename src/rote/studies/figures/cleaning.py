@@ -104,7 +104,7 @@ def _retrain(
     runs: TrainedSet, spec: RunSpec, network: str, way: str, plan: Cleaning
 ) -> dict[str, float]:
     """Train a network on cleaned data, and test it."""
-    from rote.workloads import RunSpec, holdout_file, train, write_cleaned
+    from rote.workloads import RunSpec, get_holdout_path, train, write_cleaned
 
     folder = runs.file.parent
     file = folder / f"{way}.npz"
@@ -112,7 +112,7 @@ def _retrain(
         write_cleaned(plan, file)
     values = spec.to_dict()
     probe = {key: value for key, value in values["probe"].items() if key != "holdout_size"}
-    values["probe"] = probe | {"holdout_rows": str(holdout_file(file))}
+    values["probe"] = probe | {"holdout_rows": str(get_holdout_path(file))}
     values["data"] = values["data"] | {"path": str(file)}
     path = folder / f"{network}, {way}"
     train(RunSpec.from_dict(values), path)

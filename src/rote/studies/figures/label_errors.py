@@ -21,7 +21,7 @@ from rote.studies.detection import (
 from rote.studies.markdown import write_table
 from rote.studies.noisy_sets import SETS, train_set
 from rote.studies.study import Record, Study
-from rote.workloads import data_folder
+from rote.workloads import find_data_folder
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -64,7 +64,7 @@ def compute(store: Path, data_dir: Path | None) -> Record:
             "wrong": float(is_wrong.mean()),
             "methods": {name: _round(said[name].judge(is_wrong)) for name in METHODS},
         }
-    return {"sets": found, "foreign": _judge_foreign(data_folder(data_dir))}
+    return {"sets": found, "foreign": _judge_foreign(find_data_folder(data_dir))}
 
 
 def _judge_foreign(folder: Path | None) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from rote.studies.checkpoints import (
     average_known,
     correlate_by_group,
 )
-from rote.studies.markdown import count_pools, format_interval, format_number, write_table
+from rote.studies.markdown import count_pools, format_number, write_group_tables
 from rote.studies.networks import NETWORKS
 from rote.studies.study import Brief, Record, Study, is_for_rules, judge_claim, measure_by_pool
 
@@ -51,19 +51,8 @@ def measure_pool(pool: Pool, candidates: Candidates) -> Record | None:
 
 def write_text(record: Record) -> str:
     """Return a table for each group of runs, with a row for each signal."""
-    pools = record["pools"]
-    parts = []
-    for group in (ALL_RUNS, NORM, NO_NORM):
-        names = [name for name, pool in pools.items() if group in pool]
-        rows = {
-            signal: [format_interval(pools[name][group].get(signal)) for name in names]
-            for signal in SIGNALS
-            if any(signal in pools[name][group] for name in names)
-        }
-        if names:
-            title = "Pearson with the accuracy on noisy labels"
-            parts.append(f"{group.capitalize()}:\n\n{write_table(title, names, rows)}")
-    return "\n\n".join(parts)
+    title = "Pearson with the accuracy on noisy labels"
+    return write_group_tables(title, (ALL_RUNS, NORM, NO_NORM), record["pools"], SIGNALS)
 
 
 def _average_pools(record: Record, group: str) -> dict[str, tuple[float, int]]:

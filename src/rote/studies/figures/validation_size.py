@@ -14,7 +14,7 @@ from rote.studies.checkpoints import (
     average_known,
     correlate_by_group,
 )
-from rote.studies.markdown import count_pools, format_interval, format_number, write_table
+from rote.studies.markdown import count_pools, format_number, write_group_tables
 from rote.studies.selector import TRUTH
 from rote.studies.study import Brief, Record, Study, is_broad, judge_claim, measure_by_pool
 
@@ -50,18 +50,7 @@ def measure_pool(pool: Pool, candidates: Candidates) -> Record:
 
 def write_text(record: Record) -> str:
     """Return a table for each group of runs, with a row for each way."""
-    pools = record["pools"]
-    parts = []
-    for group in (ALL_RUNS, NORM, NO_NORM):
-        names = [name for name, pool in pools.items() if group in pool]
-        rows = {
-            way: [format_interval(pools[name][group].get(way)) for name in names]
-            for way in WAYS
-            if any(way in pools[name][group] for name in names)
-        }
-        if names:
-            parts.append(f"{group.capitalize()}:\n\n{write_table('Kendall τ', names, rows)}")
-    return "\n\n".join(parts)
+    return write_group_tables("Kendall τ", (ALL_RUNS, NORM, NO_NORM), record["pools"], WAYS)
 
 
 def _average_pools(record: Record, group: str) -> dict[str, float]:

@@ -10,10 +10,10 @@ from torch import nn
 
 from rote.arguments import check_instance, check_number
 from rote.workloads.architectures.layers import (
-    conv_relu,
     initialize_for_relu,
-    overlapping_max_pool,
-    scaled,
+    make_conv_relu,
+    make_overlapping_max_pool,
+    scale_width,
 )
 
 _CONVOLUTIONS = ((64, 5, True), (192, 5, True), (384, 3, False), (256, 3, False), (256, 3, True))
@@ -47,11 +47,11 @@ def alexnet(
     layers: list[nn.Module] = []
     channels = in_channels
     for width, kernel, pooled in _CONVOLUTIONS:
-        before, channels = channels, scaled(width, scale)
-        layers += conv_relu(before, channels, kernel=kernel, batch_norm=batch_norm)
+        before, channels = channels, scale_width(width, scale)
+        layers += make_conv_relu(before, channels, kernel=kernel, batch_norm=batch_norm)
         if pooled:
-            layers.append(overlapping_max_pool())
-    hidden = scaled(_HIDDEN, scale)
+            layers.append(make_overlapping_max_pool())
+    hidden = scale_width(_HIDDEN, scale)
     network = nn.Sequential(
         OrderedDict(
             features=nn.Sequential(*layers),

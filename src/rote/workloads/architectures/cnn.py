@@ -5,10 +5,10 @@ from torch import Tensor, nn
 from rote.arguments import check_instance, check_integer, check_number
 from rote.workloads.architectures.layers import (
     DEEPEST,
-    conv_relu,
-    halving_max_pool,
-    image_classifier,
-    scaled,
+    make_conv_relu,
+    make_halving_max_pool,
+    make_image_classifier,
+    scale_width,
 )
 
 
@@ -45,11 +45,11 @@ def cnn(
     layers: list[nn.Module] = []
     channels = in_channels
     for index in range(depth):
-        before, channels = channels, scaled(width * 2**index, scale)
-        layers += conv_relu(before, channels, batch_norm=batch_norm)
+        before, channels = channels, scale_width(width * 2**index, scale)
+        layers += make_conv_relu(before, channels, batch_norm=batch_norm)
         if index > 0:
-            layers.append(halving_max_pool())
-    return image_classifier(
+            layers.append(make_halving_max_pool())
+    return make_image_classifier(
         layers, channels=channels, num_classes=num_classes, dropout=dropout, pool=_GlobalMaxPool()
     )
 

@@ -2,7 +2,7 @@
 
 from torch import nn
 
-from rote.workloads.architectures.layers import Branches, image_classifier, scaled
+from rote.workloads.architectures.layers import Branches, make_image_classifier, scale_width
 
 _GROWTH = 32
 _DEPTHS = (6, 12, 24, 16)
@@ -10,21 +10,21 @@ _DEPTHS = (6, 12, 24, 16)
 
 def densenet121(*, num_classes: int, in_channels: int, scale: float = 1.0) -> nn.Module:
     """Make DenseNet121; the scale multiplies its growth of 32, on which every width depends."""
-    growth = scaled(_GROWTH, scale)
+    growth = scale_width(_GROWTH, scale)
     channels = 2 * growth
     layers: list[nn.Module] = [nn.Conv2d(in_channels, channels, 3, padding=1, bias=False)]
     for index, depth in enumerate(_DEPTHS):
         if index > 0:
-            layers.append(_transition(channels))
+            layers.append(_make_transition(channels))
             channels //= 2
         for _ in range(depth):
-            layers.append(Branches(_bottleneck(channels, growth), nn.Identity()))
+            layers.append(Branches(_make_bottleneck(channels, growth), nn.Identity()))
             channels += growth
     layers += [nn.BatchNorm2d(channels), nn.ReLU()]
-    return image_classifier(layers, channels=channels, num_classes=num_classes)
+    return make_image_classifier(layers, channels=channels, num_classes=num_classes)
 
 
-def _bottleneck(in_channels: int, growth: int) -> nn.Sequential:
+def _make_bottleneck(in_channels: int, growth: int) -> nn.Sequential:
     hidden = 4 * growth
     return nn.Sequential(
         nn.BatchNorm2d(in_channels),
@@ -36,7 +36,7 @@ def _bottleneck(in_channels: int, growth: int) -> nn.Sequential:
     )
 
 
-def _transition(in_channels: int) -> nn.Sequential:
+def _make_transition(in_channels: int) -> nn.Sequential:
     return nn.Sequential(
         nn.BatchNorm2d(in_channels),
         nn.ReLU(),

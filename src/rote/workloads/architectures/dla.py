@@ -4,10 +4,10 @@ import torch
 from torch import Tensor, nn
 
 from rote.workloads.architectures.layers import (
-    basic_block,
-    conv_norm_relu,
-    image_classifier,
-    scaled,
+    make_basic_block,
+    make_conv_norm_relu,
+    make_image_classifier,
+    scale_width,
 )
 
 _STEM_WIDTHS = (16, 16, 32)
@@ -20,12 +20,12 @@ def dla(*, num_classes: int, in_channels: int, scale: float = 1.0) -> nn.Module:
     layers: list[nn.Module] = []
     channels = in_channels
     for width in _STEM_WIDTHS:
-        before, channels = channels, scaled(width, scale)
-        layers.append(conv_norm_relu(before, channels))
+        before, channels = channels, scale_width(width, scale)
+        layers.append(make_conv_norm_relu(before, channels))
     for width, levels, stride in _TREES:
-        before, channels = channels, scaled(width, scale)
+        before, channels = channels, scale_width(width, scale)
         layers.append(_Tree(before, channels, levels, stride))
-    return image_classifier(layers, channels=channels, num_classes=num_classes)
+    return make_image_classifier(layers, channels=channels, num_classes=num_classes)
 
 
 class _Tree(nn.Module):
@@ -36,15 +36,15 @@ class _Tree(nn.Module):
 
     def __init__(self, in_channels: int, channels: int, levels: int, stride: int) -> None:
         super().__init__()
-        self.first = basic_block(in_channels, channels, stride) if levels > 1 else None
+        self.first = make_basic_block(in_channels, channels, stride) if levels > 1 else None
         self.chain = nn.ModuleList()
         for level in range(levels - 1, 0, -1):
             self.chain.append(_Tree(in_channels, channels, level, stride))
             in_channels, stride = channels, 1
-        self.chain.append(basic_block(in_channels, channels, stride))
-        self.chain.append(basic_block(channels, channels, 1))
+        self.chain.append(make_basic_block(in_channels, channels, stride))
+        self.chain.append(make_basic_block(channels, channels, 1))
         joined = len(self.chain) + (self.first is not None)
-        self.root = conv_norm_relu(joined * channels, channels, kernel=1)
+        self.root = make_conv_norm_relu(joined * channels, channels, kernel=1)
 
     def forward(self, x: Tensor) -> Tensor:
         """Aggregate every step of the chain."""

@@ -14,9 +14,9 @@ from rote.arguments import check_number
 from rote.workloads.architectures.layers import (
     Residual,
     SqueezeExcite,
-    conv_norm,
-    image_classifier,
-    scaled,
+    make_conv_norm,
+    make_image_classifier,
+    scale_width,
 )
 
 _STEM_WIDTH = 32
@@ -65,16 +65,18 @@ def efficientnet_b0(
     """
     check_number("dropout", dropout, least=0, below=1)
     check_number("drop_connect", drop_connect, least=0, below=1)
-    channels = scaled(_STEM_WIDTH, scale)
-    layers: list[nn.Module] = [conv_norm(in_channels, channels).append(nn.SiLU())]
+    channels = scale_width(_STEM_WIDTH, scale)
+    layers: list[nn.Module] = [make_conv_norm(in_channels, channels).append(nn.SiLU())]
     blocks = sum(stage.depth for stage in _STAGES)
     for stage in _STAGES:
         for index in range(stage.depth):
-            before, channels = channels, scaled(stage.width, scale)
+            before, channels = channels, scale_width(stage.width, scale)
             stride = stage.stride if index == 0 else 1
             drop = drop_connect * (len(layers) - 1) / blocks
             layers.append(_block(before, channels, stage, stride, drop))
-    return image_classifier(layers, channels=channels, num_classes=num_classes, dropout=dropout)
+    return make_image_classifier(
+        layers, channels=channels, num_classes=num_classes, dropout=dropout
+    )
 
 
 class _SkipSamples(nn.Module):
@@ -95,11 +97,11 @@ def _block(in_channels: int, channels: int, stage: _Stage, stride: int, drop: fl
     hidden = stage.expansion * in_channels
     gate = SqueezeExcite(hidden, max(1, in_channels // 4), activation=nn.SiLU())
     body = nn.Sequential(
-        conv_norm(in_channels, hidden, kernel=1).append(nn.SiLU()),
-        conv_norm(hidden, hidden, kernel=stage.kernel, stride=stride, groups=hidden),
+        make_conv_norm(in_channels, hidden, kernel=1).append(nn.SiLU()),
+        make_conv_norm(hidden, hidden, kernel=stage.kernel, stride=stride, groups=hidden),
         nn.SiLU(),
         gate,
-        conv_norm(hidden, channels, kernel=1),
+        make_conv_norm(hidden, channels, kernel=1),
     )
     if stride != 1 or in_channels != channels:
         return body

@@ -6,9 +6,9 @@ from torch import nn
 
 from rote.workloads.architectures.layers import (
     Branches,
-    image_classifier,
-    overlapping_max_pool,
-    scaled,
+    make_image_classifier,
+    make_overlapping_max_pool,
+    scale_width,
 )
 
 _STEM_WIDTH = 192
@@ -45,39 +45,43 @@ _STAGES = (
 
 def googlenet(*, num_classes: int, in_channels: int, scale: float = 1.0) -> nn.Module:
     """Make GoogLeNet without auxiliary outputs; two 3×3 convolutions stand for each 5×5."""
-    channels = scaled(_STEM_WIDTH, scale)
-    layers: list[nn.Module] = [*_conv(in_channels, channels, 3)]
+    channels = scale_width(_STEM_WIDTH, scale)
+    layers: list[nn.Module] = [*_make_convolution(in_channels, channels, 3)]
     for index, stage in enumerate(_STAGES):
         if index > 0:
-            layers.append(overlapping_max_pool())
+            layers.append(make_overlapping_max_pool())
         for widths in stage:
-            block = _scaled(widths, scale)
-            layers.append(_inception(channels, block))
+            block = _scale(widths, scale)
+            layers.append(_make_inception(channels, block))
             channels = block.channels
-    return image_classifier(layers, channels=channels, num_classes=num_classes)
+    return make_image_classifier(layers, channels=channels, num_classes=num_classes)
 
 
-def _scaled(widths: _Inception, scale: float) -> _Inception:
-    return _Inception(**{name: scaled(width, scale) for name, width in asdict(widths).items()})
+def _scale(widths: _Inception, scale: float) -> _Inception:
+    return _Inception(**{name: scale_width(width, scale) for name, width in asdict(widths).items()})
 
 
-def _inception(in_channels: int, widths: _Inception) -> Branches:
+def _make_inception(in_channels: int, widths: _Inception) -> Branches:
     return Branches(
-        nn.Sequential(*_conv(in_channels, widths.one, 1)),
+        nn.Sequential(*_make_convolution(in_channels, widths.one, 1)),
         nn.Sequential(
-            *_conv(in_channels, widths.three_reduce, 1),
-            *_conv(widths.three_reduce, widths.three, 3),
+            *_make_convolution(in_channels, widths.three_reduce, 1),
+            *_make_convolution(widths.three_reduce, widths.three, 3),
         ),
         nn.Sequential(
-            *_conv(in_channels, widths.five_reduce, 1),
-            *_conv(widths.five_reduce, widths.five, 3),
-            *_conv(widths.five, widths.five, 3),
+            *_make_convolution(in_channels, widths.five_reduce, 1),
+            *_make_convolution(widths.five_reduce, widths.five, 3),
+            *_make_convolution(widths.five, widths.five, 3),
         ),
-        nn.Sequential(nn.MaxPool2d(3, stride=1, padding=1), *_conv(in_channels, widths.pool, 1)),
+        nn.Sequential(
+            nn.MaxPool2d(3, stride=1, padding=1), *_make_convolution(in_channels, widths.pool, 1)
+        ),
     )
 
 
-def _conv(in_channels: int, channels: int, kernel: int) -> tuple[nn.Module, nn.Module, nn.Module]:
+def _make_convolution(
+    in_channels: int, channels: int, kernel: int
+) -> tuple[nn.Module, nn.Module, nn.Module]:
     # The usual small-image version keeps the bias that the norm makes redundant, and so do we:
     # the parameter count is how readers recognize it.
     convolution = nn.Conv2d(in_channels, channels, kernel, padding=kernel // 2)

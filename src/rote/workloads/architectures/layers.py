@@ -10,17 +10,17 @@ DEEPEST = 1000
 """Layers of a network whose depth can be chosen."""
 
 
-def scaled(width: int, scale: float, *, multiple: int = 1) -> int:
+def scale_width(width: int, scale: float, *, multiple: int = 1) -> int:
     """Multiply a width and round to the nearest positive multiple, as grouped convolutions need.
 
     Example:
-        >>> scaled(64, 0.25), scaled(3, 0.1), scaled(56, 0.5, multiple=8)
+        >>> scale_width(64, 0.25), scale_width(3, 0.1), scale_width(56, 0.5, multiple=8)
         (16, 1, 32)
     """
     return multiple * max(1, math.floor(width * scale / multiple + 0.5))
 
 
-def conv_norm(
+def make_conv_norm(
     in_channels: int, channels: int, *, kernel: int = 3, stride: int = 1, groups: int = 1
 ) -> nn.Sequential:
     """Make a convolution that keeps the image size at stride 1, without bias, and batch norm."""
@@ -38,15 +38,15 @@ def conv_norm(
     )
 
 
-def conv_norm_relu(
+def make_conv_norm_relu(
     in_channels: int, channels: int, *, kernel: int = 3, stride: int = 1, groups: int = 1
 ) -> nn.Sequential:
-    """Make ``conv_norm`` followed by a ReLU."""
-    body = conv_norm(in_channels, channels, kernel=kernel, stride=stride, groups=groups)
+    """Make ``make_conv_norm`` followed by a ReLU."""
+    body = make_conv_norm(in_channels, channels, kernel=kernel, stride=stride, groups=groups)
     return body.append(nn.ReLU())
 
 
-def conv_relu(
+def make_conv_relu(
     in_channels: int, channels: int, *, kernel: int = 3, batch_norm: bool
 ) -> list[nn.Module]:
     """Make a convolution and a ReLU for a network that is known both with and without batch norm.
@@ -58,7 +58,7 @@ def conv_relu(
     return [convolution, *norm, nn.ReLU()]
 
 
-def halving_max_pool() -> nn.MaxPool2d:
+def make_halving_max_pool() -> nn.MaxPool2d:
     """Make a 2×2 max pool that leaves a single pixel as it is.
 
     Rounding up instead of down changes nothing for even sizes.
@@ -66,7 +66,7 @@ def halving_max_pool() -> nn.MaxPool2d:
     return nn.MaxPool2d(2, ceil_mode=True)
 
 
-def overlapping_max_pool() -> nn.MaxPool2d:
+def make_overlapping_max_pool() -> nn.MaxPool2d:
     """Make a 3×3 max pool of stride 2 that leaves a single pixel as it is."""
     return nn.MaxPool2d(3, stride=2, padding=1)
 
@@ -86,35 +86,36 @@ class Residual(nn.Module):
         return out
 
 
-def projection(in_channels: int, channels: int, *, stride: int) -> nn.Module:
+def make_projection(in_channels: int, channels: int, *, stride: int) -> nn.Module:
     """Make the shortcut of a residual block: 1×1 and batch norm where the shape changes."""
     if stride == 1 and in_channels == channels:
         return nn.Identity()
-    return conv_norm(in_channels, channels, kernel=1, stride=stride)
+    return make_conv_norm(in_channels, channels, kernel=1, stride=stride)
 
 
-def basic_block(in_channels: int, channels: int, stride: int) -> Residual:
+def make_basic_block(in_channels: int, channels: int, stride: int) -> Residual:
     """Make a residual block of two 3×3 convolutions (He et al. 2016)."""
     body = nn.Sequential(
-        conv_norm_relu(in_channels, channels, stride=stride), conv_norm(channels, channels)
+        make_conv_norm_relu(in_channels, channels, stride=stride),
+        make_conv_norm(channels, channels),
     )
-    return _residual_block(body, in_channels, channels, stride)
+    return _make_residual_block(body, in_channels, channels, stride)
 
 
-def bottleneck(
+def make_bottleneck(
     in_channels: int, width: int, channels: int, *, stride: int, groups: int = 1
 ) -> Residual:
     """Make a residual block of a 3×3 convolution of some width between two 1×1 convolutions."""
     body = nn.Sequential(
-        conv_norm_relu(in_channels, width, kernel=1),
-        conv_norm_relu(width, width, stride=stride, groups=groups),
-        conv_norm(width, channels, kernel=1),
+        make_conv_norm_relu(in_channels, width, kernel=1),
+        make_conv_norm_relu(width, width, stride=stride, groups=groups),
+        make_conv_norm(width, channels, kernel=1),
     )
-    return _residual_block(body, in_channels, channels, stride)
+    return _make_residual_block(body, in_channels, channels, stride)
 
 
-def _residual_block(body: nn.Module, in_channels: int, channels: int, stride: int) -> Residual:
-    shortcut = projection(in_channels, channels, stride=stride)
+def _make_residual_block(body: nn.Module, in_channels: int, channels: int, stride: int) -> Residual:
+    shortcut = make_projection(in_channels, channels, stride=stride)
     return Residual(body, shortcut=shortcut, after=nn.ReLU())
 
 
@@ -149,7 +150,7 @@ class Branches(nn.Module):
         return torch.cat([branch(x) for branch in self.branches], dim=1)
 
 
-def image_classifier(
+def make_image_classifier(
     features: list[nn.Module],
     *,
     channels: int,

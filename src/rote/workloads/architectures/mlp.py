@@ -5,7 +5,7 @@ from collections import OrderedDict
 from torch import nn
 
 from rote.arguments import check_instance, check_integer, check_number
-from rote.workloads.architectures.layers import DEEPEST, scaled
+from rote.workloads.architectures.layers import DEEPEST, scale_width
 
 
 def mlp(
@@ -48,7 +48,7 @@ def mlp(
     layers: list[nn.Module] = [nn.Flatten()]
     units = in_channels * image_size**2 if in_features is None else in_features
     for _ in range(depth):
-        before, units = units, scaled(width, scale)
+        before, units = units, scale_width(width, scale)
         layers.append(nn.Linear(before, units, bias=not batch_norm))
         if batch_norm:
             layers.append(nn.BatchNorm1d(units))

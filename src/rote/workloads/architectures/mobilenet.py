@@ -7,11 +7,11 @@ from torch import nn
 
 from rote.workloads.architectures.layers import (
     Residual,
-    conv_norm,
-    conv_norm_relu,
-    image_classifier,
-    projection,
-    scaled,
+    make_conv_norm,
+    make_conv_norm_relu,
+    make_image_classifier,
+    make_projection,
+    scale_width,
 )
 
 _STEM_WIDTH = 32
@@ -42,37 +42,39 @@ _STAGES = (
 
 def mobilenet(*, num_classes: int, in_channels: int, scale: float = 1.0) -> nn.Module:
     """Make MobileNet."""
-    channels = scaled(_STEM_WIDTH, scale)
-    layers: list[nn.Module] = [conv_norm_relu(in_channels, channels)]
+    channels = scale_width(_STEM_WIDTH, scale)
+    layers: list[nn.Module] = [make_conv_norm_relu(in_channels, channels)]
     for width, stride in _BLOCKS:
-        before, channels = channels, scaled(width, scale)
+        before, channels = channels, scale_width(width, scale)
         layers += [
-            conv_norm_relu(before, before, stride=stride, groups=before),
-            conv_norm_relu(before, channels, kernel=1),
+            make_conv_norm_relu(before, before, stride=stride, groups=before),
+            make_conv_norm_relu(before, channels, kernel=1),
         ]
-    return image_classifier(layers, channels=channels, num_classes=num_classes)
+    return make_image_classifier(layers, channels=channels, num_classes=num_classes)
 
 
 def mobilenet_v2(*, num_classes: int, in_channels: int, scale: float = 1.0) -> nn.Module:
     """Make MobileNetV2; as usual for small images, every block of stride 1 is residual."""
-    channels = scaled(_STEM_WIDTH, scale)
-    layers: list[nn.Module] = [conv_norm_relu(in_channels, channels)]
+    channels = scale_width(_STEM_WIDTH, scale)
+    layers: list[nn.Module] = [make_conv_norm_relu(in_channels, channels)]
     for expansion, width, depth, stage_stride in _STAGES:
         for index in range(depth):
-            before, channels = channels, scaled(width, scale)
+            before, channels = channels, scale_width(width, scale)
             layers.append(_block(before, channels, expansion, stage_stride if index == 0 else 1))
-    last = scaled(_LAST_WIDTH, scale)
-    layers.append(conv_norm_relu(channels, last, kernel=1))
-    return image_classifier(layers, channels=last, num_classes=num_classes)
+    last = scale_width(_LAST_WIDTH, scale)
+    layers.append(make_conv_norm_relu(channels, last, kernel=1))
+    return make_image_classifier(layers, channels=last, num_classes=num_classes)
 
 
 def _block(in_channels: int, channels: int, expansion: int, stride: int) -> nn.Module:
     hidden = expansion * in_channels
     body = nn.Sequential(
-        conv_norm_relu(in_channels, hidden, kernel=1),
-        conv_norm_relu(hidden, hidden, stride=stride, groups=hidden),
-        conv_norm(hidden, channels, kernel=1),
+        make_conv_norm_relu(in_channels, hidden, kernel=1),
+        make_conv_norm_relu(hidden, hidden, stride=stride, groups=hidden),
+        make_conv_norm(hidden, channels, kernel=1),
     )
     if stride != 1:
         return body
-    return Residual(body, shortcut=projection(in_channels, channels, stride=1), after=nn.Identity())
+    return Residual(
+        body, shortcut=make_projection(in_channels, channels, stride=1), after=nn.Identity()
+    )

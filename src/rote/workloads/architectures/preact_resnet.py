@@ -7,9 +7,9 @@ from torch import Tensor, nn
 
 from rote.workloads.architectures.layers import (
     SqueezeExcite,
-    conv_norm_relu,
-    image_classifier,
-    scaled,
+    make_conv_norm_relu,
+    make_image_classifier,
+    scale_width,
 )
 
 _STAGES = ((64, 1), (128, 2), (256, 2), (512, 2))
@@ -51,27 +51,27 @@ class PreActivationBlock(nn.Module):
 
 def preact_resnet18(*, num_classes: int, in_channels: int, scale: float = 1.0) -> nn.Module:
     """Make PreActResNet18; as in the usual small-image version, no norm follows the last block."""
-    width = scaled(_STAGES[0][0], scale)
+    width = scale_width(_STAGES[0][0], scale)
     stem = nn.Conv2d(in_channels, width, 3, padding=1, bias=False)
-    return _stages(stem, num_classes, scale, gated=False)
+    return _make_stages(stem, num_classes, scale, gated=False)
 
 
 def senet18(*, num_classes: int, in_channels: int, scale: float = 1.0) -> nn.Module:
     """Make SENet18: the same with channel gates, and a norm and a ReLU after the stem."""
-    stem = conv_norm_relu(in_channels, scaled(_STAGES[0][0], scale))
-    return _stages(stem, num_classes, scale, gated=True)
+    stem = make_conv_norm_relu(in_channels, scale_width(_STAGES[0][0], scale))
+    return _make_stages(stem, num_classes, scale, gated=True)
 
 
-def _stages(stem: nn.Module, num_classes: int, scale: float, *, gated: bool) -> nn.Sequential:
-    channels = scaled(_STAGES[0][0], scale)
+def _make_stages(stem: nn.Module, num_classes: int, scale: float, *, gated: bool) -> nn.Sequential:
+    channels = scale_width(_STAGES[0][0], scale)
     layers = [stem]
     for width, stage_stride in _STAGES:
         for stride in (stage_stride, 1):
-            before, channels = channels, scaled(width, scale)
-            gate = _gate(channels) if gated else None
+            before, channels = channels, scale_width(width, scale)
+            gate = _make_gate(channels) if gated else None
             layers.append(PreActivationBlock(before, channels, stride, gate))
-    return image_classifier(layers, channels=channels, num_classes=num_classes)
+    return make_image_classifier(layers, channels=channels, num_classes=num_classes)
 
 
-def _gate(channels: int) -> SqueezeExcite:
+def _make_gate(channels: int) -> SqueezeExcite:
     return SqueezeExcite(channels, max(1, channels // _REDUCTION), activation=nn.ReLU())

@@ -90,13 +90,13 @@ def build_architecture(
         "image_size": image_size,
         "scale": scale,
     }
-    arguments = _arguments(name, factory, shape, options)
+    arguments = _choose_arguments(name, factory, shape, options)
     if name in ARCHITECTURES:
         _check_size(name, factory, arguments)
-    return _made(name, factory, arguments)
+    return _call_factory(name, factory, arguments)
 
 
-def _made(name: str, factory: Factory, arguments: dict[str, Any]) -> "nn.Module":
+def _call_factory(name: str, factory: Factory, arguments: dict[str, Any]) -> "nn.Module":
     try:
         made = factory(**arguments)
     except RoteError:
@@ -106,7 +106,7 @@ def _made(name: str, factory: Factory, arguments: dict[str, Any]) -> "nn.Module"
         raise InputError(
             f"Architecture {quote(name)} failed with {type(error).__name__}: {what}."
         ) from error
-    return _checked_module(name, made)
+    return _check_module(name, made)
 
 
 def _check_size(name: str, factory: Factory, arguments: dict[str, Any]) -> None:
@@ -118,7 +118,9 @@ def _check_size(name: str, factory: Factory, arguments: dict[str, Any]) -> None:
     import torch
 
     with torch.device("meta"):
-        weights = sum(weight.numel() for weight in _made(name, factory, arguments).parameters())
+        weights = sum(
+            weight.numel() for weight in _call_factory(name, factory, arguments).parameters()
+        )
     if weights > MOST_WEIGHTS:
         raise InputError(
             f"Expected {quote(name)} to have at most {MOST_WEIGHTS:,} weights, got {weights:,}. "
@@ -140,7 +142,7 @@ def _resolve(name: str) -> Factory:
     return factory
 
 
-def _arguments(
+def _choose_arguments(
     name: str, factory: Factory, shape: dict[str, Any], options: dict[str, Any]
 ) -> dict[str, Any]:
     try:
@@ -182,7 +184,7 @@ def _check_options(name: str, accepted: list[str], options: dict[str, Any]) -> N
     )
 
 
-def _checked_module(name: str, made: object) -> "nn.Module":
+def _check_module(name: str, made: object) -> "nn.Module":
     from torch import nn  # here, so that this file loads without torch
 
     if not isinstance(made, nn.Module):

@@ -3,10 +3,10 @@
 from torch import nn
 
 from rote.workloads.architectures.layers import (
-    bottleneck,
-    conv_norm_relu,
-    image_classifier,
-    scaled,
+    make_bottleneck,
+    make_conv_norm_relu,
+    make_image_classifier,
+    scale_width,
 )
 
 _STEM_WIDTH = 64
@@ -17,13 +17,13 @@ _STAGES = ((24, 1, 1), (56, 1, 1), (152, 4, 2), (368, 7, 2))
 
 def regnetx_200mf(*, num_classes: int, in_channels: int, scale: float = 1.0) -> nn.Module:
     """Make RegNetX-200MF; scaled widths are rounded to whole groups of 8 channels."""
-    channels = scaled(_STEM_WIDTH, scale)
-    layers: list[nn.Module] = [conv_norm_relu(in_channels, channels)]
+    channels = scale_width(_STEM_WIDTH, scale)
+    layers: list[nn.Module] = [make_conv_norm_relu(in_channels, channels)]
     for width, depth, stage_stride in _STAGES:
         for index in range(depth):
-            before, channels = channels, scaled(width, scale, multiple=_GROUP_WIDTH)
+            before, channels = channels, scale_width(width, scale, multiple=_GROUP_WIDTH)
             layers.append(
-                bottleneck(
+                make_bottleneck(
                     before,
                     channels,
                     channels,
@@ -31,4 +31,4 @@ def regnetx_200mf(*, num_classes: int, in_channels: int, scale: float = 1.0) -> 
                     groups=channels // _GROUP_WIDTH,
                 )
             )
-    return image_classifier(layers, channels=channels, num_classes=num_classes)
+    return make_image_classifier(layers, channels=channels, num_classes=num_classes)

@@ -7,10 +7,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from rote.workloads.architectures.layers import (
-    conv_norm,
-    conv_norm_relu,
-    image_classifier,
-    scaled,
+    make_conv_norm,
+    make_conv_norm_relu,
+    make_image_classifier,
+    scale_width,
 )
 
 _DEPTHS = (4, 8, 4)
@@ -39,21 +39,23 @@ def shufflenet_v2(*, num_classes: int, in_channels: int, scale: float = 1.0) -> 
     (1024, or 2048 at 2) do not follow the scale; any other multiplies every width of the network
     at 1.
     """
-    widths = _PUBLISHED.get(scale) or _multiplied(scale)
-    layers: list[nn.Module] = [conv_norm_relu(in_channels, widths.stem)]
+    widths = _PUBLISHED.get(scale) or _multiply_widths(scale)
+    layers: list[nn.Module] = [make_conv_norm_relu(in_channels, widths.stem)]
     channels = widths.stem
     for width, depth in zip(widths.stages, _DEPTHS, strict=True):
         layers.append(_Downsample(channels, width))
         layers += [_Shuffle(width) for _ in range(depth - 1)]
         channels = width
-    layers.append(conv_norm_relu(channels, widths.last, kernel=1))
-    return image_classifier(layers, channels=widths.last, num_classes=num_classes)
+    layers.append(make_conv_norm_relu(channels, widths.last, kernel=1))
+    return make_image_classifier(layers, channels=widths.last, num_classes=num_classes)
 
 
-def _multiplied(scale: float) -> _Widths:
+def _multiply_widths(scale: float) -> _Widths:
     base = _PUBLISHED[1.0]
-    first, second, third = (scaled(width, scale, multiple=2) for width in base.stages)
-    return _Widths(scaled(base.stem, scale), (first, second, third), scaled(base.last, scale))
+    first, second, third = (scale_width(width, scale, multiple=2) for width in base.stages)
+    return _Widths(
+        scale_width(base.stem, scale), (first, second, third), scale_width(base.last, scale)
+    )
 
 
 class _Shuffle(nn.Module):
@@ -62,7 +64,7 @@ class _Shuffle(nn.Module):
     def __init__(self, channels: int) -> None:
         super().__init__()
         half = channels // 2
-        self.body = _branch(half, half, stride=1)
+        self.body = _make_branch(half, half, stride=1)
 
     def forward(self, x: Tensor) -> Tensor:
         kept, changed = x.chunk(2, dim=1)
@@ -76,20 +78,20 @@ class _Downsample(nn.Module):
         super().__init__()
         half = channels // 2
         self.shortcut = nn.Sequential(
-            conv_norm(in_channels, in_channels, stride=2, groups=in_channels),
-            conv_norm_relu(in_channels, half, kernel=1),
+            make_conv_norm(in_channels, in_channels, stride=2, groups=in_channels),
+            make_conv_norm_relu(in_channels, half, kernel=1),
         )
-        self.body = _branch(in_channels, half, stride=2)
+        self.body = _make_branch(in_channels, half, stride=2)
 
     def forward(self, x: Tensor) -> Tensor:
         return _interleave(self.shortcut(x), self.body(x))
 
 
-def _branch(in_channels: int, width: int, *, stride: int) -> nn.Sequential:
+def _make_branch(in_channels: int, width: int, *, stride: int) -> nn.Sequential:
     return nn.Sequential(
-        conv_norm_relu(in_channels, width, kernel=1),
-        conv_norm(width, width, stride=stride, groups=width),
-        conv_norm_relu(width, width, kernel=1),
+        make_conv_norm_relu(in_channels, width, kernel=1),
+        make_conv_norm(width, width, stride=stride, groups=width),
+        make_conv_norm_relu(width, width, kernel=1),
     )
 
 

@@ -5,11 +5,11 @@ from torch import nn
 from rote.arguments import check_instance, check_number
 from rote.workloads.architectures.layers import (
     Branches,
-    conv_relu,
-    image_classifier,
     initialize_for_relu,
-    overlapping_max_pool,
-    scaled,
+    make_conv_relu,
+    make_image_classifier,
+    make_overlapping_max_pool,
+    scale_width,
 )
 
 _STEM_WIDTH = 64
@@ -47,26 +47,28 @@ def squeezenet(
     """
     check_number("dropout", dropout, least=0, below=1)
     check_instance("batch_norm", batch_norm, bool)
-    channels = scaled(_STEM_WIDTH, scale)
-    layers: list[nn.Module] = conv_relu(in_channels, channels, batch_norm=batch_norm)
+    channels = scale_width(_STEM_WIDTH, scale)
+    layers: list[nn.Module] = make_conv_relu(in_channels, channels, batch_norm=batch_norm)
     for index, stage in enumerate(_STAGES):
         if index > 0:
-            layers.append(overlapping_max_pool())
+            layers.append(make_overlapping_max_pool())
         for squeezed, expanded in stage:
-            width = scaled(expanded, scale)
-            layers.append(_fire(channels, scaled(squeezed, scale), width, batch_norm))
+            width = scale_width(expanded, scale)
+            layers.append(_make_fire(channels, scale_width(squeezed, scale), width, batch_norm))
             channels = 2 * width
-    network = image_classifier(layers, channels=channels, num_classes=num_classes, dropout=dropout)
+    network = make_image_classifier(
+        layers, channels=channels, num_classes=num_classes, dropout=dropout
+    )
     if not batch_norm:
         initialize_for_relu(network)
     return network
 
 
-def _fire(in_channels: int, squeezed: int, expanded: int, batch_norm: bool) -> nn.Sequential:
+def _make_fire(in_channels: int, squeezed: int, expanded: int, batch_norm: bool) -> nn.Sequential:
     return nn.Sequential(
-        *conv_relu(in_channels, squeezed, kernel=1, batch_norm=batch_norm),
+        *make_conv_relu(in_channels, squeezed, kernel=1, batch_norm=batch_norm),
         Branches(
-            nn.Sequential(*conv_relu(squeezed, expanded, kernel=1, batch_norm=batch_norm)),
-            nn.Sequential(*conv_relu(squeezed, expanded, batch_norm=batch_norm)),
+            nn.Sequential(*make_conv_relu(squeezed, expanded, kernel=1, batch_norm=batch_norm)),
+            nn.Sequential(*make_conv_relu(squeezed, expanded, batch_norm=batch_norm)),
         ),
     )

@@ -53,7 +53,7 @@ class ArrayFile:
         elif not zipfile.is_zipfile(path):
             raise InputError(f"{path} is not an .npz file. Save the arrays with numpy.savez.")
         else:
-            self.names = sorted(name.removesuffix(".npy") for name in _members(path))
+            self.names = sorted(name.removesuffix(".npy") for name in _list_members(path))
 
     def __contains__(self, name: str) -> bool:
         return name in self.names
@@ -151,7 +151,7 @@ class ArrayFile:
         return target
 
 
-def _members(path: Path) -> list[str]:
+def _list_members(path: Path) -> list[str]:
     try:
         with zipfile.ZipFile(path) as archive:
             return archive.namelist()

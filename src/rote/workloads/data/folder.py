@@ -97,7 +97,7 @@ def _find_files(folder: Path) -> tuple[_Files | None, _Files | None]:
             f"{', '.join(TABLE_SUFFIXES)}."
         )
     train = folder / "train" if (folder / "train").is_dir() else folder
-    names = order_class_names(entry.name for entry in _subfolders(train))
+    names = order_class_names(entry.name for entry in _list_subfolders(train))
     for suffixes in (_IMAGES, _TEXTS):
         files = _list_class_files(folder, train, names, suffixes)
         if files is not None and len(names) > 1:
@@ -118,7 +118,7 @@ _WANTED = (
 )
 
 
-def _subfolders(folder: Path) -> list[Path]:
+def _list_subfolders(folder: Path) -> list[Path]:
     return [e for e in folder.iterdir() if e.is_dir() and not e.name.startswith((".", "_"))]
 
 
@@ -126,7 +126,7 @@ def _list_class_files(
     folder: Path, part: Path, names: Sequence[str], suffixes: tuple[str, ...]
 ) -> _Files | None:
     """Files with an end like this, class by class; None if there are none."""
-    strange = [entry.name for entry in _subfolders(part) if entry.name not in names]
+    strange = [entry.name for entry in _list_subfolders(part) if entry.name not in names]
     if strange:
         raise InputError(
             f"Subfolder {strange[0]!r} of {part} is not a class of the training set. Classes: "

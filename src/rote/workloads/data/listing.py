@@ -14,7 +14,7 @@ from rote.workloads.data.arrays import ArrayFile, cache_folder
 from rote.workloads.data.catalog import CATALOG, NamedSet
 from rote.workloads.data.dataset import Dataset
 from rote.workloads.data.given_data import make_data_section
-from rote.workloads.data.lookup import data_folder, find_local, load, read_table_file
+from rote.workloads.data.lookup import find_data_folder, find_local, load, read_table_file
 from rote.workloads.data.table_inputs import format_count, format_names
 from rote.workloads.spec import Data, NpzData, TableData
 
@@ -77,7 +77,7 @@ def list_datasets(data_dir: Path | str | None = None) -> tuple[ListedSet, ...]:
         >>> "digits" in [found.name for found in list_datasets()]
         True
     """
-    return tuple(map(partial(_list_set, folder=data_folder(data_dir)), CATALOG.values()))
+    return tuple(map(partial(_list_set, folder=find_data_folder(data_dir)), CATALOG.values()))
 
 
 def check_file(

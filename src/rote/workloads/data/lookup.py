@@ -80,7 +80,7 @@ _LABEL_TABLE = "cifar10n_labels.npz"
 _TESTED_DIGITS = 5  # every fifth of a class
 
 
-def data_folder(data_dir: Path | str | None) -> Path | None:
+def find_data_folder(data_dir: Path | str | None) -> Path | None:
     """Return the folder of local data: the argument, or else ``ROTE_DATA``."""
     named = data_dir if data_dir is not None else os.environ.get(VARIABLE) or None
     return (
@@ -95,7 +95,7 @@ def load(data: Data, data_dir: Path | str | None = None) -> Dataset:
         InputError: if it is missing, saying how to get it and where to put it, or does not fit.
         MissingExtraError: if a package is needed that is not installed.
     """
-    folder = data_folder(data_dir)
+    folder = find_data_folder(data_dir)
     if isinstance(data, GivenData):
         raise FieldError(
             "data.name",
@@ -117,7 +117,7 @@ def find_data_path(data: Data, data_dir: Path | str | None = None) -> Path | Non
     """
     if isinstance(data, NamedData | GivenData):
         return None
-    return find_path(data.path, data_folder(data_dir), "data.path")
+    return find_path(data.path, find_data_folder(data_dir), "data.path")
 
 
 def _load_path(data: NpzData | TableData | FolderData, path: Path) -> Dataset:
@@ -171,7 +171,7 @@ def load_arrays(data: str, data_dir: Path | str | None = None) -> tuple[str, Arr
             data_dir,
         )
         return found.name, found.x_train, found.y_train if found.truth is None else found.truth
-    file = ArrayFile(find_path(data, data_folder(data_dir), "data.path"))
+    file = ArrayFile(find_path(data, find_data_folder(data_dir), "data.path"))
     x, classes = file.read("x_train"), file.read("y_train")
     if x.ndim < 2 or classes.shape != x.shape[:1]:
         raise InputError(
@@ -186,7 +186,7 @@ def load_digits() -> Dataset:
 
     1,442 images are for training and 355, every fifth of each class, for testing.
     """
-    rows = _digits()
+    rows = _read_digits()
     images = rows[:, :-1].reshape(-1, 8, 8, 1).astype(np.uint8)
     labels = rows[:, -1].astype(np.int64)
     place = np.empty(len(labels), dtype=np.int64)
@@ -209,7 +209,7 @@ def load_digits() -> Dataset:
 
 
 @cache
-def _digits() -> np.ndarray:
+def _read_digits() -> np.ndarray:
     """Every digit as 64 pixels and its class; who asks takes parts of it, which are copies."""
     # The file of the package is read in no time, while to import it takes as long as torch does.
     package = find_spec("sklearn")
@@ -263,9 +263,9 @@ def _load_named(data: NamedData, named: NamedSet, folder: Path | None) -> Datase
         try:
             found = fetch(named)
         except MissingExtraError as error:
-            raise _missing_error(named, folder) from error
+            raise _make_missing_error(named, folder) from error
     if found is None:
-        raise _missing_error(named, folder)
+        raise _make_missing_error(named, folder)
     if found.is_dir() and (found / "train.txt").is_file():
         return read_folder(found, name=named.name, image_size=named.shape[0])
     how = FileLayout(named.name, data.labels, is_truth=named.is_truth, inputs="images")
@@ -276,7 +276,7 @@ def _join_labels(data: NamedData, folder: Path | None) -> Dataset:
     """Join the images of CIFAR-10 with the table of human labels."""
     named = CATALOG["cifar10n"]
     if folder is None or not (folder / _LABEL_TABLE).is_file():
-        raise _missing_error(named, folder)
+        raise _make_missing_error(named, folder)
     images = _load_named(NamedData(name="cifar10", source=data.source), CATALOG["cifar10"], folder)
     table = ArrayFile(folder / _LABEL_TABLE)
     if not np.array_equal(table.read("y_clean"), images.y_train):
@@ -302,7 +302,7 @@ def _check_shape(dataset: Dataset, named: NamedSet) -> Dataset:
     return dataset
 
 
-def _missing_error(named: NamedSet, folder: Path | None) -> FieldError:
+def _make_missing_error(named: NamedSet, folder: Path | None) -> FieldError:
     place = f"the folder named by {VARIABLE} or --data-dir" if folder is None else str(folder)
     files = " or ".join(named.files)
     download = "" if named.hub is None else " Or: pip install 'rote[datasets]' to download it."

@@ -13,7 +13,7 @@ from rote.store import DAMAGED_ARRAYS
 from rote.workloads.data.arrays import ArrayFile
 from rote.workloads.data.catalog import CATALOG
 from rote.workloads.data.dataset import Array, Dataset
-from rote.workloads.data.lookup import data_folder, load, load_digits, read_table_file
+from rote.workloads.data.lookup import find_data_folder, load, load_digits, read_table_file
 from rote.workloads.data.npz_file import FileLayout, read_npz
 from rote.workloads.data.table import read_frame
 from rote.workloads.spec import FolderData, GivenData, NamedData, NpzData, RunSpec, TableData
@@ -80,7 +80,7 @@ def _find(source: str) -> Path:
     """Find the data where the run found them, or else in the data folder."""
     # A set whose labels are in a file of their own has the source "images and labels".
     named = [Path(name) for name in (source, source.rpartition(" and ")[0]) if name]
-    folder = data_folder(None)
+    folder = find_data_folder(None)
     for path in named + ([folder / path.name for path in named] if folder else []):
         if path.exists():
             return path

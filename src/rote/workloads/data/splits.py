@@ -13,7 +13,7 @@ from rote.errors import InputError
 from rote.labels.noise import CLASS_MAPS, NoisyLabels, add_noise
 from rote.store import DAMAGED_ARRAYS
 from rote.workloads.data.dataset import Array, Dataset, Labels
-from rote.workloads.data.lookup import data_folder, find_path, load
+from rote.workloads.data.lookup import find_data_folder, find_path, load
 from rote.workloads.data.npz_file import read_unlabeled
 from rote.workloads.data.samples import Augmentation, Samples, measure_normalization
 from rote.workloads.randomness import derive_seed, make_numpy_generator
@@ -339,7 +339,7 @@ def _read_holdout(
 ) -> Samples:
     if spec.probe.holdout in ("auto", "train"):
         return build.samples(dataset.x_train, rows)
-    path = find_path(spec.probe.holdout, data_folder(data_dir), "probe.holdout")
+    path = find_path(spec.probe.holdout, find_data_folder(data_dir), "probe.holdout")
     foreign = read_unlabeled(path, dataset)
     return build.samples(foreign, np.arange(len(foreign)))
 

@@ -227,7 +227,9 @@ class Section:
         """Every field as plain values, the tag first; what is ``None`` is left out."""
         names = sorted((entry.name for entry in fields(self)), key=lambda name: name != self.tag)
         values = {name: getattr(self, name) for name in names}
-        return {name: _to_plain(value) for name, value in values.items() if value is not None}
+        return {
+            name: _convert_to_plain(value) for name, value in values.items() if value is not None
+        }
 
     def identity_fields(self) -> dict[str, Any]:
         """Return the identity of a section: its tag, and the fields that differ from the default.
@@ -244,7 +246,7 @@ class Section:
                 values[entry.name] = (
                     value.identity_fields() if isinstance(value, Section) else value
                 )
-        return {name: _to_plain(value) for name, value in values.items()}
+        return {name: _convert_to_plain(value) for name, value in values.items()}
 
 
 _HINTS: dict[type[Section], dict[str, Any]] = {}  # a sweep makes thousands of specs
@@ -260,12 +262,12 @@ def _read_default(entry: "Field[Any]") -> object:
     return entry.default_factory() if entry.default_factory is not MISSING else entry.default
 
 
-def _to_plain(value: object) -> object:
+def _convert_to_plain(value: object) -> object:
     if isinstance(value, Section):
         return value.to_dict()
     if isinstance(value, Options | Mapping):
-        return {name: _to_plain(entry) for name, entry in value.items()}
-    return [_to_plain(entry) for entry in value] if isinstance(value, tuple) else value
+        return {name: _convert_to_plain(entry) for name, entry in value.items()}
+    return [_convert_to_plain(entry) for entry in value] if isinstance(value, tuple) else value
 
 
 def _convert(annotation: Any, value: object, field: str) -> Any:  # noqa: ANN401
