@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 import rote
+from rote.errors import InputError
 from rote.probe import unwrap_optimizer
 from tests.oracle import oracle_losses
 
@@ -141,3 +142,43 @@ def test_the_tracker_is_part_of_accelerates_checkpoints(tmp_path: Path) -> None:
     tracker.probe(train_accuracy=0.5)
     assert [(r.step, r.drop, r.susceptibility) for r in tracker.readings] == expected
     assert all(torch.equal(weights[key], value) for key, value in bare.state_dict().items())
+
+
+def test_an_offloaded_base_is_probed_like_one_in_memory() -> None:
+    x, y = torch.randn(12, 8, generator=torch.Generator().manual_seed(0)), torch.arange(12) % 3
+
+    def train(*, offloaded: bool, probed: bool) -> tuple[Tensor, list[float]]:
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 3))
+        model[0].requires_grad_(False)
+        if offloaded:
+            accelerate.cpu_offload(model[0], execution_device=torch.device("cpu"))
+            assert model[0].weight.device.type == "meta"  # type: ignore[union-attr]
+        optimizer = torch.optim.Adam(model[2].parameters(), lr=0.01)
+        drops, policy = [], rote.ProbePolicy(verify=True)
+        if probed:
+            tracker = rote.track(
+                model, optimizer, inputs=x, num_classes=3, given_labels=y, policy=policy
+            )
+        for _ in range(3):
+            optimizer.zero_grad()
+            cross_entropy(model(x), y).backward()
+            optimizer.step()
+            if probed:
+                reading = tracker.probe()
+                assert reading is not None
+                drops.append(reading.drop)
+        return model(x).detach(), drops
+
+    bare, _ = train(offloaded=True, probed=False)
+    found, drops = train(offloaded=True, probed=True)
+    assert torch.equal(found, bare)
+    assert drops == train(offloaded=False, probed=True)[1]
+
+
+def test_offloaded_trained_parameters_are_refused_with_the_reason() -> None:
+    model = nn.Linear(8, 3)
+    accelerate.cpu_offload(model, execution_device=torch.device("cpu"))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with pytest.raises(InputError, match="cpu_offload"):
+        rote.track(model, optimizer, inputs=torch.randn(4, 8), num_classes=3)

@@ -27,7 +27,7 @@ from rote.snapshot.randomness import accelerator_states
 from rote.snapshot.shards import whole_parameters
 from rote.snapshot.tensors import is_freed, split_into_strided
 
-_PLAIN = (bool, int, float, complex, str, bytes, type(None))
+_PLAIN = (bool, int, float, complex, str, bytes, type(None), torch.device, torch.dtype)
 _MODULE_REGISTRIES = {"_parameters", "_buffers", "_modules"}
 Parts: TypeAlias = dict[str, object]
 
@@ -226,8 +226,11 @@ def mark(value: object, depth: int = 8, checksums: Checksums | None = None) -> s
         return f"{len(value)} {zlib.crc32(bytes(value)):08x}"
     if isinstance(value, _PLAIN):
         return repr(value)
-    if depth == 0 or isinstance(value, type | ModuleType):
+    if isinstance(value, type | ModuleType):
         return f"{id(value)}"
+    if depth == 0:
+        is_empty = isinstance(value, list | tuple | set | frozenset | dict) and not value
+        return repr(value) if is_empty else f"{id(value)}"
     if isinstance(value, list | tuple | deque | set | frozenset):
         return repr([mark(entry, depth - 1, known) for entry in value])
     if isinstance(value, dict):

@@ -44,8 +44,11 @@ EMPTY: Any = object()
 
 _INSTALLED = {"site-packages", "dist-packages"}
 _LIBRARIES = {"rote", "torch", "torchvision", "numpy"}
-_HOLDERS = {"types", "collections", "argparse", "queue", "weakref", "functools"}
-"""Modules of Python's own whose objects do nothing but hold others."""
+_HOLDERS = {
+    *("types", "collections", "argparse", "queue", "weakref", "functools"),
+    "accelerate.hooks",  # which note at every pass where its inputs and weights were
+}
+"""Installed modules whose objects do little but hold others."""
 
 _CALLED_FROM_OUTSIDE = {"forward", "step"}
 _CONTAINERS = (dict, list, deque, set, frozenset, tuple)
