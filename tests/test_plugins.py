@@ -32,6 +32,7 @@ LOGGER = next(code for code in blocks("loggers.md", "python") if "LineFile" in c
 LOGGER_NAME = re.search(r"^(\w+) = store\.Logger", LOGGER, re.MULTILINE)[1]
 REST = """
 from dataclasses import dataclass
+import rote
 from rote.integrations.adapter import TrainerAdapter
 
 class Dots:
@@ -49,6 +50,16 @@ class Dots:
 @dataclass(kw_only=True, eq=False, repr=False)
 class Small(TrainerAdapter):
     pass
+
+class Level(rote.Signal):
+    name = "level"
+    columns = (rote.Column("level", "a number", "signal", "share"),)
+
+    def __init__(self, height=1):
+        self.height = height
+
+    def read(self, epoch):
+        return {"level": self.height}
 
 def hello(name: str = "you") -> None:
     "Greet somebody."
@@ -85,9 +96,15 @@ select = "rest:hello"
 """
 
 
+RIVAL = """
+project = { name = "rote-rival", version = "1", entry-points."rote.charts".dots = "rest:Nothing" }
+"""
+
+
 def make_wheel(folder: Path, modules: dict[str, str], project: dict[str, Any]) -> Path:
     """Pack modules with the metadata of a pyproject.toml, as a build backend would."""
-    name, version = project["project"]["name"].replace("-", "_"), project["project"]["version"]
+    given, version = project["project"]["name"], project["project"]["version"]
+    name = given.replace("-", "_")
     groups = project["project"]["entry-points"].items()
     points = "\n".join(
         "\n".join([f"[{group}]", *(f"{key} = {value}" for key, value in entries.items())])
@@ -95,7 +112,7 @@ def make_wheel(folder: Path, modules: dict[str, str], project: dict[str, Any]) -
     )
     info = f"{name}-{version}.dist-info"
     files = {f"{module}.py": code for module, code in modules.items()} | {
-        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: rote-confidence\nVersion: {version}\n",
+        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {given}\nVersion: {version}\n",
         f"{info}/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
         f"{info}/entry_points.txt": points,
     }
@@ -107,8 +124,8 @@ def make_wheel(folder: Path, modules: dict[str, str], project: dict[str, Any]) -
     return wheel
 
 
-def install(wheel: Path, venv: Path) -> Path:
-    """Install a wheel, offline, into a new environment of its own; return where packages are.
+def install(wheels: list[Path], venv: Path) -> Path:
+    """Install wheels, offline, into a new environment of its own; return where packages are.
 
     The interpreter is the one below any environment, and ``-I`` ignores its variables: pip moves
     whatever lies where sysconfig says packages are, and an environment that borrows the packages of
@@ -120,7 +137,7 @@ def install(wheel: Path, venv: Path) -> Path:
     site = Path(subprocess.run(where, capture_output=True, text=True, check=True).stdout.strip())
     assert site.resolve().is_relative_to(venv.resolve())  # before pip writes anything
     pip = [str(python), "-I", "-m", "pip", "install", "--quiet", "--no-index", "--no-deps"]
-    pip += ["--ignore-installed", "--disable-pip-version-check", str(wheel)]
+    pip += ["--ignore-installed", "--disable-pip-version-check", *map(str, wheels)]
     done = subprocess.run(pip, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return site
@@ -131,7 +148,11 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """Run Python where the package of docs/extending.md is installed, with one of each kind."""
     folder = tmp_path_factory.mktemp("package")
     modules = {"my_signal": SIGNAL, "my_rule": RULE, "my_logger": LOGGER, "rest": REST}
-    site = install(make_wheel(folder, modules, tomllib.loads(PROJECT + ENTRIES)), folder / "venv")
+    project = tomllib.loads(PROJECT + ENTRIES)
+    project["project"]["entry-points"]["rote.signals"]["level"] = "rest:Level"
+    rival = tomllib.loads(RIVAL)
+    wheels = [make_wheel(folder, modules, project), make_wheel(folder, {}, rival)]
+    site = install(wheels, folder / "venv")
     write_store(folder / "runs")
 
     def start(*words: str) -> subprocess.CompletedProcess[str]:
@@ -200,19 +221,21 @@ torch.manual_seed(0)
 x, y = torch.randn(64, 8), torch.randint(3, (64,))
 model = torch.nn.Linear(8, 3)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-tracker = rote.track(model, optimizer, inputs=x, num_classes=3, signals=["confidence"],
+tracker = rote.track(model, optimizer, inputs=x, num_classes=3,
+                     signals=["confidence", "level(height=3)"],
                      save_to=["lines:readings.txt", "runs-of-signal/a"])
 for epoch in range(3):
     logits = model(x)
     optimizer.zero_grad(); torch.nn.functional.cross_entropy(logits, y).backward(); optimizer.step()
     tracker.observe(labels=y, logits=logits.detach())
     tracker.probe(train_accuracy=0.5)
+print(tracker.readings[-1].level)
 print(rote.select("runs-of-signal", "sure").pick.step)
 print(rote.select("lines:readings.txt", "last").pick.step)
 """
     done = run("-c", code)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == ["1", "3"]  # a linear network is as sure at the first step
+    assert done.stdout.split() == ["3.0", "1", "3"]  # a linear network is as sure at the first step
     refused = run("-m", "rote", "select", "line:readings.txt")
     assert refused.returncode == 2
     assert "Logger `notes` of package `rote-confidence` cannot be used" in refused.stderr
@@ -233,6 +256,8 @@ def test_a_chart_is_added_by_its_name(run: Run, tmp_path: Path) -> None:
     listed = run("-m", "rote", "report", "runs", "--chart", "help")
     assert listed.stdout.split() == ["dots", "Some", "dots"]
     assert "Chart `regions` of package `rote-confidence` is ignored" in listed.stderr
+    rival = "Chart `dots` of package `rote-rival` is ignored: `rote-confidence` has the same name."
+    assert rival in listed.stderr
     page = tmp_path / "page.html"
     done = run("-m", "rote", "report", "runs", "--chart", "dots", "-o", str(page))
     assert done.returncode == 0, done.stderr

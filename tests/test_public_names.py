@@ -35,6 +35,14 @@ def test_light_modules_do_not_import_torch() -> None:
     assert set(LIGHT) <= modules_loaded_by("\n".join(told))
 
 
+HEAVY = {"torch", "numpy", "polars", "scipy", "sklearn", "altair", "jinja2", "typer", "rich"}
+
+
+def test_import_rote_loads_no_dependency() -> None:
+    assert HEAVY.isdisjoint(modules_loaded_by("import rote"))
+    assert "numpy" in modules_loaded_by("import rote; rote.select")  # the names above are right
+
+
 def test_check_above_can_fail(tmp_path: Path) -> None:
     (tmp_path / "torch.py").touch()  # the real one takes seconds to import
     statement = f"sys.path.insert(0, {str(tmp_path)!r}); import torch; import rote"

@@ -1,7 +1,6 @@
 """Files of a run: held open, read, replaced whole, locked, and checked against their checksums."""
 
 import errno
-import fcntl
 import os
 import socket
 import stat
@@ -15,6 +14,15 @@ from typing import Any
 from zlib import crc32
 
 from rote.errors import CorruptRunError, RoteWarning, RunLockedError, StoreError
+from rote.store.posix_calls import (
+    BINARY,
+    NO_FOLLOW,
+    NO_WAIT,
+    call_in_forks,
+    lock_file,
+    open_folder,
+    unlock_file,
+)
 
 SWITCH = "ROTE_FSYNC"
 """The environment variable that turns waiting for the disk off: ``ROTE_FSYNC=0``."""
@@ -49,7 +57,7 @@ class HeldFile:
 
     def __init__(self, path: Path, flags: int = 0) -> None:
         self.path = path.absolute()  # the process may go to another directory
-        self.number = os.open(self.path, os.O_WRONLY | os.O_CREAT | flags, 0o644)
+        self.number = os.open(self.path, os.O_WRONLY | os.O_CREAT | BINARY | flags, 0o644)
         self._closing = weakref.finalize(self, os.close, self.number)
 
     def check(self) -> None:
@@ -91,7 +99,9 @@ def sync(number: int) -> None:
 
 def sync_folder(path: Path) -> None:
     """Wait until the names in a folder are on the disk, where the file system can do that."""
-    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    folder = open_folder(path)
+    if folder is None:
+        return
     try:
         sync(folder)
     except OSError as error:
@@ -123,7 +133,7 @@ def open_plain(path: Path | str) -> tuple[int, int]:
         CorruptRunError: if it is something else.
         OSError: if it cannot be opened.
     """
-    file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe must not wait
+    file = os.open(path, os.O_RDONLY | BINARY | NO_WAIT)  # a pipe must not wait
     found = os.fstat(file)
     if stat.S_ISREG(found.st_mode):
         return file, found.st_size
@@ -280,7 +290,7 @@ class WriterLock:
             _remove_own(self._owned, os.getpid())
         else:
             # A child that was forked past Python may hold the file open; this unlocks for all.
-            fcntl.flock(self._file, fcntl.LOCK_UN)
+            unlock_file(self._file)
         self._closing()
 
     def let_go(self) -> None:
@@ -297,7 +307,7 @@ def _release_in_child() -> None:
         lock.let_go()
 
 
-os.register_at_fork(after_in_child=_release_in_child)
+call_in_forks(_release_in_child)
 
 
 def _remove_own(owned: Path, owner: int) -> None:
@@ -307,7 +317,7 @@ def _remove_own(owned: Path, owner: int) -> None:
 
 def _open_lock(path: Path) -> int:
     try:
-        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
+        return os.open(path, os.O_RDWR | os.O_CREAT | BINARY | NO_FOLLOW, 0o644)
     except OSError as error:
         if error.errno != errno.ELOOP:
             raise
@@ -319,7 +329,7 @@ def _open_lock(path: Path) -> int:
 def _acquire(file: int) -> bool:
     for attempt in range(_ATTEMPTS):
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock_file(file)
         except BlockingIOError:
             if attempt + 1 < _ATTEMPTS:
                 time.sleep(_PAUSE)
@@ -332,7 +342,7 @@ def is_locked(path: Path) -> bool:
     """Tell whether a living process holds a lock file, which need not exist; nothing is changed."""
     try:
         with path.open("rb") as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            lock_file(file.fileno(), shared=True)
     except BlockingIOError:
         return True
     except OSError as error:

@@ -12,6 +12,7 @@ import numpy as np
 
 from rote.errors import InputError, StoreError
 from rote.store.files import HeldFile
+from rote.store.posix_calls import write_at
 
 PREDICTIONS = "predictions"
 """The rows that a run describes by its holdout; all others stand under ``rows`` in ``run.json``."""
@@ -138,7 +139,7 @@ class RowFile:
         if whole < at:  # readings that were filled in from a state have no rows
             data, at = self._layout.nothing * (row - whole // self._layout.size) + data, whole
         while data:
-            written = os.pwrite(self._file.number, data, at)
+            written = write_at(self._file.number, data, at)
             data, at = data[written:], at + written
         self._size = self._measure_size()
         return check

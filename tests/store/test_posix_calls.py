@@ -1,0 +1,57 @@
+"""Runs are written and read without the calls that Windows lacks."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+WITHOUT = """
+import os, sys, warnings
+import torch, polars, scipy.stats  # what other packages do with these calls is theirs
+for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_DIRECTORY", "pwrite", "register_at_fork"):
+    delattr(os, name)
+sys.modules["fcntl"] = None
+import rote
+from rote.errors import RoteWarning, RunLockedError
+from rote.store import posix_calls
+
+assert posix_calls.fcntl is None
+torch.manual_seed(0)
+model = torch.nn.Linear(8, 3)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+x = torch.randn(200, 8)
+
+def track(resume=False):
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        made = rote.track(
+            model, optimizer, inputs=x, num_classes=3, save_to="runs/a", resume=resume
+        )
+    assert any("has no locks" in str(one.message) for one in told if one.category is RoteWarning)
+    return made
+
+tracker = track()
+tracker.probe(train_accuracy=0.5)
+try:
+    track(resume=True)
+except RunLockedError as error:
+    print("refused")
+tracker.close()
+tracker = track(resume=True)
+tracker.probe(train_accuracy=0.6)
+tracker.close()
+print(rote.select("runs", "last").pick.step)
+"""
+
+
+def test_a_run_is_written_locked_resumed_and_selected_without_them(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["refused", "2"]
+    assert (tmp_path / "runs" / "a" / "predictions.bin").stat().st_size == 2 * 200
+    assert not (tmp_path / "runs" / "a" / "writer.lock.owner").exists()
