@@ -189,7 +189,7 @@ def test_a_rule_appears_in_help_and_selects(run: Run) -> None:
     assert "confidence" in asked.stderr  # found, and these runs did not record what it needs
 
 
-def test_a_broken_rule_is_an_error_only_for_who_asks_for_it(run: Run) -> None:
+def test_broken_rule_fails_only_when_selected(run: Run) -> None:
     asked = run("-m", "rote", "select", "runs", "--rule", "bad")
     assert asked.returncode == 2
     assert "Rule `bad` of package `rote-confidence` cannot be used" in asked.stderr

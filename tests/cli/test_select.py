@@ -47,7 +47,7 @@ def test_metrics_of_other_names_are_mapped(tmp_path: Path) -> None:
     assert guessed["pick"] == found["pick"]
 
 
-def test_how_high_the_zeta_of_the_pick_is_stands_below_it(tmp_path: Path) -> None:
+def test_verdict_shows_how_high_zeta_of_the_pick_is(tmp_path: Path) -> None:
     rows = [f"{n},{0.1 * n},{z},0.8\n" for n, z in enumerate((0.02, 0.01, 0.03), start=1)]
     named = "step,susceptibility,susceptibility_plain_relative,train_accuracy\n"
     (tmp_path / "t.csv").write_text(named + "".join(rows))
@@ -59,7 +59,7 @@ def test_how_high_the_zeta_of_the_pick_is_stands_below_it(tmp_path: Path) -> Non
     assert " test " not in invoke(f"csv:{tmp_path}/t.csv", "--rule", "staged")
 
 
-def test_without_training_accuracy_nothing_is_said_about_the_highest(tmp_path: Path) -> None:
+def test_no_highest_accuracy_without_training_accuracy(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("run,step,loss\nb,1,2\na,1,3\n")
     told = invoke(f"csv:{tmp_path}/t.csv", "--rule", "last", "--explain")
     said = " ".join(told.split())
@@ -309,7 +309,7 @@ def test_suspects_are_written_whole_by_rules_that_tell(
     assert not (tmp_path / "other.csv").exists()
 
 
-def test_groups_are_refused_chosen_and_told_one_by_one(tmp_path: Path) -> None:
+def test_groups_are_refused_selected_and_printed_separately(tmp_path: Path) -> None:
     store = voters(tmp_path / "runs", rates=(0.25, 0.25, 0.5))
     third = sorted(store.iterdir())[2] / "run.json"
     third.write_text(json.dumps(json.loads(third.read_text()) | {"given_labels": "0"}))

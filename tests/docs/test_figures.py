@@ -125,7 +125,7 @@ def test_regrets_without_a_holdout_are_those_of_the_leaderboard() -> None:
     assert MEANS["staged"]["pool"][0] < last["pool"][0]
 
 
-def test_where_the_verdict_loses_is_said() -> None:
+def test_docs_name_the_cases_where_the_verdict_loses() -> None:
     rules, pair = BOARD["pools"]["youtube-0"]["rows"], BOARD["pools"]["mnist-pair-1"]["rows"]
     cited = numbers_near(README, "Where it loses")
     for rows, selector in (

@@ -30,7 +30,7 @@ def test_there_is_one_for_each_kind_of_data() -> None:
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=NAMES)
-def test_it_is_small_and_has_output_but_no_error(path: Path) -> None:
+def test_notebook_is_small_with_output_and_no_error(path: Path) -> None:
     assert path.stat().st_size < LARGEST
     cells = code_cells(path)
     counts = [cell["execution_count"] for cell in cells]

@@ -25,12 +25,12 @@ def run(source: str, names: dict[str, Any]) -> Any:
     return eval(compile(ast.Expression(last.value), str(NOTEBOOK), "eval"), names)
 
 
-def test_it_has_ten_cells_and_no_output() -> None:
+def test_notebook_has_ten_cells_and_no_output() -> None:
     assert len(CODE) == 10
     assert all(cell["outputs"] == [] and cell["execution_count"] is None for cell in CODE)
 
 
-def test_it_goes_from_arrays_to_the_verdict(
+def test_notebook_runs_from_arrays_to_the_verdict(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))

@@ -120,7 +120,7 @@ def test_unlabeled_samples_have_no_vote() -> None:
         neighbor_votes([[0.0], [1.0], [2.0]], [-100, 1, 0], [[0.0]], k=3)
 
 
-def test_texts_vote_by_their_words_and_sparse_counts_as_they_are() -> None:
+def test_votes_use_tfidf_for_texts_and_raw_values_for_sparse_counts() -> None:
     train = [f"{'ball goal' if n % 2 else 'tax vote'} word{n}" for n in range(40)]
     labels = [n % 2 for n in range(40)]
     votes = neighbor_votes(train, labels, ["a goal", "the vote"], k=5)
@@ -141,7 +141,7 @@ def test_sparse_rows_wider_than_fifty_are_reduced_to_fifty() -> None:
     np.testing.assert_allclose(found, naive(counts[:180], labels, counts[180:], 10, 4), atol=1e-6)
 
 
-def test_it_draws_from_no_global_generator_and_says_the_same_twice() -> None:
+def test_votes_are_deterministic_without_global_generators() -> None:
     generator = np.random.default_rng(0)
     train, holdout = generator.normal(size=(90, 64)), generator.normal(size=(9, 64))
     labels = generator.integers(0, 3, 90)

@@ -91,7 +91,7 @@ def test_ties_gaps_and_signs(rows: list[tuple[float | None, ...]]) -> None:
         assert found[i][j] is None if expected is None else found[i][j] == pytest.approx(expected)
 
 
-def test_the_estimate_of_the_posterior_is_told_whatever_leads(tmp_path: Path) -> None:
+def test_posterior_estimate_is_shown_for_every_leading_rule(tmp_path: Path) -> None:
     _, given_labels, predicted = holdout("symmetric")
     write_holdout(tmp_path, predicted, given_labels)
     estimate = select(tmp_path, rule="posterior").table

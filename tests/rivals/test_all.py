@@ -68,7 +68,7 @@ def test_options_follow_the_name(tmp_path: Path) -> None:
         ("label_wawe(k=3)", "Did you mean 'label_wave'"),
     ],
 )
-def test_options_that_are_none_are_named(signal: str, said: str) -> None:
+def test_unknown_options_are_named(signal: str, said: str) -> None:
     with pytest.raises(InputError, match=said):
         find_signal(signal)
 

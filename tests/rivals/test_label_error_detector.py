@@ -15,7 +15,7 @@ from tests.workloads.small_runs import small_spec
 X = torch.zeros(4, 2)
 
 
-def test_is_right_about_as_many_as_it_says() -> None:
+def test_detector_has_the_requested_accuracy() -> None:
     wrong = torch.arange(20_000) % 3 == 0
     for accuracy in (60, 90, 100):
         said = detect(wrong, accuracy, seed=1)

@@ -142,7 +142,7 @@ def test_one_logit_for_two_classes() -> None:
     assert signal.read(1)["pmv"] == pytest.approx(1 - hits / 40)
 
 
-def test_labels_of_a_sample_are_always_the_same_and_as_many_are_random_as_it_says() -> None:
+def test_random_labels_are_fixed_per_sample_and_counted_correctly() -> None:
     signal = Pmv(0.25)
     signal.start(context_of(network(), X, 3))
     zeros = torch.zeros(20_000, dtype=torch.int64)

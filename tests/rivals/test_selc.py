@@ -75,7 +75,7 @@ def test_losses_are_the_cross_entropies_of_the_batches() -> None:
     assert half == whole
 
 
-def test_nothing_is_read_of_nothing() -> None:
+def test_no_value_without_finite_losses() -> None:
     signal = Selc()
     assert signal.read(1) == {}
     signal.observe(Batch(torch.zeros(3, dtype=torch.int64), torch.full((3, 2), float("nan"))))

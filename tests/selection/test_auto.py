@@ -26,7 +26,7 @@ def took(found: Selection) -> str:
     return found.rule
 
 
-def test_it_is_the_default() -> None:
+def test_auto_is_the_default_rule() -> None:
     table = table_of([{"run": "a", "step": s, "train_accuracy": s / 20} for s in range(12)])
     assert DEFAULT_RULE == "auto"
     assert took(select(table)) == "last"

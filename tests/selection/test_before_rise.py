@@ -76,7 +76,7 @@ def test_a_corner_is_found_exactly(length: int) -> None:
     ],
     ids=["flat", "straight up", "straight down", "falling", "only creeping", "too short"],
 )
-def test_no_bend_is_found_where_none_is(zeta: np.ndarray) -> None:
+def test_monotone_curve_has_no_bend(zeta: np.ndarray) -> None:
     assert find_bend(np.arange(1.0, len(zeta) + 1), zeta, 0.5) is None
 
 
@@ -146,7 +146,7 @@ def test_steps_that_are_all_the_same_have_no_bend() -> None:
     assert find_bend(np.arange(9.0), np.array([-1.7e308] * 5 + [1.7e308] * 4), 0.5) is None
 
 
-def test_short_runs_are_said() -> None:
+def test_short_runs_are_reported() -> None:
     rows = curve("a", 12, 0.6) + curve("b", 1, 0.5, length=3)
     assert "1 of 2 runs have fewer than 5 checkpoints" in " ".join(
         select(table_of(rows), "before-rise").warnings

@@ -111,7 +111,7 @@ def test_the_order_of_rows_does_not_matter(tmp_path: Path) -> None:
     assert one.table.sort("run", "step").equals(other.table.sort("run", "step"))
 
 
-def test_runs_with_another_holdout_or_none_are_left_out_and_said(tmp_path: Path) -> None:
+def test_runs_with_another_holdout_are_skipped_with_a_warning(tmp_path: Path) -> None:
     write_voters(tmp_path, noisy_copies(), 10)
     write_voters(tmp_path / "other", noisy_copies(1)[:2], 10, holdout="other")
     with pytest.raises(InputError, match="2 groups that differ in holdout: 6 runs"):

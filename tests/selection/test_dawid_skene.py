@@ -59,7 +59,7 @@ def fit_with_loops(votes: np.ndarray, given: np.ndarray, rounds: int) -> list[li
     return terms
 
 
-def test_it_is_expectation_maximization_by_loops() -> None:
+def test_dawid_skene_equals_naive_expectation_maximization() -> None:
     rng = np.random.default_rng(0)
     truth = rng.integers(3, size=20)
     votes = np.stack(
@@ -119,7 +119,7 @@ def test_the_estimate_on_foreign_predictions_is_off_by_a_point(labels: str, tmp_
     assert np.mean(errors) < 0.015
 
 
-def test_what_it_needs_is_said(tmp_path: Path) -> None:
+def test_missing_requirements_are_named(tmp_path: Path) -> None:
     _, _, predicted = holdout("symmetric")
     write_voters(tmp_path, predicted, CLASSES)
     with pytest.raises(InputError, match="needs the given labels"):

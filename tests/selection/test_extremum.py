@@ -72,7 +72,7 @@ def test_the_wrong_direction_and_the_truth_are_warned_about() -> None:
     assert "`clean_accuracy` is known only to who knows which labels are right" in text
 
 
-def test_zeta_is_the_one_that_is_selected_by_and_broken_networks_have_none() -> None:
+def test_zeta_is_that_of_the_selected_column() -> None:
     rows = recorded(1, 2, 3, loss_before=2.0)
     for row, plain in zip(rows, (0.3, 0.2, 0.1), strict=True):
         row["susceptibility_plain"] = plain

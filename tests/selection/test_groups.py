@@ -75,7 +75,7 @@ def test_the_order_of_runs_never_matters(descriptions: list[dict[str, Any]], ran
     }
 
 
-def test_what_says_nothing_of_its_data_can_be_compared() -> None:
+def test_runs_without_data_description_can_be_compared() -> None:
     assert len(find_comparable_groups(described([{}, {}, description(10, "h1", None)]))) == 1
     assert select(described([{}, {"name": "other", "seed": 3}]), "last").pick.step == 2
 
@@ -143,7 +143,7 @@ def test_other_data_of_specs_are_refused_and_chosen_by_name(tmp_path: Path) -> N
     assert groups["digits"].to_json() == picked.to_json()
 
 
-def test_files_are_told_apart_by_their_paths_and_not_by_their_kind(tmp_path: Path) -> None:
+def test_files_are_distinguished_by_path_not_kind(tmp_path: Path) -> None:
     write_specs(tmp_path, ["table", "folder"])
     for folder, path in zip(sorted(tmp_path.iterdir()), ("my.csv", "photos"), strict=True):
         file = folder / "workload.json"
@@ -165,7 +165,7 @@ def test_runs_are_chosen_by_numbers_answers_and_several_conditions(tmp_path: Pat
     assert select(tmp_path, "last", where={"data.name": "b", "bf16": "false"}).pick == chosen.pick
 
 
-def test_what_no_run_says_is_named(tmp_path: Path) -> None:
+def test_unknown_where_key_is_named(tmp_path: Path) -> None:
     write_specs(tmp_path, ["a", "a"])
     with pytest.raises(InputError, match=r"got 'data.nam'\. Did you mean 'data.name'"):
         select(tmp_path, "last", where={"data.nam": "a"})

@@ -77,7 +77,7 @@ def test_a_network_is_left_out_where_it_was_trained() -> None:
     assert auroc(helped.probability, given != truth) > 0.97
 
 
-def test_what_does_not_fit_is_said() -> None:
+def test_mismatches_are_explained() -> None:
     _, given, predicted = make("pair")
     with pytest.raises(InputError, match="networks × samples × classes"):
         rank_label_errors(given, predicted[0])

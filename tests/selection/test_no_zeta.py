@@ -45,7 +45,7 @@ def test_metrics_are_listed_and_the_mapping_that_is_proposed_works(theirs: str) 
     assert not any("no regions" in text for text in found.warnings)  # once is enough
 
 
-def test_with_zeta_nothing_is_said(theirs: str) -> None:
+def test_no_hint_if_zeta_is_recorded(theirs: str) -> None:
     found = rote.select(theirs, mapping={"susceptibility": "loss", "train_accuracy": "acc"})
     assert not any("No checkpoint has ζ" in text for text in found.warnings)
 

@@ -25,7 +25,7 @@ def naive(rows: list[Row], rate: float) -> Row:
 
 @settings(deadline=None, max_examples=50)
 @given(found=rows(gaps=True), rate=grid)
-def test_it_is_the_naive_one_in_any_order(found: list[Row], rate: float) -> None:
+def test_estimate_equals_naive_implementation_in_any_order(found: list[Row], rate: float) -> None:
     table = table_of(found)
     if not any(has(row, "train_accuracy") for row in found):
         with pytest.raises(InputError, match="needs `train_accuracy`"):
@@ -37,7 +37,7 @@ def test_it_is_the_naive_one_in_any_order(found: list[Row], rate: float) -> None
         assert (pick.run, pick.step) == (expected["run"], expected["step"])
 
 
-def test_it_says_what_it_goes_by_and_what_misleads_it() -> None:
+def test_rule_names_its_columns_and_pitfalls() -> None:
     table = table_of(
         [{"run": "a", "step": s, "train_accuracy": s / 10, "susceptibility": 1} for s in range(9)]
     )

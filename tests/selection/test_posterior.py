@@ -114,7 +114,7 @@ def test_the_noise_is_found(noise: str) -> None:
     assert (chosen == truth).mean() > max((known.given == truth).mean(), 0.9)
 
 
-def test_a_remembered_fit_is_the_fit_and_nothing_else_is_taken_for_it() -> None:
+def test_cached_fit_is_used_for_equal_data_only() -> None:
     _, known = evidence("pair")
     anew = label_noise._fit_belief(known, 0.3)
     asked = [
@@ -260,7 +260,7 @@ def test_the_fit_is_the_highest_likelihood() -> None:
             assert loss(moved) > loss(at)
 
 
-def test_one_able_run_is_not_judged_by_votes_that_say_nothing(tmp_path: Path) -> None:
+def test_uninformative_votes_do_not_decide_for_one_good_run(tmp_path: Path) -> None:
     """Its own votes make all votes sharp; those of the others must not be read as sharply."""
     rng = np.random.default_rng(0)
     truth = rng.choice(CLASSES, size=SAMPLES, p=[0.4, 0.3, 0.1, 0.1, 0.1])

@@ -30,7 +30,7 @@ def test_rules_describe_themselves() -> None:
     assert describe_rule(Extremum("max", "gwa")).explanation == describe_rule(Extremum).explanation
 
 
-def test_what_a_rule_does_not_say_is_as_usual() -> None:
+def test_rules_without_a_description_use_defaults() -> None:
     class Silent:
         """It says nothing.
 

@@ -151,7 +151,7 @@ def test_usual_runs_give_no_warning() -> None:
     assert warnings_of(spread(), "staged") == ""
 
 
-def test_an_empty_region_one_is_said_and_where_the_pick_comes_from() -> None:
+def test_empty_region_one_and_origin_of_the_pick_are_reported() -> None:
     selection = select(table_of(memorized()), "regions")
     text = " ".join(selection.warnings)
     assert "Region 1 is empty: no resistant checkpoint reaches the training accuracy" in text
@@ -163,18 +163,18 @@ def test_an_empty_region_one_is_said_and_where_the_pick_comes_from() -> None:
     assert (staged.pick.run, staged.pick.step, staged.pick.region) == ("a", 3, 1)
 
 
-def test_a_nearly_empty_region_one_is_said() -> None:
+def test_nearly_empty_region_one_is_reported() -> None:
     rows = spread(60)
     rows[0]["train_accuracy"] = 1.0
     assert "Region 1 holds only 1 of 120 checkpoints; `staged`" in warnings_of(rows)
 
 
-def test_few_checkpoints_are_said() -> None:
+def test_few_checkpoints_are_reported() -> None:
     assert "Only 8 checkpoints: fewer than 10" in warnings_of(spread(4))
     assert "Only" not in warnings_of(spread(5), "staged")
 
 
-def test_one_run_is_said_by_rules_that_compare_runs() -> None:
+def test_single_run_is_reported_by_rules_that_compare_runs() -> None:
     assert "Rule `staged` compares runs, and only one has what it needs" in warnings_of(
         spread(runs=1), "staged"
     )
@@ -182,7 +182,7 @@ def test_one_run_is_said_by_rules_that_compare_runs() -> None:
 
 
 @pytest.mark.parametrize("value", [None, float("nan"), float("inf")])
-def test_checkpoints_without_a_value_are_left_out_and_said(value: float | None) -> None:
+def test_checkpoints_without_a_value_are_skipped_with_a_warning(value: float | None) -> None:
     rows = spread()
     rows[3]["susceptibility"] = value
     rows[4]["train_accuracy"] = value
@@ -202,7 +202,7 @@ def test_without_training_accuracy_there_are_no_regions() -> None:
     assert selection.to_json()["thresholds"] == {}
 
 
-def test_a_mean_made_by_one_outlier_is_said() -> None:
+def test_mean_dominated_by_one_outlier_is_reported() -> None:
     rows = spread(20)
     rows[0]["susceptibility"] = 1e6
     text = warnings_of(rows, "staged")
@@ -225,9 +225,7 @@ def test_a_mean_made_by_one_outlier_is_said() -> None:
         ("non_finite", "susceptibility", True),
     ],
 )
-def test_odd_readings_are_said_for_the_column_they_concern(
-    flag: str, column: str, is_said: bool
-) -> None:
+def test_odd_readings_are_reported_for_their_column(flag: str, column: str, is_said: bool) -> None:
     rows = spread(
         susceptibility_relative=0.1, susceptibility_plain=0.1, susceptibility_plain_relative=0.1
     )

@@ -269,7 +269,7 @@ def test_a_checkpoint_is_copied_once_and_nothing_is_overwritten(tmp_path: Path) 
     assert list(copy.parent.iterdir()) == [copy]  # no draft is left
 
 
-def test_what_cannot_be_copied_is_said(tmp_path: Path) -> None:
+def test_failed_copies_are_explained(tmp_path: Path) -> None:
     pick = estimated("../../evil").pick
     with pytest.raises(
         InputError, match=r'No weights were saved .* checkpoints = { keep = "all" }'

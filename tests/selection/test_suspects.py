@@ -154,7 +154,7 @@ def test_posterior_suspects_labels_of_the_holdout(tmp_path: Path, seed: int) -> 
     assert right_class / len(said) > 0.8
 
 
-def test_what_posterior_said_before_is_not_computed_again(tmp_path: Path) -> None:
+def test_posterior_results_are_cached(tmp_path: Path) -> None:
     write_pools(tmp_path, 0)
     judged = select(tmp_path, rule="posterior", noise_rate=0.1)
     (found,) = find_suspects(read_table(tmp_path), judged)

@@ -70,7 +70,7 @@ def test_swapped_lines_count_in_the_order_of_writing(run: Path) -> None:
 
 
 @pytest.mark.parametrize("at", [0, 2, COUNT - 1])
-def test_changed_digits_are_noticed_and_the_advice_holds(run: Path, at: int) -> None:
+def test_changed_digits_are_noticed_and_the_remedy_works(run: Path, at: int) -> None:
     def garble(lines: list[bytes]) -> None:
         lines[at] = lines[at].replace(b'"drop":0.5', b'"drop":0.6')
 
@@ -94,7 +94,7 @@ def test_every_changed_byte_is_detected(run: Path) -> None:
             read_run(run)
 
 
-def test_lines_that_were_lost_before_a_run_went_on_are_still_told_of(run: Path) -> None:
+def test_lines_lost_before_a_resume_are_reported(run: Path) -> None:
     change(run, lambda lines: lines.pop(1))
     opened = RunDirectory.reopen(run)
     opened.append(reading(COUNT + 1), COUNT)
@@ -102,7 +102,7 @@ def test_lines_that_were_lost_before_a_run_went_on_are_still_told_of(run: Path) 
     assert_reads(run, [1, *range(3, COUNT + 2)], "has lost 1")
 
 
-def test_a_run_that_lost_a_reading_goes_on_before_it(run: Path) -> None:
+def test_run_that_lost_a_reading_resumes_before_it(run: Path) -> None:
     change(run, lambda lines: lines.pop(2))
     with pytest.warns(OddJournalWarning, match="has lost 1"):
         sinks = open_sinks(parse_targets(run), DESCRIPTION, resume=True)
@@ -177,7 +177,7 @@ def test_a_journal_that_was_emptied_is_noticed(run: Path) -> None:
     opened.close()
 
 
-def test_a_writer_that_goes_to_another_directory_writes_on(
+def test_writer_works_after_a_change_of_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

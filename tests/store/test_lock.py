@@ -17,7 +17,7 @@ from rote.errors import RoteWarning, RunLockedError, StoreError
 from rote.store import WriterLock, is_locked
 
 
-def test_asking_says_who_holds_it_and_changes_nothing(tmp_path: Path) -> None:
+def test_querying_a_lock_names_its_holder_without_side_effects(tmp_path: Path) -> None:
     path = tmp_path / "claim.lock"
     assert not is_locked(path)
     assert not path.exists()

@@ -89,7 +89,7 @@ def test_from_the_command_line(tmp_path: Path, module: str) -> None:
         ("_2:none:x", "Expected `{}` to name a rote.store.Logger, got 3 at"),
     ],
 )
-def test_what_is_no_logger_is_refused(module: str, end: str, message: str) -> None:
+def test_non_loggers_are_refused(module: str, end: str, message: str) -> None:
     for use, argument in ((parse_targets, "save_to"), (read_table, "runs")):
         with pytest.raises(InputError, match=message.format(argument)):
             use(module + end)  # type: ignore[operator]
@@ -102,7 +102,7 @@ def test_half_of_a_logger_is_reported(module: str) -> None:
         read_table(f"{module}_2:Mute:x")
 
 
-def test_a_module_that_is_not_there_makes_no_address(tmp_path: Path, module: str) -> None:
+def test_unknown_module_is_not_an_address(tmp_path: Path, module: str) -> None:
     assert parse_targets("resnet_18:seed:3") == (Path("resnet_18:seed:3"),)
     assert parse_targets(f"./{module}_2:Mute:x") == (Path(f"./{module}_2:Mute:x"),)
     with pytest.raises(InputError, match="start with one of .* got 'nowhere:seed:3'"):

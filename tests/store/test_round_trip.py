@@ -129,7 +129,7 @@ def test_an_interrupted_run_that_went_on_reads_as_one_that_was_not(
     assert said(rote.select(target, "regions")) == said(rote.select(tmp_path / "own", "regions"))
 
 
-def test_what_a_logger_missed_is_filled_in_when_the_run_goes_on(tmp_path: Path) -> None:
+def test_readings_missed_by_a_logger_are_added_on_resume(tmp_path: Path) -> None:
     target = f"tensorboard:{tmp_path}/tb"
     found = readings(0)
     log(target, [*found[:3], *found[5:8]], name="run")  # two readings never arrived
@@ -172,7 +172,7 @@ def test_tensorboard_itself_shows_the_scalars_and_drops_the_void_ones(tmp_path: 
     )
 
 
-def test_a_clock_that_goes_back_does_not_bring_back_voided_readings(
+def test_clock_set_back_does_not_restore_voided_readings(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = f"tensorboard:{tmp_path}"

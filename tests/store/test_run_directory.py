@@ -105,7 +105,7 @@ def test_newer_schemas_are_refused(tmp_path: Path) -> None:
         read_run(tmp_path / "run")
 
 
-def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
+def test_directory_without_a_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CorruptRunError, match=r"run\.json does not describe a run"):
         read_run(tmp_path)
     (tmp_path / "run.json").write_text("[]")
@@ -121,7 +121,7 @@ names = strategies.text(min_size=1, max_size=8).filter(lambda name: not is_reser
     values=strategies.lists(number, min_size=5, max_size=5),
     metrics=strategies.dictionaries(names, number),
 )
-def test_a_line_says_all_that_is_finite(values: list[float], metrics: dict[str, float]) -> None:
+def test_line_contains_all_finite_values(values: list[float], metrics: dict[str, float]) -> None:
     reading = Reading(3, *values, metrics=metrics)
     line = json.loads(json.dumps(encode_reading(reading), allow_nan=False))
     back = decode_reading(line)

@@ -136,7 +136,7 @@ def test_scalars_of_others_are_read_from_every_directory(tmp_path: Path) -> None
     assert "weights" not in table.frame.columns
 
 
-def test_scalars_of_others_in_the_directory_of_a_tracker_stand_beside(tmp_path: Path) -> None:
+def test_foreign_scalars_in_a_tracker_directory_become_metrics(tmp_path: Path) -> None:
     pytest.importorskip("tensorboard", reason="needs rote[tensorboard]")
     from torch.utils.tensorboard import SummaryWriter
 
@@ -384,7 +384,7 @@ def test_csv_columns_of_one_name_are_refused(tmp_path: Path) -> None:
         read_table(f"csv:{table}")
 
 
-def test_several_values_at_one_step_of_a_csv_file_are_said(tmp_path: Path) -> None:
+def test_repeated_steps_of_a_csv_file_are_reported(tmp_path: Path) -> None:
     text = "step,susceptibility,f1\n1,0.1,0.5\n2,0.2,0.6\n1,0.3,\n2,0.2,0.6\n"
     with pytest.warns(OddJournalWarning, match="at 1 steps, the first at step 1 of 'table'; the"):
         frame = read_table(csv(tmp_path, text)).frame

@@ -305,9 +305,7 @@ def test_damage_in_the_middle_is_refused(tmp_path: Path) -> None:
         (b'{"schema":1,"kind":"reading","step":2,"a":"x"}\n', "'a' in line 2 .* number, got 'x'"),
     ],
 )
-def test_lines_that_say_something_impossible_are_refused(
-    tmp_path: Path, raw: bytes, message: str
-) -> None:
+def test_lines_with_impossible_values_are_refused(tmp_path: Path, raw: bytes, message: str) -> None:
     path = write_run(tmp_path / "run", line(reading(1)) + raw)
     with pytest.raises(CorruptRunError, match=message):
         read_table(path)
@@ -378,13 +376,13 @@ def test_no_run_is_an_error(tmp_path: Path) -> None:
         ([], "No runs given"),
     ],
 )
-def test_what_is_no_run_is_refused(runs: Any, message: str) -> None:
+def test_directory_without_a_run_is_refused(runs: Any, message: str) -> None:
     for read in (read_table, rote.select, rote.plot.regions):
         with pytest.raises(InputError, match=message):
             read(runs)
 
 
-def test_a_tracker_is_told_to_give_its_directory() -> None:
+def test_tracker_as_runs_names_its_directory() -> None:
     model = torch.nn.Linear(4, 3)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     tracker = rote.track(model, optimizer, inputs=torch.randn(8, 4), num_classes=3)

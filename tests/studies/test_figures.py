@@ -379,7 +379,7 @@ def _best_with_patience(valid: list[float], train: list[float]) -> int:
     return keep
 
 
-def test_what_is_not_recorded_is_left_out() -> None:
+def test_selectors_without_their_column_are_left_out() -> None:
     bare = type(TABLE)(TABLE.frame.drop("noisy_accuracy", "detector_80_noisy"), TABLE.descriptions)
     for name in ("tracking", "overlay", "rivals", "steps", "detector", "widths"):
         assert find_study(name).measure([(POOL, bare)])["pools"] == {}

@@ -49,7 +49,7 @@ def record() -> Any:
         return json.loads(json.dumps(find_study("leaderboard").measure(pools), allow_nan=False))
 
 
-def test_means_count_every_pool_alike_and_say_which_have_a_row(record: Any) -> None:
+def test_means_weight_pools_equally_and_name_them(record: Any) -> None:
     rows = [record["pools"][name]["rows"] for name in ("large-0", "small-0")]
     means = record["means"]["judged"]
     for name, measure in (("GWA", "regret"), ("GWA", "kendall"), ("last checkpoint", "pool")):
@@ -117,7 +117,7 @@ def test_costs_are_passes_samples_and_seconds(record: Any) -> None:
     assert record["epoch"][0] == 1.5
 
 
-def test_the_pass_of_a_pool_goes_by_its_size(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cost_of_a_pass_depends_on_the_holdout_size(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(costs, "read_costs", lambda: {"networks": SECONDS})
     assert Cost(held_out=None, timed=("pass_holdout",)).describe(512, is_timed=True) == {
         "passes": "",
@@ -160,7 +160,7 @@ def test_the_page_shows_where_dawid_skene_collapses(record: Any) -> None:
     assert "38.0% (40.0%) | 90.0% (40.0%) |" in told
 
 
-def test_what_was_timed_is_what_the_rows_ask_for() -> None:
+def test_every_cost_of_a_row_was_timed() -> None:
     file = Path(costs.__file__).parent / "records" / "costs.json"
     networks = json.loads(file.read_text())["networks"]
     assert len(networks) == 10

@@ -122,7 +122,7 @@ def test_the_page_has_the_committed_table_of_figures() -> None:
 
 
 @pytest.mark.parametrize("name", [name for name, study in studies().items() if study.paper])
-def test_committed_pages_say_what_the_paper_says_when_how_and_why(name: str) -> None:
+def test_committed_pages_cite_the_paper_date_command_and_cause(name: str) -> None:
     study, page = find_study(name), (DOCS / "results" / f"{name}.md").read_text()
     assert re.search(r"Computed on 20\d\d-\d\d-\d\d\.", page)
     assert f"rote study show {name}" in page
@@ -148,7 +148,7 @@ def test_a_table_is_written_between_its_lines_only(tmp_path: Path) -> None:
     assert page.read_text() == "no lines"
 
 
-def test_a_figure_is_told_by_pools_of_its_data_only() -> None:
+def test_figure_uses_pools_of_its_data_only() -> None:
     found = {name: presets[-1:] for name, presets in _recorded().items()}
     rows = {row.split(" | ")[0]: row for row in write_figure_table(found).splitlines()}
     pools = found["regions"][0][1]["pools"]

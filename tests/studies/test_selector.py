@@ -85,7 +85,7 @@ def test_correlations_have_the_sign_of_the_score() -> None:
     assert best.pearson.value == pytest.approx(-1)  # type: ignore[union-attr]
 
 
-def test_what_is_not_recorded_is_not_judged() -> None:
+def test_selectors_without_records_are_not_judged() -> None:
     candidates = make_candidates(table_of(np.ones((2, 2)), np.ones((2, 2))), "susceptibility")
     assert judge(Selector("x", "max:gwa"), candidates, DRAWS) is None
 

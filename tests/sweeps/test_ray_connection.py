@@ -106,7 +106,7 @@ def head(place: Place) -> str:
     return f"127.0.0.1:{port}"
 
 
-def test_an_address_where_nothing_is_says_so_at_once() -> None:
+def test_unreachable_address_fails_at_once() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # nobody listens
         address = f"127.0.0.1:{taken.getsockname()[1]}"
@@ -114,7 +114,7 @@ def test_an_address_where_nothing_is_says_so_at_once() -> None:
             RayConnection(address)._join(address, {})
 
 
-def test_a_cluster_lets_in_who_has_its_token(place: Place, head: str, tmp_path: Path) -> None:
+def test_cluster_accepts_a_valid_token(place: Place, head: str, tmp_path: Path) -> None:
     done = place.sweep(
         tmp_path / "runs", "--address", head, RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=TOKEN
     )

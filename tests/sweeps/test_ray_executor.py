@@ -74,7 +74,7 @@ def test_a_share_that_no_node_has_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("on_ray")
-def test_a_share_that_no_node_has_yet_is_waited_for_and_said(tmp_path: Path) -> None:
+def test_sweep_waits_for_a_node_with_enough_resources(tmp_path: Path) -> None:
     with (
         pytest.warns(RoteWarning, match="No node has room for a run of 3 CPU and 0 GPU yet"),
         closing(RayExecutor(workers=1, cpus=3).run([job_of(tmp_path)])) as events,

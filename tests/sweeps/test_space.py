@@ -134,7 +134,7 @@ def test_exclusions_look_at_the_whole_spec() -> None:
         specs(grid=grid, exclude={"typo": {"architecture": {"nam": "cnn"}}})
 
 
-def test_what_does_not_go_together_can_be_excluded() -> None:
+def test_incompatible_settings_can_be_excluded() -> None:
     tables: dict[str, Any] = {"grid": {"epochs": [4, 5], "probe": {"every": [1, 2]}}}
     with pytest.raises(FieldError, match=r"`grid.probe.every` to divide `epochs` \(5\)"):
         specs(**tables)

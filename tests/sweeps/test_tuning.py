@@ -185,7 +185,7 @@ def test_a_failed_run_is_a_failed_trial(tmp_path: Path) -> None:
     assert select_trial(study).trial.number == 1
 
 
-def test_what_failed_before_is_forgotten_once_it_is_over(tmp_path: Path) -> None:
+def test_earlier_failure_is_cleared_when_the_run_finishes(tmp_path: Path) -> None:
     spec = suggest(optuna.trial.FixedTrial({"lr": 0.1}))
     job = Job(spec, get_run_path(tmp_path, spec))
     record_failure(job, "a tree fell on it")

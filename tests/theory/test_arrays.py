@@ -26,7 +26,7 @@ def test_tensors_with_gradients_are_accepted() -> None:
     assert as_float64(torch.ones(2, requires_grad=True), "x").tolist() == [1.0, 1.0]
 
 
-def test_what_is_no_number_is_refused() -> None:
+def test_non_numbers_are_refused() -> None:
     with pytest.raises(InputError, match="Expected `x` to be numbers, got str"):
         as_float64("many", "x")
 
@@ -75,7 +75,7 @@ def test_no_steps_at_all_are_refused() -> None:
 
 
 @pytest.mark.parametrize("noise", [-0.1, 1.5])
-def test_what_is_no_probability_is_refused(noise: float) -> None:
+def test_non_probabilities_are_refused(noise: float) -> None:
     with pytest.raises(InputError, match=rf"Expected `noise` to be .* in \[0, 1\], got {noise}"):
         as_probability(noise, "noise")
 

@@ -32,7 +32,7 @@ def test_classes_of_one_parity_are_refused() -> None:
 
 
 @pytest.mark.parametrize("classes", [[0.5, 1.0], [[1, 2], [3, 4]]])
-def test_what_is_no_class_is_refused(classes: list[float]) -> None:
+def test_non_classes_are_refused(classes: list[float]) -> None:
     with pytest.raises(InputError, match="Expected `classes` to be whole numbers"):
         binary_labels(classes)
 

@@ -235,6 +235,6 @@ def test_modules_without_trainable_parameters_are_refused() -> None:
         empirical_gram(nn.Linear(3, 1).requires_grad_(False), torch.ones(2, 3))
 
 
-def test_blocks_of_nothing_are_refused() -> None:
+def test_empty_blocks_are_refused() -> None:
     with pytest.raises(InputError, match="Expected `block` to be an integer of at least 1, got 0"):
         empirical_gram(nn.Linear(3, 1), torch.ones(2, 3), block=0)

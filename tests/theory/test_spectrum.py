@@ -47,17 +47,17 @@ def test_extremes_count_the_tail_only_where_directions_are_missing() -> None:
 
 
 @pytest.mark.parametrize("shape", [(3,), (2, 3), (0, 0)])
-def test_what_is_not_square_is_refused(shape: tuple[int, ...]) -> None:
+def test_non_square_matrix_is_refused(shape: tuple[int, ...]) -> None:
     with pytest.raises(InputError, match="Expected `gram` to be a square matrix"):
         spectrum(np.ones(shape))
 
 
-def test_what_is_not_symmetric_is_refused() -> None:
+def test_asymmetric_matrix_is_refused() -> None:
     with pytest.raises(InputError, match=r"symmetric, got entries that differ by 0\.25"):
         spectrum([[1.0, 0.25], [0.0, 1.0]])
 
 
-def test_what_is_not_positive_is_refused() -> None:
+def test_matrix_with_negative_eigenvalue_is_refused() -> None:
     with pytest.raises(InputError, match="positive semi-definite, got an eigenvalue of -1"):
         spectrum([[0.0, 1.0], [1.0, 0.0]])
 

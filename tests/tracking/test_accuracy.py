@@ -17,7 +17,7 @@ def tracked() -> tuple[nn.Module, rote.Tracker]:
     return model, rote.track(model, optimizer, inputs=torch.randn(7, 5), num_classes=3)
 
 
-def test_it_is_the_share_of_labels_predicted_in_eval_mode() -> None:
+def test_accuracy_is_the_share_of_labels_predicted_in_eval_mode() -> None:
     model, tracker = tracked()
     x, y = torch.randn(40, 5), torch.randint(3, (40,))
     y[:4] = IGNORE_INDEX
@@ -28,7 +28,7 @@ def test_it_is_the_share_of_labels_predicted_in_eval_mode() -> None:
     assert found == sum(right) / 36
 
 
-def test_it_leaves_no_trace() -> None:
+def test_accuracy_changes_no_state() -> None:
     model, tracker = tracked()
     model(torch.randn(9, 5)).sum().backward()
     before, state = fingerprint(model), torch.get_rng_state()

@@ -75,7 +75,7 @@ def test_a_rebuilt_optimizer_is_found(name: str, probes: int, *, scheduled: bool
 
 
 @pytest.mark.parametrize("name", MAKERS)
-def test_what_is_said_beforehand_is_not_warned_of(name: str) -> None:
+def test_announced_optimizer_change_gives_no_warning(name: str) -> None:
     model = network()
     optimizer = MAKERS[name](model.parameters())
     tracker = tracked(model, optimizer)
@@ -264,7 +264,7 @@ def test_a_tracker_that_is_gone_leaves_no_hook() -> None:
 
 
 @pytest.mark.parametrize("name", MAKERS)
-def test_nothing_is_said_of_what_is_no_other_optimizer(name: str) -> None:
+def test_no_warning_without_another_optimizer(name: str) -> None:
     """Loaded weights, a probe without a step, optimizers of other networks."""
     model, other = network(), network()
     optimizer, bystander = MAKERS[name](model.parameters()), Adam(other.parameters())

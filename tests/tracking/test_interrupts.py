@@ -116,7 +116,7 @@ def test_an_interrupt_anywhere_leaves_disk_and_memory_alike(tmp_path: Path, even
     assert event == "opcode" or len(late) < 15  # from when it is remembered, a reading stays
 
 
-def test_a_warning_that_is_an_error_leaves_nothing(tmp_path: Path) -> None:
+def test_warning_raised_as_error_changes_nothing(tmp_path: Path) -> None:
     run = Run(tmp_path / "run")
     with pytest.raises(rote.RoteWarning, match="shares from 0 to 1"):
         run.tracker.probe(train_accuracy=50.0)

@@ -29,7 +29,7 @@ def test_they_are_written_once_and_read_back(tmp_path: Path) -> None:
     assert table.read_neighbor_votes("another") is None
 
 
-def test_a_run_without_them_has_none_and_a_resumed_one_keeps_its_own(tmp_path: Path) -> None:
+def test_votes_are_optional_and_kept_by_a_resumed_run(tmp_path: Path) -> None:
     Run(tmp_path / "a").tracker.close()
     assert read_table(tmp_path).read_neighbor_votes("a") is None
     # As after a power cut between run.json and the votes.
@@ -93,7 +93,7 @@ def test_a_file_that_was_cut_off_is_left_out(tmp_path: Path, cut: int) -> None:
         assert read_table(tmp_path).read_neighbor_votes("a") is None
 
 
-def test_a_header_that_lies_about_its_size_is_left_out(tmp_path: Path) -> None:
+def test_header_with_a_wrong_size_is_skipped(tmp_path: Path) -> None:
     Run(tmp_path / "a", neighbor_votes=VOTES).tracker.close()
     file = tmp_path / "a" / NEIGHBORS_FILE
     whole = file.read_bytes()
@@ -104,7 +104,7 @@ def test_a_header_that_lies_about_its_size_is_left_out(tmp_path: Path) -> None:
         assert read_table(tmp_path).read_neighbor_votes("a") is None
 
 
-def test_there_are_none_for_inputs_that_change() -> None:
+def test_votes_need_fixed_inputs() -> None:
     with pytest.raises(InputError, match="those of fixed `inputs`"):
         Run(
             None,

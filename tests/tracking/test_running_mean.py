@@ -11,7 +11,7 @@ any_float = strategies.one_of(finite, strategies.sampled_from([math.nan, math.in
 
 
 @given(strategies.lists(finite, min_size=1, max_size=60))
-def test_it_is_the_recursion_of_algorithm_1(drops: list[float]) -> None:
+def test_running_mean_equals_algorithm_1(drops: list[float]) -> None:
     mean, zeta = RunningMean(), 0.0
     for t, drop in enumerate(drops, start=1):
         zeta = ((t - 1) * zeta + drop) / t

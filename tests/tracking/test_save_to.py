@@ -19,7 +19,7 @@ from tests.tracking.logged_run import HOLDOUT, Run
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("loggers")]
 
 
-def test_a_function_is_told_every_reading_and_can_refuse_it(tmp_path: Path) -> None:
+def test_function_gets_every_reading_and_can_refuse_it(tmp_path: Path) -> None:
     told: list[Reading] = []
 
     def tell(reading: Reading) -> None:
@@ -59,7 +59,7 @@ def test_a_directory_that_fails_leaves_no_reading_in_another(
         assert [reading.drop for reading in found] == [r.drop for r in run.tracker.readings]
 
 
-def test_several_sinks_at_once_say_the_same(tmp_path: Path) -> None:
+def test_several_sinks_record_the_same_readings(tmp_path: Path) -> None:
     pytest.importorskip("tensorboard", reason="needs rote[tensorboard]")
     pytest.importorskip("mlflow", reason="needs rote[mlflow]")
     uri = new_mlflow_store(tmp_path)
@@ -95,7 +95,7 @@ def test_a_logger_that_fails_does_not_stop_the_training(tmp_path: Path) -> None:
     assert_frame_equal(theirs.frame, own.frame, check_exact=True)
 
 
-def test_what_a_logger_never_took_is_said_at_the_end(tmp_path: Path) -> None:
+def test_readings_never_logged_are_reported_at_the_end(tmp_path: Path) -> None:
     pytest.importorskip("tensorboard", reason="needs rote[tensorboard]")
     run = Run(f"tensorboard:{tmp_path}")
     run.epochs(1, 1)
@@ -148,7 +148,7 @@ def test_nothing_is_left_behind_if_a_sink_cannot_be_opened(tmp_path: Path) -> No
         Run(f"tensorboard:{tmp_path}/none", resume=True)
 
 
-def test_of_several_sinks_none_keeps_an_empty_run(
+def test_failed_open_leaves_no_empty_run_in_other_sinks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("tensorboard", reason="needs rote[tensorboard]")
@@ -275,7 +275,7 @@ def test_a_closed_tracker_that_was_recorded_refuses_to_probe(kind: str, tmp_path
         assert [reading.step for reading in read_run(tmp_path / "run").readings] == [1, 2, 3]
 
 
-def test_without_a_place_a_closed_tracker_goes_on() -> None:
+def test_closed_tracker_without_save_to_still_probes() -> None:
     run = Run(None)
     run.epochs(1, 1)
     run.tracker.close()
@@ -295,7 +295,7 @@ def test_without_a_place_a_closed_tracker_goes_on() -> None:
         ),
     ],
 )
-def test_a_run_that_differs_is_refused_in_words(
+def test_resuming_a_different_run_names_the_difference(
     options: dict[str, Any], words: str, tmp_path: Path
 ) -> None:
     Run(tmp_path / "run").tracker.close()

@@ -109,7 +109,7 @@ def test_training_with_signals_is_the_training_without() -> None:
     assert all(torch.equal(bare[0][name], with_signals[0][name]) for name in bare[0])
 
 
-def test_what_is_read_is_in_the_reading_and_the_run_describes_it(tmp_path: Path) -> None:
+def test_signal_values_are_in_the_reading_and_described_in_the_run(tmp_path: Path) -> None:
     run = Training(save_to=tmp_path / "run")
     run.epochs(1, 3)
     assert run.tracker is not None
@@ -130,7 +130,7 @@ def test_what_is_read_is_in_the_reading_and_the_run_describes_it(tmp_path: Path)
     assert "largest" in chosen.table.columns
 
 
-def test_what_there_is_per_sample_comes_with_the_reading_and_is_not_held() -> None:
+def test_rows_per_sample_come_with_the_reading_and_are_not_kept() -> None:
     run = Training()
     run.epochs(1, 1)
     assert run.tracker is not None

@@ -69,7 +69,7 @@ VALID = st.lists(
 
 
 @given(VALID, st.integers(1, 6), st.integers(0, 9))
-def test_where_noisy_validation_is_recorded_it_goes_by_that(
+def test_stop_rule_uses_noisy_validation_if_recorded(
     run: list[tuple[float, float | None]], patience: int, min_epochs: int
 ) -> None:
     """The naive twin: the first best of all so far; over once enough came after it."""
@@ -112,7 +112,7 @@ def test_with_a_noise_rate_it_keeps_the_first_that_reaches_the_share_of_right_la
     assert StopRule(noise_rate=noise_rate, min_epochs=min_epochs).replay(readings) == (keep, stop)
 
 
-def test_it_says_what_it_went_by() -> None:
+def test_stop_reason_names_the_column() -> None:
     readings = [reading(1, 0.5, 0.1, 0.6), reading(2, 0.7, 0.2, 0.55), reading(3, 0.8, 0.3, 0.5)]
 
     def reason(**options: Any) -> str | None:
@@ -132,7 +132,7 @@ def test_it_says_what_it_went_by() -> None:
     assert reason(column="validation_accuracy") == reason()
 
 
-def test_what_it_goes_by_stays_and_must_be_there() -> None:
+def test_column_of_the_stop_rule_is_kept_and_required() -> None:
     rule = StopRule()
     rule.update(reading(1, 0.5, 0.1, 0.6))
     with pytest.raises(InputError, match="no `validation_accuracy`. Pass `given"):
@@ -181,7 +181,7 @@ def test_a_high_accuracy_alone_does_not_stop() -> None:
     assert rule.keep == 19
 
 
-def test_it_says_why_and_stays_stopped() -> None:
+def test_stop_rule_gives_a_reason_and_stays_stopped() -> None:
     rule = rote.StopRule(train_accuracy=0.5, patience=2, min_epochs=1)
     for step, zeta in enumerate([0.02, 0.03, 0.04], start=1):
         stop = rule.update(reading(step, 0.6, zeta))
@@ -209,7 +209,7 @@ def test_a_probe_that_was_not_due_changes_nothing() -> None:
     assert rule == StopRule(patience=1, min_epochs=1)
 
 
-def test_it_goes_by_the_column_it_is_told() -> None:
+def test_stop_rule_uses_the_given_column() -> None:
     rule = StopRule(patience=1, min_epochs=1, column="susceptibility_plain")
     values = [reading(step, 0.9, zeta) for step, zeta in enumerate([0.3, 0.2, 0.1], start=1)]
     plain = [replace(value, susceptibility_plain=-value.susceptibility) for value in values]
@@ -244,7 +244,7 @@ def test_bad_settings_are_refused_by_name(wrong: dict[str, object]) -> None:
         StopRule(**wrong)
 
 
-def test_a_strange_state_is_refused() -> None:
+def test_state_with_unknown_keys_is_refused() -> None:
     with pytest.raises(StateError, match="stop rule"):
         StopRule().load_state_dict({"keep": 3})
 
@@ -255,6 +255,6 @@ def test_percent_are_refused() -> None:
 
 
 @pytest.mark.parametrize("wrong", [0.3, {"train_accuracy": 0.5}])
-def test_what_is_no_reading_is_refused(wrong: object) -> None:
+def test_non_readings_are_refused(wrong: object) -> None:
     with pytest.raises(InputError, match=r"`reading` to be what tracker\.probe returned, got"):
         StopRule().update(wrong)  # type: ignore[arg-type]

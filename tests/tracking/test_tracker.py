@@ -273,7 +273,7 @@ def test_a_first_reading_that_is_not_finite_gives_no_zeta() -> None:
     assert math.isnan(tracker.susceptibility)
 
 
-def test_an_diverging_reading_is_reported_and_so_is_the_mean_it_dominates() -> None:
+def test_diverging_reading_and_dominated_mean_are_reported() -> None:
     tracker, model = drops_to_tracker([9e4, 0.1, 0.1, 0.1, 0.1, 0.1])
     with (
         pytest.warns(DivergingReadingWarning, match="step 1 changed by 9e\\+04"),

@@ -20,7 +20,7 @@ def short_spec(path: Path) -> RunSpec:
     return RunSpec.from_dict(suggest_spec(path).to_dict() | {"epochs": 1, "signals": []})
 
 
-def test_an_edited_file_is_noticed_and_what_changed_is_said(tmp_path: Path) -> None:
+def test_edited_data_file_is_noticed_and_described(tmp_path: Path) -> None:
     labels = ["cat", "dog"] * 30
     data = write_table(tmp_path / "my.csv", labels)
     spec, out = short_spec(data), tmp_path / "run"

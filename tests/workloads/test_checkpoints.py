@@ -64,7 +64,7 @@ def test_epochs_that_were_not_measured_are_not_kept(tmp_path: Path) -> None:
     assert get_checkpoint_path(tmp_path, 2).exists()
 
 
-def test_the_best_are_remembered(tmp_path: Path) -> None:
+def test_best_checkpoints_survive_a_resume(tmp_path: Path) -> None:
     policy = BestCheckpoints(k=1, metric="train_accuracy")
     first = CheckpointKeeper(policy, tmp_path, epochs=9)
     first.keep(network(1), 1, reading(1, 0.8))

@@ -18,7 +18,7 @@ def test_accuracies_by_hand() -> None:
     )
 
 
-def test_what_does_not_exist_is_absent() -> None:
+def test_accuracies_without_truth_are_absent() -> None:
     everything = torch.ones(5, dtype=torch.bool)
     assert set(compute_training_accuracies(PREDICTED, LABELS, None)) == {"train_accuracy"}
     assert "noisy_accuracy" not in compute_training_accuracies(PREDICTED, LABELS, ~everything)

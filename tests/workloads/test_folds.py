@@ -86,7 +86,7 @@ def test_an_interrupted_fold_ends_with_the_same_probabilities(folds: Path, tmp_p
         assert np.array_equal(ours[name], theirs[name]), name
 
 
-def test_runs_without_folds_or_on_other_data_are_told_apart(folds: Path, tmp_path: Path) -> None:
+def test_runs_without_folds_or_on_other_data_are_separated(folds: Path, tmp_path: Path) -> None:
     assert read_out_of_sample([tmp_path]) is None
     other = small_spec(epochs=1, data={"name": "digits", "train_size": 60, "seed": 1})
     train_folds(other, tmp_path / "other", 2)

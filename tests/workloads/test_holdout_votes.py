@@ -57,7 +57,7 @@ def test_runs_on_the_same_data_share_the_work_and_others_do_not(
     assert len(loop._known) == 2
 
 
-def test_they_can_be_turned_off_and_nothing_else_changes(tmp_path: Path) -> None:
+def test_votes_can_be_turned_off_without_side_effects(tmp_path: Path) -> None:
     probe = {"holdout_size": 12, "batch": 8}
     on, off = (small_spec(probe=probe | {"neighbors": flag}) for flag in (True, False))
     assert on.identity == off.identity
@@ -85,7 +85,7 @@ def test_texts_are_compared_by_their_weighted_words(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("holdout", ["train", "ids"])
-def test_there_are_none_without_given_labels_or_for_token_ids(tmp_path: Path, holdout: str) -> None:
+def test_no_votes_without_given_labels_or_for_token_ids(tmp_path: Path, holdout: str) -> None:
     rows = np.random.default_rng(0).integers(0, 9, (40, 3))
     path = write_npz(tmp_path / "a.npz", x_train=rows, y_train=np.arange(40) % 3)
     kind = "tokens" if holdout == "ids" else "features"

@@ -137,7 +137,7 @@ def test_texts_are_counted_with_the_words_of_the_training_set(tmp_path: Path) ->
     assert [found.class_names[label] for label in found.classes] == ["pos", "neg"]
 
 
-def test_what_is_no_checkpoint_is_refused(tmp_path: Path) -> None:
+def test_file_that_is_not_a_checkpoint_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="which does not exist"):
         load_model(tmp_path / "none")
     (tmp_path / "own").mkdir()

@@ -13,7 +13,7 @@ from rote.workloads import RunSpec
 from rote.workloads.run_folder import RunFolder
 
 
-def test_a_table_that_is_empty_in_one_spec_is_told_by_its_fields(tmp_path: Path) -> None:
+def test_empty_table_in_one_spec_is_compared_by_field(tmp_path: Path) -> None:
     plain = RunSpec.from_dict({"architecture": {"name": "mlp"}})
     wide = RunSpec.from_dict({"architecture": {"name": "mlp", "options": {"width": 64}}})
     RunFolder(tmp_path, plain).describe({}, finished=False)
@@ -24,7 +24,7 @@ def test_a_table_that_is_empty_in_one_spec_is_told_by_its_fields(tmp_path: Path)
 LABELS = {"labels": np.arange(5), "train": np.arange(4)}
 
 
-def test_what_was_changed_beside_the_journal_is_noticed_and_written_again(tmp_path: Path) -> None:
+def test_changed_files_beside_the_journal_are_rewritten(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path, RunSpec.from_dict({"architecture": "mlp", "epochs": 3}))
     folder.record(LABELS)
     whole = {file.name: file.read_bytes() for file in tmp_path.iterdir()}

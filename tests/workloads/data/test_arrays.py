@@ -53,7 +53,7 @@ def test_a_member_is_unpacked_once_and_again_when_the_file_changes(tmp_path: Pat
     np.testing.assert_array_equal(ArrayFile(path, in_memory_bytes=0).read("x_train"), X[:2] + 1)
 
 
-def test_what_is_not_there_is_named(tmp_path: Path) -> None:
+def test_missing_arrays_are_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"set\.npz has no array `x_test`.* x_train, y_train\."):
         ArrayFile(npz(tmp_path)).read("x_test")
     with pytest.raises(InputError, match=r"File not found: .*none\.npz"):

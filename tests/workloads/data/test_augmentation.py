@@ -43,7 +43,7 @@ def test_every_crop_and_both_mirror_images_occur() -> None:
     assert len(found.reshape(2000, -1).unique(dim=0)) == 9 * 2
 
 
-def test_it_knows_whether_it_changes_anything() -> None:
+def test_augmentation_knows_whether_it_changes_images() -> None:
     assert [Augmentation(*args).changes for args in ((0, False), (1, False), (0, True))] == [
         False,
         True,

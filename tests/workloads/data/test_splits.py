@@ -104,7 +104,7 @@ def test_sizes_that_do_not_fit_are_refused(tmp_path: Path) -> None:
         split(data={"name": "npz", "path": path, "crop": 2})
 
 
-def test_what_is_unknown_is_absent(tmp_path: Path) -> None:
+def test_unknown_truth_and_test_set_are_absent(tmp_path: Path) -> None:
     path = write_npz(tmp_path / "a.npz", x_train=np.zeros((40, 2)), y_train=np.arange(40) % 2)
     found = split(data={"name": "npz", "path": path}, noise="none")
     assert (found.wrong, found.test, found.test_labels) == (None, None, None)

@@ -51,7 +51,7 @@ def test_numbers_and_categories_equal_hand_computed_features() -> None:
     assert (found.inputs, found.num_classes, found.truth) == ("features", 2, None)
 
 
-def test_the_same_table_in_every_make(tmp_path: Path) -> None:
+def test_csv_parquet_and_frames_give_the_same_data(tmp_path: Path) -> None:
     frame = FRAME.with_columns(text=pl.Series(TEXTS))
     expected = read_data(frame)
     frame.write_csv(tmp_path / "a.csv")
@@ -82,7 +82,7 @@ def test_numbers_beside_words_are_normalized_by_the_training_rows() -> None:
     np.testing.assert_allclose(found.x_test[:, -1], (sizes[16:22] - mean) / deviation, rtol=1e-6)
 
 
-def test_what_each_column_was_taken_for_is_told(tmp_path: Path) -> None:
+def test_role_of_each_column_is_reported(tmp_path: Path) -> None:
     frame = FRAME.with_columns(
         text=pl.Series(TEXTS),
         code=pl.Series([f"x{n}" for n in range(24)]),

@@ -43,6 +43,6 @@ def test_cdr_takes_the_rate_of_the_noise() -> None:
     assert cdr.share == pytest.approx(0.7)
 
 
-def test_cdr_has_to_be_told_a_rate() -> None:
+def test_cdr_requires_a_noise_rate() -> None:
     with pytest.raises(FieldError, match=r"`objective.noise_rate` is required"):
         make_objective(RunSpec.from_dict({"objective": "cdr"}), 3)

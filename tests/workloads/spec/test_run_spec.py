@@ -155,7 +155,7 @@ def test_the_identity_is_the_same_on_every_machine_and_in_every_version() -> Non
     assert spec.identity == "976022a87a67a64a"
 
 
-def test_text_stands_for_a_section() -> None:
+def test_string_is_accepted_for_a_section() -> None:
     short = RunSpec.from_dict({"architecture": "mlp", "schedule": "none", "data": "digits"})
     long = RunSpec.from_dict(
         {"architecture": {"name": "mlp"}, "schedule": {"name": "none"}, "data": {"name": "digits"}}
