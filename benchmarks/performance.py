@@ -26,6 +26,12 @@ PROBE = {
     "epoch_with_probe_over_without": "an epoch of 391 steps with a probe ÷ one without (computed)",
     "extra_memory_over_state": "extra peak memory ÷ parameters, buffers and optimizer state",
 }
+FROZEN = {
+    "probe_over_step": "one live probe ÷ one training step",
+    "track_over_step": "`rote.track` ÷ one training step",
+    "extra_memory_over_trained_state": "extra peak memory ÷ trained parameters and their state",
+    "micro_batch_peak_over_step": "peak memory of a probe in micro-batches ÷ of a training step",
+}
 NETWORKS = {
     "cnn": "cnn",
     "resnet18": "ResNet18",
@@ -49,6 +55,16 @@ def probe(figures: dict[str, Any]) -> Iterator[Row]:
         for name, network in NETWORKS.items():
             found = figures["results"][name][key]
             yield ratio(f"{PROBE[key]}: {network}", found, figures["goals"][key])
+    base, sequences = (figures["results"][name] for name in ("frozen_base", "long_sequences"))
+    networks = {"201 M frozen, 2 M trained parameters": base, "long sequences": sequences}
+    for key, what in FROZEN.items():
+        for network, found in networks.items():
+            if key == "probe_over_step" and key in found:
+                network += (
+                    f" (a step and one more forward pass: {found['least_possible_over_step']:.3f})"
+                )
+            if key in found:
+                yield ratio(f"{what}: {network}", found[key], figures["frozen_goals"][key])
 
 
 def loop(figures: dict[str, Any]) -> Iterator[Row]:

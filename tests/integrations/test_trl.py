@@ -110,6 +110,24 @@ def test_a_causal_model_predicts_the_next_token(tmp_path: Path) -> None:
     assert own == pytest.approx(reading.loss_before, rel=1e-5)
 
 
+def test_training_accuracy_is_that_of_the_next_token(tmp_path: Path) -> None:
+    callback = SusceptibilityCallback()
+    trainer = build_sft(tmp_path, callback, num_train_epochs=4)
+    trainer.train()
+    hits = []
+    trainer.model.eval()
+    for row in trainer.train_dataset:
+        tokens = torch.tensor([row["input_ids"]])
+        with torch.no_grad():
+            logits = trainer.model(tokens).logits
+        hits.append((logits[0, :-1].argmax(-1) == tokens[0, 1:]).double())
+    measured = callback.tracker.readings[-1].train_accuracy
+    assert measured == pytest.approx(torch.cat(hits).mean().item())
+    # TRL's own is of train mode and of the steps before the last one.
+    logged = [e["mean_token_accuracy"] for e in trainer.state.log_history if "loss" in e]
+    assert measured == pytest.approx(logged[-1], abs=0.1)
+
+
 def test_packed_sequences_are_probed_one_by_one(tmp_path: Path) -> None:
     callback = SusceptibilityCallback()
     trainer = build_sft(tmp_path, callback, packing=True, max_length=32, padding_free=True)

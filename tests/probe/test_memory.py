@@ -280,8 +280,40 @@ def test_master_weights_of_an_optimizer_are_refused_with_the_reason() -> None:
         rote.track(model, optimizer, inputs=X, num_classes=3)
 
 
-def test_offloaded_parameters_are_refused_with_the_reason() -> None:
-    model = nn.Linear(8, 3, device="meta")
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    with pytest.raises(InputError, match="cpu_offload"):
-        rote.track(model, optimizer, inputs=X, num_classes=3)
+class Mastered(torch.optim.Optimizer):
+    """Gradient descent on float32 copies that are kept in its state, written back at each step."""
+
+    def __init__(self, parameters: Any) -> None:
+        super().__init__(parameters, {"lr": 0.05})
+
+    @torch.no_grad()
+    def step(self, closure: object = None) -> None:  # type: ignore[override]
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                state = self.state[parameter]
+                if "master" not in state:
+                    state["master"] = parameter.detach().float().clone()
+                state["master"].add_(parameter.grad.float(), alpha=-group["lr"])
+                parameter.copy_(state["master"])
+
+
+def test_master_weights_in_the_state_of_an_optimizer_are_restored() -> None:
+    drops: list[float] = []
+
+    def train(*, probed: bool) -> list[Tensor]:
+        torch.manual_seed(0)
+        model = nn.Linear(8, 3).to(torch.bfloat16)
+        optimizer, x = Mastered(model.parameters()), X.to(torch.bfloat16)
+        tracker = rote.track(model, optimizer, inputs=x, num_classes=3) if probed else None
+        for _ in range(3):
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(model(x).float(), Y).backward()
+            optimizer.step()
+            if tracker is not None:
+                reading = tracker.probe()
+                assert reading is not None
+                drops.append(reading.drop)
+        return [*model.parameters(), *(state["master"] for state in optimizer.state.values())]
+
+    assert all(map(torch.equal, train(probed=False), train(probed=True)))
+    assert min(drops) > 0

@@ -1,6 +1,7 @@
 """Losses in half precision, per token, with noise of kernels, and NaN logits."""
 
 import math
+import os
 import time
 
 import pytest
@@ -122,6 +123,24 @@ def test_a_loss_that_takes_the_labels_is_accepted_under_noise_of_kernels() -> No
         return loss * (1 + 4 * 1.2e-7 * math.sin(time.perf_counter_ns()))
 
     assert rote.track(model, optimizer, inputs=X, num_classes=10, loss_fn=noisy)
+
+
+class LastBit(nn.Module):
+    """Moves every value by the last bit of bfloat16, up or down, never the same way twice."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        draws = torch.tensor(list(os.urandom(x.numel()))).reshape(x.shape)
+        return x * (1 + (draws % 2 * 2 - 1) * 2.0**-8).to(x.dtype)
+
+
+def test_the_last_bit_of_bfloat16_is_not_called_unrepeatable() -> None:
+    torch.manual_seed(0)
+    layer = nn.Linear(8, 10)
+    nn.init.normal_(layer.weight, std=1.5)
+    model = nn.Sequential(layer, LastBit()).to(torch.bfloat16)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    for _ in range(5):  # a warning is an error here
+        rote.track(model, optimizer, inputs=X[:8].to(torch.bfloat16), num_classes=10)
 
 
 def test_nan_logits_in_eval_mode_are_flagged() -> None:
