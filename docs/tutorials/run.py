@@ -7,6 +7,7 @@ import re
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import nbformat
 from nbclient import NotebookClient
@@ -31,8 +32,19 @@ def run(path: Path) -> None:
                 text = _STYLE.sub("", one["text"]).replace("\r\n", "\n")
                 one["text"] = text.replace(f"{folder}/", "")
         if cell.cell_type == "code":
-            cell.outputs = kept
+            cell.outputs = _join_streams(kept)
     nbformat.write(notebook, path)
+
+
+def _join_streams(outputs: list[Any]) -> list[Any]:
+    """Join neighboring parts of printed text, which arrive in parts that differ from run to run."""
+    joined: list[Any] = []
+    for one in outputs:
+        if joined and one.output_type == joined[-1].output_type == "stream":
+            joined[-1]["text"] += one["text"]
+        else:
+            joined.append(one)
+    return joined
 
 
 def write_page(path: Path) -> None:

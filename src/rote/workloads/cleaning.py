@@ -117,15 +117,11 @@ def plan_cleaning(
     """Decide which training samples to drop and which to relabel; nothing is written.
 
     Args:
-        runs: runs on one file or folder, or their table, best with folds
-            (``rote train --data FILE --folds 5``). They are ranked as ``rote suspects`` does.
-            Without folds, samples have scores instead of probabilities, and are dropped, never
-            relabeled. The holdout of a run without folds is left alone.
-        drop: samples whose label is wrong with at least this probability are dropped, …
-        relabel: … or relabeled, from this probability on. Above 1 means never.
-        review: a table of changes, as ``Cleaning.to_csv`` gives it, with ``action`` edited by
-            hand; it replaces both probabilities.
-        data_dir: where else to look for the data; ``ROTE_DATA`` by default.
+        runs: as for ``clean``.
+        drop: as for ``clean``.
+        relabel: as for ``clean``.
+        review: as for ``clean``.
+        data_dir: as for ``clean``.
 
     Returns:
         The plan. The holdout of a run without folds is never part of it.
@@ -212,20 +208,25 @@ def clean(
     """Write a cleaned copy of the data that runs were trained on; the original is not changed.
 
     Args:
-        runs: as for ``plan_cleaning``.
+        runs: runs on one file or folder, or their table, best with folds
+            (``rote train --data FILE --folds 5``). They are ranked as ``rote suspects`` does.
+            Without folds, samples have scores instead of probabilities, and are dropped, never
+            relabeled. The holdout of a run without folds is left alone.
         out: the copy: a table, an ``.npz``, an ``.npy`` of labels (−1 for dropped samples), or a
             folder, which gets links to the original files. It must not exist yet.
-        drop: as for ``plan_cleaning``.
-        relabel: as for ``plan_cleaning``.
-        review: as for ``plan_cleaning``.
-        data_dir: as for ``plan_cleaning``.
+        drop: samples whose label is wrong with at least this probability are dropped.
+        relabel: from this probability on, they are relabeled instead. Above 1 means never.
+        review: a table of changes, as ``Cleaning.to_csv`` gives it, with ``action`` edited by
+            hand; it replaces both probabilities.
+        data_dir: where else to look for the data; ``ROTE_DATA`` by default.
 
     Returns:
         What was changed; it is also written to ``OUT.changes.csv``, and the positions of the
         untouched holdout to ``OUT.holdout.npy``.
 
     Raises:
-        InputError: as ``plan_cleaning``, or if ``out`` exists or is of another kind than the data.
+        InputError: if nothing ranks the labels, the data have changed, an argument does not fit,
+            or ``out`` exists or is of another kind than the data.
         CorruptRunError: if a run is damaged.
 
     Example:
