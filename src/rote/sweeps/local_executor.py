@@ -179,7 +179,7 @@ def _describe_death(exit_code: int | None) -> str:
 
 
 def count_cores() -> int:
-    """How many count_cores this process may use."""
+    """Return how many cores this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
