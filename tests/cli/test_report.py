@@ -30,7 +30,7 @@ def test_a_page_and_figures_are_written_and_named(store: Path, tmp_path: Path) -
     assert done.returncode == 0, done.stderr
     assert f"Report: {page}" in done.stdout
     assert f"Figure: {figures / 'regions.svg'}" in done.stdout
-    assert "No figure of filter: Expected `runs` to have checkpoints with" in done.stderr
+    assert "No figure of filter: The runs have no checkpoints with" in done.stderr
     text = page.read_text(encoding="utf-8")
     assert (
         f"rote report {store} --rule regions -o &#39;{page}&#39; --figures" in text

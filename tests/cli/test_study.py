@@ -46,7 +46,7 @@ def shown(study: str, store: Path, out: Path) -> dict:  # type: ignore[type-arg]
 
 
 def test_unknown_study_lists_all_and_a_typo_suggests_the_command() -> None:
-    with pytest.raises(InputError, match="Expected a study, got 'nope': there are asymmetric, att"):
+    with pytest.raises(InputError, match="Unknown study 'nope'. Studies: asymmetric, att"):
         runner.invoke(app, ["study", "nope"], catch_exceptions=False)
     assert (
         "No such command 'lst'. Did you mean 'list'?" in runner.invoke(app, ["study", "lst"]).output

@@ -161,7 +161,7 @@ BAD: dict[str, tuple[tuple[str, ...], str]] = {
     "delta": (("--delta", "0"), "`delta` to be a number that is above 0 and at most 1, got 0"),
     "landmarks": (("--landmarks", "5000"), "`landmarks` to be between 1 and"),
     "k_tilde": (("--k-tilde-max", "-3"), "`k_tilde` .* got -3"),
-    "out": (("--out", "/dev/null/x"), "Expected /dev/null/x to be a folder that can be written"),
+    "out": (("--out", "/dev/null/x"), "Cannot write to /dev/null/x"),
 }
 
 

@@ -127,7 +127,7 @@ def test_a_model_that_gets_no_labels_is_pointed_out_once(tmp_path: Path) -> None
         build_trainer(tmp_path, callback, label_smoothing_factor=0.1).train()
     (said,) = [str(entry.message) for entry in caught if entry.category is RoteWarning]
     assert "`watching` need labels" in said
-    assert "no labels: such batches are not observed" in said
+    assert "Batches without labels are not observed" in said
     assert not signal.batches
 
 

@@ -92,7 +92,7 @@ def test_a_metric_whose_name_the_table_needs_is_found() -> None:
         ("max:", "Expected `rule` to name a column, such as max:train_accuracy, got 'max:'"),
         ("max:gwaa", r"'max:gwaa' needs `gwaa`, .* Did you mean 'gwa'\?"),
         ("max:run", "'max:run' needs `run`, and none of the 2 checkpoints has a finite one"),
-        ("most:gwa", "the module of `rule` 'most:gwa' to be importable"),
+        ("most:gwa", "Cannot import 'most:gwa' .`rule`."),
     ],
 )
 def test_mistakes_are_named(rule: str, message: str) -> None:

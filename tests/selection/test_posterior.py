@@ -435,7 +435,7 @@ def test_missing_evidence_is_named(tmp_path: Path) -> None:
     file = next((tmp_path / "b").glob("*/run.json"))
     other = {**json.loads(file.read_text()), "given_labels": " ".join(map(str, given[::-1]))}
     file.write_text(json.dumps(other))
-    with pytest.raises(InputError, match="the same labels and holdout, got 2 groups"):
+    with pytest.raises(InputError, match="they form 2 groups"):
         select(tmp_path / "b", rule="posterior")
     with pytest.raises(InputError, match="`noise_rate` to be a number from 0 to 1, got 2"):
         select(tmp_path / "b", rule="posterior", noise_rate=2)

@@ -14,10 +14,13 @@ from rote.selection.rules.extremum import Extremum
 ROOT = Path(__file__).parents[2]
 
 
-def test_every_rule_is_in_the_docs_in_the_order_of_lists() -> None:
+def test_rules_in_the_docs_exist_and_are_in_the_order_of_lists() -> None:
+    """A new rule needs one file; `rote select --rule help` lists it before the docs do."""
     table = (ROOT / "docs" / "selection.md").read_text(encoding="utf-8")
     table = table.partition("## The rules")[2].partition("\n- ")[0]
-    assert re.findall(r"^\| `([a-z+-]+)`", table, re.MULTILINE) == list(RULES)
+    named = re.findall(r"^\| `([a-z+-]+)`", table, re.MULTILINE)
+    assert len(named) > 10
+    assert named == [name for name in RULES if name in named]
 
 
 def test_rules_describe_themselves() -> None:
@@ -64,9 +67,7 @@ def test_a_rule_is_found_where_it_is_written() -> None:
         find_rule(f"{here}:First", {"jump": 2})
     with pytest.raises(InputError, match="takes no further options"):
         find_rule(f"{here}:READY", {"skip": 2})
-    with pytest.raises(
-        InputError, match="to be a rule, got one without needs, compares_runs, judge"
-    ):
+    with pytest.raises(InputError, match="is not a rule: it lacks needs, compares_runs, judge"):
         find_rule(f"{here}:ROOT")
     with pytest.raises(InputError, match="takes no further options"):
         find_rule("max:gwa", {"column": "f1"})

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
+import rote
 from rote.errors import InputError, StoreError
 from rote.selection import Candidates, Decision, Selection, Suspect, copy_checkpoint, select
 from rote.selection.rule import Findings
@@ -79,6 +80,15 @@ def test_the_summary_has_a_headline_rows_and_next_steps(tmp_path: Path) -> None:
         "Next: rote report runs · rote suspects runs · rote select runs --explain",
     ]
     assert [row.label for row in found.summary.rows][-1] == "Evidence"
+
+
+def test_rows_name_an_entry_of_the_glossary_on_the_page() -> None:
+    page = Path(rote.__file__).parent / "reporting" / "assets" / "words.html"
+    words = {row.label: row.word for row in estimated().summary.rows}
+    assert words["Estimated accuracy"] == "estimated-accuracy"
+    assert words["Label noise"] == "noise-rate"
+    known = re.findall(r'id="word-([a-z-]+)"', page.read_text(encoding="utf-8"))
+    assert {word for word in words.values() if word} <= set(known)
 
 
 def test_the_explanation_has_the_rest_under_headings() -> None:

@@ -47,7 +47,7 @@ def test_labels_and_votes_are_read_as_they_were_written(tmp_path: Path) -> None:
 def test_a_label_that_was_changed_is_noticed(tmp_path: Path) -> None:
     edit(make_run(tmp_path / "run"), given_labels="0 -1")
     for read in (read_run, read_table):
-        with pytest.raises(CorruptRunError, match="`given_labels` in .*run.json to be as they"):
+        with pytest.raises(CorruptRunError, match="`given_labels` in .*run.json were changed"):
             read(tmp_path / "run")
     edit(tmp_path / "run", checksums=["anything"])  # nobody knows
     assert read_table(tmp_path / "run").read_given_labels("run").tolist() == [0, -1]  # type: ignore[union-attr]

@@ -234,13 +234,13 @@ class Named(rote.Signal):
     ("signals", "message"),
     [
         ([Named("a", "x"), Named("a", "y")], "names `a` twice"),
-        ([Named("a", "x"), Named("b", "x")], "got `x` from `a` and `b`"),
-        ([Named("a", "drop")], "got `drop`, which every reading has"),
+        ([Named("a", "x"), Named("b", "x")], "Column `x` comes from two signals, `a` and `b`"),
+        ([Named("a", "drop")], "name `drop` is taken"),
         ([LargestLogit], "a class: make one of it"),
         ([object()], "without name, columns"),
         (["label_wav"], "Did you mean 'label_wave'"),
         (["no_such_module:Signal"], "Cannot import .* ModuleNotFoundError"),
-        (["json:Signal"], "Expected module 'json' to have 'Signal'"),
+        (["json:Signal"], "Module 'json' has no 'Signal'"),
     ],
 )
 def test_signals_that_do_not_fit_are_refused(signals: Any, message: str) -> None:
@@ -255,7 +255,7 @@ def test_signal_must_return_the_columns_it_describes() -> None:
         run.tracker.probe()
     run = Training(signals=[Named("a", "train_accuracy")])
     assert run.tracker is not None
-    with pytest.raises(InputError, match="got `train_accuracy`, which signal `a` measures"):
+    with pytest.raises(InputError, match="name `train_accuracy` is taken: signal `a` measures it"):
         run.tracker.probe(train_accuracy=0.5)
 
 
@@ -293,6 +293,6 @@ def test_resume_with_other_signals_is_refused(tmp_path: Path) -> None:
     run.epochs(1, 1)
     assert run.tracker is not None
     run.tracker.close()
-    with pytest.raises(StateError, match="one that measures `largest` besides"):
+    with pytest.raises(StateError, match="did not measure `largest`"):
         Training(save_to=tmp_path / "run", resume=True)
     assert "largest" not in json.loads((tmp_path / "run" / "run.json").read_text())["columns"]

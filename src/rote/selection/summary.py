@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from rote.formatting import escape_invisible, format_points, format_share
@@ -21,6 +21,7 @@ HOLDOUT_HINT = (
 CONDITION = "if label errors are not systematic"
 _HEAD = "text-align:left;vertical-align:top;white-space:nowrap"
 _CELL = "text-align:left;white-space:normal"
+_WORDS = {"estimated_accuracy": "estimated-accuracy", "validation_accuracy": "given-labels"}
 _MEASURES = {
     "estimated_accuracy": "Estimated accuracy",
     "validation_accuracy": "Noisy validation accuracy",
@@ -36,11 +37,13 @@ class SummaryRow:
         label: what it is about.
         value: the figure.
         note: what qualifies the figure; may be empty.
+        word: the entry of the page's glossary that explains the label; may be empty.
     """
 
     label: str
     value: str
     note: str = ""
+    word: str = ""
 
 
 @dataclass(frozen=True)
@@ -141,7 +144,7 @@ def summarize(selection: Selection, holdout_hint: str = HOLDOUT_HINT) -> Summary
         headline=write_headline(selection),
         file=None if place is None else escape_invisible(place),
         rows=tuple(
-            SummaryRow(row.label, escape_invisible(row.value), escape_invisible(row.note))
+            replace(row, value=escape_invisible(row.value), note=escape_invisible(row.note))
             for row in _make_rows(selection)
         ),
         rule=escape_invisible(_write_rule(selection)),
@@ -155,7 +158,10 @@ def _make_rows(selection: Selection) -> Iterator[SummaryRow]:
     tested = [entry for entry in selection.baselines if entry.column == "test_accuracy"]
     for entry in measured:
         yield SummaryRow(
-            _MEASURES[entry.column], format_share(entry.pick, 1), _qualify(selection, entry)
+            _MEASURES[entry.column],
+            format_share(entry.pick, 1),
+            _qualify(selection, entry),
+            word=_WORDS[entry.column],
         )
         yield from _make_gain_rows(selection, entry)
     if not measured:
@@ -166,9 +172,9 @@ def _make_rows(selection: Selection) -> Iterator[SummaryRow]:
         yield SummaryRow(_MEASURES[entry.column], format_share(entry.pick, 1), note)
     if selection.noise_rate is not None and selection.labels:
         share = f"about {selection.noise_rate:.0%} of {selection.labels} given labels look wrong"
-        yield SummaryRow("Label noise", share)
+        yield SummaryRow("Label noise", share, word="noise-rate")
     evidence = selection.evidence
-    yield SummaryRow("Evidence", evidence.grade, evidence.cost)
+    yield SummaryRow("Evidence", evidence.grade, evidence.cost, word="evidence")
 
 
 def _qualify(selection: Selection, entry: Baseline) -> str:
@@ -209,7 +215,7 @@ def _describe_training(selection: Selection) -> Iterator[SummaryRow]:
     if pick.train_accuracy is not None:
         yield SummaryRow("Training accuracy", format_share(pick.train_accuracy, 1))
     if pick.susceptibility is not None:
-        yield SummaryRow("Susceptibility ζ", f"{pick.susceptibility:.2g}")
+        yield SummaryRow("Susceptibility ζ", f"{pick.susceptibility:.2g}", word="susceptibility")
 
 
 def _write_rule(selection: Selection) -> str:
