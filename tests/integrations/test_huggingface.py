@@ -267,6 +267,33 @@ def test_training_accuracy_is_measured(kind: str, tmp_path: Path) -> None:
     assert trainer.state.log_history[-2]["train_accuracy"] == measured
 
 
+def test_training_goes_on_when_its_accuracy_runs_out_of_memory(tmp_path: Path) -> None:
+    def train(callback: SusceptibilityCallback | None) -> Trainer:
+        trainer = build_trainer(tmp_path, callback, max_steps=15)  # three epochs
+        embed = trainer.model.get_input_embeddings()
+
+        def fail_when_measured(module: torch.nn.Module, taken: tuple[Tensor, ...]) -> None:
+            # At the first probe; a probe passes S̃ in train mode.
+            if not module.training and trainer.state.global_step == 5:
+                raise torch.OutOfMemoryError("CUDA out of memory")
+
+        embed.register_forward_pre_hook(fail_when_measured)
+        trainer.train()
+        return trainer
+
+    callback = SusceptibilityCallback(
+        num_classes=CLASSES,
+        samples=3,
+        stop=rote.StopRule(train_accuracy=0.0, patience=9, min_epochs=1),
+    )
+    with pytest.warns(rote.errors.SkippedReadingWarning, match="no training accuracy; training"):
+        probed = train(callback)
+    known = ["train_accuracy" in reading.metrics for reading in callback.tracker.readings]
+    assert known == [False, True, True]
+    bare = train(None).model.state_dict()
+    assert all(torch.equal(value, bare[name]) for name, value in probed.model.state_dict().items())
+
+
 def test_training_accuracy_may_be_left_out(tmp_path: Path) -> None:
     callback = SusceptibilityCallback(num_classes=CLASSES, measure_accuracy=0)
     build_trainer(tmp_path, callback, max_steps=5).train()

@@ -1,6 +1,7 @@
 """What a probe copies, passes at once, and does when memory runs out."""
 
 import warnings
+from collections.abc import Mapping
 from queue import SimpleQueue
 from typing import Any
 
@@ -260,6 +261,32 @@ def test_training_goes_on_when_a_probe_runs_out_of_memory(kind: str) -> None:
     assert other is not None
     assert reading.step == 3  # the skipped one counts as a step
     assert reading.loss_before == other.loss_before  # and nothing was drawn for it
+
+
+class Full(rote.Signal):
+    """Runs out of memory at its second reading."""
+
+    name, columns = "full", ("times_read",)
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def read(self, epoch: int) -> Mapping[str, float]:
+        self.count += 1
+        if self.count == 2:
+            raise out_of_memory("cuda")
+        return {"times_read": float(self.count)}
+
+
+def test_training_goes_on_when_a_signal_runs_out_of_memory() -> None:
+    model, optimizer = with_frozen_base()
+    tracker = rote.track(model, optimizer, inputs=X, num_classes=3, signals=[Full()])
+    assert tracker.probe() is not None
+    with pytest.warns(SkippedReadingWarning, match="step 2 is skipped; training goes on"):
+        assert tracker.probe() is None
+    reading = tracker.probe()
+    assert reading is not None
+    assert [entry.step for entry in tracker.readings] == [1, 3]
 
 
 def test_too_little_memory_when_tracking_begins_is_an_error() -> None:

@@ -367,7 +367,9 @@ class TrainerAdapter:
             was_stopped = self.stop.stopped
             if self.stop.update(reading) and not was_stopped:
                 self.tell(f"Training stops: {self.stop.reason}")
-        elif not any("train_accuracy" in earlier.metrics for earlier in self.readings):
+        elif not self.accuracy.lacked_memory and not any(
+            "train_accuracy" in earlier.metrics for earlier in self.readings
+        ):
             raise InputError(
                 "`stop` needs a training accuracy, and the probe has none. The metric "
                 f"`{self.train_accuracy}` is not among those logged "

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor
 
-from rote.errors import InputError
+from rote.errors import InputError, ProbeMemoryError, SkippedReadingWarning
 from rote.integrations.messages import list_names, warn
 from rote.integrations.training_batch import LabeledBatch
 from rote.probe import mean_over_ranks
@@ -31,6 +32,7 @@ class TrainingAccuracy:
         known: Training samples with labels to measure it on, once some were drawn.
         is_measured: What was decided; ``None`` before that.
         seen: The metrics that were logged before the last probe.
+        lacked_memory: Whether the last measurement was skipped for lack of memory.
     """
 
     name: str | None
@@ -39,6 +41,7 @@ class TrainingAccuracy:
     known: LabeledBatch | None = None
     is_measured: bool | None = None
     seen: Sequence[str] = ()
+    lacked_memory: bool = False
     _stale: object = None
     _is_checked: bool = False
 
@@ -61,7 +64,7 @@ class TrainingAccuracy:
             measure: Measures the accuracy on inputs and labels.
             late: Whether the epoch has ended long since, so that its metrics are lost.
         """
-        self.seen = list(metrics)
+        self.seen, self.lacked_memory = list(metrics), False
         value = metrics.get(self.name or "")
         logged = None if value is None or value is self._stale else float(value)
         found = None if self.is_measured else _average_over_ranks(logged)
@@ -70,7 +73,7 @@ class TrainingAccuracy:
         if found is None and self.samples and may_measure:
             found = _average_over_ranks(self._measure(draw, measure))
         is_measured = found is not None and not is_logged
-        if not late:
+        if not late and not self.lacked_memory:
             if not is_logged and not self._is_checked:
                 self._is_checked = True
                 self._warn(is_measured=is_measured)
@@ -85,6 +88,11 @@ class TrainingAccuracy:
                 known = known.first(self.samples)  # some of S̃, which is larger
             return None if known.given is None else measure(known.inputs, known.given)
         except InputError:  # nothing to draw from, or no labels of one class per sample
+            return None
+        except ProbeMemoryError as error:
+            self.lacked_memory = True
+            message = f"{error} This reading has no training accuracy; training goes on."
+            warnings.warn(SkippedReadingWarning(message), stacklevel=6)
             return None
 
     def _warn(self, *, is_measured: bool) -> None:

@@ -139,7 +139,7 @@ class Probe:
             InputError: if the output carries no logits of these classes.
             ProbeMemoryError: if there is not enough memory; everything is restored.
         """
-        with self._name_memory(label_shape[0]), self._session() as session:
+        with self.name_memory(label_shape[0]), self._session() as session:
             classes, undefined = session.predict(inputs, label_shape)
         return np.where(undefined, -1, classes.astype(np.int64))
 
@@ -167,7 +167,7 @@ class Probe:
             found = self._try(inputs, labels, inputs if predicts else None)
             with (
                 self._together(),
-                self._name_memory(len(labels)),
+                self.name_memory(len(labels)),
                 self._session(is_trial=True) as session,
             ):
                 # The mean over ranks is the loss of no rank.
@@ -195,7 +195,7 @@ class Probe:
         """Measure; what was found is in ``seen`` even if it could not be restored."""
         with (
             self._together(),
-            self._name_memory(len(labels)),
+            self.name_memory(len(labels)),
             self._session(is_trial=is_trial) as session,
         ):
             seen.append(session.measure(inputs, labels, holdout))
@@ -228,12 +228,19 @@ class Probe:
         return nullcontext() if communicates(unwrap(self.model)) else fail_together()
 
     @contextmanager
-    def _name_memory(self, batch: int) -> Iterator[None]:
-        """Replace an error of too little memory by one that says what to lower."""
+    def name_memory(self, batch: int) -> Iterator[None]:
+        """Replace an error of too little memory by one that says what to lower.
+
+        Args:
+            batch: how many samples are measured.
+
+        Raises:
+            ProbeMemoryError: instead of the error of torch.
+        """
         try:
             yield
         except Exception as error:
-            if not _is_out_of_memory(error):
+            if isinstance(error, RoteError) or not _is_out_of_memory(error):
                 raise
             traceback.clear_frames(error.__traceback__)  # they hold the activations
             _empty_cache()

@@ -191,7 +191,7 @@ class Tracker:
             return None
         self._follow_training()
         means = deepcopy(self._means)
-        reading: Reading | None = None
+        kept: Reading | None = None
         with self._skip_without_memory(step), ExitStack() as undoing:
             with fail_together() as facts:
                 self._run.check_open()
@@ -206,13 +206,15 @@ class Tracker:
                 context = self.signals.context
                 context.inputs, context.labels = inputs, labels
                 context.predictions = reading.predictions
-                reading = self.signals.read(replace(reading, metrics=numbers))
+                with self._probe.name_memory(len(labels)):  # some signals pass samples, too
+                    reading = self.signals.read(replace(reading, metrics=numbers))
                 watch, note = self._watch.observe(reading, self._noise_rate)
                 reading = replace(reading, note=note)
                 means.warn(reading, self._warned)
                 self._warn_of_percentages(reading.metrics)
             self._keep(reading, means, watch, undoing)
-        return reading
+            kept = reading
+        return kept
 
     def follow_optimizer(self, optimizer: Optimizer | Sequence[Optimizer]) -> None:
         """Probe with another optimizer from now on: the loop has built a new one.
