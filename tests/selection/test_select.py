@@ -237,7 +237,7 @@ def test_odd_readings_are_said_for_the_column_they_concern(
     assert ("ζ of 3 of 24 checkpoints is" in text and f"(`{flag}`)" in text) == is_said
     rows[-1]["flags"] = ["other", flag]
     text = warnings_of(rows, "last", column=column)
-    assert ("ζ of 4 of 24 checkpoints, the pick among them, is" in text) == is_said
+    assert ("ζ of 4 of 24 checkpoints, including the selected one, is" in text) == is_said
 
 
 @pytest.mark.parametrize(("loss", "is_left_out"), [(None, True), (math.nan, True), (2.0, False)])

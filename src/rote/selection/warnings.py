@@ -166,8 +166,8 @@ def _odd_readings(usable: Candidates, pick: int) -> Iterator[str]:
         if count:
             yield (
                 f"ζ of {count} of {len(usable)} checkpoints"
-                f"{', the pick among them,' if chosen is not None and flag in chosen else ''} is "
-                f"{meaning} (`{flag}`). Compare with column `susceptibility_plain_relative`."
+                f"{', including the selected one,' if chosen is not None and flag in chosen else ''}"
+                f" is {meaning} (`{flag}`). Compare with column `susceptibility_plain_relative`."
             )
 
 
@@ -178,5 +178,7 @@ def _meanings(column: str) -> dict[str, str]:
         f"non_finite{step}": "taken while the loss was not finite, which is left out of it",
     }
     if "relative" not in column:  # the flag is about the absolute mean
-        meanings[f"dominated{step}"] = "made up by one reading for more than half"
+        meanings[f"dominated{step}"] = (
+            "dominated by one reading, which makes up more than half of it"
+        )
     return meanings

@@ -109,10 +109,13 @@ class Auto:
             choice = self._choose_by_training(candidates, choice)
         column = choice.column or candidates.column
         decision = choice.decision or _decide(choice.rule, replace(candidates, column=column))
+        because = choice.because
+        if any(reason.facts.get("votes_carry") is False for reason in decision.why):
+            because += "; the votes do not predict these labels, so the labels alone decide"
         first = Reason(
             "rule",
-            f"Rule: {choice.rule.name} (chosen by auto: {choice.because}).",
-            {"rule": choice.rule.name, "because": choice.because},
+            f"Rule: {choice.rule.name} (chosen by auto: {because}).",
+            {"rule": choice.rule.name, "because": because},
         )
         improvement = Reason("improvement", choice.improvement)
         return replace(
