@@ -164,10 +164,11 @@ def _odd_readings(usable: Candidates, pick: int) -> Iterator[str]:
     for flag, meaning in _meanings(usable.column).items():
         count = int(odd.list.contains(flag).sum())
         if count:
+            is_picked = chosen is not None and flag in chosen
             yield (
                 f"ζ of {count} of {len(usable)} checkpoints"
-                f"{', including the selected one,' if chosen is not None and flag in chosen else ''}"
-                f" is {meaning} (`{flag}`). Compare with column `susceptibility_plain_relative`."
+                f"{', including the selected one,' if is_picked else ''} is {meaning} (`{flag}`). "
+                "Compare with column `susceptibility_plain_relative`."
             )
 
 
