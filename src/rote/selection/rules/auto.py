@@ -205,7 +205,7 @@ class Auto:
         gauged = replace(candidates, column=column or candidates.column)
         usable = int(_are_usable(gauged, "zeta", "train_accuracy").sum())
         if usable and (candidates.num_runs > 1 or usable >= _FEWEST_CHECKPOINTS):
-            because = f"{lacking}, only ζ and training accuracy are recorded"
+            because = f"{lacking}; ζ and training accuracy decide"
             rule = Staged() if candidates.num_runs > 1 else Filter()
             notes = _explain_gauge(column, differing)
             return _Choice(rule, because, f"{better} noise_rate= also helps.", column, notes=notes)
