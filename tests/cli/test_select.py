@@ -226,6 +226,17 @@ def test_the_best_few_are_listed_and_the_file_is_named_and_copied(tmp_path: Path
     assert str(pick.file) in result.output  # the verdict stands
 
 
+def test_of_equal_checkpoints_the_selected_one_is_listed_first(tmp_path: Path) -> None:
+    file = tmp_path / "runs.csv"
+    rows = [f"a,{step},{0.5 - step / 100},{0.6 + step / 100},0.7" for step in range(1, 9)]
+    head = "run,step,susceptibility,train_accuracy,validation_accuracy"
+    file.write_text("\n".join([head, *rows]) + "\n")
+    printed = invoke(f"csv:{file}", "--rule", "noisy-validation")
+    listed = [line.split()[1] for line in printed.splitlines() if line.startswith("  a ")]
+    assert "Keep step 8 of a" in printed
+    assert listed == ["8", "1", "2", "3", "4"]
+
+
 def test_closed_pipe_does_not_prevent_the_copy(tmp_path: Path) -> None:
     store, out = voters(tmp_path / "runs"), tmp_path / "kept"
     reading, writing = os.pipe()

@@ -3,7 +3,7 @@
 import json
 import re
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, stdev
 
 import pytest
 
@@ -17,6 +17,8 @@ STOPPING = (ROOT / "docs" / "stopping.md").read_text(encoding="utf-8")
 COMPATIBILITY = (ROOT / "docs" / "compatibility.md").read_text(encoding="utf-8")
 PROBE = json.loads((ROOT / "benchmarks" / "probe.json").read_text())["results"]
 BOARD = json.loads((ROOT / "docs" / "results" / "leaderboard.json").read_text())
+TUNING = (ROOT / "docs" / "tuning.md").read_text(encoding="utf-8")
+TUNED = json.loads((ROOT / "docs" / "results" / "tuning.json").read_text())["pools"]
 STOPS = json.loads((ROOT / "docs" / "results" / "stopping.json").read_text())["pools"]
 MEANS = BOARD["means"]["judged"]
 NONE = "–"
@@ -247,3 +249,45 @@ def test_the_tests_above_can_fail() -> None:
     assert numbers_near(page, "Other") == ["5"]
     with pytest.raises(ValueError, match="not enough values"):
         table_row(page, "b")
+
+
+@pytest.mark.parametrize(
+    ("label", "way"),
+    [
+        ("estimate, then `auto` among all trials", "estimate + auto"),
+        ("noisy validation, then `auto` among all trials", "noisy validation + auto"),
+        ("estimate, best trial alone", "estimate"),
+        ("noisy validation, best trial alone", "noisy validation"),
+        ("training accuracy", "training accuracy"),
+        ("ζ", "ζ"),
+    ],
+)
+def test_what_searches_keep_is_what_the_study_of_tuning_says(label: str, way: str) -> None:
+    names = ("digits-tuning-0", "mnist-tuning-0", "fashion-tuning-0")
+    found = [TUNED[name]["ways"][way] for name in names]
+    told = [f"{points(one['tested'])} ± {points(one['error'])}" for one in found]
+    assert table_row(TUNING, label) == told
+
+
+def test_what_is_said_of_dawid_skene_is_what_the_leaderboard_says() -> None:
+    rows = [(name, pool["rows"]) for name, pool in BOARD["pools"].items()]
+    by_data: dict[str, list[float]] = {}
+    for name, row in rows:
+        gap = row["posterior"]["regret"][0] - row["Dawid–Skene"]["regret"][0]
+        by_data.setdefault(name.rpartition("-")[0], []).append(100 * gap)
+    gaps = [fmean(values) for values in by_data.values()]
+    high = [
+        100 * (row["Dawid–Skene"]["at_pick"][0] - row["Dawid–Skene"]["at_pick"][1])
+        for _, row in rows
+    ]
+    error = stdev(gaps) / len(gaps) ** 0.5
+    told = " ".join(SELECTION.split())
+    assert (
+        f"over {len(gaps)} data sets it loses {fmean(gaps):.2f} ± {error:.2f} points less" in told
+    )
+    assert f"is {fmean(high):.0f} points too high on average and {max(high):.0f} at worst" in told
+    groups = [BOARD["means"][group]["Dawid–Skene"] for group in ("fresh", "judged", "chosen")]
+    cells = [f"{points(row['regret'][0])} / {points(row['pool'][0])}" for row in groups]
+    assert (
+        table_row(SELECTION, "`dawid-skene`: the same, but its estimates cannot be used") == cells
+    )

@@ -131,7 +131,7 @@ def test_with_nothing_held_out_zeta_and_training_accuracy_are_left() -> None:
     assert "of 3 runs it has the lowest ζ" in without.reasons[2].text
     one = select(table_of([row for row in found if row["run"] == "a"]))
     assert took(one) == "filter"
-    assert "only ζ and training accuracy are recorded" in one.reasons[0].text
+    assert "; ζ and training accuracy decide" in one.reasons[0].text
     assert one.pick.step == 10  # ζ falls: the half with lower ζ is the later one
     assert one.warnings == ()
     short = select(table_of([row for row in found if row["run"] == "b"][:4]))

@@ -38,7 +38,8 @@ def test_sentences_use_what_the_run_says_about_its_column() -> None:
     selection = select(table, "max:gwa")
     assert (selection.rule, selection.pick.step) == ("max:gwa", 2)
     assert selection.reasons[1].text == (
-        "The pick, step 2 of a, has the highest gradient alignment (`gwa`) of 3 checkpoints: 0.75."
+        "The selected checkpoint, step 2 of a, has the highest gradient alignment (`gwa`) of 3 "
+        "checkpoints: 0.75."
     )
     shares = {"gwa": {"label": "gwa", "unit": "share"}}
     reason = select(table_of(recorded(0.25, 0.75), columns=shares), "min:gwa").reasons[1].text

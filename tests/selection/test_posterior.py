@@ -183,6 +183,8 @@ def test_labels_decide_where_votes_are_random(tmp_path: Path) -> None:
     assert found.noise_rate is None
     best = (dice == given).mean(axis=2)
     assert found.pick.score == pytest.approx(best.max())
+    told = select(tmp_path).summary.rule
+    assert "labels; the votes do not predict these labels, so the labels alone decide)." in told
     assert "estimated_accuracy" not in found.table.columns
 
 

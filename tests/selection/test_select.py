@@ -235,7 +235,7 @@ def test_odd_readings_are_reported_for_their_column(flag: str, column: str, is_s
     assert ("ζ of 3 of 24 checkpoints is" in text and f"(`{flag}`)" in text) == is_said
     rows[-1]["flags"] = ["other", flag]
     text = warnings_of(rows, "last", column=column)
-    assert ("ζ of 4 of 24 checkpoints, the pick among them, is" in text) == is_said
+    assert ("ζ of 4 of 24 checkpoints, including the selected one, is" in text) == is_said
 
 
 @pytest.mark.parametrize(("loss", "is_left_out"), [(None, True), (math.nan, True), (2.0, False)])

@@ -90,7 +90,10 @@ def _make_best(selection: "Selection") -> "Table | None":
         return None
     table = Table(box=SIMPLE_HEAD)
     table.add_column("run", overflow="fold")
-    best = frame.drop_nulls(by).sort(by, descending=True, maintain_order=True)
+    pick = selection.pick
+    is_pick = (frame["run"] == pick.run) & (frame["step"] == pick.step)
+    known = frame.with_columns(is_pick=is_pick).drop_nulls(by)
+    best = known.sort(by, "is_pick", descending=True, maintain_order=True)
     tested = "test_accuracy" in frame.columns and bool(frame["test_accuracy"].count())
     score = "estimate" if by == "estimated_accuracy" else by
     for heading in ("step", score, "train", "ζ", *(["test"] if tested else [])):

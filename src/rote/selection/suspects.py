@@ -235,7 +235,8 @@ def rank_suspects(
     if not rankings:
         raise InputError(
             'The runs recorded nothing to rank labels by. Pass signals=["aum"] to rote.track and '
-            "labels and indices to tracker.observe, or hold out samples with given_labels=."
+            "labels and indices to tracker.observe. Or hold out samples with given_labels= and "
+            "either neighbor_votes= or a second run on the same holdout."
         )
     return rankings
 

@@ -164,10 +164,11 @@ def _check_readings(usable: Candidates, pick: int) -> Iterator[str]:
     for flag, meaning in _list_meanings(usable.column).items():
         count = int(odd.list.contains(flag).sum())
         if count:
+            is_picked = chosen is not None and flag in chosen
             yield (
                 f"ζ of {count} of {len(usable)} checkpoints"
-                f"{', the pick among them,' if chosen is not None and flag in chosen else ''} is "
-                f"{meaning} (`{flag}`). Compare with column `susceptibility_plain_relative`."
+                f"{', including the selected one,' if is_picked else ''} is {meaning} (`{flag}`). "
+                "Compare with column `susceptibility_plain_relative`."
             )
 
 
@@ -178,5 +179,7 @@ def _list_meanings(column: str) -> dict[str, str]:
         f"non_finite{step}": "taken while the loss was not finite, which is left out of it",
     }
     if "relative" not in column:  # the flag is about the absolute mean
-        meanings[f"dominated{step}"] = "made up by one reading for more than half"
+        meanings[f"dominated{step}"] = (
+            "dominated by one reading, which makes up more than half of it"
+        )
     return meanings

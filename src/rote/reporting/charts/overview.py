@@ -36,6 +36,9 @@ _LEFT = 46
 _WIDE = 0.15
 """The least share of the steps that the label of the shaded part needs."""
 
+_BESIDE = 20
+"""How far the title of the lower axis may reach beyond its ends."""
+
 _LATE = 0.7
 _NARROW = 560
 
@@ -202,6 +205,27 @@ def describe_overview(record: OverviewRecord) -> str:
     return f"After step {record.step}, {' and '.join(parts)}."
 
 
+def find_gap(record: OverviewRecord) -> float:
+    """Return the height at which a label over the later steps is farthest from all lines.
+
+    Args:
+        record: what the chart draws.
+
+    Returns:
+        A share of the height of the panel, from 0 at the bottom to 1 at the top.
+    """
+    heights = np.linspace(0.95, 0.05, 19)
+    span = max(record.axis.high - record.axis.low, 1e-12)
+    lines = [
+        (value - record.axis.low) / span
+        for one in record.series
+        for step, value in zip(record.steps, one.values, strict=True)
+        if step >= record.step and value is not None
+    ]
+    distances = np.abs(heights[:, None] - np.array([*lines, -1.0])).min(axis=1)
+    return float(heights[int(distances.argmax())])
+
+
 def _thin_out(places: Integers, kept: int) -> Integers:
     """Return evenly spaced places, with the first, the last and the selected one."""
     if len(places) <= _MOST_POINTS:
@@ -284,9 +308,9 @@ def _draw_zeta(record: OverviewRecord, frame: Frame) -> alt.LayerChart:
         x=make_step_axis(record.steps[0], record.last),
         y=alt.Y(
             "value:Q",
-            title=record.zeta_label,
+            title="susceptibility ζ" if record.zeta_label == "ζ" else record.zeta_label,
             scale=alt.Scale(domain=[axis.low, axis.high], clamp=True, nice=False, zero=False),
-            axis=_make_axis(tickCount=3, titleAngle=0),
+            axis=_make_axis(tickCount=3, titleLimit=ZETA_HEIGHT + 2 * _BESIDE),
         ),
     )
     at = dict(zip(record.steps, record.zeta, strict=True))[record.step]
@@ -326,8 +350,8 @@ def _draw_selected(record: OverviewRecord, *, has_label: bool) -> list[alt.Chart
                 color=color("highlight"),
                 fontSize=12,
                 fontWeight=600,
-                baseline="top",
-                y=6,
+                baseline="middle",
+                y=HEIGHT * (1 - find_gap(record)),
             )
             layers.append(text.encode(x=alt.X("at:Q")))
     line = base.mark_rule(aria=False, color=color("accent"), strokeDash=[4, 3], strokeWidth=1.5)

@@ -109,10 +109,13 @@ class Auto:
             choice = self._choose_by_training(candidates, choice)
         column = choice.column or candidates.column
         decision = choice.decision or _decide(choice.rule, replace(candidates, column=column))
+        because = choice.because
+        if any(reason.facts.get("votes_carry") is False for reason in decision.why):
+            because += "; the votes do not predict these labels, so the labels alone decide"
         first = Reason(
             "rule",
-            f"Rule: {choice.rule.name} (chosen by auto: {choice.because}).",
-            {"rule": choice.rule.name, "because": choice.because},
+            f"Rule: {choice.rule.name} (chosen by auto: {because}).",
+            {"rule": choice.rule.name, "because": because},
         )
         improvement = Reason("improvement", choice.improvement)
         return replace(
@@ -202,7 +205,7 @@ class Auto:
         gauged = replace(candidates, column=column or candidates.column)
         usable = int(_are_usable(gauged, "zeta", "train_accuracy").sum())
         if usable and (candidates.num_runs > 1 or usable >= _FEWEST_CHECKPOINTS):
-            because = f"{lacking}, only ζ and training accuracy are recorded"
+            because = f"{lacking}; ζ and training accuracy decide"
             rule = Staged() if candidates.num_runs > 1 else Filter()
             notes = _explain_gauge(column, differing)
             return _Choice(rule, because, f"{better} noise_rate= also helps.", column, notes=notes)

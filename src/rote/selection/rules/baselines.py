@@ -29,7 +29,9 @@ class Last:
         """Select the last checkpoint."""
         ends = candidates.last()
         pick = candidates.best(candidates.values("train_accuracy"), ends)
-        reasons = [f"The pick, {candidates.name(pick)}, is the last checkpoint of its run."]
+        reasons = [
+            f"The selected checkpoint, {candidates.name(pick)}, is the last checkpoint of its run."
+        ]
         if len(ends) > 1:
             is_trained = np.isfinite(candidates.values("train_accuracy")[pick])
             which = "highest training accuracy" if is_trained else f"lowest {candidates.label}"
@@ -59,7 +61,7 @@ class Oracle:
         accuracy = candidates.values("test_accuracy")
         pick = candidates.best(accuracy)
         reason = (
-            f"The pick, {candidates.name(pick)}, has the highest test accuracy of "
+            f"The selected checkpoint, {candidates.name(pick)}, has the highest test accuracy of "
             f"{len(candidates)} checkpoints: {format_share(accuracy[pick])}. It needs clean "
             "labels: no rule can do better, and none may use it."
         )

@@ -64,7 +64,7 @@ class Consensus:
         pick = candidates.best(score, ballot.voters)
         interval = compute_wilson_interval(float(score[pick]), ballot.samples)
         reason = (
-            f"The pick, {candidates.name(pick)}, agrees with the vote of the other "
+            f"The selected checkpoint, {candidates.name(pick)}, agrees with the vote of the other "
             f"{ballot.num_runs - 1} runs on {score[pick]:.2%} of the {ballot.samples} samples of "
             f"the holdout, the most of {len(ballot.voters)} checkpoints; the median is "
             f"{np.median(agreement):.2%}."

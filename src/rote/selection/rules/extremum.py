@@ -57,7 +57,8 @@ class Extremum:
         pick = candidates.best(values if self.direction == "max" else -values)
         column = candidates.describe(self.column)
         reason = (
-            f"The pick, {candidates.name(pick)}, has the {_DIRECTIONS[self.direction][:-2]}est "
+            f"The selected checkpoint, {candidates.name(pick)}, "
+            f"has the {_DIRECTIONS[self.direction][:-2]}est "
             f"{_name_column(column)} of {len(candidates)} checkpoints: "
             f"{format_with_unit(values[pick], column)}."
         )

@@ -72,7 +72,8 @@ class NoiseRate:
             return Decision(pick, (reason,), warnings=caution)
         pick = candidates.best(-candidates.zeta, np.array(first))
         reason = (
-            f"The pick, {candidates.name(pick)}, is the first of its run that fits {right:.1%} of "
+            f"The selected checkpoint, {candidates.name(pick)}, "
+            f"is the first of its run that fits {right:.1%} of "
             f"the labels, the share of right ones: {accuracy[pick]:.1%}."
         )
         among = f"{len(first)} of {len(parts)} runs get there; it does with the lowest ζ."

@@ -54,8 +54,9 @@ class NoisyValidation:
         accuracy = float(validation[pick])
         samples = find_holdout_size(candidates, pick, self.samples)
         reason = (
-            f"The pick, {candidates.name(pick)}, has the highest accuracy on the given labels of "
-            f"the holdout: {format_share(accuracy)}"
+            f"The selected checkpoint, {candidates.name(pick)}, "
+            f"has the highest accuracy on the given "
+            f"labels of the holdout: {format_share(accuracy)}"
         )
         if samples is None:
             unknown = (
@@ -63,11 +64,13 @@ class NoisyValidation:
                 "interval. Rule `noisy-validation` takes samples=.",
             )
             findings = Findings(noise_rate=self.noise_rate)
-            return Decision(pick, (reason + ".",), warnings=unknown, findings=findings)
+            return Decision(
+                pick, (reason + ".",), warnings=unknown, score=validation, findings=findings
+            )
         interval = compute_wilson_interval(accuracy, samples)
         reason += f" ({interval[0]:.2%} to {interval[1]:.2%} at 95%, {samples} labels)."
         findings = Findings(noise_rate=self.noise_rate, labels=samples)
-        return Decision(pick, (reason,), interval=interval, findings=findings)
+        return Decision(pick, (reason,), score=validation, interval=interval, findings=findings)
 
 
 @dataclass(frozen=True)
@@ -109,7 +112,8 @@ class NoisyValidationThenSusceptibility:
             f"{near.sum()} of {len(candidates)} checkpoints are within it."
         )
         why = (
-            f"The pick, {candidates.name(pick)}, has the lowest {candidates.label} of them: "
+            f"The selected checkpoint, {candidates.name(pick)}, "
+            f"has the lowest {candidates.label} of them: "
             f"{candidates.zeta[pick]:.4g}, at a validation accuracy of "
             f"{format_share(validation[pick])}."
         )

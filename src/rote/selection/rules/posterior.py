@@ -84,7 +84,7 @@ class Posterior:
         if not found.belief.votes_carry:
             who = "runs" if neighbors is None else "nearest training samples"
             why = f"The votes of the {who} do not predict the given labels"
-            return _decide_by_labels(candidates, ballot, labels, why, warnings)
+            return _decide_by_labels(candidates, ballot, labels, why, warnings, votes_carry=False)
         return _decide_by_estimate(candidates, found, warnings)
 
     def estimate_accuracy(self, candidates: Candidates) -> AccuracyEstimate:
@@ -306,7 +306,13 @@ def _list_hints(found: AccuracyEstimate) -> Iterator[str]:
 
 
 def _decide_by_labels(
-    candidates: Candidates, ballot: Ballot, labels: Labels, why: str, warnings: tuple[str, ...]
+    candidates: Candidates,
+    ballot: Ballot,
+    labels: Labels,
+    why: str,
+    warnings: tuple[str, ...],
+    *,
+    votes_carry: bool | None = None,
 ) -> Decision:
     label = labels.best
     is_known = label != UNKNOWN
@@ -318,7 +324,7 @@ def _decide_by_labels(
         "choice",
         f"{why}. The selected checkpoint, {candidates.name(pick)}, has the highest accuracy on the "
         f"{labels.known} known labels: {score[pick]:.1%}.",
-        {"accuracy": float(score[pick]), "labels": labels.known},
+        {"accuracy": float(score[pick]), "labels": labels.known, "votes_carry": votes_carry},
     )
     interval = compute_wilson_interval(float(score[pick]), labels.known)
     reasons = (reason, *_explain_dropped(candidates, score, pick))

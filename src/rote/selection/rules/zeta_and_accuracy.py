@@ -60,8 +60,9 @@ def judge_region_one(
         f"holds {both.sum()} of {len(candidates)} checkpoint{'s' * (len(candidates) > 1)}."
     )
     where = "among the resistant" if is_empty else "in Region 1"
-    why = f"The pick, {candidates.name(pick)}, has {_SUPERLATIVES[choice]} {where}: " + (
-        describe_distance(candidates, pick, thresholds)
+    why = (
+        f"The selected checkpoint, {candidates.name(pick)}, has {_SUPERLATIVES[choice]} {where}: "
+        + (describe_distance(candidates, pick, thresholds))
     )
     warnings: tuple[str, ...] = ()
     if is_empty:
@@ -240,7 +241,8 @@ class Filter:
             f"{thresholds['susceptibility']:.4g}, its median, and stay."
         )
         why = (
-            f"The pick, {candidates.name(pick)}, has the highest training accuracy among them: "
+            f"The selected checkpoint, {candidates.name(pick)}, "
+            f"has the highest training accuracy among them: "
             + describe_distance(candidates, pick, thresholds)
         )
         return Decision(pick, (what, why), thresholds)
@@ -272,7 +274,7 @@ class Pareto:
             f"lower {candidates.label} and higher training accuracy."
         )
         why = (
-            f"The pick, {candidates.name(pick)}, is its knee: ζ of "
+            f"The selected checkpoint, {candidates.name(pick)}, is its knee: ζ of "
             f"{candidates.zeta[pick]:.4g}, training accuracy of "
             f"{format_share(train[pick])}, {height[pick]:.3f} above the line between the ends "
             "(both axes scaled to 1)."
