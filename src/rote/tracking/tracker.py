@@ -191,7 +191,6 @@ class Tracker:
             return None
         self._follow_training()
         means = deepcopy(self._means)
-        kept: Reading | None = None
         with self._skip_without_memory(step), ExitStack() as undoing:
             with fail_together() as facts:
                 self._run.check_open()
@@ -213,8 +212,8 @@ class Tracker:
                 means.warn(reading, self._warned)
                 self._warn_of_percentages(reading.metrics)
             self._keep(reading, means, watch, undoing)
-            kept = reading
-        return kept
+            return reading
+        return None  # skipped
 
     def follow_optimizer(self, optimizer: Optimizer | Sequence[Optimizer]) -> None:
         """Probe with another optimizer from now on: the loop has built a new one.
