@@ -4,6 +4,7 @@ import json
 import re
 from pathlib import Path
 from statistics import fmean, stdev
+from typing import Any
 
 import pytest
 
@@ -17,6 +18,7 @@ STOPPING = (ROOT / "docs" / "stopping.md").read_text(encoding="utf-8")
 COMPATIBILITY = (ROOT / "docs" / "compatibility.md").read_text(encoding="utf-8")
 PROBE = json.loads((ROOT / "benchmarks" / "probe.json").read_text())["results"]
 BOARD = json.loads((ROOT / "docs" / "results" / "leaderboard.json").read_text())
+LEARNED = json.loads((ROOT / "docs" / "results" / "leaderboard-medium.json").read_text())
 TUNING = (ROOT / "docs" / "tuning.md").read_text(encoding="utf-8")
 TUNED = json.loads((ROOT / "docs" / "results" / "tuning.json").read_text())["pools"]
 STOPS = json.loads((ROOT / "docs" / "results" / "stopping.json").read_text())["pools"]
@@ -46,11 +48,11 @@ def numbers_near(page: str, words: str) -> list[str]:
     return re.findall(r"\d+(?:\.\d+)?", block)
 
 
-def same_labels(group: str, measure: str) -> float:
+def same_labels(group: str, measure: str, board: Any = BOARD) -> float:
     """Mean regret of noisy validation on as many labels as ``auto`` has, the whole holdout."""
     found = []
-    for name in BOARD["groups"][group]:
-        rows = BOARD["pools"][name]["rows"]
+    for name in board["groups"][group]:
+        rows = board["pools"][name]["rows"]
         sizes = [
             int(row.rpartition(" ")[2]) for row in rows if row.startswith("noisy validation, n")
         ]
@@ -58,10 +60,10 @@ def same_labels(group: str, measure: str) -> float:
     return fmean(found)
 
 
-def cost(group: str, selector: str, measure: str) -> str:
+def cost(group: str, selector: str, measure: str, board: Any = BOARD) -> str:
     if selector == "noisy validation, same labels":
-        return points(same_labels(group, measure))
-    row = BOARD["means"][group][selector]
+        return points(same_labels(group, measure, board))
+    row = board["means"][group][selector]
     return points(row[measure][0]) if measure in row else NONE
 
 
@@ -76,8 +78,10 @@ SELECTORS = {
     "rote, several runs (`auto`)": "auto",
     "rote, one run alone": "auto, one run alone",
     "noisy validation, same labels": "noisy validation, same labels",
+    "Dawid–Skene": "Dawid–Skene",
     "last checkpoint": "last checkpoint",
     "LabelWave": "LabelWave",
+    "the paper's regions": "regions (the paper's rule)",
     "lowest ζ": "lowest ζ",
 }
 
@@ -85,8 +89,8 @@ SELECTORS = {
 @pytest.mark.parametrize(("label", "selector"), SELECTORS.items())
 def test_regrets_in_the_readme_are_those_of_the_leaderboard(label: str, selector: str) -> None:
     expected = [
-        cost(group, selector, measure)
-        for group in ("fresh", "judged")
+        cost(group, selector, measure, board)
+        for group, board in (("judged", LEARNED), ("fresh", BOARD))
         for measure in ("regret", "pool")
     ]
     assert table_row(README, label) == expected
@@ -99,11 +103,10 @@ def test_every_row_of_the_readme_is_one_of_those_above() -> None:
 
 
 def test_the_first_numbers_of_the_readme_are_those_of_leaderboard_and_compatibility() -> None:
-    cited = numbers_near(README, "lost against the best of all checkpoints of")
+    cited = numbers_near(README, "lost against the best checkpoint of a run")
     for selector in ("auto", "last checkpoint", "noisy validation, same labels"):
-        assert cost("fresh", selector, "pool") in cited, selector
-    fresh = BOARD["groups"]["fresh"]
-    assert {str(BOARD["pools"][name]["runs"]) for name in fresh} | {str(len(fresh))} <= set(cited)
+        assert cost("judged", selector, "regret", LEARNED) in cited, selector
+    assert str(len(LEARNED["groups"]["judged"])) in cited
     rows = re.findall(r"^\| \*\*all\*\* \|(.*)\|$", COMPATIBILITY, flags=re.MULTILINE)
     totals = [[int(cell) for cell in row.split("|")] for row in rows]
     assert [kind[-2:] for kind in totals] == [[0, 0], [0, 0]]  # none changed, none failed
@@ -113,7 +116,7 @@ def test_the_first_numbers_of_the_readme_are_those_of_leaderboard_and_compatibil
 
 def test_the_readme_says_how_many_pools_there_are() -> None:
     heading = next(line for line in README.splitlines() if "per run" in line and "|" in line)
-    counts = {str(len(BOARD["groups"][group])) for group in ("fresh", "judged")}
+    counts = {str(len(LEARNED["groups"]["judged"])), str(len(BOARD["groups"]["fresh"]))}
     assert counts <= set(re.findall(r"\d+", heading))
     assert {BOARD["pools"][name]["runs"] for name in BOARD["groups"]["judged"]} == {30}
 
@@ -178,6 +181,17 @@ def test_how_good_estimates_are_is_what_their_study_says() -> None:
     assert error is not None
     assert error[1] in cited
     assert error[1] in numbers_near(README, "off by")
+
+
+def test_how_good_intervals_are_for_networks_that_learn_is_what_their_study_says() -> None:
+    found = find_study("estimated-accuracy").finding(
+        json.loads((ROOT / "docs" / "results" / "estimated-accuracy-medium.json").read_text())
+    )
+    (told,) = re.findall(r"interval holds .*? of one run alone", found)
+    counts = re.findall(r"\d+ of \d+", told)
+    assert len(counts) == 3
+    assert all(count in " ".join(SELECTION.split()) for count in counts)
+    assert counts[-1] in " ".join(README.split())
 
 
 def test_what_one_run_costs_without_a_holdout_is_what_the_leaderboard_says() -> None:

@@ -21,6 +21,7 @@ _FIRST = (
     "auto",
     "auto, one run alone",
     "noisy validation, n = 256",
+    "noisy validation, n = 2000",
     "Dawid–Skene",
     "consensus",
     "share of right labels",
@@ -52,8 +53,8 @@ _COLUMNS = (
     "count.",
     "LabelWave and GWA stop a run and do not claim to compare runs: they have no pick of the pool. "
     "By its paper, LabelWave stops at its *first minimum*; its other row takes the lowest value of "
-    "the whole run, which loses less. By its paper, GWA is the *mean of 3 epochs*; its other row "
-    "takes single epochs.",
+    "the whole run. By its paper, GWA is the *mean of 3 epochs*; its other row takes single "
+    "epochs.",
     "In brackets: 95 % intervals over runs, which are resampled within each pool. They say "
     "nothing about other data: how far pools differ, their own tables show. A draw holds fewer "
     "different runs, so that the best of them may be less, and the interval of a pick of the pool "

@@ -45,7 +45,7 @@ def list_selectors(noise_rate: float | None, noise: str | None) -> list[Selector
             f"max:noisy_validation_{n}",
             Cost(f"forward of {n}", n, (f"pass_{n}",)),
         )
-        for n in (10, 128, 256, 512)
+        for n in (10, 128, 256, 512, 1000, 2000)
     ]
     known = {} if noise_rate is None else {"noise_rate": noise_rate}
     rated = Cost(_TRAIN, 0, ("pass_train",), "the share of wrong labels")
