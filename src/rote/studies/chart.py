@@ -215,7 +215,7 @@ def filter_pairs(pools: Mapping[str, tuple[Rows, Mapping[str, float | None]]]) -
     parts = []
     every = [point for points, _ in pools.values() for point in points]
     for name, (points, found) in pools.items():
-        for title, key in ((f"{name}: all", "all"), ("ζ below its median", "kept")):
+        for title, key in (("all", "all"), ("ζ below its median", "kept")):
             shown = [point for point in points if key == "all" or point["kept"]]
             drawn = (
                 alt.Chart(alt.InlineData(shown), width=_HALF, height=_HALF * _SHARE)
@@ -226,7 +226,8 @@ def filter_pairs(pools: Mapping[str, tuple[Rows, Mapping[str, float | None]]]) -
                     color=_color(every, "architecture:N"),
                 )
             )
-            words = alt.TitleParams(f"{title}, ρ = {format_number(found[key])}", fontSize=12)
+            lines = [name if key == "all" else " ", f"{title}, ρ = {format_number(found[key])}"]
+            words = alt.TitleParams(lines, fontSize=12)
             parts.append(drawn.properties(title=words))
     return alt.concat(*parts, columns=2).resolve_scale(color="shared")
 
