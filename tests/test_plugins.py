@@ -269,8 +269,8 @@ def test_a_chart_is_added_by_its_name(run: Run, tmp_path: Path) -> None:
 
 def test_a_callback_is_found_by_the_name_of_its_trainer(run: Run) -> None:
     code = """
-from rote.integrations import find_callback, trainer_names
-print(trainer_names()[-1], find_callback("small").__name__)
+from rote.integrations import find_callback, list_trainers
+print(list_trainers()[-1], find_callback("small").__name__)
 """
     assert run("-c", code).stdout.split() == ["small", "Small"]
 

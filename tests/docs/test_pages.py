@@ -89,10 +89,10 @@ def test_the_words_of_the_report_are_those_of_the_glossary() -> None:
     )
     assert {"Probe batch", "Holdout", "Live step", "Reference step", "Relative", "Staged", "Region",
             "Interrupted"} <= {word for _, word, _ in found}  # fmt: skip
-    page = WORDS.with_name("page.html").read_text()
-    (by_label,) = re.findall(r"set words = \{(.+?)\}", page)
-    linked = re.findall(r': "(.+?)"', by_label)
-    assert linked
+    summary = (ROOT / "src" / "rote" / "selection" / "summary.py").read_text()
+    (by_column,) = re.findall(r"^_WORDS = \{(.+?)\}", summary, re.MULTILINE | re.DOTALL)
+    linked = [*re.findall(r': "(.+?)"', by_column), *re.findall(r'\bword="(.+?)"', summary)]
+    assert len(linked) > 3
     assert set(linked) <= {name for name, _, _ in found}
     for name, word, meaning in found:
         assert name == word.lower().replace(" ", "-")

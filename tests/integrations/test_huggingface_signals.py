@@ -116,7 +116,7 @@ def test_rivals_by_their_names(tmp_path: Path) -> None:
 
 def test_a_signal_that_needs_indices_says_where_they_are_looked_for(tmp_path: Path) -> None:
     callback = SusceptibilityCallback(num_classes=CLASSES, signals=["label_wave"])
-    with pytest.raises(InputError, match="signal `label_wave`.*`index`, `indices` or `idx`"):
+    with pytest.raises(InputError, match="`label_wave`.*`index`, `indices` or `idx`"):
         build_trainer(tmp_path, callback).train()
 
 

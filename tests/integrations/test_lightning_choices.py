@@ -198,7 +198,7 @@ def test_sharded_strategies_that_cannot_be_probed_are_refused(tmp_path: Path) ->
     made = trainer(tmp_path)
     made._accelerator_connector.strategy = pl.strategies.FSDPStrategy()  # no CPU runs it
     callback = SusceptibilityCallback(num_classes=CLASSES)
-    with pytest.raises(InputError, match="got FSDPStrategy"):
+    with pytest.raises(InputError, match="FSDPStrategy is not supported"):
         callback.setup(made, Classifier(), stage="fit")
 
 

@@ -152,7 +152,7 @@ def test_a_signal_that_needs_indices_says_where_they_are_looked_for(tmp_path: Pa
             return cross_entropy(self(batch[0]), batch[1])
 
     callback = SusceptibilityCallback(num_classes=CLASSES, signals=[LabelWave()])
-    with pytest.raises(InputError, match="signal `label_wave`.*`index`, `indices` or `idx`"):
+    with pytest.raises(InputError, match="`label_wave`.*`index`, `indices` or `idx`"):
         run(Pairs, tmp_path, callback)
 
 
@@ -168,7 +168,7 @@ def test_batches_that_do_not_show_labels_are_pointed_out_once(
         fit(make(), tmp_path, [callback])
     (said,) = [str(entry.message) for entry in caught if entry.category is RoteWarning]
     assert "`watching` need labels" in said
-    assert "no labels: such batches" in said
+    assert "Batches without labels are not observed" in said
     assert not signal.batches
 
 
@@ -186,7 +186,7 @@ def test_a_step_in_which_it_is_not_clear_which_logits_are_the_batchs(tmp_path: P
     callback = SusceptibilityCallback(
         num_classes=CLASSES, signals=[Watching()], inputs_of=lambda batch: batch["x"]
     )
-    with pytest.warns(RoteWarning, match="`watching` need .* no logits"):
+    with pytest.warns(RoteWarning, match="`watching` need .* without logits"):
         run(Unclear, tmp_path, callback)
 
 

@@ -141,7 +141,7 @@ def test_packed_sequences_are_probed_one_by_one(tmp_path: Path) -> None:
 
 def test_signals_that_need_logits_are_named_where_a_fused_head_returns_none(tmp_path: Path) -> None:
     callback = SusceptibilityCallback(signals=["gwa"])
-    with pytest.warns(rote.errors.RoteWarning, match="`gwa` need .* no logits"):
+    with pytest.warns(rote.errors.RoteWarning, match="`gwa` need .* without logits"):
         build_sft(tmp_path, callback).train()
 
 

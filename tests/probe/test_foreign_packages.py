@@ -161,7 +161,7 @@ class TestGeometric:
     def test_a_bare_graph_must_say_what_its_samples_are(self) -> None:
         model = self.network(cached=False)
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        with pytest.raises(InputError, match=r"got a Data\. Wrap it: rote\.Samples"):
+        with pytest.raises(InputError, match=r"of type Data .* rote\.Samples"):
             rote.track(model, optimizer, inputs=self.graph(), num_classes=CLASSES)
 
     def test_graphs_are_classified_from_a_loader(self) -> None:

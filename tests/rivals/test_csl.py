@@ -65,7 +65,7 @@ def test_without_a_size_there_is_a_column_and_no_rows() -> None:
     signal.observe(Batch(torch.tensor([0]), logits, indices=torch.tensor([3])))
     assert signal.read(1)["csl"] == pytest.approx(np.log(2))
     assert signal.rows() == {}
-    with pytest.raises(InputError, match="`indices`.*csl"):
+    with pytest.raises(InputError, match="`csl`.*`indices`"):
         signal.observe(Batch(torch.tensor([0]), logits))
     with pytest.raises(InputError, match="`samples`.*got 0"):
         Csl(0)

@@ -124,7 +124,7 @@ def test_a_row_that_is_not_as_it_was_written_is_noticed(
     record, table = read_run(tmp_path / "run"), read_table(tmp_path)
     with pytest.raises(CorruptRunError, match=rf"Row \d of .*{name}\.bin was changed"):
         read_rows(record, name)
-    with pytest.warns(DamagedRowsWarning, match=rf"Left out `{name}` of 'run': Row \d of .*\.bin"):
+    with pytest.warns(DamagedRowsWarning, match=rf"Left out `{name}` of 'run': row \d of .*\.bin"):
         assert table.read_rows("run", name) is None
     assert table.read_rows("run", name) is None  # said once
     others = {"predictions", "aum", "seen"} - {name}

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 def test_a_run_that_another_process_ended_meanwhile_is_not_written_again(
     begun: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    spec, path, claim = small_spec(), tmp_path / "run", RunFolder.claimed
+    spec, path, claim = small_spec(), tmp_path / "run", RunFolder.claim
     if begun:
 
         def cut(_: object) -> None:
@@ -32,13 +32,13 @@ def test_a_run_that_another_process_ended_meanwhile_is_not_written_again(
     @contextmanager
     def late(folder: RunFolder) -> Iterator[None]:
         with monkeypatch.context() as undone:
-            undone.setattr(RunFolder, "claimed", claim)
+            undone.setattr(RunFolder, "claim", claim)
             train(spec, path)
         journals.append((path / "journal.jsonl").read_bytes())
         with claim(folder):
             yield
 
-    monkeypatch.setattr(RunFolder, "claimed", late)
+    monkeypatch.setattr(RunFolder, "claim", late)
     run = train(spec, path)
     assert run.model is None  # nothing was trained
     assert numbers(run.readings) == numbers(train(spec).readings)

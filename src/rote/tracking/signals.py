@@ -95,7 +95,7 @@ class Batch:
         """
         if self.indices is None:
             raise InputError(
-                f"Signal `{signal}` compares the predictions for a sample in two epochs. Pass "
+                f"Signal `{signal}` follows every sample over the epochs. Pass "
                 "`indices` to tracker.observe."
             )
         if self.logits.dim() != 2:
