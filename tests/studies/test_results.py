@@ -54,7 +54,7 @@ def test_committed_numbers_come_out_again(name: str, records: Records) -> None:
 def test_committed_numbers_of_networks_that_learn_come_out_again(
     name: str, records: Records
 ) -> None:
-    ((_, tables),) = [entry for entry in records.of(find_study(name)) if entry[0] == "medium"]
+    ((_, tables),) = [entry for entry in records.read(find_study(name)) if entry[0] == "medium"]
     assert _leaves(find_study(name).measure(tables)) == pytest.approx(
         _leaves(_committed(f"{name}-medium")), abs=1e-6
     )
