@@ -7,6 +7,7 @@ not be installed.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -366,7 +367,7 @@ class Preferences(Task):
         return {"ref_chosen_logps": chosen, "ref_rejected_logps": rejected}
 
 
-class PairScores(nn.Module):
+class PairScores(nn.Module, ABC):
     """A network that scores both responses of each pair: logits of shape (pairs, 2).
 
     Args:
@@ -382,9 +383,9 @@ class PairScores(nn.Module):
         rows = {key: value.flatten(0, 1) for key, value in pairs.items()}
         return self.score(rows).reshape(-1, 2)
 
+    @abstractmethod
     def score(self, rows: dict[str, Tensor]) -> Tensor:
         """Return one score per response."""
-        raise NotImplementedError
 
 
 class RewardScores(PairScores):
