@@ -292,7 +292,7 @@ def find_device(name: str) -> torch.device:
     try:
         device = torch.device(name)
         torch.ones(2, device=device).sum().item()
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
+    except (RuntimeError, AssertionError) as error:
         found = torch.accelerator.current_accelerator()
         here = "only cpu" if found is None else f"cpu and {found.type}"
         reason = str(error).partition("\n")[0].rstrip(".")
