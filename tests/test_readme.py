@@ -33,7 +33,7 @@ def blocks(page: str, language: str = "python") -> list[str]:
 def test_the_readme_keeps_its_promises() -> None:
     lines = TEXT.splitlines()
     assert len(lines) <= 120
-    order = ["![", "```python", "```text", "leaderboard.md", "## Install", "pip install",
+    order = ["![", "```python", "```text", "leaderboard-medium.md", "## Install", "pip install",
              "## In the trainer you have", "## What it does not do"]  # fmt: skip
     assert [TEXT.index(part) for part in order] == sorted(TEXT.index(part) for part in order)
     assert next(i for i, line in enumerate(lines, 1) if line.startswith("```python")) <= 35

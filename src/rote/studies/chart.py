@@ -260,7 +260,7 @@ def draw_heat_panels(
         for field, title in values.items():
             shown = [r for r in rows if r["pool"] == name and r[field] is not None]
             drawn = _draw_rectangles(x, y, field, (*titles, title), _HALF, is_top_down=True)
-            words = alt.TitleParams(f"{name}: {title}", fontSize=12)
+            words = alt.TitleParams([name, title], fontSize=12)
             parts.append(drawn.properties(data=alt.InlineData(shown), title=words))
     return alt.concat(*parts, columns=len(values)).resolve_scale(color="independent")
 
