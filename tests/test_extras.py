@@ -32,8 +32,8 @@ def test_a_folder_tells_its_files_without_importing_them(
         "class Borrowed(Context):\n    def judge(self): ...\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
-    assert list_modules("judges") == ["fair", "truncated"]
-    assert list_modules("judges.nothing") == []
+    assert list_modules("judges") == ("fair", "truncated")
+    assert list_modules("judges.nothing") == ()
     (folder / "truncated.py").write_text("from judges.fair import Fair  # not written here")
     assert [found.__name__ for found in find_classes("judges", "judge")] == ["Fair", "Borrowed"]
 

@@ -3,6 +3,7 @@
 import ast
 import sys
 from collections.abc import Iterator
+from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from pkgutil import iter_modules
@@ -68,8 +69,11 @@ def import_named(address: str, argument: str) -> Any:  # noqa: ANN401  # whateve
     return found
 
 
-def list_modules(package: str) -> list[str]:
+@cache
+def list_modules(package: str) -> tuple[str, ...]:
     """List the modules in the folder of a package, in order, without importing them.
+
+    The folder is read once for each package: checking 700 specs would read it 11,000 times.
 
     Example:
         >>> list_modules("rote.store.loggers")[0]
@@ -77,7 +81,7 @@ def list_modules(package: str) -> list[str]:
     """
     found = find_spec(package)
     places = found.submodule_search_locations if found is not None else None
-    return sorted(module.name for module in iter_modules(places or []))
+    return tuple(sorted(module.name for module in iter_modules(places or [])))
 
 
 def list_signals() -> list[str]:
