@@ -38,7 +38,7 @@ test: $(VENV)/chromium.stamp ## everything CI runs: set-up, check, all tests
 	@$(MAKE) --no-print-directory --jobs=2 check run-tests
 
 test-all: $(VENV)/chromium.stamp ## the same with every model × optimizer × mode × moment
-	@$(MAKE) --no-print-directory --jobs=2 check run-tests MARKED='-m ""'
+	@$(MAKE) --no-print-directory --jobs=2 check run-tests MARKED='-m "" --hypothesis-profile=all'
 
 # Old packages use what newer ones below them have deprecated.
 test-lowest: $(LOWEST_VENV)/lowest.stamp ## the fast tests with the lowest versions that pyproject.toml allows

@@ -21,7 +21,8 @@ os.environ.setdefault("KERAS_BACKEND", "torch")  # before anything imports keras
 os.environ.setdefault("RAY_TQDM_PATCH_PRINT", "0")
 
 # No test asserts a time: a busy machine takes longer than the 200 ms that hypothesis allows.
-settings.register_profile("patient", deadline=None)
+settings.register_profile("all", deadline=None)  # by `make test-all`
+settings.register_profile("patient", deadline=None, max_examples=40)
 settings.load_profile("patient")
 
 # A shell that starts the tests in the background has them, and what they start, ignore it.

@@ -34,7 +34,7 @@ MOMENTS = {
 }
 COMMANDS = """
 import importlib, json, os, signal, sys
-import scipy.stats, sklearn.datasets, torch
+import scipy.stats, sklearn.datasets, torch, torch._dynamo  # which optimizers import
 import rote.selection, rote.tracking, rote.workloads
 from rote.cli.main import main
 

@@ -105,26 +105,26 @@ def test_a_sweep_is_foreseen_run_listed_and_skipped(
 
 def test_two_sweeps_at_once_share_the_work_and_do_nothing_twice(tmp_path: Path) -> None:
     file, store = tmp_path / "sweep.toml", tmp_path / "store"
-    seeds = list(range(12))
-    text = SWEEP.replace("EPOCHS", "40").replace("[0, 1, 2, 3]", str(seeds))
+    seeds = list(range(6))
+    text = SWEEP.replace("EPOCHS", "20").replace("[0, 1, 2, 3]", str(seeds))
     file.write_text(text)
     arguments = (file, "--out", store, "--quiet", "--json", "--workers", "1")
     with start(*arguments) as first, start(*arguments) as second:
         reports = [process.communicate(timeout=DEADLINE) for process in (first, second)]
     assert (first.returncode, second.returncode) == (0, 0), reports
     summaries = [json.loads(out) for out, _ in reports]
-    assert sum(summary["finished"] for summary in summaries) == 12
-    assert [summary["finished"] + summary["skipped"] for summary in summaries] == [12, 12]
+    assert sum(summary["finished"] for summary in summaries) == 6
+    assert [summary["finished"] + summary["skipped"] for summary in summaries] == [6, 6]
     assert [err for _, err in reports] == ["", ""]  # nor do their workers say anything
     for run in list_runs(store):
         assert run.state == "finished"
-        assert [reading.step for reading in read_run(run.path).readings] == list(range(1, 41))
-        assert lines(run.path) == 40  # not one line more: it was never opened again
+        assert [reading.step for reading in read_run(run.path).readings] == list(range(1, 21))
+        assert lines(run.path) == 20  # not one line more: it was never opened again
 
 
 def test_ctrl_c_stops_cleanly_and_the_same_command_resumes(sweep: Sweeping, tmp_path: Path) -> None:
     file, store = tmp_path / "sweep.toml", tmp_path / "store"
-    file.write_text(SWEEP.replace("EPOCHS", "120"))
+    file.write_text(SWEEP.replace("EPOCHS", "50"))
     with start(file, "--out", store, "--quiet", "--workers", "2") as process:
         until(lambda: store.is_dir() and sum(map(lines, store.iterdir())) > 20)
         process.send_signal(signal.SIGINT)
@@ -137,7 +137,7 @@ def test_ctrl_c_stops_cleanly_and_the_same_command_resumes(sweep: Sweeping, tmp_
     out, _ = sweep(file, "--out", store, "--quiet", "--json")
     assert json.loads(out)["left"] == 0
     for run in list_runs(store):  # no reading is missing, and none came twice
-        assert [reading.step for reading in read_run(run.path).readings] == list(range(1, 121))
+        assert [reading.step for reading in read_run(run.path).readings] == list(range(1, 51))
         assert ('"kind":"resume"' in (run.path / "journal.jsonl").read_text()) == (
             run.path in begun
         )

@@ -14,6 +14,7 @@ from tests.loggers import new_mlflow_store
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("loggers")]
 
 
+@pytest.mark.full
 def test_mlflow_holds_the_loss_and_zeta(tmp_path: Path) -> None:
     pytest.importorskip("mlflow", reason="needs rote[mlflow]")
     new_mlflow_store(tmp_path)

@@ -1,4 +1,4 @@
-"""Twenty training steps with a probe after each equal twenty without, bit for bit."""
+"""Training steps with a probe after each equal as many without, bit for bit."""
 
 import random
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ from tests.cases import (
 )
 from tests.oracle import oracle_losses
 
-STEPS = 20
+STEPS = 8
 
 
 class Training:

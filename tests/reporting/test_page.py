@@ -88,7 +88,7 @@ def test_the_verdict_is_what_select_says(page: Page, visit: Open) -> None:
 
 
 @pytest.mark.parametrize("name", ["usual", "evil", "untold", "bare", "single"])
-@pytest.mark.parametrize("width", [360, 768])
+@pytest.mark.parametrize("width", [360, pytest.param(768, marks=pytest.mark.full)])
 def test_a_narrow_screen_has_no_horizontal_scroll(
     page: Page, visit: Open, name: str, width: int
 ) -> None:

@@ -58,7 +58,13 @@ def move(visit: Visit, slider: str, share: float) -> float:
     return float(step)
 
 
-@pytest.mark.parametrize("name", ["usual", "gaps", "decades", "coarse"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "gaps",
+        *(pytest.param(name, marks=pytest.mark.full) for name in ("usual", "decades", "coarse")),
+    ],
+)
 def test_sliders_count_and_average_as_python_does_to_the_last_digit(
     page: Page, visit: Open, name: str
 ) -> None:

@@ -124,7 +124,7 @@ def wait_for_the_end_of(processes: set[int]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("seeds", "deaths"), [([0], 8), pytest.param([0, 1, 2], 24, marks=pytest.mark.full)]
+    ("seeds", "deaths"), [([0], 4), pytest.param([0, 1, 2], 24, marks=pytest.mark.full)]
 )
 def test_a_killed_sweep_resumes_to_the_same_numbers(
     seeds: list[int], deaths: int, tmp_path: Path

@@ -135,6 +135,7 @@ def test_cluster_accepts_a_valid_token(place: Place, head: str, tmp_path: Path) 
     assert json.loads(done.stdout)["skipped"] == 2
 
 
+@pytest.mark.full
 def test_a_cluster_of_our_own_ends_with_the_sweep(place: Place, tmp_path: Path) -> None:
     done = place.sweep(tmp_path / "runs", "--workers", "2", RAY_AUTH_TOKEN=TOKEN)
     assert done.returncode == 0, done.stderr
