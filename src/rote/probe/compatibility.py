@@ -12,7 +12,12 @@ from torch.optim import Optimizer
 
 from rote.errors import InputError
 from rote.probe.ranks import count_ranks
-from rote.snapshot import find_parameters, find_sharded_modules, find_sharded_parameters, offloads
+from rote.snapshot import (
+    find_parameters,
+    find_sharded_modules,
+    find_sharded_parameters,
+    is_offloaded,
+)
 
 _ADVICE = "Train with DistributedDataParallel or torch.distributed.fsdp.fully_shard instead."
 
@@ -254,7 +259,7 @@ def _problems_of_shards(model: nn.Module, optimizer: Optimizer) -> Iterator[str]
             yield "fully_shard together with tensor parallelism"
         if mesh.size() != count_ranks():
             yield f"fully_shard over {mesh.size()} of {count_ranks()} ranks"
-    if offloads(model):
+    if is_offloaded(model):
         yield "fully_shard with a CPUOffloadPolicy"
 
 

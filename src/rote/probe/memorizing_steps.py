@@ -298,7 +298,7 @@ def _memorize(
         if int(logits.argmax()) == label and float(row[label]) >= limits.min_probability:
             steps = taken
             break
-        signals.act()  # there may be many steps: Ctrl-C waits for one of them only
+        signals.run_handlers()  # there may be many steps: Ctrl-C waits for one of them only
         if taken < limits.max_steps:
             learner.prepare_step(loss)
             step()

@@ -433,7 +433,7 @@ class Tracker:
                 writing.append(reading)
             # Slow loggers can be interrupted; from here on there is only memory.
             with hold_signals() as interrupts:
-                interrupts.act()
+                interrupts.run_handlers()
                 self._means, self._step, self._watch = means, reading.step, watch
                 self.readings.append(self._as_kept(reading))
                 undoing.close()
