@@ -29,7 +29,7 @@ from rote.probe.memorizing_steps import Resistance, resistance
 from rote.probe.objective import (
     LogitsAt,
     capture_logits as capture_logits,
-    make_objective as make_objective,
+    evaluate_objective as evaluate_objective,
 )
 from rote.probe.optimizer_watch import OptimizerWatch as OptimizerWatch
 from rote.probe.outputs import (
@@ -40,19 +40,19 @@ from rote.probe.outputs import (
 )
 from rote.probe.policy import PlainStep, ProbePolicy
 from rote.probe.ranks import (
+    average_over_ranks,
     broadcast_from_first,
     count_ranks,
     fail_together,
     get_rank,
     is_first_rank,
-    mean_over_ranks,
 )
 from rote.probe.session import Measurement as Measurement
 from rote.probe.steps import Backward as Backward
 from rote.probe.temperature_scaling import (
-    expected_calibration_error,
+    find_temperature_for_error,
     fit_temperature,
-    temperature_for_error,
+    measure_calibration_error,
 )
 
 __all__ = [
@@ -61,15 +61,15 @@ __all__ = [
     "ProbePolicy",
     "Resistance",
     "Samples",
+    "average_over_ranks",
     "broadcast_from_first",
     "count_ranks",
     "cross_entropy",
-    "expected_calibration_error",
     "fail_together",
+    "find_temperature_for_error",
     "fit_temperature",
     "get_rank",
     "is_first_rank",
-    "mean_over_ranks",
+    "measure_calibration_error",
     "resistance",
-    "temperature_for_error",
 ]

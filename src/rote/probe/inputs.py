@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from rote.errors import InputError
-from rote.probe.outputs import find_logits, row_of_logits
+from rote.probe.outputs import find_logits, find_row_of_logits
 from rote.snapshot import split_into_strided
 
 
@@ -48,10 +48,10 @@ class Samples:
                 f"axis={self.axis!r} and rows={self.rows!r}."
             )
         if self.rows is not None:
-            object.__setattr__(self, "rows", _indices(self.rows))
+            object.__setattr__(self, "rows", _convert_to_indices(self.rows))
 
 
-def _indices(rows: Any) -> Tensor:  # noqa: ANN401  # whatever can number rows
+def _convert_to_indices(rows: Any) -> Tensor:  # noqa: ANN401  # whatever can number rows
     """Convert a count, a list or array of indices, or a mask to indices of rows."""
     if isinstance(rows, int) and not isinstance(rows, bool):
         return torch.arange(rows)
@@ -79,7 +79,7 @@ def call(model: nn.Module, inputs: Inputs) -> Any:  # noqa: ANN401  # a model ma
     torch.clear_autocast_cache()
     if isinstance(inputs, Samples):
         output = call(model, inputs.inputs)
-        return output if inputs.axis is not None else _rows(output, inputs.rows)
+        return output if inputs.axis is not None else _select_rows(output, inputs.rows)
     if isinstance(inputs, Mapping):
         return model(**inputs)
     if isinstance(inputs, tuple | list):
@@ -141,7 +141,7 @@ def _cut(tensor: Tensor, samples: slice | Tensor, axis: int) -> Tensor:
 def _list_divided(inputs: Inputs) -> Iterator[tuple[str, Tensor, int]]:
     """Return the tensors that hold samples, by name, and along which axis."""
     if not isinstance(inputs, Samples):
-        yield from ((name, t, 0) for name, t in _tensors(inputs) if t.dim() > 0)
+        yield from ((name, t, 0) for name, t in _list_tensors(inputs) if t.dim() > 0)
         return
     for name, tensor, axis in _pair_with_axes(inputs.inputs, inputs.axis, "inputs"):
         if axis is None or tensor.dim() == 0:
@@ -167,10 +167,10 @@ def _pair_with_axes(item: object, axis: Any, name: str) -> Iterator[tuple[str, T
         for place, (entry, own) in enumerate(zip(item, axis, strict=True)):
             yield from _pair_with_axes(entry, own, f"{name}[{place}]")
     else:
-        yield from ((label, tensor, axis) for label, tensor in _tensors(item, name))
+        yield from ((label, tensor, axis) for label, tensor in _list_tensors(item, name))
 
 
-def _rows(output: object, rows: Tensor) -> Tensor:
+def _select_rows(output: object, rows: Tensor) -> Tensor:
     logits = find_logits(output)
     if logits is None:
         raise InputError(
@@ -203,12 +203,12 @@ def move_inputs(inputs: Inputs, device: torch.device) -> Inputs:
     If none of the tensors is on the device, all are moved. If one is, the caller has placed
     them, and the others stay where they are: the lengths of packed sequences stay on the CPU.
     """
-    if any(tensor.device == device for _, tensor in _tensors(inputs)):
+    if any(tensor.device == device for _, tensor in _list_tensors(inputs)):
         return inputs
     return map_tensors(inputs, lambda tensor: tensor.to(device))
 
 
-def as_batch_of_one(
+def make_batch_of_one(
     network: nn.Module, sample: Inputs, part_of: Callable[[object], object]
 ) -> tuple[Inputs, int]:
     """Return the sample as a batch of one, and the number of classes that the network predicts.
@@ -221,7 +221,7 @@ def as_batch_of_one(
     Raises:
         InputError: if the network takes it neither as it is nor with a batch axis in front.
     """
-    shapes = [tuple(tensor.shape) for _, tensor in _tensors(sample)]
+    shapes = [tuple(tensor.shape) for _, tensor in _list_tensors(sample)]
     if not shapes:
         raise InputError(
             "Expected `input` to be a tensor, or a tuple or mapping of tensors, "
@@ -235,7 +235,7 @@ def as_batch_of_one(
     for candidate in candidates:
         try:
             with torch.no_grad():
-                logits = row_of_logits(part_of(call(network, candidate)))
+                logits = find_row_of_logits(part_of(call(network, candidate)))
         except (RuntimeError, ValueError, TypeError, IndexError) as error:
             refusal = error
         else:
@@ -249,7 +249,7 @@ def as_batch_of_one(
 def hash_content(inputs: Inputs) -> str:
     """Return the SHA-256 over names, types, shapes and bytes of all tensors."""
     digest = hashlib.sha256()
-    for name, tensor in _tensors(inputs):
+    for name, tensor in _list_tensors(inputs):
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
         for part in split_into_strided(tensor.detach().cpu()):
             raw = part.contiguous().reshape(-1).view(torch.uint8)
@@ -257,7 +257,7 @@ def hash_content(inputs: Inputs) -> str:
     return digest.hexdigest()
 
 
-def _tensors(item: object, name: str = "inputs") -> Iterator[tuple[str, Tensor]]:
+def _list_tensors(item: object, name: str = "inputs") -> Iterator[tuple[str, Tensor]]:
     if isinstance(item, Tensor):
         if item.is_nested:
             raise InputError(
@@ -266,15 +266,15 @@ def _tensors(item: object, name: str = "inputs") -> Iterator[tuple[str, Tensor]]
             )
         yield name, item
     elif isinstance(item, Samples):
-        yield from _tensors({"inputs": item.inputs, "rows": item.rows}, name)
+        yield from _list_tensors({"inputs": item.inputs, "rows": item.rows}, name)
     elif isinstance(item, Mapping):
         for key in sorted(item):
-            yield from _tensors(item[key], f"{name}[{key!r}]")
+            yield from _list_tensors(item[key], f"{name}[{key!r}]")
     elif isinstance(item, tuple | list):
         for index, entry in enumerate(item):
-            yield from _tensors(entry, f"{name}[{index}]")
+            yield from _list_tensors(entry, f"{name}[{index}]")
     elif is_bundle(item):
-        yield from _tensors(item.to_dict(), name)  # type: ignore[attr-defined]
+        yield from _list_tensors(item.to_dict(), name)  # type: ignore[attr-defined]
 
 
 def is_bundle(item: object) -> bool:

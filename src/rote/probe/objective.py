@@ -11,8 +11,8 @@ from rote.errors import InputError
 from rote.probe.inputs import Inputs, Samples, call
 from rote.probe.outputs import (
     LossFunction,
-    as_scalar,
     check_logits,
+    check_scalar,
     convert_to_single,
     cross_entropy,
     find_logits,
@@ -55,7 +55,7 @@ class LogitsAt:
 
     def __call__(self, output: Any, labels: Tensor) -> Tensor:  # noqa: ANN401
         """Return the loss of that part."""
-        return evaluate(self.loss_fn, self.find_logits(output), labels)
+        return evaluate_loss(self.loss_fn, self.find_logits(output), labels)
 
 
 def check_loss_fn(loss_fn: object) -> None:
@@ -85,7 +85,7 @@ def takes_model(loss_fn: Callable[..., object]) -> bool:
     return len(needed) == 3
 
 
-def make_objective(
+def evaluate_objective(
     loss_fn: LossFunction,
     model: nn.Module,
     inputs: Inputs,
@@ -99,11 +99,11 @@ def make_objective(
     """
     if takes_model(loss_fn):
         inside = inputs.inputs if isinstance(inputs, Samples) else inputs
-        return as_scalar(loss_fn(model, inside, labels))  # type: ignore[call-arg, arg-type]
-    return evaluate(loss_fn, call(model, inputs), labels, num_classes)
+        return check_scalar(loss_fn(model, inside, labels))  # type: ignore[call-arg, arg-type]
+    return evaluate_loss(loss_fn, call(model, inputs), labels, num_classes)
 
 
-def evaluate(
+def evaluate_loss(
     loss_fn: LossFunction, output: object, labels: Tensor, num_classes: int | None = None
 ) -> Tensor:
     """Evaluate the loss of an output.
@@ -112,7 +112,7 @@ def evaluate(
         InputError: if logits or loss have the wrong shape.
     """
     if isinstance(loss_fn, LogitsAt):
-        return evaluate(loss_fn.loss_fn, loss_fn.find_logits(output), labels, num_classes)
+        return evaluate_loss(loss_fn.loss_fn, loss_fn.find_logits(output), labels, num_classes)
     if loss_fn is cross_entropy and num_classes is not None:
         check_logits(output, labels, num_classes)
     logits = find_logits(output)
@@ -122,11 +122,11 @@ def evaluate(
     if isinstance(output, Tensor):
         output = convert_to_single(output)
     if not labels.is_floating_point() and _takes_shares(loss_fn):
-        labels = _as_shares(output, labels)
-    return as_scalar(loss_fn(output, labels))
+        labels = _convert_to_shares(output, labels)
+    return check_scalar(loss_fn(output, labels))
 
 
-def part_with_logits(loss_fn: LossFunction, output: object) -> object:
+def find_part_with_logits(loss_fn: LossFunction, output: object) -> object:
     """Return the part of a model's output that the objective takes."""
     return loss_fn.find_logits(output) if isinstance(loss_fn, LogitsAt) else output
 
@@ -137,7 +137,7 @@ def capture_logits(loss_fn: LossFunction | None, output: object) -> Tensor:
     Raises:
         InputError: if there are none.
     """
-    part = output if loss_fn is None else part_with_logits(loss_fn, output)
+    part = output if loss_fn is None else find_part_with_logits(loss_fn, output)
     logits = find_logits(part)
     if logits is None:
         raise InputError(
@@ -152,7 +152,7 @@ def _takes_shares(loss_fn: object) -> bool:
     return loss_fn in functions or isinstance(loss_fn, nn.BCEWithLogitsLoss | nn.BCELoss)
 
 
-def _as_shares(output: object, labels: Tensor) -> Tensor:
+def _convert_to_shares(output: object, labels: Tensor) -> Tensor:
     """Return two classes as zeros and ones, in the shape of a model's single logits."""
     logits = find_logits(output)
     if logits is None or logits.numel() != labels.numel():

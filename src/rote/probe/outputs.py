@@ -47,12 +47,12 @@ def cross_entropy(output: object, labels: Tensor) -> Tensor:
     logits, labels = convert_to_single(logits), labels.to(logits.device)
     if labels.is_floating_point():
         return functional.binary_cross_entropy_with_logits(logits, labels.to(logits.dtype))
-    single = single_logits(logits, labels.shape)
+    single = find_single_logits(logits, labels.shape)
     if single is not None:
-        return _binary_cross_entropy(single, labels)
+        return _compute_binary_cross_entropy(single, labels)
     by_class = logits
     if logits.dim() == labels.dim() + 1:
-        by_class = logits.movedim(class_axis(logits, labels.shape), -1)
+        by_class = logits.movedim(find_class_axis(logits, labels.shape), -1)
     if by_class.shape[:-1] != labels.shape:
         raise InputError(
             f"Expected the model to return one row of logits per label (shape "
@@ -65,7 +65,7 @@ def cross_entropy(output: object, labels: Tensor) -> Tensor:
     return functional.cross_entropy(rows, ignored.reshape(-1), ignore_index=IGNORE_INDEX)
 
 
-def _binary_cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
+def _compute_binary_cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
     """Return the mean over labels that are not negative, without waiting for their number."""
     counted = (labels >= 0).to(logits.dtype)
     shares = labels.clamp(min=0).to(logits.dtype)
@@ -80,7 +80,7 @@ def convert_to_single(logits: Tensor) -> Tensor:
     return logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
 
 
-def as_scalar(loss: object) -> Tensor:
+def check_scalar(loss: object) -> Tensor:
     """Return what a loss function returned, if it is one number.
 
     Raises:
@@ -104,7 +104,7 @@ def find_logits(output: object) -> Tensor | None:
     return found if isinstance(found, Tensor) else None
 
 
-def row_of_logits(output: object) -> Tensor:
+def find_row_of_logits(output: object) -> Tensor:
     """Return the logits of one sample, of shape (1, classes).
 
     Raises:
@@ -119,17 +119,20 @@ def row_of_logits(output: object) -> Tensor:
     return logits
 
 
-def single_logits(logits: Tensor, label_shape: torch.Size) -> Tensor | None:
+def find_single_logits(logits: Tensor, label_shape: torch.Size) -> Tensor | None:
     """Return one logit per label, in the labels' shape, if the model has one for two classes."""
     if logits.shape == label_shape:
         return logits
-    if logits.dim() == len(label_shape) + 1 and logits.shape[class_axis(logits, label_shape)] == 1:
-        single = logits.squeeze(class_axis(logits, label_shape))
+    if (
+        logits.dim() == len(label_shape) + 1
+        and logits.shape[find_class_axis(logits, label_shape)] == 1
+    ):
+        single = logits.squeeze(find_class_axis(logits, label_shape))
         return single if single.shape == label_shape else None
     return None
 
 
-def class_axis(logits: Tensor, label_shape: torch.Size) -> int:
+def find_class_axis(logits: Tensor, label_shape: torch.Size) -> int:
     """Return the axis of the logits that runs over classes, given the shape of their labels."""
     first_fits = logits.shape[:1] + logits.shape[2:] == label_shape
     last_fits = logits.shape[:-1] == label_shape
@@ -151,7 +154,7 @@ def check_logits(output: object, labels: Tensor, num_classes: int) -> None:
             f"got shape {tuple(logits.shape)}."
         )
     if logits.dim() == labels.dim() + 1:
-        width = logits.shape[class_axis(logits, labels.shape)]
+        width = logits.shape[find_class_axis(logits, labels.shape)]
     elif labels.is_floating_point() and logits.shape == labels.shape:
         width = logits.shape[-1]
     elif logits.shape == labels.shape:
@@ -174,7 +177,7 @@ def are_shares(values: Tensor) -> bool:
 _RESHAPING = ("View", "Unsafe", "Squeeze", "Unsqueeze", "Select", "Slice", "Reshape", "Clone", "To")
 
 
-def is_of_sigmoid(output: object) -> bool:
+def is_sigmoid_output(output: object) -> bool:
     """Whether a model's output, with its graph, ends in a sigmoid: probabilities, not logits."""
     logits = find_logits(output)
     node: Any = None if logits is None else logits.grad_fn
@@ -183,32 +186,32 @@ def is_of_sigmoid(output: object) -> bool:
     return node is not None and bool(node.name().startswith("SigmoidBackward"))
 
 
-def are_undefined(output: object, label_shape: torch.Size) -> Tensor:
+def find_undefined(output: object, label_shape: torch.Size) -> Tensor:
     """Return, for each label, whether one of its logits is NaN."""
     logits = find_logits(output)
     assert logits is not None
-    single = single_logits(logits, label_shape)
+    single = find_single_logits(logits, label_shape)
     if single is not None:
         return single.isnan()
-    return logits.isnan().any(class_axis(logits, label_shape))
+    return logits.isnan().any(find_class_axis(logits, label_shape))
 
 
-def predict_classes(output: object, label_shape: torch.Size, *, cut: float = 0.0) -> Tensor:
+def predict_classes(output: object, label_shape: torch.Size, *, threshold: float = 0.0) -> Tensor:
     """Return the class that the model predicts, one per label.
 
     Logits with an axis more than labels have one class axis: its largest entry wins. Logits of the
     labels' own shape are decided one by one (multi-label, or one logit for two classes): those
-    above the ``cut`` count, which is 0.5 for probabilities.
+    above the ``threshold`` count, which is 0.5 for probabilities.
 
     Raises:
         InputError: if the output carries no logits, or they do not fit the labels.
     """
     logits = find_logits(output)
-    single = None if logits is None else single_logits(logits, label_shape)
+    single = None if logits is None else find_single_logits(logits, label_shape)
     if single is not None:
-        return (single > cut).long()
+        return (single > threshold).long()
     if logits is not None and logits.dim() == len(label_shape) + 1:
-        return logits.argmax(class_axis(logits, label_shape))
+        return logits.argmax(find_class_axis(logits, label_shape))
     got = type(output).__name__ if logits is None else f"logits of shape {tuple(logits.shape)}"
     raise InputError(
         f"Expected the model to return logits that fit labels of shape {tuple(label_shape)}, "
