@@ -16,7 +16,6 @@ from rote.probe.dataset import (
 from rote.probe.inputs import (
     Inputs as Inputs,
     Samples,
-    call as call,
     copy_inputs as copy_inputs,
     count_samples as count_samples,
     hash_content as hash_content,
@@ -28,16 +27,15 @@ from rote.probe.measurement import Probe as Probe
 from rote.probe.memorizing_steps import Resistance, resistance
 from rote.probe.objective import (
     LogitsAt,
-    capture_logits as capture_logits,
-    evaluate_objective as evaluate_objective,
-)
-from rote.probe.optimizer_watch import OptimizerWatch as OptimizerWatch
-from rote.probe.outputs import (
     LossFunction as LossFunction,
+    call as call,
+    capture_logits as capture_logits,
     cross_entropy,
+    evaluate_objective as evaluate_objective,
     find_logits as find_logits,
     predict_classes as predict_classes,
 )
+from rote.probe.optimizer_watch import OptimizerWatch as OptimizerWatch
 from rote.probe.policy import PlainStep, ProbePolicy
 from rote.probe.ranks import (
     average_over_ranks,

@@ -31,18 +31,16 @@ from rote.probe.compatibility import communicates, unwrap
 from rote.probe.inputs import Inputs
 from rote.probe.objective import (
     LogitsAt,
-    check_loss_fn,
-    evaluate_loss,
-    find_part_with_logits,
-    takes_model,
-)
-from rote.probe.outputs import (
     LossFunction,
     are_shares,
+    check_loss_fn,
     cross_entropy,
+    evaluate_loss,
     find_class_axis,
     find_logits,
+    find_part_with_logits,
     find_single_logits,
+    takes_model,
 )
 from rote.probe.policy import ProbePolicy
 from rote.probe.ranks import average_over_ranks, broadcast_from_first, count_ranks, fail_together

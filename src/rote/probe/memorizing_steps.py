@@ -3,7 +3,6 @@
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, get_args
 
 import numpy as np
@@ -20,14 +19,17 @@ from rote.probe.compatibility import (
     unwrap,
     unwrap_optimizer,
 )
-from rote.probe.inputs import Inputs, call, copy_inputs, make_batch_of_one, move_inputs
+from rote.probe.inputs import Inputs, copy_inputs, list_tensors, map_tensors, move_inputs
 from rote.probe.objective import (
+    LossFunction,
+    call,
+    cross_entropy,
     evaluate_loss,
     evaluate_objective,
     find_part_with_logits,
+    find_row_of_logits,
     takes_model,
 )
-from rote.probe.outputs import LossFunction, cross_entropy, find_row_of_logits
 from rote.probe.policy import Mode, PlainStep, StepRule, check_rule
 from rote.probe.session import restore_everything
 from rote.probe.steps import make_stepper, needs_closure, run_backward
@@ -144,10 +146,8 @@ def resistance(
         restore_everything(network, stepped, objective, verify=verify) as snapshot,
     ):
         with restore_after(snapshot):
-            part_of = partial(find_part_with_logits, objective)
-            batch, classes = make_batch_of_one(
-                network, move_inputs(copy_inputs(input), device), part_of
-            )
+            sample = move_inputs(copy_inputs(input), device)
+            batch, classes = _make_batch_of_one(network, sample, objective)
         snapshot.set_aside()
         wanted = _convert_to_class(label, classes)
         learner = _Learner(
@@ -175,6 +175,46 @@ class _Limits:
         check_integer("max_steps", self.max_steps, least=0)
         check_number("temperature", self.temperature, above=0)
         check_number("min_probability", self.min_probability, least=0, below=1)
+
+
+def _make_batch_of_one(
+    network: nn.Module, sample: Inputs, loss_fn: LossFunction
+) -> tuple[Inputs, int]:
+    """Return the sample as a batch of one, and the number of classes that the network predicts.
+
+    Args:
+        network: what predicts.
+        sample: with a batch axis, or without.
+        loss_fn: the objective, which knows where the logits are.
+
+    Raises:
+        InputError: if the network takes it neither as it is nor with a batch axis in front.
+    """
+    shapes = [tuple(tensor.shape) for _, tensor in list_tensors(sample)]
+    if not shapes:
+        raise InputError(
+            "Expected `input` to be a tensor, or a tuple or mapping of tensors, "
+            f"got {type(sample).__name__} without a tensor."
+        )
+    candidates = [map_tensors(sample, lambda tensor: tensor.unsqueeze(0))]
+    if all(shape[:1] in ((), (1,)) for shape in shapes):
+        candidates.insert(0, sample)
+    network.eval()
+    refusal: Exception | None = None
+    for candidate in candidates:
+        try:
+            with torch.no_grad():
+                logits = find_row_of_logits(
+                    find_part_with_logits(loss_fn, call(network, candidate))
+                )
+        except (RuntimeError, ValueError, TypeError, IndexError) as error:
+            refusal = error
+        else:
+            return candidate, logits.shape[1]
+    raise InputError(
+        "Expected `input` to be one sample that the model takes, with or without a batch axis of "
+        f"length 1, got {', '.join(map(str, shapes))}: {refusal}"
+    ) from refusal
 
 
 def _convert_to_class(label: int | Tensor, classes: int) -> int:

@@ -15,12 +15,15 @@ from torch.optim import Optimizer
 
 from rote.errors import InputError
 from rote.probe.compatibility import list_members
-from rote.probe.inputs import Inputs, Samples, call, count_samples, move_inputs, take
-from rote.probe.objective import evaluate_loss, evaluate_objective, find_part_with_logits
-from rote.probe.outputs import (
+from rote.probe.inputs import Inputs, Samples, count_samples, move_inputs, take
+from rote.probe.objective import (
     LossFunction,
     are_shares,
+    call,
+    evaluate_loss,
+    evaluate_objective,
     find_logits,
+    find_part_with_logits,
     find_single_logits,
     find_undefined,
     is_sigmoid_output,
