@@ -21,10 +21,7 @@ from rote.workloads.spec.data_sections import (
     SetName,
     TableData,
 )
-from rote.workloads.spec.run_spec import RunSpec
-from rote.workloads.spec.section import FieldError, Options, Section
-from rote.workloads.spec.toml_file import locate_errors, read_toml
-from rote.workloads.spec.training_sections import (
+from rote.workloads.spec.run_spec import (
     ActivePassiveObjective,
     Adam,
     Architecture,
@@ -40,9 +37,12 @@ from rote.workloads.spec.training_sections import (
     Optimizer,
     PlainCheckpoints,
     Probing,
+    RunSpec,
     Schedule,
     Sgd,
 )
+from rote.workloads.spec.section import FieldError, Options, Section
+from rote.workloads.spec.toml_file import locate_errors, read_toml
 
 __all__ = [
     "IMAGE_SIZE",
