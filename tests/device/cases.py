@@ -13,7 +13,8 @@ import rote
 from rote.cli.main import app
 from rote.errors import ProbeMemoryError, SkippedReadingWarning
 from rote.snapshot.fingerprint import find_differences, take_fingerprint
-from rote.tracking import check_device, count_blocking_reads
+from rote.tracking import check_device
+from rote.tracking.device_check import count_blocking_reads
 from tests.device import toy
 
 DEVICE = toy.register()

@@ -1,6 +1,7 @@
 """A checksum of everything that training depends on, name by name.
 
-It shares no code with what saves and restores, so that each can prove the other wrong.
+It walks and compares on its own, apart from the code that saves and restores, so that each can
+prove the other wrong.
 """
 
 import ctypes
