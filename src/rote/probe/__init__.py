@@ -1,4 +1,4 @@
-"""Measuring without a trace: forward, backward, one throw-away step, forward."""
+"""Measurements that change no training state: forward, backward, a temporary step, forward."""
 
 from rote.probe.compatibility import (
     check_model_and_optimizer as check_model_and_optimizer,

@@ -1,4 +1,4 @@
-"""Draw samples from a dataset or a loader without changing what training will draw."""
+"""Samples drawn from a dataset or a loader without changing what training will draw."""
 
 import random
 from collections.abc import Callable, Mapping, Sequence
@@ -87,7 +87,8 @@ def draw_batch(
     Raises:
         InputError: if the dataset cannot be indexed, is empty, or fails to give a batch.
     """
-    if isinstance(dataset, IterableDataset) or not _is_indexable(dataset):
+    is_indexable = hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__")
+    if isinstance(dataset, IterableDataset) or not is_indexable:
         raise InputError(
             f"The probe cannot draw samples from {type(dataset).__name__}, which has no length or "
             "cannot be indexed. Pass `inputs=`, a batch of unlabeled samples."
@@ -122,10 +123,6 @@ def _describe_batch(batch: object) -> str:
         return f"a mapping with {', '.join(map(repr, batch))}"
     size = f" of {len(batch)}" if isinstance(batch, Sequence) else ""
     return f"a {type(batch).__name__}{size}"
-
-
-def _is_indexable(dataset: object) -> bool:
-    return hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__")
 
 
 def find_inputs(batch: Any) -> Inputs:  # noqa: ANN401

@@ -38,7 +38,7 @@ from rote.snapshot import HeldSignals, find_parameters, hold_signals, restore_af
 
 @dataclass(frozen=True, eq=False)
 class Resistance:
-    """How one sample was memorized, or was not.
+    """The result of training on one sample until it is memorized.
 
     Attributes:
         label: the class that the network was to learn.

@@ -16,11 +16,11 @@ LossFunction: TypeAlias = Callable[[Any, Tensor], Tensor]
 """``(output, labels) -> scalar``; one with three arguments gets (model, inputs, labels)."""
 
 _RESHAPING = ("View", "Unsafe", "Squeeze", "Unsqueeze", "Select", "Slice", "Reshape", "Clone", "To")
-"""How the names of autograd nodes begin that only reshape or convert."""
+"""The beginnings of the names of autograd nodes that only reshape or convert."""
 
 
 def call(model: nn.Module, inputs: Inputs) -> Any:  # noqa: ANN401  # a model may return anything
-    """Give a model its inputs: mappings as keywords, tuples as arguments, tensors as they are."""
+    """Call a model with a mapping as keywords, a tuple as arguments, or a tensor as it is."""
     # A model that opens an autocast of its own, as those prepared by Accelerate do, turns the cache
     # on again, and would see the weights that were converted before the step.
     torch.clear_autocast_cache()
@@ -116,7 +116,7 @@ def convert_to_single(logits: Tensor) -> Tensor:
 
 
 def check_scalar(loss: object) -> Tensor:
-    """Return what a loss function returned, if it is one number.
+    """Return the value of a loss function, if it is one number.
 
     Raises:
         InputError: if it is not.
@@ -385,7 +385,7 @@ def _takes_shares(loss_fn: object) -> bool:
 
 
 def _convert_to_shares(output: object, labels: Tensor) -> Tensor:
-    """Return two classes as zeros and ones, in the shape of a model's single logits."""
+    """Return labels of two classes as zeros and ones, in the shape of a model's single logits."""
     logits = find_logits(output)
     if logits is None or logits.numel() != labels.numel():
         got = type(output).__name__ if logits is None else f"shape {tuple(logits.shape)}"

@@ -228,9 +228,8 @@ def exclude_other_threads(optimizer: Optimizer) -> Iterator[None]:
             steps the optimizer or clears its gradients meanwhile.
     """
     mine = _Turn()
-    turn = _turns.setdefault(
-        id(optimizer), mine
-    )  # one operation, so that two threads get the same turn
+    # One operation, so that two threads get the same turn.
+    turn = _turns.setdefault(id(optimizer), mine)
     if not turn.thread.is_alive():
         turn = _turns[id(optimizer)] = mine
     if turn.thread is not mine.thread:

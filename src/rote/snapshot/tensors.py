@@ -35,7 +35,10 @@ class TensorValues:
         # `.data` shares memory but not the version counter, and still points to the original
         # storage when the tensor has been given another one in between.
         self._memory = [tensor.data for tensor in self._tensors]
-        self._saved = [_copy_values(memory, device) for memory in self._memory]
+        self._saved = [
+            memory.clone() if device is None else memory.to(device, copy=True)
+            for memory in self._memory
+        ]
         wrappers = [tensor for tensor in unique if hasattr(tensor, "__tensor_flatten__")]
         counted = [*self._tensors, *wrappers]
         self._counted = [tensor for tensor in counted if not tensor.is_inference()]
@@ -71,10 +74,6 @@ class TensorValues:
         if pairs:
             torch._foreach_copy_([memory for memory, _ in pairs], [saved for _, saved in pairs])
         torch._C._autograd._unsafe_set_version_counter(tuple(self._counted), tuple(self._versions))
-
-
-def _copy_values(memory: Tensor, device: str | None) -> Tensor:
-    return memory.clone() if device is None else memory.to(device, copy=True)
 
 
 def _is_on_host(tensor: Tensor) -> bool:
