@@ -21,8 +21,8 @@ from rote.store import (
     read_predictions,
     read_run,
     read_table,
-    write_neighbor_votes,
 )
+from rote.store.holdout import write_neighbor_votes
 
 _CLASSES, _HOLDOUT = 5, 4
 _BESIDE = ("predictions.bin", NEIGHBORS_FILE)

@@ -12,8 +12,9 @@ from typer.testing import CliRunner
 import rote
 from rote.cli.main import app
 from rote.errors import ProbeMemoryError, SkippedReadingWarning
-from rote.snapshot.fingerprint import differences, fingerprint
-from rote.tracking import check_device, count_blocking_reads
+from rote.snapshot.fingerprint import find_differences, take_fingerprint
+from rote.tracking import check_device
+from rote.tracking.device_check import count_blocking_reads
 from tests.device import toy
 
 DEVICE = toy.register()
@@ -150,13 +151,15 @@ def test_the_generator_of_the_device_is_restored_and_checked() -> None:
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     x = torch.randn(6, 4)
     tracker = rote.track(model, optimizer, inputs=x, num_classes=10)
-    before, marks = DEVICE.get_rng_state(), fingerprint(model, optimizer)
+    before, marks = DEVICE.get_rng_state(), take_fingerprint(model, optimizer)
     assert tracker.probe() is not None
     assert torch.equal(before, DEVICE.get_rng_state())
-    assert differences(marks, fingerprint(model, optimizer)) == []
+    assert find_differences(marks, take_fingerprint(model, optimizer)) == []
     model(x.to("toy"))
     assert not torch.equal(before, DEVICE.get_rng_state())
-    assert differences(marks, fingerprint(model, optimizer)) == ["random state of the accelerator"]
+    assert find_differences(marks, take_fingerprint(model, optimizer)) == [
+        "random state of the accelerator"
+    ]
 
 
 def test_a_frozen_base_costs_no_copy() -> None:
@@ -256,14 +259,14 @@ def test_labels_go_to_the_device_of_the_logits(
     model = Split(first, last)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
     tokens, given = torch.randint(20, (12, 4)), torch.arange(12) % 10
-    marks = fingerprint(model, optimizer)
+    marks = take_fingerprint(model, optimizer)
     tracker = rote.track(
         model, optimizer, inputs=tokens, num_classes=10, given_labels=given, loss_fn=loss_fn
     )
     reading = tracker.probe()
     assert reading is not None
     assert reading.drop > 0
-    assert differences(marks, fingerprint(model, optimizer)) == []
+    assert find_differences(marks, take_fingerprint(model, optimizer)) == []
     alone = Split("cpu", "cpu")
     alone.load_state_dict(model.state_dict())
     steps = torch.optim.Adam(alone.parameters(), lr=0.1)

@@ -31,15 +31,15 @@ device = Device()
 _setup_privateuseone_for_python_backend("toy", device)
 import rote
 from rote.snapshot import RandomState
-from rote.snapshot.fingerprint import differences, fingerprint
+from rote.snapshot.fingerprint import find_differences, take_fingerprint
 
 model = torch.nn.Linear(2, 2)
-before, state = fingerprint(model), RandomState()
+before, state = take_fingerprint(model), RandomState()
 device.states[1] = torch.tensor([9], dtype=torch.uint8)
-assert differences(before, fingerprint(model)) == ["random state of the accelerator"]
+assert find_differences(before, take_fingerprint(model)) == ["random state of the accelerator"]
 state.restore()
 assert [int(entry) for entry in device.states] == [1, 2], device.states
-assert differences(before, fingerprint(model)) == []
+assert find_differences(before, take_fingerprint(model)) == []
 found = rote.tracking.check_device("cpu")
 assert (found.generators, found.are_generators_kept, found.is_same) == (3, True, True)
 try:
@@ -49,7 +49,7 @@ except rote.errors.InputError as error:
 else:
     raise AssertionError
 device.is_started = False
-before = fingerprint(model)
+before = take_fingerprint(model)
 assert "random state of the accelerator" not in before
 """
 

@@ -186,22 +186,22 @@ def test_state_created_once_is_only_named() -> None:
 def test_checksums_depend_on_positions_signs_and_bits() -> None:
     from rote.snapshot.fingerprint import Checksums
 
-    def of(tensor: Tensor) -> str:
-        return Checksums().of(tensor)
+    def compute(tensor: Tensor) -> str:
+        return Checksums().compute(tensor)
 
     values = torch.randn(1001, dtype=torch.float64)
     swapped = values[torch.arange(1001).flip(0)]
-    assert of(values) == of(values.clone()) != of(swapped)
+    assert compute(values) == compute(values.clone()) != compute(swapped)
     for offset in (0, 1, 3):  # also where eight bytes do not begin at a word
         row = torch.arange(40, dtype=torch.uint8)[offset:]
         other = row.clone()
-        assert of(row) == of(other)
+        assert compute(row) == compute(other)
         other[-1] ^= 1
-        assert of(row) != of(other)
-    assert of(torch.tensor([0.0])) != of(torch.tensor([-0.0]))
+        assert compute(row) != compute(other)
+    assert compute(torch.tensor([0.0])) != compute(torch.tensor([-0.0]))
     grid = torch.randn(4, 3, 5, 5)
     last = grid.to(memory_format=torch.channels_last)
     last[0, 0, 0, 0] += 1
-    assert of(last) != of(grid.to(memory_format=torch.channels_last))
-    assert of(grid[:, :, ::2]) == of(grid[:, :, ::2].clone())
-    assert of(torch.empty(3, device="meta")) == "unreadable"
+    assert compute(last) != compute(grid.to(memory_format=torch.channels_last))
+    assert compute(grid[:, :, ::2]) == compute(grid[:, :, ::2].clone())
+    assert compute(torch.empty(3, device="meta")) == "unreadable"

@@ -20,7 +20,7 @@ from torch.nn.functional import cross_entropy
 
 import rote
 from rote.errors import InterferenceError, UncopiedStateWarning
-from rote.snapshot.fingerprint import differences, fingerprint
+from rote.snapshot.fingerprint import find_differences, take_fingerprint
 from tests.cases import CLASSES, images
 
 X = images(12, seed=9)
@@ -458,10 +458,10 @@ def test_fingerprint_covers_what_the_snapshot_covers(
     clean_names()
     loss_fn, _ = case()
     model = nn.Flatten()
-    before = fingerprint(model, loss_fn)
-    assert differences(before, fingerprint(model, loss_fn)) == []
+    before = take_fingerprint(model, loss_fn)
+    assert find_differences(before, take_fingerprint(model, loss_fn)) == []
     loss_fn(torch.zeros(12, CLASSES), Y)
-    assert differences(before, fingerprint(model, loss_fn)) != []
+    assert find_differences(before, take_fingerprint(model, loss_fn)) != []
 
 
 def helper(x: Tensor) -> Tensor:

@@ -18,7 +18,7 @@ from torch.optim.optimizer import (
 import rote
 from rote.errors import InputError
 from rote.probe.memorizing_steps import Resistance, resistance
-from rote.probe.temperature_scaling import expected_calibration_error, temperature_for_error
+from rote.probe.temperature_scaling import find_temperature_for_error, measure_calibration_error
 from rote.snapshot import verify_unchanged
 from tests.cases import CLASSES, MODELS, OPTIMIZERS, build_case, images
 from tests.oracle import deep_copy
@@ -461,9 +461,11 @@ def test_a_good_network_resists_wrong_labels_and_learns_right_ones() -> None:
     resampled = torch.randint(10, y.shape, generator=generator)
     noisy = torch.where(torch.rand(y.shape, generator=generator) < 0.5, resampled, y)
     networks = [train_on_digits(x[:600], labels[:600]) for labels in (y, noisy)]
-    errors = [expected_calibration_error(model(x[600:]), y[600:]) for model, _ in networks]
+    errors = [measure_calibration_error(model(x[600:]), y[600:]) for model, _ in networks]
     target = sum(errors) / 2
-    temperatures = [temperature_for_error(model(x[600:]), y[600:], target) for model, _ in networks]
+    temperatures = [
+        find_temperature_for_error(model(x[600:]), y[600:], target) for model, _ in networks
+    ]
     wrong, right = [0, 0], [0, 0]
     for sample in range(600, 620):
         for which, (model, optimizer) in enumerate(networks):

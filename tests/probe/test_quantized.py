@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 import rote
 from rote.errors import InterferenceError
-from rote.snapshot.fingerprint import differences, fingerprint
+from rote.snapshot.fingerprint import find_differences, take_fingerprint
 
 pytestmark = pytest.mark.slow
 
@@ -49,11 +49,11 @@ def test_a_base_in_8_bits_computes_the_same_after_a_probe() -> None:
 
 def test_attributes_of_a_quantized_weight_are_seen_and_restored() -> None:
     model, optimizer = quantized_base()
-    before = fingerprint(model, optimizer)
+    before = take_fingerprint(model, optimizer)
     with rote.preserved(model, optimizer, verify=True):
         model(torch.randn(8, 16))
-        assert differences(before, fingerprint(model, optimizer)) != []
-    assert differences(before, fingerprint(model, optimizer)) == []
+        assert find_differences(before, take_fingerprint(model, optimizer)) != []
+    assert find_differences(before, take_fingerprint(model, optimizer)) == []
 
 
 def test_a_base_in_4_bits_computes_the_same_after_a_probe() -> None:

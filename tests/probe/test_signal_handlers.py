@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 import rote
-from rote.snapshot.fingerprint import differences, fingerprint
+from rote.snapshot.fingerprint import find_differences, take_fingerprint
 from tests.cases import CLASSES, build_case, images
 
 SIGNALS = [signal.SIGTERM, signal.SIGUSR1, signal.SIGALRM, signal.SIGINT]
@@ -49,12 +49,12 @@ def test_a_signal_in_any_pass_leaves_the_training_as_it_was(
     tracker = rote.track(
         model, optimizer, inputs=images(6), num_classes=CLASSES, loss_fn=loss, policy=policy
     )
-    before = fingerprint(model, optimizer)
+    before = take_fingerprint(model, optimizer)
     for calls_left in reversed(range(call + 1)):
         fuse.put(calls_left)
     with pytest.raises(Preempted, match=str(int(number))):
         tracker.probe()
-    assert differences(before, fingerprint(model, optimizer)) == []
+    assert find_differences(before, take_fingerprint(model, optimizer)) == []
     assert tracker.readings == []
     assert tracker.probe() is not None
 
@@ -65,7 +65,7 @@ def test_a_signal_while_the_probe_restores_waits(
 ) -> None:
     model, optimizer = build_case("mlp", "adam")
     tracker = rote.track(model, optimizer, inputs=images(6), num_classes=CLASSES)
-    before = fingerprint(model, optimizer)
+    before = take_fingerprint(model, optimizer)
     restore = rote.snapshot.TensorValues.restore
 
     def interrupted(self: rote.snapshot.TensorValues) -> None:
@@ -76,13 +76,13 @@ def test_a_signal_while_the_probe_restores_waits(
     with pytest.raises(Preempted):
         tracker.probe()
     monkeypatch.undo()
-    assert differences(before, fingerprint(model, optimizer)) == []
+    assert find_differences(before, take_fingerprint(model, optimizer)) == []
 
 
 def test_resistance_stops_at_the_next_step() -> None:
     model = nn.Linear(4, 3)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-9)
-    before = fingerprint(model, optimizer)
+    before = take_fingerprint(model, optimizer)
     calls: SimpleQueue[None] = SimpleQueue()
 
     def loss(output: Tensor, labels: Tensor) -> Tensor:
@@ -95,4 +95,4 @@ def test_resistance_stops_at_the_next_step() -> None:
     with pytest.raises(Preempted):
         rote.resistance(model, optimizer, torch.ones(4), label, loss_fn=loss, max_steps=50)
     assert calls.qsize() < 10
-    assert differences(before, fingerprint(model, optimizer)) == []
+    assert find_differences(before, take_fingerprint(model, optimizer)) == []

@@ -12,9 +12,9 @@ from torch.nn.functional import cross_entropy
 
 from rote.errors import InputError
 from rote.probe.temperature_scaling import (
-    expected_calibration_error,
+    find_temperature_for_error,
     fit_temperature,
-    temperature_for_error,
+    measure_calibration_error,
 )
 
 pytestmark = pytest.mark.slow
@@ -58,9 +58,9 @@ def test_calibration_error_equals_the_naive_one(
     logits, labels = problem(seed, samples=60, scale=scale)
     probabilities = logits.double().softmax(1)
     expected = naive_error(probabilities, labels, bins)
-    assert expected_calibration_error(logits, labels, bins) == pytest.approx(expected, abs=1e-12)
+    assert measure_calibration_error(logits, labels, bins) == pytest.approx(expected, abs=1e-12)
     given_ = probabilities.float() if single else probabilities
-    found = expected_calibration_error(given_, labels, bins, of="probabilities")
+    found = measure_calibration_error(given_, labels, bins, of="probabilities")
     assert found == pytest.approx(naive_error(given_, labels, bins), abs=1e-9)
     assert 0 <= found <= 1
 
@@ -70,9 +70,7 @@ def test_a_bin_holds_its_upper_end_and_not_its_lower(dtype: torch.dtype) -> None
     # 0.6 ends the bin (0.4, 0.6]; 0.61 and 0.79 share the next. Were 0.6 in it, too, confidence
     # and accuracy would partly cancel: (0.6 - 1) + (0.61 + 0.79 - 0).
     probabilities = torch.tensor([[0.6, 0.4], [0.61, 0.39], [0.79, 0.21]], dtype=dtype)
-    found = expected_calibration_error(
-        probabilities, torch.tensor([0, 1, 1]), 5, of="probabilities"
-    )
+    found = measure_calibration_error(probabilities, torch.tensor([0, 1, 1]), 5, of="probabilities")
     assert found == pytest.approx((0.4 + 1.4) / 3, abs=1e-6)
 
 
@@ -80,9 +78,9 @@ def test_calibration_error_in_closed_form() -> None:
     # Certain and right 3 times of 4: confidence 1 against accuracy 0.75.
     logits = torch.tensor([[50.0, 0.0]] * 4)
     labels = torch.tensor([0, 0, 0, 1])
-    assert expected_calibration_error(logits, labels) == pytest.approx(0.25)
+    assert measure_calibration_error(logits, labels) == pytest.approx(0.25)
     calibrated = torch.tensor([[math.log(3), 0.0]] * 4)
-    assert expected_calibration_error(calibrated, labels) == pytest.approx(0.0, abs=1e-7)
+    assert measure_calibration_error(calibrated, labels) == pytest.approx(0.0, abs=1e-7)
 
 
 @pytest.mark.parametrize("scale", [1e-3, 0.3, 1.0, 20.0, 1e4])
@@ -146,23 +144,21 @@ def test_temperatures_that_do_not_exist_are_refused() -> None:
 @pytest.mark.parametrize("side", ["surer", "less sure"])
 def test_temperature_for_an_error_gives_that_error(seed: int, side: str) -> None:
     logits, labels = problem(seed, samples=1000, scale=1.0 if side == "surer" else 3.0)
-    start = expected_calibration_error(logits, labels)
-    best = expected_calibration_error(logits / fit_temperature(logits, labels), labels)
+    start = measure_calibration_error(logits, labels)
+    best = measure_calibration_error(logits / fit_temperature(logits, labels), labels)
     for share in (0.1, 0.5, 0.9):
         target = best + share * (start - best)
-        found = temperature_for_error(logits, labels, target)
-        assert expected_calibration_error(logits / found, labels) == pytest.approx(
-            target, abs=0.005
-        )
+        found = find_temperature_for_error(logits, labels, target)
+        assert measure_calibration_error(logits / found, labels) == pytest.approx(target, abs=0.005)
 
 
 def test_of_several_temperatures_the_nearest_to_one_is_found() -> None:
     logits, labels = problem(1, samples=2000, scale=3.0)
     target = 0.08
-    found = temperature_for_error(logits, labels, target)
+    found = find_temperature_for_error(logits, labels, target)
     ratios = np.exp(np.linspace(0, abs(math.log(found)) - 0.02, 300))
     nearer = [*ratios, *(1 / ratios)]
-    gaps = [expected_calibration_error(logits / t, labels) - target for t in nearer]
+    gaps = [measure_calibration_error(logits / t, labels) - target for t in nearer]
     # ECE moves by steps, so there is a crossing only where the sign turns.
     assert len(set(np.sign(gaps[:300]))) == 1
     assert len(set(np.sign(gaps[300:]))) == 1
@@ -170,16 +166,16 @@ def test_of_several_temperatures_the_nearest_to_one_is_found() -> None:
 
 def test_reached_calibration_error_needs_no_temperature() -> None:
     logits, labels = problem(2)
-    target = expected_calibration_error(logits, labels)
-    assert temperature_for_error(logits, labels, target) == 1.0
+    target = measure_calibration_error(logits, labels)
+    assert find_temperature_for_error(logits, labels, target) == 1.0
 
 
 def test_two_networks_at_equal_calibration() -> None:
     sure, labels = problem(3, samples=2000, scale=5.0)
     modest, others = problem(4, samples=2000, scale=1.2)
-    target = expected_calibration_error(modest, others)
-    found = temperature_for_error(sure, labels, target)
-    assert expected_calibration_error(sure / found, labels) == pytest.approx(target, abs=0.005)
+    target = measure_calibration_error(modest, others)
+    found = find_temperature_for_error(sure, labels, target)
+    assert measure_calibration_error(sure / found, labels) == pytest.approx(target, abs=0.005)
 
 
 def test_unreachable_calibration_error_is_refused() -> None:
@@ -187,11 +183,11 @@ def test_unreachable_calibration_error_is_refused() -> None:
     with pytest.raises(
         InputError, match=r"that a temperature gives, between 0\.\d+ and 0\.\d+, got 0.9\."
     ):
-        temperature_for_error(logits, labels, 0.9)
+        find_temperature_for_error(logits, labels, 0.9)
     with pytest.raises(InputError, match=r"got 0\. Choose a target in between"):
-        temperature_for_error(logits, labels, 0.0, tolerance=1e-9)
+        find_temperature_for_error(logits, labels, 0.0, tolerance=1e-9)
     with pytest.raises(InputError, match=r"`target` to be a number from 0 to 1, got 1.5"):
-        temperature_for_error(logits, labels, 1.5)
+        find_temperature_for_error(logits, labels, 1.5)
 
 
 X, Y = problem(0, samples=4, classes=3)
@@ -211,17 +207,17 @@ BAD: dict[str, tuple[Any, Any, str]] = {
 def test_bad_predictions_and_labels_are_refused(case: str) -> None:
     predictions, labels, message = BAD[case]
     with pytest.raises(InputError, match=message):
-        expected_calibration_error(predictions, labels)
+        measure_calibration_error(predictions, labels)
     with pytest.raises(InputError, match=message):
         fit_temperature(predictions, labels)
     with pytest.raises(InputError, match=message):
-        temperature_for_error(predictions, labels, 0.1)
+        find_temperature_for_error(predictions, labels, 0.1)
 
 
 def test_bad_options_are_refused() -> None:
     with pytest.raises(InputError, match="`bins` to be an integer of at least 1, got 0"):
-        expected_calibration_error(X, Y, 0)
+        measure_calibration_error(X, Y, 0)
     with pytest.raises(InputError, match="to be one of logits, probabilities, got 'odds'"):
-        expected_calibration_error(X, Y, of="odds")
+        measure_calibration_error(X, Y, of="odds")
     with pytest.raises(InputError, match="to be probabilities that sum to 1, got rows that sum"):
-        expected_calibration_error(X, Y, of="probabilities")
+        measure_calibration_error(X, Y, of="probabilities")

@@ -26,14 +26,14 @@ from rote.errors import (
     SkippedReadingWarning,
 )
 from rote.probe import (
+    average_over_ranks,
     broadcast_from_first,
     count_ranks,
     fail_together,
     get_rank,
     is_first_rank,
-    mean_over_ranks,
 )
-from rote.probe.ranks import _side_group
+from rote.probe.ranks import _get_side_group
 from rote.store import read_predictions, read_run
 from tests.ranks.expectations import on_rank, raises
 from tests.ranks.training import (
@@ -62,13 +62,13 @@ def track(**options: Any) -> rote.Tracker:
 def _means(folder: Path) -> None:
     assert (count_ranks(), get_rank(), is_first_rank()) == (2, distributed.get_rank(), on_rank(0))
     numbers = [0.1, 1e308, 3.0] if on_rank(0) else [0.7, -1e308, math.nan]
-    found = mean_over_ranks(numbers)
+    found = average_over_ranks(numbers)
     check_same_on_ranks(repr(found))
     assert found[:2] == [(0.1 + 0.7) / 2, 0.0]
     assert math.isnan(found[2])
-    found = mean_over_ranks([math.inf if on_rank(1) else 1.0, -math.inf if on_rank(1) else 1.0])
+    found = average_over_ranks([math.inf if on_rank(1) else 1.0, -math.inf if on_rank(1) else 1.0])
     assert found == [math.inf, -math.inf]
-    assert mean_over_ranks([]) == []
+    assert average_over_ranks([]) == []
 
 
 def _first_rank(folder: Path) -> None:
@@ -316,9 +316,9 @@ def _messages_through_the_cpu(folder: Path) -> None:
     backend = distributed.get_backend
     distributed.get_backend = lambda *_: "nccl"  # type: ignore[assignment, misc]
     try:
-        assert mean_over_ranks([1.0 if on_rank(0) else 3.0]) == [2.0]
-        side = _side_group()
-        assert _side_group() is side
+        assert average_over_ranks([1.0 if on_rank(0) else 3.0]) == [2.0]
+        side = _get_side_group()
+        assert _get_side_group() is side
     finally:
         distributed.get_backend = backend
     assert side is not distributed.group.WORLD

@@ -13,12 +13,12 @@ from torch.nn.parallel import DistributedDataParallel as DDP  # noqa: N817  # as
 
 import rote
 from rote.probe import (
+    average_over_ranks,
     broadcast_from_first,
     count_ranks,
     fail_together,
     get_rank,
     is_first_rank,
-    mean_over_ranks,
 )
 from rote.store import read_run
 from tests.oracle import oracle_losses
@@ -79,7 +79,7 @@ def silence(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("silence")
 def test_without_ranks_nothing_is_communicated() -> None:
     assert (count_ranks(), get_rank(), is_first_rank()) == (1, 0, True)
-    assert mean_over_ranks([0.1, 0.2]) == [0.1, 0.2]
+    assert average_over_ranks([0.1, 0.2]) == [0.1, 0.2]
     assert broadcast_from_first("mine") == "mine"
     with fail_together() as facts:
         facts["`seed`"] = "7"

@@ -18,9 +18,9 @@ from torch import nn
 import rote
 from rote.errors import InputError, InterferenceError
 from rote.snapshot import ObjectState, RandomState, Snapshot, TensorValues, restore_after
-from rote.snapshot.exclusion import hold_signals
-from rote.snapshot.fingerprint import _is_own, differences, fingerprint
-from rote.snapshot.objects import Contents, is_users
+from rote.snapshot.fingerprint import _is_own, find_differences, take_fingerprint
+from rote.snapshot.objects import Contents, is_user_module
+from rote.snapshot.preservation import hold_signals
 from tests.cases import CLASSES, MODELS, OPTIMIZERS, build_case, images
 
 
@@ -50,21 +50,21 @@ def wreck(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
 def test_everything_is_put_back_in_place(model_name: str, optimizer_name: str) -> None:
     model, optimizer = build_case(model_name, optimizer_name)
     model(images(6)).sum().backward()
-    before = fingerprint(model, optimizer)
+    before = take_fingerprint(model, optimizer)
     with rote.preserved(model, optimizer):
         wreck(model, optimizer)
-        assert len(differences(before, fingerprint(model, optimizer))) > 5
-    assert differences(before, fingerprint(model, optimizer)) == []
+        assert len(find_differences(before, take_fingerprint(model, optimizer))) > 5
+    assert find_differences(before, take_fingerprint(model, optimizer)) == []
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit])
 def test_everything_is_put_back_after_an_exception(error: type[BaseException]) -> None:
     model, optimizer = build_case("cnn_batch_norm", "adam")
-    before = fingerprint(model, optimizer)
+    before = take_fingerprint(model, optimizer)
     with pytest.raises(error, match="stop"), rote.preserved(model, optimizer, verify=True):
         wreck(model, optimizer)
         raise error("stop")
-    assert differences(before, fingerprint(model, optimizer)) == []
+    assert find_differences(before, take_fingerprint(model, optimizer)) == []
 
 
 def test_gradients_are_detached_and_restored_as_the_same_tensors() -> None:
@@ -96,14 +96,14 @@ def test_a_grad_scaler_is_put_back() -> None:
     model, optimizer = build_case("mlp", "sgd")
     scaler = torch.amp.GradScaler("cpu", init_scale=8.0, growth_interval=1)
     scaler.scale(model(images(6)).sum())
-    before = fingerprint(model, optimizer, scaler)
+    before = take_fingerprint(model, optimizer, scaler)
     with rote.preserved(model, optimizer, scaler=scaler, verify=True):
         scaler.scale(model(images(6)).sum()).backward()
         scaler.step(optimizer)
         scaler.update()
         assert scaler.get_scale() == 16.0
     assert scaler.get_scale() == 8.0
-    assert differences(before, fingerprint(model, optimizer, scaler)) == []
+    assert find_differences(before, take_fingerprint(model, optimizer, scaler)) == []
 
 
 def test_verify_names_what_cannot_be_put_back() -> None:
@@ -153,10 +153,12 @@ def test_the_fingerprint_sees_every_kind_of_change(
     optimizer = torch.optim.Adam(model.parameters())
     model(images(6)).square().sum().backward()
     optimizer.step()
-    before = fingerprint(model, optimizer)
-    assert differences(before, fingerprint(model, optimizer)) == []
+    before = take_fingerprint(model, optimizer)
+    assert find_differences(before, take_fingerprint(model, optimizer)) == []
     change(model, optimizer)
-    assert any(name in found for found in differences(before, fingerprint(model, optimizer)))
+    assert any(
+        name in found for found in find_differences(before, take_fingerprint(model, optimizer))
+    )
 
 
 def test_containers_are_refilled_in_place() -> None:
@@ -270,7 +272,7 @@ def test_every_signal_that_waited_is_handled_after_the_outermost_block(handled: 
         with hold_signals() as inner:
             signal.raise_signal(signal.SIGTERM)
             signal.raise_signal(signal.SIGUSR1)
-            inner.act()
+            inner.run_handlers()
         assert signal.getsignal(signal.SIGTERM) == held.receive
         assert handled == []
     assert handled == [signal.SIGTERM, signal.SIGUSR1]
@@ -388,4 +390,4 @@ def test_packages_outside_of_this_environment_are_not_the_users_own(
     module = ModuleType(name)
     module.__file__ = str(tmp_path / folder / name / "__init__.py")
     monkeypatch.setitem(sys.modules, name, module)
-    assert _is_own(name) == is_users(name) == (folder == "src")
+    assert _is_own(name) == is_user_module(name) == (folder == "src")

@@ -15,8 +15,8 @@ from rote.store import (
     encode_votes,
     read_run,
     read_table,
-    write_neighbor_votes,
 )
+from rote.store.holdout import write_neighbor_votes
 
 VOTES = np.array([[0.25, 0.75], [1.0, 0.0]], np.float32)
 

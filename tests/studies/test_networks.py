@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from rote.probe import expected_calibration_error
+from rote.probe import measure_calibration_error
 from rote.store import RunTable, read_table
 from rote.studies import Pool, Records, find_study, prepare_study, record_measured, write_page
 from rote.studies.chart import as_svg
@@ -83,7 +83,7 @@ def test_calibration_errors_are_made_equal() -> None:
     for clean in (4 * noisy + 8 * truth, 9 * noisy + 30 * truth):
         by = equalize_calibration(clean, 3 * noisy, classes)
         errors = [
-            expected_calibration_error(logits / t, classes)
+            measure_calibration_error(logits / t, classes)
             for logits, t in zip((clean, 3 * noisy), by, strict=True)
         ]
         assert errors[0] == pytest.approx(errors[1], abs=0.02)

@@ -9,7 +9,7 @@ import pytest
 
 from rote.errors import InputError
 from rote.sweeps import SearchSpace
-from rote.sweeps.axis import sample_axis
+from rote.sweeps.space import sample_axis
 from rote.workloads import RunSpec
 from rote.workloads.spec import FieldError
 

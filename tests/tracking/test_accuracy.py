@@ -7,7 +7,7 @@ from torch import nn
 import rote
 from rote.errors import InputError
 from rote.labels import IGNORE_INDEX, PerToken
-from rote.snapshot.fingerprint import fingerprint
+from rote.snapshot.fingerprint import take_fingerprint
 
 
 def tracked() -> tuple[nn.Module, rote.Tracker]:
@@ -31,9 +31,9 @@ def test_accuracy_is_the_share_of_labels_predicted_in_eval_mode() -> None:
 def test_accuracy_changes_no_state() -> None:
     model, tracker = tracked()
     model(torch.randn(9, 5)).sum().backward()
-    before, state = fingerprint(model), torch.get_rng_state()
+    before, state = take_fingerprint(model), torch.get_rng_state()
     tracker.accuracy(torch.randn(40, 5, generator=torch.Generator()), torch.zeros(40).long())
-    assert fingerprint(model) == before
+    assert take_fingerprint(model) == before
     assert torch.equal(torch.get_rng_state(), state)
     assert not tracker.readings
 

@@ -12,7 +12,8 @@ from typer.testing import CliRunner
 
 from rote.cli.main import app
 from rote.errors import InputError
-from rote.tracking import DeviceCheck, check_device, count_blocking_reads
+from rote.tracking import check_device
+from rote.tracking.device_check import DeviceCheck, count_blocking_reads
 
 pytestmark = pytest.mark.slow
 

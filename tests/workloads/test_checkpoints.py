@@ -8,7 +8,8 @@ from torch import nn
 from rote.errors import CorruptRunError
 from rote.records import Reading
 from rote.workloads.checkpoints import CheckpointKeeper, get_checkpoint_path, load_checkpoint
-from rote.workloads.spec import BestCheckpoints, Checkpoints, FieldError, PlainCheckpoints
+from rote.workloads.spec import BestCheckpoints, Checkpoints, FieldError
+from rote.workloads.spec.run_spec import PlainCheckpoints
 
 
 def reading(step: int, value: float = 0.0) -> Reading:

@@ -16,10 +16,9 @@ from rote.workloads.architectures import build_architecture
 from rote.workloads.checkpoints import load_checkpoint
 from rote.workloads.data.splits import prepare
 from rote.workloads.loop import train
-from rote.workloads.network import make_network
 from rote.workloads.randomness import derive_seed, make_torch_generator
 from rote.workloads.spec import FieldError, RunSpec
-from rote.workloads.workload import Workload
+from rote.workloads.workload import Workload, make_network
 from tests.workloads.small_runs import numbers, small_spec
 
 

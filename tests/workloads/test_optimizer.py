@@ -5,7 +5,8 @@ import torch
 from torch.optim import SGD, Adam, AdamW
 from torch.optim.lr_scheduler import CosineAnnealingLR, ExponentialLR, LRScheduler
 
-from rote.workloads.spec import Adam as AdamSpec, RunSpec, Sgd
+from rote.workloads.spec import RunSpec, Sgd
+from rote.workloads.spec.run_spec import Adam as AdamSpec
 from rote.workloads.workload import get_learning_rate, make_optimizer, set_learning_rate
 
 EPOCHS = 12

@@ -11,18 +11,10 @@ import pytest
 from rote.errors import InputError
 from rote.workloads.data.lookup import load
 from rote.workloads.loop import train
-from rote.workloads.spec import (
-    Checkpoints,
-    Data,
-    FolderData,
-    NamedData,
-    Noise,
-    Objective,
-    Optimizer,
-    RunSpec,
-    Schedule,
-    Section,
-)
+from rote.workloads.spec import Checkpoints, Data, FolderData, NamedData, Optimizer, RunSpec
+from rote.workloads.spec.data_sections import Noise
+from rote.workloads.spec.run_spec import Objective, Schedule
+from rote.workloads.spec.section import Section
 from tests.workloads.small_runs import small_spec, write_npz
 
 SECTIONS = [

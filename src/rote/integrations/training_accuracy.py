@@ -12,7 +12,7 @@ from torch import Tensor
 from rote.errors import InputError, ProbeMemoryError, SkippedReadingWarning
 from rote.integrations.messages import list_names, warn
 from rote.integrations.training_batch import LabeledBatch
-from rote.probe import mean_over_ranks
+from rote.probe import average_over_ranks
 
 DEFAULT_METRIC = "train_accuracy"
 """The metric that is looked for by default."""
@@ -115,5 +115,5 @@ class TrainingAccuracy:
 
 def _average_over_ranks(value: float | None) -> float | None:
     """Return the mean over the ranks that know a value; all ranks call this."""
-    total, count = mean_over_ranks([0.0, 0.0] if value is None else [value, 1.0])
+    total, count = average_over_ranks([0.0, 0.0] if value is None else [value, 1.0])
     return total / count if count else None

@@ -1,4 +1,4 @@
-"""Measuring without a trace: forward, backward, one throw-away step, forward."""
+"""Measurements that change no training state: forward, backward, a temporary step, forward."""
 
 from rote.probe.compatibility import (
     check_model_and_optimizer as check_model_and_optimizer,
@@ -16,7 +16,6 @@ from rote.probe.dataset import (
 from rote.probe.inputs import (
     Inputs as Inputs,
     Samples,
-    call as call,
     copy_inputs as copy_inputs,
     count_samples as count_samples,
     hash_content as hash_content,
@@ -28,31 +27,30 @@ from rote.probe.measurement import Probe as Probe
 from rote.probe.memorizing_steps import Resistance, resistance
 from rote.probe.objective import (
     LogitsAt,
-    capture_logits as capture_logits,
-    make_objective as make_objective,
-)
-from rote.probe.optimizer_watch import OptimizerWatch as OptimizerWatch
-from rote.probe.outputs import (
     LossFunction as LossFunction,
+    call as call,
+    capture_logits as capture_logits,
     cross_entropy,
+    evaluate_objective as evaluate_objective,
     find_logits as find_logits,
     predict_classes as predict_classes,
 )
+from rote.probe.optimizer_watch import OptimizerWatch as OptimizerWatch
 from rote.probe.policy import PlainStep, ProbePolicy
 from rote.probe.ranks import (
+    average_over_ranks,
     broadcast_from_first,
     count_ranks,
     fail_together,
     get_rank,
     is_first_rank,
-    mean_over_ranks,
 )
 from rote.probe.session import Measurement as Measurement
 from rote.probe.steps import Backward as Backward
 from rote.probe.temperature_scaling import (
-    expected_calibration_error,
+    find_temperature_for_error,
     fit_temperature,
-    temperature_for_error,
+    measure_calibration_error,
 )
 
 __all__ = [
@@ -61,15 +59,15 @@ __all__ = [
     "ProbePolicy",
     "Resistance",
     "Samples",
+    "average_over_ranks",
     "broadcast_from_first",
     "count_ranks",
     "cross_entropy",
-    "expected_calibration_error",
     "fail_together",
+    "find_temperature_for_error",
     "fit_temperature",
     "get_rank",
     "is_first_rank",
-    "mean_over_ranks",
+    "measure_calibration_error",
     "resistance",
-    "temperature_for_error",
 ]

@@ -12,7 +12,12 @@ from torch.optim import Optimizer
 
 from rote.errors import InputError
 from rote.probe.ranks import count_ranks
-from rote.snapshot import find_parameters, find_sharded_modules, find_sharded_parameters, offloads
+from rote.snapshot import (
+    find_parameters,
+    find_sharded_modules,
+    find_sharded_parameters,
+    is_offloaded,
+)
 
 _ADVICE = "Train with DistributedDataParallel or torch.distributed.fsdp.fully_shard instead."
 
@@ -42,19 +47,19 @@ _WRAPPERS = {
     "lightning_fabric.wrappers",
     "pytorch_lightning.core.optimizer",
 }
-"""Modules of classes that hand steps on to the optimizer inside them."""
+"""Modules of classes that pass steps on to the optimizer inside them."""
 
 Optimizers: TypeAlias = Optimizer | Sequence[Optimizer]
-"""One, or several that are stepped together."""
+"""One optimizer, or several that are stepped together."""
 
 
 class JointOptimizer(Optimizer):
     """Several optimizers that train one model together, stepped in their order.
 
-    Muon, for instance, never comes alone. Parameter groups and state are the members' own.
+    Muon, for instance, needs a second optimizer. Groups and state are the members' own.
 
     Args:
-        members: optimizers of torch's kind.
+        members: torch optimizers.
     """
 
     def __init__(self, members: Sequence[Optimizer]) -> None:
@@ -78,7 +83,7 @@ class JointOptimizer(Optimizer):
 
     @property
     def defaults(self) -> dict[str, Any]:  # type: ignore[override]
-        """The settings of all members, each by its kind and name."""
+        """The settings of all members, by class and name."""
         named = [
             (type(member).__name__, getattr(member, "defaults", {})) for member in self.members
         ]
@@ -96,7 +101,7 @@ class JointOptimizer(Optimizer):
 
 
 def list_members(optimizer: Optimizer) -> tuple[Optimizer, ...]:
-    """Return the optimizers that are stepped: the members of a joint one, or the one itself."""
+    """Return the members of a joint optimizer, or the optimizer itself."""
     return optimizer.members if isinstance(optimizer, JointOptimizer) else (optimizer,)
 
 
@@ -136,7 +141,7 @@ def communicates(model: nn.Module) -> bool:
 
 
 def check_model_and_optimizer(model: nn.Module, optimizer: Optimizers) -> None:
-    """Refuse a pair that cannot be probed.
+    """Refuse a model and optimizer that cannot be probed.
 
     Raises:
         InputError: saying what does not fit.
@@ -158,7 +163,7 @@ def check_model_and_optimizer(model: nn.Module, optimizer: Optimizers) -> None:
         )
     parameters = [*model.parameters(), *find_sharded_parameters(model)]
     _check_parameters(parameters)
-    _check_held([p for one in several for p in find_parameters(one)], parameters)
+    _check_ownership([p for one in several for p in find_parameters(one)], parameters)
 
 
 def _check_parameters(parameters: list[Tensor]) -> None:
@@ -179,7 +184,7 @@ def _check_parameters(parameters: list[Tensor]) -> None:
         )
 
 
-def _check_held(stepped: list[Tensor], parameters: list[Tensor]) -> None:
+def _check_ownership(stepped: list[Tensor], parameters: list[Tensor]) -> None:
     own = {id(parameter): parameter for parameter in parameters}
     held = [own[id(p)] for p in stepped if id(p) in own]
     if not held and _are_master_weights(stepped, parameters):
@@ -209,7 +214,7 @@ def _are_master_weights(stepped: list[Tensor], parameters: list[Any]) -> bool:
 
 
 def _check_parallelism(model: nn.Module, optimizer: Optimizer) -> None:
-    """Refuse what is spread over processes in a way that cannot be probed without a trace."""
+    """Refuse ways to distribute a model that rote cannot restore."""
     inner = getattr(optimizer, "optimizer", None)
     for thing in (*model.modules(), optimizer, inner):
         for kind in type(thing).__mro__:
@@ -218,11 +223,11 @@ def _check_parallelism(model: nn.Module, optimizer: Optimizer) -> None:
             for home, name in _UNKNOWN.items():
                 if f"{kind.__module__}.".startswith(f"{home}."):
                     _refuse(f"{name} ({kind.__qualname__})")
-    for problem in (*_problems_of_ddp(model), *_problems_of_shards(model, optimizer)):
+    for problem in (*_find_ddp_problems(model), *_find_shard_problems(model, optimizer)):
         _refuse(problem)
 
 
-def _problems_of_ddp(model: nn.Module) -> Iterator[str]:
+def _find_ddp_problems(model: nn.Module) -> Iterator[str]:
     wrappers = [module for module in model.modules() if isinstance(module, DistributedDataParallel)]
     if any(isinstance(module, DistributedDataParallel) for module in unwrap(model).modules()):
         yield "DistributedDataParallel around parts of the model instead of all of it"
@@ -233,8 +238,8 @@ def _problems_of_ddp(model: nn.Module) -> Iterator[str]:
             yield "DistributedDataParallel with a mixed_precision of its own"
 
 
-def _problems_of_shards(model: nn.Module, optimizer: Optimizer) -> Iterator[str]:
-    if any("replicate" in _composable_names(module) for module in model.modules()):
+def _find_shard_problems(model: nn.Module, optimizer: Optimizer) -> Iterator[str]:
+    if any("replicate" in _list_composable_names(module) for module in model.modules()):
         yield "torch.distributed's composable `replicate`"
     shards: list[Any] = find_sharded_parameters(
         model
@@ -254,12 +259,12 @@ def _problems_of_shards(model: nn.Module, optimizer: Optimizer) -> Iterator[str]
             yield "fully_shard together with tensor parallelism"
         if mesh.size() != count_ranks():
             yield f"fully_shard over {mesh.size()} of {count_ranks()} ranks"
-    if offloads(model):
+    if is_offloaded(model):
         yield "fully_shard with a CPUOffloadPolicy"
 
 
-def _composable_names(module: nn.Module) -> set[str]:
-    """Return the names of torch's composable ways to distribute that were applied to a module."""
+def _list_composable_names(module: nn.Module) -> set[str]:
+    """Return the names of torch's composable APIs that were applied to a module."""
     registries = [v for k, v in vars(module).items() if k.startswith("__composable_api_state_key")]
     return {getattr(entry, "__name__", entry) for registry in registries for entry in registry}
 

@@ -1,4 +1,4 @@
-"""Draw samples from a dataset or a loader without changing what training will draw."""
+"""Samples drawn from a dataset or a loader without changing what training will draw."""
 
 import random
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +14,7 @@ from rote.probe.inputs import Inputs, is_bundle
 from rote.snapshot import RandomState, find_reachable, make_restorer, restore_after
 
 LABEL_KEYS = ("label", "labels", "label_ids", "target", "targets", "y")
-"""Under which of its keys a batch that is a mapping has its labels."""
+"""The keys that hold labels in a batch that is a mapping."""
 
 T = TypeVar("T")
 
@@ -31,9 +31,9 @@ def is_dataset(source: object) -> bool:
 
 @dataclass(frozen=True)
 class SampleSource:
-    """Draws unlabeled samples of a dataset by its index, past its loader and workers.
+    """A dataset from which unlabeled samples are drawn by index, without its loader and workers.
 
-    Neither the loader's sampler and generators nor those of Python, NumPy and torch move.
+    The generators of the loader, of Python, NumPy and torch do not advance.
 
     Attributes:
         source: a dataset that can be indexed, or a loader of one.
@@ -45,7 +45,7 @@ class SampleSource:
     take: Callable[[Any], Inputs] | None = None
 
     def draw(self, samples: int, seed: int) -> Inputs:
-        """Draw as many samples, or all there are, chosen and augmented by the seed.
+        """Draw this many samples, or all there are, chosen and augmented by the seed.
 
         Raises:
             InputError: if the dataset cannot be indexed, is empty, or gives no batch.
@@ -75,19 +75,20 @@ def draw_batch(
 
     The samples are chosen at random, since many datasets are sorted by class, and augmented with
     random numbers of their own. Global generators, and those that the dataset or its transforms
-    hold as attributes, are put back.
+    hold as attributes, are restored.
 
     Args:
         dataset: the training set.
         collate_fn: makes a batch of a list of samples, as in a ``DataLoader``.
-        samples: how many to draw, if there are as many.
-        seed: of the choice and of the augmentation.
-        part_of: what to take of the batch; it may draw random numbers, too.
+        samples: how many to draw at most.
+        seed: for the choice and the augmentation.
+        part_of: selects what to return of the batch; it may also draw random numbers.
 
     Raises:
         InputError: if the dataset cannot be indexed, is empty, or fails to give a batch.
     """
-    if isinstance(dataset, IterableDataset) or not _is_indexable(dataset):
+    is_indexable = hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__")
+    if isinstance(dataset, IterableDataset) or not is_indexable:
         raise InputError(
             f"The probe cannot draw samples from {type(dataset).__name__}, which has no length or "
             "cannot be indexed. Pass `inputs=`, a batch of unlabeled samples."
@@ -113,26 +114,22 @@ def draw_batch(
         except Exception as error:
             raise InputError(
                 "`take` (`inputs_of` of callbacks) failed to pick the inputs out of a batch: "
-                f"{type(error).__name__}: {error}. A batch is {_brief(batch)}."
+                f"{type(error).__name__}: {error}. A batch is {_describe_batch(batch)}."
             ) from error
 
 
-def _brief(batch: object) -> str:
+def _describe_batch(batch: object) -> str:
     if isinstance(batch, Mapping):
         return f"a mapping with {', '.join(map(repr, batch))}"
     size = f" of {len(batch)}" if isinstance(batch, Sequence) else ""
     return f"a {type(batch).__name__}{size}"
 
 
-def _is_indexable(dataset: object) -> bool:
-    return hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__")
-
-
 def find_inputs(batch: Any) -> Inputs:  # noqa: ANN401
-    """Return what a model takes of a batch: its first entry, or the mapping without its labels.
+    """Return the inputs in a batch: its first entry, or the mapping without its labels.
 
     Raises:
-        InputError: if it is of another kind.
+        InputError: if the batch is neither a tensor, a sequence nor a mapping.
     """
     if isinstance(batch, torch.Tensor):
         return batch
@@ -149,7 +146,7 @@ def find_inputs(batch: Any) -> Inputs:  # noqa: ANN401
 
 
 class _Generators:
-    """The states of the generators that some objects reach: hold, close over, or name."""
+    """The states of all generators that can be reached from some objects."""
 
     def __init__(self, *roots: object) -> None:
         # A container longer than this holds data.

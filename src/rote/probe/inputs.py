@@ -6,10 +6,9 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from rote.errors import InputError
-from rote.probe.outputs import find_logits, row_of_logits
 from rote.snapshot import split_into_strided
 
 
@@ -48,10 +47,10 @@ class Samples:
                 f"axis={self.axis!r} and rows={self.rows!r}."
             )
         if self.rows is not None:
-            object.__setattr__(self, "rows", _indices(self.rows))
+            object.__setattr__(self, "rows", _convert_to_indices(self.rows))
 
 
-def _indices(rows: Any) -> Tensor:  # noqa: ANN401  # whatever can number rows
+def _convert_to_indices(rows: Any) -> Tensor:  # noqa: ANN401  # whatever can number rows
     """Convert a count, a list or array of indices, or a mask to indices of rows."""
     if isinstance(rows, int) and not isinstance(rows, bool):
         return torch.arange(rows)
@@ -70,21 +69,6 @@ def _indices(rows: Any) -> Tensor:  # noqa: ANN401  # whatever can number rows
 
 
 Inputs: TypeAlias = Tensor | tuple[Any, ...] | list[Any] | Mapping[str, Any] | Samples
-
-
-def call(model: nn.Module, inputs: Inputs) -> Any:  # noqa: ANN401  # a model may return anything
-    """Give a model its inputs: mappings as keywords, tuples as arguments, tensors as they are."""
-    # A model that opens an autocast of its own, as those prepared by Accelerate do, turns the cache
-    # on again, and would see the weights that were converted before the step.
-    torch.clear_autocast_cache()
-    if isinstance(inputs, Samples):
-        output = call(model, inputs.inputs)
-        return output if inputs.axis is not None else _rows(output, inputs.rows)
-    if isinstance(inputs, Mapping):
-        return model(**inputs)
-    if isinstance(inputs, tuple | list):
-        return model(*inputs)
-    return model(inputs)
 
 
 def count_samples(inputs: Inputs) -> int:
@@ -141,7 +125,7 @@ def _cut(tensor: Tensor, samples: slice | Tensor, axis: int) -> Tensor:
 def _list_divided(inputs: Inputs) -> Iterator[tuple[str, Tensor, int]]:
     """Return the tensors that hold samples, by name, and along which axis."""
     if not isinstance(inputs, Samples):
-        yield from ((name, t, 0) for name, t in _tensors(inputs) if t.dim() > 0)
+        yield from ((name, t, 0) for name, t in list_tensors(inputs) if t.dim() > 0)
         return
     for name, tensor, axis in _pair_with_axes(inputs.inputs, inputs.axis, "inputs"):
         if axis is None or tensor.dim() == 0:
@@ -167,22 +151,7 @@ def _pair_with_axes(item: object, axis: Any, name: str) -> Iterator[tuple[str, T
         for place, (entry, own) in enumerate(zip(item, axis, strict=True)):
             yield from _pair_with_axes(entry, own, f"{name}[{place}]")
     else:
-        yield from ((label, tensor, axis) for label, tensor in _tensors(item, name))
-
-
-def _rows(output: object, rows: Tensor) -> Tensor:
-    logits = find_logits(output)
-    if logits is None:
-        raise InputError(
-            "Expected a model whose samples are rows of its logits to return logits or an object "
-            f"with `.logits`, got {type(output).__name__}."
-        )
-    if len(rows) and not -len(logits) <= int(rows.min()) <= int(rows.max()) < len(logits):
-        raise InputError(
-            f"Expected `rows` to number the model's {len(logits)} rows of logits, got "
-            f"{int(rows.min())} to {int(rows.max())}."
-        )
-    return logits[rows.to(logits.device)]
+        yield from ((label, tensor, axis) for label, tensor in list_tensors(item, name))
 
 
 def copy_inputs(inputs: Inputs) -> Inputs:
@@ -203,53 +172,15 @@ def move_inputs(inputs: Inputs, device: torch.device) -> Inputs:
     If none of the tensors is on the device, all are moved. If one is, the caller has placed
     them, and the others stay where they are: the lengths of packed sequences stay on the CPU.
     """
-    if any(tensor.device == device for _, tensor in _tensors(inputs)):
+    if any(tensor.device == device for _, tensor in list_tensors(inputs)):
         return inputs
     return map_tensors(inputs, lambda tensor: tensor.to(device))
-
-
-def as_batch_of_one(
-    network: nn.Module, sample: Inputs, part_of: Callable[[object], object]
-) -> tuple[Inputs, int]:
-    """Return the sample as a batch of one, and the number of classes that the network predicts.
-
-    Args:
-        network: what predicts.
-        sample: with a batch axis, or without.
-        part_of: what of the network's output has the logits.
-
-    Raises:
-        InputError: if the network takes it neither as it is nor with a batch axis in front.
-    """
-    shapes = [tuple(tensor.shape) for _, tensor in _tensors(sample)]
-    if not shapes:
-        raise InputError(
-            "Expected `input` to be a tensor, or a tuple or mapping of tensors, "
-            f"got {type(sample).__name__} without a tensor."
-        )
-    candidates = [map_tensors(sample, lambda tensor: tensor.unsqueeze(0))]
-    if all(shape[:1] in ((), (1,)) for shape in shapes):
-        candidates.insert(0, sample)
-    network.eval()
-    refusal: Exception | None = None
-    for candidate in candidates:
-        try:
-            with torch.no_grad():
-                logits = row_of_logits(part_of(call(network, candidate)))
-        except (RuntimeError, ValueError, TypeError, IndexError) as error:
-            refusal = error
-        else:
-            return candidate, logits.shape[1]
-    raise InputError(
-        "Expected `input` to be one sample that the model takes, with or without a batch axis of "
-        f"length 1, got {', '.join(map(str, shapes))}: {refusal}"
-    ) from refusal
 
 
 def hash_content(inputs: Inputs) -> str:
     """Return the SHA-256 over names, types, shapes and bytes of all tensors."""
     digest = hashlib.sha256()
-    for name, tensor in _tensors(inputs):
+    for name, tensor in list_tensors(inputs):
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
         for part in split_into_strided(tensor.detach().cpu()):
             raw = part.contiguous().reshape(-1).view(torch.uint8)
@@ -257,7 +188,12 @@ def hash_content(inputs: Inputs) -> str:
     return digest.hexdigest()
 
 
-def _tensors(item: object, name: str = "inputs") -> Iterator[tuple[str, Tensor]]:
+def list_tensors(item: object, name: str = "inputs") -> Iterator[tuple[str, Tensor]]:
+    """Yield every tensor of a nest with its name.
+
+    Raises:
+        InputError: if a tensor is nested.
+    """
     if isinstance(item, Tensor):
         if item.is_nested:
             raise InputError(
@@ -266,15 +202,15 @@ def _tensors(item: object, name: str = "inputs") -> Iterator[tuple[str, Tensor]]
             )
         yield name, item
     elif isinstance(item, Samples):
-        yield from _tensors({"inputs": item.inputs, "rows": item.rows}, name)
+        yield from list_tensors({"inputs": item.inputs, "rows": item.rows}, name)
     elif isinstance(item, Mapping):
         for key in sorted(item):
-            yield from _tensors(item[key], f"{name}[{key!r}]")
+            yield from list_tensors(item[key], f"{name}[{key!r}]")
     elif isinstance(item, tuple | list):
         for index, entry in enumerate(item):
-            yield from _tensors(entry, f"{name}[{index}]")
+            yield from list_tensors(entry, f"{name}[{index}]")
     elif is_bundle(item):
-        yield from _tensors(item.to_dict(), name)  # type: ignore[attr-defined]
+        yield from list_tensors(item.to_dict(), name)  # type: ignore[attr-defined]
 
 
 def is_bundle(item: object) -> bool:

@@ -1,4 +1,4 @@
-"""Probes of a model: the trial when tracking begins, and one measurement at a time after it."""
+"""Probes of a model: the trial when tracking begins, and single measurements after it."""
 
 import math
 import traceback
@@ -31,40 +31,38 @@ from rote.probe.compatibility import communicates, unwrap
 from rote.probe.inputs import Inputs
 from rote.probe.objective import (
     LogitsAt,
-    check_loss_fn,
-    evaluate,
-    part_with_logits,
-    takes_model,
-)
-from rote.probe.outputs import (
     LossFunction,
     are_shares,
-    class_axis,
+    check_loss_fn,
     cross_entropy,
+    evaluate_loss,
+    find_class_axis,
     find_logits,
-    single_logits,
+    find_part_with_logits,
+    find_single_logits,
+    takes_model,
 )
 from rote.probe.policy import ProbePolicy
-from rote.probe.ranks import broadcast_from_first, count_ranks, fail_together, mean_over_ranks
+from rote.probe.ranks import average_over_ranks, broadcast_from_first, count_ranks, fail_together
 from rote.probe.session import Measurement, Session, restore_everything
 from rote.probe.steps import Backward
 from rote.snapshot import hold_signals
 
 _REPEATABLE = 1e-3
-"""Two passes from one state may differ by rounding, if sums are taken in any order."""
+"""How far losses of one state may differ by rounding, where sums have no fixed order."""
 
 _ULP = torch.finfo(torch.float32).eps
 _NOISE_FACTOR = 10
-"""Other labels must change loss or gradients by this many times what a repeated pass does."""
+"""Other labels must change loss or gradients this many times as much as a repeated pass."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """What a trial of the probe found.
+    """The result of a trial of the probe.
 
     Attributes:
         measurement: of the network as it is.
-        warnings: what the user should know.
+        warnings: for the user.
     """
 
     measurement: Measurement
@@ -139,23 +137,22 @@ class Probe:
             InputError: if the output carries no logits of these classes.
             ProbeMemoryError: if there is not enough memory; everything is restored.
         """
-        with self.name_memory(label_shape[0]), self._session() as session:
+        with self.explain_memory_errors(label_shape[0]), self._open_session() as session:
             classes, undefined = session.predict(inputs, label_shape)
         return np.where(undefined, -1, classes.astype(np.int64))
 
     def check(self, inputs: Inputs, labels: Tensor, *, predicts: bool = False) -> Trial:
-        """Probe once for trial, so that what does not fit is known before training starts.
+        """Probe once as a trial, to find what does not fit before training starts.
 
-        Where the tracker ``predicts`` the classes of a holdout, so does the trial. Whatever the
-        policy says, checksums prove that the trial left nothing changed.
+        Checksums always prove that the trial left nothing changed, whatever the policy says.
 
         Args:
             inputs: the samples of S̃.
             labels: their random labels.
-            predicts: whether to predict the classes of ``inputs``, too.
+            predicts: whether to predict the classes of ``inputs`` as well.
 
         Returns:
-            What was measured, and what the user should be warned of.
+            The measurement, and warnings for the user.
 
         Raises:
             InputError: if model, inputs, labels, loss and optimizer do not go together.
@@ -166,9 +163,9 @@ class Probe:
         try:
             found = self._try(inputs, labels, inputs if predicts else None)
             with (
-                self._together(),
-                self.name_memory(len(labels)),
-                self._session(is_trial=True) as session,
+                self._fail_together(),
+                self.explain_memory_errors(len(labels)),
+                self._open_session(is_trial=True) as session,
             ):
                 # The mean over ranks is the loss of no rank.
                 known = found.measurement.loss_before if count_ranks() == 1 else None
@@ -180,7 +177,7 @@ class Probe:
         except Exception as error:
             raise TrialError(
                 "A trial of the probe failed: `model`, `optimizer`, `inputs`, labels and `loss_fn` "
-                f"do not go together. {type(error).__name__}: {error}{_hint(error, inputs)}"
+                f"do not go together. {type(error).__name__}: {error}{_suggest_fix(error, inputs)}"
             ) from error
 
     def _measure(
@@ -192,14 +189,14 @@ class Probe:
         *,
         is_trial: bool = False,
     ) -> Measurement:
-        """Measure; what was found is in ``seen`` even if it could not be restored."""
+        """Measure, and append the result to ``seen`` even if the state could not be restored."""
         with (
-            self._together(),
-            self.name_memory(len(labels)),
-            self._session(is_trial=is_trial) as session,
+            self._fail_together(),
+            self.explain_memory_errors(len(labels)),
+            self._open_session(is_trial=is_trial) as session,
         ):
             seen.append(session.measure(inputs, labels, holdout))
-        return _mean_measurement(seen[-1])
+        return _average_measurement(seen[-1])
 
     def _try(self, inputs: Inputs, labels: Tensor, holdout: Inputs | None) -> Trial:
         proving = replace(self, policy=replace(self.policy, verify=True))
@@ -211,8 +208,8 @@ class Probe:
         except InterferenceError as error:
             if self.policy.verify or communicates(unwrap(self.model)) or not seen:
                 raise
-            # A cache that is filled at the first use does no harm; what changes again does, and so
-            # does what changes the loss.
+            # A cache that is filled once does no harm. A second change does, and so does another
+            # loss.
             found = proving._measure(inputs, labels, holdout, seen, is_trial=True)
             first, second = seen[0].loss_before, seen[1].loss_before
             if first != second and math.isfinite(first):
@@ -223,13 +220,13 @@ class Probe:
             warning = UncopiedStateWarning(f"{error} The second trial left it as it was.")
             return Trial(found, (warning,))
 
-    def _together(self) -> AbstractContextManager[object]:
-        # Where ranks wait for each other within a pass, one that fails cannot tell the others.
+    def _fail_together(self) -> AbstractContextManager[object]:
+        # If ranks wait for each other within a pass, a rank that fails cannot tell the others.
         return nullcontext() if communicates(unwrap(self.model)) else fail_together()
 
     @contextmanager
-    def name_memory(self, batch: int) -> Iterator[None]:
-        """Replace an error of too little memory by one that says what to lower.
+    def explain_memory_errors(self, batch: int) -> Iterator[None]:
+        """Replace an out-of-memory error by one that says what to lower.
 
         Args:
             batch: how many samples are measured.
@@ -253,7 +250,7 @@ class Probe:
             ) from None
 
     @contextmanager
-    def _session(self, *, is_trial: bool = False) -> Iterator[Session]:
+    def _open_session(self, *, is_trial: bool = False) -> Iterator[Session]:
         model = unwrap(self.model)
         # A probe is short: signals can wait for its end.
         with (
@@ -285,14 +282,14 @@ def _is_out_of_memory(error: Exception) -> bool:
 
 
 def _empty_cache() -> None:
-    """Give what torch keeps for later back to the device."""
+    """Return the memory that torch has cached to the device."""
     device = torch.accelerator.current_accelerator()
     module: Any = None if device is None else torch.get_device_module(device)
     if hasattr(module, "empty_cache"):
         module.empty_cache()
 
 
-def _hint(error: Exception, inputs: Inputs) -> str:
+def _suggest_fix(error: Exception, inputs: Inputs) -> str:
     """Suggest what to do about an error of torch, if its text is known."""
     text = str(error)
     if isinstance(inputs, tuple | list) and "positional argument" in text:
@@ -330,13 +327,13 @@ def _hint(error: Exception, inputs: Inputs) -> str:
     return ""
 
 
-def _mean_measurement(measurement: Measurement) -> Measurement:
+def _average_measurement(measurement: Measurement) -> Measurement:
     """Return the mean of the losses over all ranks, with the first rank's predictions."""
     if count_ranks() == 1:
         return measurement
     rules = list(measurement.losses_after)
     losses = [measurement.losses_after[rule] for rule in rules]
-    before, *after = mean_over_ranks([measurement.loss_before, *losses])
+    before, *after = average_over_ranks([measurement.loss_before, *losses])
     predictions = measurement.predictions
     if predictions is not None:
         predictions = broadcast_from_first(predictions)
@@ -354,7 +351,7 @@ def examine_objective(
     num_classes: int,
     known: float | None = None,
 ) -> list[RoteWarning]:
-    """Look at model and objective without a step.
+    """Check model and objective without a step.
 
     Args:
         session: of the model.
@@ -365,27 +362,27 @@ def examine_objective(
         known: the loss of an earlier pass from the same state; it saves a repeated pass.
 
     Returns:
-        What a user should know.
+        Warnings for the user.
 
     Raises:
-        InputError: if the objective does not depend on the labels, or takes them for another thing.
+        InputError: if the objective does not depend on the labels, or misreads them.
     """
     first_output, repeats, other = _compare_labels(
         session, loss_fn, inputs, labels, num_classes, known
     )
     first, noise = repeats[0], max(repeats) - min(repeats)
-    samples, targets = session.first_piece(inputs, labels)
+    samples, targets = session.take_first_piece(inputs, labels)
     is_whole = len(targets) == len(labels)
     logits = None
     if not takes_model(loss_fn):
-        logits = find_logits(part_with_logits(loss_fn, first_output))
-    tolerance = _REPEATABLE if logits is None else _tolerance(logits)
+        logits = find_logits(find_part_with_logits(loss_fn, first_output))
+    tolerance = _REPEATABLE if logits is None else _compute_tolerance(logits)
     is_repeatable = noise <= tolerance * max(abs(first), 1e-3)
     if (
         math.isfinite(first)
         and is_repeatable
         and abs(other - first) <= _NOISE_FACTOR * max(noise, _ULP * abs(first))
-        and not _moves_gradients(session, inputs, labels, num_classes)
+        and not _do_labels_change_gradients(session, inputs, labels, num_classes)
     ):
         raise InputError(
             "The loss does not depend on the random labels: other labels change loss and "
@@ -418,30 +415,30 @@ def _compare_labels(
         The model's output on the first micro-batch (None for a loss of three arguments), the losses
         of repeated passes from one state, and the loss with other labels.
     """
-    others = _change(labels, num_classes)
+    others = _change_labels(labels, num_classes)
     output: Any = None
     with torch.no_grad():
         if _is_pure(loss_fn):  # one pass serves all labels
             output, loss, other = session.compare_labels(inputs, labels, others)
         elif takes_model(loss_fn):
-            loss, other = session.loss(inputs, labels), session.loss(inputs, others)
+            loss, other = session.evaluate(inputs, labels), session.evaluate(inputs, others)
         else:
-            samples, targets = session.first_piece(inputs, others)
-            output, is_whole = session.output(samples), len(targets) == len(others)
+            samples, targets = session.take_first_piece(inputs, others)
+            output, is_whole = session.compute_output(samples), len(targets) == len(others)
             # The output of a pass does not depend on labels.
             other = (
-                evaluate(loss_fn, output, targets, num_classes)
+                evaluate_loss(loss_fn, output, targets, num_classes)
                 if is_whole
-                else session.loss(inputs, others)
+                else session.evaluate(inputs, others)
             )
-            loss = session.loss(inputs, labels)
+            loss = session.evaluate(inputs, labels)
         losses = [loss.item()]
         # A pass with a graph may take other kernels; if it gives the same loss, it is a repeat.
         is_repeat = known is not None and known == losses[0]
-        losses.append(losses[0] if is_repeat else session.loss(inputs, labels).item())
-        if losses[0] != losses[1] and count_ranks() == 1:  # other ranks may have nothing to repeat
-            # Two may be near by chance.
-            losses += [session.loss(inputs, labels).item() for _ in range(3)]
+        losses.append(losses[0] if is_repeat else session.evaluate(inputs, labels).item())
+        if losses[0] != losses[1] and count_ranks() == 1:  # other ranks may not repeat
+            # Two losses may be near by chance.
+            losses += [session.evaluate(inputs, labels).item() for _ in range(3)]
     return output, losses, other.item()
 
 
@@ -453,7 +450,7 @@ def _is_pure(loss_fn: LossFunction) -> bool:
     return loss is cross_entropy or is_of_torch
 
 
-def _tolerance(logits: Tensor) -> float:
+def _compute_tolerance(logits: Tensor) -> float:
     """Return how far repeated losses may differ by rounding, relative to the loss."""
     if not logits.is_floating_point():
         return _REPEATABLE
@@ -469,26 +466,28 @@ def _warn_of_whole_batch(session: Session) -> Iterator[RoteWarning]:
         )
 
 
-def _change(labels: Tensor, num_classes: int) -> Tensor:
-    """Other labels, each wrong if the first were right; ignored ones stay ignored."""
+def _change_labels(labels: Tensor, num_classes: int) -> Tensor:
+    """Return other labels, all different from the first; ignored ones stay ignored."""
     if labels.is_floating_point():
         return 1 - labels
     return torch.where(labels >= 0, (labels + 1) % num_classes, labels)
 
 
-def _moves_gradients(session: Session, inputs: Inputs, labels: Tensor, num_classes: int) -> bool:
-    """Whether other labels give other gradients: an untrained layer of zeros has the same loss."""
+def _do_labels_change_gradients(
+    session: Session, inputs: Inputs, labels: Tensor, num_classes: int
+) -> bool:
+    """Whether other labels give other gradients; with a layer of zeros the loss is the same."""
     if count_ranks() > 1:
-        return True  # not asked: the other ranks may have nothing to ask
-    some, *repeats = (session.gradients(inputs, labels) for _ in range(3))
-    others = session.gradients(inputs, _change(labels, num_classes))
-    noise = max(_distance(some, again) for again in repeats)
+        return True  # not measured: other ranks may not get here
+    some, *repeats = (session.compute_gradients(inputs, labels) for _ in range(3))
+    others = session.compute_gradients(inputs, _change_labels(labels, num_classes))
+    noise = max(_measure_distance(some, again) for again in repeats)
     # Repeats may be equal by chance.
-    rounding = _ULP * _distance(some, [None] * len(some))
-    return _distance(some, others) > _NOISE_FACTOR * max(noise, rounding)
+    rounding = _ULP * _measure_distance(some, [None] * len(some))
+    return _measure_distance(some, others) > _NOISE_FACTOR * max(noise, rounding)
 
 
-def _distance(some: list[Tensor | None], others: list[Tensor | None]) -> float:
+def _measure_distance(some: list[Tensor | None], others: list[Tensor | None]) -> float:
     """Return the largest difference between two lists of gradients, where None is 0."""
     largest = 0.0
     for one, other in zip(some, others, strict=True):
@@ -514,11 +513,11 @@ def _warn_of_probabilities(
     loss = loss_fn.loss_fn if isinstance(loss_fn, LogitsAt) else loss_fn
     if logits.dim() != labels.dim() + 1 or labels.is_floating_point():
         return
-    axis = class_axis(logits, labels.shape)
+    axis = find_class_axis(logits, labels.shape)
     sums = logits.float().sum(axis)
     if logits.shape[axis] < 2 or not are_shares(logits) or bool((sums - 1).abs().max() > 1e-3):
         return
-    # A function of the user's own that comes to the same is the same.
+    # A function of the user that gives the same value is cross entropy.
     is_for_logits = loss in (cross_entropy, functional.cross_entropy)
     is_equal = abs(cross_entropy(logits, labels).item() - value) < 1e-6
     if is_for_logits or is_equal or isinstance(loss, nn.CrossEntropyLoss):
@@ -536,7 +535,7 @@ def _warn_of_sigmoid(
     is_for_logits = loss in (cross_entropy, functional.binary_cross_entropy_with_logits)
     if not (is_for_logits or isinstance(loss, nn.BCEWithLogitsLoss)) or not are_shares(logits):
         return
-    is_binary = labels.is_floating_point() or single_logits(logits, labels.shape) is not None
+    is_binary = labels.is_floating_point() or find_single_logits(logits, labels.shape) is not None
     if is_binary and session.ends_in_sigmoid(inputs, session.mode):
         yield ProbabilitiesWarning(
             "The model returns probabilities of a sigmoid where a binary cross entropy expects "
@@ -546,7 +545,7 @@ def _warn_of_sigmoid(
 
 
 def _check_rows(loss_fn: LossFunction, logits: Tensor, labels: Tensor) -> None:
-    """With as many samples as classes, a loss for rows of shares takes classes without complaint.
+    """Refuse a loss for rows of shares, which takes classes if there are as many samples.
 
     Raises:
         InputError: if the loss fails on twice the samples.
@@ -557,7 +556,7 @@ def _check_rows(loss_fn: LossFunction, logits: Tensor, labels: Tensor) -> None:
     if loss is cross_entropy:
         return
     try:
-        evaluate(loss, logits.repeat(2, 1), labels.repeat(2))
+        evaluate_loss(loss, logits.repeat(2, 1), labels.repeat(2))
     except (RuntimeError, ValueError, IndexError, TypeError) as error:
         raise InputError(
             "`loss_fn` works only because there are as many samples as classes "

@@ -3,7 +3,6 @@
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, get_args
 
 import numpy as np
@@ -20,9 +19,17 @@ from rote.probe.compatibility import (
     unwrap,
     unwrap_optimizer,
 )
-from rote.probe.inputs import Inputs, as_batch_of_one, call, copy_inputs, move_inputs
-from rote.probe.objective import evaluate, make_objective, part_with_logits, takes_model
-from rote.probe.outputs import LossFunction, cross_entropy, row_of_logits
+from rote.probe.inputs import Inputs, copy_inputs, list_tensors, map_tensors, move_inputs
+from rote.probe.objective import (
+    LossFunction,
+    call,
+    cross_entropy,
+    evaluate_loss,
+    evaluate_objective,
+    find_part_with_logits,
+    find_row_of_logits,
+    takes_model,
+)
 from rote.probe.policy import Mode, PlainStep, StepRule, check_rule
 from rote.probe.session import restore_everything
 from rote.probe.steps import make_stepper, needs_closure, run_backward
@@ -31,7 +38,7 @@ from rote.snapshot import HeldSignals, find_parameters, hold_signals, restore_af
 
 @dataclass(frozen=True, eq=False)
 class Resistance:
-    """How one sample was memorized, or was not.
+    """The result of training on one sample until it is memorized.
 
     Attributes:
         label: the class that the network was to learn.
@@ -76,22 +83,22 @@ def resistance(
     closure: bool = False,
     verify: bool = False,
 ) -> Resistance:
-    """Train on one sample until its label is predicted; then put everything back.
+    """Train on one sample until its label is predicted; then restore everything.
 
-    The first figure of the paper: with a wrong label, good networks take many steps; with the
-    correct label of an unseen sample, few. The optimizer's state evolves with the steps as it would
-    in training; its hooks stay silent; afterwards model, optimizer, gradients and random numbers
-    are as before, bit for bit, also when an error is raised.
+    This is the first figure of the paper: good networks take many steps to a wrong label, and few
+    to the correct label of an unseen sample. The optimizer's state evolves with the steps as in
+    training, without its hooks. Afterwards model, optimizer, gradients and random numbers are as
+    before, bit for bit, also when an error is raised.
 
     Args:
         model: the network in training.
         optimizer: its optimizer. At the end of a schedule its learning rate may be 0: then compare
             networks by ``rule=PlainStep(lr)``.
         input: one sample as the model takes it, with a batch axis of length 1 or without one: a
-            tensor, a tuple of arguments or a mapping of keyword arguments. What could be both is
-            taken as a batch.
+            tensor, a tuple of arguments or a mapping of keyword arguments. If the model takes both,
+            it counts as a batch.
         label: the class to learn, wrong or right.
-        max_steps: where to give up.
+        max_steps: after how many steps to stop.
         loss_fn: the training objective ``(output, labels) -> scalar``; by default cross entropy.
         rule: ``"live"`` (the training optimizer from its live state), ``"fresh"`` (the same as if
             newly built) or a ``PlainStep``.
@@ -99,10 +106,10 @@ def resistance(
             sample are no statistics, and BatchNorm refuses them. Predictions are always made in
             eval mode.
         temperature: T, by which logits are divided for the probabilities, so that networks are
-            judged at equal calibration (`temperature_for_error`). The steps are those of training:
-            in the objective, T would also be a learning rate, smaller by about T².
-        min_probability: to count as memorized, the predicted label must have this probability, too.
-        closure: hand the optimizer a closure though it does not ask for one, as ``ProbePolicy``.
+            judged at equal calibration (`find_temperature_for_error`). The objective ignores T,
+            which would also change the learning rate, by about 1/T².
+        min_probability: to count as memorized, the predicted label must also have this probability.
+        closure: pass the optimizer a closure although its signature needs none, as ``ProbePolicy``.
         verify: prove by checksum that nothing changed.
 
     Returns:
@@ -110,7 +117,7 @@ def resistance(
 
     Raises:
         InputError: if an argument does not fit; nothing was touched.
-        InterferenceError: with ``verify``, if something could not be put back.
+        InterferenceError: with ``verify``, if something could not be restored.
 
     Example:
         >>> import torch
@@ -139,12 +146,10 @@ def resistance(
         restore_everything(network, stepped, objective, verify=verify) as snapshot,
     ):
         with restore_after(snapshot):
-            part_of = partial(part_with_logits, objective)
-            batch, classes = as_batch_of_one(
-                network, move_inputs(copy_inputs(input), device), part_of
-            )
+            sample = move_inputs(copy_inputs(input), device)
+            batch, classes = _make_batch_of_one(network, sample, objective)
         snapshot.set_aside()
-        wanted = _as_class(label, classes)
+        wanted = _convert_to_class(label, classes)
         learner = _Learner(
             network,
             stepped,
@@ -160,7 +165,7 @@ def resistance(
 
 @dataclass(frozen=True)
 class _Limits:
-    """When a sample counts as memorized, and where to give up."""
+    """When a sample counts as memorized, and when to stop."""
 
     max_steps: int
     temperature: float
@@ -172,7 +177,47 @@ class _Limits:
         check_number("min_probability", self.min_probability, least=0, below=1)
 
 
-def _as_class(label: int | Tensor, classes: int) -> int:
+def _make_batch_of_one(
+    network: nn.Module, sample: Inputs, loss_fn: LossFunction
+) -> tuple[Inputs, int]:
+    """Return the sample as a batch of one, and the number of classes that the network predicts.
+
+    Args:
+        network: what predicts.
+        sample: with a batch axis, or without.
+        loss_fn: the objective, which knows where the logits are.
+
+    Raises:
+        InputError: if the network takes it neither as it is nor with a batch axis in front.
+    """
+    shapes = [tuple(tensor.shape) for _, tensor in list_tensors(sample)]
+    if not shapes:
+        raise InputError(
+            "Expected `input` to be a tensor, or a tuple or mapping of tensors, "
+            f"got {type(sample).__name__} without a tensor."
+        )
+    candidates = [map_tensors(sample, lambda tensor: tensor.unsqueeze(0))]
+    if all(shape[:1] in ((), (1,)) for shape in shapes):
+        candidates.insert(0, sample)
+    network.eval()
+    refusal: Exception | None = None
+    for candidate in candidates:
+        try:
+            with torch.no_grad():
+                logits = find_row_of_logits(
+                    find_part_with_logits(loss_fn, call(network, candidate))
+                )
+        except (RuntimeError, ValueError, TypeError, IndexError) as error:
+            refusal = error
+        else:
+            return candidate, logits.shape[1]
+    raise InputError(
+        "Expected `input` to be one sample that the model takes, with or without a batch axis of "
+        f"length 1, got {', '.join(map(str, shapes))}: {refusal}"
+    ) from refusal
+
+
+def _convert_to_class(label: int | Tensor, classes: int) -> int:
     """Return the label as a plain number.
 
     Raises:
@@ -192,7 +237,7 @@ def _as_class(label: int | Tensor, classes: int) -> int:
 
 
 class _Learner:
-    """A network that may learn one sample, because its snapshot will be restored.
+    """A network that learns one sample; its snapshot is restored later.
 
     Args:
         network: the bare module.
@@ -234,7 +279,7 @@ class _Learner:
         """
         self._network.eval()
         with torch.set_grad_enabled(self._steps_in_eval):
-            logits, loss = self._forward()
+            logits, loss = self._run_forward()
         return logits.detach()[0], loss
 
     def prepare_step(self, observed: Tensor) -> None:
@@ -259,7 +304,7 @@ class _Learner:
     def evaluate(self) -> Tensor:
         """Evaluate the objective and put its gradients on the parameters."""
         with torch.enable_grad():
-            _, loss = self._forward()
+            _, loss = self._run_forward()
         return self._differentiate(loss)
 
     def _differentiate(self, loss: Tensor) -> Tensor:
@@ -268,13 +313,13 @@ class _Learner:
         run_backward(loss, self._parameters)
         return loss.detach()
 
-    def _forward(self) -> tuple[Tensor, Tensor]:
+    def _run_forward(self) -> tuple[Tensor, Tensor]:
         output = call(self._network, self._batch)
-        logits = row_of_logits(part_with_logits(self._loss_fn, output))
+        logits = find_row_of_logits(find_part_with_logits(self._loss_fn, output))
         if takes_model(self._loss_fn):
-            loss = make_objective(self._loss_fn, self._network, self._batch, self._labels)
+            loss = evaluate_objective(self._loss_fn, self._network, self._batch, self._labels)
             return logits, loss
-        return logits, evaluate(self._loss_fn, output, self._labels)
+        return logits, evaluate_loss(self._loss_fn, output, self._labels)
 
 
 def _memorize(
@@ -284,7 +329,7 @@ def _memorize(
     limits: _Limits,
     signals: HeldSignals,
 ) -> Resistance:
-    """Step until the label is predicted, training diverges, or patience ends."""
+    """Step until the label is predicted, training diverges, or ``max_steps`` are taken."""
     probabilities, losses = [], []
     steps = None
     for taken in range(limits.max_steps + 1):
@@ -292,20 +337,20 @@ def _memorize(
         row = (logits.cpu().double() / limits.temperature).softmax(0)
         probabilities.append(row.numpy())
         losses.append(loss.item())
-        # Not a number is the largest to argmax: a network that diverged predicts nothing.
+        # argmax takes NaN for the largest, but a network that diverged predicts nothing.
         if not bool(row.isfinite().all()):
             break
         if int(logits.argmax()) == label and float(row[label]) >= limits.min_probability:
             steps = taken
             break
-        signals.act()  # there may be many steps: Ctrl-C waits for one of them only
+        signals.run_handlers()  # Ctrl-C must not wait for all steps
         if taken < limits.max_steps:
             learner.prepare_step(loss)
             step()
-    return Resistance(label, steps, _read_only(probabilities), _read_only(losses))
+    return Resistance(label, steps, _make_read_only(probabilities), _make_read_only(losses))
 
 
-def _read_only(values: list[Any]) -> npt.NDArray[np.float64]:
+def _make_read_only(values: list[Any]) -> npt.NDArray[np.float64]:
     array = np.array(values, dtype=np.float64)
     array.flags.writeable = False
     return array

@@ -1,4 +1,4 @@
-"""A watch over which optimizer trains the model, from probe to probe."""
+"""A watch that notices between probes when another optimizer trains the model."""
 
 import gc
 import sys
@@ -18,43 +18,42 @@ from rote.snapshot import find_parameters, find_reachable, find_sharded_paramete
 
 
 class OptimizerWatch:
-    """Notices, from probe to probe, that a loop steps another optimizer or has unfrozen layers.
+    """A watch that notices when a loop steps another optimizer or has unfrozen layers.
 
-    After every step of one of its optimizers torch calls a hook, which notes the optimizer. Of
-    other optimizers (and of compiled steps) only torch's counts of writes to the weights and to the
-    optimizer's state are known. If the two disagree, the memory of the process is searched for the
-    optimizer that trains.
+    torch calls a hook after every step of its own optimizers. Other optimizers and compiled steps
+    show only in torch's counts of writes to the weights and to the optimizer's state. If the two
+    disagree, the watch searches the memory of the process for the optimizer that trains.
 
     Args:
         model: the network in training.
-        optimizer: the one that is tracked.
+        optimizer: the tracked optimizer.
     """
 
     def __init__(self, model: nn.Module, optimizer: Optimizer) -> None:
         self._model = model
         self._optimizer = optimizer
-        self._outside = {id(parameter) for parameter in self._find_not_held()}
-        self._weights = _writes(find_parameters(optimizer))
-        self._state = _state_of(optimizer)
-        self._references = _fewest_references(optimizer)
+        self._outside = {id(parameter) for parameter in self._find_unheld()}
+        self._weights = _count_writes(find_parameters(optimizer))
+        self._state = _summarize_state(optimizer)
+        self._references = _count_fewest_references(optimizer)
         self._log = _StepLog()
         self._named: set[int] = set()
 
     def look(self) -> tuple[Optimizer, OptimizerWarning] | OptimizerWarning | None:
-        """Whether something else trains the model since the last look.
+        """Find out whether something else has trained the model since the last look.
 
         Returns:
-            The optimizer to follow and what to say about it; only the latter, if there is none; or
-            nothing, if all is as it was.
+            The optimizer to follow and a warning; only a warning, if there is no optimizer to
+            follow; or None, if nothing has changed.
 
         Raises:
             InputError: if several optimizers may be the one.
         """
         steps = self._log.find_alive()
-        unheld = self._find_not_held()
+        unheld = self._find_unheld()
         is_unfrozen = any(id(parameter) not in self._outside for parameter in unheld)
         is_idle = self._is_idle() and not any(id(m) in steps for m in list_members(self._optimizer))
-        others = self._strangers(steps)
+        others = self._find_strangers(steps)
         self._outside = {id(parameter) for parameter in unheld}
         if not others and (is_unfrozen or is_idle):
             others = self._search_twice()
@@ -67,7 +66,7 @@ class OptimizerWatch:
         self._log.clear()
         return found
 
-    def _find_not_held(self) -> list[Tensor]:
+    def _find_unheld(self) -> list[Tensor]:
         held = {id(parameter) for parameter in find_parameters(self._optimizer)}
         return [parameter for parameter in self._find_trained() if id(parameter) not in held]
 
@@ -77,27 +76,30 @@ class OptimizerWatch:
         return [parameter for parameter in parameters if parameter.requires_grad]
 
     def _is_idle(self) -> bool:
-        """Whether the optimizer seems not to have done what was done to the weights, if anything.
+        """Whether the weights changed without the optimizer, or the loop has dropped it.
 
-        To be asked once per look.
+        Call this once per look: it compares with the last call.
         """
-        weights, state = _writes(find_parameters(self._optimizer)), _state_of(self._optimizer)
+        weights, state = (
+            _count_writes(find_parameters(self._optimizer)),
+            _summarize_state(self._optimizer),
+        )
         references = min(sys.getrefcount(member) for member in list_members(self._optimizer))
-        # One without a state leaves no mark; but who builds another lets go of the old one.
+        # An optimizer without state shows no step; but a loop that builds another drops the old.
         is_let_go = references < self._references
         is_written = weights != self._weights
         is_idle = is_let_go if not is_written else state == self._state and bool(state or is_let_go)
         self._weights, self._state, self._references = weights, state, references
         return is_idle
 
-    def _strangers(self, steps: Mapping[int, "_Steps"]) -> list[Optimizer]:
-        """Who has stepped, without being tracked, weights that are tracked or newly unfrozen."""
+    def _find_strangers(self, steps: Mapping[int, "_Steps"]) -> list[Optimizer]:
+        """Return untracked optimizers that have stepped tracked or newly unfrozen weights."""
         tracked = {id(parameter) for parameter in self._find_trained()} - self._outside
         stepped = [optimizer for entry in steps.values() if (optimizer := entry.who()) is not None]
         return self._find_unrelated([other for other in stepped if tracked & _find_held(other)])
 
     def _search_twice(self) -> list[Optimizer]:
-        """Other optimizers in this process that hold weights of the model which are trained."""
+        """Return other optimizers in this process that hold trained weights of the model."""
         if not self._search():
             return []
         gc.collect()  # drops optimizers that are no longer referenced
@@ -116,7 +118,7 @@ class OptimizerWatch:
         return self._find_unrelated(found)
 
     def _find_unrelated(self, found: Sequence[Optimizer]) -> list[Optimizer]:
-        """Those that are neither tracked, nor wrapped around what is, nor inside of it."""
+        """Return those that are not tracked, and neither wrap a tracked one nor are inside it."""
         members = {id(member) for member in list_members(self._optimizer)}
         bare = {id(other): other for other in map(unwrap_optimizer, found)}
         others = [other for other in bare.values() if id(other) not in members]
@@ -131,62 +133,63 @@ class OptimizerWatch:
     def _resolve(
         self, others: list[Optimizer], steps: Mapping[int, "_Steps"]
     ) -> tuple[Optimizer, OptimizerWarning] | OptimizerWarning | None:
-        """Follow those that took over or joined; of one that steps in between, only say so."""
+        """Follow optimizers that replace or join the tracked ones; warn of those in between."""
         members = list_members(self._optimizer)
         held = {id(one): _find_held(one) for one in (*members, *others)}
 
-        def clash(one: Optimizer, other: Optimizer) -> bool:
+        def overlaps(one: Optimizer, other: Optimizer) -> bool:
             return one is not other and bool(held[id(one)] & held[id(other)])
 
-        def took_over(new: Optimizer, old: Optimizer) -> bool:
+        def replaces(new: Optimizer, old: Optimizer) -> bool:
             if id(old) not in steps:
-                return clash(new, old)
+                return overlaps(new, old)
             is_later = steps[id(old)].last < steps[id(new)].first
-            return clash(new, old) and is_later and held[id(old)] <= held[id(new)]
+            return overlaps(new, old) and is_later and held[id(old)] <= held[id(new)]
 
-        rest = [old for old in (*members, *others) if not any(took_over(n, old) for n in others)]
+        rest = [old for old in (*members, *others) if not any(replaces(n, old) for n in others)]
         new = [other for other in rest if other not in members]
-        if any(clash(one, other) for one in rest if one in members for other in new):
+        if any(overlaps(one, other) for one in rest if one in members for other in new):
             return self._warn_of_others(new)
-        if any(clash(one, other) for one in new for other in new):
+        if any(overlaps(one, other) for one in new for other in new):
             raise InputError(
-                f"Several optimizers besides the tracked {_kind(self._optimizer)} step the same "
-                f"weights: {', '.join(map(_kind, new))}. Say which one trains the model with "
-                "tracker.follow_optimizer(new), or pass a list of all that are stepped."
+                f"Several optimizers besides the tracked {_name_kinds(self._optimizer)} step the "
+                f"same weights: {', '.join(map(_name_kinds, new))}. Say which one trains the model "
+                "with tracker.follow_optimizer(new), or pass a list of all that are stepped."
             )
         return self._follow(rest, new)
 
     def _warn_of_others(self, others: list[Optimizer]) -> OptimizerWarning | None:
-        unnamed = [_kind(other) for other in others if id(other) not in self._named]
+        unnamed = [_name_kinds(other) for other in others if id(other) not in self._named]
         self._named |= {id(other) for other in others}
         if not unnamed:
             return None
         return OptimizerWarning(
             f"Another optimizer ({' and '.join(unnamed)}) steps the weights between the steps of "
-            f"the tracked {_kind(self._optimizer)}, and the probe leaves its steps out. Call "
+            f"the tracked {_name_kinds(self._optimizer)}, and the probe leaves its steps out. Call "
             "tracker.follow_optimizer([one, other]) to step them together, in that order."
         )
 
     def _follow(
         self, rest: list[Optimizer], new: list[Optimizer]
     ) -> tuple[Optimizer, OptimizerWarning]:
-        names = " and ".join(map(_kind, new))
+        names = " and ".join(map(_name_kinds, new))
         joint = rest[0] if len(rest) == 1 else JointOptimizer(rest)
         if len(rest) - len(new) < len(list_members(self._optimizer)):
             return joint, OptimizerWarning(
                 f"Another optimizer ({names}) has taken over the weights of the tracked "
-                f"{_kind(self._optimizer)}. The probe follows it from now on. Call "
+                f"{_name_kinds(self._optimizer)}. The probe follows it from now on. Call "
                 "tracker.follow_optimizer(new) to avoid this warning."
             )
         return joint, OptimizerWarning(
             f"Another optimizer ({names}) trains weights that the tracked "
-            f"{_kind(self._optimizer)} does not hold. The probe steps both from now on. Call "
+            f"{_name_kinds(self._optimizer)} does not hold. The probe steps both from now on. Call "
             "tracker.follow_optimizer([old, new]) to avoid this warning."
         )
 
     def _warn_of_unheld(self, count: int) -> OptimizerWarning:
+        tracked = _name_kinds(self._optimizer)
         return OptimizerWarning(
-            f"{count} parameters require gradients but are not held by {_kind(self._optimizer)}, "
+            f"{count} parameters require gradients but are not held by {tracked}, "
             "some of them unfrozen since the last probe. The probe's step does not change them. "
             "Add them with optimizer.add_param_group, or call tracker.follow_optimizer(new)."
         )
@@ -194,7 +197,7 @@ class OptimizerWatch:
 
 @dataclass
 class _Steps:
-    """When an optimizer has stepped, first and last, in the count of all steps."""
+    """The first and last step of an optimizer, in the count of all steps."""
 
     who: "weakref.ref[Optimizer]"
     first: int
@@ -202,7 +205,7 @@ class _Steps:
 
 
 class _StepLog:
-    """Which optimizers have stepped, in this process and of torch's kind; none is kept alive."""
+    """The torch optimizers that have stepped in this process, by weak references."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -223,41 +226,41 @@ class _StepLog:
         entry.last = self._count
 
     def find_alive(self) -> dict[int, _Steps]:
-        """Return the steps of those that can step again, by the optimizer's id."""
+        """Return the steps of optimizers that still exist, by the optimizer's id."""
         steps = dict(self._steps)
         return {key: entry for key, entry in steps.items() if entry.who() is not None}
 
     def clear(self) -> None:
-        """Forget what has been looked at."""
+        """Forget all steps."""
         self._steps = {}
 
 
 def _make_hook(log: "weakref.ref[_StepLog]") -> Callable[..., None]:
     def note(optimizer: Optimizer, *_: object) -> None:
-        # A compiled step is left as it is: what it would note is noted at compilation only.
+        # In a compiled step the hook would run at compilation only.
         if not torch.compiler.is_compiling() and (found := log()) is not None:
             found.note(optimizer)
 
     return note
 
 
-def _fewest_references(optimizer: Optimizer) -> int:
-    """How often an optimizer is referred to if a loop still holds it, at the least.
+def _count_fewest_references(optimizer: Optimizer) -> int:
+    """Return the least number of references to an optimizer that a loop still holds.
 
-    By the loop; by probe, signals and watch, or by a joint optimizer; by the count itself, thrice;
-    and by a method of its own, if a schedule has replaced its step.
+    They are: the loop; probe, signals and watch, or a joint optimizer; three of the count itself;
+    and the optimizer's own method, if a schedule has replaced its step.
     """
     is_joint = isinstance(optimizer, JointOptimizer)
     replaced = [hasattr(m, "__dict__") and "step" in vars(m) for m in list_members(optimizer)]
     return (4 if is_joint else 7) + all(replaced)
 
 
-def _kind(optimizer: Optimizer) -> str:
+def _name_kinds(optimizer: Optimizer) -> str:
     return " and ".join(type(member).__name__ for member in list_members(optimizer))
 
 
 def _is_optimizer(kind: type) -> bool:
-    """Whether objects of a class step parameters, of torch's kind or not."""
+    """Whether a class is an optimizer, of torch or like one."""
     known = {name for base in kind.__mro__ for name in vars(base)}
     return issubclass(kind, Optimizer) or {"step", "zero_grad"} <= known
 
@@ -269,22 +272,26 @@ def _find_held(optimizer: Any) -> set[int]:  # noqa: ANN401  # what looks like a
     return {id(parameter) for parameter in find_parameters(optimizer)}
 
 
-def _writes(tensors: Sequence[Tensor]) -> list[tuple[int, int]]:
+def _count_writes(tensors: Sequence[Tensor]) -> list[tuple[int, int]]:
     return [(id(tensor), 0 if tensor.is_inference() else tensor._version) for tensor in tensors]
 
 
-def _state_of(optimizer: Optimizer) -> list[Any]:
-    """Return what a step changes in the state, as far as it shows without reading tensors."""
+def _summarize_state(optimizer: Optimizer) -> list[Any]:
+    """Return what a step changes in the state, without reading tensors."""
     found: list[Any] = []
     for member in list_members(optimizer):
         for state in member.state.values():
             entries = state.values() if isinstance(state, dict) else [state]
             for entry in entries:
-                found += _writes([entry]) if isinstance(entry, Tensor) else [_brief(entry)]
+                found += (
+                    _count_writes([entry])
+                    if isinstance(entry, Tensor)
+                    else [_summarize_entry(entry)]
+                )
     return found
 
 
-def _brief(entry: object) -> object:
+def _summarize_entry(entry: object) -> object:
     is_plain = isinstance(entry, int | float | str | bool | type(None))
-    # What else an optimizer keeps may have changed unseen: it never counts as idle.
+    # Other objects may have changed unseen: a new object is equal to no earlier one.
     return entry if is_plain else object()

@@ -38,7 +38,7 @@ StepRule: TypeAlias = Literal["live", "fresh"] | PlainStep
 
 
 def check_rule(name: str, rule: object) -> None:
-    """Refuse what is no step rule.
+    """Refuse a value that is not a step rule.
 
     Raises:
         InputError: naming the argument.
@@ -62,11 +62,11 @@ class ProbePolicy:
         every: probe at every n-th call, or whenever a callable ``(step) -> bool`` says so.
         record_predictions: when ``inputs`` is a holdout larger than S̃, or comes with
             ``given_labels``, record the predicted class of each of its samples at every probe.
-        closure: hand the optimizer a closure that re-evaluates the loss on S̃; only for optimizers
-            that ask for one without saying so in their signature (SAM). LBFGS gets one anyway.
+        closure: pass the optimizer a closure that re-evaluates the loss on S̃; only for optimizers
+            that need one although their signature does not say so (SAM). LBFGS always gets one.
         same_masks: both forward passes draw the same dropout masks, so that the drop is not mask
             noise.
-        verify: prove by checksum, at every probe and not at the trial alone, that nothing changed.
+        verify: prove by checksum at every probe, not only at the trial, that nothing changed.
         micro_batch: how many samples to pass through the model at once; by default all of S̃.
             Gradients are accumulated, so that the step is the same up to the order of sums. The
             objective must be a mean over samples. Models with batch statistics ignore it.

@@ -1,4 +1,4 @@
-"""What the ranks of one training average and agree on.
+"""Means, messages and checks over the ranks of one training.
 
 With one process, or before ``torch.distributed`` is initialized, nothing here communicates.
 """
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 def is_distributed() -> bool:
-    """Whether ``torch.distributed`` is initialized, be it for one rank alone."""
+    """Whether ``torch.distributed`` is initialized, even for one rank."""
     return bool(distributed.is_available() and distributed.is_initialized())
 
 
@@ -48,7 +48,7 @@ def get_rank() -> int:
 
 
 def is_first_rank() -> bool:
-    """Whether this process is the one that writes.
+    """Whether this process is the first rank, which writes files.
 
     Returns:
         True on one rank only, and without ``torch.distributed``.
@@ -60,20 +60,20 @@ def is_first_rank() -> bool:
     return get_rank() == 0
 
 
-def mean_over_ranks(values: Sequence[float]) -> list[float]:
+def average_over_ranks(values: Sequence[float]) -> list[float]:
     """Return the mean of each number over all ranks, the same bits on every rank.
 
-    Summed in the order of the ranks, in double precision. A number that is not finite on one rank
-    gives a mean that is not finite on any. Every rank brings as many.
+    The sum is in the order of the ranks, in double precision. If a number is not finite on one
+    rank, its mean is not finite on any. Every rank must pass equally many numbers.
 
     Args:
         values: the numbers of this rank.
 
     Returns:
-        As many means.
+        The mean of each number.
 
     Example:
-        >>> mean_over_ranks([0.5, 1.0])
+        >>> average_over_ranks([0.5, 1.0])
         [0.5, 1.0]
     """
     if count_ranks() == 1:
@@ -86,10 +86,10 @@ def broadcast_from_first(value: T) -> T:
     """Return the first rank's value, which must be small and picklable, on every rank.
 
     Args:
-        value: what the first rank has.
+        value: the value of this rank.
 
     Returns:
-        The same on every rank.
+        The value of the first rank.
 
     Example:
         >>> broadcast_from_first("runs/a")
@@ -98,8 +98,8 @@ def broadcast_from_first(value: T) -> T:
     if count_ranks() == 1:
         return value
     box = [value]
-    distributed.broadcast_object_list(box, src=0, group=_side_group())
-    _let_go()
+    distributed.broadcast_object_list(box, src=0, group=_get_side_group())
+    _wait_for_gloo()
     return box[0]
 
 
@@ -107,15 +107,15 @@ def broadcast_from_first(value: T) -> T:
 def fail_together() -> Iterator[dict[str, str]]:
     """Run a block on all ranks that fails on all of them if it fails on one.
 
-    At its end the ranks tell each other how it went. Blocks must not be nested, and nothing inside
-    may wait for other ranks: a rank that failed has already left.
+    At its end the ranks exchange their outcomes. Blocks must not be nested, and nothing inside may
+    wait for other ranks, since a rank that failed has already left the block.
 
     Yields:
         An empty dictionary for facts that must be the same on every rank, by name.
 
     Raises:
         InputError: on every rank, if a fact differs.
-        RankError: if another rank raised something foreign; errors of rote are raised as they are.
+        RankError: if another rank raised an error of another package; rote's are raised as such.
 
     Example:
         >>> with fail_together():
@@ -128,21 +128,21 @@ def fail_together() -> Iterator[dict[str, str]]:
     try:
         yield facts
     except BaseException as error:
-        # Also an interrupt: the others are waiting.
+        # Also after an interrupt, since the others wait.
         _gather((type(error).__name__, str(error), facts))
         raise
     outcomes = _gather((None, "", facts))
     for number, (kind, message, _) in enumerate(outcomes):
         if kind is not None:
             _raise_for(number, kind, message)
-    _compare([facts for _, _, facts in outcomes])
+    _check_agreement([facts for _, _, facts in outcomes])
 
 
 def _gather(value: T) -> list[T]:
-    """Return what every rank brought, in the order of the ranks."""
+    """Return the values of all ranks, in their order."""
     everyones: list[T | None] = [None] * count_ranks()
-    distributed.all_gather_object(everyones, value, group=_side_group())
-    _let_go()
+    distributed.all_gather_object(everyones, value, group=_get_side_group())
+    _wait_for_gloo()
     return everyones  # type: ignore[return-value]  # every place is filled now
 
 
@@ -150,7 +150,7 @@ _side_groups: dict[int, tuple[Any, Any]] = {}
 """By the id of torch's group of all ranks: that group, and the one for messages."""
 
 
-def _side_group() -> Any:  # noqa: ANN401  # a process group, whose class depends on the build
+def _get_side_group() -> Any:  # noqa: ANN401  # a process group, whose class depends on the build
     """Return a group of all ranks that passes messages through the CPU.
 
     NCCL would send them through a GPU: on a rank that has not called ``set_device``, GPU 0.
@@ -164,10 +164,10 @@ def _side_group() -> Any:  # noqa: ANN401  # a process group, whose class depend
     return _side_groups[id(world)][1]
 
 
-def _let_go() -> None:
-    """Give gloo's threads the moment, and the GIL, that they need to drop what they have sent.
+def _wait_for_gloo() -> None:
+    """Give gloo's threads time, and the GIL, to free what they have sent.
 
-    A process that ended before they could would be aborted (seen with torch 2.13).
+    A process that ends before that is aborted (seen with torch 2.13).
     """
     time.sleep(0.002)
 
@@ -179,7 +179,7 @@ def _raise_for(number: int, kind: str, message: str) -> NoReturn:
     raise RankError(f"Rank {number} failed with {kind}: {message}")
 
 
-def _compare(everyones: list[dict[str, str]]) -> None:
+def _check_agreement(everyones: list[dict[str, str]]) -> None:
     first = everyones[0]
     for number, facts in enumerate(everyones):
         for name in {**first, **facts}:

@@ -1,4 +1,4 @@
-"""One probe from inside: passes, steps and predictions of a model that will be restored."""
+"""One probe: passes, steps and predictions of a model whose snapshot is restored later."""
 
 import functools
 import sys
@@ -15,16 +15,19 @@ from torch.optim import Optimizer
 
 from rote.errors import InputError
 from rote.probe.compatibility import list_members
-from rote.probe.inputs import Inputs, Samples, call, count_samples, move_inputs, take
-from rote.probe.objective import evaluate, make_objective, part_with_logits
-from rote.probe.outputs import (
+from rote.probe.inputs import Inputs, Samples, count_samples, move_inputs, take
+from rote.probe.objective import (
     LossFunction,
     are_shares,
-    are_undefined,
+    call,
+    evaluate_loss,
+    evaluate_objective,
     find_logits,
-    is_of_sigmoid,
+    find_part_with_logits,
+    find_single_logits,
+    find_undefined,
+    is_sigmoid_output,
     predict_classes,
-    single_logits,
 )
 from rote.probe.policy import Mode, PlainStep, ProbePolicy, StepRule
 from rote.probe.steps import Backward, make_stepper, run_backward
@@ -61,8 +64,8 @@ class Measurement:
     resolution: float = 0.0
     is_idle: bool = False
 
-    def flags(self, policy: ProbePolicy) -> tuple[str, ...]:
-        """Return what is odd about the measurement, in words of ``Reading.flags``."""
+    def list_flags(self, policy: ProbePolicy) -> tuple[str, ...]:
+        """Return the ``Reading.flags`` of this measurement."""
         rules = {"unresolved": policy.optimizer, "unresolved_plain": policy.plain}
         odd = {
             flag: rule in self.losses_after and self._is_unresolved(rule)
@@ -79,7 +82,7 @@ class Measurement:
 
 
 class Session:
-    """A model that may be changed freely, because its snapshot will be restored.
+    """A model that may be changed, because its snapshot is restored later.
 
     Every pass over S̃ starts from the buffers, attributes and random numbers of the snapshot, so
     two losses differ by the step between them alone.
@@ -104,7 +107,7 @@ class Session:
         self._num_classes = num_classes
         self._policy = policy
         self._backward = how
-        self._device = device_of(model)
+        self._device = find_device(model)
 
     def measure(self, inputs: Inputs, labels: Tensor, holdout: Inputs | None) -> Measurement:
         """Measure the loss on S̃ before and after each rule's step, and predict the holdout.
@@ -113,8 +116,8 @@ class Session:
             InputError: if logits or loss have the wrong shape, or no gradient can flow.
         """
         before = self.differentiate(inputs, labels)
-        after = self.losses_after(inputs, labels)
-        loss_before, *losses = _read([before, *after.values()])
+        after = self.measure_steps(inputs, labels)
+        loss_before, *losses = _read_losses([before, *after.values()])
         found = Measurement(
             loss_before,
             dict(zip(after, losses, strict=True)),
@@ -126,18 +129,18 @@ class Session:
         classes, undefined = self.predict(holdout, labels.shape)
         return replace(found, predictions=classes, has_undefined_predictions=bool(undefined.any()))
 
-    def loss(self, inputs: Inputs, labels: Tensor) -> Tensor:
+    def evaluate(self, inputs: Inputs, labels: Tensor) -> Tensor:
         """Evaluate the objective on S̃.
 
         Raises:
             InputError: if logits or loss have the wrong shape.
         """
         self._rewind(self._policy.mode)
-        pieces = self._pieces(inputs, labels)
-        return _total(self._objective(*piece) for piece in pieces)
+        pieces = self._cut_into_pieces(inputs, labels)
+        return _sum_losses(self._evaluate_objective(*piece) for piece in pieces)
 
     @torch.no_grad()
-    def output(self, inputs: Inputs) -> Any:  # noqa: ANN401  # a model may return anything
+    def compute_output(self, inputs: Inputs) -> Any:  # noqa: ANN401  # a model may return anything
         """Return the model's output on samples."""
         self._rewind(self._policy.mode)
         return call(self._model, move_inputs(inputs, self._device))
@@ -158,15 +161,19 @@ class Session:
         outputs: list[Any] = []
         losses: list[Tensor] = []
         other_losses: list[Tensor] = []
-        pieces = zip(self._pieces(inputs, labels), self._pieces(inputs, others), strict=True)
+        pieces = zip(
+            self._cut_into_pieces(inputs, labels),
+            self._cut_into_pieces(inputs, others),
+            strict=True,
+        )
         for (samples, targets, share), (_, changed, _) in pieces:
             output = call(self._model, samples)
             outputs = outputs or [output]
-            losses.append(self._evaluate(output, targets, share))
-            other_losses.append(self._evaluate(output, changed, share))
-        return outputs[0], _total(losses), _total(other_losses)
+            losses.append(self._evaluate_output(output, targets, share))
+            other_losses.append(self._evaluate_output(output, changed, share))
+        return outputs[0], _sum_losses(losses), _sum_losses(other_losses)
 
-    def gradients(self, inputs: Inputs, labels: Tensor) -> list[Tensor | None]:
+    def compute_gradients(self, inputs: Inputs, labels: Tensor) -> list[Tensor | None]:
         """Return the gradients of the objective, parameter by parameter."""
         for parameter in self._parameters:
             parameter.grad = None
@@ -181,17 +188,17 @@ class Session:
         """
         self._rewind(self._policy.mode)
         losses = []
-        for piece in self._pieces(inputs, labels):
+        for piece in self._cut_into_pieces(inputs, labels):
             with torch.enable_grad():
-                loss = self._objective(*piece)
+                loss = self._evaluate_objective(*piece)
             draws = None if self._policy.same_masks else RandomState()
             run_backward(loss, self._parameters, self._backward)
             losses.append(loss.detach())
         if draws is not None and self._draws is self._snapshot.randomness:
             self._draws = draws
-        return _total(losses)
+        return _sum_losses(losses)
 
-    def losses_after(self, inputs: Inputs, labels: Tensor) -> dict[StepRule, Tensor]:
+    def measure_steps(self, inputs: Inputs, labels: Tensor) -> dict[StepRule, Tensor]:
         """Evaluate the objective after each rule's step, each from the same gradients."""
         policy = self._policy
 
@@ -222,7 +229,7 @@ class Session:
             ) as step:
                 step()
             with torch.no_grad():
-                losses[rule] = self.loss(inputs, labels)
+                losses[rule] = self.evaluate(inputs, labels)
         return {rule: losses[rule] for rule in policy.rules}
 
     def predict(self, holdout: Inputs, label_shape: torch.Size) -> tuple[np.ndarray, np.ndarray]:
@@ -241,9 +248,9 @@ class Session:
         self._snapshot.parameters.restore()
         total, per_sample = count_samples(holdout), label_shape[1:]
         size = self._policy.micro_batch or label_shape[0]
-        cut: float | None = None
+        threshold: float | None = None
         if isinstance(holdout, Samples) and holdout.axis is None:
-            size = total  # one pass brings the rows of all
+            size = total  # one pass returns all rows
         found = []
         for start in range(0, total, size):
             self._rewind("eval")
@@ -251,11 +258,11 @@ class Session:
             shape = torch.Size([count_samples(chunk), *per_sample])
             with torch.no_grad():
                 output = call(self._model, move_inputs(chunk, self._device))
-            output = part_with_logits(self._loss_fn, output)
-            if cut is None:
-                cut = self._cut(output, chunk, shape)
-            classes = predict_classes(output, shape, cut=cut)
-            found.append(torch.stack([classes, are_undefined(output, shape).to(classes.dtype)]))
+            output = find_part_with_logits(self._loss_fn, output)
+            if threshold is None:
+                threshold = self._find_threshold(output, chunk, shape)
+            classes = predict_classes(output, shape, threshold=threshold)
+            found.append(torch.stack([classes, find_undefined(output, shape).to(classes.dtype)]))
         predicted, undefined = torch.cat(found, 1).cpu().numpy()
         if predicted.size and predicted.max() >= max(self._num_classes, 2):
             raise InputError(
@@ -266,7 +273,7 @@ class Session:
 
     @property
     def whole_batch_reason(self) -> str | None:
-        """Why S̃ is passed as a whole, although the policy has a micro-batch."""
+        """The reason to pass S̃ as a whole although the policy has a micro-batch, or None."""
         if self._policy.micro_batch is None or self._policy.mode == "eval":
             return None
         if not self._model.training:
@@ -276,12 +283,12 @@ class Session:
                 return f"layer {name!r} ({type(module).__name__}) normalizes by batch statistics"
         return None
 
-    def first_piece(self, inputs: Inputs, labels: Tensor) -> tuple[Inputs, Tensor]:
+    def take_first_piece(self, inputs: Inputs, labels: Tensor) -> tuple[Inputs, Tensor]:
         """Return the samples and labels of the first pass over S̃."""
-        samples, targets, _ = next(self._pieces(inputs, labels))
+        samples, targets, _ = next(self._cut_into_pieces(inputs, labels))
         return samples, targets
 
-    def _pieces(
+    def _cut_into_pieces(
         self, inputs: Inputs, labels: Tensor
     ) -> Iterator[tuple[Inputs, Tensor, float | None]]:
         """Cut S̃ into micro-batches, each with its share of the mean."""
@@ -300,12 +307,12 @@ class Session:
                 samples = move_inputs(take(inputs, part), self._device)
                 yield samples, labels[part].to(self._device), share
 
-    def _objective(self, inputs: Inputs, labels: Tensor, share: float | None) -> Tensor:
-        loss = make_objective(self._loss_fn, self._model, inputs, labels, self._num_classes)
+    def _evaluate_objective(self, inputs: Inputs, labels: Tensor, share: float | None) -> Tensor:
+        loss = evaluate_objective(self._loss_fn, self._model, inputs, labels, self._num_classes)
         return loss if share is None else loss * share
 
-    def _evaluate(self, output: object, labels: Tensor, share: float | None) -> Tensor:
-        loss = evaluate(self._loss_fn, output, labels, self._num_classes)
+    def _evaluate_output(self, output: object, labels: Tensor, share: float | None) -> Tensor:
+        loss = evaluate_loss(self._loss_fn, output, labels, self._num_classes)
         return loss if share is None else loss * share
 
     @property
@@ -314,16 +321,16 @@ class Session:
         return self._policy.mode
 
     def ends_in_sigmoid(self, inputs: Inputs, mode: Mode) -> bool:
-        """Whether the model's last layer makes probabilities, one by one."""
+        """Whether the model ends in a sigmoid, and so returns probabilities."""
         self._rewind(mode)
         with torch.enable_grad():
             output = call(self._model, move_inputs(inputs, self._device))
-        return is_of_sigmoid(part_with_logits(self._loss_fn, output))
+        return is_sigmoid_output(find_part_with_logits(self._loss_fn, output))
 
-    def _cut(self, output: object, inputs: Inputs, label_shape: torch.Size) -> float:
+    def _find_threshold(self, output: object, inputs: Inputs, label_shape: torch.Size) -> float:
         """Return the output above which a class is predicted, if there is one output per label."""
         logits = find_logits(output)
-        single = None if logits is None else single_logits(logits, label_shape)
+        single = None if logits is None else find_single_logits(logits, label_shape)
         if single is None or not are_shares(single):
             return 0.0
         return 0.5 if self.ends_in_sigmoid(inputs, "eval") else 0.0
@@ -340,19 +347,19 @@ class Session:
             self._model.train()
 
 
-def device_of(model: nn.Module) -> torch.device:
+def find_device(model: nn.Module) -> torch.device:
     """Return the device of a model's first parameter that has values."""
     devices = [parameter.device for parameter in model.parameters()]
     return next((device for device in devices if device.type != "meta"), devices[0])
 
 
-def _total(losses: Iterable[Tensor]) -> Tensor:
+def _sum_losses(losses: Iterable[Tensor]) -> Tensor:
     first, *others = losses
     return sum(others, first)
 
 
-def _read(losses: list[Tensor]) -> list[float]:
-    """Read several losses at once, so that a device is waited for once."""
+def _read_losses(losses: list[Tensor]) -> list[float]:
+    """Read several losses at once, to wait for a device only once."""
     dtype = functools.reduce(torch.promote_types, [loss.dtype for loss in losses])
     device = losses[0].device
     numbers = [loss.detach().reshape(()).to(device, dtype) for loss in losses]
@@ -370,7 +377,7 @@ def restore_everything(
     keeps_writes: bool = False,
     device: str | None = None,
 ) -> Iterator[Snapshot]:
-    """Let a block change a model freely, and restore everything at its end.
+    """Let a block change a model, and restore everything at its end.
 
     The optimizer's own state is copied later, around the step that changes it.
 
@@ -400,7 +407,7 @@ def restore_everything(
         stack.enter_context(torch.inference_mode(False))
         stack.enter_context(_disable_compilation())
         stack.enter_context(check)
-        objects = (model, loss_fn, *_modules_behind(loss_fn, model))
+        objects = (model, loss_fn, *_find_modules_behind(loss_fn, model))
         snapshot = Snapshot(
             *objects,
             tensors=tuple(find_parameters(optimizer)),
@@ -447,7 +454,7 @@ def _disable_autocast_cache() -> Iterator[None]:
         torch.set_autocast_cache_enabled(was_enabled)
 
 
-def _modules_behind(loss_fn: LossFunction, model: nn.Module) -> list[nn.Module]:
+def _find_modules_behind(loss_fn: LossFunction, model: nn.Module) -> list[nn.Module]:
     """Return the networks that a loss function holds, apart from the model itself."""
     own = {id(module) for module in model.modules()}
     found = [thing for thing in find_reachable([loss_fn]) if isinstance(thing, nn.Module)]

@@ -1,4 +1,4 @@
-"""The temporary step: gradients of S̃ alone, and the step along them."""
+"""The temporary step: the gradients of S̃, and the step along them."""
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator
@@ -17,7 +17,7 @@ from rote.probe.ranks import is_distributed
 from rote.snapshot import Gradients, ObjectState, find_parameters, find_reachable, restore_after
 
 Backward: TypeAlias = Callable[[Tensor], object]
-"""How a loop differentiates a loss, where it is not ``loss.backward()``."""
+"""A function that differentiates a loss in place of ``loss.backward()``."""
 
 _STEP_HOOKS = (_global_optimizer_pre_hooks, _global_optimizer_post_hooks)
 """Where torch keeps the hooks that run at the steps of all optimizers."""
@@ -26,16 +26,16 @@ _STEP_HOOKS = (_global_optimizer_pre_hooks, _global_optimizer_post_hooks)
 def run_backward(loss: Tensor, into: list[Tensor], how: Backward | None = None) -> None:
     """Differentiate a loss into the ``.grad`` of some tensors, and of no others.
 
-    Leaves that only the loss knows (a learnable temperature in a closure) get their gradients back,
-    and hooks on accumulated gradients stay silent: they often step an optimizer.
+    Other leaves of the loss, such as a learnable temperature, keep their gradients. Hooks on
+    accumulated gradients do not run, since they often step an optimizer.
 
     Args:
         loss: a scalar.
         into: the tensors that may receive gradients, which are added to those they have.
-        how: as the loop does it (``fabric.backward``, or with ``create_graph``).
+        how: how the loop does it (``fabric.backward``, or with ``create_graph``).
 
     Raises:
-        InputError: if no gradient can flow, or ``how`` is given where ranks listen to gradients.
+        InputError: if no gradient can flow, or ``how`` is given with several ranks.
     """
     if not loss.requires_grad:
         raise InputError(
@@ -51,7 +51,7 @@ def run_backward(loss: Tensor, into: list[Tensor], how: Backward | None = None) 
         _differentiate_directly(loss, into)
         return
     wanted = {id(tensor) for tensor in into}
-    leaves = list(_leaves(loss))
+    leaves = list(_find_leaves(loss))
     strangers = Gradients(leaf for leaf in leaves if id(leaf) not in wanted)
     # The graph inside a checkpoint cannot be walked, but its parameters are known.
     hooks = [leaf._post_accumulate_grad_hooks for leaf in (*leaves, *into) if leaf.is_leaf]
@@ -63,10 +63,10 @@ def run_backward(loss: Tensor, into: list[Tensor], how: Backward | None = None) 
 
 
 def _differentiate_directly(loss: Tensor, into: list[Tensor]) -> None:
-    """Differentiate without a visit to the nodes where gradients accumulate.
+    """Differentiate without visiting the nodes where gradients accumulate.
 
-    DDP listens there, from C++ and for every backward pass: it counts the visits that it is to
-    expect (static_graph), notes who was used (find_unused_parameters), and starts to reduce.
+    DDP has hooks there in C++: they count visits (static_graph), note which parameters were used
+    (find_unused_parameters), and start to reduce.
     """
     wanted = [tensor for tensor in into if tensor.requires_grad]
     found = torch.autograd.grad(loss, wanted, allow_unused=True)
@@ -77,8 +77,8 @@ def _differentiate_directly(loss: Tensor, into: list[Tensor]) -> None:
             tensor.grad += gradient
 
 
-def _leaves(loss: Tensor) -> Iterator[Tensor]:
-    """Yield the tensors at the ends of the graph, where gradients accumulate."""
+def _find_leaves(loss: Tensor) -> Iterator[Tensor]:
+    """Yield the leaves of the graph, where gradients accumulate."""
     stack: list[Any] = [loss.grad_fn]
     seen = set()
     while stack:
@@ -104,14 +104,14 @@ def make_stepper(
 
     Args:
         rule: which step.
-        optimizer: the training optimizer. Its state is put back at the end of the block, and hooks
-            on steps stay silent in it, since they may do anything (average weights, log, clip).
+        optimizer: the training optimizer. Its state is restored at the end of the block, and hooks
+            on steps do not run in it, since they may do anything (average weights, log, clip).
         closure: re-evaluates loss and gradients, for optimizers that cannot step without (LBFGS).
-        always_closure: hand the closure over even if the optimizer's signature does not ask for it.
+        always_closure: pass the closure even if the optimizer's signature does not ask for it.
         device: where to keep the copy of the optimizer's state; by default where it is.
 
     Yields:
-        A function that takes one step along the gradients that the parameters have.
+        A function that takes one step along the parameters' gradients.
     """
     if isinstance(rule, PlainStep):
         yield lambda: _take_plain_step(optimizer, rule.lr)
@@ -123,15 +123,15 @@ def make_stepper(
     inside = [thing for thing in find_reachable([stepping]) if isinstance(thing, Optimizer)]
     hooks: list[dict[Any, Any]] = [
         *_STEP_HOOKS,
-        *(registry for thing in inside for registry in _hooks(thing)),
+        *(registry for thing in inside for registry in _list_hooks(thing)),
     ]
-    # Silenced before the state is copied: what hooks hold may be large, and is not touched.
+    # Silence hooks before the state is copied: what they hold may be large and does not change.
     silenced = _SilencedHooks(hooks)
     with restore_after(silenced):
         silenced.silence()
         state = ObjectState(stepping, without=find_parameters(stepping), device=device)
         with restore_after(state):
-            yield lambda: _call_steps(stepping, closure, always_closure=always_closure)
+            yield lambda: _take_step(stepping, closure, always_closure=always_closure)
 
 
 @torch.no_grad()
@@ -141,27 +141,21 @@ def _take_plain_step(optimizer: Optimizer, lr: float) -> None:
             parameter.add_(parameter.grad, alpha=-lr)
 
 
-def _call_steps(
+def _take_step(
     optimizer: Optimizer, closure: Callable[[], Tensor], *, always_closure: bool
 ) -> None:
     for member in list_members(optimizer):
-        _call_step(member, closure, always_closure=always_closure)
-
-
-def _call_step(
-    optimizer: Optimizer, closure: Callable[[], Tensor], *, always_closure: bool
-) -> None:
-    # The class's own step, not the instance's: schedulers and trainers replace the latter with a
-    # wrapper that counts steps, and torch wraps the former to run hooks.
-    step: Callable[..., Any] | None = getattr(type(optimizer), "step", None)
-    if step is None:  # an object that passes its attributes on
-        step = lambda self, *arguments: self.step(*arguments)  # noqa: E731
-    elif getattr(step, "hooked", False):
-        step = inspect.unwrap(step, stop=lambda wrapper: not getattr(wrapper, "hooked", False))
-    if always_closure or needs_closure(optimizer):
-        step(optimizer, closure)
-    else:
-        step(optimizer)
+        # The class's own step, not the instance's: schedulers and trainers replace the latter with
+        # a wrapper that counts steps, and torch wraps the former to run hooks.
+        step: Callable[..., Any] | None = getattr(type(member), "step", None)
+        if step is None:  # a proxy
+            step = lambda proxy, *arguments: proxy.step(*arguments)  # noqa: E731
+        elif getattr(step, "hooked", False):
+            step = inspect.unwrap(step, stop=lambda wrapper: not getattr(wrapper, "hooked", False))
+        if always_closure or needs_closure(member):
+            step(member, closure)
+        else:
+            step(member)
 
 
 def needs_closure(optimizer: Optimizer) -> bool:
@@ -172,13 +166,13 @@ def needs_closure(optimizer: Optimizer) -> bool:
     return parameter is not None and parameter.default is inspect.Parameter.empty
 
 
-def _hooks(optimizer: Optimizer) -> list[dict[Any, Any]]:
+def _list_hooks(optimizer: Optimizer) -> list[dict[Any, Any]]:
     names = ("_optimizer_step_pre_hooks", "_optimizer_step_post_hooks")
     return [vars(optimizer).get(name, {}) for name in names]
 
 
 class _SilencedHooks:
-    """The hooks of some registries; ``silence`` takes them out, ``restore`` puts them back."""
+    """The hooks of some registries; ``silence`` removes them, ``restore`` adds them again."""
 
     def __init__(self, registries: Iterable[dict[Any, Any] | None]) -> None:
         unique = {id(registry): registry for registry in registries if registry}

@@ -1,4 +1,4 @@
-"""Temperature scaling: how far confidence is from accuracy, and the temperature for it."""
+"""Temperature scaling: the calibration error, and the temperature that gives or minimizes it."""
 
 from collections.abc import Callable, Iterator
 from typing import Literal
@@ -14,13 +14,13 @@ START = 1.5
 """The temperature from which `fit_temperature` starts, as in Guo et al. (2017)."""
 
 LIMIT = 100.0
-"""`temperature_for_error` looks at temperatures from 1 / LIMIT to LIMIT."""
+"""`find_temperature_for_error` looks at temperatures from 1 / LIMIT to LIMIT."""
 
 GRID = 1000
 HALVINGS = 60
 
 
-def expected_calibration_error(
+def measure_calibration_error(
     predictions: Tensor,
     labels: Tensor,
     bins: int = 15,
@@ -46,14 +46,14 @@ def expected_calibration_error(
 
     Example:
         >>> certain = torch.tensor([[1.0, 0.0], [1.0, 0.0]])
-        >>> expected_calibration_error(certain, torch.tensor([0, 1]), of="probabilities")
+        >>> measure_calibration_error(certain, torch.tensor([0, 1]), of="probabilities")
         0.5
     """
-    rows, classes = _check(predictions, labels)
+    rows, classes = _check_predictions(predictions, labels)
     check_integer("bins", bins, least=1)
     check_choice("of", of, ("logits", "probabilities"))
     if of == "logits":
-        return _error_at(rows, classes, 1.0, bins)
+        return _measure_error_at(rows, classes, 1.0, bins)
     totals = rows.sum(1)
     if bool((rows < 0).any()) or bool(((totals - 1).abs() > 1e-3).any()):
         raise InputError(
@@ -62,7 +62,7 @@ def expected_calibration_error(
             f"{float(rows.min()):.4g}. Pass of='logits' for logits."
         )
     # In the caller's precision: 0.2 lies in the bin that ends at 0.2.
-    return _error(predictions.detach().cpu(), classes, bins)
+    return _measure_error(predictions.detach().cpu(), classes, bins)
 
 
 def fit_temperature(logits: Tensor, labels: Tensor) -> float:
@@ -86,7 +86,7 @@ def fit_temperature(logits: Tensor, labels: Tensor) -> float:
         >>> round(fit_temperature(logits, torch.tensor([0, 0, 0, 1])), 3)  # 4 / log 3
         3.641
     """
-    rows, classes = _check(logits, labels)
+    rows, classes = _check_predictions(logits, labels)
     _check_optimum(rows, classes)
     # In units of their spread logits need a factor near 1, whatever the network's scale.
     spread = (rows - rows.mean(1, keepdim=True)).square().mean().sqrt()
@@ -111,7 +111,7 @@ def fit_temperature(logits: Tensor, labels: Tensor) -> float:
     return float(spread / factor.detach())
 
 
-def temperature_for_error(
+def find_temperature_for_error(
     logits: Tensor, labels: Tensor, target: float, *, bins: int = 15, tolerance: float = 0.005
 ) -> float:
     """Find the temperature T at which logits / T have a given calibration error.
@@ -138,21 +138,21 @@ def temperature_for_error(
         >>> generator = torch.Generator().manual_seed(0)
         >>> logits = 5 * torch.randn(500, 3, generator=generator)
         >>> labels = torch.multinomial(torch.softmax(logits / 3, 1), 1, generator=generator)[:, 0]
-        >>> temperature = temperature_for_error(logits, labels, 0.05)
-        >>> abs(expected_calibration_error(logits / temperature, labels) - 0.05) < 0.005
+        >>> temperature = find_temperature_for_error(logits, labels, 0.05)
+        >>> abs(measure_calibration_error(logits / temperature, labels) - 0.05) < 0.005
         True
     """
-    rows, classes = _check(logits, labels)
+    rows, classes = _check_predictions(logits, labels)
     check_number("target", target, least=0, most=1)
     check_integer("bins", bins, least=1)
 
-    def excess(temperature: float) -> float:
-        return _error_at(rows, classes, temperature, bins) - target
+    def measure_excess(temperature: float) -> float:
+        return _measure_error_at(rows, classes, temperature, bins) - target
 
     grid = [LIMIT ** (2 * i / GRID - 1) for i in range(GRID + 1)]
-    found = [excess(temperature) for temperature in grid]
-    for temperature in _candidates(grid, found, excess):
-        if abs(excess(temperature)) <= tolerance:
+    found = [measure_excess(temperature) for temperature in grid]
+    for temperature in _list_candidates(grid, found, measure_excess):
+        if abs(measure_excess(temperature)) <= tolerance:
             return temperature
     raise InputError(
         f"Expected `target` to be a calibration error that a temperature gives, between "
@@ -161,24 +161,24 @@ def temperature_for_error(
     )
 
 
-def _candidates(
-    grid: list[float], found: list[float], excess: Callable[[float], float]
+def _list_candidates(
+    grid: list[float], found: list[float], measure_excess: Callable[[float], float]
 ) -> Iterator[float]:
-    """Crossings from the one nearest to T = 1 on, then the point of the grid nearest to target."""
+    """Yield the crossings, nearest to T = 1 first, then the grid point nearest to the target."""
     middle = len(grid) // 2
     for i in sorted(range(len(grid) - 1), key=lambda i: abs(i + 0.5 - middle)):
         if found[i] * found[i + 1] <= 0:
-            yield _bisect(grid[i], grid[i + 1], excess)
+            yield _bisect(grid[i], grid[i + 1], measure_excess)
     yield grid[min(range(len(grid)), key=lambda i: abs(found[i]))]
 
 
-def _bisect(low: float, high: float, excess: Callable[[float], float]) -> float:
-    """Where the excess changes its sign between two temperatures, to rounding."""
-    ends = {low: excess(low), high: excess(high)}
+def _bisect(low: float, high: float, measure_excess: Callable[[float], float]) -> float:
+    """Find where the excess changes its sign between two temperatures, to rounding."""
+    ends = {low: measure_excess(low), high: measure_excess(high)}
     is_positive = ends[high] > 0
     for _ in range(HALVINGS):
         middle = (low * high) ** 0.5
-        ends[middle] = excess(middle)
+        ends[middle] = measure_excess(middle)
         if (ends[middle] > 0) == is_positive:
             high = middle
         else:
@@ -186,11 +186,11 @@ def _bisect(low: float, high: float, excess: Callable[[float], float]) -> float:
     return min(ends, key=lambda temperature: abs(ends[temperature]))
 
 
-def _error_at(logits: Tensor, classes: Tensor, temperature: float, bins: int) -> float:
-    return _error((logits / temperature).softmax(1), classes, bins)
+def _measure_error_at(logits: Tensor, classes: Tensor, temperature: float, bins: int) -> float:
+    return _measure_error((logits / temperature).softmax(1), classes, bins)
 
 
-def _error(probabilities: Tensor, classes: Tensor, bins: int) -> float:
+def _measure_error(probabilities: Tensor, classes: Tensor, bins: int) -> float:
     confidence, predicted = probabilities.max(1)
     ends = torch.linspace(0.0, 1.0, bins + 1, dtype=probabilities.dtype)
     # Without `right`, bucketize gives the bin (lower, upper] that a value lies in.
@@ -214,8 +214,8 @@ def _check_optimum(logits: Tensor, classes: Tensor) -> None:
         )
 
 
-def _check(predictions: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-    """Predictions as float64 and labels as classes, both on the CPU and without a graph.
+def _check_predictions(predictions: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    """Return predictions as float64 and labels as classes, on the CPU and without a graph.
 
     Raises:
         InputError: if shapes do not fit, values are not finite or labels are no classes.

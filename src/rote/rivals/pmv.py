@@ -18,7 +18,7 @@ from rote.probe import (
     LogitsAt,
     capture_logits,
     cross_entropy,
-    make_objective,
+    evaluate_objective,
     predict_classes,
     unwrap,
 )
@@ -112,7 +112,7 @@ class Pmv(Signal):
         outputs: list[object] = []
         hook = self._model.register_forward_hook(lambda _, __, output: outputs.append(output))
         try:
-            loss = make_objective(self._loss_fn, self._model, inputs, labels)
+            loss = evaluate_objective(self._loss_fn, self._model, inputs, labels)
         finally:
             hook.remove()
         if not outputs:

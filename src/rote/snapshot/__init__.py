@@ -1,18 +1,16 @@
-"""State of model, optimizer and random generators: copied, put back, and proved unchanged."""
+"""Copies of the state of model, optimizer and random generators, their restoration and proof."""
 
-from rote.snapshot.exclusion import (
-    HeldSignals as HeldSignals,
-    exclude_other_threads as exclude_other_threads,
-    hold_signals as hold_signals,
-)
 from rote.snapshot.objects import (
     ObjectState as ObjectState,
     find_parameters as find_parameters,
     find_reachable as find_reachable,
 )
 from rote.snapshot.preservation import (
+    HeldSignals as HeldSignals,
     Snapshot as Snapshot,
     Uncopied as Uncopied,
+    exclude_other_threads as exclude_other_threads,
+    hold_signals as hold_signals,
     preserved,
     restore_after,
     verify_unchanged,
@@ -21,7 +19,7 @@ from rote.snapshot.randomness import RandomState, make_restorer as make_restorer
 from rote.snapshot.shards import (
     find_sharded_modules as find_sharded_modules,
     find_sharded_parameters as find_sharded_parameters,
-    offloads as offloads,
+    is_offloaded as is_offloaded,
 )
 from rote.snapshot.tensors import (
     Gradients as Gradients,

@@ -1,6 +1,7 @@
 """A checksum of everything that training depends on, name by name.
 
-Written apart from the code that saves and restores, so that one can prove the other right.
+It walks and compares on its own, apart from the code that saves and restores, so that each can
+prove the other wrong.
 """
 
 import ctypes
@@ -23,8 +24,8 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from rote.snapshot.randomness import accelerator_states
-from rote.snapshot.shards import whole_parameters
+from rote.snapshot.randomness import get_accelerator_states
+from rote.snapshot.shards import find_whole_parameters
 from rote.snapshot.tensors import is_freed, split_into_strided
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), torch.device, torch.dtype)
@@ -42,21 +43,21 @@ _HOMES = [sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")]
 _HOMES.append(str(Path(__file__).parents[1]))
 
 
-def fingerprint(model: nn.Module, *others: object) -> dict[str, str]:
-    """Name everything that training depends on, and say what it is now.
+def take_fingerprint(model: nn.Module, *others: object) -> dict[str, str]:
+    """Describe everything that training depends on, by name.
 
     Args:
-        model: its parameters, gradients, buffers, flags and plain attributes are taken.
+        model: its parameters, gradients, buffers, flags and plain attributes are described.
         others: optimizers (state, parameter groups, attributes), scalers, functions and whatever
-            else has attributes; ``None`` is passed over.
+            else has attributes; ``None`` is ignored.
 
     Returns:
         From name to a text that changes when the thing changes.
     """
-    return _Fingerprint(model, others).marks
+    return _Fingerprint(model, others).descriptions
 
 
-def differences(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
+def find_differences(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
     """Return the names that changed, appeared or vanished between two fingerprints."""
     changed = [name for name, mark in before.items() if name in after and after[name] != mark]
     vanished = [f"{name} (gone)" for name in before if name not in after]
@@ -65,72 +66,81 @@ def differences(before: Mapping[str, str], after: Mapping[str, str]) -> list[str
 
 
 class _Fingerprint:
-    """Marks by name; what several names lead to is read once."""
+    """Descriptions by name. Memory that several names share is read once."""
 
     def __init__(self, model: nn.Module, others: tuple[object, ...]) -> None:
         self._checksums = Checksums()
         self._names = {id(parameter): name for name, parameter in model.named_parameters()}
-        self.marks = dict(self._module_marks(model))
+        self.descriptions = dict(self._describe_module(model))
         for thing in others:
             kind = type(thing).__name__
             if isinstance(thing, Optimizer):
                 kind = "optimizer"
-                self.marks |= dict(self._parameter_marks(thing))
+                self.descriptions |= dict(self._describe_parameters(thing))
             for key, value in vars(thing).items() if hasattr(thing, "__dict__") else ():
-                self._spread(f"{kind}.{key}", value)
-        roots = {"model": model} | {_name(thing): thing for thing in others if thing is not None}
+                self._describe_entries(f"{kind}.{key}", value)
+        roots = {"model": model} | {
+            _get_name(thing): thing for thing in others if thing is not None
+        }
         marked = {id(tensor) for tensor in (*model.parameters(), *model.buffers())}
         for name, thing, parts in _find_hidden(roots):
             if id(thing) not in marked:
                 known = self._checksums
-                content = mark(thing, 3, known) if parts is None else repr([*map(_brief, parts)])
-                self.marks[f"{name} ({type(thing).__name__})"] = content
-        self.marks |= dict(self._random_marks())
+                content = (
+                    describe(thing, 3, known)
+                    if parts is None
+                    else repr([*map(_describe_briefly, parts)])
+                )
+                self.descriptions[f"{name} ({type(thing).__name__})"] = content
+        self.descriptions |= dict(self._describe_generators())
 
-    def _mark(self, value: object) -> str:
-        return mark(value, checksums=self._checksums)
+    def _describe(self, value: object) -> str:
+        return describe(value, checksums=self._checksums)
 
-    def _parameter_marks(self, optimizer: Optimizer) -> Iterator[tuple[str, str]]:
+    def _describe_parameters(self, optimizer: Optimizer) -> Iterator[tuple[str, str]]:
         for index, group in enumerate(optimizer.param_groups):
             for position, parameter in enumerate(group["params"]):
                 place = f"param_groups[{index}][{position}]"
                 name = self._names.setdefault(id(parameter), place)
-                yield f"optimizer parameter {name}", self._mark(parameter)
-                yield f"optimizer gradient of {name}", self._mark(parameter.grad)
+                yield f"optimizer parameter {name}", self._describe(parameter)
+                yield f"optimizer gradient of {name}", self._describe(parameter.grad)
 
-    def _module_marks(self, model: nn.Module) -> Iterator[tuple[str, str]]:
-        whole = {id(parameter) for parameter in whole_parameters(model)}
+    def _describe_module(self, model: nn.Module) -> Iterator[tuple[str, str]]:
+        whole = {id(parameter) for parameter in find_whole_parameters(model)}
         for name, parameter in model.named_parameters(remove_duplicate=False):
             is_settled = id(parameter) not in whole
-            yield f"parameter {name}", _tensor_mark(parameter, self._checksums, settled=is_settled)
-            yield f"gradient of {name}", self._mark(parameter.grad)
+            yield (
+                f"parameter {name}",
+                _describe_tensor(parameter, self._checksums, settled=is_settled),
+            )
+            yield f"gradient of {name}", self._describe(parameter.grad)
         for name, buffer in model.named_buffers(remove_duplicate=False):
-            yield f"buffer {name}", self._mark(buffer)
+            yield f"buffer {name}", self._describe(buffer)
         for name, module in model.named_modules():
             yield f"mode of module {name or '(root)'}", repr(module.training)
             for key, value in vars(module).items():
                 if key not in _MODULE_REGISTRIES:
-                    yield f"attribute {key} of module {name or '(root)'}", self._mark(value)
+                    yield f"attribute {key} of module {name or '(root)'}", self._describe(value)
 
-    def _random_marks(self) -> Iterator[tuple[str, str]]:
-        yield "random state of Python", self._mark(random.getstate())
-        yield "random state of NumPy", self._mark(np.random.get_state(legacy=False))
-        yield "random state of torch", _checksum(torch.get_rng_state())
-        if states := accelerator_states():
-            yield "random state of the accelerator", repr([*map(_checksum, states)])
+    def _describe_generators(self) -> Iterator[tuple[str, str]]:
+        yield "random state of Python", self._describe(random.getstate())
+        yield "random state of NumPy", self._describe(np.random.get_state(legacy=False))
+        yield "random state of torch", _compute_checksum(torch.get_rng_state())
+        if states := get_accelerator_states():
+            yield "random state of the accelerator", repr([*map(_compute_checksum, states)])
 
-    def _spread(self, name: str, value: object) -> None:
-        """Add one mark per entry of nested dicts and lists, so that a change is named exactly."""
+    def _describe_entries(self, name: str, value: object) -> None:
+        """Describe each entry of nested dicts and lists, so that a change is named exactly."""
         if isinstance(value, dict):
             for key, entry in value.items():
-                self._spread(f"{name}[{self._names.get(id(key), key)}]", entry)
-            self.marks[name] = f"keys {[id(key) for key in value]}"
+                self._describe_entries(f"{name}[{self._names.get(id(key), key)}]", entry)
+            self.descriptions[name] = f"keys {[id(key) for key in value]}"
         elif isinstance(value, list):
             for index, entry in enumerate(value):
-                self._spread(f"{name}[{index}]", entry)
-            self.marks[name] = f"length {len(value)}"
+                self._describe_entries(f"{name}[{index}]", entry)
+            self.descriptions[name] = f"length {len(value)}"
         else:
-            self.marks[name] = self._mark(value)
+            self.descriptions[name] = self._describe(value)
 
 
 class Checksums:
@@ -139,25 +149,25 @@ class Checksums:
     def __init__(self) -> None:
         self._known: dict[tuple[object, ...], tuple[Tensor, str]] = {}
 
-    def of(self, tensor: Tensor) -> str:
+    def compute(self, tensor: Tensor) -> str:
         """Return the checksums of the parts of a tensor."""
         # Frozen parameters are most of a network that is fine-tuned, and torch counts writes to
         # them: the sum of their words is enough, and ten times as fast.
         is_frozen = isinstance(tensor, nn.Parameter) and not tensor.requires_grad
-        read = _sum_of_words if is_frozen else _checksum
+        read = _sum_words if is_frozen else _compute_checksum
         found = []
         for part in split_into_strided(tensor.detach()):
             if is_freed(part):
                 continue
             key = (part.data_ptr(), part.dtype, part.shape, part.stride(), is_frozen)
             if key not in self._known:
-                # With the tensor itself: its memory must not be given to another meanwhile.
+                # Keep the tensor itself, so that its memory is not given to another meanwhile.
                 self._known[key] = (part, read(part))
             found.append(self._known[key][1])
         return " ".join(found)
 
 
-def _checksum(tensor: Tensor) -> str:
+def _compute_checksum(tensor: Tensor) -> str:
     """Return the CRC-32 of the bytes in the order of the memory, and the sum of their words."""
     try:
         flat = _flatten(tensor).cpu()
@@ -166,10 +176,10 @@ def _checksum(tensor: Tensor) -> str:
     # Read where it lies, and not through NumPy: memory that NumPy has once looked at can never be
     # resized, as FSDP2 does.
     memory = (ctypes.c_char * flat.numel()).from_address(flat.data_ptr())
-    return f"{zlib.crc32(memory):08x}.{_sum_of_words(flat)}"
+    return f"{zlib.crc32(memory):08x}.{_sum_words(flat)}"
 
 
-def _sum_of_words(tensor: Tensor) -> str:
+def _sum_words(tensor: Tensor) -> str:
     """Return the sum of the bytes, taken as integers of eight bytes, on the tensor's device."""
     try:
         flat = _flatten(tensor)
@@ -193,33 +203,33 @@ def _flatten(tensor: Tensor) -> Tensor:
     return row.view(torch.uint8)
 
 
-def _name(thing: object) -> str:
+def _get_name(thing: object) -> str:
     return str(getattr(thing, "__qualname__", type(thing).__name__))
 
 
-def _brief(value: object) -> str:
+def _describe_briefly(value: object) -> str:
     return repr(value) if isinstance(value, _PLAIN) else f"{id(value)}"
 
 
-def _tensor_mark(
+def _describe_tensor(
     tensor: Tensor, checksums: Checksums, *, settled: bool = True, depth: int = 3
 ) -> str:
     shape = (tuple(tensor.shape), tensor.dtype, tensor.device)
     parts = split_into_strided(tensor.detach())
     memory = [(part.data_ptr() if settled else None, part.stride()) for part in parts]
     attributes = vars(tensor) if depth and type(tensor).__dictoffset__ else {}
-    held = [(name, mark(attributes[name], depth - 1, checksums)) for name in sorted(attributes)]
+    held = [(name, describe(attributes[name], depth - 1, checksums)) for name in sorted(attributes)]
     flags = (tensor.requires_grad, id(tensor), memory, held)
-    return f"{checksums.of(tensor)} {shape} {flags}"
+    return f"{checksums.compute(tensor)} {shape} {flags}"
 
 
-def mark(value: object, depth: int = 8, checksums: Checksums | None = None) -> str:
-    """Return a text that changes when a thing changes, as deep as it goes."""
+def describe(value: object, depth: int = 8, checksums: Checksums | None = None) -> str:
+    """Return a text that changes when a value changes, down to some depth."""
     known = Checksums() if checksums is None else checksums
     if isinstance(value, Tensor):
-        return _tensor_mark(value, known, depth=min(depth, 3))
+        return _describe_tensor(value, known, depth=min(depth, 3))
     if isinstance(value, np.ndarray) and value.dtype == object:
-        return f"{value.shape} {mark(value.ravel().tolist(), depth, known)}"
+        return f"{value.shape} {describe(value.ravel().tolist(), depth, known)}"
     if isinstance(value, np.ndarray):
         return f"{value.shape} {zlib.crc32(np.asarray(value).tobytes()):08x}"
     if isinstance(value, bytearray | array):
@@ -232,56 +242,58 @@ def mark(value: object, depth: int = 8, checksums: Checksums | None = None) -> s
         is_empty = isinstance(value, list | tuple | set | frozenset | dict) and not value
         return repr(value) if is_empty else f"{id(value)}"
     if isinstance(value, list | tuple | deque | set | frozenset):
-        return repr([mark(entry, depth - 1, known) for entry in value])
+        return repr([describe(entry, depth - 1, known) for entry in value])
     if isinstance(value, dict):
         items = value.items()
-        return repr([(mark(k, depth - 1, known), mark(v, depth - 1, known)) for k, v in items])
-    return f"{id(value)} {_inside(value, depth, known)}"
+        return repr(
+            [(describe(k, depth - 1, known), describe(v, depth - 1, known)) for k, v in items]
+        )
+    return f"{id(value)} {_describe_contents(value, depth, known)}"
 
 
-def _inside(value: object, depth: int, known: Checksums) -> str:
-    """Describe what an object of any kind holds, as far as it shows."""
+def _describe_contents(value: object, depth: int, known: Checksums) -> str:
+    """Describe what an object of any class holds, as far as it can be read."""
     if isinstance(value, torch.Generator):
-        return _checksum(value.get_state())
+        return _compute_checksum(value.get_state())
     if isinstance(value, random.Random):
-        return mark(value.getstate())
+        return describe(value.getstate())
     if isinstance(value, np.random.Generator):
-        return mark(value.bit_generator.state)
+        return describe(value.bit_generator.state)
     if isinstance(value, np.random.RandomState):
-        return mark(value.get_state(legacy=False))
+        return describe(value.get_state(legacy=False))
     if isinstance(value, np.random.BitGenerator):
-        return mark(value.state)
-    if hasattr(type(value), "__next__") and (position := _position(value, depth)):
+        return describe(value.state)
+    if hasattr(type(value), "__next__") and (position := _describe_position(value, depth)):
         return position
     if isinstance(value, nn.Module | Optimizer) or callable(value):
-        return ""  # modules and functions have marks of their own
+        return ""  # modules and functions are described by name
     slots = [name for kind in type(value).__mro__ for name in getattr(kind, "__slots__", ())]
     held = {name: getattr(value, name) for name in slots if hasattr(value, name)}
     held |= getattr(value, "__dict__", {})
-    # Two levels into an unknown object are enough to see a counter tick, and end in good time.
-    return repr([(key, mark(entry, min(depth - 1, 2), known)) for key, entry in held.items()])
+    # Two levels into an unknown object show a changed counter, and take little time.
+    return repr([(key, describe(entry, min(depth - 1, 2), known)) for key, entry in held.items()])
 
 
-def _position(iterator: object, depth: int) -> str:
-    """Return how far an iterator has come, as far as it can be asked without moving it."""
+def _describe_position(iterator: object, depth: int) -> str:
+    """Return the position of an iterator, if it can be read without advancing it."""
     frame = getattr(iterator, "gi_frame", None)
     if frame is not None:
         inside = (dict(frame.f_locals), getattr(iterator, "gi_yieldfrom", None))
-        return f"{frame.f_lasti} {mark(inside, depth)}"
+        return f"{frame.f_lasti} {describe(inside, depth)}"
     if type(iterator).__module__ not in ("builtins", "itertools", "collections"):
         return ""  # other iterators may reduce to a new object each time
     try:
         with warnings.catch_warnings(action="ignore"):
-            return mark(iterator.__reduce__(), depth - 1)
+            return describe(iterator.__reduce__(), depth - 1)
     except TypeError:
         return ""
 
 
 def _find_hidden(roots: Mapping[str, object]) -> Iterator[tuple[str, object, list[object] | None]]:
-    """Yield everything that can be reached from some objects, each once, with the way to it.
+    """Yield everything that can be reached from some objects, each once, with the path to it.
 
     Yields:
-        The way, the thing, and its parts; None for a thing that is not looked into.
+        The path, the thing, and its parts; None for a thing whose parts are not followed.
     """
     stack = list(roots.items())
     seen: set[int] = set()
@@ -293,40 +305,40 @@ def _find_hidden(roots: Mapping[str, object]) -> Iterator[tuple[str, object, lis
         if isinstance(item, _PLAIN) or id(item) in seen:
             continue
         seen.add(id(item))
-        parts = _parts(item)
+        parts = _find_parts(item)
         if parts is None and str(type(item).__module__).split(".")[0] in near:
             parts = {f".{name}": value for name, value in getattr(item, "__dict__", {}).items()}
         yield name, item, None if parts is None else list(parts.values())
         stack.extend((f"{name}{label}", part) for label, part in (parts or {}).items())
 
 
-def _parts(item: Any) -> Parts | None:  # noqa: ANN401
+def _find_parts(item: Any) -> Parts | None:  # noqa: ANN401
     entries: Parts | None = None
     if isinstance(item, dict):
-        entries = {f"[{_key(key)}]": value for key, value in item.items()}
+        entries = {f"[{_describe_key(key)}]": value for key, value in item.items()}
     elif isinstance(item, list | tuple | deque):
         entries = {f"[{place}]": value for place, value in enumerate(item)}
     elif isinstance(item, set | frozenset):
-        entries = {f"{{{_key(value)}}}": value for value in item}
+        entries = {f"{{{_describe_key(value)}}}": value for value in item}
     if entries is not None:
-        return entries | (_parts_of_object(item) or {})
+        return entries | (_find_object_parts(item) or {})
     if isinstance(item, FunctionType):
-        return _parts_of_function(item)
+        return _find_function_parts(item)
     for kind, names in _WRAPPERS.items():
         if isinstance(item, kind):
             return {f".{name}": getattr(item, name) for name in names}
     if isinstance(item, type):
-        return _attributes(item) if _is_own(item.__module__) else {}
+        return _find_attributes(item) if _is_own(item.__module__) else {}
     if isinstance(item, Tensor | np.ndarray | ModuleType):
         return {} if isinstance(item, ModuleType) else None
-    return _parts_of_object(item)
+    return _find_object_parts(item)
 
 
-def _key(key: object) -> str:
+def _describe_key(key: object) -> str:
     return repr(key) if isinstance(key, _PLAIN) else f"{type(key).__name__} {id(key)}"
 
 
-def _parts_of_function(function: FunctionType) -> Parts:
+def _find_function_parts(function: FunctionType) -> Parts:
     known = function.__globals__
     if str(known.get("__name__")).startswith("torch.distributed"):
         return {}  # leads to tensors whose memory is freed between passes
@@ -343,35 +355,35 @@ def _parts_of_function(function: FunctionType) -> Parts:
         parts[f"'s default {place}"] = value
     for name, value in (function.__kwdefaults__ or {}).items():
         parts[f"'s default {name}"] = value
-    return parts | _parts_by_name(function, parts) if is_own else parts
+    return parts | _find_named_parts(function, parts) if is_own else parts
 
 
-def _parts_by_name(function: FunctionType, held: Parts) -> Parts:
-    """Return the globals that code names, also in modules of the user's that it has."""
-    names = set(_names(function.__code__))
+def _find_named_parts(function: FunctionType, held: Parts) -> Parts:
+    """Return the globals that a function names, also in the user's modules that it refers to."""
+    names = set(_list_names(function.__code__))
     known = function.__globals__
     parts: Parts = {f"'s global {name}": known[name] for name in names & known.keys()}
-    # What code imports is among the names in it; a module of another use than that does no harm.
+    # Imported modules are among the names. One that only shares a name does no harm.
     imported = {f"'s import {name}": sys.modules[name] for name in names & sys.modules.keys()}
     stack, seen = [*held.items(), *parts.items(), *imported.items()], set()
     while stack:
-        way, module = stack.pop()
+        path, module = stack.pop()
         if isinstance(module, ModuleType) and _is_own(module.__name__) and id(module) not in seen:
             seen.add(id(module))
-            inside = {f"{way}.{name}": vars(module)[name] for name in names & vars(module).keys()}
+            inside = {f"{path}.{name}": vars(module)[name] for name in names & vars(module).keys()}
             parts |= inside
             stack.extend(inside.items())
     return parts
 
 
-def _names(code: CodeType) -> Iterator[str]:
+def _list_names(code: CodeType) -> Iterator[str]:
     yield from code.co_names
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
-            yield from _names(constant)
+            yield from _list_names(constant)
 
 
-def _attributes(item: object) -> Parts:
+def _find_attributes(item: object) -> Parts:
     named = {f".{name}": value for name, value in vars(item).items() if name[:2] != "__"}
     if isinstance(item, type):
         special = {name: value for name, value in vars(item).items() if callable(value)}
@@ -379,7 +391,7 @@ def _attributes(item: object) -> Parts:
     return named
 
 
-def _parts_of_object(item: object) -> Parts | None:
+def _find_object_parts(item: object) -> Parts | None:
     if isinstance(item, weakref.ref):
         return {"'s target": item()} if _is_own(type(item()).__module__) else None
     kind = type(item)
@@ -398,12 +410,12 @@ def _parts_of_object(item: object) -> Parts | None:
 
 
 def _is_own(module: object) -> bool:
-    """Whether code is neither Python's nor installed nor rote's."""
+    """Whether a module is the user's own: not Python's, installed or rote's."""
     if not isinstance(module, str):
         return False
     file = getattr(sys.modules.get(module), "__file__", None)
     if not isinstance(file, str):
         return module.partition(".")[0] not in sys.stdlib_module_names
-    # Packages may lie outside of this environment: in a user's site, or in one that it builds on.
+    # Packages may lie outside of this environment, as in the user's site-packages.
     is_installed = "/site-packages/" in file or "/dist-packages/" in file
     return not is_installed and not any(file.startswith(home) for home in _HOMES)

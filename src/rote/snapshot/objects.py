@@ -1,4 +1,4 @@
-"""What objects hold, all the way down: a walk over it, and copies that can be restored.
+"""A walk over everything that objects hold, and copies of it that can be restored.
 
 Functions lead to their closures, defaults and attributes. The globals that code names, the
 attributes of classes and of plain objects are followed only where they are the user's own: what is
@@ -34,13 +34,13 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from rote.snapshot.randomness import Restore, make_restorer
-from rote.snapshot.tensors import TensorValues, memory_of
+from rote.snapshot.tensors import TensorValues, find_addresses
 
 Container: TypeAlias = dict[Any, Any] | list[Any] | deque[Any] | set[Any]
 
 PLAIN = (str, bytes, int, float, complex, type(None))
 EMPTY: Any = object()
-"""Stands for what a cell, a slot or a name holds when it holds nothing."""
+"""The value of an empty cell, an empty slot or an undefined name."""
 
 _INSTALLED = {"site-packages", "dist-packages"}
 _LIBRARIES = {"rote", "torch", "torchvision", "numpy"}
@@ -48,18 +48,18 @@ _HOLDERS = {
     *("types", "collections", "argparse", "queue", "weakref", "functools"),
     "accelerate.hooks",  # which note at every pass where its inputs and weights were
 }
-"""Installed modules whose objects do little but hold others."""
+"""Installed modules whose objects mainly hold other objects."""
 
 _CALLED_FROM_OUTSIDE = {"forward", "step"}
 _CONTAINERS = (dict, list, deque, set, frozenset, tuple)
 
 
 class ObjectState:
-    """What some objects contain, all the way down.
+    """A copy of everything that some objects contain.
 
     Follows attributes, containers and functions into every module, optimizer, dataclass, tensor,
-    array, generator and object of the user's own that can be reached. Other objects are
-    kept by reference: what they hold inside is not copied.
+    array, generator and object of the user's own classes that can be reached. Other objects are
+    kept by reference, and their contents are not copied.
 
     Args:
         roots: the objects to start from.
@@ -86,9 +86,9 @@ class ObjectState:
         for item in find_reachable(roots):
             self._note(item)
         kept = {id(tensor) for tensor in without}
-        memory = {place for tensor in without for place in memory_of(tensor)}
+        memory = {place for tensor in without for place in find_addresses(tensor)}
         others = [tensor for tensor in self.tensors if id(tensor) not in kept]
-        self.sharing = [tensor for tensor in others if memory & memory_of(tensor)]
+        self.sharing = [tensor for tensor in others if memory & find_addresses(tensor)]
         shared = {id(tensor) for tensor in self.sharing}
         self._values = TensorValues(
             (tensor for tensor in others if id(tensor) not in shared),
@@ -111,16 +111,16 @@ class ObjectState:
             self.tensors.append(item)
         elif isinstance(item, nn.Module):
             self._modes.append((item, item.training))
-            self._others.extend(_rebinders_of(item))
+            self._others.extend(_make_rebinders(item))
         elif isinstance(item, dict | list | deque | set):
             self._containers.note(item)
-            self._others.extend(_rebinders_of(item))
+            self._others.extend(_make_rebinders(item))
         elif isinstance(item, np.ndarray) and item.flags.writeable:
             self._others.append(partial(np.copyto, item, item.copy()))
         elif (put_back := make_restorer(item)) is not None:
             self._others.append(put_back)
         else:
-            self._others.extend(_rebinders_of(item))
+            self._others.extend(_make_rebinders(item))
 
 
 def find_parameters(optimizer: Optimizer) -> list[Tensor]:
@@ -130,23 +130,23 @@ def find_parameters(optimizer: Optimizer) -> list[Tensor]:
 
 
 class Contents:
-    """The entries of some containers; not what is inside the entries."""
+    """Shallow copies of some containers."""
 
     def __init__(self) -> None:
         self._noted: list[tuple[Container, Container]] = []
 
     def note(self, container: Container) -> None:
-        """Remember what a container holds now."""
-        self._noted.append((container, _shallow_copy(container)))
+        """Remember the present entries of a container."""
+        self._noted.append((container, _copy_entries(container)))
 
     def restore(self) -> None:
-        """Restore the same entries, in their order."""
+        """Restore the entries, in their order."""
         for container, contents in self._noted:
             if not _holds(container, contents):
                 _refill(container, contents)
 
 
-def _shallow_copy(container: Container) -> Container:
+def _copy_entries(container: Container) -> Container:
     if isinstance(container, dict):
         return dict(container)
     return set(container) if isinstance(container, set) else list(container)
@@ -168,9 +168,9 @@ def _are_identical(some: Collection[Any], others: Collection[Any]) -> bool:
 
 
 def _refill(container: Container, contents: Container) -> None:
-    """Put entries back without ever emptying the container.
+    """Restore the entries without ever emptying the container.
 
-    A signal handler that raises half way must not leave a module without its attributes.
+    A signal handler that raises midway must not leave a module without its attributes.
     """
     if isinstance(container, dict) and isinstance(contents, dict):
         # Not `update`, which adds in a Counter, nor a subclass's own way to set an item.
@@ -194,26 +194,26 @@ def _refill(container: Container, contents: Container) -> None:
         container[:] = contents
 
 
-def _rebinders_of(item: Any) -> Iterator[Callable[[], None]]:  # noqa: ANN401
-    """Yield functions that restore what an item binds now."""
+def _make_rebinders(item: Any) -> Iterator[Callable[[], None]]:  # noqa: ANN401
+    """Yield functions that restore the present bindings of an item."""
     if isinstance(item, CellType):
-        yield partial(_refill_cell, item, _content_of(item))
+        yield partial(_refill_cell, item, _read_cell(item))
     elif isinstance(item, FunctionType):
         if item.__defaults__:
             yield partial(_reset_defaults, item, item.__defaults__)
-        if named := find_named(item):
+        if named := find_named_globals(item):
             yield partial(_rebind, named)
     elif isinstance(item, type):
-        if is_users(item.__module__):
+        if is_user_module(item.__module__):
             yield partial(_reset_class, item, _list_own_attributes(item))
     elif isinstance(item, bytearray | array):
         yield partial(_refill_bytes, item, item[:])
-    elif slots := slots_of(item):
+    elif slots := read_slots(item):
         yield partial(_refill_slots, item, slots)
 
 
-def _content_of(cell: CellType) -> object:
-    """Return what a variable of a closure is bound to."""
+def _read_cell(cell: CellType) -> object:
+    """Return the value of a variable of a closure."""
     try:
         return cell.cell_contents
     except ValueError:
@@ -221,7 +221,7 @@ def _content_of(cell: CellType) -> object:
 
 
 def _refill_cell(cell: CellType, content: object) -> None:
-    if _content_of(cell) is content:
+    if _read_cell(cell) is content:
         return
     if content is EMPTY:
         del cell.cell_contents
@@ -263,7 +263,7 @@ def _refill_bytes(item: Any, content: Any) -> None:  # noqa: ANN401
 
 
 def _refill_slots(item: object, slots: list[tuple[Any, object]]) -> None:
-    for (slot, before), (_, now) in zip(slots, slots_of(item), strict=True):
+    for (slot, before), (_, now) in zip(slots, read_slots(item), strict=True):
         if before is EMPTY and now is not EMPTY:
             slot.__delete__(item)
         elif before is not now:
@@ -282,8 +282,8 @@ def find_reachable(
     Args:
         roots: the objects to start from; all their attributes are followed.
         parents: filled with what each object was reached from, by its id.
-        opens_all: follow the attributes of foreign objects, too.
-        longest: pass over containers with more entries: they hold data.
+        opens_all: also follow the attributes of foreign objects.
+        longest: skip containers with more entries, which hold data.
     """
     stack: list[object] = []
     for root in roots:
@@ -293,7 +293,9 @@ def find_reachable(
             parents |= {id(entry): root for entry in inside if id(entry) not in parents}
     seen: set[int] = set()
     methods = _Methods()
-    homes = {home for root in roots if hasattr(root, "param_groups") for home in _homes(root)}
+    homes = {
+        home for root in roots if hasattr(root, "param_groups") for home in _list_packages(root)
+    }
     while stack:
         item = stack.pop()
         if isinstance(item, PLAIN) or id(item) in seen:
@@ -303,8 +305,8 @@ def find_reachable(
             continue
         yield item
         if isinstance(item, Optimizer) or is_tensor_subclass(item):
-            homes |= _homes(item)
-        is_known = opens_all or (bool(homes) and package_of(type(item)) in homes)
+            homes |= _list_packages(item)
+        is_known = opens_all or (bool(homes) and get_package(type(item)) in homes)
         inside = [*find_held(item, known=is_known), *methods.find_in(item)]
         if parents is not None:
             for entry in inside:
@@ -313,26 +315,25 @@ def find_reachable(
 
 
 def is_tensor_subclass(item: object) -> bool:
-    """Whether an object is a tensor of a library's own kind, such as a quantized weight."""
+    """Whether an object is a tensor of a library's own class, such as a quantized weight."""
     return isinstance(item, Tensor) and type(item) not in (Tensor, nn.Parameter, nn.Buffer)
 
 
-def _homes(thing: object) -> set[str]:
-    """Return the packages that an object's class is built from, without the large ones."""
-    packages = {package_of(kind) for kind in type(thing).__mro__}
+def _list_packages(thing: object) -> set[str]:
+    """Return the packages of an object's class and its bases, without large libraries."""
+    packages = {get_package(kind) for kind in type(thing).__mro__}
     return packages - _LIBRARIES - sys.stdlib_module_names
 
 
-def package_of(kind: type) -> str:
+def get_package(kind: type) -> str:
     """Return the package in which a class was defined."""
     return str(kind.__module__).partition(".")[0]
 
 
 class _Methods:
-    """The functions of classes, each from when code that can be reached names it.
+    """Methods of the user's classes, each followed only once reachable code names it.
 
-    A class may have a method that loads the training set: unless a pass calls it, a probe
-    does not have to follow it.
+    A method that loads the training set, for instance, need not be followed unless a pass calls it.
     """
 
     def __init__(self) -> None:
@@ -340,31 +341,31 @@ class _Methods:
         self._waiting: dict[str, list[object]] = {}
 
     def find_in(self, item: object) -> list[object]:
-        """Return the methods that an item makes worth following."""
+        """Return the methods to follow because of an item."""
         if isinstance(item, FunctionType):
-            new = names_in(item.__code__) - self._named
+            new = find_names(item.__code__) - self._named
             self._named |= new
             return [method for name in new for method in self._waiting.pop(name, ())]
         found: list[object] = []
-        if isinstance(item, type) and is_users(item.__module__):
+        if isinstance(item, type) and is_user_module(item.__module__):
             for name, value in vars(item).items():
                 if is_special(name) or name in self._named:
-                    found.extend(_functions_in(value))
+                    found.extend(_find_functions(value))
                 else:
-                    self._waiting.setdefault(name, []).extend(_functions_in(value))
+                    self._waiting.setdefault(name, []).extend(_find_functions(value))
         return found
 
 
 def find_held(item: object, *, known: bool = False) -> Iterable[object]:
-    """Return what an object holds; of a foreign one, only if it is ``known`` to matter."""
+    """Return what an object holds. Foreign objects are opened only if ``known`` to matter."""
     if isinstance(item, dict):
         return [*item.values(), *_find_beside_entries(item)]
     if isinstance(item, list | deque | set | frozenset | tuple):
         return [*item, *_find_beside_entries(item)]
     if isinstance(item, nn.Module):
-        # Scripted modules keep their children, parameters and buffers out of Python's sight.
+        # Scripted modules keep their children, parameters and buffers outside of Python.
         tensors = [*item.parameters(recurse=False), *item.buffers(recurse=False)]
-        return [vars(item), *item.children(), *tensors, *_slots_and_class(item)]
+        return [vars(item), *item.children(), *tensors, *_find_slots_and_class(item)]
     if isinstance(item, Tensor):
         # Libraries keep state in attributes of parameters: quantized weights their scales.
         return [vars(item)] if type(item).__dictoffset__ else ()
@@ -376,19 +377,19 @@ def find_held(item: object, *, known: bool = False) -> Iterable[object]:
         return _find_held_by_function(item)
     if isinstance(item, CellType | MappingProxyType | memoryview):
         return [item.obj] if isinstance(item, memoryview) else gc.get_referents(item)
-    is_followed = known or isinstance(item, Optimizer) or is_dataclass(item) or is_open(item)
+    is_followed = known or isinstance(item, Optimizer) or is_dataclass(item) or is_inspectable(item)
     if is_followed and not isinstance(item, ModuleType):
-        return [*_attributes(item), *_slots_and_class(item)]
+        return [*_get_attributes(item), *_find_slots_and_class(item)]
     return ()
 
 
 def _find_held_by_function(item: Any) -> list[object]:  # noqa: ANN401
     if isinstance(item, FunctionType):
-        if _home(item).startswith("torch.distributed"):
-            return []  # its memory comes and goes; `shards` keeps what is to be kept
-        named = [value for _, _, value in find_named(item) if value is not EMPTY]
-        # torch hangs caches of its own on functions of its own.
-        attributes = [vars(item)] if is_users(_home(item)) else vars(item).values()
+        if _get_module_name(item).startswith("torch.distributed"):
+            return []  # its memory is freed between passes; `shards` keeps the state
+        named = [value for _, _, value in find_named_globals(item) if value is not EMPTY]
+        # torch keeps caches in attributes of its own functions.
+        attributes = [vars(item)] if is_user_module(_get_module_name(item)) else vars(item).values()
         return [
             *(item.__closure__ or ()),
             *(item.__defaults__ or ()),
@@ -397,7 +398,7 @@ def _find_held_by_function(item: Any) -> list[object]:  # noqa: ANN401
             *named,
         ]
     if isinstance(item, ref):
-        return [target for target in [item()] if is_open(target)]
+        return [target for target in [item()] if is_inspectable(target)]
     if isinstance(item, MethodType):
         return [item.__self__, item.__func__]
     if isinstance(item, BuiltinMethodType):
@@ -406,15 +407,15 @@ def _find_held_by_function(item: Any) -> list[object]:  # noqa: ANN401
 
 
 def _find_held_by_class(kind: type) -> list[object]:
-    if not is_users(kind.__module__):
+    if not is_user_module(kind.__module__):
         return []
     own = [value for name, value in vars(kind).items() if not is_special(name)]
-    values = [value for value in own if not _functions_in(value) and not _is_slot(value)]
+    values = [value for value in own if not _find_functions(value) and not _is_slot(value)]
     return [*kind.__bases__, *values]
 
 
-def _functions_in(member: object) -> list[object]:
-    """Return the functions of one entry of a class, which stay in waiting until they are named."""
+def _find_functions(member: object) -> list[object]:
+    """Return the functions in one entry of a class."""
     if isinstance(member, staticmethod | classmethod):
         return [member.__func__]
     if isinstance(member, property):
@@ -423,61 +424,61 @@ def _functions_in(member: object) -> list[object]:
 
 
 def _find_beside_entries(container: object) -> list[object]:
-    """Return what a container of the user's own kind has besides its entries."""
-    is_own = is_users(type(container).__module__)
-    return [*_attributes(container), *_slots_and_class(container)] if is_own else []
+    """Return the attributes and slots of a container of the user's own class."""
+    is_own = is_user_module(type(container).__module__)
+    return [*_get_attributes(container), *_find_slots_and_class(container)] if is_own else []
 
 
-def _attributes(item: object) -> list[object]:
-    # Not `vars`: an object that passes its attributes on would be asked for another's.
+def _get_attributes(item: object) -> list[object]:
+    # Not `vars`: a proxy would return the attributes of another object.
     return [object.__getattribute__(item, "__dict__")] if type(item).__dictoffset__ else []
 
 
-def _slots_and_class(item: object) -> list[object]:
-    if not is_users(type(item).__module__):
+def _find_slots_and_class(item: object) -> list[object]:
+    if not is_user_module(type(item).__module__):
         return []
-    return [*(value for _, value in slots_of(item) if value is not EMPTY), type(item)]
+    return [*(value for _, value in read_slots(item) if value is not EMPTY), type(item)]
 
 
-def slots_of(item: object) -> list[tuple[Any, object]]:
-    """Return the slots of an object of the user's, and what is in them."""
-    if not is_users(type(item).__module__):
+def read_slots(item: object) -> list[tuple[Any, object]]:
+    """Return the slots of an object of the user's own class, and their values."""
+    if not is_user_module(type(item).__module__):
         return []
-    kinds = [kind for kind in type(item).__mro__ if is_users(kind.__module__)]
+    kinds = [kind for kind in type(item).__mro__ if is_user_module(kind.__module__)]
     slots: list[Any] = [e for kind in kinds for e in vars(kind).values() if _is_slot(e)]
-    return [(slot, _content(slot, item)) for slot in slots]
+    return [(slot, _read_slot(slot, item)) for slot in slots]
 
 
 def _is_slot(entry: object) -> bool:
     return isinstance(entry, MemberDescriptorType)
 
 
-def _content(slot: Any, item: object) -> object:  # noqa: ANN401
+def _read_slot(slot: Any, item: object) -> object:  # noqa: ANN401
     try:
         return slot.__get__(item)
     except AttributeError:
         return EMPTY
 
 
-def find_named(function: FunctionType) -> list[tuple[dict[str, Any], str, object]]:
-    """Return the globals that a function of the user's names: where they are, and their values.
+def find_named_globals(function: FunctionType) -> list[tuple[dict[str, Any], str, object]]:
+    """Return the globals that a function of the user's names, as (namespace, name, value).
 
-    Also those of the user's modules that it has as globals, in its closure or defaults, or imports.
+    The names are also looked up in the user's modules that the function refers to or imports.
     """
-    if not is_users(_home(function)):
+    if not is_user_module(_get_module_name(function)):
         return []
     space = function.__globals__
-    names = names_in(function.__code__)
+    names = find_names(function.__code__)
     found = [(space, name, space.get(name, EMPTY)) for name in names]
     cells = [cell for cell in function.__closure__ or () if gc.get_referents(cell)]
     held: list[object] = [value for _, _, value in found]
     held += [cell.cell_contents for cell in cells] + [*(function.__defaults__ or ())]
-    held += [sys.modules.get(name) for name in imports_in(function.__code__)]
+    held += [sys.modules.get(name) for name in find_imports(function.__code__)]
     modules: set[int] = set()
     while held:
         module = held.pop()
         is_new = isinstance(module, ModuleType) and id(module) not in modules
-        if isinstance(module, ModuleType) and is_new and is_users(module.__name__):
+        if isinstance(module, ModuleType) and is_new and is_user_module(module.__name__):
             modules.add(id(module))
             inside = vars(module)
             named = [(inside, name, inside[name]) for name in names if name in inside]
@@ -486,39 +487,41 @@ def find_named(function: FunctionType) -> list[tuple[dict[str, Any], str, object
     return [entry for entry in found if not is_special(entry[1])]
 
 
-def _home(function: FunctionType) -> str:
+def _get_module_name(function: FunctionType) -> str:
     # Not `__module__`, which a decorator copies from the function that it wraps.
     return str(function.__globals__.get("__name__", "__main__"))
 
 
 @lru_cache(maxsize=4096)
-def names_in(code: CodeType) -> frozenset[str]:
+def find_names(code: CodeType) -> frozenset[str]:
     """Return every global and attribute that code names, also inside its inner functions."""
-    inner = [names_in(constant) for constant in code.co_consts if isinstance(constant, CodeType)]
+    inner = [find_names(constant) for constant in code.co_consts if isinstance(constant, CodeType)]
     return frozenset(code.co_names).union(*inner)
 
 
 @lru_cache(maxsize=4096)
-def imports_in(code: CodeType) -> frozenset[str]:
+def find_imports(code: CodeType) -> frozenset[str]:
     """Return every module that code imports when it runs, also inside its inner functions."""
-    inner = [imports_in(constant) for constant in code.co_consts if isinstance(constant, CodeType)]
+    inner = [
+        find_imports(constant) for constant in code.co_consts if isinstance(constant, CodeType)
+    ]
     own = (entry.argval for entry in get_instructions(code) if entry.opname == "IMPORT_NAME")
     return frozenset(own).union(*inner)
 
 
 def is_special(name: str) -> bool:
-    """Whether a name is one of Python's own, as ``__init__``."""
+    """Whether a name is special to Python, as ``__init__``."""
     return name.startswith("__") and name.endswith("__")
 
 
-def is_open(item: object) -> bool:
-    """Whether an object may be looked into: it is the user's own, or does nothing but hold."""
-    return is_users(type(item).__module__) or type(item).__module__ in _HOLDERS
+def is_inspectable(item: object) -> bool:
+    """Whether to look into an object: its class is the user's own, or mainly holds others."""
+    return is_user_module(type(item).__module__) or type(item).__module__ in _HOLDERS
 
 
 @lru_cache(maxsize=4096)
-def is_users(module: object) -> bool:
-    """Whether a module, by its name, is the user's own: not Python's, installed, or rote's."""
+def is_user_module(module: object) -> bool:
+    """Whether the module of this name is the user's own: not Python's, installed or rote's."""
     if not isinstance(module, str):
         return False  # types of Cython have a descriptor there
     package = module.partition(".")[0]

@@ -1,4 +1,4 @@
-"""Random number generators: the global ones of Python, NumPy, torch and its accelerator."""
+"""The states of random number generators: of Python, NumPy, torch and its accelerator."""
 
 import random
 from collections.abc import Callable
@@ -12,7 +12,7 @@ Restore: TypeAlias = Callable[[], object]
 
 
 class RandomState:
-    """The state of every global generator; ``restore`` rewinds them all to it.
+    """The states of all global random number generators.
 
     Example:
         >>> import torch
@@ -27,10 +27,10 @@ class RandomState:
         self._python = random.getstate()
         self._numpy = np.random.get_state()
         self._torch = torch.get_rng_state()
-        self._accelerator = accelerator_states()
+        self._accelerator = get_accelerator_states()
 
     def restore(self) -> None:
-        """Rewind every generator."""
+        """Set every generator back to its state."""
         random.setstate(self._python)
         np.random.set_state(self._numpy)
         torch.set_rng_state(self._torch)
@@ -38,23 +38,23 @@ class RandomState:
             _set_accelerator_states(self._accelerator)
 
 
-def accelerator_states() -> list[Tensor]:
-    """Return the states of the generators of every device of the accelerator, if one is in use."""
-    module = _accelerator()
+def get_accelerator_states() -> list[Tensor]:
+    """Return the generator state of each device of the accelerator; empty without one in use."""
+    module = _find_accelerator()
     if module is None:
         return []
     if hasattr(module, "get_rng_state_all"):
         return list(module.get_rng_state_all())
     if not hasattr(module, "get_rng_state"):
         return []
-    count = _num_devices(module)
+    count = int(module.device_count()) if hasattr(module, "device_count") else 1
     if count == 1:
         return [module.get_rng_state()]
     return [module.get_rng_state(index) for index in range(count)]
 
 
 def _set_accelerator_states(states: list[Tensor]) -> None:
-    module = _accelerator()
+    module = _find_accelerator()
     if hasattr(module, "set_rng_state_all"):
         module.set_rng_state_all(states)
     elif len(states) == 1:
@@ -64,8 +64,8 @@ def _set_accelerator_states(states: list[Tensor]) -> None:
             module.set_rng_state(state, index)
 
 
-def _accelerator() -> Any:  # noqa: ANN401  # torch.cuda, torch.mps, torch.xpu, or another's module
-    """Return torch's module of the accelerator, or None; asking must not start the device."""
+def _find_accelerator() -> Any:  # noqa: ANN401  # torch.cuda, torch.mps, torch.xpu, or another's module
+    """Return torch's module of the accelerator without starting the device, or None."""
     device = torch.accelerator.current_accelerator()
     if device is None:
         return None
@@ -74,12 +74,8 @@ def _accelerator() -> Any:  # noqa: ANN401  # torch.cuda, torch.mps, torch.xpu, 
     return module if is_started is None or is_started() else None
 
 
-def _num_devices(module: Any) -> int:  # noqa: ANN401
-    return int(module.device_count()) if hasattr(module, "device_count") else 1
-
-
 def make_restorer(thing: object) -> Restore | None:
-    """Return a function that rewinds a generator to its state now, if the thing is one."""
+    """Return a function that sets a generator back to its present state; None for other things."""
     if isinstance(thing, torch.Generator):
         state = thing.get_state()
         return lambda: thing.set_state(state)

@@ -25,36 +25,34 @@ def find_sharded_modules(model: nn.Module) -> list[nn.Module]:
 
 def find_sharded_parameters(model: nn.Module) -> list[Tensor]:
     """Return the shards that the optimizer steps, also while modules hold whole parameters."""
-    return [part.sharded_param for group in _groups(_states([model])) for part in group.fsdp_params]
+    return [part.sharded_param for part in _list_parts(_find_states([model]))]
 
 
-def whole_parameters(model: nn.Module) -> list[Tensor]:
-    """Return the whole parameters; their memory comes and goes with every pass."""
-    parts = [part for group in _groups(_states([model])) for part in group.fsdp_params]
+def find_whole_parameters(model: nn.Module) -> list[Tensor]:
+    """Return the whole parameters, whose memory is freed and filled again by every pass."""
+    parts = _list_parts(_find_states([model]))
     return [part._unsharded_param for part in _find_gathered(parts)]
 
 
-def offloads(model: nn.Module) -> bool:
-    """Whether shards wait in the CPU's memory while the model computes elsewhere."""
-    groups = _groups(_states([model]))
-    return any(part.offload_to_cpu for group in groups for part in group.fsdp_params)
+def is_offloaded(model: nn.Module) -> bool:
+    """Whether shards are kept in the CPU's memory while the model computes elsewhere."""
+    return any(part.offload_to_cpu for part in _list_parts(_find_states([model])))
 
 
 class Shards:
-    """FSDP2's own state of some modules; without FSDP2 there is nothing to it.
+    """FSDP2's own state of some modules; empty without FSDP2.
 
-    All parameters are sharded from here on, so that the registries of the modules hold what the
-    optimizer steps.
+    Construction shards all parameters, so that the modules hold what the optimizer steps.
 
     Args:
-        objects: modules among them are looked into.
+        objects: any objects; the modules among them are examined.
     """
 
     def __init__(self, objects: Iterable[object]) -> None:
         models = [thing for thing in objects if isinstance(thing, nn.Module)]
-        self._states = _states(models)
-        self._groups = _groups(self._states)
-        self._parts = [part for group in self._groups for part in group.fsdp_params]
+        self._states = _find_states(models)
+        self._groups = _list_groups(self._states)
+        self._parts = _list_parts(self._states)
         self._bookkeeping = Contents()
         for container in _find_bookkeeping(self._states):
             self._bookkeeping.note(container)
@@ -62,7 +60,10 @@ class Shards:
         for part in self._parts:
             for module in (part._module_info.module, *part._module_info.shared_modules):
                 self._registries.note(module._parameters)
-        self._gathered = [(memory, _copy(memory)) for memory in _whole(self._parts)]
+        self._gathered = [
+            (memory, memory.clone())  # type: ignore[no-untyped-call]
+            for memory in _find_filled_memory(self._parts)
+        ]
         self._gradients = Gradients(part._unsharded_param for part in _find_gathered(self._parts))
         self.reshard()
 
@@ -82,7 +83,7 @@ class Shards:
         for state in self._states:
             state._training_state = type(state._training_state).IDLE
         for group in self._groups:
-            # An exception may have left it in the middle of a pass, or a gathering unused.
+            # An exception may have ended a pass midway, or left gathered parameters unused.
             group._training_state = type(group._training_state).IDLE
             group.wait_for_unshard()
             group._to_sharded()
@@ -97,16 +98,14 @@ class Shards:
         self._gradients.restore()
 
 
-def _state_of(module: nn.Module) -> Any:  # noqa: ANN401  # FSDP2's classes are private
-    return module._get_fsdp_state()  # type: ignore[operator]
-
-
-def _states(models: list[nn.Module]) -> list[Any]:
-    states = [_state_of(module) for model in models for module in find_sharded_modules(model)]
+def _find_states(models: list[nn.Module]) -> list[Any]:
+    """Return FSDP2's state of each sharded module; its class is private."""
+    modules = [module for model in models for module in find_sharded_modules(model)]
+    states = [module._get_fsdp_state() for module in modules]  # type: ignore[operator]
     return list(dict.fromkeys(states))
 
 
-def _groups(states: list[Any]) -> list[Any]:
+def _list_groups(states: list[Any]) -> list[Any]:
     groups: list[Any] = []
     for state in states:
         several = getattr(state, "_fsdp_param_groups", None)
@@ -114,12 +113,17 @@ def _groups(states: list[Any]) -> list[Any]:
     return [group for group in groups if group is not None]
 
 
+def _list_parts(states: list[Any]) -> list[Any]:
+    """Return FSDP2's records of single parameters."""
+    return [part for group in _list_groups(states) for part in group.fsdp_params]
+
+
 def _find_gathered(parts: list[Any]) -> list[Any]:
-    """Return those that have been whole before, in some forward pass."""
+    """Return the parameters that some forward pass has gathered."""
     return [part for part in parts if hasattr(part, "_unsharded_param")]
 
 
-def _whole(parts: list[Any]) -> Iterator[torch.UntypedStorage]:
+def _find_filled_memory(parts: list[Any]) -> Iterator[torch.UntypedStorage]:
     """Yield the memory of whole parameters that is filled."""
     for part in parts:
         for tensor in (*part.all_gather_outputs, *part._unsharded_inner_tensors):
@@ -128,13 +132,8 @@ def _whole(parts: list[Any]) -> Iterator[torch.UntypedStorage]:
                 yield memory
 
 
-def _copy(memory: torch.UntypedStorage) -> torch.UntypedStorage:
-    copy: torch.UntypedStorage = memory.clone()  # type: ignore[no-untyped-call]
-    return copy
-
-
 def _find_bookkeeping(states: list[Any]) -> Iterator[Any]:
-    """Yield attributes and containers of FSDP2's objects, as far as they lead to each other."""
+    """Yield the attributes and containers that can be reached from FSDP2's states."""
     stack: list[Any] = list(states)
     seen = set()
     while stack:

@@ -17,8 +17,8 @@ class TensorValues:
 
     Args:
         tensors: the tensors to copy; repeated ones are copied once.
-        spares_unchanged: on the CPU, write only where something changed: for tensors that are read
-            more often than written, and may lie in memory that cannot be written.
+        spares_unchanged: on the CPU, write only to tensors that changed. Tensors that are seldom
+            written may lie in memory that cannot be written.
         device: where to keep the copy; by default on the tensor's own device.
     """
 
@@ -35,7 +35,10 @@ class TensorValues:
         # `.data` shares memory but not the version counter, and still points to the original
         # storage when the tensor has been given another one in between.
         self._memory = [tensor.data for tensor in self._tensors]
-        self._saved = [_copy(memory, device) for memory in self._memory]
+        self._saved = [
+            memory.clone() if device is None else memory.to(device, copy=True)
+            for memory in self._memory
+        ]
         wrappers = [tensor for tensor in unique if hasattr(tensor, "__tensor_flatten__")]
         counted = [*self._tensors, *wrappers]
         self._counted = [tensor for tensor in counted if not tensor.is_inference()]
@@ -43,14 +46,16 @@ class TensorValues:
         self._spares_unchanged = spares_unchanged
 
     def is_untouched(self) -> bool:
-        """Whether all values are still the same, bit for bit; waits once for each device."""
+        """Whether all values are the same, bit for bit. Waits once for each device."""
         pairs = list(zip(self._memory, self._saved, strict=True))
-        if not all(_same_bits(*pair) for pair in pairs if _is_on_host(pair[0])):
+        if not all(_have_same_bits(*pair) for pair in pairs if _is_on_host(pair[0])):
             return False
         differs: dict[torch.device, list[Tensor]] = {}
         for memory, saved in pairs:
             if not _is_on_host(memory):
-                changed = (_bits(memory) != _bits(saved.to(memory.device))).any()
+                changed = (
+                    _view_as_integers(memory) != _view_as_integers(saved.to(memory.device))
+                ).any()
                 differs.setdefault(memory.device, []).append(changed)
         return not any(bool(torch.stack(changed).any()) for changed in differs.values())
 
@@ -62,15 +67,13 @@ class TensorValues:
             if not _is_same_memory(tensor, memory):
                 tensor.data = memory
         if self._spares_unchanged:
-            # To compare on a device means to wait for it; to write there does not.
-            pairs = [pair for pair in pairs if not (_is_on_host(pair[0]) and _same_bits(*pair))]
+            # A comparison waits for the device; a write does not.
+            pairs = [
+                pair for pair in pairs if not (_is_on_host(pair[0]) and _have_same_bits(*pair))
+            ]
         if pairs:
             torch._foreach_copy_([memory for memory, _ in pairs], [saved for _, saved in pairs])
         torch._C._autograd._unsafe_set_version_counter(tuple(self._counted), tuple(self._versions))
-
-
-def _copy(memory: Tensor, device: str | None) -> Tensor:
-    return memory.clone() if device is None else memory.to(device, copy=True)
 
 
 def _is_on_host(tensor: Tensor) -> bool:
@@ -79,7 +82,7 @@ def _is_on_host(tensor: Tensor) -> bool:
 
 
 class FrozenTensors:
-    """Tensors that no step trains: watched by their version counters instead of copied.
+    """Tensors that are not trained, watched by their version counters instead of copied.
 
     torch counts every write that it sees, except through ``.data``. A trial keeps what is written
     (``keep_writes``); other writes are found when the tensors are restored.
@@ -90,27 +93,27 @@ class FrozenTensors:
 
     def __init__(self, tensors: Iterable[Tensor]) -> None:
         self._tensors = list({id(tensor): tensor for tensor in tensors}.values())
-        self._versions = [_versions_of(tensor) for tensor in self._tensors]
-        self._memory = [_memory_of_frozen(tensor) for tensor in self._tensors]
+        self._versions = [_read_versions(tensor) for tensor in self._tensors]
+        parts = [part for tensor in self._tensors for part in split_into_strided(tensor)]
+        self._memory = [(part, part.data) for part in parts if not is_freed(part)]
         self._kept: dict[int, TensorValues] = {}
 
     def __len__(self) -> int:
         return len(self._tensors)
 
     def restore(self) -> list[Tensor]:
-        """Restore what was kept, and where tensors lie.
+        """Restore the values that were kept, and the memory of every tensor.
 
         Returns:
             The tensors that were written to and cannot be restored.
         """
-        for parts in self._memory:
-            for part, memory in parts:
-                if not _is_same_memory(part, memory):
-                    part.data = memory
+        for part, memory in self._memory:
+            if not _is_same_memory(part, memory):
+                part.data = memory
         for values in self._kept.values():
             values.restore()
         pairs = zip(self._tensors, self._versions, strict=True)
-        return [tensor for tensor, versions in pairs if _versions_of(tensor) != versions]
+        return [tensor for tensor, versions in pairs if _read_versions(tensor) != versions]
 
     @property
     def written(self) -> set[int]:
@@ -122,20 +125,20 @@ class FrozenTensors:
         """Copy a tensor just before an operation of torch writes to it in the block."""
         places: dict[int, list[Tensor]] = {}
         for tensor in self._tensors:
-            for place in memory_of(tensor):
+            for place in find_addresses(tensor):
                 places.setdefault(place, []).append(tensor)
         with _BeforeWrites(lambda target: self._keep(target, places)):
             yield
 
     def _keep(self, target: Tensor, places: dict[int, list[Tensor]]) -> None:
-        for place in memory_of(target):
+        for place in find_addresses(target):
             for tensor in places.get(place, ()):
                 if id(tensor) not in self._kept:
                     self._kept[id(tensor)] = TensorValues([tensor])
 
 
 class _BeforeWrites(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Calls a function with every tensor that an operation is about to write to."""
+    """A mode that passes a function every tensor to which an operation is about to write."""
 
     def __init__(self, look: Callable[[Tensor], None]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -160,13 +163,9 @@ class _BeforeWrites(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return func(*args, **kwargs)
 
 
-def _versions_of(tensor: Tensor) -> list[int]:
+def _read_versions(tensor: Tensor) -> list[int]:
     counted = [tensor, *split_into_strided(tensor)]
     return [0 if part.is_inference() else part._version for part in counted]
-
-
-def _memory_of_frozen(tensor: Tensor) -> list[tuple[Tensor, Tensor]]:
-    return [(part, part.data) for part in split_into_strided(tensor) if not is_freed(part)]
 
 
 class Gradients:
@@ -176,7 +175,7 @@ class Gradients:
     half-accumulated gradients survive whatever happens in between.
 
     Args:
-        tensors: any tensors; those that are no leaves have no gradient to keep.
+        tensors: any tensors; only leaves have gradients to keep.
     """
 
     def __init__(self, tensors: Iterable[Tensor]) -> None:
@@ -219,12 +218,7 @@ def split_into_strided(tensor: Tensor) -> list[Tensor]:
 _INTEGERS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
-def as_bytes(tensor: Tensor) -> Tensor:
-    """Return the bytes of an ordinary tensor."""
-    return tensor.detach().contiguous().reshape(-1).view(torch.uint8)
-
-
-def memory_of(tensor: Tensor) -> set[int]:
+def find_addresses(tensor: Tensor) -> set[int]:
     """Return the addresses of a tensor's memory; tensors that share memory share an entry."""
     try:
         return {part.untyped_storage().data_ptr() for part in split_into_strided(tensor)} - {0}
@@ -232,14 +226,15 @@ def memory_of(tensor: Tensor) -> set[int]:
         return set()  # a wrapper around other tensors, without memory of its own
 
 
-def _same_bits(one: Tensor, other: Tensor) -> bool:
+def _have_same_bits(one: Tensor, other: Tensor) -> bool:
     """Whether two tensors are equal as integers: −0 differs from 0, and NaN equals itself."""
-    return torch.equal(_bits(one), _bits(other.to(one.device)))
+    return torch.equal(_view_as_integers(one), _view_as_integers(other.to(one.device)))
 
 
-def _bits(tensor: Tensor) -> Tensor:
+def _view_as_integers(tensor: Tensor) -> Tensor:
     # Integers of four bytes are compared several times faster than bytes.
-    return as_bytes(tensor).view(_INTEGERS.get(tensor.element_size(), torch.uint8))
+    flat = tensor.detach().contiguous().reshape(-1).view(torch.uint8)
+    return flat.view(_INTEGERS.get(tensor.element_size(), torch.uint8))
 
 
 def _is_same_memory(tensor: Tensor, memory: Tensor) -> bool:

@@ -24,7 +24,6 @@ from rote.store.holdout import (
     encode_labels as encode_labels,
     encode_votes as encode_votes,
     find_vote_fault as find_vote_fault,
-    write_neighbor_votes as write_neighbor_votes,
 )
 from rote.store.journal import (
     GIVEN_LABELS as GIVEN_LABELS,

@@ -19,7 +19,7 @@ from rote.arguments import check_path
 from rote.errors import InputError, LoggerWarning
 from rote.records import Reading
 from rote.store.files import find_absent_folders, remove_folders
-from rote.store.journal import RUN_DIRECTORY
+from rote.store.journal import RUN_DIRECTORY, SCHEMA_VERSION, collect_numbers
 from rote.store.logger import Address, load_logger, parse_address
 from rote.store.run_directory import LOCK_FILE, RunDirectory, check_free
 from rote.store.run_record import read_description, read_whole_readings
@@ -82,6 +82,41 @@ class Opened:
             self.sink.close()
         else:
             self.undo()
+
+
+CONFIG_KEY = "rote"
+"""Where the settings of a logger's run describe what is tracked."""
+
+STEP_KEY = "rote/step"
+
+
+class RowSink:
+    """Logs readings as rows of a run that has ``log`` and ``finish``, as those of W&B and Trackio.
+
+    Args:
+        run: the run.
+        is_own: whether the run is rote's, to be finished with it.
+    """
+
+    def __init__(self, run: Any, *, is_own: bool) -> None:  # noqa: ANN401
+        self._run = run
+        self._is_own = is_own
+
+    def resume_after(self, step: int) -> None:
+        """Log that readings after ``step`` do not count."""
+        self._log({"rote/resumed_after": step})
+
+    def close(self) -> None:
+        """Finish the run, if it is rote's."""
+        if self._is_own:
+            self._run.finish()
+
+    def _make_row(self, reading: Reading, flags: object) -> dict[str, Any]:
+        note = {"rote/note": reading.note} if reading.note else {}
+        return {**collect_numbers(reading), STEP_KEY: reading.step, "rote/flags": flags, **note}
+
+    def _log(self, values: Mapping[str, Any], step: int | None = None) -> None:
+        self._run.log({"rote/schema": SCHEMA_VERSION, **values}, step=step)
 
 
 class _Member:

@@ -2,8 +2,7 @@
 
 from rote.records import BoundsRow, BoundsTable
 from rote.theory.binary_labels import BinaryLabels, binary_labels, random_labels, redraw_labels
-from rote.theory.bounds import Bounds, alignment, bounds, monte_carlo_bounds
-from rote.theory.bounds_table import bounds_table
+from rote.theory.bounds import Bounds, alignment, bounds, bounds_table, monte_carlo_bounds
 from rote.theory.check import CheckRecord, WidthSummary, check, gap_exponent, summarize
 from rote.theory.dynamics import distance, objective, steps_to_memorize
 from rote.theory.gram import empirical_gram, relu_gram, relu_kernel

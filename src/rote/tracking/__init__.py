@@ -2,9 +2,7 @@
 
 from rote.extras import list_signals as list_signals
 from rote.tracking.device_check import (
-    DeviceCheck as DeviceCheck,
     check_device as check_device,
-    count_blocking_reads as count_blocking_reads,
     find_device as find_device,
 )
 from rote.tracking.examination import examine as examine

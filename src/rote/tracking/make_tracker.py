@@ -371,7 +371,7 @@ def _check_order(inputs: object, per_sample: Mapping[str, object]) -> None:
 
 
 def _warn_of_uncopied(uncopied: Uncopied) -> Iterator[RoteWarning]:
-    if names := uncopied.names():
+    if names := uncopied.list_paths():
         yield UncopiedStateWarning(
             f"The probe cannot restore {', '.join(names)}, which the model or `loss_fn` holds. If "
             "a pass changes it, training with the tracker differs from training without it. Keep "

@@ -133,7 +133,7 @@ class Susceptibility:
             drop=drop,
             loss_after_plain=plain,
             drop_plain=drop_plain,
-            flags=(*self._flags(drop, drop_plain), *measurement.flags(policy)),
+            flags=(*self._flags(drop, drop_plain), *measurement.list_flags(policy)),
             predictions=measurement.predictions,
             **means,
         )

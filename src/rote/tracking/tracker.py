@@ -205,7 +205,7 @@ class Tracker:
                 context = self.signals.context
                 context.inputs, context.labels = inputs, labels
                 context.predictions = reading.predictions
-                with self._probe.name_memory(len(labels)):  # some signals pass samples, too
+                with self._probe.explain_memory_errors(len(labels)):  # signals may run passes
                     reading = self.signals.read(replace(reading, metrics=numbers))
                 watch, note = self._watch.observe(reading, self._noise_rate)
                 reading = replace(reading, note=note)
@@ -433,7 +433,7 @@ class Tracker:
                 writing.append(reading)
             # Slow loggers can be interrupted; from here on there is only memory.
             with hold_signals() as interrupts:
-                interrupts.act()
+                interrupts.run_handlers()
                 self._means, self._step, self._watch = means, reading.step, watch
                 self.readings.append(self._as_kept(reading))
                 undoing.close()

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
         train as train,
         train_folds as train_folds,
     )
-    from rote.workloads.network import build_network as build_network
     from rote.workloads.predictions import (
         Predictions as Predictions,
         TrainedModel as TrainedModel,
@@ -53,6 +52,7 @@ if TYPE_CHECKING:
         read_toml as read_toml,
     )
     from rote.workloads.spec_for_data import suggest_spec as suggest_spec
+    from rote.workloads.workload import build_network as build_network
 
 _NAMES = {
     "architectures": ["build_architecture"],
@@ -81,7 +81,6 @@ _NAMES = {
     "data.sample_views": ["SampleView", "view_samples"],
     "data.splits": ["Splits", "prepare"],
     "loop": ["TrainedRun", "train", "train_folds"],
-    "network": ["build_network"],
     "predictions": ["Predictions", "TrainedModel", "load_model"],
     "run_folder": ["RunFolder"],
     "spec": [
@@ -93,6 +92,7 @@ _NAMES = {
         "read_toml",
     ],
     "spec_for_data": ["suggest_spec"],
+    "workload": ["build_network"],
 }
 _HOMES = {name: f"{__name__}.{module}" for module, names in _NAMES.items() for name in names}
 

@@ -1,6 +1,6 @@
 """The CIFAR-100 superclasses, against the names in the data set's own description."""
 
-from rote.labels.noise.asymmetric import CIFAR100_BLOCKS, CIFAR100_SUPERCLASSES
+from rote.labels.noise import CIFAR100_BLOCKS, CIFAR100_SUPERCLASSES
 
 # Superclass: its five classes, as listed by Krizhevsky 2009.
 NAMES = """

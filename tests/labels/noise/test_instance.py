@@ -8,8 +8,8 @@ import pytest
 from numpy.typing import NDArray
 
 from rote.errors import InputError
-from rote.labels.noise import NoisyLabels, add_noise, instance as instance_module
-from rote.labels.noise.instance import _draw_truncated_normal
+from rote.labels import noise
+from rote.labels.noise import NoisyLabels, _draw_truncated_normal, add_noise
 
 
 def noisy(
@@ -56,7 +56,7 @@ def one_by_one(
 def test_equals_the_loop_over_samples(
     scale: float, rows_at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(instance_module, "_ROWS_AT_ONCE", rows_at_once)
+    monkeypatch.setattr(noise, "_ROWS_AT_ONCE", rows_at_once)
     generator = np.random.default_rng(1)
     inputs = generator.integers(0, 17, size=(300, 1, 4, 4)).astype(np.uint8)
     clean = generator.integers(4, size=300)

@@ -100,7 +100,7 @@ def test_skipping_samples_zeroes_whole_samples_in_train_mode_only() -> None:
 
 
 def test_preactivation_shortcut_is_the_input_or_a_projection_of_its_activation() -> None:
-    from rote.workloads.architectures.preact_resnet import PreActivationBlock
+    from rote.workloads.architectures.resnet import PreActivationBlock
 
     torch.manual_seed(0)
     x = torch.randn(2, 4, 5, 5)

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from rote.errors import InputError
-from rote.workloads.spec import Cosine, FieldError, NamedData, Options, RunSpec, Sgd
+from rote.workloads.spec import Cosine, FieldError, NamedData, RunSpec, Sgd
+from rote.workloads.spec.section import Options
 
 
 def numbers(low: float, high: float, **options: Any) -> st.SearchStrategy[float]:

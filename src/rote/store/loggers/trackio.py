@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from rote.errors import InputError, RunExistsError
 from rote.extras import require
-from rote.store.journal import SCHEMA_VERSION, collect_numbers
 from rote.store.logger import Logger
-from rote.store.sinks import Opened
+from rote.store.sinks import CONFIG_KEY, Opened, RowSink
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,44 +15,15 @@ if TYPE_CHECKING:
     from rote.records import Reading
     from rote.store.logger import Address
 
-CONFIG_KEY = "rote"
-STEP = "rote/step"
-FLAGS = "rote/flags"
-NOTE = "rote/note"
-SCHEMA = "rote/schema"
-RESUMED_AFTER = "rote/resumed_after"
 
-
-class TrackioSink:
-    """Logs readings as rows of one run of Trackio.
-
-    Args:
-        run: the run.
-        is_own: whether the run is rote's, to be finished with it.
-    """
-
-    def __init__(self, run: Any, *, is_own: bool) -> None:  # noqa: ANN401
-        self._run = run
-        self._is_own = is_own
+class TrackioSink(RowSink):
+    """Logs readings as rows of one run of Trackio."""
 
     def append(self, reading: Reading, row: int) -> None:  # noqa: ARG002
         """Log one reading."""
-        own = {STEP: reading.step, FLAGS: " ".join(reading.flags)}
-        own |= {NOTE: reading.note} if reading.note else {}
         # A run of rote's own has no other rows, so its steps are the readings'.
-        self._log({**collect_numbers(reading), **own}, reading.step if self._is_own else None)
-
-    def resume_after(self, step: int) -> None:
-        """Log that readings after ``step`` do not count."""
-        self._log({RESUMED_AFTER: step}, None)
-
-    def close(self) -> None:
-        """Finish the run, if it is rote's."""
-        if self._is_own:
-            self._run.finish()
-
-    def _log(self, values: Mapping[str, Any], step: int | None) -> None:
-        self._run.log({SCHEMA: SCHEMA_VERSION, **values}, step=step)
+        step = reading.step if self._is_own else None
+        self._log(self._make_row(reading, " ".join(reading.flags)), step)
 
 
 def open_trackio(address: Address, description: Mapping[str, Any], *, resume: bool) -> Opened:

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 from rote.errors import CorruptRunError, InputError, RoteError, RunExistsError, did_you_mean
 from rote.extras import require
-from rote.store.journal import READING_COLUMNS, SCHEMA_VERSION, collect_numbers
+from rote.store.journal import READING_COLUMNS
 from rote.store.logger import Logger
 from rote.store.run_names import NAMED_BY_LOGGER, name_by_settings
 from rote.store.run_record import RUN_FILE, read_description
-from rote.store.sinks import Opened, open_directory
+from rote.store.sinks import CONFIG_KEY, STEP_KEY, Opened, RowSink, open_directory
 from rote.store.table import find_directories, read_directories
 
 if TYPE_CHECKING:
@@ -30,17 +30,11 @@ if TYPE_CHECKING:
     from rote.store.run_directory import RunDirectory
     from rote.store.table import SourceRuns
 
-CONFIG_KEY = "rote"
-STEP = "rote/step"
-FLAGS = "rote/flags"
-NOTE = "rote/note"
-SCHEMA = "rote/schema"
-RESUMED_AFTER = "rote/resumed_after"
 _FOLDER = "rote"
 _PROJECT = "wandb_project"
 
 
-class WandbSink:
+class WandbSink(RowSink):
     """Logs readings as rows of one W&B run, and keeps them with their evidence among its files.
 
     Args:
@@ -56,26 +50,24 @@ class WandbSink:
         is_own: bool,
         directory: RunDirectory | None,
     ) -> None:
-        self._run = run
-        self._is_own = is_own
+        super().__init__(run, is_own=is_own)
         self._directory = directory
-        run.define_metric(STEP, hidden=True)
+        run.define_metric(STEP_KEY, hidden=True)
         for name in READING_COLUMNS:
             if name not in ("step", "flags"):
-                run.define_metric(name, step_metric=STEP)
+                run.define_metric(name, step_metric=STEP_KEY)
 
     def append(self, reading: Reading, row: int) -> None:
         """Log one reading."""
-        own = {STEP: reading.step, FLAGS: list(reading.flags)}
-        own |= {NOTE: reading.note} if reading.note else {}
         # W&B first: if the disk refuses, both are tried again, and W&B can take a row twice.
-        self._log({**collect_numbers(reading), **own})
+        # Without a step of W&B's, which the caller's own calls count.
+        self._log(self._make_row(reading, list(reading.flags)))
         if self._directory is not None:
             self._directory.append(replace(reading, sample_rows={}), row)
 
     def resume_after(self, step: int) -> None:
         """Log that readings after ``step`` do not count."""
-        self._log({RESUMED_AFTER: step})
+        super().resume_after(step)
         if self._directory is not None:
             self._directory.resume_after(step)
 
@@ -93,12 +85,7 @@ class WandbSink:
         """Finish the run, if it is rote's."""
         if self._directory is not None:
             self._directory.close()
-        if self._is_own:
-            self._run.finish()
-
-    def _log(self, values: Mapping[str, Any]) -> None:
-        # Without a step of W&B's: the caller's own calls count that one.
-        self._run.log({SCHEMA: SCHEMA_VERSION, **values})
+        super().close()
 
 
 def open_wandb(address: Address, description: Mapping[str, Any], *, resume: bool) -> Opened:

@@ -53,7 +53,7 @@ def examine(pool: Pool, table: RunTable, data_dir: Path | None) -> Record:
 
 
 def _compare_pair(clean: Network, noisy: Network) -> Record:
-    from rote.probe import expected_calibration_error
+    from rote.probe import measure_calibration_error
 
     images, classes = noisy.load_test_set()
     before = [compute_logits(network.model, images) for network in (clean, noisy)]
@@ -66,7 +66,7 @@ def _compare_pair(clean: Network, noisy: Network) -> Record:
         "noisy": noisy.numbers,
         "temperatures": [round(temperature, 5) for temperature in temperatures],
         "errors": [
-            [round(expected_calibration_error(found, classes), 5) for found in logits]
+            [round(measure_calibration_error(found, classes), 5) for found in logits]
             for logits in (before, scaled)
         ],
         "steps": {
@@ -85,15 +85,15 @@ def equalize_calibration(clean: Tensor, noisy: Tensor, classes: Tensor) -> tuple
     As in the paper, the noisy-trained network is brought to the error of the other; where no
     temperature does, it is calibrated as well as it can be, and the other brought to that error.
     """
-    from rote.probe import expected_calibration_error, fit_temperature, temperature_for_error
+    from rote.probe import find_temperature_for_error, fit_temperature, measure_calibration_error
 
     try:
-        target = expected_calibration_error(clean, classes)
-        return 1.0, temperature_for_error(noisy, classes, target)
+        target = measure_calibration_error(clean, classes)
+        return 1.0, find_temperature_for_error(noisy, classes, target)
     except InputError:
         best = fit_temperature(noisy, classes)
-        target = expected_calibration_error(noisy / best, classes)
-        return temperature_for_error(clean, classes, target, tolerance=0.02), best
+        target = measure_calibration_error(noisy / best, classes)
+        return find_temperature_for_error(clean, classes, target, tolerance=0.02), best
 
 
 def _count_steps(model: nn.Module, way: str, temperature: float, image: Tensor, label: int) -> int:
