@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from rote.cli.command import Command, Group, announce_interruption, make_app
+from rote.cli.command import Command, CommandGroup, announce_interruption, make_app
 from rote.cli.options import AsJson, DataDir, Quiet
 from rote.cli.output import list_out, name_new_folders, say, say_json
 from rote.cli.sweep import Address, GpusPerRun, Place, make_executor
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rote.sweeps import Executor
 
 
-class Studies(Group):
+class Studies(CommandGroup):
     """Its commands; the name of a study alone shows it."""
 
     def resolve_command(self, ctx: "Any", args: list[str]) -> "Any":  # noqa: ANN401, D102

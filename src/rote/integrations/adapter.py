@@ -45,7 +45,7 @@ class TrainerAdapter:
     directory in ``save_to``, it says at the end of training which checkpoint to keep.
 
     A subclass sets ``loader`` when training starts, and calls, in this order: ``reset`` (or
-    ``earlier_state``), ``begin_tracking``, ``listen`` and ``show_batch`` around every step,
+    ``get_earlier_state``), ``begin_tracking``, ``listen`` and ``show_batch`` around every step,
     ``take_reading`` and ``should_stop`` when a probe is due, ``close`` and ``conclude`` at the end.
     It overrides the methods under "What trainers differ in" where the defaults do not fit.
 
@@ -252,10 +252,10 @@ class TrainerAdapter:
         kind = self.train_accuracy, self.measure_accuracy, self.decides_accuracy_once
         self.accuracy, self.verdict = TrainingAccuracy(*kind), None
 
-    def earlier_state(self, model: nn.Module) -> dict[str, Any] | None:
+    def get_earlier_state(self, model: nn.Module) -> dict[str, Any] | None:
         """Reset, and return the state to resume from if this network has been tracked before."""
         self.reset()
-        return self.adapter_state() if self.tracker and self._network() is model else None
+        return self.get_adapter_state() if self.tracker and self._network() is model else None
 
     def begin_tracking(
         self,
@@ -269,7 +269,7 @@ class TrainerAdapter:
         Args:
             model: The network that trains.
             optimizer: The optimizer, or a list of those that are stepped together.
-            saved: The ``adapter_state`` of the checkpoint that training resumes from.
+            saved: The ``get_adapter_state`` of the checkpoint that training resumes from.
             options: Arguments of ``rote.track`` that the trainer knows better.
 
         Returns:
@@ -305,7 +305,7 @@ class TrainerAdapter:
         self._record_split()
         return tracker
 
-    def adapter_state(self) -> dict[str, Any]:
+    def get_adapter_state(self) -> dict[str, Any]:
         """Return what the next readings and the stop depend on: numbers, strings and tensors."""
         return {
             "tracker": None if self.tracker is None else self.tracker.state_dict(),
@@ -400,7 +400,7 @@ class TrainerAdapter:
         if not self.readings:
             return
         warn_of_uncounted(self.stop, self.readings)
-        folder = self._folder()
+        folder = self._find_folder()
         if folder is None or not is_first_rank():
             return
         rate = None if self.stop is None else self.stop.noise_rate
@@ -428,7 +428,7 @@ class TrainerAdapter:
         batch = self._find_holdout()
         is_holdout = batch is not None
         if batch is None:
-            batch = self._first_samples()
+            batch = self._draw_first_samples()
         found = {"inputs": batch.inputs} | self.label_options(batch)
         classes = found.get("num_classes") or self.num_classes or num_classes
         if self.given_labels is None and is_holdout and self._is_predicting():
@@ -452,7 +452,7 @@ class TrainerAdapter:
         needs_all = any(isinstance(module, _BatchNorm) for module in model.modules())
         return ProbePolicy(micro_batch=None if needs_all else self.batch_size())
 
-    def _first_samples(self) -> LabeledBatch:
+    def _draw_first_samples(self) -> LabeledBatch:
         """S̃ of the training set; its labels serve the training accuracy as well."""
         drawn = self.accuracy.known = self.draw(max(self.samples, self.measure_accuracy))
         return drawn.first(self.samples)
@@ -469,7 +469,7 @@ class TrainerAdapter:
                 return self._draw_from(source, self.limit_holdout(self.holdout_size))
             except InputError as error:
                 problem = f"the validation data cannot be used ({error})"
-        if self._folder() is not None:
+        if self._find_folder() is not None:
             split = " holdout='split' (sets aside a part of the training set)," * self.can_split
             self.tell(
                 f"No holdout: {problem}, so the verdict will be weak. Pass a validation set,{split}"
@@ -481,18 +481,18 @@ class TrainerAdapter:
         return self.policy is None or self.policy.record_predictions
 
     def _vote(self, holdout: LabeledBatch, num_classes: int | None) -> np.ndarray | None:
-        budget = vote_budget(holdout) if num_classes and self._folder() is not None else 0
+        budget = vote_budget(holdout) if num_classes and self._find_folder() is not None else 0
         try:
             return vote(self.draw(budget), holdout, num_classes) if budget else None
         except InputError:
             return None  # no training set to draw from, or no labels of one class per sample
 
-    def _folder(self) -> Path | None:
+    def _find_folder(self) -> Path | None:
         return next((t for t in parse_targets(self.save_to) if isinstance(t, Path)), None)
 
     def _record_split(self) -> None:
         """Write down which training samples were set aside."""
-        folder = self._folder()
+        folder = self._find_folder()
         if self.set_aside is not None and folder is not None and is_first_rank():
             self.set_aside.save_indices(folder)
 

@@ -135,7 +135,7 @@ class _Rows:
             self._length = len(self._source)
             self.width = self._read(0, 1).shape[1]
         except (TypeError, IndexError) as error:
-            raise self._refusal(type(source).__name__) from error
+            raise self._make_error(type(source).__name__) from error
 
     def __len__(self) -> int:
         return self._length
@@ -151,14 +151,14 @@ class _Rows:
             part = (part.float() if part.is_floating_point() else part).numpy()
         part = np.asarray(part)
         if part.ndim < 1 or len(part) == 0 or part.dtype.kind not in "biuf":
-            raise self._refusal(f"{part.dtype} of shape {(len(self._source), *part.shape[1:])}")
+            raise self._make_error(f"{part.dtype} of shape {(len(self._source), *part.shape[1:])}")
         # What has 8 bytes may need them until the mean is taken off.
         rows = part.reshape(len(part), -1).astype(np.float64 if part.itemsize == 8 else np.float32)
         if not np.isfinite(rows).all():
-            raise self._refusal("NaN or infinity")
+            raise self._make_error("NaN or infinity")
         return rows
 
-    def _refusal(self, got: str) -> InputError:
+    def _make_error(self, got: str) -> InputError:
         return InputError(
             f"Expected `{self._name}` to be finite numbers of shape (samples, ...), got {got}."
         )

@@ -80,7 +80,7 @@ class ProbeSets(Signal):
         chosen = torch.randperm(known, generator=generator)[: max(sizes)]
         labels = torch.randint(context.num_classes, (len(chosen),), generator=generator)
         labels = labels.to(context.labels.device)
-        samples = self._samples(origin, chosen)
+        samples = self._take_samples(origin, chosen)
         return {
             f"zeta_{origin}_{size}_{seed}": (take(samples, slice(size)), labels[:size])
             for size in sizes
@@ -102,7 +102,7 @@ class ProbeSets(Signal):
             )
         return count_samples(self._context.holdout)
 
-    def _samples(self, origin: str, chosen: Tensor) -> Inputs:
+    def _take_samples(self, origin: str, chosen: Tensor) -> Inputs:
         if origin == "training":
             assert self._context.training_set is not None
             assert self._context.training_set.samples is not None

@@ -66,7 +66,7 @@ class Draws:
 
     def counts(self, runs: int) -> Floats:
         """How often each run is drawn, draws × runs."""
-        return _counts(self.seed, self.resamples, runs)
+        return _count_draws(self.seed, self.resamples, runs)
 
     def interval(self, values: Floats) -> tuple[float, float] | None:
         """Return the middle of the draws, None if most of them have no value."""
@@ -86,7 +86,7 @@ class Draws:
 
 
 @lru_cache(maxsize=2)
-def _counts(seed: int, resamples: int, runs: int) -> Floats:
+def _count_draws(seed: int, resamples: int, runs: int) -> Floats:
     """Of many measures of the same runs, which are all drawn alike."""
     even = np.full(runs, 1 / runs)
     found = np.random.default_rng(seed).multinomial(runs, even, size=resamples).astype(float)
@@ -126,7 +126,7 @@ def resample(
     chosen = _choose_evenly(run)
     unit, weights = run[chosen], np.ascontiguousarray(draws.counts(runs).T)
     if zeta is not None:
-        weights = weights[unit] * _lower_half(zeta[chosen], unit, weights)
+        weights = weights[unit] * _find_lower_half(zeta[chosen], unit, weights)
         unit = np.arange(len(unit))
     return measure(x[chosen], y[chosen], unit, weights)
 
@@ -201,7 +201,7 @@ def _compute_ranks(values: Floats, unit: Integers, weights: Floats) -> Floats:
     return np.asarray(among[which] @ weights)
 
 
-def _lower_half(zeta: Floats, unit: Integers, weights: Floats) -> Booleans:
+def _find_lower_half(zeta: Floats, unit: Integers, weights: Floats) -> Booleans:
     """Whether ζ is at most its median in a draw."""
     weight, which = _sum_by_value(zeta, unit, weights)
     middle = (weight.sum(axis=0) - 1) // 2

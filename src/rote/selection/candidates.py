@@ -32,7 +32,7 @@ DIP = 0.05
 _LARGEST = 1e140
 
 
-class Spread(NamedTuple):
+class KnownRange(NamedTuple):
     """Of the known values of a column; there is at least one."""
 
     median: float
@@ -72,7 +72,9 @@ class Candidates:
     # Of the whole table, and so the same for all that are taken from it.
     _columns: dict[str, Floats] = field(default_factory=dict, repr=False, compare=False)
     _values: dict[str, Floats] = field(default_factory=dict, init=False, repr=False, compare=False)
-    _spreads: dict[str, Spread] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _ranges: dict[str, KnownRange] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     def __len__(self) -> int:
         return len(self.run)
@@ -94,11 +96,11 @@ class Candidates:
             self._values[name] = column if self._is_table else column[self.position]
         return self._values[name]
 
-    def spread(self, name: str) -> Spread:
+    def find_range(self, name: str) -> KnownRange:
         """Where the known values of a column lie; every rule asks, and it is found once."""
-        if name not in self._spreads:
-            self._spreads[name] = spread_of(self.values(name))
-        return self._spreads[name]
+        if name not in self._ranges:
+            self._ranges[name] = find_range(self.values(name))
+        return self._ranges[name]
 
     @property
     def zeta(self) -> Floats:
@@ -198,10 +200,10 @@ def make_candidates(table: RunTable, column: str) -> Candidates:
     return _sort(Candidates(table, column, runs, run, step, row, np.arange(len(frame))))
 
 
-def spread_of(values: Floats) -> Spread:
+def find_range(values: Floats) -> KnownRange:
     """Where the known among some values lie."""
     known = values[np.isfinite(values)]
-    return Spread(float(np.median(known)), float(known.max()))
+    return KnownRange(float(np.median(known)), float(known.max()))
 
 
 def as_shares(table: RunTable) -> RunTable:

@@ -79,7 +79,7 @@ class ObjectState:
         spares_unchanged: bool = False,
         device: str | None = None,
     ) -> None:
-        self._containers = Contents()
+        self._containers = ContainerCopies()
         self._modes: list[tuple[nn.Module, bool]] = []
         self._others: list[Restore] = []
         self.tensors: list[Tensor] = []
@@ -129,7 +129,7 @@ def find_parameters(optimizer: Optimizer) -> list[Tensor]:
     return list({id(parameter): parameter for parameter in listed}.values())
 
 
-class Contents:
+class ContainerCopies:
     """Shallow copies of some containers."""
 
     def __init__(self) -> None:

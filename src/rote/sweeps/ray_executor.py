@@ -176,7 +176,7 @@ class RayTasks:
         if ready:
             everybody = list(self._tasks)
             ready, _ = self._ray.wait(everybody, num_returns=len(everybody), timeout=0)
-        return [event for stream in ready for event in self._hear(stream)]
+        return [event for stream in ready for event in self._receive(stream)]
 
     def close(self) -> None:
         """End all tasks, and wait until their runs are free."""
@@ -191,7 +191,7 @@ class RayTasks:
             with suppress(OSError):
                 mark.unlink()
 
-    def _hear(self, stream: Any) -> Iterator[Event]:  # noqa: ANN401
+    def _receive(self, stream: Any) -> Iterator[Event]:  # noqa: ANN401
         task, errors = self._tasks[stream], self._ray.exceptions
         try:
             said = self._ray.get(next(stream))

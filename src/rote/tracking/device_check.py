@@ -171,7 +171,7 @@ class _Trial:
     def run(self) -> DeviceCheck:
         first, again = self._train(probes=False), self._train(probes=False)
         probed = self._train(probes=True)
-        worker = _Worker(self)
+        worker = _Training(self)
         before = _list_generator_states()
         worker.tracker.probe()
         after = _list_generator_states()
@@ -191,7 +191,7 @@ class _Trial:
         )
 
     def _train(self, *, probes: bool) -> list[Tensor]:
-        worker = _Worker(self, tracks=probes)
+        worker = _Training(self, tracks=probes)
         for _ in range(_STEPS):
             worker.step()
             if probes:
@@ -207,7 +207,7 @@ class _Trial:
         return [tensor.detach().cpu().clone() for tensor in kept]
 
 
-class _Worker:
+class _Training:
     """A network in training."""
 
     def __init__(self, trial: _Trial, *, tracks: bool = True) -> None:

@@ -55,7 +55,13 @@ from rote.store import (
     parse_targets,
 )
 from rote.tracking.random_batch import RandomBatch
-from rote.tracking.signals import NoisyValidation, Signal, SignalContext, Signals, as_given_labels
+from rote.tracking.signals import (
+    NoisyValidationSignal,
+    Signal,
+    SignalContext,
+    Signals,
+    as_given_labels,
+)
 from rote.tracking.susceptibility import list_zetas
 from rote.tracking.tracker import Tracker
 from rote.version import __version__
@@ -329,8 +335,8 @@ def _make_tracker(
         loss_fn=probe.loss_fn,
         given_labels=given,
     )
-    own = () if given is None else (NoisyValidation(given),)
-    predicts = _predicts(batch, probe.policy, has_given_labels=given is not None)
+    own = () if given is None else (NoisyValidationSignal(given),)
+    predicts = _needs_predictions(batch, probe.policy, has_given_labels=given is not None)
     return Tracker(probe, batch, Signals([*own, *signals], context), predicts=predicts)
 
 
@@ -435,7 +441,7 @@ def _check_votes(votes: object, batch: RandomBatch, num_classes: int) -> np.ndar
     return found
 
 
-def _predicts(batch: RandomBatch, policy: ProbePolicy, *, has_given_labels: bool) -> bool:
+def _needs_predictions(batch: RandomBatch, policy: ProbePolicy, *, has_given_labels: bool) -> bool:
     """Whether the classes of the holdout are predicted and recorded at every probe."""
     if batch.holdout is None or not policy.record_predictions:
         return False

@@ -376,7 +376,7 @@ def _make_named(make: Callable[..., Signal], name: str, options: Mapping[str, An
     return rival
 
 
-class NoisyValidation(Signal):
+class NoisyValidationSignal(Signal):
     """The share of the holdout whose given label is predicted.
 
     Args:

@@ -208,7 +208,7 @@ class StopRule:
                     "The reading has no `validation_accuracy`. Pass `given_labels` to rote.track."
                 )
             return by, -reading.validation_accuracy, reading.metrics.get("train_accuracy")
-        accuracy = self._accuracy(reading)
+        accuracy = self._get_accuracy(reading)
         is_high = accuracy >= self.train_accuracy  # never, if it is NaN
         if by == _NOISE_RATE:
             return by, -accuracy if is_high else math.nan, accuracy
@@ -228,7 +228,7 @@ class StopRule:
             return self.column
         return "susceptibility" if reading.validation_accuracy is None else VALIDATION
 
-    def _accuracy(self, reading: Reading) -> float:
+    def _get_accuracy(self, reading: Reading) -> float:
         accuracy = reading.metrics.get("train_accuracy")
         if accuracy is None:
             raise InputError(

@@ -133,7 +133,7 @@ class Susceptibility:
             drop=drop,
             loss_after_plain=plain,
             drop_plain=drop_plain,
-            flags=(*self._flags(drop, drop_plain), *measurement.list_flags(policy)),
+            flags=(*self._list_flags(drop, drop_plain), *measurement.list_flags(policy)),
             predictions=measurement.predictions,
             **means,
         )
@@ -205,12 +205,14 @@ class Susceptibility:
         for column, mean in self._means.items():
             mean.load_state_dict(state[column])
 
-    def _flags(self, drop: float, drop_plain: float | None) -> tuple[str, ...]:
-        odd = self._oddities(drop, "susceptibility")
-        odd_plain = () if drop_plain is None else self._oddities(drop_plain, "susceptibility_plain")
+    def _list_flags(self, drop: float, drop_plain: float | None) -> tuple[str, ...]:
+        odd = self._list_oddities(drop, "susceptibility")
+        odd_plain = (
+            () if drop_plain is None else self._list_oddities(drop_plain, "susceptibility_plain")
+        )
         return (*odd, *(f"{flag}_plain" for flag in odd_plain))
 
-    def _oddities(self, drop: float, column: str) -> tuple[str, ...]:
+    def _list_oddities(self, drop: float, column: str) -> tuple[str, ...]:
         is_finite = math.isfinite(drop)
         odd = {
             "non_finite": not is_finite,

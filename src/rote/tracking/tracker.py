@@ -198,7 +198,7 @@ class Tracker:
                 self.signals.check_metrics(numbers)
                 drawn = self.batch.draw_or_undo(anew=bool(self.readings))
                 inputs, labels = undoing.enter_context(drawn)
-                facts |= self._facts(step, inputs, labels)
+                facts |= self._list_facts(step, inputs, labels)
             reading = self._measure(inputs, labels, means, step)
             undoing.enter_context(self.signals.roll_back_on_error())
             with fail_together():
@@ -301,7 +301,7 @@ class Tracker:
         )
         means = Susceptibility(self._probe.num_classes)
         means.load_state_dict(state["means"])
-        readings = self._readings_of(state)
+        readings = self._get_readings(state)
         self.signals.load_state_dict(state["signals"])
         self.batch.load_state_dict(state["batch"])
         if not self._run.found:
@@ -315,7 +315,7 @@ class Tracker:
         """Return what a copy consists of: everything but the open files and loggers."""
         return self.__dict__ | {"_run": self._run.detach()}
 
-    def _readings_of(self, state: Mapping[str, Any]) -> list[Reading]:
+    def _get_readings(self, state: Mapping[str, Any]) -> list[Reading]:
         """Return the readings that a state was saved with, from the state or the run's journal."""
         if state["readings"] is not None:
             return [
@@ -475,7 +475,7 @@ class Tracker:
         # The ranks' clocks differ; one of them decides.
         return broadcast_from_first(every(step)) if callable(every) else step % every == 0
 
-    def _facts(self, step: int, inputs: Inputs, labels: Tensor) -> dict[str, str]:
+    def _list_facts(self, step: int, inputs: Inputs, labels: Tensor) -> dict[str, str]:
         """Return what must be the same on all ranks for a mean over them to be meaningful."""
         if count_ranks() == 1:
             return {}

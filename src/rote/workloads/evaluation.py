@@ -13,7 +13,7 @@ from rote.probe import Probe
 from rote.records import COLUMNS
 from rote.tracking import Signal, SignalContext, TrainingSet
 from rote.workloads.data.dataset import Array
-from rote.workloads.data.samples import Samples
+from rote.workloads.data.samples import SampleTensors
 from rote.workloads.data.splits import Splits
 
 AT_ONCE = 256
@@ -92,7 +92,7 @@ class CrossEntropyDrop(Signal):
         return {"drop_cross_entropy": found.loss_before - found.losses_after[rule]}
 
 
-class OutOfSample(Signal):
+class OutOfSampleSignal(Signal):
     """Class probabilities of the held-out fold: their mean over epochs, and those of the best one.
 
     The best epoch is the one with the highest accuracy on the given labels of the fold. Hard votes
@@ -176,7 +176,7 @@ def predict_probabilities(model: nn.Module, inputs: Tensor) -> Tensor:
         model.train(was_training)
 
 
-def predict(model: nn.Module, samples: Samples) -> Tensor:
+def predict(model: nn.Module, samples: SampleTensors) -> Tensor:
     """Predict the class of every sample, and restore the model's mode."""
     was_training = model.training
     model.eval()
