@@ -29,13 +29,7 @@ from rote.store.journal import READING_COLUMNS, ROW_CHECK, RUN_DIRECTORY, SYNCED
 from rote.store.journal_frame import read_journals
 from rote.store.logger import Address, load_logger, parse_address
 from rote.store.mapping import apply_mapping, check_mapping, name_column
-from rote.store.row_file import (
-    PREDICTIONS,
-    are_classes,
-    find_damaged_row,
-    get_row_path,
-    map_rows,
-)
+from rote.store.row_file import PREDICTIONS, are_classes, find_damaged_row, get_row_path, map_rows
 from rote.store.run_record import (
     JOURNAL_FILE,
     RUN_FILE,
