@@ -62,9 +62,9 @@ class TrainerAdapter:
         every: ``"epoch"``, or n for a probe after every n-th step of the optimizer.
         train_accuracy: The name of a metric logged in training, recorded as the training accuracy.
             ``None`` to look for none.
-        measure_accuracy: If no such metric was logged, the training accuracy is measured on so many
-            samples of the training set, in eval mode; 0 for never. A warning says so if you named a
-            metric, or if there is no accuracy at all.
+        measure_accuracy: If no such metric was logged, the training accuracy is measured on this
+            many samples of the training set, in eval mode; 0 for never. A warning says so if you
+            named a metric, or if there is no accuracy at all.
         stop: When to stop. Needs the training accuracy.
         loss_fn: The training objective, called with the network's output and labels.
         labels: Random labels other than uniform ones, per sample or token (``rote.labels``).
@@ -91,7 +91,7 @@ class TrainerAdapter:
             and ``global_step``.
         stop: The stop rule.
         verdict: The selection of the default rule, once training has ended.
-        loader: The loader of the training set, while training goes on.
+        loader: The loader of the training set, during training.
 
     Raises:
         InputError: If an option has a wrong type or value; training checks the rest.
@@ -244,7 +244,7 @@ class TrainerAdapter:
         """Return how many samples one forward pass of training takes on a device, if known."""
         return getattr(self.loader, "batch_size", None)
 
-    # What they do alike.
+    # What all trainers share.
 
     def reset(self) -> None:
         """Forget the last training."""
@@ -270,7 +270,7 @@ class TrainerAdapter:
             model: The network that trains.
             optimizer: The optimizer, or a list of those that are stepped together.
             saved: The ``get_adapter_state`` of the checkpoint that training resumes from.
-            options: Arguments of ``rote.track`` that the trainer knows better.
+            options: Arguments of ``rote.track`` that the trainer sets itself.
 
         Returns:
             The tracker.
@@ -409,7 +409,7 @@ class TrainerAdapter:
             if saved:
                 name_checkpoints(folder, {step: Path(path) for step, path in saved.items()})
             self.verdict = select(folder, DEFAULT_RULE, noise_rate=rate)
-        # A training that has gone well does not fail for its verdict.
+        # A verdict that fails must not make a finished training fail.
         except (RoteError, OSError) as error:
             self.tell(f"No verdict on {folder}: {error}")
             return
@@ -512,6 +512,6 @@ class TrainerAdapter:
 
 
 def _holds_a_run(save_to: SaveTo) -> bool:
-    """Whether there is something to resume; a logger finds the run by its name."""
+    """Return whether there is something to resume; a logger finds the run by its name."""
     targets = parse_targets(save_to)
     return bool(targets) and all((t / RUN_FILE).is_file() for t in targets if isinstance(t, Path))

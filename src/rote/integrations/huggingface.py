@@ -375,7 +375,7 @@ class Training:
         """Add the callback's state to those that the Trainer writes into its checkpoints.
 
         Not as an ``ExportableState``: the Trainer would load it by building a new callback from
-        JSON alone, and only if it is told to.
+        JSON alone, and only if asked to.
 
         Returns:
             The state in the checkpoint that training resumes from; ``None`` if there is none.

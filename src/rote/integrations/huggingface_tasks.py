@@ -459,7 +459,7 @@ def shift_labels(labels: Tensor) -> Tensor:
 
 
 def _is_of(name: str, trainer: Trainer) -> bool:
-    """Whether a Trainer is of a class of another package, by its name."""
+    """Return whether a Trainer is of a class of another package, by its name."""
     return any(kind.__name__ == name for kind in type(trainer).__mro__)
 
 

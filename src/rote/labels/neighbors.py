@@ -90,7 +90,7 @@ def _count_votes(
 
 
 def _make_comparable(train: Any, holdout: Any) -> tuple[np.ndarray, np.ndarray]:  # noqa: ANN401
-    """Both sets as rows of a few numbers each, whose distances count."""
+    """Return both sets as rows of a few numbers each, whose distances count."""
     from scipy import sparse
 
     if _are_texts(train) and _are_texts(holdout):
@@ -165,7 +165,7 @@ class _Rows:
 
 
 def _reduce(train: _Rows, holdout: _Rows) -> tuple[np.ndarray, np.ndarray]:
-    """Both sets, centered and in one unit, projected on the training set's principal components."""
+    """Project both sets, centered and scaled, on the training set's principal components."""
     mean = sum(rows.sum(0, dtype=np.float64) for rows in train) / len(train)
     unit = max(np.abs(rows - mean).max(initial=0) for rows in train) or 1.0
 

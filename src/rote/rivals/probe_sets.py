@@ -55,7 +55,7 @@ class ProbeSets(Signal):
         """Draw the sets; sizes larger than what there is are left out.
 
         Raises:
-            InputError: if the run has no fixed holdout, or does not say what it trains on.
+            InputError: if the run has no fixed holdout, or its training samples are unknown.
         """
         self._context = context
         self._sets: dict[str, tuple[Inputs, Tensor]] = {}
@@ -125,7 +125,7 @@ class ProbeSets(Signal):
         return {name: mean.state_dict() for name, mean in self._means.items()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from a state."""
+        """Continue from a state."""
         for name, mean in self._means.items():
             mean.load_state_dict(state[name])
 

@@ -97,7 +97,7 @@ class Candidates:
         return self._values[name]
 
     def find_range(self, name: str) -> KnownRange:
-        """Where the known values of a column lie; every rule asks, and it is found once."""
+        """Return where the known values of a column lie; every rule asks, and it is found once."""
         if name not in self._ranges:
             self._ranges[name] = find_range(self.values(name))
         return self._ranges[name]
@@ -129,11 +129,11 @@ class Candidates:
         return "ζ" if self.column == ZETAS[0] else f"ζ (`{self.column}`)"
 
     def name(self, index: int) -> str:
-        """How sentences call a checkpoint."""
+        """Return how sentences call a checkpoint."""
         return f"step {self.step[index]} of {self.runs[self.run[index]]}"
 
     def known(self, *names: str) -> Booleans:
-        """Which of them have finite values in all of some columns."""
+        """Return which of them have finite values in all of some columns."""
         found = np.ones(len(self), dtype=np.bool_)
         for name in names:
             found &= np.isfinite(self.values(name))
@@ -180,7 +180,7 @@ class Candidates:
 
 
 def make_candidates(table: RunTable, column: str) -> Candidates:
-    """All checkpoints of a table.
+    """Return all checkpoints of a table.
 
     Raises:
         InputError: if there is no such ζ.
@@ -201,7 +201,7 @@ def make_candidates(table: RunTable, column: str) -> Candidates:
 
 
 def find_range(values: Floats) -> KnownRange:
-    """Where the known among some values lie."""
+    """Return where the known among some values lie."""
     known = values[np.isfinite(values)]
     return KnownRange(float(np.median(known)), float(known.max()))
 
@@ -260,7 +260,7 @@ def _read_column(frame: pl.DataFrame, column: Column) -> Floats:
 
 
 def _is_broken(frame: pl.DataFrame) -> Booleans:
-    """Networks whose loss is not finite. Their ζ is that of the readings before they broke."""
+    """Find networks whose loss is not finite; their ζ is that of earlier readings."""
     if not {"flags", "loss_before"}.issubset(frame.columns):
         return np.zeros(len(frame), dtype=np.bool_)
     is_flagged = frame["flags"].list.contains("non_finite").fill_null(value=False).to_numpy()

@@ -35,7 +35,7 @@ def find_whole_parameters(model: nn.Module) -> list[Tensor]:
 
 
 def is_offloaded(model: nn.Module) -> bool:
-    """Whether shards are kept in the CPU's memory while the model computes elsewhere."""
+    """Return whether shards are kept in the CPU's memory while the model computes elsewhere."""
     return any(part.offload_to_cpu for part in _list_parts(_find_states([model])))
 
 

@@ -122,7 +122,7 @@ class UnreadableRuns:
 
     @contextmanager
     def catch(self, place: Path) -> Iterator[None]:
-        """Note it if the block finds that a run cannot be read."""
+        """Record that a run cannot be read if the block fails."""
         try:
             yield
         except CorruptRunError as error:
@@ -527,8 +527,8 @@ def read_table(
             ``{"susceptibility": "my_metric"}``.
 
     Returns:
-        The table, ordered by the name of the run. Two runs of the same name are told apart by as
-        much of their path as it takes. A run that is named twice, however its place is written,
+        The table, ordered by the name of the run. Runs of the same name get as much of
+        their path as distinguishes them. A run that is named twice, however its place is written,
         counts once.
 
     Raises:

@@ -181,7 +181,7 @@ def _write_pool(name: str, pool: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _compare_in_fewer_pools(record: Record, group: str) -> Iterator[str]:
-    """Selectors that not all pools allow, beside others in the same pools."""
+    """Yield selectors that not all pools allow, beside others in the same pools."""
     for name, row in record["means"][group].items():
         if "of" not in row:
             continue

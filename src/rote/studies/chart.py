@@ -80,7 +80,7 @@ def draw_panels(
         by: the field that panels differ in.
         color: a field that colors differ in.
         dash: a field that strokes differ in.
-        own_heights: whether each panel has a scale of its own upwards, too.
+        own_heights: whether each panel has its own vertical scale as well.
     """
     import altair as alt
 
@@ -196,7 +196,7 @@ def draw_regions(pools: Mapping[str, tuple[Rows, Sequence[float | None]]]) -> An
 
 
 def _find_edge(values: Sequence[float]) -> float:
-    """Where the axis of ζ ends: a run that diverged must not squeeze all others."""
+    """Return where the axis of ζ ends: a run that diverged must not squeeze all others."""
     ordered = sorted(values)
     high = ordered[int(0.95 * (len(ordered) - 1))]
     low = ordered[0]

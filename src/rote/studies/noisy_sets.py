@@ -43,7 +43,7 @@ class NoisySet:
     Attributes:
         name: of data and noise.
         read: makes its arrays from a folder of data: ``x_train`` or ``text_train``, ``y_train``
-            (the truth), ``y_train_given``, and the same for the test set; None if not at hand.
+            (the truth), ``y_train_given``, and the same for the test set; None if not available.
         is_judged: whether methods are judged on it; on the others constants may be chosen.
         is_systematic: whether labels come from rules or one source, which no network doubts.
     """
@@ -98,7 +98,7 @@ def train_set(noisy: NoisySet, store: Path, data_dir: Path | None) -> TrainedSet
     """Train the networks of a set with and without folds; finished runs are kept.
 
     Returns:
-        The runs; None if the data are not at hand.
+        The runs; None if the data are not available.
     """
     folder = store / noisy.name
     file = folder / "data.npz"

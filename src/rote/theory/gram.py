@@ -141,7 +141,7 @@ def empirical_gram(module: "torch.nn.Module", x: Numbers, *, block: int = 64) ->
 def _normalize_directions(
     x: Numbers, name: str, *, normalize: bool
 ) -> tuple[FloatArray, FloatArray]:
-    """Directions of norm 1, and norms (all 1 if they are to be normalized)."""
+    """Return directions of norm 1, and norms (all 1 if they are to be normalized)."""
     samples = as_inputs(x, name)
     # Dividing by the largest value first keeps the squares of tiny and huge samples in range.
     largest = np.abs(samples).max(axis=1)

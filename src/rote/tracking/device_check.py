@@ -1,6 +1,6 @@
-"""Whether the promises of a probe hold on a device, found out by training there with and without.
+"""A check of a device: training with and without probes, and what a probe costs there.
 
-No GPU was at hand when rote was written. ``rote doctor --device cuda`` runs this on yours.
+No GPU was available when rote was written. ``rote doctor --device cuda`` runs this on yours.
 """
 
 import time
@@ -72,7 +72,7 @@ class DeviceCheck:
         memory = "not reported by this device"
         if self.memory_ratio is not None:
             memory = f"{self.memory_ratio:.2f}"
-        reads = "none: the host waits for nothing"
+        reads = "none on the CPU"
         if self.blocking_reads is not None:
             reads = str(self.blocking_reads)
         return [

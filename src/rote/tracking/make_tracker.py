@@ -256,7 +256,7 @@ def track(
             run that is open there); a function that is called with every new reading; or a list
             of several. A logger that fails does not stop the training (``LoggerWarning``).
         resume: resume the run that is in ``save_to``, after its last reading. Load the
-            tracker's ``state_dict`` as well if training goes on from an earlier point, or if
+            tracker's ``state_dict`` as well if training resumes from an earlier point, or if
             ``policy.every`` skips steps: the journal knows only the steps that were measured.
 
     Returns:
@@ -341,7 +341,7 @@ def _make_tracker(
 
 
 def _try_out(tracker: Tracker, probe: Probe) -> None:
-    """Probe once for trial: say what is odd, and note what the network as it is would show."""
+    """Probe once as a trial: warn of problems, and note the reading of the network as it is."""
     uncopied = Uncopied({"model": unwrap(probe.model), "loss_fn": probe.loss_fn})
     batch = tracker.batch
     trial = probe.check(batch.inputs, batch.labels, predicts=tracker.predicts)
@@ -442,7 +442,7 @@ def _check_votes(votes: object, batch: RandomBatch, num_classes: int) -> np.ndar
 
 
 def _needs_predictions(batch: RandomBatch, policy: ProbePolicy, *, has_given_labels: bool) -> bool:
-    """Whether the classes of the holdout are predicted and recorded at every probe."""
+    """Return whether the classes of the holdout are predicted and recorded at every probe."""
     if batch.holdout is None or not policy.record_predictions:
         return False
     return has_given_labels or count_samples(batch.holdout) > policy.batch

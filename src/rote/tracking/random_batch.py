@@ -84,7 +84,7 @@ class RandomBatch:
             raise
 
     def describe(self) -> dict[str, Any]:
-        """How the labels were drawn, and which they are, as plain values."""
+        """Return how the labels were drawn, and which they are, as plain values."""
         kind = type(self._sampler).__name__
         named = getattr(self._sampler, "__qualname__", kind)
         drawn = " ".join(f"{label:g}" for label in self.labels.flatten().tolist())

@@ -226,7 +226,7 @@ class Tracker:
 
         Raises:
             InputError: if it does not fit the model.
-            InterferenceError: naming what a probe changes and cannot put back.
+            InterferenceError: naming what a probe changes and cannot restore.
         """
         check_model_and_optimizer(self._probe.model, optimizer)
         probe = replace(self._probe, optimizer=unwrap_optimizer(optimizer))
@@ -241,7 +241,7 @@ class Tracker:
         """Measure the share of samples whose label the model predicts, in eval mode.
 
         With some of the training set and its given labels this is the ``train_accuracy`` that
-        selection goes by.
+        selection uses.
 
         Raises:
             InputError: if the labels do not fit the samples.
@@ -357,7 +357,7 @@ class Tracker:
         """Write every reading from now on.
 
         Args:
-            run: the open run directory, loggers and functions; the tracker goes on after the
+            run: the open run directory, loggers and functions; the tracker continues after the
                 readings that it already holds.
             resumed: whether it was written before.
         """
@@ -397,7 +397,7 @@ class Tracker:
         self._run.close()
 
     def _follow_training(self) -> None:
-        """Never measure in silence with an optimizer that trains no more."""
+        """Warn if another optimizer has taken over the training."""
         found = self._trainer.look()
         if isinstance(found, tuple):
             optimizer, found = found
@@ -407,11 +407,11 @@ class Tracker:
 
     @contextmanager
     def _skip_without_memory(self, step: int) -> Iterator[None]:
-        """Let training go on without a reading when a probe runs out of memory."""
+        """Let training continue without a reading when a probe runs out of memory."""
         try:
             yield
         except ProbeMemoryError as error:
-            message = f"{error} The reading at step {step} is skipped; training goes on."
+            message = f"{error} The reading at step {step} is skipped; training continues."
             warnings.warn(SkippedReadingWarning(message), stacklevel=4)
             self._step = step
 

@@ -20,7 +20,7 @@ AT_ONCE = 256
 """Samples per forward pass."""
 
 _AROUND_BEST = 2
-"""Hard votes are those of so many measured epochs before and after the best one."""
+"""Hard votes come from this many measured epochs before and after the best one."""
 
 Precision = Callable[[], AbstractContextManager[object]]
 
@@ -194,7 +194,7 @@ def predict(model: nn.Module, samples: SampleTensors) -> Tensor:
 def compute_training_accuracies(
     predicted: Tensor, labels: Tensor, wrong: Tensor | None
 ) -> dict[str, float]:
-    """Shares of given labels that are predicted.
+    """Return shares of given labels that are predicted.
 
     Returns:
         ``train_accuracy`` and, where known and not of nothing, ``clean_accuracy`` (on right

@@ -326,7 +326,7 @@ def _start_tracking(workload: Workload, folder: RunFolder | None) -> Tracker:
 
 
 def _find_votes_to_record(workload: Workload, folder: RunFolder | None) -> np.ndarray | None:
-    """Votes to be recorded; None where nothing is, or it was before a kill."""
+    """Return votes to be recorded; None where nothing is, or it was before a kill."""
     is_wanted = workload.spec.probe.neighbors
     if folder is None or not is_wanted or (folder.path / NEIGHBORS_FILE).is_file():
         return None

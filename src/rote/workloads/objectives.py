@@ -21,18 +21,18 @@ from rote.workloads.spec import (
 
 
 class Objective(ABC):
-    """Base of all objectives; by itself it only says what there is to say.
+    """The base of all objectives.
 
     Attributes:
         is_robust: whether the loss is another than cross entropy, so that the drop of the latter
-            is recorded, too.
+            is also recorded.
     """
 
     is_robust = False
 
     @abstractmethod
     def loss(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """Return the mean loss of unmixed samples; the probe measures it, too."""
+        """Return the mean loss of unmixed samples; the probe also measures it."""
 
     def start_epoch(self, epoch: int) -> None:  # noqa: B027  # most have nothing to do here
         """Get ready for an epoch, counted from 1; what is drawn depends on nothing before it."""
@@ -65,7 +65,7 @@ _FEW_CLASSES = 10
 
 
 def suggest_weights(num_classes: int) -> tuple[float, float]:
-    """α and β that the authors use for so many classes.
+    """Return α and β that the authors use for a number of classes.
 
     Example:
         >>> suggest_weights(10), suggest_weights(100)

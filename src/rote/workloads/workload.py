@@ -222,7 +222,7 @@ class Workload:
         return loss.detach(), logits
 
     def _draw_batches(self, epoch: int) -> list[Tensor]:
-        """Every sample once, in random order; no batch of one, which batch norm cannot take."""
+        """Return every sample once, in random order; batch norm cannot take a batch of one."""
         generator = make_torch_generator(self.spec.seed, "order", epoch)
         order = torch.randperm(len(self.splits.train), generator=generator).to(self._device)
         batches = list(torch.split(order, self.spec.batch))

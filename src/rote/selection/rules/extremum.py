@@ -73,8 +73,8 @@ class Extremum:
             )
         if column.kind == "truth":
             yield (
-                f"`{column.name}` is known only to who knows which labels are right: a bound to "
-                "compare with, not a way to select."
+                f"`{column.name}` needs to know which labels are correct: use it as a bound to "
+                "compare with, not to select."
             )
 
 

@@ -252,7 +252,7 @@ WAYS = (OURS, PRUNED, ALONE, VALIDATION, VALIDATED, TRAINING, ZETA, KNEE)
 
 
 def measure(found: Measured) -> Record:
-    """By pool and way: the mean test accuracy of what is kept, its standard error, the trials."""
+    """Return mean test accuracy of what is kept, standard error and trials, by pool and way."""
     return {
         "pools": {
             pool.name: {"best": record["best"], "runs": record["runs"], "ways": _sum_up(record)}

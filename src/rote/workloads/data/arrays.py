@@ -27,7 +27,7 @@ _NAMED = {
 
 
 def cache_folder() -> Path:
-    """Where converted data are kept: ``ROTE_CACHE``, or ``~/.cache/rote``."""
+    """Return where converted data are kept: ``ROTE_CACHE``, or ``~/.cache/rote``."""
     return Path(os.environ.get("ROTE_CACHE", "~/.cache/rote")).expanduser()
 
 
@@ -59,7 +59,7 @@ class ArrayFile:
         return name in self.names
 
     def header(self, name: str) -> tuple[tuple[int, ...], np.dtype[Any]]:
-        """Shape and type of an array, without reading it.
+        """Return shape and type of an array, without reading it.
 
         Raises:
             InputError: if it is damaged.

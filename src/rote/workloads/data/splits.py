@@ -72,7 +72,7 @@ def _describe_noise(noisy: NoisyLabels, **more: Any) -> GivenLabels:  # noqa: AN
 
 
 def _name_noise(dataset: Dataset) -> str:
-    """Whether people, rules or a machine labeled a file is not known; it came so."""
+    """Return whether people, rules or a machine labeled a file is not known; it came so."""
     if dataset.truth is dataset.y_train:
         return "none"
     return "human" if dataset.name == "cifar10n" else AS_GIVEN
@@ -308,7 +308,7 @@ class _Builder:
         return {name: part.reshape(-1, width)[0].numpy() for name, part in parts.items()}
 
     def tensor(self, values: Array) -> Tensor:
-        """Labels or masks on the device."""
+        """Return labels or masks on the device."""
         return torch.from_numpy(values).to(self._device)
 
 
@@ -325,7 +325,7 @@ def _check_augmentation(spec: RunSpec, dataset: Dataset) -> None:
 
 
 def _choose_subset(samples: int, size: int | None, spec: RunSpec, field: str) -> Labels:
-    """Places of the samples that are used, ascending."""
+    """Return places of the samples that are used, ascending."""
     if size is None:
         return np.arange(samples)
     if size > samples:
