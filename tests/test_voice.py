@@ -1,7 +1,9 @@
 """The vocabulary of everything that people read: no word that the project has replaced."""
 
 import ast
+import io
 import re
+import tokenize
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -31,6 +33,12 @@ REPLACED = {
     r"nobody|somebody|whoever": "the user, another process, unknown",
     r"if any(?=[.,;)])": "None if there is none",
     r"anew|afresh": "again",
+    r"puts? back|putting back": "restore",
+    r"strangers?": "other, foreign, a user's",
+    r"told apart": "distinguished",
+    r"go(?:es)? by(?! name)": "use",
+    r"(?:go(?:es|ing)?|gone|went) on from": "resume",
+    r"training goes on": "training continues",
     r"one's own": "your own",
     r"this very|the very same": "this, the same",
     r"murder\w*|mend(?:s|ed|ing)?": "kill, repair",
@@ -54,10 +62,26 @@ def strings_of(source: str) -> Iterator[tuple[int, str]]:
             yield node.lineno, node.value
 
 
+def comments_of(source: str) -> Iterator[tuple[int, str]]:
+    """Every comment of a module; those of several lines are read as one."""
+    lines: list[str] = []
+    at = 0
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            at = at if lines else token.start[0]
+            lines.append(token.string.lstrip("# "))
+        elif token.type != tokenize.NL and lines:
+            yield at, " ".join(lines)
+            lines = []
+    if lines:
+        yield at, " ".join(lines)
+
+
 def read_source() -> Iterator[tuple[str, str]]:
     """Every text of the package: Python files, templates of the page, specs of the studies."""
     for path in sorted(SOURCE.rglob("*.py")):
-        for line, text in strings_of(path.read_text(encoding="utf-8")):
+        source = path.read_text(encoding="utf-8")
+        for line, text in (*strings_of(source), *comments_of(source)):
             yield f"{path.relative_to(PROJECT)}:{line}", text
     for folder in ("reporting/assets", "selection", "studies/pools"):
         for path in sorted((SOURCE / folder).iterdir()):
@@ -98,6 +122,7 @@ def test_every_kind_of_source_is_read() -> None:
         "help of an option": "Print one JSON object",
         "a template": "<main",
         "a docstring": "Args:",
+        "a comment": "noqa:",
     }
     source = "\n".join(text for _, text in read_source())
     assert [kind for kind, text in known.items() if text not in source] == []
@@ -117,6 +142,13 @@ def test_every_kind_of_source_is_read() -> None:
 )
 def test_a_replaced_word_is_found_in_code(statement: str) -> None:
     assert any(find_replaced(text) for _, text in strings_of(statement))
+
+
+@pytest.mark.parametrize(
+    "comment", ["x = 1  # of the pool sample", "# the run goes\n# on from here"]
+)
+def test_a_replaced_word_is_found_in_a_comment(comment: str) -> None:
+    assert any(find_replaced(text) for _, text in comments_of(comment + "\n"))
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Checks of single arguments, worded once: each returns the value, or says what was expected."""
+"""Checks of single arguments: each returns the value, or raises an error with what is expected."""
 
 import math
 import operator

@@ -10,7 +10,7 @@ from difflib import get_close_matches
 
 _SHOWN = 160  # characters of a value in a message
 _BITS = 200  # a longer integer is not written out
-_GUESSED = 100  # characters of a word that may be a slip of the pen
+_GUESSED = 100  # characters of a word that may be a typo
 
 
 class RoteError(Exception):
@@ -46,7 +46,7 @@ class StateError(RoteError, ValueError):
 
 
 class InterferenceError(RoteError, RuntimeError):
-    """Something that had to be put back was found changed, at the trial or by ``verify=True``.
+    """Training state was not restored, as found at the trial or with ``verify=True``.
 
     Example:
         >>> issubclass(InterferenceError, RoteError)
@@ -119,7 +119,7 @@ class RankError(RoteError, RuntimeError):
 
 
 class CorruptRunError(RoteError, ValueError):
-    """What was recorded of a run is damaged, or of a version that is not known."""
+    """The record of a run is damaged, or has an unknown version."""
 
 
 class StoreError(RoteError, OSError):
@@ -152,7 +152,7 @@ class UnresolvedReadingWarning(RoteWarning):
 
 
 class SkippedReadingWarning(RoteWarning):
-    """A probe ran out of memory; training goes on without this reading."""
+    """A probe ran out of memory; training continues without this reading."""
 
 
 class MicroBatchWarning(RoteWarning):
@@ -168,7 +168,7 @@ class DominatedMeanWarning(RoteWarning):
 
 
 class UncopiedStateWarning(RoteWarning):
-    """Model or objective hold something that cannot be put back, such as an iterator."""
+    """The model or the objective holds state that cannot be restored, such as an iterator."""
 
 
 class ProbabilitiesWarning(RoteWarning):
@@ -176,7 +176,7 @@ class ProbabilitiesWarning(RoteWarning):
 
 
 class UnrepeatablePassWarning(RoteWarning):
-    """Two forward passes from the same state differ: drops hold noise of their own."""
+    """Two forward passes from the same state differ, so drops contain noise."""
 
 
 class OptimizerWarning(RoteWarning):
@@ -184,11 +184,11 @@ class OptimizerWarning(RoteWarning):
 
 
 class LoggerWarning(RoteWarning):
-    """A logger did not take a reading; training goes on without it."""
+    """A logger did not take a reading; training continues without it."""
 
 
 class DamagedStateWarning(RoteWarning):
-    """The newest saved state of a run is damaged; the run goes on from the one before it."""
+    """The newest saved state of a run is damaged; the run resumes from the one before it."""
 
 
 class TornJournalWarning(RoteWarning):
@@ -200,7 +200,7 @@ class GuessedNamesWarning(RoteWarning):
 
 
 class OddJournalWarning(RoteWarning):
-    """Lines of a journal, or a table, are missing, doubled, out of order, or say what cannot be."""
+    """Lines of a journal or table are missing, repeated, out of order or contradictory."""
 
 
 class UnreadableRunWarning(RoteWarning):

@@ -56,7 +56,7 @@ def import_named(address: str, argument: str) -> Any:  # noqa: ANN401  # whateve
         )
     try:
         module = import_module(module_name)
-    except Exception as error:  # whatever a user's module does when it is run
+    except Exception as error:  # importing a user's module may raise anything
         raise InputError(
             f"Cannot import {quote(address)} (`{argument}`): {type(error).__name__}: {error}. "
             "Install it, or put its folder on PYTHONPATH."

@@ -10,7 +10,7 @@ _JOINERS = {"\u200c", "\u200d"}
 
 
 def is_share(value: float, digits: int = 1) -> bool:
-    """Return whether a value can be a share: at most 1, after rounding to so many digits.
+    """Return whether a value can be a share: at most 1, after rounding to that many digits.
 
     Accuracies that were recorded in percent are printed as they were recorded, never as 6800 %.
     """

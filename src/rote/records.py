@@ -45,7 +45,7 @@ class Column:
     heading: str = ""
 
     def describe(self) -> dict[str, Any]:
-        """As ``run.json`` has it, under the column's name; what is not set is left out."""
+        """Return the fields that are set, as ``run.json`` has them under the column's name."""
         return {key: value for key, value in asdict(self).items() if value and key != "name"}
 
     @classmethod

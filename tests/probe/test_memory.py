@@ -282,7 +282,7 @@ def test_training_goes_on_when_a_signal_runs_out_of_memory() -> None:
     model, optimizer = with_frozen_base()
     tracker = rote.track(model, optimizer, inputs=X, num_classes=3, signals=[Full()])
     assert tracker.probe() is not None
-    with pytest.warns(SkippedReadingWarning, match="step 2 is skipped; training goes on"):
+    with pytest.warns(SkippedReadingWarning, match="step 2 is skipped; training continues"):
         assert tracker.probe() is None
     reading = tracker.probe()
     assert reading is not None

@@ -258,12 +258,11 @@ def test_report_works_from_a_table_without_files() -> None:
 @pytest.mark.parametrize(
     ("name", "model", "expected"),
     [
-        ("npz", "human", "as given, 20.9% of the labels are wrong"),  # as older runs have it
         ("wrench_youtube.npz", "as given", "as given, 20.9% of the labels are wrong"),
         ("cifar10n", "human", "human, 20.9% of the labels are wrong"),
     ],
 )
-def test_labels_from_rules_are_not_called_human(name: str, model: str, expected: str) -> None:
+def test_the_noise_model_is_named_as_it_was_recorded(name: str, model: str, expected: str) -> None:
     noise = {"model": model, "rate": None, "realized_rate": 0.209}
     workload = {"data": {"name": name, "noise": noise}}
     found = collect_provenance({"a": {}}, {"a": workload}, datetime.now(UTC), None, "")

@@ -213,7 +213,10 @@ def test_a_run_drawn_twice_is_two_runs() -> None:
 
 def test_regret_without_truth_or_without_runs_says_why() -> None:
     found = [{k: v for k, v in row.items() if k != "test_accuracy"} for row in holdout()]
-    assert regret(table_of(found)).reason == "The test accuracy of the pick is not known."
+    assert (
+        regret(table_of(found)).reason
+        == "The test accuracy of the selected checkpoint is not known."
+    )
     few = regret(table_of(holdout(runs=2)))
     assert few.value is not None
     assert few.reason == "2 runs are too few for an interval; it takes 5."

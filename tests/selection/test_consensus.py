@@ -132,9 +132,7 @@ def test_two_runs_are_doubted(tmp_path: Path) -> None:
 def test_weak_agreement_is_doubted(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     write_voters(tmp_path, rng.integers(10, size=(5, 4, 300)), 10)
-    assert "Even the pick agrees with the others on less than half of the holdout" in " ".join(
-        select(tmp_path, "consensus").warnings
-    )
+    assert "less than half of the holdout" in " ".join(select(tmp_path, "consensus").warnings)
 
 
 def test_one_run_cannot_agree_with_others(tmp_path: Path) -> None:

@@ -70,7 +70,7 @@ def test_the_wrong_direction_and_the_truth_are_warned_about() -> None:
     )
     table = table_of(recorded(0.5, 0.25, clean_accuracy=0.5))
     text = " ".join(select(table, "max:clean_accuracy").warnings)
-    assert "`clean_accuracy` is known only to who knows which labels are right" in text
+    assert "`clean_accuracy` needs to know which labels are correct" in text
 
 
 def test_zeta_is_that_of_the_selected_column() -> None:

@@ -169,9 +169,9 @@ def test_unknown_where_key_is_named(tmp_path: Path) -> None:
     write_specs(tmp_path, ["a", "a"])
     with pytest.raises(InputError, match=r"got 'data.nam'\. Did you mean 'data.name'"):
         select(tmp_path, "last", where={"data.nam": "a"})
-    with pytest.raises(InputError, match=r"a run with data.name=c, got none; there are 'a'"):
+    with pytest.raises(InputError, match=r"No run has data.name=c. The runs have 'a'"):
         select(tmp_path, "last", where={"data.name": "c"})
-    with pytest.raises(InputError, match=r"something that they say of themselves .*, got 'kind'"):
+    with pytest.raises(InputError, match=r"a property that the runs record .*, got 'kind'"):
         select_groups(tmp_path, "kind", "last")
 
 

@@ -101,8 +101,8 @@ def test_a_selection_is_frozen_and_names_what_it_went_by() -> None:
 
 def test_reasons_say_how_far_the_pick_is_from_the_thresholds() -> None:
     reasons = " ".join(map(str, select(table_of(spread()), "staged", prefer="accuracy").reasons))
-    assert "Resistant is ζ of at most 0.065, its mean" in reasons
-    assert "at least 43.55%, its mean among the resistant" in reasons
+    assert "Resistant means ζ of at most 0.065, its mean" in reasons
+    assert "at least 43.55%, its mean among resistant checkpoints" in reasons
     assert "46.10%, 2.55 points above the threshold" in reasons
 
 
@@ -156,7 +156,7 @@ def test_empty_region_one_and_origin_of_the_pick_are_reported() -> None:
     text = " ".join(selection.warnings)
     assert "Region 1 is empty: no resistant checkpoint reaches the training accuracy" in text
     assert "84.75%" in text
-    assert "The pick comes from Region 3" in text
+    assert "The selected checkpoint is in Region 3" in text
     assert (selection.pick.run, selection.pick.step, selection.pick.region) == ("a", 3, 3)
     staged = select(table_of(memorized()), "staged")
     assert staged.warnings == ()
@@ -166,7 +166,7 @@ def test_empty_region_one_and_origin_of_the_pick_are_reported() -> None:
 def test_nearly_empty_region_one_is_reported() -> None:
     rows = spread(60)
     rows[0]["train_accuracy"] = 1.0
-    assert "Region 1 holds only 1 of 120 checkpoints; `staged`" in warnings_of(rows)
+    assert "Region 1 has only 1 of 120 checkpoints. Rule `staged`" in warnings_of(rows)
 
 
 def test_few_checkpoints_are_reported() -> None:

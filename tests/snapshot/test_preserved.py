@@ -19,7 +19,7 @@ import rote
 from rote.errors import InputError, InterferenceError
 from rote.snapshot import ObjectState, RandomState, Snapshot, TensorValues, restore_after
 from rote.snapshot.fingerprint import _is_own, find_differences, take_fingerprint
-from rote.snapshot.objects import Contents, is_user_module
+from rote.snapshot.objects import ContainerCopies, is_user_module
 from rote.snapshot.preservation import hold_signals
 from tests.cases import CLASSES, MODELS, OPTIMIZERS, build_case, images
 
@@ -301,7 +301,7 @@ def test_a_container_is_never_empty_while_it_is_refilled(
     container: Any, change: Callable[[Any], object]
 ) -> None:
     before, sizes = list(container), []
-    contents = Contents()
+    contents = ContainerCopies()
     contents.note(container)
     change(container)
 

@@ -299,9 +299,9 @@ def test_damage_in_the_middle_is_refused(tmp_path: Path) -> None:
     [
         (b'{"schema":2,"kind":"reading","step":1}\n', r"schema 1 in line 2 of .*, got 2"),
         (b'{"kind":"reading","step":1}\n', r"schema 1 in line 2 of .*, got None"),
-        (b'{"schema":1,"kind":"reading"}\n', "line 2 of .* has no whole step: None"),
-        (b'{"schema":1,"kind":"resume"}\n', "line 2 of .* has no whole step: None"),
-        (b'{"schema":1,"kind":"reading","step":1.5}\n', "line 2 .* whole step: 1.5"),
+        (b'{"schema":1,"kind":"reading"}\n', "line 2 of .* has no integer step: None"),
+        (b'{"schema":1,"kind":"resume"}\n', "line 2 of .* has no integer step: None"),
+        (b'{"schema":1,"kind":"reading","step":1.5}\n', "line 2 .* integer step: 1.5"),
         (b'{"schema":1,"kind":"reading","step":2,"a":"x"}\n', "'a' in line 2 .* number, got 'x'"),
     ],
 )

@@ -12,7 +12,7 @@ from rote.studies.figures.tuning import (
     VALIDATED,
     VALIDATION,
     WAYS,
-    Trial,
+    SearchedRun,
     _find_end,
     _knee,
     _search,
@@ -26,9 +26,9 @@ pytestmark = pytest.mark.slow
 EPOCHS, BUDGET = 4, 20
 
 
-def made_trial(name: str, value: float, high: float = 1.0) -> Trial:
+def made_trial(name: str, value: float, high: float = 1.0) -> SearchedRun:
     """A run whose estimate is the same at every step."""
-    return Trial(
+    return SearchedRun(
         run=name,
         values={ALONE: value},
         tested={ALONE: value},
@@ -38,7 +38,7 @@ def made_trial(name: str, value: float, high: float = 1.0) -> Trial:
     )
 
 
-def made_grid() -> dict[tuple[float, ...], Trial]:
+def made_grid() -> dict[tuple[float, ...], SearchedRun]:
     axes = ((0.1, 0.2, 0.3), (16, 32), (1, 2), (0.0, 0.5))
     grid = itertools.product(*axes)
     return {key: made_trial(str(key), key[0] + key[3] / 10, key[0] + 0.2) for key in grid}
@@ -67,7 +67,9 @@ def test_the_pruner_stops_what_is_surely_below_the_best_so_far() -> None:
 
 def test_the_knee_is_high_above_the_line_between_the_ends() -> None:
     fronts = {"low": (0.0, 0.1), "knee": (0.2, 0.8), "high": (1.0, 0.9), "worse": (0.9, 0.2)}
-    trials = [Trial(name, {}, {TRAINING: 0.5}, EPOCHS, {}, front) for name, front in fronts.items()]
+    trials = [
+        SearchedRun(name, {}, {TRAINING: 0.5}, EPOCHS, {}, front) for name, front in fronts.items()
+    ]
     assert _knee(trials).run == "knee"
 
 

@@ -236,7 +236,7 @@ class Named(rote.Signal):
         ([Named("a", "x"), Named("a", "y")], "names `a` twice"),
         ([Named("a", "x"), Named("b", "x")], "Column `x` comes from two signals, `a` and `b`"),
         ([Named("a", "drop")], "name `drop` is taken"),
-        ([LargestLogit], "a class: make one of it"),
+        ([LargestLogit], "a class: pass an instance"),
         ([object()], "without name, columns"),
         (["label_wav"], "Did you mean 'label_wave'"),
         (["no_such_module:Signal"], "Cannot import .* ModuleNotFoundError"),

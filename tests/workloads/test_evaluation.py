@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from rote.workloads import evaluation
-from rote.workloads.data.samples import Samples
+from rote.workloads.data.samples import SampleTensors
 from rote.workloads.evaluation import compute_training_accuracies, predict
 
 PREDICTED = torch.tensor([0, 1, 2, 0, 1])
@@ -30,7 +30,7 @@ def test_predictions_are_in_eval_mode_and_the_mode_is_put_back(
 ) -> None:
     monkeypatch.setattr(evaluation, "AT_ONCE", 4)
     rows = np.random.default_rng(0).normal(size=(10, 3)).astype(np.float32)
-    samples = Samples(
+    samples = SampleTensors(
         rows, np.arange(10), kind="bag-of-words", normalization=None, device=torch.device("cpu")
     )
     model = nn.Sequential(nn.BatchNorm1d(3), nn.Dropout(0.9), nn.Linear(3, 4))
@@ -46,7 +46,7 @@ def test_predictions_are_in_eval_mode_and_the_mode_is_put_back(
 
 
 def test_the_mode_is_put_back_after_an_error() -> None:
-    samples = Samples(
+    samples = SampleTensors(
         np.zeros((4, 2), np.float32),
         np.arange(4),
         kind="bag-of-words",

@@ -244,8 +244,8 @@ def test_no_batch_has_a_single_sample() -> None:
         architecture={"name": "mlp", "options": {"width": 8, "batch_norm": True}},
     )
     workload = Workload(spec, prepare(spec), torch.device("cpu"))
-    assert [len(batch) for batch in workload._batches(1)] == [16, 16, 17]
-    assert sorted(torch.cat(workload._batches(1)).tolist()) == list(range(49))
+    assert [len(batch) for batch in workload._draw_batches(1)] == [16, 16, 17]
+    assert sorted(torch.cat(workload._draw_batches(1)).tolist()) == list(range(49))
     train(spec)
 
 

@@ -23,7 +23,7 @@ class Command(TyperCommand):
         return _hide_types(super().get_params(ctx))
 
 
-class Group(TyperGroup):
+class CommandGroup(TyperGroup):
     """A command with subcommands, which all print a message on Ctrl-C."""
 
     def get_params(self, ctx: Any) -> Any:  # noqa: ANN401, D102
@@ -37,7 +37,7 @@ class Group(TyperGroup):
 
 
 def make_app(
-    name: str, about: str, *, completes: bool = False, cls: type[Group] = Group
+    name: str, about: str, *, completes: bool = False, cls: type[CommandGroup] = CommandGroup
 ) -> typer.Typer:
     """Make a command with subcommands, optionally with shell completion."""
     return typer.Typer(

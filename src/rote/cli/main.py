@@ -9,7 +9,7 @@ import typer
 
 from rote.cli import data, study, theory
 from rote.cli.clean import clean
-from rote.cli.command import HELP, Command, Group, make_app
+from rote.cli.command import HELP, Command, CommandGroup, make_app
 from rote.cli.demo import demo
 from rote.cli.doctor import doctor
 from rote.cli.output import format_line, prepare_streams, say, spell_out_controls
@@ -29,7 +29,7 @@ _USAGE: type[Any] = typer.BadParameter.__mro__[1]
 """The base class of typer's usage errors, which has no public name."""
 
 
-class ExtensibleGroup(Group):
+class ExtensibleGroup(CommandGroup):
     """The `rote` command: its own subcommands, then those that other packages install.
 
     An entry point in ``rote.commands`` is a function, as typer takes it, or a typer app. Other

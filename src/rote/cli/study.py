@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from rote.cli.command import Command, Group, announce_interruption, make_app
+from rote.cli.command import Command, CommandGroup, announce_interruption, make_app
 from rote.cli.options import AsJson, DataDir, Quiet
 from rote.cli.output import list_out, name_new_folders, say, say_json
 from rote.cli.sweep import Address, GpusPerRun, Place, make_executor
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rote.sweeps import Executor
 
 
-class Studies(Group):
+class Studies(CommandGroup):
     """Its commands; the name of a study alone shows it."""
 
     def resolve_command(self, ctx: "Any", args: list[str]) -> "Any":  # noqa: ANN401, D102
@@ -37,7 +37,7 @@ class Studies(Group):
         return super().resolve_command(ctx, args)
 
     def _is_typo(self, ctx: "Any", word: str) -> bool:  # noqa: ANN401
-        """Whether a word is nearly one of the commands; any other is meant to be a study."""
+        """Return whether a word is nearly one of the commands; any other is meant to be a study."""
         return word.startswith("-") or bool(get_close_matches(word, self.list_commands(ctx)))
 
 
@@ -246,7 +246,7 @@ def _train(
     from rote.cli.sweep_view import open_view
     from rote.studies import run_pool
 
-    kept = f"What is trained is kept in {store}. The same command goes on from there."
+    kept = f"Finished runs are kept in {store}. Run the same command again to resume."
     for pool in pools:
         with announce_interruption(kept), open_view(quiet=quiet) as watch:
             progress = run_pool(pool, store, executor, data_dir=data_dir, watch=watch)
@@ -313,7 +313,7 @@ def print_page(page: str) -> None:
 
 
 def _split_blocks(page: str) -> Iterator[str]:
-    """Paragraphs and tables; pictures and their captions are left out."""
+    """Yield paragraphs and tables; pictures and their captions are left out."""
     for block in re.split(r"\n\s*\n", page.strip()):
         if not block.startswith("![") and not (block.startswith("*") and block[1:2] != "*"):
             yield block.strip()

@@ -235,7 +235,7 @@ def _estimate(
 
 
 def _count_at_once(executor: "Executor") -> int:
-    """How many runs do not slow each other down."""
+    """Return how many runs do not slow each other down."""
     from rote.sweeps import LocalExecutor, count_cores
 
     workers = executor.workers

@@ -286,7 +286,7 @@ def _describe_gap(narrow: "WidthSummary", wide: "WidthSummary") -> str:
     from rote.theory import gap_exponent
 
     if narrow.width == wide.width:
-        return "One width alone does not show how the gap goes with it."
+        return "One width alone does not show how the gap depends on the width."
     widths = f"From {narrow.width} to {wide.width} units"
     if wide.gap >= narrow.gap:
         return (

@@ -1,6 +1,8 @@
-"""Translations into other people's frameworks: what they share is in ``adapter``."""
+"""Callbacks for other frameworks, one file each; ``adapter`` has what they share."""
 
+from functools import cache
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from rote.errors import InputError, did_you_mean
@@ -8,7 +10,13 @@ from rote.plugins import list_plugins, load_plugin
 
 __all__ = ["find_callback", "list_trainers"]
 
-_TRAINERS = ("fastai", "huggingface", "ignite", "keras", "lightning", "skorch")
+
+@cache
+def _list_own() -> tuple[str, ...]:
+    """List the files of this folder that define a callback, without importing their trainers."""
+    files = sorted(Path(__file__).parent.glob("*.py"))
+    defines = "\nclass SusceptibilityCallback("
+    return tuple(file.stem for file in files if defines in file.read_text(encoding="utf-8"))
 
 
 def list_trainers() -> list[str]:
@@ -21,7 +29,7 @@ def list_trainers() -> list[str]:
         >>> list_trainers()[:3]
         ['fastai', 'huggingface', 'ignite']
     """
-    return [*_TRAINERS, *list_plugins("trainers", _TRAINERS)]
+    return [*_list_own(), *list_plugins("trainers", _list_own())]
 
 
 def find_callback(trainer: str) -> type[Any]:
@@ -45,7 +53,7 @@ def find_callback(trainer: str) -> type[Any]:
         ...     print(str(error).rpartition(". ")[2])
         Did you mean 'lightning'?
     """
-    if trainer in _TRAINERS:
+    if trainer in _list_own():
         callback: type[Any] = import_module(f"rote.integrations.{trainer}").SusceptibilityCallback
         return callback
     if trainer in (known := list_trainers()):

@@ -45,7 +45,7 @@ class TrainerAdapter:
     directory in ``save_to``, it says at the end of training which checkpoint to keep.
 
     A subclass sets ``loader`` when training starts, and calls, in this order: ``reset`` (or
-    ``earlier_state``), ``begin_tracking``, ``listen`` and ``show_batch`` around every step,
+    ``get_earlier_state``), ``begin_tracking``, ``listen`` and ``show_batch`` around every step,
     ``take_reading`` and ``should_stop`` when a probe is due, ``close`` and ``conclude`` at the end.
     It overrides the methods under "What trainers differ in" where the defaults do not fit.
 
@@ -62,9 +62,9 @@ class TrainerAdapter:
         every: ``"epoch"``, or n for a probe after every n-th step of the optimizer.
         train_accuracy: The name of a metric logged in training, recorded as the training accuracy.
             ``None`` to look for none.
-        measure_accuracy: If no such metric was logged, the training accuracy is measured on so many
-            samples of the training set, in eval mode; 0 for never. A warning says so if you named a
-            metric, or if there is no accuracy at all.
+        measure_accuracy: If no such metric was logged, the training accuracy is measured on this
+            many samples of the training set, in eval mode; 0 for never. A warning says so if you
+            named a metric, or if there is no accuracy at all.
         stop: When to stop. Needs the training accuracy.
         loss_fn: The training objective, called with the network's output and labels.
         labels: Random labels other than uniform ones, per sample or token (``rote.labels``).
@@ -91,7 +91,7 @@ class TrainerAdapter:
             and ``global_step``.
         stop: The stop rule.
         verdict: The selection of the default rule, once training has ended.
-        loader: The loader of the training set, while training goes on.
+        loader: The loader of the training set, during training.
 
     Raises:
         InputError: If an option has a wrong type or value; training checks the rest.
@@ -244,7 +244,7 @@ class TrainerAdapter:
         """Return how many samples one forward pass of training takes on a device, if known."""
         return getattr(self.loader, "batch_size", None)
 
-    # What they do alike.
+    # What all trainers share.
 
     def reset(self) -> None:
         """Forget the last training."""
@@ -252,10 +252,10 @@ class TrainerAdapter:
         kind = self.train_accuracy, self.measure_accuracy, self.decides_accuracy_once
         self.accuracy, self.verdict = TrainingAccuracy(*kind), None
 
-    def earlier_state(self, model: nn.Module) -> dict[str, Any] | None:
+    def get_earlier_state(self, model: nn.Module) -> dict[str, Any] | None:
         """Reset, and return the state to resume from if this network has been tracked before."""
         self.reset()
-        return self.adapter_state() if self.tracker and self._network() is model else None
+        return self.get_adapter_state() if self.tracker and self._network() is model else None
 
     def begin_tracking(
         self,
@@ -269,8 +269,8 @@ class TrainerAdapter:
         Args:
             model: The network that trains.
             optimizer: The optimizer, or a list of those that are stepped together.
-            saved: The ``adapter_state`` of the checkpoint that training resumes from.
-            options: Arguments of ``rote.track`` that the trainer knows better.
+            saved: The ``get_adapter_state`` of the checkpoint that training resumes from.
+            options: Arguments of ``rote.track`` that the trainer sets itself.
 
         Returns:
             The tracker.
@@ -305,7 +305,7 @@ class TrainerAdapter:
         self._record_split()
         return tracker
 
-    def adapter_state(self) -> dict[str, Any]:
+    def get_adapter_state(self) -> dict[str, Any]:
         """Return what the next readings and the stop depend on: numbers, strings and tensors."""
         return {
             "tracker": None if self.tracker is None else self.tracker.state_dict(),
@@ -400,7 +400,7 @@ class TrainerAdapter:
         if not self.readings:
             return
         warn_of_uncounted(self.stop, self.readings)
-        folder = self._folder()
+        folder = self._find_folder()
         if folder is None or not is_first_rank():
             return
         rate = None if self.stop is None else self.stop.noise_rate
@@ -409,7 +409,7 @@ class TrainerAdapter:
             if saved:
                 name_checkpoints(folder, {step: Path(path) for step, path in saved.items()})
             self.verdict = select(folder, DEFAULT_RULE, noise_rate=rate)
-        # A training that has gone well does not fail for its verdict.
+        # A verdict that fails must not make a finished training fail.
         except (RoteError, OSError) as error:
             self.tell(f"No verdict on {folder}: {error}")
             return
@@ -428,7 +428,7 @@ class TrainerAdapter:
         batch = self._find_holdout()
         is_holdout = batch is not None
         if batch is None:
-            batch = self._first_samples()
+            batch = self._draw_first_samples()
         found = {"inputs": batch.inputs} | self.label_options(batch)
         classes = found.get("num_classes") or self.num_classes or num_classes
         if self.given_labels is None and is_holdout and self._is_predicting():
@@ -452,7 +452,7 @@ class TrainerAdapter:
         needs_all = any(isinstance(module, _BatchNorm) for module in model.modules())
         return ProbePolicy(micro_batch=None if needs_all else self.batch_size())
 
-    def _first_samples(self) -> LabeledBatch:
+    def _draw_first_samples(self) -> LabeledBatch:
         """S̃ of the training set; its labels serve the training accuracy as well."""
         drawn = self.accuracy.known = self.draw(max(self.samples, self.measure_accuracy))
         return drawn.first(self.samples)
@@ -469,7 +469,7 @@ class TrainerAdapter:
                 return self._draw_from(source, self.limit_holdout(self.holdout_size))
             except InputError as error:
                 problem = f"the validation data cannot be used ({error})"
-        if self._folder() is not None:
+        if self._find_folder() is not None:
             split = " holdout='split' (sets aside a part of the training set)," * self.can_split
             self.tell(
                 f"No holdout: {problem}, so the verdict will be weak. Pass a validation set,{split}"
@@ -481,18 +481,18 @@ class TrainerAdapter:
         return self.policy is None or self.policy.record_predictions
 
     def _vote(self, holdout: LabeledBatch, num_classes: int | None) -> np.ndarray | None:
-        budget = vote_budget(holdout) if num_classes and self._folder() is not None else 0
+        budget = vote_budget(holdout) if num_classes and self._find_folder() is not None else 0
         try:
             return vote(self.draw(budget), holdout, num_classes) if budget else None
         except InputError:
             return None  # no training set to draw from, or no labels of one class per sample
 
-    def _folder(self) -> Path | None:
+    def _find_folder(self) -> Path | None:
         return next((t for t in parse_targets(self.save_to) if isinstance(t, Path)), None)
 
     def _record_split(self) -> None:
         """Write down which training samples were set aside."""
-        folder = self._folder()
+        folder = self._find_folder()
         if self.set_aside is not None and folder is not None and is_first_rank():
             self.set_aside.save_indices(folder)
 
@@ -512,6 +512,6 @@ class TrainerAdapter:
 
 
 def _holds_a_run(save_to: SaveTo) -> bool:
-    """Whether there is something to resume; a logger finds the run by its name."""
+    """Return whether there is something to resume; a logger finds the run by its name."""
     targets = parse_targets(save_to)
     return bool(targets) and all((t / RUN_FILE).is_file() for t in targets if isinstance(t, Path))

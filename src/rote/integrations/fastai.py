@@ -94,7 +94,7 @@ class _LearnerAdapter(TrainerAdapter):
     _saver: Any = None
 
     def start(self, learn: Any) -> None:
-        saved = self.earlier_state(learn.model)
+        saved = self.get_earlier_state(learn.model)
         self.loader, self._valid = learn.dls.train, learn.dls.valid
         savers = [saver for saver in learn.cbs if isinstance(saver, SaveModelCallback)]
         folder = learn.path / learn.model_dir
@@ -127,11 +127,13 @@ class _LearnerAdapter(TrainerAdapter):
             self._probe()
 
     def find_checkpoints(self) -> dict[int, str]:
-        saved = {} if self._saver is None else {r.step: self._place(r) for r in self.readings}
+        saved = (
+            {} if self._saver is None else {r.step: self._locate_weights(r) for r in self.readings}
+        )
         there = {step: str(place) for step, place in saved.items() if place.is_file()}
         return there | super().find_checkpoints()
 
-    def _place(self, reading: Reading) -> Path:
+    def _locate_weights(self, reading: Reading) -> Path:
         """Return where ``SaveModelCallback(every_epoch=...)`` puts an epoch, counted from 0."""
         folder, name = self._saver
         return Path(folder) / f"{name}_{int(reading.metrics['epoch']) - 1}.pth"

@@ -273,7 +273,7 @@ class Preferences(Task):
                 "column `margin`, or use rote.track with your own objective."
             )
         if _is_of("DPOTrainer", self.trainer):
-            columns |= self._reference(columns)
+            columns |= self._compute_reference(columns)
             pairs = columns.pop("ref_chosen_logps"), columns.pop("ref_rejected_logps")
             columns["reference"] = torch.cat(pairs)
         pairs_of = {
@@ -342,7 +342,7 @@ class Preferences(Task):
 
         return objective
 
-    def _reference(self, batch: Mapping[str, Any]) -> dict[str, Tensor]:
+    def _compute_reference(self, batch: Mapping[str, Any]) -> dict[str, Tensor]:
         """Compute the reference model's log-probabilities, unless the batch has them."""
         if "ref_chosen_logps" in batch:
             return {}
@@ -459,7 +459,7 @@ def shift_labels(labels: Tensor) -> Tensor:
 
 
 def _is_of(name: str, trainer: Trainer) -> bool:
-    """Whether a Trainer is of a class of another package, by its name."""
+    """Return whether a Trainer is of a class of another package, by its name."""
     return any(kind.__name__ == name for kind in type(trainer).__mro__)
 
 

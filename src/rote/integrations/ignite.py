@@ -68,13 +68,13 @@ class SusceptibilityCallback(TrainerAdapter):
         engine.add_event_handler(Events.COMPLETED, self._finish)
 
     def state_dict(self) -> dict[str, Any]:
-        return self.adapter_state()
+        return self.get_adapter_state()
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         self._saved = state_dict  # until training starts
 
     def _start(self, engine: Engine, model: nn.Module, optimizer: Optimizer) -> None:
-        saved = self.earlier_state(model)
+        saved = self.get_earlier_state(model)
         self.loader = engine.state.dataloader
         self.begin_tracking(model, optimizer, self._saved or saved)
         self._saved = None

@@ -61,7 +61,7 @@ class SusceptibilityCallback(TrainerAdapter, keras.callbacks.Callback):
         loss_fn = self.loss_fn or _Objective(self.model)
         optimizer: Any = _Stepper(self.model)
         self._probed = model  # held here, since the adapter holds it weakly
-        self.begin_tracking(model, optimizer, self.earlier_state(model), loss_fn=loss_fn)
+        self.begin_tracking(model, optimizer, self.get_earlier_state(model), loss_fn=loss_fn)
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         if self.every != "epoch" and self._count_steps() % self.every == 0:

@@ -36,7 +36,7 @@ class SusceptibilityCallback(TrainerAdapter, Callback):
     """Probe the network at the end of every epoch, or every n steps, and logs what it finds.
 
     Logged are ``susceptibility`` (ζ), ``susceptibility_plain`` and ``probe/drop``, through the
-    module's own ``log``. ``every=n`` goes by ``trainer.global_step``, which counts the steps of all
+    module's own ``log``. ``every=n`` counts ``trainer.global_step``, which counts the steps of all
     optimizers. The holdout is of the first validation loader. A training accuracy counts if it was
     logged in this epoch; the first probe decides for the whole run whether it is the module's or
     measured, for which batches must be pairs of inputs and labels, or mappings with labels.
@@ -142,7 +142,7 @@ class SusceptibilityCallback(TrainerAdapter, Callback):
         self._fit = None
 
     def state_dict(self) -> dict[str, Any]:
-        return {} if self.tracker is None else self.adapter_state()
+        return {} if self.tracker is None else self.get_adapter_state()
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self._saved = state_dict  # until training starts

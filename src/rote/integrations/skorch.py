@@ -56,7 +56,7 @@ class SusceptibilityCallback(TrainerAdapter, Callback):
     ) -> None:
         if self.loader is not None:
             return
-        saved = self.earlier_state(net.module_)
+        saved = self.get_earlier_state(net.module_)
         self.loader = net.get_iterator(dataset_train, training=True)
         self._valid = dataset_valid
         classes = self.num_classes or len(getattr(net, "classes_", ())) or None

@@ -60,7 +60,7 @@ class TrainingAccuracy:
 
         Args:
             metrics: What was logged, by name; ``None`` for what is too old to count.
-            draw: Draws a batch of so many training samples.
+            draw: Draws a batch of a number of training samples.
             measure: Measures the accuracy on inputs and labels.
             late: Whether the epoch has ended long since, so that its metrics are lost.
         """
@@ -91,7 +91,7 @@ class TrainingAccuracy:
             return None
         except ProbeMemoryError as error:
             self.lacked_memory = True
-            message = f"{error} This reading has no training accuracy; training goes on."
+            message = f"{error} This reading has no training accuracy; training continues."
             warnings.warn(SkippedReadingWarning(message), stacklevel=6)
             return None
 

@@ -51,7 +51,7 @@ class LabeledBatch:
         Returns:
             A sampler, or ``None`` where the default, one class per sample, fits.
         """
-        given = self._template(model)
+        given = self._find_template(model)
         if given is None or given.dim() < 2:
             return None
         if given.is_floating_point():
@@ -61,7 +61,7 @@ class LabeledBatch:
             given = given.masked_fill(mask == 0, IGNORE_INDEX)
         return PerToken(given, num_classes)
 
-    def _template(self, model: nn.Module) -> Tensor | None:
+    def _find_template(self, model: nn.Module) -> Tensor | None:
         is_per_token = type(model).__name__.endswith("ForTokenClassification")
         if self.given is not None or not is_per_token or not isinstance(self.inputs, Mapping):
             return self.given

@@ -90,7 +90,7 @@ def _count_votes(
 
 
 def _make_comparable(train: Any, holdout: Any) -> tuple[np.ndarray, np.ndarray]:  # noqa: ANN401
-    """Both sets as rows of a few numbers each, whose distances count."""
+    """Return both sets as rows of a few numbers each, whose distances count."""
     from scipy import sparse
 
     if _are_texts(train) and _are_texts(holdout):
@@ -135,7 +135,7 @@ class _Rows:
             self._length = len(self._source)
             self.width = self._read(0, 1).shape[1]
         except (TypeError, IndexError) as error:
-            raise self._refusal(type(source).__name__) from error
+            raise self._make_error(type(source).__name__) from error
 
     def __len__(self) -> int:
         return self._length
@@ -151,21 +151,21 @@ class _Rows:
             part = (part.float() if part.is_floating_point() else part).numpy()
         part = np.asarray(part)
         if part.ndim < 1 or len(part) == 0 or part.dtype.kind not in "biuf":
-            raise self._refusal(f"{part.dtype} of shape {(len(self._source), *part.shape[1:])}")
+            raise self._make_error(f"{part.dtype} of shape {(len(self._source), *part.shape[1:])}")
         # What has 8 bytes may need them until the mean is taken off.
         rows = part.reshape(len(part), -1).astype(np.float64 if part.itemsize == 8 else np.float32)
         if not np.isfinite(rows).all():
-            raise self._refusal("NaN or infinity")
+            raise self._make_error("NaN or infinity")
         return rows
 
-    def _refusal(self, got: str) -> InputError:
+    def _make_error(self, got: str) -> InputError:
         return InputError(
             f"Expected `{self._name}` to be finite numbers of shape (samples, ...), got {got}."
         )
 
 
 def _reduce(train: _Rows, holdout: _Rows) -> tuple[np.ndarray, np.ndarray]:
-    """Both sets, centered and in one unit, projected on the training set's principal components."""
+    """Project both sets, centered and scaled, on the training set's principal components."""
     mean = sum(rows.sum(0, dtype=np.float64) for rows in train) / len(train)
     unit = max(np.abs(rows - mean).max(initial=0) for rows in train) or 1.0
 

@@ -133,7 +133,7 @@ def unwrap_optimizer(optimizer: Optimizers) -> Optimizer:
 
 
 def communicates(model: nn.Module) -> bool:
-    """Whether the ranks wait for each other within a forward pass."""
+    """Return whether the ranks wait for each other within a forward pass."""
     if count_ranks() == 1:
         return False
     is_synced = any(isinstance(module, nn.SyncBatchNorm) for module in model.modules())
@@ -207,7 +207,7 @@ def _check_ownership(stepped: list[Tensor], parameters: list[Tensor]) -> None:
 
 
 def _are_master_weights(stepped: list[Tensor], parameters: list[Any]) -> bool:
-    """Whether an optimizer holds float32 copies of half-precision parameters."""
+    """Return whether an optimizer holds float32 copies of half-precision parameters."""
     halves = [tuple(p.shape) for p in parameters if p.dtype in (torch.float16, torch.bfloat16)]
     copies = [tuple(tensor.shape) for tensor in stepped if tensor.dtype == torch.float32]
     return bool(copies) and Counter(copies) <= Counter(halves)

@@ -22,7 +22,7 @@ _MANY = 1000
 
 
 def is_dataset(source: object) -> bool:
-    """Whether something is a dataset, or a loader of one."""
+    """Return whether something is a dataset, or a loader of one."""
     if isinstance(source, Dataset | DataLoader):
         return True
     is_loader = hasattr(source, "dataset") and hasattr(source, "collate_fn")

@@ -214,7 +214,7 @@ def list_tensors(item: object, name: str = "inputs") -> Iterator[tuple[str, Tens
 
 
 def is_bundle(item: object) -> bool:
-    """Whether an object carries tensors as PyG's ``Data`` does."""
+    """Return whether an object carries tensors as PyG's ``Data`` does."""
     return all(hasattr(item, name) for name in ("to_dict", "clone", "apply"))
 
 

@@ -443,7 +443,7 @@ def _compare_labels(
 
 
 def _is_pure(loss_fn: LossFunction) -> bool:
-    """Whether a loss of an output is known to keep no state and to draw no random numbers."""
+    """Return whether a loss is known to keep no state and to draw no random numbers."""
     loss = loss_fn.loss_fn if isinstance(loss_fn, LogitsAt) else loss_fn
     home = loss if isinstance(loss, FunctionType) else type(loss)
     is_of_torch = home.__module__ in ("torch.nn.functional", "torch.nn.modules.loss")
@@ -476,7 +476,7 @@ def _change_labels(labels: Tensor, num_classes: int) -> Tensor:
 def _do_labels_change_gradients(
     session: Session, inputs: Inputs, labels: Tensor, num_classes: int
 ) -> bool:
-    """Whether other labels give other gradients; with a layer of zeros the loss is the same."""
+    """Return whether labels change the gradients: with a layer of zeros the loss is the same."""
     if count_ranks() > 1:
         return True  # not measured: other ranks may not get here
     some, *repeats = (session.compute_gradients(inputs, labels) for _ in range(3))

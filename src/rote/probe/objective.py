@@ -205,12 +205,12 @@ def check_logits(output: object, labels: Tensor, num_classes: int) -> None:
 
 
 def are_shares(values: Tensor) -> bool:
-    """Whether all values are from 0 to 1."""
+    """Return whether all values are from 0 to 1."""
     return bool(((values >= 0) & (values <= 1)).all())
 
 
 def is_sigmoid_output(output: object) -> bool:
-    """Whether a model's output, with its graph, ends in a sigmoid: probabilities, not logits."""
+    """Return whether an output comes out of a sigmoid: probabilities instead of logits."""
     logits = find_logits(output)
     node: Any = None if logits is None else logits.grad_fn
     while node is not None and node.name().startswith(_RESHAPING):
@@ -306,7 +306,7 @@ def check_loss_fn(loss_fn: object) -> None:
 
 
 def takes_model(loss_fn: Callable[..., object]) -> bool:
-    """Whether an objective is to be called with (model, inputs, labels): it has three arguments."""
+    """Return whether an objective takes three arguments: model, inputs and labels."""
     called = loss_fn.forward if isinstance(loss_fn, nn.Module) else loss_fn
     try:
         parameters = inspect.signature(called).parameters.values()

@@ -76,7 +76,7 @@ class OptimizerWatch:
         return [parameter for parameter in parameters if parameter.requires_grad]
 
     def _is_idle(self) -> bool:
-        """Whether the weights changed without the optimizer, or the loop has dropped it.
+        """Return whether the weights changed without the optimizer, or the loop has dropped it.
 
         Call this once per look: it compares with the last call.
         """
@@ -260,7 +260,7 @@ def _name_kinds(optimizer: Optimizer) -> str:
 
 
 def _is_optimizer(kind: type) -> bool:
-    """Whether a class is an optimizer, of torch or like one."""
+    """Return whether a class is an optimizer, of torch or like one."""
     known = {name for base in kind.__mro__ for name in vars(base)}
     return issubclass(kind, Optimizer) or {"step", "zero_grad"} <= known
 

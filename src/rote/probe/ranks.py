@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 def is_distributed() -> bool:
-    """Whether ``torch.distributed`` is initialized, even for one rank."""
+    """Return whether ``torch.distributed`` is initialized, even for one rank."""
     return bool(distributed.is_available() and distributed.is_initialized())
 
 
@@ -48,7 +48,7 @@ def get_rank() -> int:
 
 
 def is_first_rank() -> bool:
-    """Whether this process is the first rank, which writes files.
+    """Return whether this process is the first rank, which writes files.
 
     Returns:
         True on one rank only, and without ``torch.distributed``.

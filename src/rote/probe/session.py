@@ -321,7 +321,7 @@ class Session:
         return self._policy.mode
 
     def ends_in_sigmoid(self, inputs: Inputs, mode: Mode) -> bool:
-        """Whether the model ends in a sigmoid, and so returns probabilities."""
+        """Return whether the model ends in a sigmoid, and so returns probabilities."""
         self._rewind(mode)
         with torch.enable_grad():
             output = call(self._model, move_inputs(inputs, self._device))

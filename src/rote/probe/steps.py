@@ -159,7 +159,7 @@ def _take_step(
 
 
 def needs_closure(optimizer: Optimizer) -> bool:
-    """Whether the optimizer cannot step without a closure, as LBFGS."""
+    """Return whether the optimizer cannot step without a closure, as LBFGS."""
     if isinstance(optimizer, JointOptimizer):
         return all(map(needs_closure, optimizer.members))
     parameter = inspect.signature(optimizer.step).parameters.get("closure")

@@ -20,7 +20,7 @@ MOST_DRAWN = 10_000
 """The most points of a scatter plot; more make a browser slow and show nothing new."""
 
 MOST_RUNS = 1_000
-"""The most lines of a chart; more cannot be told apart."""
+"""The most lines of a chart; more cannot be distinguished."""
 
 MOST_LISTED = 200
 """The most rows of the table of runs, if not all runs have one."""

@@ -259,7 +259,7 @@ def _make_environment() -> jinja2.Environment:
 
 
 def _describe_style() -> dict[str, Any]:
-    """Return what every page needs to look alike."""
+    """Return the styles and scripts that every page shares."""
     now = datetime.now().astimezone()
     return {
         "style": _read_asset("style.css"),

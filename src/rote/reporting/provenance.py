@@ -158,10 +158,7 @@ def _describe_noise(data: Mapping[str, Any]) -> str | None:
     realized = noise.get("realized_rate")
     if not noise:
         return None
-    model = str(noise.get("model", "unknown model"))
-    if model == "human" and data.get("name") == "npz":  # as rote 0.1 called labels of any file
-        model = "as given"
-    parts = [model]
+    parts = [str(noise.get("model", "unknown model"))]
     if isinstance(noise.get("rate"), int | float):
         parts.append(f"rate {noise['rate']:g}")
     if isinstance(realized, int | float):

@@ -97,7 +97,7 @@ class Aum(Signal):
         self._rivals[sample[is_last]] = rivals[order][is_last]
 
     def read(self, epoch: int) -> Mapping[str, float]:  # noqa: ARG002
-        """Means over the samples that were seen."""
+        """Return means over the samples that were seen."""
         self._count()
         seen = self._counts > 0
         if not bool(seen.any()):
@@ -132,7 +132,7 @@ class Aum(Signal):
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from a state."""
+        """Continue from a state."""
         self._waiting.clear()
         self._sums, self._counts = state["sums"].clone(), state["counts"].clone()
         self._changes, self._before = state["changes"].clone(), state["before"].clone()

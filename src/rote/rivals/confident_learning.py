@@ -82,7 +82,7 @@ class ConfidentLearning(Signal):
         return {"confident_learning": float(np.isfinite(margins).mean())}
 
     def rows(self) -> Mapping[str, np.ndarray]:
-        """By how much a label loses against the confident class; NaN where it does not."""
+        """Return the margin by which a label loses against the confident class; NaN if it wins."""
         return {"confident_learning": self._row} if self.row_files else {}
 
     def state_dict(self) -> dict[str, Any]:
@@ -91,13 +91,13 @@ class ConfidentLearning(Signal):
         return {"seen": [list(part) for part in self._seen]}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from a state."""
+        """Continue from a state."""
         self._waiting.clear()
         self._seen = [(at, labels, shares) for at, labels, shares in state["seen"]]
 
 
 def compute_losing_margins(labels: np.ndarray, shares: np.ndarray) -> NDArray[np.float32]:
-    """By how much the probability of each label is below that of the class that is confident.
+    """Return how far the probability of each label is below that of the confident class.
 
     A class is confident where its probability is at least its mean over the samples that are given
     it; of several, the most probable one of all counts.

@@ -101,7 +101,7 @@ class Csl(Signal):
         return {"sums": self._sums, "is_seen": self._is_seen}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from a state."""
+        """Continue from a state."""
         self._waiting.clear()
         self._sums, self._is_seen = state["sums"].clone(), state["is_seen"].clone()
 

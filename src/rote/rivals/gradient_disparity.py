@@ -24,7 +24,7 @@ class GradientDisparity(Signal):
 
     g is the gradient of mean(l / std(l)), l the losses of the samples of a batch. The batches are
     the first s since the last reading, in train mode as in the authors' script; buffers and random
-    numbers are put back. It costs s forward and backward passes per reading.
+    numbers are restored. It costs s forward and backward passes per reading.
 
     Args:
         s: how many batches.
@@ -94,7 +94,7 @@ class GradientDisparity(Signal):
         return {"batches": [list(batch) for batch in self._batches]}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from a state."""
+        """Continue from a state."""
         self._batches = [(inputs, labels) for inputs, labels in state["batches"]]
 
 

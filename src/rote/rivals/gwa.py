@@ -100,7 +100,7 @@ class Gwa(Signal):
         return {"alignments": torch.cat([torch.empty(0), *(a.cpu() for a in self._alignments)])}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from a state."""
+        """Continue from a state."""
         self._waiting.clear()
         self._heard = []
         found = state["alignments"].clone()
@@ -130,7 +130,7 @@ def find_head(context: SignalContext) -> nn.Linear:
         if isinstance(module, nn.Linear) and module.out_features == context.num_classes
     ]
     said: dict[nn.Module, Tensor] = {}
-    # Inside the block: what a hook has written down is put back as well.
+    # Inside the block, so that what a hook has recorded is restored as well.
     with preserved(network), torch.no_grad():
         for module in linear:
             module.register_forward_hook(lambda m, _, output: said.update({m: output}))

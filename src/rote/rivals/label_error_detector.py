@@ -73,7 +73,7 @@ class LabelErrorDetector(Signal):
 
 
 def detect(wrong: Tensor, accuracy: int, seed: int) -> Tensor:
-    """Which labels a detector calls wrong that errs on a random share of the samples."""
+    """Return which labels a detector calls wrong that errs on a random share of the samples."""
     generator = torch.Generator().manual_seed(seed)
     draws = torch.rand(len(wrong), generator=generator).to(wrong.device)
     return wrong ^ (draws >= accuracy / 100)

@@ -111,7 +111,7 @@ class LabelWave(Signal):
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from a state."""
+        """Continue from a state."""
         self._waiting.clear()
         self._before, self._now = state["before"].clone(), state["now"].clone()
         self._lowest, self._waited = state["lowest"], state["waited"]

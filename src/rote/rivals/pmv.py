@@ -140,7 +140,7 @@ class Pmv(Signal):
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from a state."""
+        """Continue from a state."""
         if (found := self._objective()) is not None:
             found.load_state_dict(state["objective"])
         self._model.load_state_dict(state["model"])

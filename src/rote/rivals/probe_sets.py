@@ -55,7 +55,7 @@ class ProbeSets(Signal):
         """Draw the sets; sizes larger than what there is are left out.
 
         Raises:
-            InputError: if the run has no fixed holdout, or does not say what it trains on.
+            InputError: if the run has no fixed holdout, or its training samples are unknown.
         """
         self._context = context
         self._sets: dict[str, tuple[Inputs, Tensor]] = {}
@@ -80,7 +80,7 @@ class ProbeSets(Signal):
         chosen = torch.randperm(known, generator=generator)[: max(sizes)]
         labels = torch.randint(context.num_classes, (len(chosen),), generator=generator)
         labels = labels.to(context.labels.device)
-        samples = self._samples(origin, chosen)
+        samples = self._take_samples(origin, chosen)
         return {
             f"zeta_{origin}_{size}_{seed}": (take(samples, slice(size)), labels[:size])
             for size in sizes
@@ -102,7 +102,7 @@ class ProbeSets(Signal):
             )
         return count_samples(self._context.holdout)
 
-    def _samples(self, origin: str, chosen: Tensor) -> Inputs:
+    def _take_samples(self, origin: str, chosen: Tensor) -> Inputs:
         if origin == "training":
             assert self._context.training_set is not None
             assert self._context.training_set.samples is not None
@@ -125,7 +125,7 @@ class ProbeSets(Signal):
         return {name: mean.state_dict() for name, mean in self._means.items()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from a state."""
+        """Continue from a state."""
         for name, mean in self._means.items():
             mean.load_state_dict(state[name])
 

@@ -69,7 +69,7 @@ class Selc(Signal):
         return torch.cat([torch.empty(0), *(found.cpu() for found in self._losses)])
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from a state."""
+        """Continue from a state."""
         self._waiting.clear()
         self._losses = [state["losses"].clone()]
 
@@ -95,7 +95,7 @@ def compute_mixture_gap(losses: Floats) -> float | None:
 
 
 def split_by_two_means(values: Floats) -> NDArray[np.bool_]:
-    """Which numbers are high, in the split with the least squares within (2-means, exactly)."""
+    """Return which numbers are in the higher of two clusters (2-means, exactly)."""
     order = np.sort(values)
     count = np.arange(1, len(order))
     below = np.cumsum(order)[:-1]

@@ -79,7 +79,7 @@ def agreement(
     rule: str | Rule = "regions",
     draws: Draws | None = None,
 ) -> Agreement:
-    """Correlations with the truth, and the regret of a rule.
+    """Return correlations with the truth, and the regret of a rule.
 
     Args:
         runs: as for ``select``.
@@ -235,7 +235,7 @@ def regret(
     draws: Draws | None = None,
     **options: Any,  # noqa: ANN401
 ) -> Estimate:
-    """How much test accuracy the pick of a rule lacks to the best checkpoint.
+    """Return how much test accuracy the pick of a rule lacks to the best checkpoint.
 
     For the interval, the rule selects again in every draw of runs and is compared with the best of
     that draw.
@@ -276,7 +276,7 @@ def estimate_regret(rule: Rule, candidates: Candidates, draws: Draws) -> Estimat
     """
     value = _compute_regret(rule, candidates)
     if value is None:
-        return Estimate(None, reason="The test accuracy of the pick is not known.")
+        return Estimate(None, reason="The test accuracy of the selected checkpoint is not known.")
     reason = describe_rule(rule).not_resampled or explain_too_few(candidates.num_runs)
     if reason is None and len(candidates) > _MOST_REDONE:
         reason = f"Selecting again among more than {_MOST_REDONE} checkpoints takes too long."
@@ -306,7 +306,7 @@ def resample_regret(rule: Rule, candidates: Candidates, draws: Draws) -> Floats:
 
 
 def _repeat(candidates: Candidates, parts: list[slice]) -> Candidates:
-    """Stretches of runs in a row, each as a run of its own, also when it is there twice."""
+    """Return consecutive slices of runs, each as a separate run, also if it occurs twice."""
     rows = np.concatenate([np.arange(part.start, part.stop) for part in parts])
     return replace(
         candidates.take(rows),

@@ -65,8 +65,8 @@ class Draws:
     seed: int = 0
 
     def counts(self, runs: int) -> Floats:
-        """How often each run is drawn, draws × runs."""
-        return _counts(self.seed, self.resamples, runs)
+        """Return how often each run is drawn, draws × runs."""
+        return _count_draws(self.seed, self.resamples, runs)
 
     def interval(self, values: Floats) -> tuple[float, float] | None:
         """Return the middle of the draws, None if most of them have no value."""
@@ -86,8 +86,8 @@ class Draws:
 
 
 @lru_cache(maxsize=2)
-def _counts(seed: int, resamples: int, runs: int) -> Floats:
-    """Of many measures of the same runs, which are all drawn alike."""
+def _count_draws(seed: int, resamples: int, runs: int) -> Floats:
+    """Draw runs once for many measures of the same runs: counts of shape (draws, runs)."""
     even = np.full(runs, 1 / runs)
     found = np.random.default_rng(seed).multinomial(runs, even, size=resamples).astype(float)
     found.flags.writeable = False
@@ -95,7 +95,7 @@ def _counts(seed: int, resamples: int, runs: int) -> Floats:
 
 
 def explain_too_few(runs: int) -> str | None:
-    """Why so many runs have no interval, None if they have."""
+    """Return why this number of runs has no interval, None if it has one."""
     if runs < _FEWEST_RUNS:
         return f"{runs} runs are too few for an interval; it takes {_FEWEST_RUNS}."
     return None
@@ -126,13 +126,13 @@ def resample(
     chosen = _choose_evenly(run)
     unit, weights = run[chosen], np.ascontiguousarray(draws.counts(runs).T)
     if zeta is not None:
-        weights = weights[unit] * _lower_half(zeta[chosen], unit, weights)
+        weights = weights[unit] * _find_lower_half(zeta[chosen], unit, weights)
         unit = np.arange(len(unit))
     return measure(x[chosen], y[chosen], unit, weights)
 
 
 def pearson(x: Floats, y: Floats, unit: Integers, weights: Floats) -> Floats:
-    """Weighted Pearson correlation, of what varies within units and between their means."""
+    """Return weighted Pearson correlation, of what varies within units and between their means."""
     size = np.bincount(unit)
     mean_x, mean_y = (np.bincount(unit, v) / size for v in (x, y))
     dx, dy = x - mean_x[unit], y - mean_y[unit]
@@ -147,7 +147,7 @@ def pearson(x: Floats, y: Floats, unit: Integers, weights: Floats) -> Floats:
 
 
 def spearman(x: Floats, y: Floats, unit: Integers, weights: Floats) -> Floats:
-    """Weighted Spearman correlation: Pearson of the ranks within each draw."""
+    """Return weighted Spearman correlation: Pearson of the ranks within each draw."""
     x, y, often = _compute_ranks(x, unit, weights), _compute_ranks(y, unit, weights), weights[unit]
     pairs = ((x, x), (y, y), (x, y))
     return _divide_covariance(
@@ -164,7 +164,7 @@ def _divide_covariance(
 
 
 def kendall(x: Floats, y: Floats, unit: Integers, weights: Floats) -> Floats:
-    """Weighted Kendall τ-b: concordant minus discordant pairs, by the pairs that are not tied."""
+    """Return weighted Kendall τ-b: concordant minus discordant pairs, per untied pairs."""
     order = np.argsort(unit, kind="stable")
     x, y, unit = x[order], y[order], unit[order]
     starts = np.flatnonzero(np.diff(unit, prepend=-1))
@@ -180,7 +180,7 @@ def kendall(x: Floats, y: Floats, unit: Integers, weights: Floats) -> Floats:
 
 
 def _compute_signs(values: Floats) -> npt.NDArray[np.int8]:
-    """Which of every two values is the larger: 1, −1, or 0 if none is."""
+    """Return which of every two values is the larger: 1, −1, or 0 if none is."""
     each = values[:, None]
     return np.asarray((each > values).view(np.int8) - (each < values).view(np.int8))
 
@@ -201,8 +201,8 @@ def _compute_ranks(values: Floats, unit: Integers, weights: Floats) -> Floats:
     return np.asarray(among[which] @ weights)
 
 
-def _lower_half(zeta: Floats, unit: Integers, weights: Floats) -> Booleans:
-    """Whether ζ is at most its median in a draw."""
+def _find_lower_half(zeta: Floats, unit: Integers, weights: Floats) -> Booleans:
+    """Return whether ζ is at most its median in a draw."""
     weight, which = _sum_by_value(zeta, unit, weights)
     middle = (weight.sum(axis=0) - 1) // 2
     median = (weight.cumsum(axis=0) <= middle).sum(axis=0)
@@ -210,7 +210,7 @@ def _lower_half(zeta: Floats, unit: Integers, weights: Floats) -> Booleans:
 
 
 def _choose_evenly(run: Integers) -> Integers:
-    """At most ``_MOST_ROWS`` checkpoints, if there are not more runs; the last of each run."""
+    """Return at most ``_MOST_ROWS`` checkpoints, but at least the last one of each run."""
     stride = -(-len(run) // _MOST_ROWS)
     order = np.argsort(run, kind="stable")
     ends = np.append(np.flatnonzero(np.diff(run[order])), len(run) - 1)

@@ -32,7 +32,7 @@ DIP = 0.05
 _LARGEST = 1e140
 
 
-class Spread(NamedTuple):
+class KnownRange(NamedTuple):
     """Of the known values of a column; there is at least one."""
 
     median: float
@@ -72,7 +72,9 @@ class Candidates:
     # Of the whole table, and so the same for all that are taken from it.
     _columns: dict[str, Floats] = field(default_factory=dict, repr=False, compare=False)
     _values: dict[str, Floats] = field(default_factory=dict, init=False, repr=False, compare=False)
-    _spreads: dict[str, Spread] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _ranges: dict[str, KnownRange] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     def __len__(self) -> int:
         return len(self.run)
@@ -94,11 +96,11 @@ class Candidates:
             self._values[name] = column if self._is_table else column[self.position]
         return self._values[name]
 
-    def spread(self, name: str) -> Spread:
-        """Where the known values of a column lie; every rule asks, and it is found once."""
-        if name not in self._spreads:
-            self._spreads[name] = spread_of(self.values(name))
-        return self._spreads[name]
+    def find_range(self, name: str) -> KnownRange:
+        """Return where the known values of a column lie; every rule asks, and it is found once."""
+        if name not in self._ranges:
+            self._ranges[name] = find_range(self.values(name))
+        return self._ranges[name]
 
     @property
     def zeta(self) -> Floats:
@@ -127,11 +129,11 @@ class Candidates:
         return "ζ" if self.column == ZETAS[0] else f"ζ (`{self.column}`)"
 
     def name(self, index: int) -> str:
-        """How sentences call a checkpoint."""
+        """Return how sentences call a checkpoint."""
         return f"step {self.step[index]} of {self.runs[self.run[index]]}"
 
     def known(self, *names: str) -> Booleans:
-        """Which of them have finite values in all of some columns."""
+        """Return which of them have finite values in all of some columns."""
         found = np.ones(len(self), dtype=np.bool_)
         for name in names:
             found &= np.isfinite(self.values(name))
@@ -178,7 +180,7 @@ class Candidates:
 
 
 def make_candidates(table: RunTable, column: str) -> Candidates:
-    """All checkpoints of a table.
+    """Return all checkpoints of a table.
 
     Raises:
         InputError: if there is no such ζ.
@@ -198,10 +200,10 @@ def make_candidates(table: RunTable, column: str) -> Candidates:
     return _sort(Candidates(table, column, runs, run, step, row, np.arange(len(frame))))
 
 
-def spread_of(values: Floats) -> Spread:
-    """Where the known among some values lie."""
+def find_range(values: Floats) -> KnownRange:
+    """Return where the known among some values lie."""
     known = values[np.isfinite(values)]
-    return Spread(float(np.median(known)), float(known.max()))
+    return KnownRange(float(np.median(known)), float(known.max()))
 
 
 def as_shares(table: RunTable) -> RunTable:
@@ -258,7 +260,7 @@ def _read_column(frame: pl.DataFrame, column: Column) -> Floats:
 
 
 def _is_broken(frame: pl.DataFrame) -> Booleans:
-    """Networks whose loss is not finite. Their ζ is that of the readings before they broke."""
+    """Find networks whose loss is not finite; their ζ is that of earlier readings."""
     if not {"flags", "loss_before"}.issubset(frame.columns):
         return np.zeros(len(frame), dtype=np.bool_)
     is_flagged = frame["flags"].list.contains("non_finite").fill_null(value=False).to_numpy()

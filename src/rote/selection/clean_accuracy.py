@@ -123,7 +123,7 @@ class AccuracyEstimate:
         return float(1 - self.truth[labeled, self.labels.given[labeled]].mean())
 
     def surprise(self) -> float:
-        """How many standard errors fewer clean labels are guessed right than was to be expected."""
+        """Return how many standard errors fewer clean labels are guessed than expected."""
         is_clean = self.labels.clean != UNKNOWN
         clean = self.labels.clean[is_clean]
         if not len(clean):
@@ -190,7 +190,7 @@ class AccuracyEstimate:
 
         Samples of the holdout are resampled, and true labels drawn from their posterior: what a
         voter gets right is its expectation under the votes of the others, and a deviation from that
-        in which all who say the same about a sample agree. Draws take the model at its word: the
+        in which all who say the same about a sample agree. Draws trust the model: the
         error of the model comes on top, as far as labels are not known to be right.
 
         Args:
@@ -263,7 +263,7 @@ def _compute_logit(share: Floats, samples: int) -> Floats:
 
 @lru_cache(maxsize=1)
 def _draw_resamples(samples: int) -> tuple[npt.NDArray[np.float32], Floats]:
-    """Draws × samples: how often each sample is drawn, and a number that draws its label.
+    """Return draws × samples: how often each sample is drawn, and a number that draws its label.
 
     The same for all runs of a pool that are judged one by one, so that the last is remembered.
     """

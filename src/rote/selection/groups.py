@@ -34,7 +34,7 @@ def read_settings(description: Mapping[str, Any], workload: Mapping[str, Any]) -
 
 
 def read_facts(description: Mapping[str, Any], workload: Mapping[str, Any]) -> dict[str, str]:
-    """Everything that a run says of itself as text: what runs can be chosen by.
+    """Return everything that a run says of itself as text: what runs can be chosen by.
 
     ``run.json``, the description of the data under ``data``, and the spec, which wins. Of labels
     and holdouts there are the first letters of a hash.
@@ -209,10 +209,10 @@ def check_comparable(table: RunTable) -> None:
 
 
 def filter_runs(table: RunTable, where: Mapping[str, Any]) -> RunTable:
-    """Return the runs whose ``run.json``, data or spec say what is asked, under dotted names.
+    """Return the runs whose ``run.json``, data or spec have a value, under dotted names.
 
     Raises:
-        InputError: if no run says anything under a name, or none says that.
+        InputError: if no run has the name, or none has the value.
     """
     facts = _collect_facts(table)
     for key, value in where.items():
@@ -261,7 +261,7 @@ def _read_group_facts(table: RunTable, run: str) -> dict[str, str]:
     """Return what a run says about its data, as far as it must be read."""
     description = table.descriptions.get(run, {})
     holdout = description.get("holdout")
-    # What others wrote into run.json may be anything: only what can be is believed.
+    # run.json may have been edited: ignore values that are impossible.
     classes = str(description.get("num_classes"))
     holdout_hash = holdout.get("hash") if isinstance(holdout, Mapping) else None
     given = description.get("given_labels")
@@ -306,7 +306,7 @@ def _find_telling(facts: Mapping[str, Mapping[str, str]], groups: tuple[Group, .
 def _list_differences(
     facts: Mapping[str, Mapping[str, str]], groups: tuple[Group, ...]
 ) -> list[list[str]]:
-    """As few ``KEY=VALUE`` per group as tell it from the others, those that people know first."""
+    """Return the fewest ``KEY=VALUE`` that identify each group; well-known keys come first."""
     pairs: list[list[str]] = [[] for _ in groups]
     for key in (*_find_known_keys(facts), _find_telling(facts, groups)):
         said = _read_said(facts, groups, key) if key else []
@@ -328,7 +328,7 @@ def _find_known_keys(facts: Mapping[str, Mapping[str, str]]) -> tuple[str, ...]:
 def _read_said(
     facts: Mapping[str, Mapping[str, str]], groups: tuple[Group, ...], key: str
 ) -> list[str | None]:
-    """Return what each group says under a name; None if it says nothing, or not one thing."""
+    """Return the value of each group under a name; None if it has none or several."""
     values = [{facts[run].get(key) for run in group.runs} for group in groups]
     return [next(iter(found)) if len(found) == 1 else None for found in values]
 
@@ -344,11 +344,11 @@ def _explain_nothing_found(
     found = Counter(told[key] for told in facts.values() if key in told)
     if not found:
         return (
-            f"Expected runs to be chosen by something that they say of themselves "
+            f"Expected a property that the runs record "
             f"({', '.join(names[:40]) or 'nothing'}), got {quote(key)}.{did_you_mean(key, names)}"
         )
     values = ", ".join(quote(entry) for entry, _ in found.most_common(_MOST_LISTED))
-    return f"Expected a run with {key}={value}, got none; there are {values}."
+    return f"No run has {key}={value}. The runs have {values}."
 
 
 def _normalize(text: str) -> str:

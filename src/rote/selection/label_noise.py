@@ -129,11 +129,11 @@ class VotePrior:
 
 
 KINDS = ("symmetric", "one-rate", "free")
-"""Noise that knows no classes; one rate, but wrong labels as it likes; a rate for every class."""
+"""Kinds of noise: uniform; one rate with any confusion of classes; one rate per class."""
 
 UNKNOWN = -1
 RATE = 0.3
-"""The rate of wrong labels is believed to be this, as if it had been seen in so many samples."""
+"""The prior of the noise rate, with the weight of this many samples."""
 
 _RATE_WORTH = 100.0
 _ROUNDS = 60
@@ -208,7 +208,7 @@ class Noise:
         return found
 
     def likelihood(self, evidence: Observations) -> Floats:
-        """How probable the label of every sample is: the given one, or else the clean one."""
+        """Return the probability of every sample's given label, or else of its clean label."""
         prior = self.prior(evidence.log_votes)
         joint = (prior * self._gather_given(evidence.given)).sum(axis=1)
         of_clean = prior[np.arange(len(prior)), np.maximum(evidence.clean, 0)]
@@ -219,7 +219,7 @@ class Noise:
         return np.where(given[:, None] == UNKNOWN, 1.0, columns)
 
     def pack(self) -> Floats:
-        """Everything in one row, where it can be extrapolated."""
+        """Return everything in one row, where it can be extrapolated."""
         logs = np.log(np.maximum(self.matrix, TINY)).ravel()
         return np.concatenate(([np.log(self.sharpness)], self.bias, logs))
 
@@ -271,7 +271,7 @@ def _make_first_guess(kind: str, classes: int, rate: float) -> Noise:
 
 
 def _compute_steps(noise: Noise, first: Noise, second: Noise) -> tuple[Floats, Floats]:
-    """From the noise to the first, and by how much the next step differs from that one."""
+    """Compute the first step from the noise, and how much the next step differs from it."""
     before, between, after = noise.pack(), first.pack(), second.pack()
     return between - before, after - 2 * between + before
 

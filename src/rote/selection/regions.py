@@ -45,7 +45,7 @@ def mean(values: Floats) -> float:
 
 
 def percentile(values: Floats, percent: float) -> float:
-    """Return the value below which so many percent lie, interpolated linearly."""
+    """Return the value below which this percentage lies, interpolated linearly."""
     return float(np.percentile(values, percent))
 
 
@@ -64,12 +64,12 @@ def compute_paper_thresholds(candidates: Candidates) -> dict[str, float]:
 
 
 def is_resistant(candidates: Candidates, threshold: float) -> Booleans:
-    """Whether ζ is at most the threshold."""
+    """Return whether ζ is at most the threshold."""
     return candidates.zeta <= threshold
 
 
 def is_trainable(candidates: Candidates, threshold: float) -> Booleans:
-    """Whether the training accuracy is at least the threshold."""
+    """Return whether the training accuracy is at least the threshold."""
     return candidates.values("train_accuracy") >= threshold
 
 

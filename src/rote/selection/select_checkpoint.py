@@ -14,7 +14,7 @@ import numpy as np
 from rote.errors import InputError, did_you_mean
 from rote.interpretation import read_start
 from rote.records import COLUMNS
-from rote.selection.candidates import ZETA, Candidates, as_shares, make_candidates, spread_of
+from rote.selection.candidates import ZETA, Candidates, as_shares, find_range, make_candidates
 from rote.selection.groups import check_comparable, filter_runs, group_runs
 from rote.selection.regions import compute_paper_thresholds, find_regions, summarize
 from rote.selection.rule import Reason
@@ -282,7 +282,7 @@ def _compare_with_baselines(usable: Candidates, decision: Decision) -> tuple[Bas
             name,
             float(values[decision.pick]),
             float(values[last]) if np.isfinite(values[last]) else None,
-            *(spread_of(values) if values is estimated else usable.spread(name)),
+            *(find_range(values) if values is estimated else usable.find_range(name)),
         )
         for name, values in columns.items()
         if np.isfinite(values[decision.pick])

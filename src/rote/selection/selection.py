@@ -237,12 +237,12 @@ class Selection:
             "noise_matrix": self.noise_matrix,
             "suspects": [asdict(suspect) for suspect in self.suspects],
             "baselines": [asdict(baseline) for baseline in self.baselines],
-            "regions": [self._region(entry) for entry in self.regions],
+            "regions": [self._describe_region(entry) for entry in self.regions],
             "reasons": [asdict(reason) for reason in self.reasons],
             "warnings": list(self.warnings),
         }
 
-    def _region(self, entry: RegionSummary) -> dict[str, Any]:
+    def _describe_region(self, entry: RegionSummary) -> dict[str, Any]:
         values = {
             "region": entry.region,
             "count": entry.count,

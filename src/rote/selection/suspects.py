@@ -359,7 +359,7 @@ def find_suspects(
 ) -> tuple[Suspicion, ...]:
     """List the samples whose label is probably wrong, by every method that applies.
 
-    ``aum`` and ``confident_learning`` go by the rows of the signals of these names, at the reading
+    ``aum`` and ``confident_learning`` use the rows of the signals of these names, at the reading
     of a run with the highest validation accuracy (the last one, where there is none); a sample is
     suspected if its label loses in more than half of the runs that share their data. ``posterior``
     judges the samples of the holdout, with the rule of that name.
@@ -409,7 +409,7 @@ def _read_class_names(table: RunTable, run: str) -> tuple[str, ...]:
 
 
 def as_csv(found: Sequence[Suspicion]) -> str:
-    """All suspects as a table, one per line."""
+    """Return all suspects as a table, one per line."""
     names = [entry.name for entry in fields(SuspectLabel)]
     rows: list[list[object]] = [["runs", *names, "given_name", "believed_name"]]
     for suspicion in found:
@@ -474,7 +474,7 @@ class _Data:
     def list_suspects(
         self, method: str, split: Split, said: Iterable[_Said]
     ) -> Iterator[SuspectLabel]:
-        """Suspects by their place in the data, with the truth about them."""
+        """Yield suspects by their place in the data, with the truth about them."""
         places = getattr(self, split)
         for one in said:
             at = places[one.sample]
@@ -590,7 +590,7 @@ def _judge(
     split: Split,
     said: Sequence[_Said],
 ) -> Suspicion:
-    """Suspects, and what the truth says of them."""
+    """Return suspects, and what the truth says of them."""
     if data is None:
         unknown = (
             SuspectLabel(method, split, one.sample, None, one.believed, one.score, None)

@@ -153,7 +153,7 @@ def find_shared_holdout(candidates: Candidates, least: int = 2) -> tuple[set[str
         least: how many are enough; one is only if no other has predictions.
 
     Raises:
-        InputError: if so many share none.
+        InputError: if they share no holdout.
     """
     holdouts: dict[str, tuple[object, ...]] = {}
     for part in candidates.by_run():
@@ -162,7 +162,7 @@ def find_shared_holdout(candidates: Candidates, least: int = 2) -> tuple[set[str
         predictions = candidates.table.read_predictions(name)
         if predictions is not None and len(predictions) > candidates.row[part].max():
             holdout = description["holdout"]
-            # Of what was changed by hand, the hash may be anything, or missing.
+            # In an edited run.json the hash may be anything, or missing.
             holdout_hash = repr(holdout.get("hash", name))
             holdouts[name] = (holdout_hash, *holdout["predictions"], description["num_classes"])
     counts = Counter(holdouts.values())

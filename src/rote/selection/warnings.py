@@ -51,7 +51,7 @@ def _warn_of_no_zeta(everything: Candidates) -> tuple[str, ...]:
 
 
 def explain_no_zeta(everything: Candidates) -> str | None:
-    """Where runs of others hold no ζ: what they hold, and how to come to it; None if they do."""
+    """Explain how to get ζ where runs have none, and list their metrics; None if they have it."""
     frame = everything.table.frame
     if any(everything.known(name).any() for name in ZETAS):
         return None
@@ -88,8 +88,8 @@ def _warn_of_too_few(usable: Candidates, rule: Rule) -> Iterator[str]:
         yield f"Only {counted}: fewer than {_FEW} are too few to trust any rule."
     if rule.compares_runs and usable.num_runs == 1:
         yield (
-            f"Rule `{rule.name}` compares runs, and only one has what it needs; `auto` knows what "
-            "to do with a single run."
+            f"Rule `{rule.name}` compares runs, and only one has what it needs. Use rule `auto` "
+            "for a single run."
         )
 
 
@@ -107,8 +107,8 @@ def _check_regions(
         )
     elif counts[1] < _NEARLY_EMPTY * total:
         yield (
-            f"Region 1 holds only {counts[1]} of {total} checkpoints; `staged`, which judges "
-            "training accuracy among the resistant only, divides them more evenly."
+            f"Region 1 has only {counts[1]} of {total} checkpoints. Rule `staged`, which compares "
+            "training accuracy among resistant checkpoints only, divides them more evenly."
         )
 
 
@@ -146,7 +146,7 @@ def _check_mean(usable: Candidates, thresholds: Mapping[str, float]) -> Iterator
         largest = int(np.nanargmax(usable.zeta))
         yield (
             f"{below:.1%} of the checkpoints have ζ below the threshold of "
-            f"{thresholds['susceptibility']:.4g}: a few very large ones make it, up to "
+            f"{thresholds['susceptibility']:.4g}: a few very large values raise this mean, up to "
             f"{usable.zeta[largest]:.4g} at {usable.name(largest)}. Use rule `filter` "
             "or a relative column."
         )

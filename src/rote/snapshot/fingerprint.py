@@ -410,7 +410,7 @@ def _find_object_parts(item: object) -> Parts | None:
 
 
 def _is_own(module: object) -> bool:
-    """Whether a module is the user's own: not Python's, installed or rote's."""
+    """Return whether a module is the user's own: not Python's, installed or rote's."""
     if not isinstance(module, str):
         return False
     file = getattr(sys.modules.get(module), "__file__", None)

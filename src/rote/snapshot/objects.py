@@ -79,7 +79,7 @@ class ObjectState:
         spares_unchanged: bool = False,
         device: str | None = None,
     ) -> None:
-        self._containers = Contents()
+        self._containers = ContainerCopies()
         self._modes: list[tuple[nn.Module, bool]] = []
         self._others: list[Restore] = []
         self.tensors: list[Tensor] = []
@@ -129,7 +129,7 @@ def find_parameters(optimizer: Optimizer) -> list[Tensor]:
     return list({id(parameter): parameter for parameter in listed}.values())
 
 
-class Contents:
+class ContainerCopies:
     """Shallow copies of some containers."""
 
     def __init__(self) -> None:
@@ -153,7 +153,7 @@ def _copy_entries(container: Container) -> Container:
 
 
 def _holds(container: Container, contents: Container) -> bool:
-    """Whether a container holds the same objects, in the same order."""
+    """Return whether a container holds the same objects, in the same order."""
     if isinstance(container, set):
         return container == contents
     if isinstance(container, dict) and isinstance(contents, dict):
@@ -315,7 +315,7 @@ def find_reachable(
 
 
 def is_tensor_subclass(item: object) -> bool:
-    """Whether an object is a tensor of a library's own class, such as a quantized weight."""
+    """Return whether an object is a tensor of a library's own class, such as a quantized weight."""
     return isinstance(item, Tensor) and type(item) not in (Tensor, nn.Parameter, nn.Buffer)
 
 
@@ -510,18 +510,18 @@ def find_imports(code: CodeType) -> frozenset[str]:
 
 
 def is_special(name: str) -> bool:
-    """Whether a name is special to Python, as ``__init__``."""
+    """Return whether a name is special to Python, as ``__init__``."""
     return name.startswith("__") and name.endswith("__")
 
 
 def is_inspectable(item: object) -> bool:
-    """Whether to look into an object: its class is the user's own, or mainly holds others."""
+    """Return whether to look into an object: a user's class, or one that holds other objects."""
     return is_user_module(type(item).__module__) or type(item).__module__ in _HOLDERS
 
 
 @lru_cache(maxsize=4096)
 def is_user_module(module: object) -> bool:
-    """Whether the module of this name is the user's own: not Python's, installed or rote's."""
+    """Return whether a module is the user's: not Python's, not installed, not rote's."""
     if not isinstance(module, str):
         return False  # types of Cython have a descriptor there
     package = module.partition(".")[0]

@@ -371,7 +371,7 @@ def verify_unchanged(model: nn.Module, *others: object) -> Iterator[None]:
     except Exception:
         _raise_if_changed(before, take_fingerprint(model, *others))
         raise
-    # Not after Ctrl-C: whoever ends the process must not get another error instead.
+    # Not after Ctrl-C: the interrupt must not be replaced by another error.
     _raise_if_changed(before, take_fingerprint(model, *others))
 
 

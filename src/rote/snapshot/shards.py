@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from rote.snapshot.objects import Contents
+from rote.snapshot.objects import ContainerCopies
 from rote.snapshot.tensors import Gradients
 
 _HOMES = ("torch.distributed.fsdp._fully_shard", "torch.distributed._composable.fsdp")
@@ -35,7 +35,7 @@ def find_whole_parameters(model: nn.Module) -> list[Tensor]:
 
 
 def is_offloaded(model: nn.Module) -> bool:
-    """Whether shards are kept in the CPU's memory while the model computes elsewhere."""
+    """Return whether shards are kept in the CPU's memory while the model computes elsewhere."""
     return any(part.offload_to_cpu for part in _list_parts(_find_states([model])))
 
 
@@ -53,10 +53,10 @@ class Shards:
         self._states = _find_states(models)
         self._groups = _list_groups(self._states)
         self._parts = _list_parts(self._states)
-        self._bookkeeping = Contents()
+        self._bookkeeping = ContainerCopies()
         for container in _find_bookkeeping(self._states):
             self._bookkeeping.note(container)
-        self._registries = Contents()
+        self._registries = ContainerCopies()
         for part in self._parts:
             for module in (part._module_info.module, *part._module_info.shared_modules):
                 self._registries.note(module._parameters)

@@ -46,7 +46,7 @@ class TensorValues:
         self._spares_unchanged = spares_unchanged
 
     def is_untouched(self) -> bool:
-        """Whether all values are the same, bit for bit. Waits once for each device."""
+        """Return whether all values are the same, bit for bit. Waits once for each device."""
         pairs = list(zip(self._memory, self._saved, strict=True))
         if not all(_have_same_bits(*pair) for pair in pairs if _is_on_host(pair[0])):
             return False
@@ -77,7 +77,7 @@ class TensorValues:
 
 
 def _is_on_host(tensor: Tensor) -> bool:
-    """Whether the values can be read without waiting for another device."""
+    """Return whether the values can be read without waiting for another device."""
     return tensor.device.type == "cpu"
 
 
@@ -227,7 +227,7 @@ def find_addresses(tensor: Tensor) -> set[int]:
 
 
 def _have_same_bits(one: Tensor, other: Tensor) -> bool:
-    """Whether two tensors are equal as integers: −0 differs from 0, and NaN equals itself."""
+    """Return whether two tensors have equal bits: −0 differs from 0, and NaN equals itself."""
     return torch.equal(_view_as_integers(one), _view_as_integers(other.to(one.device)))
 
 
@@ -247,7 +247,7 @@ def _is_same_memory(tensor: Tensor, memory: Tensor) -> bool:
 
 
 def is_freed(tensor: Tensor) -> bool:
-    """Whether the memory was freed, as FSDP2 does between passes: reading it would crash."""
+    """Return whether the memory was freed, as FSDP2 does between passes: reading it would crash."""
     try:
         return tensor.numel() > 0 and tensor.untyped_storage().size() == 0
     except RuntimeError:

@@ -63,11 +63,11 @@ def _is_formula(text: str) -> bool:
 
 
 def read_cells(path: Path, column: str) -> pl.DataFrame:
-    """All cells of a file with a header, stripped; None where a cell is empty.
+    """Return all cells of a file with a header, stripped; None where a cell is empty.
 
     Args:
         path: the file.
-        column: one that the header has, by which the separator is told: commas, semicolons or tabs.
+        column: a column of the header, which identifies the separator (comma, semicolon, tab).
 
     Raises:
         InputError: if it is no CSV file, or its rows do not fit its header.
@@ -114,7 +114,7 @@ def _find_separator(path: Path, column: str) -> str:
 
 
 def _check_cells(path: Path, separator: str, *, of_header: bool = False) -> None:
-    """See whether columns have names of their own, and every line a cell for each."""
+    """Check that column names differ and that every line has a cell for each."""
     with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
         rows = csv.reader(file, delimiter=separator)
         header = [name.strip() for name in next(filter(None, rows), [])]

@@ -294,7 +294,7 @@ class WriterLock:
         self._closing()
 
     def let_go(self) -> None:
-        """Close the file and leave the lock to those who have it open, too."""
+        """Close the file without unlocking it for other processes that have it open."""
         self._closing()
 
 
@@ -364,7 +364,7 @@ def compute_checksums(contents: Mapping[str, bytes]) -> dict[str, dict[str, str]
 
 
 def is_as_written(description: Mapping[str, Any], name: str, content: bytes | None) -> bool:
-    """Whether a content, None if it is gone, is what a description says, if it says anything."""
+    """Return whether a content (None if missing) fits its checksum; True without a checksum."""
     known = description.get(_KEY)
     said = known.get(name) if isinstance(known, Mapping) else None
     return said is None or (content is not None and said == _compute_checksum(content))

@@ -24,7 +24,7 @@ DAMAGED_ARRAYS = (
 
 
 def encode_labels(labels: np.ndarray) -> str:
-    """Labels as ``run.json`` holds them."""
+    """Return labels as ``run.json`` holds them."""
     return " ".join(map(str, labels.ravel()))
 
 

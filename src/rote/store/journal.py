@@ -79,7 +79,7 @@ ALWAYS_NUMBERS = (
 
 
 def is_reserved(name: str) -> bool:
-    """Whether a metric cannot have a name: a line of the journal, or a table of runs, uses it."""
+    """Return whether a name is reserved for lines of the journal or columns of a table."""
     return name in _RESERVED or name.startswith(ROW_CHECK)
 
 
@@ -132,7 +132,7 @@ def encode_reading(reading: Reading) -> dict[str, Any]:
 
 
 def collect_numbers(reading: Reading) -> dict[str, float]:
-    """Every number of a reading by its name, with the metrics; NaN and infinity too."""
+    """Return every number of a reading by its name, with the metrics; NaN and infinity too."""
     values = reading.to_dict() | dict(reading.metrics)
     others = ("step", "flags", "metrics")
     return {k: float(v) for k, v in values.items() if k not in others and v is not None}
@@ -163,7 +163,7 @@ def decode_reading(line: Line) -> Reading:
 
 
 def encode_resume(step: int) -> dict[str, Any]:
-    """Says that the run goes on after ``step``: later readings above this line are void.
+    """Return the line of a resume after ``step``: later readings above it are void.
 
     Args:
         step: the last step that counts.
@@ -179,7 +179,7 @@ def encode_resume(step: int) -> dict[str, Any]:
 
 
 def mark_counted(steps: np.ndarray, limits: np.ndarray) -> np.ndarray:
-    """Which lines of one run count: those that no later line voids.
+    """Return which lines of one run count: those that no later line voids.
 
     Args:
         steps: of every line, in the order of writing.
@@ -243,7 +243,7 @@ def check_line(line: Line, where: str) -> dict[str, Any]:
     """
     step = line.get("step")
     if type(step) is not int or not -NO_LIMIT < step < NO_LIMIT:
-        raise CorruptRunError(f"A reading in {where} has no whole step: {step!r:.80}.")
+        raise CorruptRunError(f"A reading in {where} has no integer step: {step!r:.80}.")
     if line["kind"] == "resume":
         return {"schema": line.get("schema"), "kind": "resume", "step": step}
     flags = [] if line.get("flags") is None else line["flags"]
@@ -401,7 +401,7 @@ def parse_object(raw: bytes) -> dict[str, Any] | None:
 
 
 def read_number(raw: bytes) -> int:
-    """Which line of its file a line was when it was written, from 1; 0 if it does not say."""
+    """Return the number that a line had in its file when it was written, from 1; 0 if unknown."""
     end = _END.search(raw)
     return int(end["number"], 16) if end else 0
 
@@ -484,7 +484,7 @@ class _Found:
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
-    """Every whole line of a journal, in the order in which they were written.
+    """Return every whole line of a journal, in the order in which they were written.
 
     A line that a kill cut off, at the end or before the run was resumed, is skipped with a
     ``TornJournalWarning``. Lines that are missing, doubled or out of order are warned of; what is
@@ -535,10 +535,10 @@ def _put_in_order(found: Sequence[_Found], path: Path) -> list[_Found]:
     if any(later < earlier for earlier, later in pairwise(numbers)):
         _warn(f"{path} has lines that are out of order; they count in the order of writing.")
         once = sorted(once, key=lambda entry: entry.number)
-    # What was cut off had a number, too.
+    # The truncated line also had a number.
     missing = max(numbers, default=0) - len(once)
     if missing > 0:
-        _warn(f"{path} has lost {missing} of its lines; what they said is not counted.")
+        _warn(f"{path} has lost {missing} of its lines. They are not counted.")
     return once
 
 

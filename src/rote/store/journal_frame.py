@@ -59,7 +59,7 @@ class Piece:
 
 
 def read_batches(journals: Sequence[Path | str], odd: set[int]) -> Iterator[list[Piece]]:
-    """All lines of all journals, a batch at a time.
+    """Yield all lines of all journals, a batch at a time.
 
     Args:
         journals: one file per run; one that does not exist has no lines.
@@ -133,7 +133,7 @@ _AHEAD = 2
 def read_journals(
     journals: Sequence[Path | str],
 ) -> tuple[pl.DataFrame, dict[int, CorruptRunError]]:
-    """Every reading that counts, in order.
+    """Return every reading that counts, in order.
 
     Args:
         journals: one file per run; one that does not exist has no readings.
@@ -204,7 +204,7 @@ def _sort_by_run(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _read_ahead(batches: Iterable[list[Piece]], odd: set[int]) -> Iterator[list[pl.DataFrame]]:
-    """Every batch in order; while polars is at some of them, the next is fetched from disk."""
+    """Yield every batch in order; the next one is read while polars parses the last."""
     with ThreadPoolExecutor(_AHEAD) as pool:
         under_way: deque[Future[list[pl.DataFrame]]] = deque()
         for batch in batches:
@@ -215,7 +215,7 @@ def _read_ahead(batches: Iterable[list[Piece]], odd: set[int]) -> Iterator[list[
 
 
 def _read(pieces: list[Piece], odd: set[int]) -> list[pl.DataFrame]:
-    """All lines, run by run in no order."""
+    """Return all lines, run by run in no order."""
     shapes = {piece.run: piece.shape for piece in pieces}  # of the last, which knows of the others
     alike: dict[int, list[Piece]] = {}
     for piece in pieces:
@@ -231,7 +231,7 @@ def _read(pieces: list[Piece], odd: set[int]) -> list[pl.DataFrame]:
 
 
 def _read_as_table(pieces: list[Piece]) -> pl.DataFrame | None:
-    """Lines that differ in their numbers only, several times faster; None if that is not so."""
+    """Parse lines that differ only in their numbers, several times faster; None if they do not."""
     import polars as pl
 
     raw = pieces[0].data[: pieces[0].data.index(b"\n")]
@@ -265,9 +265,9 @@ def _read_as_table(pieces: list[Piece]) -> pl.DataFrame | None:
 
 
 def _separate_names(lines: memoryview) -> None:
-    """Make a comma of every colon, in place: names become cells, too, between those of the values.
+    """Make a comma of every colon, in place: names become cells between those of the values.
 
-    Four times as fast as ``bytes.replace``, and other threads can go on meanwhile.
+    Four times as fast as ``bytes.replace``, and other threads can run meanwhile.
     """
     signs = np.frombuffer(lines, np.uint8)
     for start in range(0, len(signs), _CACHED):
@@ -342,7 +342,7 @@ def _parse(data: bytes, names: Iterable[str]) -> pl.DataFrame:
 
 
 def _is_complete(frame: pl.DataFrame, data: bytes, keys: int) -> bool:
-    """Whether no line has a key that is not a column, which polars would pass over.
+    """Return whether no line has a key that is not a column, which polars would pass over.
 
     There are as many colons as there should be keys, and as many nulls as there are written ones
     and absent keys; a key too many would upset one or the other.
@@ -379,7 +379,7 @@ def _get_type(name: str) -> Any:  # noqa: ANN401
 def _drop_void(frame: pl.DataFrame, odd: set[int]) -> pl.DataFrame:
     """Without resumes, and the readings that a later one declares void.
 
-    Runs whose steps do not grow are odd, too. No odd run is kept.
+    Runs whose steps do not grow are also odd. No odd run is kept.
     """
     import polars as pl
 
@@ -427,7 +427,7 @@ def _read_by_line(
 
 
 def _join_frames(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    """All frames as one, with the metrics that most readings have."""
+    """Return all frames as one, with the metrics that most readings have."""
     import polars as pl
 
     counts: Counter[str] = Counter()

@@ -1,7 +1,7 @@
-"""What a logger is, and how one is found by its address, such as ``mlflow:EXPERIMENT``.
+"""The interface of loggers, and how one is found by its address, such as ``mlflow:EXPERIMENT``.
 
-The loggers of rote are the files in ``loggers``. Those of other packages go by the name of their
-entry point in ``rote.loggers``, and anybody else's is ``package.module:Name:PLACE``.
+The loggers of rote are the files in ``loggers``. Those of other packages have the name of their
+entry point in ``rote.loggers``, and any other is ``package.module:Name:PLACE``.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Address:
     place: str
 
     def __str__(self) -> str:
-        """As it is written."""
+        """Return the address as it is written."""
         return f"{self.kind}:{self.place}"
 
     @property
@@ -71,7 +71,7 @@ class Logger:
         read: called with the address and the mapping of names; None if it can only be written.
         traces: how much stays when opening is taken back: 0 for nothing, 1 for something that is
             marked as deleted, 2 for more. Of several loggers, the one that leaves most opens last.
-        is_table: whether runs and steps are columns, which a mapping may name, too.
+        is_table: whether runs and steps are columns, which a mapping may also name.
 
     Example:
         >>> load_logger("wandb").read is None, load_logger("csv").open is None

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 _COUNTED = ("run", "step")
-"""Columns of a CSV file that may have another name, too."""
+"""Columns of a CSV file that may also have another name."""
 
 _HIDDEN = ("run", "row", "step", "flags")
 
@@ -36,7 +36,7 @@ def find_foreign_metrics(frame: pl.DataFrame) -> tuple[str, ...]:
 
 
 def guess_mapping(metrics: Iterable[str], missing: Iterable[str]) -> dict[str, str]:
-    """Which metrics are probably what rote calls by another name.
+    """Return which metrics are probably what rote calls by another name.
 
     Args:
         metrics: their names.
@@ -79,7 +79,7 @@ def check_mapping(mapping: Mapping[str, str], recorded: Iterable[str] = ()) -> N
 def apply_mapping(frames: list[pl.DataFrame], mapping: Mapping[str, str]) -> list[pl.DataFrame]:
     """Give metrics the names that rote knows, in every source (one frame each) that has them.
 
-    What has a new name is not shown under its old one, too.
+    A renamed metric is no longer shown under its old name.
 
     Raises:
         InputError: if no source has a metric.

@@ -7,11 +7,11 @@ from typing import Any
 def flatten_tables(
     table: Mapping[str, Any], *, stop: tuple[str, ...] = ()
 ) -> Iterator[tuple[str, Any]]:
-    """Every entry of nested tables that is no table, or an empty one, by its dotted name.
+    """Yield every entry of nested tables that is no table, or an empty one, by its dotted name.
 
     Args:
         table: the tables.
-        stop: a table with one of these names in it is an entry, too.
+        stop: a table with one of these names in it also counts as an entry.
 
     Example:
         >>> dict(flatten_tables({"optimizer": {"name": "sgd", "lr": 0.1}, "options": {}}))

@@ -50,7 +50,7 @@ class RowLayout:
 
 
 def get_row_path(run: Path, name: str) -> Path:
-    """Where the rows of a name lie in a run's directory."""
+    """Return where the rows of a name lie in a run's directory."""
     return run / f"{name}.bin"
 
 
@@ -166,7 +166,7 @@ class RowFile:
 
 
 def map_rows(path: Path, layout: RowLayout) -> np.ndarray | None:
-    """All whole rows of a file, shape (rows, *shape), read when looked at; None if there are none.
+    """Map all complete rows of a file, shape (rows, *shape); None if there are none.
 
     Some may belong to readings that do not count.
     """
@@ -197,7 +197,7 @@ def find_damaged_row(
 
 
 def are_classes(predictions: np.ndarray, description: Mapping[str, Any]) -> bool:
-    """Whether all that is predicted is a class of the run: the type may hold more than there are.
+    """Return whether all predictions are classes of the run; their type may hold larger numbers.
 
     One beyond would be counted as a vote for the first class of the next sample.
     """

@@ -9,13 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from rote.errors import (
-    CorruptRunError,
-    InputError,
-    RunExistsError,
-    RunLockedError,
-    StoreError,
-)
+from rote.errors import CorruptRunError, InputError, RunExistsError, RunLockedError, StoreError
 from rote.records import Reading
 from rote.store.files import SyncClock, WriterLock, make_folders, sync_folder, write_whole
 from rote.store.holdout import write_neighbor_votes

@@ -258,7 +258,7 @@ def read_row_layouts(path: Path, description: Mapping[str, Any]) -> dict[str, Ro
 
 
 def get_checkpoint_path(run: Path | str, step: int) -> Path:
-    """Where a run of a spec keeps the weights after an epoch."""
+    """Return where a run of a spec keeps the weights after an epoch."""
     return Path(run) / CHECKPOINT_FOLDER / f"step-{step:05d}.safetensors"
 
 

@@ -40,7 +40,7 @@ class RunStatus:
 
 
 def read_status(path: Path | str) -> RunStatus:
-    """Where a run stands, by one look at its directory, which need not exist, and one small file.
+    """Read the status of a run from its directory, which need not exist, and one small file.
 
     Raises:
         StoreError: if it cannot be looked at.
@@ -81,7 +81,7 @@ def read_workload(path: Path | str) -> dict[str, Any]:
 
 
 def list_runs(store: Path | str) -> list[RunStatus]:
-    """Every run of a store (a directory of run directories), ordered by directory.
+    """Return every run of a store (a directory of run directories), ordered by directory.
 
     Args:
         store: the directory.

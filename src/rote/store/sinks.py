@@ -35,7 +35,7 @@ class Sink(Protocol):
         """Declare the readings after ``step`` void: they will be taken again."""
 
     def close(self) -> None:
-        """Nothing more will come."""
+        """Close the sink."""
 
 
 class EvidenceSink(Protocol):
@@ -185,7 +185,7 @@ class Sinks:
         return copy
 
     def check_open(self) -> None:
-        """Refuse to go on where a reading would be missed.
+        """Refuse to continue where a reading would be missed.
 
         Raises:
             InputError: if there were sinks, and they were closed, or belong to the original.
@@ -217,7 +217,7 @@ class Sinks:
             raise
 
     def resume_from(self, readings: Sequence[Reading]) -> None:
-        """Make every sink say what the tracker remembers."""
+        """Make every sink hold exactly the readings that the tracker remembers."""
         for member in self._members:
             member.resume_from(readings)
 
@@ -240,7 +240,7 @@ class Sinks:
                 method(*arguments)
 
     def close(self) -> None:
-        """Nothing more will come. Closing twice is fine."""
+        """Close all sinks; closing twice is allowed."""
         for member in self._members:
             member.sink.close()
         self._is_closed |= bool(self._members)
@@ -311,7 +311,7 @@ _Task = Callable[[], None]
 
 @contextmanager
 def isolate_randomness() -> Iterator[None]:
-    """Let a logger draw from a generator of its own, and put the caller's back.
+    """Let a logger draw from its own random state, and restore the caller's.
 
     MLflow makes up names with Python's generator: without this, a run that is logged would
     continue with other random numbers than one that is not, and runs with one seed would share a
@@ -373,7 +373,7 @@ class RetryingSink:
             raise
         if error is not None and len(self._waiting) == 1:
             message = (
-                f"{self._place} did not take a reading: {_shorten(error)}. Training goes on; the "
+                f"{self._place} did not take a reading: {_shorten(error)}. Training continues; the "
                 "reading is kept and tried again with the next one."
             )
             warnings.warn(LoggerWarning(message), stacklevel=2)
@@ -443,7 +443,7 @@ def get_run_name(targets: Iterable[Target]) -> str | None:
 
 
 def can_be_read(save_to: str) -> bool:
-    """Whether what is written there can be read back.
+    """Return whether what is written there can be read back.
 
     Raises:
         InputError: if it is nothing to write to.
@@ -503,7 +503,7 @@ def _open_target(target: Path | Address, description: Mapping[str, Any], *, resu
 
 
 def _rank_undo(target: Path | Address) -> tuple[int, bool]:
-    """Files can be removed, runs of MLflow deleted; a run of W&B, or of others, keeps something."""
+    """Return a key that sorts targets: first those whose opening can be undone, such as files."""
     if isinstance(target, Path):
         return (0, True)
     return (load_logger(target.kind).traces, not target.place)
@@ -540,7 +540,7 @@ class _FunctionSink:
         self._function(reading)
 
     def resume_after(self, step: int) -> None:
-        """Nothing: a function cannot take back what it was told."""
+        """Do nothing: a function cannot undo earlier calls."""
 
     def close(self) -> None:
-        """Nothing: the function is the caller's."""
+        """Do nothing: the function belongs to the caller."""

@@ -29,13 +29,7 @@ from rote.store.journal import READING_COLUMNS, ROW_CHECK, RUN_DIRECTORY, SYNCED
 from rote.store.journal_frame import read_journals
 from rote.store.logger import Address, load_logger, parse_address
 from rote.store.mapping import apply_mapping, check_mapping, name_column
-from rote.store.row_file import (
-    PREDICTIONS,
-    are_classes,
-    find_damaged_row,
-    get_row_path,
-    map_rows,
-)
+from rote.store.row_file import PREDICTIONS, are_classes, find_damaged_row, get_row_path, map_rows
 from rote.store.run_record import (
     JOURNAL_FILE,
     RUN_FILE,
@@ -128,7 +122,7 @@ class UnreadableRuns:
 
     @contextmanager
     def catch(self, place: Path) -> Iterator[None]:
-        """Note it if the block finds that a run cannot be read."""
+        """Record that a run cannot be read if the block fails."""
         try:
             yield
         except CorruptRunError as error:
@@ -533,8 +527,8 @@ def read_table(
             ``{"susceptibility": "my_metric"}``.
 
     Returns:
-        The table, ordered by the name of the run. Two runs of the same name are told apart by as
-        much of their path as it takes. A run that is named twice, however its place is written,
+        The table, ordered by the name of the run. Runs of the same name get as much of
+        their path as distinguishes them. A run that is named twice, however its place is written,
         counts once.
 
     Raises:

@@ -131,7 +131,7 @@ def write_lines(record: Record) -> Iterator[str]:
     if data["chosen"]:
         yield "\n" + _ABSENT.format(pmv=_format_seconds(record["pmv"], " ({:.2f} s per epoch)"))
     for name, pool in record["pools"].items():
-        yield from _pool(name, pool)
+        yield from _write_pool(name, pool)
 
 
 def _collapse(pools: Mapping[str, Any]) -> Iterator[str]:
@@ -170,7 +170,7 @@ def _name_data(names: Sequence[str]) -> str:
     return ", ".join(known) + (f"; {seeds} seeds of data each" if seeds > 1 else "")
 
 
-def _pool(name: str, pool: Mapping[str, Any]) -> Iterator[str]:
+def _write_pool(name: str, pool: Mapping[str, Any]) -> Iterator[str]:
     wrong = pool["wrong_labels"]
     rate = "" if wrong is None else f", {wrong:.0%} of the labels are wrong"
     yield (
@@ -181,7 +181,7 @@ def _pool(name: str, pool: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _compare_in_fewer_pools(record: Record, group: str) -> Iterator[str]:
-    """Selectors that not all pools allow, beside others in the same pools."""
+    """Yield selectors that not all pools allow, beside others in the same pools."""
     for name, row in record["means"][group].items():
         if "of" not in row:
             continue

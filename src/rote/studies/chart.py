@@ -80,7 +80,7 @@ def draw_panels(
         by: the field that panels differ in.
         color: a field that colors differ in.
         dash: a field that strokes differ in.
-        own_heights: whether each panel has a scale of its own upwards, too.
+        own_heights: whether each panel has its own vertical scale as well.
     """
     import altair as alt
 
@@ -90,7 +90,7 @@ def draw_panels(
     chart = alt.Chart(width=width, height=height)
     channels: dict[str, Any] = {"color": alt.value(_COLORS[0])} if color is None else {}
     if color is not None:
-        channels["color"] = _color(rows, color)
+        channels["color"] = _encode_color(rows, color)
     if dash is not None:
         legend = alt.Legend(labelLimit=260, orient="bottom")
         channels["strokeDash"] = alt.StrokeDash(dash, sort=None, title=None, legend=legend)
@@ -101,7 +101,7 @@ def draw_panels(
         **channels,
     )
     upwards = "independent" if own_heights else "shared"
-    return _facet(drawn, rows, by, columns).resolve_scale(x="independent", y=upwards)
+    return _split_into_facets(drawn, rows, by, columns).resolve_scale(x="independent", y=upwards)
 
 
 def _choose_sizes(rows: Rows, by: str) -> tuple[int, int]:
@@ -110,7 +110,7 @@ def _choose_sizes(rows: Rows, by: str) -> tuple[int, int]:
     return {0: (_WIDE, 1), 1: (_WIDE, 1), 2: (_HALF, 2)}.get(count, (_THIRD, 3))
 
 
-def _color(rows: Rows, field: str) -> Any:  # noqa: ANN401
+def _encode_color(rows: Rows, field: str) -> Any:  # noqa: ANN401
     import altair as alt
 
     name = field.partition(":")[0]
@@ -137,7 +137,7 @@ def _make_axis(kind: Any, field: str, title: str, *, begins_at_0: bool) -> Any: 
     return kind(field, title=title, axis=alt.Axis(tickCount=4, labelOverlap="greedy"), scale=scale)
 
 
-def _facet(drawn: Any, rows: Rows, by: str, columns: int) -> Any:  # noqa: ANN401
+def _split_into_facets(drawn: Any, rows: Rows, by: str, columns: int) -> Any:  # noqa: ANN401
     import altair as alt
 
     order = list(dict.fromkeys(row[by] for row in rows))
@@ -196,7 +196,7 @@ def draw_regions(pools: Mapping[str, tuple[Rows, Sequence[float | None]]]) -> An
 
 
 def _find_edge(values: Sequence[float]) -> float:
-    """Where the axis of ζ ends: a run that diverged must not squeeze all others."""
+    """Return where the axis of ζ ends: a run that diverged must not squeeze all others."""
     ordered = sorted(values)
     high = ordered[int(0.95 * (len(ordered) - 1))]
     low = ordered[0]
@@ -223,7 +223,7 @@ def filter_pairs(pools: Mapping[str, tuple[Rows, Mapping[str, float | None]]]) -
                 .encode(
                     x=_make_axis(alt.X, "train:Q", "training accuracy", begins_at_0=False),
                     y=_make_axis(alt.Y, "test:Q", "test accuracy", begins_at_0=False),
-                    color=_color(every, "architecture:N"),
+                    color=_encode_color(every, "architecture:N"),
                 )
             )
             lines = [name if key == "all" else " ", f"{title}, ρ = {format_number(found[key])}"]
@@ -238,7 +238,7 @@ def draw_heat(
     """Draw rectangles, colored from low to high; one panel for each pool."""
     width, columns = _choose_sizes(rows, by)
     drawn = _draw_rectangles(x, y, value, titles, min(width, 320))
-    return _facet(drawn, rows, by, columns)
+    return _split_into_facets(drawn, rows, by, columns)
 
 
 def draw_heat_panels(

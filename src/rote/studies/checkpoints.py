@@ -33,7 +33,7 @@ _DIVERGED = 10.0
 
 
 def list_values(estimate: Estimate) -> list[float | None]:
-    """As plain numbers: value, low, high."""
+    """Return value, low and high as plain numbers."""
     return [estimate.value, estimate.low, estimate.high]
 
 
@@ -115,7 +115,7 @@ def get_stated_mean(region: Mapping[str, Any]) -> float | None:
 
 
 def is_best_resistant(candidates: Candidates, zeta: str = ZETA) -> bool | None:
-    """Whether the checkpoint of the highest test accuracy is in the lower half of ζ."""
+    """Return whether the checkpoint of the highest test accuracy is in the lower half of ζ."""
     known = candidates.known(zeta, TRUTH)
     if not known.any():
         return None
@@ -124,20 +124,20 @@ def is_best_resistant(candidates: Candidates, zeta: str = ZETA) -> bool | None:
 
 
 def has_batch_norm(spec: RunSpec) -> bool:
-    """Whether a network normalizes its batches: all of ours do unless told not to, but for mlp."""
+    """Return whether a network has batch norm: all but mlp do, unless an option removes it."""
     architecture = spec.architecture
     return bool(dict(architecture.options).get("batch_norm", architecture.name != "mlp"))
 
 
 def find_diverged(candidates: Candidates) -> Booleans:
-    """By run, whether its loss diverged at some time, which its ζ keeps for good."""
+    """Return for each run whether its loss ever diverged; its ζ never recovers from that."""
     zeta = candidates.values(ZETA)
     largest = [np.nanmax(np.abs(zeta[part]), initial=0.0) for part in candidates.by_run()]
     return np.asarray(np.array(largest) >= _DIVERGED)
 
 
 def group_runs(pool: Pool, candidates: Candidates) -> dict[str, Booleans]:
-    """By name, the checkpoints of all runs, of those with batch norm, and of those without.
+    """Return by name the checkpoints of all runs, of those with batch norm, and of the others.
 
     Diverged runs are in the first group only; a group without runs is left out.
     """
@@ -207,5 +207,5 @@ def average_known(numbers: Sequence[float | None]) -> float | None:
 
 
 def round_column(values: Floats) -> list[float]:
-    """Numbers for a record, with four digits."""
+    """Return numbers for a record, with four digits."""
     return [float(f"{value:.4g}") for value in values]

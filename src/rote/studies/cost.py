@@ -36,7 +36,7 @@ class Cost:
     needs: str = ""
 
     def describe(self, pool: int, *, is_timed: bool) -> dict[str, Any]:
-        """As a record has it, where the pool has so many samples, of networks that were timed."""
+        """Return the cost as a record holds it, for pools of timed networks."""
         return {
             "passes": self.passes,
             "held_out": pool if self.held_out is None else self.held_out,
@@ -58,7 +58,7 @@ class Cost:
 
 
 def has_timed(pool: int) -> bool:
-    """Whether networks were timed with a holdout of this size."""
+    """Return whether networks were timed with a holdout of this size."""
     networks = read_costs()["networks"].values()
     return bool(networks) and all(f"pass_{pool}" in found for found in networks)
 

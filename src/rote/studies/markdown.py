@@ -30,7 +30,7 @@ def capitalize(text: str) -> str:
 
 
 def count_pools(pools: Sequence[Any] | Mapping[str, Any]) -> str:
-    """How many pools, in words."""
+    """Return how many pools, in words."""
     return "1 pool" if len(pools) == 1 else f"{len(pools)} pools"
 
 

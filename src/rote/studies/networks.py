@@ -56,7 +56,7 @@ class Network:
     numbers: Mapping[str, float]
 
     def load_test_set(self) -> tuple[Tensor, Tensor]:
-        """Unseen samples, and their classes.
+        """Return unseen samples, and their classes.
 
         Raises:
             InputError: if there are none.
@@ -95,7 +95,7 @@ def load_networks(pool: Pool, table: RunTable, data_dir: Path | None) -> Iterato
 def load_pairs(
     pool: Pool, table: RunTable, data_dir: Path | None
 ) -> Iterator[tuple[Network, Network]]:
-    """Networks of the same settings, trained on right labels and on noisy ones."""
+    """Yield networks of the same settings, trained on right labels and on noisy ones."""
     waiting: dict[str, Network] = {}
     for network in load_networks(pool, table, data_dir):
         other = waiting.pop(network.twin, None)
@@ -106,12 +106,12 @@ def load_pairs(
 
 
 def has_learned(numbers: Mapping[str, float]) -> bool:
-    """Whether a network is clearly better than chance; of others nothing can be said."""
+    """Return whether a network is clearly better than chance; of others nothing can be said."""
     return numbers["test_accuracy"] >= NEAR_CHANCE
 
 
 def group_pairs(found: Sequence[Record]) -> dict[str, list[Record]]:
-    """All pairs, those whose noisy-trained network has memorized its labels, and the others.
+    """Return all pairs, those whose noisy-trained network has memorized its labels, and the others.
 
     Pairs with a network near chance are left out.
     """

@@ -43,7 +43,7 @@ class NoisySet:
     Attributes:
         name: of data and noise.
         read: makes its arrays from a folder of data: ``x_train`` or ``text_train``, ``y_train``
-            (the truth), ``y_train_given``, and the same for the test set; None if not at hand.
+            (the truth), ``y_train_given``, and the same for the test set; None if not available.
         is_judged: whether methods are judged on it; on the others constants may be chosen.
         is_systematic: whether labels come from rules or one source, which no network doubts.
     """
@@ -98,7 +98,7 @@ def train_set(noisy: NoisySet, store: Path, data_dir: Path | None) -> TrainedSet
     """Train the networks of a set with and without folds; finished runs are kept.
 
     Returns:
-        The runs; None if the data are not at hand.
+        The runs; None if the data are not available.
     """
     folder = store / noisy.name
     file = folder / "data.npz"
@@ -134,7 +134,7 @@ def _draw_part(arrays: Arrays, name: str) -> Arrays:
     return found
 
 
-def _with_noise(name: str, arrays: Arrays, model: str, rate: float) -> Arrays:
+def _add_noise(name: str, arrays: Arrays, model: str, rate: float) -> Arrays:
     from rote.labels.noise import add_noise
 
     arrays = _draw_part(arrays, name)
@@ -156,12 +156,12 @@ def _make_file_reader(file: str, model: str, rate: float, kind: str = "x") -> Ca
 
     def read(folder: Path | None, name: str) -> Arrays | None:
         arrays = _read_file(folder, file, *names)
-        return None if arrays is None else _with_noise(name, arrays, model, rate)
+        return None if arrays is None else _add_noise(name, arrays, model, rate)
 
     return read
 
 
-def _with_given(file: str, given: str, kind: str) -> Callable[..., Any]:
+def _use_given_labels(file: str, given: str, kind: str) -> Callable[..., Any]:
     """Return a reader of labels that people or rules gave; −1 is none."""
     names = (f"{kind}_train", "y_train", f"{kind}_test", "y_test", given)
 
@@ -184,7 +184,7 @@ def _make_sklearn_reader(loader: str, model: str, rate: float) -> Callable[..., 
         found = getattr(datasets, loader)()
         images = getattr(found, "images", None)
         x = (found.data if images is None else images * 15).astype(np.float32)
-        return _with_noise(name, _split(x, found.target.astype(np.int64)), model, rate)
+        return _add_noise(name, _split(x, found.target.astype(np.int64)), model, rate)
 
     return read
 
@@ -205,7 +205,7 @@ def _make_keel_reader(
         if categories:
             columns = [np.eye(int(c.max()) + 1, dtype=np.float32)[c] for c in (x - x.min(0)).T]
             x = np.concatenate(columns, axis=1)
-        return _with_noise(name, _split(x.astype(np.float32), y), model, rate)
+        return _add_noise(name, _split(x.astype(np.float32), y), model, rate)
 
     return read
 
@@ -232,7 +232,7 @@ SETS: tuple[NoisySet, ...] = (
     _make_set("digits pair 30 %", _make_sklearn_reader("load_digits", _PAIR, 0.3), is_judged=False),
     _make_set(
         "SMS, labeling rules",
-        _with_given("wrench_sms.npz", "y_train_majority", "text"),
+        _use_given_labels("wrench_sms.npz", "y_train_majority", "text"),
         is_judged=False,
         is_systematic=True,
     ),
@@ -243,13 +243,13 @@ SETS: tuple[NoisySet, ...] = (
         "Fashion-MNIST symmetric 40 %", _make_file_reader("fashion_mnist.npz", _SYMMETRIC, 0.4)
     ),
     _make_set("Fashion-MNIST pair 40 %", _make_file_reader("fashion_mnist.npz", _PAIR, 0.4)),
-    _make_set("CIFAR-10N worse", _with_given("cifar10_20k_5k.npz", "y_worse", "x")),
+    _make_set("CIFAR-10N worse", _use_given_labels("cifar10_20k_5k.npz", "y_worse", "x")),
     _make_set(
-        "Yoruba, distant supervision", _with_given("yoruba_news.npz", "y_train_noisy", "text")
+        "Yoruba, distant supervision", _use_given_labels("yoruba_news.npz", "y_train_noisy", "text")
     ),
     _make_set(
         "YouTube, labeling rules",
-        _with_given("wrench_youtube.npz", "y_train_majority", "text"),
+        _use_given_labels("wrench_youtube.npz", "y_train_majority", "text"),
         is_systematic=True,
     ),
     _make_set(

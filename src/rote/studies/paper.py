@@ -34,7 +34,7 @@ class Shown(NamedTuple):
         return self.number.lower().replace(" ", "-")
 
     def is_about(self, pool: Pool) -> bool:
-        """Whether a pool has the data and the noise of the figure."""
+        """Return whether a pool has the data and the noise of the figure."""
         return not self.data or (
             pool.data in self.data and (pool.noise_level, pool.noise) == (self.level, self.noise)
         )

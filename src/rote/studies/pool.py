@@ -97,7 +97,7 @@ class Pool:
 
 
 def has_pools(preset: str) -> bool:
-    """Whether a preset is there."""
+    """Return whether a preset is there."""
     return preset in PRESETS and _get_file(preset).is_file()
 
 

@@ -83,7 +83,7 @@ def find_finished(pool: Pool, store: Path) -> list[Path]:
 
 
 def is_over(pool: Pool, store: Path) -> bool:
-    """Whether all runs of a pool are finished."""
+    """Return whether all runs of a pool are finished."""
     try:
         counts = Sweep(pool.space, store / pool.name).survey()
     except RoteError:
@@ -115,7 +115,7 @@ def prepare_study(
 ) -> Tables | Measured | Record:
     """Return what a study is measured from: its runs, or what it finds in their networks.
 
-    Networks are examined once: what was found lies beside the runs until these are others.
+    Networks are examined once: results are stored beside the runs until the runs change.
     """
     if study.compute is not None:
         return study.compute(store, data_dir)
@@ -193,12 +193,12 @@ class Records:
 
 
 def is_complete(pool: Pool, table: RunTable) -> bool:
-    """Whether every run of a pool is in a table."""
+    """Return whether every run of a pool is in a table."""
     return set(pool.specs) <= set(table.descriptions)
 
 
 def has_enough(pool: Pool, table: RunTable) -> bool:
-    """Whether the runs that a pool needs before it is used are in a table."""
+    """Return whether the runs that a pool needs before it is used are in a table."""
     needed = list(pool.specs)[: pool.enough]
     return set(needed) <= set(table.descriptions)
 

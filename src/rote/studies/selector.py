@@ -87,7 +87,7 @@ class Judgment:
 
 
 def judge(selector: Selector, candidates: Candidates, draws: Draws) -> Judgment | None:
-    """How a selector does, or None where what it needs is not recorded."""
+    """Return how a selector does, or None where what it needs is not recorded."""
     rule = find_rule(selector.rule, selector.options)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RoteWarning)
@@ -135,7 +135,7 @@ def _judge_picks(
 
 
 def _compute_score(rule: Rule, candidates: Candidates) -> tuple[Floats | None, bool]:
-    """Return what the rule goes by, higher is better, if it is one number per checkpoint.
+    """Return what the rule compares, higher is better, if it is one number per checkpoint.
 
     Also return whether that number is an estimate of the accuracy.
     """

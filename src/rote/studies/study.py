@@ -99,7 +99,7 @@ class Study:
     compute: Callable[[Path, Path | None], Record] | None = None
 
     def find_pools(self, preset: str) -> list[Pool]:
-        """Which runs it looks at.
+        """Return which runs it looks at.
 
         Raises:
             InputError: if there is no such preset, or it has no such pools.
@@ -116,7 +116,7 @@ class Study:
         return found
 
     def has(self, preset: str) -> bool:
-        """Whether there are runs for it at a preset, or it needs none."""
+        """Return whether there are runs for it at a preset, or it needs none."""
         is_wanted = self.wants
         return is_wanted is None or (has_pools(preset) and any(map(is_wanted, read_pools(preset))))
 
@@ -170,7 +170,7 @@ def measure_by_pool(
 
 
 def studies() -> dict[str, Study]:
-    """Every study, by name.
+    """Return every study, by name.
 
     Returns:
         The studies, in the order of lists.

@@ -35,7 +35,7 @@ class SweepCost:
     """
 
     samples: ClassVar[int] = 2048
-    """Larger training sets are cut down to so many samples for the measurement."""
+    """Larger training sets are cut down to this many samples for the measurement."""
 
     seconds: float
     longest: float
@@ -46,7 +46,7 @@ class SweepCost:
     refused: dict[str, str] = field(default_factory=dict)
 
     def estimate_seconds(self, workers: int) -> float:
-        """How long so many processes take that do not slow each other down."""
+        """Return the time that this many processes take if they do not slow each other down."""
         return max(self.longest, self.seconds / workers)
 
 

@@ -38,7 +38,7 @@ _RECIPES: dict[str, dict[str, Any]] = {
 
 
 def make_demo_specs(*, epochs: int, seed: int, noise: float) -> list[RunSpec]:
-    """Every network with every recipe, on digits.
+    """Return every network with every recipe, on digits.
 
     Args:
         epochs: how long each is trained.

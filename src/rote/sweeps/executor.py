@@ -168,7 +168,7 @@ class Retries:
         self._waiting: deque[Job] = deque()
 
     def __contains__(self, job: Job) -> bool:
-        """Whether a worker has died with the job before."""
+        """Return whether a worker has died with the job before."""
         return job.path in self._deaths
 
     def take_job(self, coming: Iterator[Job]) -> Job | None:

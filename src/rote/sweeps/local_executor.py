@@ -91,7 +91,7 @@ class _Worker:
 
     def begin(self, job: Job) -> None:
         self.job = job
-        with suppress(OSError):  # it is dead: waiting for its answer will tell
+        with suppress(OSError):  # it has died, which the wait for its answer reports
             self.pipe.send(job)
 
     def end(self) -> Event:
@@ -116,7 +116,7 @@ def _find_free(team: list[_Worker]) -> _Worker:
     process = _CONTEXT.Process(
         target=_serve, args=(theirs, dict(os.environ)), name="rote worker", daemon=True
     )
-    with _hold_interrupts():  # a worker that is half begun would end with a traceback of its own
+    with _hold_interrupts():  # a worker that is interrupted while it starts would print a traceback
         _prepare()
         process.start()
         theirs.close()  # so that its death ends the pipe
@@ -134,7 +134,7 @@ def _prepare() -> None:
     from multiprocessing import forkserver
 
     resource_tracker.ensure_running()  # starting it unblocks the signal
-    # A new process inherits what is blocked. Ignoring would be inherited, too, but lose a Ctrl-C.
+    # A new process inherits what is blocked. Ignoring would also be inherited, but lose a Ctrl-C.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         forkserver.ensure_running()

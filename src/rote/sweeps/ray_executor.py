@@ -84,7 +84,7 @@ class RayConnection:
             self._is_ours = False
 
     def count_slots(self, cpus: float, gpus: float) -> int:
-        """How many tasks with these shares the nodes can run at the same time, right now."""
+        """Return how many tasks with these shares the nodes can run at the same time, right now."""
         nodes = [node["Resources"] for node in self.ray.nodes() if node["Alive"]]
         return sum(_count_node_slots(node, {"CPU": cpus, "GPU": gpus}) for node in nodes)
 
@@ -125,14 +125,14 @@ def _advise(cause: str) -> str:
         )
     mode, token = os.environ.get("RAY_AUTH_MODE"), os.environ.get("RAY_AUTH_TOKEN")
     return (
-        "Give the token of the head here, too: `export RAY_AUTH_MODE=token RAY_AUTH_TOKEN=…` (now "
+        "Also give the token of the head here: `export RAY_AUTH_MODE=token RAY_AUTH_TOKEN=…` (now "
         f"RAY_AUTH_MODE is {mode or 'not set'} and RAY_AUTH_TOKEN is "
         f"{'set' if token else 'not set'}). docs/cluster.md has the steps."
     )
 
 
 def _count_node_slots(node: dict[str, float], shares: dict[str, float]) -> int:
-    """How often the shares fit into the resources of a node; rounding must not cost a slot."""
+    """Return how many runs fit into a node; rounding must not cost a slot."""
     fits = [node.get(name, 0.0) / share + 1e-6 for name, share in shares.items() if share > 0]
     return math.floor(min(fits))
 
@@ -176,7 +176,7 @@ class RayTasks:
         if ready:
             everybody = list(self._tasks)
             ready, _ = self._ray.wait(everybody, num_returns=len(everybody), timeout=0)
-        return [event for stream in ready for event in self._hear(stream)]
+        return [event for stream in ready for event in self._receive(stream)]
 
     def close(self) -> None:
         """End all tasks, and wait until their runs are free."""
@@ -191,7 +191,7 @@ class RayTasks:
             with suppress(OSError):
                 mark.unlink()
 
-    def _hear(self, stream: Any) -> Iterator[Event]:  # noqa: ANN401
+    def _receive(self, stream: Any) -> Iterator[Event]:  # noqa: ANN401
         task, errors = self._tasks[stream], self._ray.exceptions
         try:
             said = self._ray.get(next(stream))
@@ -255,13 +255,13 @@ def _run_task(job: Job, mark: Path, directory: str, patience: float) -> Iterator
         deadline = time.monotonic() + patience
         event = run_job(job)
         while isinstance(event, Busy) and time.monotonic() < deadline:
-            time.sleep(0.1)  # the process that died with this run may not be quite gone
+            time.sleep(0.1)  # the process that died with this run may still be ending
             event = run_job(job)
     yield event
 
 
 def _make_environment(gpus: float) -> dict[str, str]:
-    """Variables that every task has, wherever it runs."""
+    """Return variables that every task has, wherever it runs."""
     found = dict(ONE_THREAD)
     if not gpus:
         found["CUDA_VISIBLE_DEVICES"] = ""  # what Ray does not give out must not be taken

@@ -20,7 +20,7 @@ from rote.workloads import FieldError, RunSpec, locate_errors, read_toml
 Table: TypeAlias = Mapping[str, Any]
 
 MOST_RUNS = 1_000_000
-"""Combinations in one sweep: more than anybody can wait for."""
+"""The most combinations in one sweep."""
 
 _TABLES = ("name", "base", "lists", "zip", "grid", "sample", "exclude")
 _ORIGIN = "sample.draw"
@@ -59,7 +59,7 @@ class Exclusion:
     conditions: tuple[tuple[str, tuple[Any, ...]], ...]
 
     def covers(self, values: Table) -> bool:
-        """Whether a run is left out, by its spec as nested tables."""
+        """Return whether a run is left out, by its spec as nested tables."""
         return all(_fulfills(values, field, allowed) for field, allowed in self.conditions)
 
 

@@ -166,7 +166,7 @@ class Sweep:
         try:
             record_failure(job, error)
         except StoreError:
-            # One run's directory may belong to another user; the other runs go on.
+            # One run's directory may belong to another user; the other runs continue.
             if find_write_problem(self._store) is not None:
                 raise
 

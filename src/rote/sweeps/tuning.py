@@ -102,7 +102,7 @@ def make_pruner(warmup: int = 10) -> Any:  # noqa: ANN401
 
 
 def is_surely_below(high: float | None, best: float) -> bool:
-    """Whether the upper end of an interval, if it is known, is below the best estimate."""
+    """Return whether the upper end of an interval, if it is known, is below the best estimate."""
     return high is not None and high < best
 
 
@@ -238,9 +238,11 @@ class AccuracyObjective:
             with _ONE_RUN:
                 event = run_job(job, watch)
         except _Stopped:
-            raise pruned(f"Its estimate is surely below the best; resume {job.path}.") from None
+            raise pruned(
+                f"Its estimate is clearly below the best. To continue the run, resume {job.path}."
+            ) from None
         if isinstance(event, Busy):
-            raise pruned(f"Another process is doing {job.path}.")
+            raise pruned(f"Another process is training {job.path}.")
         value = self._judge_event(event, [trial])
         return math.nan if value is None else value
 

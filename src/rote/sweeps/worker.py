@@ -63,7 +63,7 @@ def _iterate_causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def find_write_problem(path: Path) -> str | None:
-    """Why nothing can be written in a directory, which is made if needed; None if something can."""
+    """Return why a directory, made if needed, cannot be written to; None if it can."""
     try:
         path.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=path) as file:

@@ -16,7 +16,7 @@ Numbers: TypeAlias = "npt.ArrayLike | torch.Tensor"
 
 
 def as_float64(values: Numbers, name: str) -> FloatArray:
-    """Numbers, or a torch tensor, as a float64 array.
+    """Return numbers, or a torch tensor, as a float64 array.
 
     Args:
         values: anything `numpy.asarray` reads, or a torch tensor on any device and of any type.

@@ -29,7 +29,7 @@ class BinaryLabels:
 
 
 def binary_labels(classes: Numbers, *, pair: tuple[int, int] | None = None) -> BinaryLabels:
-    """Labels of ±1 from classes, by parity or from a pair of classes.
+    """Return labels of ±1 from classes, by parity or from a pair of classes.
 
     Args:
         classes: a whole number for each sample, of shape (n,).
@@ -98,7 +98,7 @@ def redraw_labels(
 
 
 def random_labels(samples: int, *, draws: int, rng: np.random.Generator) -> FloatArray:
-    """Labels drawn uniformly from ±1.
+    """Return labels drawn uniformly from ±1.
 
     Args:
         samples: the number n of samples.

@@ -371,7 +371,7 @@ def bounds_table(
         noise: label noise levels LNL in [0, 1].
         delta: the probability δ of a value outside the bounds, in (0, 1].
         pair: use only these two classes, as 1 and -1; by default even and odd classes.
-        landmarks: use a Nyström spectrum from so many samples; by default the exact one.
+        landmarks: the number of samples of a Nyström spectrum; by default it is exact.
 
     Returns:
         The rows of the figure and the facts to write on it.
@@ -427,7 +427,7 @@ def _find_first_reversed(
 
 
 def _make_rows(result: Bounds) -> Iterator[BoundsRow]:
-    """Arrays of shape (noise, k_tilde) as rows."""
+    """Yield arrays of shape (noise, k_tilde) as rows."""
     lower, upper = result.lower, result.upper
     for i, noise in enumerate(result.noise):
         for j, k_tilde in enumerate(result.k_tilde):

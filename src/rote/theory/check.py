@@ -168,7 +168,7 @@ def check(
 
 
 def summarize(records: Iterable[CheckRecord]) -> list[WidthSummary]:
-    """All draws at a width taken together.
+    """Return all draws at a width taken together.
 
     Args:
         records: as ``check`` returns them.
@@ -268,6 +268,6 @@ def _make_draws(
 
 
 def _is_inside(phi: float, limits: Bounds) -> bool:
-    """Whether an objective lies within the only bounds of `limits`."""
+    """Return whether an objective lies within the only bounds of `limits`."""
     rest = phi - limits.floor[0]
     return bool(limits.lower[0, 0] <= rest <= limits.upper[0, 0])

@@ -87,7 +87,9 @@ def relu_kernel(x: Numbers, z: Numbers, *, normalize: bool = False) -> FloatArra
         )
     kernel = np.empty((len(rows_units), len(columns_units)))
     for rows in iterate_slices(len(rows_units), BLOCK):
-        kernel[rows] = _block(rows_units[rows], columns_units, rows_norms[rows], columns_norms)
+        kernel[rows] = _compute_block(
+            rows_units[rows], columns_units, rows_norms[rows], columns_norms
+        )
     return kernel
 
 
@@ -139,7 +141,7 @@ def empirical_gram(module: "torch.nn.Module", x: Numbers, *, block: int = 64) ->
 def _normalize_directions(
     x: Numbers, name: str, *, normalize: bool
 ) -> tuple[FloatArray, FloatArray]:
-    """Directions of norm 1, and norms (all 1 if they are to be normalized)."""
+    """Return directions of norm 1, and norms (all 1 if they are to be normalized)."""
     samples = as_inputs(x, name)
     # Dividing by the largest value first keeps the squares of tiny and huge samples in range.
     largest = np.abs(samples).max(axis=1)
@@ -163,14 +165,14 @@ def _iterate_upper_blocks(
         for columns in iterate_slices(len(units), BLOCK):
             if columns.start < rows.start:
                 continue
-            block = _block(units[rows], units[columns], norms[rows], norms[columns])
+            block = _compute_block(units[rows], units[columns], norms[rows], norms[columns])
             if rows == columns:
                 # arccos turns one rounding error in a cosine of 1 into 1e-8; the value is known.
                 np.fill_diagonal(block, norms[rows] ** 2 / 2)
             yield rows, columns, block
 
 
-def _block(
+def _compute_block(
     rows: FloatArray, columns: FloatArray, row_norms: FloatArray, column_norms: FloatArray
 ) -> FloatArray:
     """``|x||z| cos θ (π - θ) / (2π)`` between directions of norm 1."""

@@ -80,7 +80,7 @@ class Spectrum:
 
 
 def spectrum(gram: Numbers) -> Spectrum:
-    """All eigenpairs of a Gram matrix.
+    """Return all eigenpairs of a Gram matrix.
 
     Args:
         gram: a symmetric positive semi-definite matrix, of shape (n, n). It is not changed.

@@ -1,10 +1,7 @@
 """Remembering measurements: the running mean that is ζ, when to probe, the tracker."""
 
 from rote.extras import list_signals as list_signals
-from rote.tracking.device_check import (
-    check_device as check_device,
-    find_device as find_device,
-)
+from rote.tracking.device_check import check_device as check_device, find_device as find_device
 from rote.tracking.examination import examine as examine
 from rote.tracking.make_tracker import track
 from rote.tracking.past_checkpoints import (

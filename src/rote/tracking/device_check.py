@@ -1,6 +1,6 @@
-"""Whether the promises of a probe hold on a device, found out by training there with and without.
+"""A check of a device: training with and without probes, and what a probe costs there.
 
-No GPU was at hand when rote was written. ``rote doctor --device cuda`` runs this on yours.
+No GPU was available when rote was written. ``rote doctor --device cuda`` runs this on yours.
 """
 
 import time
@@ -72,7 +72,7 @@ class DeviceCheck:
         memory = "not reported by this device"
         if self.memory_ratio is not None:
             memory = f"{self.memory_ratio:.2f}"
-        reads = "none: the host waits for nothing"
+        reads = "none on the CPU"
         if self.blocking_reads is not None:
             reads = str(self.blocking_reads)
         return [
@@ -171,7 +171,7 @@ class _Trial:
     def run(self) -> DeviceCheck:
         first, again = self._train(probes=False), self._train(probes=False)
         probed = self._train(probes=True)
-        worker = _Worker(self)
+        worker = _Training(self)
         before = _list_generator_states()
         worker.tracker.probe()
         after = _list_generator_states()
@@ -191,7 +191,7 @@ class _Trial:
         )
 
     def _train(self, *, probes: bool) -> list[Tensor]:
-        worker = _Worker(self, tracks=probes)
+        worker = _Training(self, tracks=probes)
         for _ in range(_STEPS):
             worker.step()
             if probes:
@@ -207,7 +207,7 @@ class _Trial:
         return [tensor.detach().cpu().clone() for tensor in kept]
 
 
-class _Worker:
+class _Training:
     """A network in training."""
 
     def __init__(self, trial: _Trial, *, tracks: bool = True) -> None:

@@ -1,4 +1,4 @@
-"""Whether a model and its optimizer can be probed, found out by probing them."""
+"""A check whether a model and its optimizer can be probed: it probes them once."""
 
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ from rote.tracking.make_tracker import track
 
 @dataclass(frozen=True)
 class Examination:
-    """What was found.
+    """The result of a check.
 
     Attributes:
         reading: of one probe, if it can be probed.
@@ -46,7 +46,7 @@ def examine(
         reading = tracker.probe()
     except RoteError as error:
         return Examination(None, str(error), ())
-    except Exception as error:  # noqa: BLE001  # whatever a stranger's model raises is the finding
+    except Exception as error:  # noqa: BLE001  # any error of a user's model is the finding
         return Examination(None, f"The model raised {type(error).__name__}: {error}", ())
     return Examination(reading, None, _list_remarks(model, optimizer))
 
@@ -59,11 +59,12 @@ def _list_remarks(model: nn.Module, optimizer: Optimizer) -> tuple[str, ...]:
         optimizer, "_optimizer_step_post_hooks", None
     )
     remarks = {
-        "BatchNorm uses the statistics of the probe batch; its running ones are put back.": any(
+        "BatchNorm uses statistics of the probe batch; its running statistics are restored.": any(
             isinstance(module, _BatchNorm) and module.training for module in model.modules()
         ),
-        f"{outside} trainable parameters are not this optimizer's; they stay.": outside > 0,
-        "Forward hooks run during the probe, too; what they write to files stays.": hooked,
+        f"The optimizer does not hold {outside} trainable parameters; the probe leaves them "
+        "unchanged.": outside > 0,
+        "Forward hooks also run during the probe; files that they write are not undone.": hooked,
         "Hooks of the optimizer do not run during the probe.": silenced,
     }
     return tuple(remark for remark, applies in remarks.items() if applies)

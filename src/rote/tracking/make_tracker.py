@@ -55,7 +55,13 @@ from rote.store import (
     parse_targets,
 )
 from rote.tracking.random_batch import RandomBatch
-from rote.tracking.signals import NoisyValidation, Signal, SignalContext, Signals, as_given_labels
+from rote.tracking.signals import (
+    NoisyValidationSignal,
+    Signal,
+    SignalContext,
+    Signals,
+    as_given_labels,
+)
 from rote.tracking.susceptibility import list_zetas
 from rote.tracking.tracker import Tracker
 from rote.version import __version__
@@ -250,7 +256,7 @@ def track(
             run that is open there); a function that is called with every new reading; or a list
             of several. A logger that fails does not stop the training (``LoggerWarning``).
         resume: resume the run that is in ``save_to``, after its last reading. Load the
-            tracker's ``state_dict`` as well if training goes on from an earlier point, or if
+            tracker's ``state_dict`` as well if training resumes from an earlier point, or if
             ``policy.every`` skips steps: the journal knows only the steps that were measured.
 
     Returns:
@@ -329,13 +335,13 @@ def _make_tracker(
         loss_fn=probe.loss_fn,
         given_labels=given,
     )
-    own = () if given is None else (NoisyValidation(given),)
-    predicts = _predicts(batch, probe.policy, has_given_labels=given is not None)
+    own = () if given is None else (NoisyValidationSignal(given),)
+    predicts = _needs_predictions(batch, probe.policy, has_given_labels=given is not None)
     return Tracker(probe, batch, Signals([*own, *signals], context), predicts=predicts)
 
 
 def _try_out(tracker: Tracker, probe: Probe) -> None:
-    """Probe once for trial: say what is odd, and note what the network as it is would show."""
+    """Probe once as a trial: warn of problems, and note the reading of the network as it is."""
     uncopied = Uncopied({"model": unwrap(probe.model), "loss_fn": probe.loss_fn})
     batch = tracker.batch
     trial = probe.check(batch.inputs, batch.labels, predicts=tracker.predicts)
@@ -435,8 +441,8 @@ def _check_votes(votes: object, batch: RandomBatch, num_classes: int) -> np.ndar
     return found
 
 
-def _predicts(batch: RandomBatch, policy: ProbePolicy, *, has_given_labels: bool) -> bool:
-    """Whether the classes of the holdout are predicted and recorded at every probe."""
+def _needs_predictions(batch: RandomBatch, policy: ProbePolicy, *, has_given_labels: bool) -> bool:
+    """Return whether the classes of the holdout are predicted and recorded at every probe."""
     if batch.holdout is None or not policy.record_predictions:
         return False
     return has_given_labels or count_samples(batch.holdout) > policy.batch

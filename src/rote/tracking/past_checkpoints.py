@@ -93,7 +93,7 @@ def read_weights(path: Path | str, key: str | None = None) -> SavedWeights:
         contents = torch.load(path, map_location="cpu", weights_only=True)
     except OSError as error:
         raise InputError(f"Cannot read weights from {path}: {error}.") from error
-    except Exception as error:  # whatever unpickling a stranger's bytes raises
+    except Exception as error:  # unpickling a foreign file may raise anything
         raise InputError(
             f"{path} is not a file of tensors and plain values, but {explain_refused(error)}. Save "
             "`model.state_dict()`, best as safetensors."
@@ -104,7 +104,7 @@ def read_weights(path: Path | str, key: str | None = None) -> SavedWeights:
 def explain_refused(error: Exception) -> str:
     """Explain what a file holds that ``torch.load`` refused with ``weights_only=True``.
 
-    torch advises to load it without; a file of a stranger's could then run anything.
+    torch advises to load it without; a foreign file could then run any code.
     """
     named = re.search(r"GLOBAL (\S+) was not an allowed global", str(error))
     if named is not None:
@@ -161,7 +161,7 @@ def _find_prefix(weights: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) ->
 
 
 def _find_shared(wanted: Mapping[str, Tensor], found: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Tensors with two names, of which safetensors keeps one."""
+    """Return tensors with two names, of which safetensors keeps one."""
     places = {wanted[name].data_ptr(): name for name in found}
     return {
         name: found[places[tensor.data_ptr()]]
@@ -315,7 +315,7 @@ def probe_checkpoints(
         labels: other random labels than uniform ones.
         given_labels: the given labels of ``inputs``.
         train: samples of the training set and their given labels; ``train_accuracy`` is measured
-            on them in eval mode. Without it, region rules have nothing to go by.
+            on them in eval mode. Without it, region rules cannot decide.
         policy: how to probe; ``every`` is passed over.
         seed: of the random labels.
         name: the name of the run.
@@ -383,7 +383,7 @@ def probe_checkpoints(
 
 
 def sort_checkpoints(checkpoints: Sequence[Path | str]) -> list[Path]:
-    """Files sorted as people number them: ``epoch-9`` before ``epoch-10``.
+    """Return files sorted as people number them: ``epoch-9`` before ``epoch-10``.
 
     Args:
         checkpoints: paths, in any order.

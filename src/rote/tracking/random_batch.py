@@ -84,7 +84,7 @@ class RandomBatch:
             raise
 
     def describe(self) -> dict[str, Any]:
-        """How the labels were drawn, and which they are, as plain values."""
+        """Return how the labels were drawn, and which they are, as plain values."""
         kind = type(self._sampler).__name__
         named = getattr(self._sampler, "__qualname__", kind)
         drawn = " ".join(f"{label:g}" for label in self.labels.flatten().tolist())
@@ -113,11 +113,11 @@ class RandomBatch:
                 f"Expected a state with labels of shape {tuple(self.labels.shape)}, "
                 f"got {tuple(state['labels'].shape)}. Use the same batch size and kind of labels."
             )
-        self.inputs = self._inputs_drawn_as(state["drawn_as"])
+        self.inputs = self._redraw_inputs(state["drawn_as"])
         self.labels, self._drawn_as = state["labels"].clone(), state["drawn_as"]
         self._generator.set_state(state["generator"])
 
-    def _inputs_drawn_as(self, drawn_as: int | Tensor | None) -> Inputs:
+    def _redraw_inputs(self, drawn_as: int | Tensor | None) -> Inputs:
         """Return the samples of an earlier draw, which the journal may have moved past."""
         if isinstance(drawn_as, Tensor):
             assert self.holdout is not None

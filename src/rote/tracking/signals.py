@@ -42,7 +42,7 @@ AT_ONCE = 2**16
 
 @dataclass(frozen=True)
 class Batch:
-    """What a loop knows of one batch that it trained on; tensors are detached.
+    """One batch that a loop trained on; tensors are detached.
 
     Attributes:
         labels: the given labels.
@@ -88,7 +88,7 @@ class Batch:
         return found.logits.flatten(0, -2), found.labels.flatten()
 
     def places(self, signal: str) -> Tensor:
-        """Which samples of the training set they are.
+        """Return which samples of the training set they are.
 
         Raises:
             InputError: if the loop does not say, or a sample has more than one label.
@@ -168,7 +168,7 @@ class WaitingBatches:
         return self._logits >= AT_ONCE
 
     def take(self) -> Batch | None:
-        """All that wait, as one; None where none does."""
+        """Return all that wait, as one; None where none does."""
         batches = self._batches
         self.clear()
         return _join_batches(batches) if batches else None
@@ -195,7 +195,7 @@ def _join_batches(batches: Sequence[Batch]) -> Batch:
 
 @dataclass(frozen=True)
 class TrainingSet:
-    """What a run of a spec knows of the samples that it trains on.
+    """The training samples of a run of a spec.
 
     Attributes:
         labels: the given ones.
@@ -257,17 +257,17 @@ class Signal:
     """Something that is measured at every reading. Subclass it and write what you need.
 
     ``observe`` is called for every training batch that the loop hands over, ``read`` at every
-    probe. Neither may change the training: random numbers are put back after both, and a signal
+    probe. Neither may change the training: random numbers are restored after both, and a signal
     that runs the network does so inside ``rote.preserved``, or without gradients in eval mode.
     Any object with ``name``, ``columns``, ``observe``, ``read``, ``state_dict`` and
-    ``load_state_dict`` is a signal, too.
+    ``load_state_dict`` is also a signal.
 
     Attributes:
         name: how messages call it.
         columns: descriptions of what ``read`` returns, which is all that a rule needs. A name alone
             is a column without a description.
         row_files: what ``rows`` returns: dtype and shape by name, known once it has started.
-        draws: whether ``observe`` may draw random numbers: they are then put back after every
+        draws: whether ``observe`` may draw random numbers: they are then restored after every
             batch, which costs more than most signals do.
 
     Example:
@@ -287,7 +287,7 @@ class Signal:
     draws: bool = True
 
     def start(self, context: SignalContext) -> None:
-        """Get to know the run, once, before the first batch.
+        """Prepare for a run, once, before the first batch.
 
         Raises:
             InputError: if the run lacks what the signal needs.
@@ -315,15 +315,15 @@ class Signal:
         return {}
 
     def rows(self) -> Mapping[str, np.ndarray]:
-        """Numbers per sample, by the name of their row file; called after ``read``."""
+        """Return numbers per sample, by the name of their row file; called after ``read``."""
         return {}
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything that the next readings depend on: numbers, strings and tensors."""
+        """Return everything that the next readings depend on: numbers, strings and tensors."""
         return {}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from a state."""
+        """Continue from a state."""
 
 
 def find_signal(signal: str | Signal) -> Signal:
@@ -376,7 +376,7 @@ def _make_named(make: Callable[..., Signal], name: str, options: Mapping[str, An
     return rival
 
 
-class NoisyValidation(Signal):
+class NoisyValidationSignal(Signal):
     """The share of the holdout whose given label is predicted.
 
     Args:
@@ -546,7 +546,7 @@ class Signals:
 
     @contextmanager
     def roll_back_on_error(self) -> Iterator[None]:
-        """If the block fails, they are as if they had not been read."""
+        """Restore the signals if the block fails, as if they had not been read."""
         state = deepcopy(self.state_dict())
         try:
             yield
@@ -561,7 +561,7 @@ class Signals:
         return {name: state for name, state in states.items() if state}
 
     def load_state_dict(self, state: Mapping[str, Mapping[str, Any]]) -> None:
-        """Go on from a state.
+        """Continue from a state.
 
         Raises:
             StateError: if it belongs to other signals.
@@ -598,7 +598,7 @@ class Signals:
 def _check_signal(signal: Signal) -> Signal:
     missing = [name for name in _NEEDED if not hasattr(signal, name)]
     if missing or isinstance(signal, type):
-        what = f"without {', '.join(missing)}" if missing else "a class: make one of it"
+        what = f"without {', '.join(missing)}" if missing else "a class: pass an instance"
         raise InputError(
             f"Expected `signals` to hold signals (rote.Signal) or their names, got {signal!r}, "
             f"{what}."

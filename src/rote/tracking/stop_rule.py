@@ -19,7 +19,7 @@ _STATE_KEYS = {"keep", "lowest", "waited", "stopped"}
 class StopRule:
     """Stops a run that has learned what it can and now memorizes.
 
-    It goes by the best that it is given, decided at the first reading; ``reason`` says by what:
+    It uses the best evidence in the first reading; ``reason`` names it:
 
     - with ``noise_rate``: it keeps the first reading whose training accuracy reaches the share of
       right labels, and stops there;
@@ -39,7 +39,7 @@ class StopRule:
         patience: how many readings are waited for.
         min_epochs: it does not stop before this ``step``; by ζ, earlier readings do not count.
         min_rise: how far above its minimum ζ has risen, as a share of the minimum.
-        column: what to go by, whatever else there is: one of the four ζ, or
+        column: the column to use, whatever else is recorded: one of the four ζ, or
             ``validation_accuracy``.
         noise_rate: the share of labels that are wrong; stands for a ``train_accuracy`` of one minus
             it.
@@ -125,7 +125,7 @@ class StopRule:
             Whether training should stop.
 
         Raises:
-            InputError: if it is no reading, or one without what the rule goes by.
+            InputError: if it is no reading, or one without the column that the rule uses.
         """
         if reading is not None and not isinstance(reading, Reading):
             raise InputError(
@@ -157,7 +157,7 @@ class StopRule:
             (``None`` if it does not).
 
         Raises:
-            InputError: if a reading lacks what the rule goes by.
+            InputError: if a reading lacks the column that the rule uses.
         """
         rule, step = replace(self), None
         for reading in readings:
@@ -179,7 +179,7 @@ class StopRule:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from a state.
+        """Continue from a state.
 
         Raises:
             StateError: if an entry is missing or unknown.
@@ -196,7 +196,7 @@ class StopRule:
     def _has_worsened(self, value: float, trained: float | None) -> bool:
         if self._by != VALIDATION:
             return value > self._lowest + self.min_rise * abs(self._lowest)
-        # A network that has not begun to learn stands still, too.
+        # A network that has not begun to learn does not improve either.
         return trained is None or self._trained is None or trained > self._trained
 
     def _look_at(self, reading: Reading) -> tuple[str, float, float | None]:
@@ -208,7 +208,7 @@ class StopRule:
                     "The reading has no `validation_accuracy`. Pass `given_labels` to rote.track."
                 )
             return by, -reading.validation_accuracy, reading.metrics.get("train_accuracy")
-        accuracy = self._accuracy(reading)
+        accuracy = self._get_accuracy(reading)
         is_high = accuracy >= self.train_accuracy  # never, if it is NaN
         if by == _NOISE_RATE:
             return by, -accuracy if is_high else math.nan, accuracy
@@ -228,7 +228,7 @@ class StopRule:
             return self.column
         return "susceptibility" if reading.validation_accuracy is None else VALIDATION
 
-    def _accuracy(self, reading: Reading) -> float:
+    def _get_accuracy(self, reading: Reading) -> float:
         accuracy = reading.metrics.get("train_accuracy")
         if accuracy is None:
             raise InputError(

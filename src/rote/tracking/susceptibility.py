@@ -66,11 +66,11 @@ class RunningMean:
         return self.value
 
     def state_dict(self) -> dict[str, float]:
-        """Everything it remembers."""
+        """Return everything it remembers."""
         return asdict(self)
 
     def load_state_dict(self, state: Mapping[str, float]) -> None:
-        """Go on from a state.
+        """Continue from a state.
 
         Raises:
             StateError: if an entry is missing or unknown.
@@ -86,7 +86,7 @@ class RunningMean:
 
 
 DIVERGING = 10.0
-"""A drop of so many times the loss of a uniform guess, log(num_classes), is an explosion."""
+"""A drop of this many times the loss of a uniform guess, log(num_classes), is divergence."""
 
 NOTABLE = 0.5
 """A drop of fewer times that loss may be most of a mean near zero; that does no harm."""
@@ -133,7 +133,7 @@ class Susceptibility:
             drop=drop,
             loss_after_plain=plain,
             drop_plain=drop_plain,
-            flags=(*self._flags(drop, drop_plain), *measurement.list_flags(policy)),
+            flags=(*self._list_flags(drop, drop_plain), *measurement.list_flags(policy)),
             predictions=measurement.predictions,
             **means,
         )
@@ -141,7 +141,7 @@ class Susceptibility:
     def update(
         self, step: int, before: float, drop: float, drop_plain: float | None
     ) -> dict[str, Any]:
-        """Take drops into the means, and say what the means are now."""
+        """Add drops to the means and return the means."""
         values = (drop, _divide(drop, before), drop_plain, _divide(drop_plain, before))
         for column, value in zip(ZETAS, values, strict=True):
             self._means[column].update(math.nan if value is None else value, step)
@@ -151,7 +151,7 @@ class Susceptibility:
         }
 
     def warn(self, reading: Reading, warned: set[str]) -> None:
-        """Say each kind of trouble once; the flags of the readings say it every time."""
+        """Warn of each kind of problem once; readings carry a flag every time."""
         for flag in reading.flags:
             if flag not in warned:
                 warned.add(flag)
@@ -195,7 +195,7 @@ class Susceptibility:
         return {column: mean.state_dict() for column, mean in self._means.items()}
 
     def load_state_dict(self, state: Mapping[str, Mapping[str, float]]) -> None:
-        """Go on from a state.
+        """Continue from a state.
 
         Raises:
             StateError: if a mean is missing, or does not look like one.
@@ -205,12 +205,14 @@ class Susceptibility:
         for column, mean in self._means.items():
             mean.load_state_dict(state[column])
 
-    def _flags(self, drop: float, drop_plain: float | None) -> tuple[str, ...]:
-        odd = self._oddities(drop, "susceptibility")
-        odd_plain = () if drop_plain is None else self._oddities(drop_plain, "susceptibility_plain")
+    def _list_flags(self, drop: float, drop_plain: float | None) -> tuple[str, ...]:
+        odd = self._list_oddities(drop, "susceptibility")
+        odd_plain = (
+            () if drop_plain is None else self._list_oddities(drop_plain, "susceptibility_plain")
+        )
         return (*odd, *(f"{flag}_plain" for flag in odd_plain))
 
-    def _oddities(self, drop: float, column: str) -> tuple[str, ...]:
+    def _list_oddities(self, drop: float, column: str) -> tuple[str, ...]:
         is_finite = math.isfinite(drop)
         odd = {
             "non_finite": not is_finite,

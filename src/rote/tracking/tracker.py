@@ -198,7 +198,7 @@ class Tracker:
                 self.signals.check_metrics(numbers)
                 drawn = self.batch.draw_or_undo(anew=bool(self.readings))
                 inputs, labels = undoing.enter_context(drawn)
-                facts |= self._facts(step, inputs, labels)
+                facts |= self._list_facts(step, inputs, labels)
             reading = self._measure(inputs, labels, means, step)
             undoing.enter_context(self.signals.roll_back_on_error())
             with fail_together():
@@ -226,7 +226,7 @@ class Tracker:
 
         Raises:
             InputError: if it does not fit the model.
-            InterferenceError: naming what a probe changes and cannot put back.
+            InterferenceError: naming what a probe changes and cannot restore.
         """
         check_model_and_optimizer(self._probe.model, optimizer)
         probe = replace(self._probe, optimizer=unwrap_optimizer(optimizer))
@@ -241,7 +241,7 @@ class Tracker:
         """Measure the share of samples whose label the model predicts, in eval mode.
 
         With some of the training set and its given labels this is the ``train_accuracy`` that
-        selection goes by.
+        selection uses.
 
         Raises:
             InputError: if the labels do not fit the samples.
@@ -301,7 +301,7 @@ class Tracker:
         )
         means = Susceptibility(self._probe.num_classes)
         means.load_state_dict(state["means"])
-        readings = self._readings_of(state)
+        readings = self._get_readings(state)
         self.signals.load_state_dict(state["signals"])
         self.batch.load_state_dict(state["batch"])
         if not self._run.found:
@@ -315,7 +315,7 @@ class Tracker:
         """Return what a copy consists of: everything but the open files and loggers."""
         return self.__dict__ | {"_run": self._run.detach()}
 
-    def _readings_of(self, state: Mapping[str, Any]) -> list[Reading]:
+    def _get_readings(self, state: Mapping[str, Any]) -> list[Reading]:
         """Return the readings that a state was saved with, from the state or the run's journal."""
         if state["readings"] is not None:
             return [
@@ -357,7 +357,7 @@ class Tracker:
         """Write every reading from now on.
 
         Args:
-            run: the open run directory, loggers and functions; the tracker goes on after the
+            run: the open run directory, loggers and functions; the tracker continues after the
                 readings that it already holds.
             resumed: whether it was written before.
         """
@@ -397,7 +397,7 @@ class Tracker:
         self._run.close()
 
     def _follow_training(self) -> None:
-        """Never measure in silence with an optimizer that trains no more."""
+        """Warn if another optimizer has taken over the training."""
         found = self._trainer.look()
         if isinstance(found, tuple):
             optimizer, found = found
@@ -407,11 +407,11 @@ class Tracker:
 
     @contextmanager
     def _skip_without_memory(self, step: int) -> Iterator[None]:
-        """Let training go on without a reading when a probe runs out of memory."""
+        """Let training continue without a reading when a probe runs out of memory."""
         try:
             yield
         except ProbeMemoryError as error:
-            message = f"{error} The reading at step {step} is skipped; training goes on."
+            message = f"{error} The reading at step {step} is skipped; training continues."
             warnings.warn(SkippedReadingWarning(message), stacklevel=4)
             self._step = step
 
@@ -475,7 +475,7 @@ class Tracker:
         # The ranks' clocks differ; one of them decides.
         return broadcast_from_first(every(step)) if callable(every) else step % every == 0
 
-    def _facts(self, step: int, inputs: Inputs, labels: Tensor) -> dict[str, str]:
+    def _list_facts(self, step: int, inputs: Inputs, labels: Tensor) -> dict[str, str]:
         """Return what must be the same on all ranks for a mean over them to be meaningful."""
         if count_ranks() == 1:
             return {}

@@ -44,7 +44,7 @@ class CheckpointKeeper:
         """Save the weights after an epoch, if the policy wants them.
 
         Raises:
-            FieldError: if readings have no such metric as the policy goes by.
+            FieldError: if readings lack the metric that the policy compares.
         """
         if isinstance(self._policy, BestCheckpoints):
             if reading is not None:

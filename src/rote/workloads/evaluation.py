@@ -13,14 +13,14 @@ from rote.probe import Probe
 from rote.records import COLUMNS
 from rote.tracking import Signal, SignalContext, TrainingSet
 from rote.workloads.data.dataset import Array
-from rote.workloads.data.samples import Samples
+from rote.workloads.data.samples import SampleTensors
 from rote.workloads.data.splits import Splits
 
 AT_ONCE = 256
 """Samples per forward pass."""
 
 _AROUND_BEST = 2
-"""Hard votes are those of so many measured epochs before and after the best one."""
+"""Hard votes come from this many measured epochs before and after the best one."""
 
 Precision = Callable[[], AbstractContextManager[object]]
 
@@ -92,7 +92,7 @@ class CrossEntropyDrop(Signal):
         return {"drop_cross_entropy": found.loss_before - found.losses_after[rule]}
 
 
-class OutOfSample(Signal):
+class OutOfSampleSignal(Signal):
     """Class probabilities of the held-out fold: their mean over epochs, and those of the best one.
 
     The best epoch is the one with the highest accuracy on the given labels of the fold. Hard votes
@@ -176,7 +176,7 @@ def predict_probabilities(model: nn.Module, inputs: Tensor) -> Tensor:
         model.train(was_training)
 
 
-def predict(model: nn.Module, samples: Samples) -> Tensor:
+def predict(model: nn.Module, samples: SampleTensors) -> Tensor:
     """Predict the class of every sample, and restore the model's mode."""
     was_training = model.training
     model.eval()
@@ -194,7 +194,7 @@ def predict(model: nn.Module, samples: Samples) -> Tensor:
 def compute_training_accuracies(
     predicted: Tensor, labels: Tensor, wrong: Tensor | None
 ) -> dict[str, float]:
-    """Shares of given labels that are predicted.
+    """Return shares of given labels that are predicted.
 
     Returns:
         ``train_accuracy`` and, where known and not of nothing, ``clean_accuracy`` (on right

@@ -21,7 +21,7 @@ from rote.tracking import Tracker, track
 from rote.workloads.checkpoints import CheckpointKeeper
 from rote.workloads.data import Dataset, make_given_section, read_data
 from rote.workloads.data.lookup import find_data_path
-from rote.workloads.data.samples import Samples
+from rote.workloads.data.samples import SampleTensors
 from rote.workloads.data.splits import Splits, prepare
 from rote.workloads.run_folder import RunFolder
 from rote.workloads.spec import Data, FieldError, RunSpec
@@ -136,7 +136,7 @@ def compute_holdout_votes(splits: Splits) -> np.ndarray | None:
 
 
 def _count_votes(splits: Splits) -> np.ndarray:
-    train: Any = _Rows(splits.train)
+    train: Any = _NormalizedRows(splits.train)
     holdout: Any = splits.holdout
     if splits.description["inputs"] == "bag-of-words":
         from scipy import sparse
@@ -148,10 +148,10 @@ def _count_votes(splits: Splits) -> np.ndarray:
     return neighbor_votes(train, splits.labels, holdout, k=k, num_classes=splits.num_classes)
 
 
-class _Rows:
+class _NormalizedRows:
     """Training samples that are normalized as they are asked for, never all at once."""
 
-    def __init__(self, samples: Samples) -> None:
+    def __init__(self, samples: SampleTensors) -> None:
         self._samples = samples
 
     def __len__(self) -> int:
@@ -326,7 +326,7 @@ def _start_tracking(workload: Workload, folder: RunFolder | None) -> Tracker:
 
 
 def _find_votes_to_record(workload: Workload, folder: RunFolder | None) -> np.ndarray | None:
-    """Votes to be recorded; None where nothing is, or it was before a kill."""
+    """Return votes to be recorded; None where nothing is, or it was before a kill."""
     is_wanted = workload.spec.probe.neighbors
     if folder is None or not is_wanted or (folder.path / NEIGHBORS_FILE).is_file():
         return None

@@ -21,18 +21,18 @@ from rote.workloads.spec import (
 
 
 class Objective(ABC):
-    """Base of all objectives; by itself it only says what there is to say.
+    """The base of all objectives.
 
     Attributes:
         is_robust: whether the loss is another than cross entropy, so that the drop of the latter
-            is recorded, too.
+            is also recorded.
     """
 
     is_robust = False
 
     @abstractmethod
     def loss(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """Return the mean loss of unmixed samples; the probe measures it, too."""
+        """Return the mean loss of unmixed samples; the probe also measures it."""
 
     def start_epoch(self, epoch: int) -> None:  # noqa: B027  # most have nothing to do here
         """Get ready for an epoch, counted from 1; what is drawn depends on nothing before it."""
@@ -65,7 +65,7 @@ _FEW_CLASSES = 10
 
 
 def suggest_weights(num_classes: int) -> tuple[float, float]:
-    """α and β that the authors use for so many classes.
+    """Return α and β that the authors use for a number of classes.
 
     Example:
         >>> suggest_weights(10), suggest_weights(100)
@@ -94,13 +94,13 @@ class _ActivePassive(Objective):
         self._beta = beta
 
     @abstractmethod
-    def _active_terms(self, log_probabilities: Tensor) -> Tensor:
+    def _compute_active_terms(self, log_probabilities: Tensor) -> Tensor:
         """a(k) of every sample and class."""
 
     def loss(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Return the mean loss."""
         log_probabilities = logits.log_softmax(1)
-        terms = self._active_terms(log_probabilities)
+        terms = self._compute_active_terms(log_probabilities)
         active = (terms.gather(1, labels[:, None]).squeeze(1) / terms.sum(1)).mean()
         return self._alpha * active + self._beta * reverse_cross_entropy(log_probabilities, labels)
 
@@ -108,7 +108,7 @@ class _ActivePassive(Objective):
 class NceRce(_ActivePassive):
     """α · NCE + β · RCE, with NCE = log p_y / Σ_k log p_k."""
 
-    def _active_terms(self, log_probabilities: Tensor) -> Tensor:
+    def _compute_active_terms(self, log_probabilities: Tensor) -> Tensor:
         return log_probabilities
 
 
@@ -119,7 +119,7 @@ class NflRce(_ActivePassive):
     code, no gradient flows through the factors (1 − p)^γ.
     """
 
-    def _active_terms(self, log_probabilities: Tensor) -> Tensor:
+    def _compute_active_terms(self, log_probabilities: Tensor) -> Tensor:
         factors = (1 - log_probabilities.detach().exp()).clamp_min(0.0).pow(GAMMA)
         return factors * log_probabilities
 

@@ -10,12 +10,7 @@ from torch import Tensor, nn
 
 from rote.arguments import check_path
 from rote.errors import InputError
-from rote.store import (
-    CHECKPOINT_FOLDER,
-    DAMAGED_ARRAYS,
-    check_data_unchanged,
-    make_csv,
-)
+from rote.store import CHECKPOINT_FOLDER, DAMAGED_ARRAYS, check_data_unchanged, make_csv
 from rote.workloads.architectures import build_architecture
 from rote.workloads.checkpoints import load_checkpoint
 from rote.workloads.data.arrays import ArrayFile

@@ -187,7 +187,7 @@ class RunFolder:
             if found.get("identity") != self.spec.identity:
                 raise RunExistsError(
                     f"{self.path} holds another run, which differs in "
-                    f"{', '.join(self._differences(found))}. Choose another directory."
+                    f"{', '.join(self._list_differences(found))}. Choose another directory."
                 )
             self._check_data()
             return found
@@ -241,7 +241,7 @@ class RunFolder:
 
     def record(self, labels: dict[str, Array]) -> None:
         """Write the spec as it was run, and the division and labels of its data."""
-        for name, content in self._contents(labels).items():
+        for name, content in self._encode_contents(labels).items():
             write_whole(self.path / name, content)
 
     def record_out_of_sample(self, arrays: dict[str, Array]) -> None:
@@ -251,7 +251,7 @@ class RunFolder:
 
     def check_record(self, labels: dict[str, Array]) -> None:
         """Warn about files of ``record`` that were changed or removed, and write them again."""
-        contents = self._contents(labels)
+        contents = self._encode_contents(labels)
         for name, is_whole in {
             SPEC_FILE: self._is_spec_whole(),
             LABELS_FILE: _read_or_none(self.path / LABELS_FILE) == contents[LABELS_FILE],
@@ -271,7 +271,7 @@ class RunFolder:
         except (RoteError, OSError, ValueError):
             return False
 
-    def _contents(self, labels: dict[str, Array]) -> dict[str, bytes]:
+    def _encode_contents(self, labels: dict[str, Array]) -> dict[str, bytes]:
         arrays = io.BytesIO()
         np.savez_compressed(arrays, **labels)  # type: ignore[arg-type]  # a name is not a flag
         return {SPEC_FILE: self.spec.to_toml().encode(), LABELS_FILE: arrays.getvalue()}
@@ -297,7 +297,7 @@ class RunFolder:
             fingerprint_file(self.data).content,
         )
 
-    def _differences(self, found: dict[str, Any]) -> list[str]:
+    def _list_differences(self, found: dict[str, Any]) -> list[str]:
         theirs = _flatten_spec(found["spec"])
         ours = _flatten_spec(self.spec.to_dict())
         names = sorted({*theirs, *ours})

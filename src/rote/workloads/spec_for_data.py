@@ -8,7 +8,7 @@ from rote.workloads.data import load, make_data_section, read_data
 from rote.workloads.spec import FolderData, RunSpec
 
 _FOR_ALL: dict[str, Any] = {"signals": ["aum", "confident_learning"]}
-"""What `rote suspects` goes by; it costs next to nothing."""
+"""The signals that `rote suspects` uses; they cost next to nothing."""
 
 _FOR_ROWS: dict[str, Any] = {
     **_FOR_ALL,
@@ -40,7 +40,7 @@ def suggest_spec(
 
     Args:
         data: a set by name, the path of a table, an ``.npz`` or a folder, or anything else that
-            ``read_data`` takes, which ``train`` must then be given, too: no file can name it.
+            ``read_data`` takes, which you then also pass to ``train``: no file can name it.
         label: which labels to train on: a column of a table, or ``y_train_<label>`` of an ``.npz``.
         truth: the column of true labels.
         data_dir: the folder of local data; ``ROTE_DATA`` by default.

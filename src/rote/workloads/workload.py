@@ -14,7 +14,7 @@ from rote.probe import PlainStep, ProbePolicy
 from rote.tracking import Signal, Tracker
 from rote.workloads.architectures import ARCHITECTURES, build_architecture
 from rote.workloads.data.splits import Splits
-from rote.workloads.evaluation import CrossEntropyDrop, Evaluation, OutOfSample
+from rote.workloads.evaluation import CrossEntropyDrop, Evaluation, OutOfSampleSignal
 from rote.workloads.objectives import make_objective
 from rote.workloads.randomness import derive_seed, make_torch_generator
 from rote.workloads.spec import (
@@ -143,7 +143,7 @@ class Workload:
         self.objective = make_objective(spec, splits.num_classes)
         self.model = make_network(spec, splits, device)
         self.optimizer = make_optimizer(spec.optimizer, self.model.parameters())
-        self.out_of_sample: OutOfSample | None = None
+        self.out_of_sample: OutOfSampleSignal | None = None
         self._device = device
 
     @property
@@ -180,7 +180,7 @@ class Workload:
         self.objective.start_epoch(epoch)
         augment = make_torch_generator(self.spec.seed, "augmentation", epoch)
         total = torch.zeros((), device=self._device)
-        for chosen in self._batches(epoch):
+        for chosen in self._draw_batches(epoch):
             inputs = self.splits.train.batch(chosen, augment)
             labels = self.splits.labels.index_select(0, chosen)
             loss, logits = self._step(inputs, labels)
@@ -197,7 +197,7 @@ class Workload:
         if self.objective.is_robust:
             found.append(CrossEntropyDrop(self.precision))
         if self.spec.probe.folds is not None:
-            self.out_of_sample = OutOfSample(self.model, self.splits, self.precision)
+            self.out_of_sample = OutOfSampleSignal(self.model, self.splits, self.precision)
             found.append(self.out_of_sample)
         return [*found, *self.spec.signals]
 
@@ -221,8 +221,8 @@ class Workload:
         self.optimizer.step()
         return loss.detach(), logits
 
-    def _batches(self, epoch: int) -> list[Tensor]:
-        """Every sample once, in random order; no batch of one, which batch norm cannot take."""
+    def _draw_batches(self, epoch: int) -> list[Tensor]:
+        """Return every sample once, in random order; batch norm cannot take a batch of one."""
         generator = make_torch_generator(self.spec.seed, "order", epoch)
         order = torch.randperm(len(self.splits.train), generator=generator).to(self._device)
         batches = list(torch.split(order, self.spec.batch))

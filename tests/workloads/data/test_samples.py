@@ -5,15 +5,17 @@ import pytest
 import torch
 
 from rote.workloads.data import samples as module
-from rote.workloads.data.samples import Augmentation, Samples, measure_normalization
+from rote.workloads.data.samples import Augmentation, SampleTensors, measure_normalization
 
 CPU = torch.device("cpu")
 IMAGES = np.random.default_rng(0).integers(0, 256, (20, 6, 6, 3), dtype=np.uint8)
 PLACES = np.array([3, 1, 19, 7, 7])
 
 
-def make(images: np.ndarray = IMAGES, *, crop: int = 0, channels_last: bool = True) -> Samples:
-    return Samples(
+def make(
+    images: np.ndarray = IMAGES, *, crop: int = 0, channels_last: bool = True
+) -> SampleTensors:
+    return SampleTensors(
         images,
         PLACES,
         kind="images",
@@ -66,5 +68,5 @@ def test_bytes_stay_bytes_when_they_are_augmented() -> None:
 
 def test_token_ids_are_handed_out_as_such() -> None:
     ids = np.arange(8, dtype=np.int32).reshape(4, 2)
-    samples = Samples(ids, np.array([2, 0]), kind="tokens", normalization=None, device=CPU)
+    samples = SampleTensors(ids, np.array([2, 0]), kind="tokens", normalization=None, device=CPU)
     assert torch.equal(samples.batch(slice(None)), torch.tensor([[4, 5], [0, 1]]))

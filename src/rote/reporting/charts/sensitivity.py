@@ -184,7 +184,7 @@ def map_sensitivity(candidates: Candidates) -> tuple[Cell, ...]:
 
 
 def _make_mark(candidates: Candidates, rule: str, thresholds: Mapping[str, float]) -> Mark:
-    """Which share of the checkpoints the thresholds of a rule leave below them."""
+    """Return which share of the checkpoints the thresholds of a rule leave below them."""
     known = candidates.known("zeta", "train_accuracy")
     below = (candidates.zeta[known] <= thresholds["susceptibility"]).mean()
     weaker = (candidates.values("train_accuracy")[known] < thresholds["train_accuracy"]).mean()

@@ -10,13 +10,7 @@ from rote.errors import InputError, did_you_mean
 from rote.formatting import escape_invisible
 from rote.reporting.axis import Axis, make_accuracy_axis, make_zeta_axis
 from rote.reporting.checkpoints import MOST_SIGNALS
-from rote.reporting.frame import (
-    as_channel,
-    join_charts,
-    make_run_choice,
-    make_title,
-    make_tooltip,
-)
+from rote.reporting.frame import as_channel, join_charts, make_run_choice, make_title, make_tooltip
 from rote.reporting.palette import color, make_borderless
 
 if TYPE_CHECKING:

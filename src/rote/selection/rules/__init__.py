@@ -16,7 +16,7 @@ _FOUND = tuple(find_classes(__name__, "judge"))
 FAMILIES: dict[str, type[Any]] = {
     prefix: rule for rule in _FOUND for prefix in getattr(rule, "prefixes", ())
 }
-"""Rules that go by a column which their name tells: from what stands before the colon."""
+"""Rules whose name contains a column, by the part before the colon."""
 
 RULES: dict[str, type[Any]] = {
     rule.name: rule

@@ -133,7 +133,7 @@ class Auto:
                 yield f"`{name}` was not used: rule `{rule.name}` has no use for it."
 
     def _choose_by_holdout(self, candidates: Candidates) -> _Choice | _Lack:
-        """Choose by the predictions on a holdout, or say what is missing."""
+        """Choose by the predictions on a holdout, or return what is missing."""
         try:
             voters, _ = find_shared_holdout(candidates, least=1)
         except InputError:

@@ -39,8 +39,8 @@ class Last:
                 reasons.append(f"Of the last checkpoints of {len(ends)} runs it has the {which}.")
             else:
                 reasons.append(
-                    f"Of the {len(ends)} runs nothing tells which of them is better: it is the "
-                    "first by name."
+                    f"No metric tells which of the {len(ends)} runs is better: this is the first "
+                    "by name."
                 )
         return Decision(pick, tuple(reasons))
 

@@ -61,13 +61,13 @@ class BeforeRise:
             f"{candidates.label} rises sharply after {candidates.name(pick)}: the broken line that "
             "bends there fits far better than a straight one."
             if found >= 0
-            else f"{candidates.label} does not rise sharply in the run of the pick, "
-            f"{candidates.name(pick)}; its last checkpoint stays."
+            else f"{candidates.label} does not rise sharply in this run, so its last checkpoint is "
+            f"selected: {candidates.name(pick)}."
         ]
         if len(parts) > 1:
             reasons.append(
-                f"ζ rises sharply in {(bends >= 0).sum()} of {len(parts)} runs; of "
-                "the checkpoints before, the pick has the highest training accuracy."
+                f"ζ rises sharply in {(bends >= 0).sum()} of {len(parts)} runs. Of the "
+                "checkpoints before, the selected one has the highest training accuracy."
             )
         return Decision(pick, tuple(reasons), warnings=_list_warnings(parts))
 
@@ -145,5 +145,5 @@ def _list_warnings(parts: list[slice]) -> tuple[str, ...]:
         return ()
     found = f"{short} of {len(parts)} runs have" if len(parts) > 1 else "The run has"
     return (
-        f"{found} fewer than {_FEWEST} checkpoints: too few to see a rise, so that the last stays.",
+        f"{found} fewer than {_FEWEST} checkpoints, too few to detect a rise: the last is taken.",
     )

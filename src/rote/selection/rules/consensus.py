@@ -71,12 +71,12 @@ class Consensus:
         )
         if ballot.num_runs < 3:
             warnings += (
-                "Only 2 runs vote: each is judged by the other alone, and a shared error counts as "
-                "right.",
+                "Only 2 runs vote: each is compared with the other alone, and a shared error "
+                "counts as correct.",
             )
         if score[pick] < 0.5:
             warnings += (
-                "Even the pick agrees with the others on less than half of the holdout: where "
-                "models are that weak, their vote says little about the truth.",
+                "Even the selected checkpoint agrees with the other runs on less than half of the "
+                "holdout. Votes of models that weak say little about the true labels.",
             )
         return Decision(pick, (reason,), warnings=warnings, score=score, interval=interval)

@@ -105,7 +105,7 @@ def fit_dawid_skene(votes: Floats, given: Integers, rounds: int) -> Floats:
     Args:
         votes: runs × samples × classes; the votes of a run on a sample sum to at most 1.
         given: the given labels, −1 where there is none.
-        rounds: at most so many.
+        rounds: the most iterations.
 
     Returns:
         The terms whose sum is the log posterior of the true class up to a constant per sample:
@@ -114,7 +114,7 @@ def fit_dawid_skene(votes: Floats, given: Integers, rounds: int) -> Floats:
     runs, samples, classes = votes.shape
     labels = np.eye(classes + 1, classes)[given]  # nothing where there is no label
     annotators = np.concatenate((labels[None], votes))
-    # Samples × everything that anybody can say: one matrix product then serves all annotators.
+    # Samples × all possible answers: one matrix product then serves all annotators.
     said = annotators.transpose(1, 0, 2).reshape(samples, -1)
     truth = annotators.sum(axis=0) + 1 / classes
     truth /= truth.sum(axis=1, keepdims=True)

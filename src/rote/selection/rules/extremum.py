@@ -62,9 +62,9 @@ class Extremum:
             f"{_name_column(column)} of {len(candidates)} checkpoints: "
             f"{format_with_unit(values[pick], column)}."
         )
-        return Decision(pick, (reason,), warnings=tuple(self._warnings(column)))
+        return Decision(pick, (reason,), warnings=tuple(self._list_warnings(column)))
 
-    def _warnings(self, column: Column) -> Iterator[str]:
+    def _list_warnings(self, column: Column) -> Iterator[str]:
         if column.better not in (None, _DIRECTIONS[self.direction]):
             other = next(name for name in _DIRECTIONS if name != self.direction)
             yield (
@@ -73,8 +73,8 @@ class Extremum:
             )
         if column.kind == "truth":
             yield (
-                f"`{column.name}` is known only to who knows which labels are right: a bound to "
-                "compare with, not a way to select."
+                f"`{column.name}` needs to know which labels are correct: use it as a bound to "
+                "compare with, not to select."
             )
 
 

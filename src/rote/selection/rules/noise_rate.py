@@ -60,23 +60,23 @@ class NoiseRate:
         there = [np.flatnonzero(accuracy[part] >= right) for part in parts]
         first = [part.start + at[0] for part, at in zip(parts, there, strict=True) if len(at)]
         caution = (
-            "Wrong labels that are as easy to learn as right ones (pair noise, labeling rules) "
-            "mislead it.",
+            "Label errors that are as easy to learn as correct labels (pair noise, labeling rules) "
+            "mislead this rule.",
         )
         if not first:
             pick = candidates.best(accuracy)
             reason = (
-                f"No checkpoint fits {right:.1%} of the labels, the share of right ones; the pick, "
-                f"{candidates.name(pick)}, fits most: {accuracy[pick]:.1%}."
+                f"No checkpoint fits {right:.1%} of the labels, the share of correct ones. The "
+                f"selected checkpoint, {candidates.name(pick)}, fits most: {accuracy[pick]:.1%}."
             )
             return Decision(pick, (reason,), warnings=caution)
         pick = candidates.best(-candidates.zeta, np.array(first))
         reason = (
             f"The selected checkpoint, {candidates.name(pick)}, "
             f"is the first of its run that fits {right:.1%} of "
-            f"the labels, the share of right ones: {accuracy[pick]:.1%}."
+            f"the labels, the share of correct ones: {accuracy[pick]:.1%}."
         )
-        among = f"{len(first)} of {len(parts)} runs get there; it does with the lowest ζ."
+        among = f"{len(first)} of {len(parts)} runs get there; this one has the lowest ζ."
         return Decision(
             pick,
             (reason, among) if len(parts) > 1 else (reason,),

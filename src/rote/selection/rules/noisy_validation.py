@@ -197,7 +197,7 @@ def _find_right(candidates: Candidates, at: int) -> Booleans | None:
 
 
 def find_holdout_size(candidates: Candidates, index: int, given: int | None) -> int | None:
-    """How many labels stand behind a checkpoint's validation accuracy."""
+    """Return how many labels stand behind a checkpoint's validation accuracy."""
     if given is not None:
         return given
     description = candidates.table.descriptions.get(candidates.runs[candidates.run[index]], {})
@@ -205,6 +205,6 @@ def find_holdout_size(candidates: Candidates, index: int, given: int | None) -> 
     if not isinstance(holdout, Mapping):
         return None
     shape = holdout.get("predictions") or [holdout.get("size")]
-    # What others wrote into run.json may be anything.
+    # run.json may have been edited.
     is_shape = isinstance(shape, list) and all(type(size) is int and size > 0 for size in shape)
     return math.prod(shape) if is_shape else None

@@ -54,12 +54,12 @@ def judge_region_one(
     chosen = resistant if is_empty else both
     pick = candidates.best(_score(candidates, chosen, choice), chosen)
     what = (
-        f"Resistant is {candidates.label} of at most {thresholds['susceptibility']:.4g}, "
-        f"{words['susceptibility']}; trainable is training accuracy of at least "
-        f"{format_share(thresholds['train_accuracy'])}, {words['train_accuracy']}. Region 1, both, "
-        f"holds {both.sum()} of {len(candidates)} checkpoint{'s' * (len(candidates) > 1)}."
+        f"Resistant means {candidates.label} of at most {thresholds['susceptibility']:.4g}, "
+        f"{words['susceptibility']}; trainable means training accuracy of at least "
+        f"{format_share(thresholds['train_accuracy'])}, {words['train_accuracy']}. Region 1 (both) "
+        f"has {both.sum()} of {len(candidates)} checkpoint{'s' * (len(candidates) > 1)}."
     )
-    where = "among the resistant" if is_empty else "in Region 1"
+    where = "among resistant checkpoints" if is_empty else "in Region 1"
     why = (
         f"The selected checkpoint, {candidates.name(pick)}, has {_SUPERLATIVES[choice]} {where}: "
         + (describe_distance(candidates, pick, thresholds))
@@ -67,14 +67,14 @@ def judge_region_one(
     warnings: tuple[str, ...] = ()
     if is_empty:
         warnings = (
-            "The pick comes from Region 3, because Region 1 is empty: it is the resistant "
-            "checkpoint with the highest training accuracy. Try rule `staged`.",
+            "The selected checkpoint is in Region 3, because Region 1 is empty: it is the "
+            "resistant checkpoint with the highest training accuracy. Try rule `staged`.",
         )
     return Decision(pick, (what, why), dict(thresholds), warnings)
 
 
 def describe_distance(candidates: Candidates, pick: int, thresholds: Mapping[str, float]) -> str:
-    """How far a checkpoint is from the thresholds, in words."""
+    """Return how far a checkpoint is from the thresholds, in words."""
     accuracy = candidates.values("train_accuracy")[pick]
     zeta = candidates.zeta[pick]
     parts = [format_share(accuracy)]
@@ -101,7 +101,7 @@ def _score(candidates: Candidates, chosen: Booleans, prefer: str) -> Floats:
 
 
 def _compute_ranks(values: Floats) -> Floats:
-    """How many are lower, and half of those that are equal: exact, whatever the order."""
+    """Return how many are lower, and half of those that are equal: exact, whatever the order."""
     order = np.argsort(values)
     starts = np.flatnonzero(np.diff(values[order], prepend=-np.inf) > 0)
     ends = np.append(starts[1:], len(values))
@@ -172,7 +172,10 @@ class Staged:
         return judge_region_one(
             candidates,
             {"susceptibility": zeta, "train_accuracy": accuracy},
-            {"susceptibility": "its mean", "train_accuracy": "its mean among the resistant"},
+            {
+                "susceptibility": "its mean",
+                "train_accuracy": "its mean among resistant checkpoints",
+            },
             self.prefer,
         )
 
@@ -238,7 +241,7 @@ class Filter:
         pick = candidates.best(candidates.values("train_accuracy"), stays)
         what = (
             f"{stays.sum()} of {len(candidates)} checkpoints have {candidates.label} of at most "
-            f"{thresholds['susceptibility']:.4g}, its median, and stay."
+            f"{thresholds['susceptibility']:.4g}, its median, and are kept."
         )
         why = (
             f"The selected checkpoint, {candidates.name(pick)}, "
@@ -283,7 +286,7 @@ class Pareto:
 
 
 def is_on_front(zeta: Floats, accuracy: Floats) -> Booleans:
-    """Whether no other has ζ as low and accuracy as high, and one of them better."""
+    """Return whether no other has ζ as low and accuracy as high, and one of them better."""
     order = np.argsort(zeta)
     sorted_zeta, sorted_accuracy = zeta[order], accuracy[order]
     # Of equal ζ, the best accuracy counts; it must beat everything at a lower ζ.

@@ -240,7 +240,7 @@ def read_value(point: Metric) -> float | None:
 
 
 def find_last_timestamp(client: MlflowClient, run: Run) -> int:
-    """When rote wrote the last time, in milliseconds."""
+    """Return the time of rote's last write, in milliseconds."""
     marks = [name for name in (READING, RESUMED_AFTER) if name in run.data.metrics]
     points = [p for name in marks for p in client.get_metric_history(run.info.run_id, name)]
     return max((point.timestamp for point in points), default=0)
@@ -557,7 +557,7 @@ _downloads: list[tempfile.TemporaryDirectory[str]] = []
 
 
 def _check_sqlite(uri: str) -> None:
-    """To look for a run must not create an empty store."""
+    """Refuse a store that does not exist: reading must not create an empty one."""
     path = Path(uri.removeprefix("sqlite:///"))
     if uri.startswith("sqlite:///") and not path.is_file():
         raise InputError(

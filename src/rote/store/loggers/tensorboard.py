@@ -86,7 +86,7 @@ def list_event_files(directory: Path) -> list[Path]:
 
 
 def _parse_time(name: str) -> int:
-    """When a file was begun, by its name, in nanoseconds; of another's file, at the latest."""
+    """Return when a file was begun, in nanoseconds: from its name, or an upper bound."""
     found = _TIME.search(name)
     if found is None:
         return 0
@@ -210,7 +210,7 @@ def _read_event(event: Event) -> Iterator[Value]:
 
 
 def _is_wanted(value: Any) -> bool:  # noqa: ANN401
-    """Whether it is one number or one of rote's texts; pictures and histograms are not decoded."""
+    """Return whether a value is a number or a text of rote; others are not decoded."""
     # Some writers say only once of which plugin a tag is.
     is_scalar = value.metadata.plugin_data.plugin_name == "scalars" or not value.HasField(
         "metadata"
@@ -495,7 +495,7 @@ def _walk(root: Path) -> Iterator[Path]:
 
 
 def _name_run(directory: Path, root: Path, run: _EventRun) -> str:
-    """As rote wrote it, or as TensorBoard shows it."""
+    """Return the name as rote wrote it, or as TensorBoard shows it."""
     shown = directory.relative_to(root).as_posix()
     return str(run.description.get("name") or (root.absolute().name if shown == "." else shown))
 

@@ -72,7 +72,7 @@ def measure(found: Measured) -> Record:
 
 
 def _measure_pool(found: list[Record]) -> Record:
-    """Networks near chance, of which there is nothing to fool, are left out."""
+    """Return networks near chance, of which there is nothing to fool, are left out."""
     known = [network for network in found if network["attacked"] and has_learned(network)]
     columns = {name: np.array([n[name] for n in known]) for name in (*GAUGES.values(), *OUTCOMES)}
     run = np.arange(len(known))
@@ -109,7 +109,7 @@ def write_text(record: Record) -> str:
 
 
 def write_finding(record: Record) -> str:
-    """Whether 0 lies in the intervals."""
+    """Return whether 0 lies in the intervals."""
     said = []
     for pool in record["pools"].values():
         low, mean, high = pool["success"]
@@ -140,7 +140,7 @@ def draw(record: Record) -> Any:  # noqa: ANN401
 
 
 def is_saturated(pool: Record) -> bool:
-    """Whether at least half of the networks are fooled on everything."""
+    """Return whether at least half of the networks are fooled on everything."""
     return bool(2 * pool["always"] >= len(pool["points"]))
 
 

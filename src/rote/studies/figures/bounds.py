@@ -1,4 +1,4 @@
-"""The bounds of Theorem 2 on the datasets that are at hand."""
+"""The bounds of Theorem 2 on the available datasets."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _SEEDS = (0, 1, 2)
 
 
 def measure(recorded: Record | Tables) -> Record:
-    """Return what was recorded, or compute it for every set at hand as ``rote theory bounds``.
+    """Return what was recorded, or compute it for every available set as ``rote theory bounds``.
 
     Nothing is downloaded.
     """
@@ -136,7 +136,7 @@ def write_text(record: Record) -> str:
 
 
 def write_finding(record: Record) -> str:
-    """How much of the observation holds where Σ is exact."""
+    """Return how much of the observation holds where Σ is exact."""
     settings = list(record["settings"].values())
     held = [found for found in settings if found["reversed_from"][0] is None]
     falls = {
@@ -163,7 +163,7 @@ def write_brief(record: Record) -> Brief:
 
 
 def draw(record: Record) -> Any:  # noqa: ANN401
-    """Both bounds over k̃ by parity at every noise level and setting, as the paper draws them."""
+    """Return both bounds over k̃ by parity at every noise level and setting, as in the paper."""
     rows = []
     for name, found in record["settings"].items():
         if ", parity, " not in name:

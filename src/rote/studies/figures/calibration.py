@@ -80,7 +80,7 @@ def _compare_pair(clean: Network, noisy: Network) -> Record:
 
 
 def equalize_calibration(clean: Tensor, noisy: Tensor, classes: Tensor) -> tuple[float, float]:
-    """Temperatures at which logits have the same calibration error.
+    """Return temperatures at which logits have the same calibration error.
 
     As in the paper, the noisy-trained network is brought to the error of the other; where no
     temperature does, it is calibrated as well as it can be, and the other brought to that error.
@@ -116,7 +116,7 @@ def compute_logits(model: nn.Module, images: Tensor) -> Tensor:
 
 
 def _group(found: list[Record]) -> Record:
-    """Means over pairs, with intervals over these."""
+    """Return means over pairs, with intervals over these."""
     steps = {way: np.array([pair["steps"][way] for pair in found]).mean(axis=2) for way in WAYS}
     return {
         "pairs": len(found),
@@ -151,7 +151,7 @@ def write_text(record: Record) -> str:
 
 
 def write_finding(record: Record) -> str:
-    """How calibration was made equal, and where the order stays."""
+    """Return how calibration was made equal, and where the order stays."""
     parts = []
     for pool in record["pools"].values():
         before, after = (" and ".join(map(format_number, errors)) for errors in pool[ALL]["errors"])

@@ -27,7 +27,7 @@ _FEWEST_TESTED = 200
 
 
 def compute(store: Path, data_dir: Path | None) -> Record:
-    """Clean every set at hand that has a test set, train again, and measure both."""
+    """Clean every available set that has a test set, train again, and measure both."""
     found: dict[str, Any] = {}
     for noisy in SETS:
         runs = train_set(noisy, store / "noisy-sets", data_dir)
@@ -234,7 +234,7 @@ def write_finding(record: Record) -> str:
     """Return the mean gains, and the sets where cleaning does not help."""
     sets = record["sets"]
     if len(sets) < 2:
-        return "Too few sets are at hand."
+        return "Too few sets are available."
     every = list(sets.values())
     told = "; ".join(
         f"{way} {_show_gain(average_gain(compute_gains(every, way)))}" for way in WAYS[1:]

@@ -30,7 +30,7 @@ _PURPOSES = {"judged": "for judging", "chosen": "for choosing constants", FRESH:
 
 
 def measure_pool(pool: Pool, candidates: Candidates) -> Record | None:
-    """How far off the estimates are, over all checkpoints and at the pick."""
+    """Return how far off the estimates are, over all checkpoints and at the pick."""
     try:
         verdict = find_rule("posterior").judge(candidates)
     except InputError:
@@ -115,7 +115,7 @@ def _write_cells(pool: Record) -> list[str]:
 
 
 def write_finding(record: Record) -> str:
-    """Means over pools, how many intervals hold the truth, and how sure the rule may be.
+    """Return means over pools, how many intervals hold the truth, and how sure the rule may be.
 
     Two constants of the interval and of confidence were chosen on pools that are not for judging.
     """
@@ -131,7 +131,7 @@ def write_finding(record: Record) -> str:
 
 
 def _describe_hits(pools: list[Record]) -> str:
-    """How many intervals of some pools hold the truth, and how many picks are near the best."""
+    """Return the shares of intervals that hold the truth, and of picks near the best."""
     sets = {
         "among all runs": [
             pool["pick"] for pool in pools if pool["pick"]["confidence"] is not None

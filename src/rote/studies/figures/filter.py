@@ -91,7 +91,7 @@ def _list_pairs(record: Record, way: str, group: str) -> list[tuple[float, float
 
 
 def write_finding(record: Record) -> str:
-    """How often the filter raises the correlation."""
+    """Return how often the filter raises the correlation."""
     said = []
     for name, way, group in (
         ("ζ", "after", ALL_RUNS),

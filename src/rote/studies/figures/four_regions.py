@@ -103,7 +103,7 @@ def find_least_spread(found: list[Record]) -> int | None:
 
 
 def is_region_one_best(found: list[Record]) -> bool | None:
-    """Whether Region 1 is the best region; None without a Region 2 to compare it with."""
+    """Return whether Region 1 is the best region; None without a Region 2 to compare it with."""
     one, two, *others = map(get_stated_mean, found)
     if one is None or two is None:
         return None
@@ -111,7 +111,7 @@ def is_region_one_best(found: list[Record]) -> bool | None:
 
 
 def write_finding(record: Record) -> str:
-    """How often Region 1 is best, the means, the deviations, and the best checkpoint."""
+    """Return how often Region 1 is best, the means, the deviations, and the best checkpoint."""
     pools = list(record["pools"].values())
     parts = []
     for way in WAYS:

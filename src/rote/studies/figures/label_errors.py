@@ -39,7 +39,7 @@ _EARLIER = (
     "YouTube, labeling rules",
     "Banking77 symmetric 40 %",
 )
-"""The sets of an earlier trial that are at hand; it had TREC as well."""
+"""The sets of an earlier trial that are available; it had TREC as well."""
 
 _TITLES = {
     "auroc": "AUROC",
@@ -50,7 +50,7 @@ _TITLES = {
 
 
 def compute(store: Path, data_dir: Path | None) -> Record:
-    """Train the networks of every set at hand, and judge every method on its labels."""
+    """Train the networks of every available set, and judge every method on its labels."""
     found: dict[str, Any] = {}
     for noisy in SETS:
         runs = train_set(noisy, store / "noisy-sets", data_dir)
@@ -150,7 +150,7 @@ def write_finding(record: Record) -> str:
     """Compare our list with cleanlab's, on sets that were not used to choose anything."""
     judged = [one for one in record["sets"].values() if one["is_judged"]]
     if not judged:
-        return "No set for judging is at hand."
+        return "No set for judging is available."
     means = {
         method: [average_measure(judged, method, key) for key in MEASURES[:2]]
         for method in METHODS

@@ -92,7 +92,7 @@ def _list_zeta_selectors() -> list[Selector]:
 
 
 def _list_signal_selectors() -> list[Selector]:
-    """Which way AUM and confident learning point was chosen on the pools that are not judged."""
+    """Return the direction of AUM and confident learning, chosen on pools for choosing."""
     disparity = Cost("5 forward and backward of a batch", 0, ("gradient_disparity",))
     return [
         Selector("LabelWave", "min:label_wave", Cost(timed=("label_wave",))),
@@ -115,7 +115,7 @@ def _list_signal_selectors() -> list[Selector]:
 
 
 def measure(pools: Tables) -> Record:
-    """By pool and selector; then the means over pools for judging, for choosing, and fresh ones."""
+    """Return results by pool and selector, then means over pools for judging, choosing, fresh."""
     judged = {pool.name: _judge_selectors(table) for pool, table in pools}
     found = {pool.name: _measure_pool(table, judged[pool.name]) for pool, table in pools}
     groups = {
@@ -130,7 +130,7 @@ def measure(pools: Tables) -> Record:
 
 
 def write_finding(record: Record) -> str:
-    """Which selector loses least, and what the same ones lose on fresh pools."""
+    """Return which selector loses least, and what the same ones lose on fresh pools."""
     group = next(group for group, rows in record["means"].items() if rows)
     lost = _list_regrets(record, group)
     order = sorted((name for name in lost if name not in _WITH_TRUTH), key=lost.__getitem__)
@@ -289,7 +289,7 @@ def _average_measure(found: Sequence[Judgment], key: str) -> list[float | None]:
 
 
 def _merge_costs(costs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Seconds are those of the largest pool that was timed."""
+    """Return seconds are those of the largest pool that was timed."""
     sizes = [cost["held_out"] for cost in costs]
     timed = [cost for cost in costs if cost["seconds"] is not None]
     largest = max(timed, key=lambda cost: cost["held_out"], default=costs[0])

@@ -29,7 +29,7 @@ _HIGH, _SMALL = 0.5, 256
 
 
 def measure_pool(pool: Pool, candidates: Candidates) -> Record:
-    """Kendall's τ of the filter, less that of a validation set of each size."""
+    """Return Kendall's τ of the filter, less that of a validation set of each size."""
     ours = correlate_columns(candidates, "train_accuracy", TRUTH, kind="kendall", zeta=ZETA)[0]
     lead = {}
     for size in SIZES:
@@ -58,7 +58,7 @@ def write_text(record: Record) -> str:
 
 
 def write_finding(record: Record) -> str:
-    """Where ζ is ahead."""
+    """Return where ζ is ahead."""
     cells = [
         (pool["rate"], int(size), lead)
         for pool in record["pools"].values()
@@ -87,7 +87,7 @@ def draw(record: Record) -> Any:  # noqa: ANN401
 
 
 def write_brief(record: Record) -> Brief:
-    """How many cells, of all and of those where the paper has ζ ahead."""
+    """Return how many cells, of all and of those where the paper has ζ ahead."""
     cells = [
         (pool["rate"], int(size), lead)
         for pool in record["pools"].values()

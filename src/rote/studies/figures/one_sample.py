@@ -81,7 +81,7 @@ def choose_cases(noisy: Network, rng: np.random.Generator) -> dict[str, list[tup
 
 
 def _group(found: list[Record]) -> Record:
-    """Means over pairs, with intervals over these, and how often which network takes longer."""
+    """Return means over pairs with intervals, and how often each network takes longer."""
     return {
         "pairs": len(found),
         "test_accuracy": [
@@ -96,7 +96,7 @@ def _group(found: list[Record]) -> Record:
 
 
 def _summarize_steps(steps: np.ndarray) -> Record:
-    """Of pairs × (clean, noisy) × samples."""
+    """Return an array of shape (pairs, 2 for clean and noisy, samples)."""
     of_network = steps.mean(axis=2)
     return {
         "clean": average_with_interval(of_network[:, 0]),
@@ -150,7 +150,7 @@ def describe_group(group: str, numbers: Record) -> str:
 
 
 def write_finding(record: Record) -> str:
-    """Mean steps of both, and whether both orders are those of the paper."""
+    """Return mean steps of both, and whether both orders are those of the paper."""
     parts = []
     for pool in record["pools"].values():
         every = pool[ALL]
@@ -185,7 +185,7 @@ def _write_verdict(groups: Record) -> str:
 
 
 def _is_resistant(kinds: Record) -> bool:
-    """Whether both wrong labels take longer: 0 is below the interval of the difference."""
+    """Return whether both wrong labels take longer: 0 is below the interval of the difference."""
     lows = [kinds[kind]["difference"][1] for kind in (WRONG_SEEN, WRONG)]
     return all(low is not None and low > 0 for low in lows)
 

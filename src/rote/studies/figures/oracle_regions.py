@@ -75,7 +75,7 @@ def _average_pools(pools: list[Record]) -> dict[str, float | None]:
 
 
 def write_finding(record: Record) -> str:
-    """Means over pools."""
+    """Return means over pools."""
     pools = _list_compared(record)
     if not pools:
         return f"In no pool both Regions 1 have {FEWEST} checkpoints: nothing can be said."
@@ -95,7 +95,7 @@ def _is_near(pool: Record) -> bool:
 
 
 def write_brief(record: Record) -> Brief:
-    """Both means."""
+    """Return both means."""
     pools = _list_compared(record)
     if not pools:
         return Brief(f"fewer than {FEWEST} checkpoints in Region 1", None)

@@ -50,7 +50,7 @@ def measure_pool(pool: Pool, candidates: Candidates) -> Record | None:
 
 
 def _list_curves(pool: Pool, candidates: Candidates, parts: list[slice]) -> list[Record]:
-    """Both curves of the run of each architecture that memorizes most, for the first few."""
+    """Return both curves of the run of each architecture that memorizes most, for the first few."""
     memorized = candidates.values(NOISY)
     order = sorted(parts, key=lambda part: -float(np.nan_to_num(memorized[part]).max()))
     found: dict[str, Record] = {}
@@ -75,7 +75,7 @@ def _correlate_run(candidates: Candidates, part: slice, column: str) -> float | 
 
 
 def _scale_to_unit(values: np.ndarray) -> np.ndarray:
-    """From 0 to 1, so that two curves can be laid over each other; unknown values are 0."""
+    """Scale values to 0 to 1, so that two curves can be compared; unknown values are 0."""
     known = np.nan_to_num(values)
     return np.asarray((known - known.min()) / (np.ptp(known) or 1.0))
 

@@ -56,7 +56,7 @@ def write_text(record: Record) -> str:
 
 
 def _average_pools(record: Record, group: str) -> dict[str, tuple[float, int]]:
-    """By signal the mean over pools, and of how many, the strongest first."""
+    """Return for each signal its mean over pools and their number, the strongest first."""
     pools = [pool[group] for pool in record["pools"].values() if group in pool]
     found = {name: [pool[name][0] for pool in pools if name in pool] for name in SIGNALS}
     means = {
@@ -68,7 +68,7 @@ def _average_pools(record: Record, group: str) -> dict[str, tuple[float, int]]:
 
 
 def write_finding(record: Record) -> str:
-    """Means over pools, the strongest first; of how many, where not all have the signal."""
+    """Return means over pools, the strongest first; of how many, where not all have the signal."""
     said = []
     for group in (ALL_RUNS, NORM):
         means = _average_pools(record, group)

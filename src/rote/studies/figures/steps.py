@@ -62,7 +62,7 @@ def write_text(record: Record) -> str:
 
 
 def write_finding(record: Record) -> str:
-    """Means over pools."""
+    """Return means over pools."""
     pools = list(record["pools"].values())
     means = {name: average_known([pool[name]["pearson"][0] for pool in pools]) for name in STEPS}
     said = ", ".join(f"{name} {format_number(mean)}" for name, mean in means.items())

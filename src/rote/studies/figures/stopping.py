@@ -29,7 +29,7 @@ _WAYS = (
 
 
 def measure(tables: Tables) -> Record:
-    """By pool and way: points lost per run, their standard error, and the mean step of the stop."""
+    """Return points lost per run, their standard error and the mean stop, by pool and way."""
     found = {}
     for pool, runs in tables:
         candidates = make_candidates(runs, ZETA)
@@ -66,7 +66,7 @@ def _judge_rule(candidates: Candidates, rule: StopRule | None) -> dict[str, floa
 
 
 def _make_readings(candidates: Candidates, part: slice) -> list[Reading]:
-    """As far as a stop rule looks at them."""
+    """Return the readings as far as a stop rule looks at them."""
     steps = candidates.step[part].tolist()
     names = (ZETA, _TRAIN, _VALIDATION)
     zeta, train, given = (candidates.values(name)[part].tolist() for name in names)
@@ -110,7 +110,7 @@ def write_finding(record: Record) -> str:
 
 
 def draw(record: Record) -> Any:  # noqa: ANN401
-    """Points lost, by pool and way."""
+    """Return points lost, by pool and way."""
     rows = [
         {"pool": name, "way": way, "points": 100 * found["regret"]}
         for name, pool in record["pools"].items()

@@ -44,7 +44,7 @@ _THEN_AUTO = {ALONE: OURS, VALIDATION: VALIDATED}
 
 
 @dataclass(frozen=True)
-class Trial:
+class SearchedRun:
     """One finished run, as a search sees it.
 
     Attributes:
@@ -65,7 +65,7 @@ class Trial:
 
 
 Settings = tuple[Any, ...]
-Searched = tuple[list[Trial], int]
+Searched = tuple[list[SearchedRun], int]
 
 
 def examine(pool: Pool, runs: RunTable, data_dir: Path | None) -> Record:  # noqa: ARG001
@@ -85,7 +85,7 @@ def _get_settings(pool: Pool, run: str) -> Settings:
     return (spec["optimizer"]["lr"], options["width"], options["depth"], options["dropout"])
 
 
-def _judge_run(runs: RunTable, name: str) -> Trial:
+def _judge_run(runs: RunTable, name: str) -> SearchedRun:
     """Judge one run by every objective, as a trial would be."""
     import polars as pl
 
@@ -110,7 +110,7 @@ def _judge_run(runs: RunTable, name: str) -> Trial:
         TRAINING: test[last],
         ZETA: test[last],
     }
-    return Trial(
+    return SearchedRun(
         name,
         {way: -math.inf if value is None else value for way, value in values.items()},
         tested,
@@ -139,7 +139,7 @@ def _take_part(runs: RunTable, names: Sequence[str], step: float) -> RunTable:
 
 
 def _replay_search(
-    trials: Mapping[Settings, Trial], runs: RunTable, seed: int
+    trials: Mapping[Settings, SearchedRun], runs: RunTable, seed: int
 ) -> dict[str, tuple[float, int, int]]:
     """Search by every objective; the test accuracy of what is kept, the epochs and the trials."""
     budget = TRIALS * max(trial.epochs for trial in trials.values())
@@ -157,11 +157,11 @@ def _replay_search(
     return found
 
 
-def _make_value_getter(way: str) -> Callable[[Trial], tuple[float, ...]]:
+def _make_value_getter(way: str) -> Callable[[SearchedRun], tuple[float, ...]]:
     return lambda trial: (trial.values[way],)
 
 
-def _select_among(searched: Sequence[Trial], runs: RunTable) -> float:
+def _select_among(searched: Sequence[SearchedRun], runs: RunTable) -> float:
     """Return the test accuracy of what ``auto`` keeps among all finished trials."""
     from rote.selection import select
 
@@ -172,10 +172,10 @@ def _select_among(searched: Sequence[Trial], runs: RunTable) -> float:
 
 
 def _search(
-    trials: Mapping[Settings, Trial],
+    trials: Mapping[Settings, SearchedRun],
     seed: int,
     budget: int,
-    values: Callable[[Trial], tuple[float, ...]],
+    values: Callable[[SearchedRun], tuple[float, ...]],
     *,
     prunes: bool = False,
 ) -> Searched:
@@ -193,7 +193,7 @@ def _search(
         directions=directions or ["minimize", "maximize"],
         sampler=optuna.samplers.TPESampler(seed=seed),
     )
-    done: dict[str, Trial] = {}
+    done: dict[str, SearchedRun] = {}
     stopped: set[str] = set()
     used = 0
     for _ in range(_MOST_ASKED):
@@ -217,7 +217,7 @@ def _search(
 
 
 def _find_end(
-    trial: Trial, done: Sequence[Trial], is_below: Callable[[float | None, float], bool]
+    trial: SearchedRun, done: Sequence[SearchedRun], is_below: Callable[[float | None, float], bool]
 ) -> int | None:
     """Return the step at which the pruner stops a trial; None if it does not."""
     for step, (_, high) in sorted(trial.estimates.items()):
@@ -230,7 +230,7 @@ def _find_end(
     return None
 
 
-def _find_knee(searched: Sequence[Trial]) -> Trial:
+def _find_knee(searched: Sequence[SearchedRun]) -> SearchedRun:
     """Return the trial of the front that is highest above the line between its ends."""
     front = [
         one
@@ -252,7 +252,7 @@ WAYS = (OURS, PRUNED, ALONE, VALIDATION, VALIDATED, TRAINING, ZETA, KNEE)
 
 
 def measure(found: Measured) -> Record:
-    """By pool and way: the mean test accuracy of what is kept, its standard error, the trials."""
+    """Return mean test accuracy of what is kept, standard error and trials, by pool and way."""
     return {
         "pools": {
             pool.name: {"best": record["best"], "runs": record["runs"], "ways": _sum_up(record)}
@@ -321,12 +321,12 @@ def write_finding(record: Record) -> str:
     means = ", ".join(f"{way} {100 * _average_pools(record, way):.1f}" for way in WAYS)
     return (
         f"Test accuracy of what a search keeps, mean over {count_pools(record['pools'])}: {means}. "
-        f"Paired by seed, *{OURS}* minus *{VALIDATION}*: {_gaps(record, VALIDATION)}; minus "
-        f"*{VALIDATED}*: {_gaps(record, VALIDATED)}."
+        f"Paired by seed, *{OURS}* minus *{VALIDATION}*: {_write_gaps(record, VALIDATION)}; minus "
+        f"*{VALIDATED}*: {_write_gaps(record, VALIDATED)}."
     )
 
 
-def _gaps(record: Record, way: str) -> str:
+def _write_gaps(record: Record, way: str) -> str:
     found = {name: pool["ways"][way]["behind_ours"] for name, pool in record["pools"].items()}
     return ", ".join(
         f"{n} {100 * gap:+.1f} ± {100 * error:.1f}" for n, (gap, error) in found.items()

@@ -73,7 +73,7 @@ def efficientnet_b0(
             before, channels = channels, scale_width(stage.width, scale)
             stride = stage.stride if index == 0 else 1
             drop = drop_connect * (len(layers) - 1) / blocks
-            layers.append(_block(before, channels, stage, stride, drop))
+            layers.append(_make_block(before, channels, stage, stride, drop))
     return make_image_classifier(
         layers, channels=channels, num_classes=num_classes, dropout=dropout
     )
@@ -93,7 +93,9 @@ class _SkipSamples(nn.Module):
         return x * functional.dropout(ones, self.rate)
 
 
-def _block(in_channels: int, channels: int, stage: _Stage, stride: int, drop: float) -> nn.Module:
+def _make_block(
+    in_channels: int, channels: int, stage: _Stage, stride: int, drop: float
+) -> nn.Module:
     hidden = stage.expansion * in_channels
     gate = SqueezeExcite(hidden, max(1, in_channels // 4), activation=nn.SiLU())
     body = nn.Sequential(

@@ -60,13 +60,15 @@ def mobilenet_v2(*, num_classes: int, in_channels: int, scale: float = 1.0) -> n
     for expansion, width, depth, stage_stride in _STAGES:
         for index in range(depth):
             before, channels = channels, scale_width(width, scale)
-            layers.append(_block(before, channels, expansion, stage_stride if index == 0 else 1))
+            layers.append(
+                _make_block(before, channels, expansion, stage_stride if index == 0 else 1)
+            )
     last = scale_width(_LAST_WIDTH, scale)
     layers.append(make_conv_norm_relu(channels, last, kernel=1))
     return make_image_classifier(layers, channels=last, num_classes=num_classes)
 
 
-def _block(in_channels: int, channels: int, expansion: int, stride: int) -> nn.Module:
+def _make_block(in_channels: int, channels: int, expansion: int, stride: int) -> nn.Module:
     hidden = expansion * in_channels
     body = nn.Sequential(
         make_conv_norm_relu(in_channels, hidden, kernel=1),

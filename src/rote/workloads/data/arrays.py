@@ -27,7 +27,7 @@ _NAMED = {
 
 
 def cache_folder() -> Path:
-    """Where converted data are kept: ``ROTE_CACHE``, or ``~/.cache/rote``."""
+    """Return where converted data are kept: ``ROTE_CACHE``, or ``~/.cache/rote``."""
     return Path(os.environ.get("ROTE_CACHE", "~/.cache/rote")).expanduser()
 
 
@@ -59,7 +59,7 @@ class ArrayFile:
         return name in self.names
 
     def header(self, name: str) -> tuple[tuple[int, ...], np.dtype[Any]]:
-        """Shape and type of an array, without reading it.
+        """Return shape and type of an array, without reading it.
 
         Raises:
             InputError: if it is damaged.
@@ -92,7 +92,7 @@ class ArrayFile:
         claimed = dtype.itemsize * math.prod(shape)
         self._check_size(name, claimed)
         if claimed > self._limit:
-            mapped: Array = np.load(self._unpacked(name), mmap_mode="r")
+            mapped: Array = np.load(self._unpack(name), mmap_mode="r")
             return mapped
         with self._open(name) as file:
             whole: Array = np.lib.format.read_array(file, allow_pickle=False)
@@ -133,7 +133,7 @@ class ArrayFile:
                 f"Array `{name}` of {self.path} is damaged: {error}. Get the file again."
             ) from error
 
-    def _unpacked(self, name: str) -> Path:
+    def _unpack(self, name: str) -> Path:
         if self.path.is_dir():
             return self.path / f"{name}.npy"
         facts = self.path.stat()

@@ -75,7 +75,7 @@ def order_class_names(values: Iterable[str]) -> tuple[str, ...]:
 
 
 def as_labels(name: str, labels: Array, samples: int) -> Labels:
-    """Integer labels, one per sample; −1 says that there is none.
+    """Return integer labels, one per sample; −1 says that there is none.
 
     Raises:
         InputError: if they do not fit; it calls them ``name``.
@@ -95,7 +95,7 @@ def as_labels(name: str, labels: Array, samples: int) -> Labels:
 
 
 def as_images(name: str, images: Array) -> Array:
-    """Images with four axes; gray ones are given a channel.
+    """Return images with four axes; gray ones are given a channel.
 
     Returns:
         Bytes as they are, other numbers as float32.

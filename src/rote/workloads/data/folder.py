@@ -125,7 +125,7 @@ def _list_subfolders(folder: Path) -> list[Path]:
 def _list_class_files(
     folder: Path, part: Path, names: Sequence[str], suffixes: tuple[str, ...]
 ) -> _Files | None:
-    """Files with an end like this, class by class; None if there are none."""
+    """Return files with an end like this, class by class; None if there are none."""
     strange = [entry.name for entry in _list_subfolders(part) if entry.name not in names]
     if strange:
         raise InputError(

@@ -214,7 +214,7 @@ def stack_splits(splits: dict[str, Any]) -> pl.DataFrame:
 
 
 def stack_images(columns: Sequence[Sequence[Any]]) -> Array:
-    """Pillow's images as bytes, column after column.
+    """Return Pillow's images as bytes, column after column.
 
     As they are if all are squares of one size, otherwise scaled; gray ones have one channel if all
     are gray.

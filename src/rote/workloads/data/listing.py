@@ -65,7 +65,7 @@ class CheckedFile:
 
 
 def list_datasets(data_dir: Path | str | None = None) -> tuple[ListedSet, ...]:
-    """Every set that rote knows by name.
+    """Return every set that rote knows by name.
 
     Args:
         data_dir: the folder of the data; by default ``ROTE_DATA``.
@@ -130,7 +130,7 @@ def _list_set(named: NamedSet, folder: Path | None) -> ListedSet:
 
 
 def _describe_subset(named: NamedSet, found: Path) -> str | None:
-    """How many of the published samples a file holds; None if all, or it does not tell."""
+    """Return how many of the published samples a file holds; None if all, or it does not tell."""
     if found.suffix != ".npz":
         return None
     try:

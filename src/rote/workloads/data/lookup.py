@@ -210,7 +210,7 @@ def load_digits() -> Dataset:
 
 @cache
 def _read_digits() -> np.ndarray:
-    """Every digit as 64 pixels and its class; who asks takes parts of it, which are copies."""
+    """Return every digit as 64 pixels, and its class; callers copy the parts that they take."""
     # The file of the package is read in no time, while to import it takes as long as torch does.
     package = find_spec("sklearn")
     for folder in () if package is None else package.submodule_search_locations or ():

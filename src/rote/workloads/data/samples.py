@@ -112,7 +112,7 @@ READY_BYTES = 64 * 2**20
 """Sets that are no larger as floats are normalized once instead of batch by batch."""
 
 
-class Samples:
+class SampleTensors:
     """The inputs of one split.
 
     Bytes stay bytes; arrays that are mapped from disk stay there. Images are stored with the

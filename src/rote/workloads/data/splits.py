@@ -15,7 +15,7 @@ from rote.store import DAMAGED_ARRAYS
 from rote.workloads.data.dataset import Array, Dataset, Labels
 from rote.workloads.data.lookup import find_data_folder, find_path, load
 from rote.workloads.data.npz_file import read_unlabeled
-from rote.workloads.data.samples import Augmentation, Samples, measure_normalization
+from rote.workloads.data.samples import Augmentation, SampleTensors, measure_normalization
 from rote.workloads.randomness import derive_seed, make_numpy_generator
 from rote.workloads.spec import (
     AnyNoise,
@@ -72,7 +72,7 @@ def _describe_noise(noisy: NoisyLabels, **more: Any) -> GivenLabels:  # noqa: AN
 
 
 def _name_noise(dataset: Dataset) -> str:
-    """Whether people, rules or a machine labeled a file is not known; it came so."""
+    """Return whether people, rules or a machine labeled a file is not known; it came so."""
     if dataset.truth is dataset.y_train:
         return "none"
     return "human" if dataset.name == "cifar10n" else AS_GIVEN
@@ -142,10 +142,10 @@ class Splits:
         record: arrays from which the division can be repeated.
     """
 
-    train: Samples
+    train: SampleTensors
     labels: Tensor
     wrong: Tensor | None
-    test: Samples | None
+    test: SampleTensors | None
     test_labels: Tensor | None
     holdout: Tensor
     holdout_labels: Tensor | None
@@ -284,10 +284,10 @@ class _Builder:
         self.in_channels = shape[2] if self._kind == "images" else shape[0]
         self.image_size = shape[0] if self._kind == "images" else 1
 
-    def samples(self, source: Array, places: Labels, *, augmented: bool = False) -> Samples:
+    def samples(self, source: Array, places: Labels, *, augmented: bool = False) -> SampleTensors:
         """Return samples, normalized by the training set."""
         augmentation = Augmentation(self._spec.data.crop, self._spec.data.flip)
-        return Samples(
+        return SampleTensors(
             source,
             places,
             kind=self._kind,
@@ -308,7 +308,7 @@ class _Builder:
         return {name: part.reshape(-1, width)[0].numpy() for name, part in parts.items()}
 
     def tensor(self, values: Array) -> Tensor:
-        """Labels or masks on the device."""
+        """Return labels or masks on the device."""
         return torch.from_numpy(values).to(self._device)
 
 
@@ -325,7 +325,7 @@ def _check_augmentation(spec: RunSpec, dataset: Dataset) -> None:
 
 
 def _choose_subset(samples: int, size: int | None, spec: RunSpec, field: str) -> Labels:
-    """Places of the samples that are used, ascending."""
+    """Return places of the samples that are used, ascending."""
     if size is None:
         return np.arange(samples)
     if size > samples:
@@ -336,7 +336,7 @@ def _choose_subset(samples: int, size: int | None, spec: RunSpec, field: str) ->
 
 def _read_holdout(
     build: _Builder, spec: RunSpec, dataset: Dataset, rows: Labels, data_dir: Path | str | None
-) -> Samples:
+) -> SampleTensors:
     if spec.probe.holdout in ("auto", "train"):
         return build.samples(dataset.x_train, rows)
     path = find_path(spec.probe.holdout, find_data_folder(data_dir), "probe.holdout")

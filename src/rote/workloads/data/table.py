@@ -25,7 +25,7 @@ from rote.workloads.data.table_inputs import (
 from rote.workloads.spec import FieldError, InputKind
 
 _LIKE_LABELS = 0.6
-"""The share of equal values from which on a column is probably one of labels, too."""
+"""A column that agrees with the labels in at least this share of rows probably holds labels."""
 
 _LABEL_LIKE = ("labels", "target", "class", "category", "y")
 _MOST_NAMED = 5
@@ -222,7 +222,7 @@ def _suggest_label(frame: Frame, column: str, of: str) -> str:
 
 
 def _find_labeled(values: pl.Series, said: dict[str, str], *, is_numbered: bool) -> pl.Series:
-    """Which rows have a label."""
+    """Return which rows have a label."""
     missing = values.is_null()
     if values.dtype.is_float():
         missing = missing | values.is_nan().fill_null(value=True)
@@ -235,7 +235,7 @@ def _find_labeled(values: pl.Series, said: dict[str, str], *, is_numbered: bool)
 
 
 def _find_parts(frame: Frame, source: str, said: dict[str, str]) -> tuple[Labels, Labels | None]:
-    """Places of the rows for training, and of those for testing, if there are any."""
+    """Return places of the rows for training, and of those for testing, if there are any."""
     if "split" not in frame.columns:
         return np.arange(len(frame)), None
     told = frame["split"].cast(pl.String).str.to_lowercase().fill_null("")
@@ -272,7 +272,7 @@ def _read_labels(
 
 
 def _as_texts(values: pl.Series) -> pl.Series:
-    """Classes as texts; a whole number is the same class in every type."""
+    """Return classes as texts; a whole number is the same class in every type."""
     if values.dtype.is_float() and (values.drop_nulls() == values.drop_nulls().round()).all():
         values = values.cast(pl.Int64)
     if values.dtype.is_nested() or values.dtype == pl.Binary:

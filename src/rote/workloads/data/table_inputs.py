@@ -76,7 +76,7 @@ def _read_plain(texts: pl.Series, source: str) -> tuple[pl.Series, str] | None:
 
 
 def _read_written(texts: pl.Series) -> tuple[pl.Series, str] | None:
-    """Numbers with signs or commas, if all of them are written in one way."""
+    """Return numbers with signs or commas, if all of them are written in one way."""
     bare = texts.str.replace_all(_SIGNS, "")
     for pattern, (thousands, decimal) in _WAYS.items():
         is_so = bare.str.contains(pattern).all()
@@ -95,14 +95,14 @@ _DATE = re.compile(r"\d{4}-\d\d?-\d\d?([T ]\d\d?:\d\d.*)?|\d{1,4}[./]\d\d?[./]\d
 
 
 def are_dates(values: pl.Series) -> bool:
-    """Whether a column holds dates or times, as such or as texts like 2026-01-31 or 31.1.2026."""
+    """Return whether a column holds dates or times, also as texts such as 2026-01-31."""
     if values.dtype.is_temporal():
         return True
     return values.dtype == pl.String and all(_DATE.fullmatch(text) for text in values.head(1000))
 
 
 MOST_CATEGORIES = 20
-"""Columns with at most so many different texts become one column of 0 and 1 for each."""
+"""Columns with at most this many distinct texts become one column of 0 and 1 per text."""
 
 TEXT = "text, as word counts"
 """What a column of texts is taken for."""
@@ -174,7 +174,7 @@ class Inputs:
     def join(
         self, test: Labels | None, vocabulary: int | None
     ) -> tuple[InputKind, Array, Array | None]:
-        """All columns side by side, of the training rows and of those for testing.
+        """Return all columns side by side, of the training rows and of those for testing.
 
         Numbers alone are left for the normalization of the run; beside words they are normalized
         here.

@@ -1,4 +1,4 @@
-"""Which code of others a spec may name: what lies beside it, and what a user allows."""
+"""The modules that a spec may import: those in its folder, and those that the user allows."""
 
 import sys
 import sysconfig
@@ -60,7 +60,7 @@ def _iterate_addresses(spec: RunSpec) -> Iterator[tuple[str, str]]:
 
 
 def _find_module(package: str) -> Path | None:
-    """Where a module lies that is not inside another; None if it is not found, or built in."""
+    """Return the file of a top-level module; None if it is not found, or built in."""
     try:
         found = find_spec(package)
     except (ImportError, ValueError):  # no name of a module, or that of the running program
@@ -73,7 +73,7 @@ def _find_module(package: str) -> Path | None:
 
 
 def _is_installed(place: Path) -> bool:
-    """Whether it came with Python or a package: an environment may lie below a spec's folder."""
+    """Return whether a file came with Python or a package, also below a spec's folder."""
     paths = sysconfig.get_paths()
     roots = {Path(paths[name]).resolve() for name in ("stdlib", "platstdlib", "purelib", "platlib")}
     roots |= {Path(entry).resolve() for entry in sys.path if entry.endswith("-packages")}

@@ -43,9 +43,9 @@ class AnyData(Section):
     Attributes:
         seed: from which subset, noise and holdout are drawn; apart from the seed of the run, so
             that all runs of a sweep see the same data.
-        train_size: train on so many randomly chosen samples (the holdout included); all by default.
-        test_size: test on so many.
-        crop: pad images by so many pixels and crop at random; 0 does not.
+        train_size: how many random samples to train on (with the holdout); all by default.
+        test_size: how many samples to test on.
+        crop: how many pixels to pad images by before a random crop; 0 for no crop.
         flip: mirror images at random.
     """
 

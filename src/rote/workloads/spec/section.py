@@ -116,7 +116,7 @@ def _freeze(value: object, depth: int = 0) -> Plain:
 
 
 def is_storable(value: object) -> bool:
-    """Whether TOML and JSON can hold a value: no number beyond 64 bits, no NUL, no half letter."""
+    """Return whether TOML and JSON can hold a value: no NUL, no integer beyond 64 bits."""
     if isinstance(value, int):
         return -(2**63) <= value < 2**63
     if isinstance(value, str):
@@ -167,9 +167,10 @@ class Section:
     """Base of all sections.
 
     A field's annotation is its check, made once, when the section is made: ``int``, ``float``,
-    ``str``, ``bool``, ``Literal``, ``tuple`` of one kind, ``Options``, another section, a union of
-    sections told apart by their tag, any of these or ``None``, and ``Annotated`` with constraints
-    on numbers. Whole numbers are taken for ``float``, tables (or text, for its tag) for a section.
+    ``str``, ``bool``, ``Literal``, ``tuple`` of one kind, ``Options``, another section, a union
+    of sections distinguished by their tag, any of these or ``None``, and ``Annotated`` with
+    constraints on numbers. Whole numbers are taken for ``float``, tables (or text, for its tag)
+    for a section.
 
     Raises:
         FieldError: if a field does not fit.
@@ -190,7 +191,7 @@ class Section:
 
     @classmethod
     def implied_tag(cls, values: Mapping[str, Any]) -> str | None:  # noqa: ARG003
-        """Which of several sections is meant where the tag is left out; None if none is."""
+        """Return which of several sections is meant where the tag is left out; None if none is."""
         return None
 
     @classmethod
@@ -224,7 +225,7 @@ class Section:
         return tag
 
     def to_dict(self) -> dict[str, Any]:
-        """Every field as plain values, the tag first; what is ``None`` is left out."""
+        """Return every field as plain values, the tag first; what is ``None`` is left out."""
         names = sorted((entry.name for entry in fields(self)), key=lambda name: name != self.tag)
         values = {name: getattr(self, name) for name in names}
         return {

@@ -90,7 +90,7 @@ def _read_text(file: Path) -> str:
 
 
 def _iterate_statements(text: str) -> Iterator[tuple[int, tuple[str, ...], Mapping[str, Any]]]:
-    """Every header and every entry: its line, the table it stands in, and what it says."""
+    """Yield every header and every entry: its line, the table it stands in, and what it says."""
     start, line, begins, depth = 0, 1, 1, 0
     table: tuple[str, ...] = ()
     for token in _TOKENS.finditer(text + "\n"):
@@ -127,7 +127,7 @@ def _read_header(header: object) -> tuple[str, ...]:
 
 
 def _count_shared(parts: tuple[str, ...], path: tuple[str, ...], values: object) -> int:
-    """How many parts of a field a statement reaches; 0 if it is about another field."""
+    """Return how many parts of a field a statement reaches; 0 if it is about another field."""
     common = parts[: len(path)]
     if path[: len(common)] != common:
         return next((i for i, part in enumerate(common) if path[i] != part), 0)
