@@ -156,7 +156,7 @@ class Checksums:
         is_frozen = isinstance(tensor, nn.Parameter) and not tensor.requires_grad
         read = _sum_words if is_frozen else _compute_checksum
         found = []
-        for part in split_into_strided(tensor.detach()):
+        for part in split_into_strided(tensor):
             if is_freed(part):
                 continue
             key = (part.data_ptr(), part.dtype, part.shape, part.stride(), is_frozen)
@@ -215,12 +215,21 @@ def _describe_tensor(
     tensor: Tensor, checksums: Checksums, *, settled: bool = True, depth: int = 3
 ) -> str:
     shape = (tuple(tensor.shape), tensor.dtype, tensor.device)
-    parts = split_into_strided(tensor.detach())
-    memory = [(part.data_ptr() if settled else None, part.stride()) for part in parts]
+    # Not of `tensor.detach()`: quantized tensors of torchao copy a part when they are detached.
+    parts = split_into_strided(tensor)
+    memory = [(_locate_memory(part) if settled else None, part.stride()) for part in parts]
     attributes = vars(tensor) if depth and type(tensor).__dictoffset__ else {}
     held = [(name, describe(attributes[name], depth - 1, checksums)) for name in sorted(attributes)]
     flags = (tensor.requires_grad, id(tensor), memory, held)
     return f"{checksums.compute(tensor)} {shape} {flags}"
+
+
+def _locate_memory(tensor: Tensor) -> tuple[int, int]:
+    """Return the storage of a tensor and its place there, also if the storage was resized."""
+    try:
+        return tensor.untyped_storage()._cdata, tensor.storage_offset()
+    except RuntimeError:
+        return tensor.data_ptr(), 0  # without a storage of its own
 
 
 def describe(value: object, depth: int = 8, checksums: Checksums | None = None) -> str:
