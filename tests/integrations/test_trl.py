@@ -307,6 +307,12 @@ def test_scores_of_dpo_are_log_ratios(tmp_path: Path) -> None:
     assert loss.item() == pytest.approx(robust.item())
 
 
+def test_options_that_change_the_scores_of_dpo_are_named(tmp_path: Path) -> None:
+    trainer = build_dpo(tmp_path, SusceptibilityCallback(), ld_alpha=0.5, num_train_epochs=1)
+    with pytest.warns(rote.errors.RoteWarning, match=r"DPOConfig\(ld_alpha"):
+        trainer.train()
+
+
 def test_margins_are_refused(tmp_path: Path) -> None:
     pairs = build_pairs(16).add_column("margin", [0.5] * 16)
     trainer = RewardTrainer(

@@ -28,6 +28,9 @@ from rote.labels import IGNORE_INDEX, LabelSampler
 from rote.probe import LossFunction, count_ranks, find_logits, unwrap
 
 _PACKING = ("cu_seq_lens_q", "cu_seq_lens_k", "max_length_q", "max_length_k", "seq_idx")
+_DPO_SCORES = {"f_divergence_type": "reverse_kl", "ld_alpha": None, "use_weighting": False}
+"""Options of ``DPOConfig`` that change what a response scores, with their defaults."""
+
 _EMBEDDING_TRAINERS = (
     "SentenceTransformerTrainer",
     "SparseEncoderTrainer",
@@ -329,6 +332,12 @@ class Preferences(Task):
                 "'sigmoid'. Pass `loss_fn=`, which takes the two scores of each pair and labels."
             )
             kinds, weights = ["sigmoid"], [1.0]
+        for name, usual in _DPO_SCORES.items():
+            if getattr(self.trainer.args, name, usual) != usual:
+                warn(
+                    f"DPOConfig({name}=...) changes the scores of responses; the probe takes "
+                    "β times their log-ratios. Readings are not of the training objective."
+                )
 
         def objective(output: Any, labels: Tensor) -> Tensor:
             scores = find_logits(output)

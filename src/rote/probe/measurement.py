@@ -397,7 +397,8 @@ def examine_objective(
     if logits is not None:
         found += _warn_of_probabilities(loss_fn, logits, targets, first if is_whole else math.nan)
         found += _warn_of_sigmoid(session, loss_fn, logits, targets, samples)
-        _check_rows(loss_fn, logits, targets.to(logits.device))
+        if isinstance(find_part_with_logits(loss_fn, first_output), Tensor):
+            _check_rows(loss_fn, logits, targets.to(logits.device))
     return found
 
 

@@ -227,7 +227,7 @@ def _describe_tensor(
 def _locate_memory(tensor: Tensor) -> tuple[int, int]:
     """Return the storage of a tensor and its place there, also if the storage was resized."""
     try:
-        return tensor.untyped_storage()._cdata, tensor.storage_offset()
+        return int(tensor.untyped_storage()._cdata), int(tensor.storage_offset())
     except RuntimeError:
         return tensor.data_ptr(), 0  # without a storage of its own
 
