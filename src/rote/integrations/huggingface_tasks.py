@@ -450,6 +450,13 @@ def find_task(trainer: Trainer, seed: int, *, is_told: bool) -> Task:
             "samples), `num_classes=` and `loss_fn=`, a function of the model's output and "
             "labels. For a CrossEncoder, pass loss_fn=rote.LogitsAt('scores')."
         )
+    is_of_trl = any(kind.__module__.startswith("trl.") for kind in type(trainer).__mro__)
+    if is_of_trl and not _is_of("SFTTrainer", trainer) and not is_told:
+        raise InputError(
+            f"The callback cannot compute the loss of {type(trainer).__name__} with random labels. "
+            "Of TRL's trainers it knows SFTTrainer, RewardTrainer and DPOTrainer. For others, pass "
+            "`inputs=`, `num_classes=` and `loss_fn=`, a function of the model's output and labels."
+        )
     task = Task(trainer, seed)
     kind, name = getattr(task.model, "loss_type", None), type(task.model).__name__
     is_causal = kind == "ForCausalLM" or name.endswith(("ForCausalLM", "LMHeadModel"))
