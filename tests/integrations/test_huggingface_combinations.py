@@ -2,6 +2,7 @@
 
 import itertools
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -17,6 +18,7 @@ from transformers import EarlyStoppingCallback
 from rote.integrations.huggingface import SusceptibilityCallback
 from tests.integrations.huggingface_runs import (
     CLASSES,
+    Recording,
     Texts,
     assert_identical,
     build_trainer,
@@ -89,3 +91,57 @@ def test_the_best_model_may_be_that_of_the_lowest_zeta(metric: str, tmp_path: Pa
     assert trainer.state.best_metric == min(zetas)
     assert Path(trainer.state.best_model_checkpoint).name == f"checkpoint-{best.global_step:.0f}"
     assert "eval_susceptibility" not in trainer.evaluate()
+
+
+class OutOfMemory(Recording):
+    """Runs out of memory in its fourth step, and whenever a batch has more than 14 samples."""
+
+    steps = 0
+
+    def training_step(self, model: Any, inputs: Any, num_items_in_batch: Any = None) -> Tensor:
+        self.steps += 1
+        if self.steps == 4 or len(inputs["input_ids"]) > 14:
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+        return super().training_step(model, inputs, num_items_in_batch)
+
+
+def test_a_training_that_starts_over_with_a_smaller_batch_keeps_its_run(tmp_path: Path) -> None:
+    callback = SusceptibilityCallback(every=1, save_to=tmp_path / "run")
+    trainer = build_trainer(
+        tmp_path / "out",
+        callback,
+        trainer=OutOfMemory,
+        auto_find_batch_size=True,
+        per_device_train_batch_size=16,
+    )
+    trainer.train()
+    assert trainer._train_batch_size == 12  # 16 and 14 were too many
+    assert callback.tracker is not None
+    assert callback.tracker.policy.micro_batch == 12
+    steps = trainer.state.global_step
+    readings = rote.store.read_run(tmp_path / "run").readings
+    assert [reading.metrics["global_step"] for reading in readings] == [*range(1, steps + 1)]
+    with pytest.raises(rote.errors.RunExistsError):  # a training of its own
+        trainer.train()
+
+
+def test_a_trial_without_memory_lets_the_trainer_lower_its_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trainer = build_trainer(
+        tmp_path / "out",
+        SusceptibilityCallback(save_to=tmp_path / "run"),
+        auto_find_batch_size=True,
+        per_device_train_batch_size=16,
+    )
+    embed = trainer.model.get_input_embeddings()
+    forward = embed.forward
+
+    def limited(tokens: Tensor) -> Any:
+        if len(tokens) > 12:
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+        return forward(tokens)
+
+    monkeypatch.setattr(embed, "forward", limited)
+    trainer.train()
+    assert trainer._train_batch_size == 12

@@ -40,7 +40,9 @@ LOADING: dict[str, dict[str, Any]] = {
 @pytest.fixture
 def saved(tmp_path: Path) -> Path:
     torch.manual_seed(0)
-    LlamaForSequenceClassification(build_config(num_labels=CLASSES)).save_pretrained(tmp_path)
+    # On CPUs with AVX512-BF16, bitsandbytes packs 4-bit weights in multiples of these sizes.
+    config = build_config(num_labels=CLASSES, hidden_size=64, intermediate_size=128)
+    LlamaForSequenceClassification(config).save_pretrained(tmp_path)
     return tmp_path
 
 

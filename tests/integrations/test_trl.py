@@ -18,7 +18,16 @@ pytest.importorskip("datasets", reason="needs rote[datasets]")
 
 from datasets import Dataset  # type: ignore[import-untyped]
 from transformers import DataCollatorForLanguageModeling, Trainer, TrainingArguments
-from trl import DPOConfig, DPOTrainer, RewardConfig, RewardTrainer, SFTConfig, SFTTrainer
+from trl import (
+    DPOConfig,
+    DPOTrainer,
+    GRPOConfig,
+    GRPOTrainer,
+    RewardConfig,
+    RewardTrainer,
+    SFTConfig,
+    SFTTrainer,
+)
 
 from rote.integrations.huggingface import SusceptibilityCallback
 from rote.integrations.huggingface_tasks import CausalLM, shift_labels
@@ -305,6 +314,25 @@ def test_scores_of_dpo_are_log_ratios(tmp_path: Path) -> None:
     robust = -(0.8 * logsigmoid(lead) - 0.2 * logsigmoid(-lead)) / 0.6
     loss = tracker._probe.loss_fn(torch.tensor([[0.0, 1.0]]), torch.tensor([1]))
     assert loss.item() == pytest.approx(robust.item())
+
+
+def test_options_that_change_the_scores_of_dpo_are_named(tmp_path: Path) -> None:
+    trainer = build_dpo(tmp_path, SusceptibilityCallback(), ld_alpha=0.5, num_train_epochs=1)
+    with pytest.warns(rote.errors.RoteWarning, match=r"DPOConfig\(ld_alpha"):
+        trainer.train()
+
+
+def test_trainers_whose_loss_is_unknown_name_the_arguments(tmp_path: Path) -> None:
+    trainer = GRPOTrainer(
+        build_language_model(),
+        reward_funcs=lambda completions, **_: [float(len(text)) for text in completions],
+        args=GRPOConfig(**arguments(tmp_path, num_generations=4, max_completion_length=4)),
+        train_dataset=build_texts(8).rename_column("text", "prompt"),
+        processing_class=build_tokenizer(),
+        callbacks=[SusceptibilityCallback()],
+    )
+    with pytest.raises(rote.errors.InputError, match=r"loss of GRPOTrainer .*`loss_fn=`"):
+        trainer.train()
 
 
 def test_margins_are_refused(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from rote.errors import (
     SkippedReadingWarning,
 )
 from rote.snapshot import Snapshot
+from rote.snapshot.fingerprint import find_differences, take_fingerprint
 
 X = torch.randn(24, 8, generator=torch.Generator().manual_seed(0))
 Y = torch.arange(24) % 3
@@ -70,6 +71,61 @@ def test_training_with_a_frozen_base_is_bit_identical() -> None:
         return [parameter.detach() for parameter in model.parameters()]
 
     assert all(map(torch.equal, train(probed=False), train(probed=True)))
+
+
+class Packed(nn.Module):
+    """A layer of integers in a buffer, as GPTQ and AWQ have them, and a head that trains."""
+
+    weight: Tensor
+
+    def __init__(self, *, writes: bool = False) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.register_buffer("weight", torch.randint(-8, 8, (1024, 1024), dtype=torch.int8))
+        self.head, self.writes = nn.Linear(1024, 3), writes
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.writes:
+            self.weight[0] += 1
+        weight = self.weight[:, :8].float()
+        out: Tensor = self.head(torch.tanh(x @ weight.t() / 8))
+        return out
+
+
+def test_quantized_weights_in_buffers_are_not_copied() -> None:
+    model = Packed()
+    optimizer = torch.optim.SGD(model.head.parameters(), lr=0.1)
+    tracker = rote.track(model, optimizer, inputs=X, num_classes=3)
+    with Allocations(model.weight.shape) as clones:
+        assert tracker.probe() is not None
+    assert clones.count == 0
+    before = take_fingerprint(model, optimizer)
+    model.weight[5, 5] += 1
+    assert find_differences(before, take_fingerprint(model, optimizer)) == ["buffer weight"]
+
+
+def test_a_buffer_of_many_integers_that_passes_write_to_is_restored() -> None:
+    def train(*, probed: bool) -> tuple[list[Tensor], float]:
+        model = Packed(writes=True)
+        optimizer = torch.optim.SGD(model.head.parameters(), lr=0.1)
+        policy = rote.ProbePolicy(verify=True)
+        tracker = None
+        if probed:
+            tracker = rote.track(model, optimizer, inputs=X, num_classes=3, policy=policy)
+        for _ in range(3):
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(model(X), Y).backward()
+            optimizer.step()
+            reading = None if tracker is None else tracker.probe()
+            assert tracker is None or reading is not None
+        start = 0.0 if tracker is None else tracker.start["susceptibility"]
+        return [model.weight, *model.head.parameters()], start
+
+    (bare, _), (found, start) = train(probed=False), train(probed=True)
+    assert all(map(torch.equal, bare, found))
+    model = Packed(writes=True)
+    sgd = torch.optim.SGD(model.head.parameters(), lr=0.1)
+    assert start == rote.track(model, sgd, inputs=X, num_classes=3).probe().drop  # type: ignore[union-attr]
 
 
 class Renormalizing(nn.Module):

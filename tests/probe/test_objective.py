@@ -139,6 +139,27 @@ def test_probabilities_under_a_cross_entropy_of_logits_are_noticed(loss_fn: Any)
     assert caught[0].filename == __file__
 
 
+def test_a_loss_of_an_output_with_logits_may_see_as_many_samples_as_classes() -> None:
+    class Named(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inside = made("plain")[0]
+
+        def forward(self, x: Tensor) -> dict[str, Tensor]:
+            return {"logits": self.inside(x)}
+
+    model = Named()
+    tracker = rote.track(
+        model,
+        torch.optim.SGD(model.parameters(), lr=0.1),
+        inputs=X,
+        num_classes=CLASSES,
+        loss_fn=lambda output, y: cross_entropy(output["logits"], y),
+        policy=rote.ProbePolicy(micro_batch=CLASSES),
+    )
+    assert tracker.probe() is not None
+
+
 def test_probabilities_under_their_own_loss_are_fine() -> None:
     before, after = oracle_losses(*made("plain"), X, Y)
     found = reading("softmax", loss_fn=lambda p, y: functional.nll_loss(p.log(), y))

@@ -3,6 +3,9 @@
 import math
 import os
 import time
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, NamedTuple
 
 import pytest
 import torch
@@ -51,6 +54,38 @@ def test_drops_of_a_bfloat16_model_are_finer_than_its_type(loss_fn: object) -> N
     assert reading is not None
     assert reading.drop * 64 != round(reading.drop * 64)
     assert reading.flags == ()
+
+
+class Named(NamedTuple):
+    """An output that cannot be changed."""
+
+    logits: Tensor
+
+
+@pytest.mark.parametrize(
+    ("wrap", "read", "is_fine"),
+    [
+        (lambda logits: {"logits": logits}, lambda output: output["logits"], True),
+        (lambda logits: SimpleNamespace(logits=logits), lambda output: output.logits, True),
+        (Named, lambda output: output.logits, False),
+    ],
+)
+def test_logits_in_an_output_are_converted_for_a_loss_of_the_user(
+    wrap: Callable[[Tensor], Any], read: Callable[[Any], Tensor], *, is_fine: bool
+) -> None:
+    class Model(nn.Linear):
+        def forward(self, x: Tensor) -> Any:
+            return wrap(super().forward(x))
+
+    torch.manual_seed(0)
+    model = Model(8, 10).to(torch.bfloat16)
+    found = rote.probe.evaluate_objective(
+        lambda output, labels: functional.cross_entropy(read(output), labels),
+        model,
+        X.to(torch.bfloat16),
+        torch.arange(32) % 10,
+    )
+    assert (found.dtype == torch.float32) == is_fine
 
 
 def test_a_drop_below_the_resolution_of_its_loss_is_flagged() -> None:

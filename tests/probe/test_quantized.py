@@ -14,14 +14,19 @@ from rote.snapshot.fingerprint import find_differences, take_fingerprint
 pytestmark = pytest.mark.slow
 
 
-def train(model: nn.Module, optimizer: torch.optim.Optimizer, *, probed: bool) -> list[Tensor]:
+def train(
+    model: nn.Module, optimizer: torch.optim.Optimizer, *, probed: bool, tracked_after: int = 0
+) -> list[Tensor]:
     torch.manual_seed(1)
     x, y = torch.randn(8, 16), torch.arange(8) % 3
     tracker = None
-    if probed:
-        # With given labels there are predictions, in eval mode.
-        tracker = rote.track(model, optimizer, inputs=x, num_classes=3, given_labels=y)
-    for _ in range(3):
+    for step in range(3):
+        if probed and step == tracked_after:
+            # With given labels there are predictions, in eval mode.
+            policy = rote.ProbePolicy(verify=True)
+            tracker = rote.track(
+                model, optimizer, inputs=x, num_classes=3, given_labels=y, policy=policy
+            )
         optimizer.zero_grad()
         nn.functional.cross_entropy(model(x).float(), y).backward()
         optimizer.step()
@@ -109,13 +114,33 @@ def test_4_bits_that_a_pass_in_eval_mode_repacks_are_restored(
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", ["AdamW8bit", "AdamW4bit"])
-def test_optimizers_with_quantized_state_can_be_probed(name: str) -> None:
+@pytest.mark.parametrize("tracked_after", [0, 2])
+def test_optimizers_with_quantized_state_can_be_probed(name: str, tracked_after: int) -> None:
     optim: Any = pytest.importorskip("torchao.optim")
 
     def build() -> tuple[nn.Module, torch.optim.Optimizer]:
         torch.manual_seed(0)
         model = nn.Sequential(nn.Linear(16, 256), nn.ReLU(), nn.Linear(256, 3))
         return model, getattr(optim, name)(model.parameters(), lr=1e-2, block_size=128)
+
+    bare, probed = (
+        train(*build(), probed=is_it, tracked_after=tracked_after) for is_it in (False, True)
+    )
+    assert all(torch.equal(one, other) for one, other in zip(bare, probed, strict=True))
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:Please use quant_min:UserWarning")
+def test_fake_quantization_that_resizes_its_scales_at_the_first_pass_is_restored() -> None:
+    quantization: Any = torch.ao.quantization
+
+    def build() -> tuple[nn.Module, torch.optim.Optimizer]:
+        torch.manual_seed(0)
+        layers = [nn.Linear(16, 8), nn.ReLU(), nn.Linear(8, 3)]
+        model = nn.Sequential(quantization.QuantStub(), *layers, quantization.DeQuantStub())
+        model.qconfig = quantization.get_default_qat_qconfig("x86")
+        quantization.prepare_qat(model, inplace=True)
+        return model, torch.optim.SGD(model.parameters(), lr=0.1)
 
     bare, probed = (train(*build(), probed=is_it) for is_it in (False, True))
     assert all(torch.equal(one, other) for one, other in zip(bare, probed, strict=True))

@@ -283,6 +283,17 @@ def test_closed_tracker_without_save_to_still_probes() -> None:
     assert len(run.tracker.readings) == 2
 
 
+def test_resuming_with_another_micro_batch_is_the_same_run(tmp_path: Path) -> None:
+    """As after a change of the trainer's batch size, which callbacks take by default."""
+    first = Run(tmp_path / "run", policy=rote.ProbePolicy(batch=8, micro_batch=4))
+    first.epochs(1, 1)
+    first.tracker.close()
+    others = rote.ProbePolicy(batch=8, micro_batch=2, verify=True, snapshot_device="cpu")
+    again = Run(tmp_path / "run", resume=True, policy=others)
+    assert [reading.step for reading in again.tracker.readings] == [1]
+    again.tracker.close()
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rote.errors import InputError
+from rote.errors import InputError, ProbeMemoryError
 from rote.extras import require
 from rote.integrations.adapter import TrainerAdapter
 from rote.integrations.holdout import SampleSet, split_indices, take_subset
@@ -70,6 +70,8 @@ class SusceptibilityCallback(TrainerAdapter, TrainerCallback):
         self._training: Any = None
         self._network_held: Any = None
         self._is_waiting = False
+        self._batch_size = 0
+        self._at_start: dict[str, Any] | None = None
 
     @property
     def keep_path(self) -> str | None:
@@ -84,7 +86,11 @@ class SusceptibilityCallback(TrainerAdapter, TrainerCallback):
     def on_train_begin(self, args: Any, state: Any, *_: Any, **parts: Any) -> None:
         self.reset()
         is_told = self.inputs is not None and self.loss_fn is not None
-        training = self._training = Training.find(args, state, parts, self.seed, is_told=is_told)
+        training = Training.find(args, state, parts, self.seed, is_told=is_told)
+        size = training.batch_size()
+        if not (training.continues(self._training) and size < self._batch_size):
+            self._at_start = None
+        self._training, self._batch_size = training, size
         training.check_plan(self.every, self.train_accuracy, stops=self.stop is not None)
         if self.holdout == "split" and self.inputs is None and self.set_aside is None:
             raise InputError(
@@ -92,17 +98,25 @@ class SusceptibilityCallback(TrainerAdapter, TrainerCallback):
                 "callback as Trainer(..., callbacks=[callback])."
             )
         self.loader = parts["train_dataloader"]
-        saved = training.join_checkpoints(self.name, self.get_adapter_state)
+        # With auto_find_batch_size, training starts over when it runs out of memory.
+        saved = training.join_checkpoints(self.name, self.get_adapter_state) or self._at_start
         self._is_waiting = saved is not None and saved["is_waiting"]
         network = self._network_held = training.task.build_network()
-        self.begin_tracking(
-            network,
-            parts["optimizer"],
-            saved,
-            loss_fn=self.loss_fn or training.task.objective(),
-            signals=training.size_signals(self.signals),
-            name=self.name if parse_targets(self.save_to) else None,
-        )
+        try:
+            self.begin_tracking(
+                network,
+                parts["optimizer"],
+                saved,
+                loss_fn=self.loss_fn or training.task.objective(),
+                signals=training.size_signals(self.signals),
+                name=self.name if parse_targets(self.save_to) else None,
+            )
+        except ProbeMemoryError as error:
+            if args.auto_find_batch_size and self.policy is None:
+                # By these words Accelerate knows that a smaller batch may help.
+                raise ProbeMemoryError(f"rote.track ran out of memory. {error}") from error
+            raise
+        self._at_start = self._at_start or (self.get_adapter_state() if saved is None else None)
 
     def on_step_begin(self, *_: Any, **__: Any) -> None:
         if self.watching:
@@ -146,6 +160,7 @@ class SusceptibilityCallback(TrainerAdapter, TrainerCallback):
             awaited = self.train_accuracy if self._is_waiting else None
             self._training.warn_of_no_probe(self.every, awaited)
         self._training = replace(self._training, parts={}, trainer=None, task=None)
+        self._at_start = None
         self.conclude()
 
     def tell(self, message: str) -> None:
@@ -175,8 +190,7 @@ class SusceptibilityCallback(TrainerAdapter, TrainerCallback):
         return limit
 
     def batch_size(self) -> int | None:
-        size: int = self._training.args.per_device_train_batch_size
-        return size
+        return self._batch_size
 
     def label_options(self, batch: LabeledBatch) -> dict[str, Any]:
         task: Task = self._training.task
@@ -288,6 +302,17 @@ class Training:
                 "your own, use rote.track."
             )
         return cls(trainer, args, state, parts, find_task(trainer, seed, is_told=is_told))
+
+    def batch_size(self) -> int:
+        """Return how many samples one forward pass takes on a device."""
+        # Not `args.per_device_train_batch_size`, which auto_find_batch_size leaves as it is.
+        size: int = self.trainer._train_batch_size // max(1, self.args.n_gpu)
+        return size
+
+    def continues(self, earlier: Training | None) -> bool:
+        """Whether the same call of ``train`` may have started over, with a smaller batch."""
+        is_same = earlier is not None and earlier.trainer is self.trainer
+        return is_same and bool(self.args.auto_find_batch_size)
 
     def check_plan(self, every: str | int, metric: str | None, *, stops: bool) -> None:
         """Refuse a training that would never reach a probe, and warn of lost checkpoints.

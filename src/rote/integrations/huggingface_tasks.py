@@ -28,6 +28,9 @@ from rote.labels import IGNORE_INDEX, LabelSampler
 from rote.probe import LossFunction, count_ranks, find_logits, unwrap
 
 _PACKING = ("cu_seq_lens_q", "cu_seq_lens_k", "max_length_q", "max_length_k", "seq_idx")
+_DPO_SCORES = {"f_divergence_type": "reverse_kl", "ld_alpha": None, "use_weighting": False}
+"""Options of ``DPOConfig`` that change what a response scores, with their defaults."""
+
 _EMBEDDING_TRAINERS = (
     "SentenceTransformerTrainer",
     "SparseEncoderTrainer",
@@ -329,6 +332,12 @@ class Preferences(Task):
                 "'sigmoid'. Pass `loss_fn=`, which takes the two scores of each pair and labels."
             )
             kinds, weights = ["sigmoid"], [1.0]
+        for name, usual in _DPO_SCORES.items():
+            if getattr(self.trainer.args, name, usual) != usual:
+                warn(
+                    f"DPOConfig({name}=...) changes the scores of responses; the probe takes "
+                    "β times their log-ratios. Readings are not of the training objective."
+                )
 
         def objective(output: Any, labels: Tensor) -> Tensor:
             scores = find_logits(output)
@@ -440,6 +449,13 @@ def find_task(trainer: Trainer, seed: int, *, is_told: bool) -> Task:
             "relabel. Pass `inputs=(tokens,)` (a tuple with the dictionary of tokenized "
             "samples), `num_classes=` and `loss_fn=`, a function of the model's output and "
             "labels. For a CrossEncoder, pass loss_fn=rote.LogitsAt('scores')."
+        )
+    is_of_trl = any(kind.__module__.startswith("trl.") for kind in type(trainer).__mro__)
+    if is_of_trl and not _is_of("SFTTrainer", trainer) and not is_told:
+        raise InputError(
+            f"The callback cannot compute the loss of {type(trainer).__name__} with random labels. "
+            "Of TRL's trainers it knows SFTTrainer, RewardTrainer and DPOTrainer. For others, pass "
+            "`inputs=`, `num_classes=` and `loss_fn=`, a function of the model's output and labels."
         )
     task = Task(trainer, seed)
     kind, name = getattr(task.model, "loss_type", None), type(task.model).__name__

@@ -36,7 +36,7 @@ from rote.probe.objective import (
     predict_classes as predict_classes,
 )
 from rote.probe.optimizer_watch import OptimizerWatch as OptimizerWatch
-from rote.probe.policy import PlainStep, ProbePolicy
+from rote.probe.policy import PlainStep, ProbePolicy, select_measured as select_measured
 from rote.probe.ranks import (
     average_over_ranks,
     broadcast_from_first,

@@ -82,7 +82,7 @@ class Probe:
             ``(model, inputs, labels) -> scalar``.
         policy: which steps to measure, and how; the paper's Algorithm 1 by default.
         backward: how the loop differentiates a loss, if not by ``loss.backward()``.
-        written: ids of frozen parameters that a pass was seen to write to; found by ``check``.
+        written: ids of frozen tensors that a pass was seen to write to; found by ``check``.
 
     Example:
         >>> import torch
@@ -161,7 +161,12 @@ class Probe:
         """
         check_loss_fn(self.loss_fn)
         try:
-            found = self._try(inputs, labels, inputs if predicts else None)
+            holdout = inputs if predicts else None
+            seen = len(self.written)
+            found = self._try(inputs, labels, holdout)
+            if len(self.written) > seen and count_ranks() == 1:
+                # Passes write to what was only watched, and did not start from the same state.
+                found = self._try(inputs, labels, holdout)
             with (
                 self._fail_together(),
                 self.explain_memory_errors(len(labels)),
@@ -397,7 +402,8 @@ def examine_objective(
     if logits is not None:
         found += _warn_of_probabilities(loss_fn, logits, targets, first if is_whole else math.nan)
         found += _warn_of_sigmoid(session, loss_fn, logits, targets, samples)
-        _check_rows(loss_fn, logits, targets.to(logits.device))
+        if isinstance(find_part_with_logits(loss_fn, first_output), Tensor):
+            _check_rows(loss_fn, logits, targets.to(logits.device))
     return found
 
 

@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Mapping
+from copy import copy
 from typing import Any, TypeAlias
 
 import torch
@@ -113,6 +114,23 @@ def _compute_binary_cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
 def convert_to_single(logits: Tensor) -> Tensor:
     """Convert logits of half precision: a loss in bfloat16 has steps of 1/64 at log(10)."""
     return logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
+
+
+def _convert_logits(output: object, logits: Tensor) -> object:
+    """Return a model's output with other logits, where its kind of object can be copied."""
+    if isinstance(output, Tensor):
+        return logits
+    if find_logits(output) is logits:
+        return output
+    changed: Any = copy(output)
+    try:
+        if hasattr(output, "logits"):
+            changed.logits = logits
+        else:
+            changed["logits"] = logits
+    except (AttributeError, TypeError):
+        return output  # a named tuple
+    return changed
 
 
 def check_scalar(loss: object) -> Tensor:
@@ -351,8 +369,7 @@ def evaluate_loss(
     if logits is not None:
         # A model that is split over devices may end on another than it begins on.
         labels = labels.to(logits.device)
-    if isinstance(output, Tensor):
-        output = convert_to_single(output)
+        output = _convert_logits(output, convert_to_single(logits))
     if not labels.is_floating_point() and _takes_shares(loss_fn):
         labels = _convert_to_shares(output, labels)
     return check_scalar(loss_fn(output, labels))

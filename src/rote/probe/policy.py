@@ -121,11 +121,11 @@ class ProbePolicy:
 
     def measures_as(self, description: Mapping[str, Any]) -> bool:
         """Return whether a policy with this description measures the same."""
-        return _select_measured(self.describe()) == _select_measured(description)
+        return select_measured(self.describe()) == select_measured(description)
 
 
-def _select_measured(description: Mapping[str, Any]) -> dict[str, Any]:
-    """Leave out what changes no reading, apart from the order of sums."""
+def select_measured(description: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the description of a policy without what changes readings by rounding only."""
     unmeasured = ("verify", "micro_batch", "snapshot_device")
     return {name: value for name, value in description.items() if name not in unmeasured}
 

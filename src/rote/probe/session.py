@@ -386,9 +386,9 @@ def restore_everything(
         optimizer: its optimizer.
         loss_fn: the objective.
         verify: prove by checksum that everything was restored.
-        written: ids of frozen parameters that passes write to. If it is given, other frozen
+        written: ids of frozen tensors that passes write to. If it is given, other frozen
             parameters are not copied.
-        keeps_writes: in a trial, find the frozen parameters that passes write to, restore them,
+        keeps_writes: in a trial, find the frozen tensors that passes write to, restore them,
             and add them to ``written``.
         device: where to keep copies.
 

@@ -26,7 +26,7 @@ from torch.optim import Optimizer
 
 from rote.snapshot.randomness import get_accelerator_states
 from rote.snapshot.shards import find_whole_parameters
-from rote.snapshot.tensors import is_freed, split_into_strided
+from rote.snapshot.tensors import holds_quantized, is_freed, split_into_strided
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), torch.device, torch.dtype)
 _MODULE_REGISTRIES = {"_parameters", "_buffers", "_modules"}
@@ -151,15 +151,15 @@ class Checksums:
 
     def compute(self, tensor: Tensor) -> str:
         """Return the checksums of the parts of a tensor."""
-        # Frozen parameters are most of a network that is fine-tuned, and torch counts writes to
-        # them: the sum of their words is enough, and ten times as fast.
+        # Frozen and quantized weights are most of a network that is fine-tuned, and torch counts
+        # writes to them: the sum of their words is enough, and ten times as fast.
         is_frozen = isinstance(tensor, nn.Parameter) and not tensor.requires_grad
-        read = _sum_words if is_frozen else _compute_checksum
         found = []
-        for part in split_into_strided(tensor.detach()):
+        for part in split_into_strided(tensor):
             if is_freed(part):
                 continue
-            key = (part.data_ptr(), part.dtype, part.shape, part.stride(), is_frozen)
+            read = _sum_words if is_frozen or holds_quantized(part) else _compute_checksum
+            key = (part.data_ptr(), part.dtype, part.shape, part.stride(), read)
             if key not in self._known:
                 # Keep the tensor itself, so that its memory is not given to another meanwhile.
                 self._known[key] = (part, read(part))
@@ -215,12 +215,21 @@ def _describe_tensor(
     tensor: Tensor, checksums: Checksums, *, settled: bool = True, depth: int = 3
 ) -> str:
     shape = (tuple(tensor.shape), tensor.dtype, tensor.device)
-    parts = split_into_strided(tensor.detach())
-    memory = [(part.data_ptr() if settled else None, part.stride()) for part in parts]
+    # Not of `tensor.detach()`: quantized tensors of torchao copy a part when they are detached.
+    parts = split_into_strided(tensor)
+    memory = [(_locate_memory(part) if settled else None, part.stride()) for part in parts]
     attributes = vars(tensor) if depth and type(tensor).__dictoffset__ else {}
     held = [(name, describe(attributes[name], depth - 1, checksums)) for name in sorted(attributes)]
     flags = (tensor.requires_grad, id(tensor), memory, held)
     return f"{checksums.compute(tensor)} {shape} {flags}"
+
+
+def _locate_memory(tensor: Tensor) -> tuple[int, int]:
+    """Return the storage of a tensor and its place there, also if the storage was resized."""
+    try:
+        return int(tensor.untyped_storage()._cdata), int(tensor.storage_offset())
+    except RuntimeError:
+        return tensor.data_ptr(), 0  # without a storage of its own
 
 
 def describe(value: object, depth: int = 8, checksums: Checksums | None = None) -> str:

@@ -31,7 +31,13 @@ from rote.snapshot.objects import (
 )
 from rote.snapshot.randomness import RandomState, make_restorer
 from rote.snapshot.shards import Shards
-from rote.snapshot.tensors import FrozenTensors, Gradients, TensorValues, find_addresses
+from rote.snapshot.tensors import (
+    FrozenTensors,
+    Gradients,
+    TensorValues,
+    find_addresses,
+    holds_quantized,
+)
 
 _ADVICE = "Call probe in the thread that trains, between two steps."
 _GUARDED = ("step", "zero_grad")
@@ -59,8 +65,9 @@ class Snapshot:
     Args:
         objects: modules, optimizers, scalers, functions.
         tensors: further tensors to keep, such as parameters that no module holds.
-        spares_frozen: copy only parameters that can be trained, and watch the others.
-        written: ids of frozen parameters to copy all the same, since passes write to them.
+        spares_frozen: copy only parameters that can be trained. Watch the others, and buffers that
+            hold quantized weights.
+        written: ids of frozen tensors to copy all the same, since passes write to them.
         device: where to keep the copies of parameters; by default on their own device.
     """
 
@@ -75,6 +82,8 @@ class Snapshot:
         self._objects = objects
         self.shards = Shards(objects)
         kept = _drop_duplicates([*_list_parameters(objects), *tensors])
+        if spares_frozen:
+            kept += [t for t in _list_quantized_buffers(objects) if id(t) not in written]
         self.contents = ObjectState(*objects, without=kept, spares_unchanged=True)
         # What shares memory with a parameter is restored with the parameters: a step must not be
         # undone through a second name.
@@ -112,10 +121,14 @@ class Snapshot:
         written = {id(tensor) for tensor in self.frozen.restore()}
         if written:
             models = [thing for thing in self._objects if isinstance(thing, nn.Module)]
-            named = [pair for model in models for pair in model.named_parameters()]
-            names = [name for name, parameter in named if id(parameter) in written]
+            named = [
+                pair
+                for model in models
+                for pair in (*model.named_parameters(), *model.named_buffers())
+            ]
+            names = [name for name, tensor in named if id(tensor) in written]
             raise InterferenceError(
-                f"The probe could not restore frozen parameters: {', '.join(names)}. A forward "
+                f"The probe could not restore frozen tensors: {', '.join(names)}. A forward "
                 "pass wrote to them, which it had not done when tracking began. Call rote.track "
                 "again, or let them require gradients."
             )
@@ -394,6 +407,12 @@ def _list_parameters(objects: tuple[object, ...]) -> list[Tensor]:
         elif isinstance(thing, Optimizer):
             tensors.extend(find_parameters(thing))
     return _drop_duplicates(tensors)
+
+
+def _list_quantized_buffers(objects: tuple[object, ...]) -> list[Tensor]:
+    modules = [thing for thing in objects if isinstance(thing, nn.Module)]
+    buffers = [buffer for module in modules for buffer in module.buffers()]
+    return _drop_duplicates([buffer for buffer in buffers if holds_quantized(buffer)])
 
 
 def _drop_duplicates(tensors: list[Tensor]) -> list[Tensor]:

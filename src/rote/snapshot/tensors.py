@@ -81,6 +81,19 @@ def _is_on_host(tensor: Tensor) -> bool:
     return tensor.device.type == "cpu"
 
 
+_MUCH_DATA = 2**20
+
+
+def holds_quantized(tensor: Tensor) -> bool:
+    """Whether a tensor is probably a quantized weight: at least one MiB of integers.
+
+    GPTQ and AWQ keep weights in buffers. Counters and queues of integers are smaller, or are found
+    by the trial, since passes write to them.
+    """
+    is_real = tensor.is_floating_point() or tensor.is_complex()
+    return not is_real and tensor.layout == torch.strided and tensor.nbytes >= _MUCH_DATA
+
+
 class FrozenTensors:
     """Tensors that are not trained, watched by their version counters instead of copied.
 

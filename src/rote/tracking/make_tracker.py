@@ -36,6 +36,7 @@ from rote.probe import (
     is_bundle,
     is_dataset,
     is_first_rank,
+    select_measured,
     unwrap,
     unwrap_optimizer,
 )
@@ -124,8 +125,8 @@ def check_same_run(found: Mapping[str, Any], wanted: Mapping[str, Any], place: s
         )
     for key in ("num_classes", "labels", "holdout", "policy"):
         mine, theirs = wanted[key], found.get(key)
-        if key == "policy":  # to verify or not changes no reading
-            mine, theirs = ({**(policy or {}), "verify": None} for policy in (mine, theirs))
+        if key == "policy":
+            mine, theirs = (select_measured(policy or {}) for policy in (mine, theirs))
         if mine != theirs:
             raise StateError(
                 f"Cannot resume {place}: {_WORDS[key]} changed "
