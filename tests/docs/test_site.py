@@ -107,6 +107,14 @@ def test_no_page_of_the_reference_is_endless(site: Path, tab: Any) -> None:
         assert 500 < height < 18_000, page.name
 
 
+def test_the_verdict_of_a_tutorial_can_be_read_without_scrolling(site: Path, tab: Any) -> None:
+    tab.set_viewport_size({"width": 1280, "height": 900})
+    tab.goto((site / "tutorials" / "images.html").as_uri())
+    block = tab.locator("pre code", has_text="Estimated accuracy").first
+    visible, needed = block.evaluate("e => [e.clientWidth, e.scrollWidth]")
+    assert 0 < needed <= visible
+
+
 def test_pages_lead_to_the_glossary(site: Path) -> None:
     glossary = (site / "glossary.html").read_text()
     linked = re.findall(r'href="(?:\.\./)?glossary\.html#([^"]+)"', _all(site))
