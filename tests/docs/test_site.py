@@ -51,6 +51,7 @@ def test_every_public_name_is_in_the_reference(site: Path) -> None:
     page = "".join(path.read_text() for path in (site / "api").glob("*.html"))
     for name in set(rote.__all__) - {"__version__"}:
         assert f'id="rote.{name}"' in page, name
+    assert re.search(r'id="rote\.[\w.]*\.__\w+__"', page) is None  # nobody calls them
     assert "&gt;&gt;&gt; " in page or ">>> " in page  # the examples of the docstrings, as code
     # A name that a submodule also has is found by a longer path.
     paths = [path.split(".") for path in re.findall(r'id="rote\.([\w.]+)"', page)]
