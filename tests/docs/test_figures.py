@@ -246,6 +246,10 @@ def test_the_citation_credits_the_paper_and_related_work_of_the_posterior() -> N
     yaml = pytest.importorskip("yaml", reason="needs PyYAML, which the group `docs` brings")
     cited = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
     assert cited["version"] == rote.__version__
+    newest = re.search(r"^## (.+)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert newest is not None
+    if not newest[1].startswith("Unreleased"):
+        assert newest[1].startswith(f"{cited['version']}, {cited['date-released']}")
     paper, *related = cited["references"]
     assert paper["title"] == "Leveraging Unlabeled Data to Track Memorization"
     names = [author["family-names"] for author in paper["authors"]]
@@ -281,6 +285,20 @@ def test_what_searches_keep_is_what_the_study_of_tuning_says(label: str, way: st
     found = [TUNED[name]["ways"][way] for name in names]
     told = [f"{points(one['tested'])} ± {points(one['error'])}" for one in found]
     assert table_row(TUNING, label) == told
+
+
+def test_the_comparison_with_cleanlab_is_what_its_study_says() -> None:
+    page = (ROOT / "docs" / "questions.md").read_text(encoding="utf-8")
+    study = json.loads((ROOT / "docs" / "results" / "label-errors.json").read_text())
+    judged = [found["methods"] for found in study["sets"].values() if found["is_judged"]]
+    (strong,) = (found for name, found in study["foreign"].items() if "aggre" in name)
+    for sets, digits in ((judged, 3), ([strong["methods"]], 4)):
+        ours = fmean(found["rote, 5 folds"]["auroc"] for found in sets)
+        names = ("cleanlab, self-confidence", "cleanlab, normalized margin")
+        theirs = max(fmean(found[name]["auroc"] for found in sets) for name in names)
+        cells = [f"AUROC {value:.{digits}f}".replace(" 0.", " .") for value in (ours, theirs)]
+        assert f"| {cells[0]} | {cells[1]} |" in page
+    assert f"[{len(judged)} sets](results/label-errors.md)" in page
 
 
 def test_what_is_said_of_dawid_skene_is_what_the_leaderboard_says() -> None:

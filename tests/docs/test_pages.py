@@ -14,7 +14,9 @@ from rote.cli.main import app
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-PAGES = [*sorted(DOCS.rglob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+EXAMPLES = ROOT / "examples"
+NAMES = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "examples/README.md")
+PAGES = [*sorted(DOCS.rglob("*.md")), *(ROOT / name for name in NAMES)]
 WORDS = ROOT / "src" / "rote" / "reporting" / "assets" / "words.html"
 LONGEST = 120
 
@@ -78,6 +80,12 @@ def test_every_example_and_target_that_is_written_down_exists() -> None:
     assert len(named) > 15
     assert [name for name in named if not (ROOT / name).is_file()] == []
     assert set(re.findall(r"`make ([a-z-]+)", text)) <= set(targets)
+
+
+def test_every_example_is_listed_once() -> None:
+    programs = {path.name for path in EXAMPLES.iterdir() if path.suffix in (".py", ".ipynb")}
+    listed = re.findall(r"^\| \[(.+?)\]\(\1\) \|", (EXAMPLES / "README.md").read_text(), re.M)
+    assert sorted(listed) == sorted(programs)
 
 
 def test_the_words_of_the_report_are_those_of_the_glossary() -> None:

@@ -51,6 +51,7 @@ def test_every_public_name_is_in_the_reference(site: Path) -> None:
     page = "".join(path.read_text() for path in (site / "api").glob("*.html"))
     for name in set(rote.__all__) - {"__version__"}:
         assert f'id="rote.{name}"' in page, name
+    assert re.search(r'id="rote\.[\w.]*\.__\w+__"', page) is None  # nobody calls them
     assert "&gt;&gt;&gt; " in page or ">>> " in page  # the examples of the docstrings, as code
     # A name that a submodule also has is found by a longer path.
     paths = [path.split(".") for path in re.findall(r'id="rote\.([\w.]+)"', page)]
@@ -105,6 +106,14 @@ def test_no_page_of_the_reference_is_endless(site: Path, tab: Any) -> None:
         tab.goto(page.as_uri())
         height = tab.evaluate("document.documentElement.scrollHeight")
         assert 500 < height < 18_000, page.name
+
+
+def test_the_verdict_of_a_tutorial_can_be_read_without_scrolling(site: Path, tab: Any) -> None:
+    tab.set_viewport_size({"width": 1280, "height": 900})
+    tab.goto((site / "tutorials" / "images.html").as_uri())
+    block = tab.locator("pre code", has_text="Estimated accuracy").first
+    visible, needed = block.evaluate("e => [e.clientWidth, e.scrollWidth]")
+    assert 0 < needed <= visible
 
 
 def test_pages_lead_to_the_glossary(site: Path) -> None:

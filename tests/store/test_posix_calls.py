@@ -1,12 +1,28 @@
 """Runs are written and read without the calls that Windows lacks."""
 
+import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+import rote
+
 pytestmark = pytest.mark.slow
+
+MODULES = {"fcntl", "grp", "posix", "pty", "pwd", "resource", "syslog", "termios", "tty"}
+"""What cannot be imported on Windows."""
+
+ATTRIBUTES = {
+    *("O_CLOEXEC", "O_DIRECTORY", "O_NOFOLLOW", "O_NONBLOCK", "chown", "fork", "forkpty"),
+    *("getpgid", "getuid", "geteuid", "killpg", "mkfifo", "posix_fadvise", "pread", "pwrite"),
+    *("register_at_fork", "sched_getaffinity", "setsid", "statvfs", "uname", "wait3", "wait4"),
+    *("SIGALRM", "SIGCHLD", "SIGHUP", "SIGKILL", "SIGUSR1", "SIGUSR2", "alarm", "setitimer"),
+    *("pthread_kill", "pthread_sigmask", "sigwait"),
+}
+"""What ``os`` and ``signal`` lack there."""
 
 WITHOUT = """
 import os, sys, warnings
@@ -55,3 +71,31 @@ def test_a_run_is_written_locked_resumed_and_selected_without_them(tmp_path: Pat
     assert done.stdout.split() == ["refused", "2"]
     assert (tmp_path / "runs" / "a" / "predictions.bin").stat().st_size == 2 * 200
     assert not (tmp_path / "runs" / "a" / "writer.lock.owner").exists()
+
+
+def find_unguarded(code: str) -> set[str]:
+    """Return the POSIX names that a module uses without asking for them by ``hasattr``."""
+    found, tree = set(), ast.parse(code)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names} & MODULES
+        elif isinstance(node, ast.ImportFrom):
+            names = {alias.name for alias in node.names}
+            found |= {node.module} & MODULES | (names if node.module in ("os", "signal") else set())
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            found |= {node.attr} if node.value.id in ("os", "signal") else set()
+    guarded = set(re.findall(r'hasattr\((?:os|signal), "(\w+)"\)', code))
+    return found & (MODULES | ATTRIBUTES) - guarded
+
+
+def test_no_other_module_calls_what_windows_lacks() -> None:
+    folder = Path(rote.__file__).parent
+    found = {
+        path.relative_to(folder).as_posix(): names
+        for path in folder.rglob("*.py")
+        if (names := find_unguarded(path.read_text(encoding="utf-8")))
+    }
+    assert found == {
+        "store/posix_calls.py": {"fcntl"},  # imported where there is one
+        "sweeps/local_executor.py": {"pthread_sigmask"},  # called on Linux only
+    }

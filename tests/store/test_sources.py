@@ -305,7 +305,7 @@ def test_a_path_that_exists_is_a_path(tmp_path: Path, monkeypatch: pytest.Monkey
         read_table("./run:7")
     with pytest.raises(InputError, match=r"got 'tensorbord:x'. Did you mean 'tensorboard'\?"):
         read_table("tensorbord:x")
-    with pytest.raises(InputError, match=r"project 'project' .*; there is none.* wandb:DIRECTORY"):
+    with pytest.raises(InputError, match=r"project 'project' .*wandb\. To read .* wandb:DIRECTORY"):
         read_table("wandb:project")
     with pytest.raises(InputError, match=f"{sources} 'wandb-offline:wandb'"):
         read_table("wandb-offline:wandb")

@@ -213,6 +213,14 @@ def test_panels_stand_in_the_order_of_their_rows() -> None:
     assert chart["facet"]["sort"] == ["b", "c", "a"]
 
 
+def test_titles_wider_than_a_panel_have_two_lines() -> None:
+    rows = [{"pool": f"{name} (6 of 12 runs)", "x": 1.0, "y": 2.0} for name in ("mnist", "b", "c")]
+    titles = ("points of test accuracy gained", "y")
+    svg = as_svg(draw_panels(rows, "circle", "x:Q", "y:Q", titles=titles)).decode()
+    lines = [">mnist<", ">(6 of 12 runs)<", ">points of test accuracy<", ">gained<"]
+    assert [line for line in lines if line not in svg] == []
+
+
 def test_the_filter_keeps_the_lower_half() -> None:
     for way, zeta in (("after", ZETA), ("plain", PLAIN)):
         train, test = (

@@ -11,6 +11,7 @@ from rote.errors import InputError
 from rote.studies import PAPER, Records, find_study, read_pools, studies, write_figures
 from rote.studies.index import write_figure_table
 from rote.studies.pool import PRESETS, has_pools
+from rote.studies.results import write_result
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("studies")]
 
@@ -157,6 +158,12 @@ def test_figure_uses_pools_of_its_data_only() -> None:
     assert brief is not None
     assert brief(of_mnist).ours in rows["| Figure 16"]
     assert brief(of_mnist).ours not in rows["| Figure 5"]
+
+
+def test_study_without_data_at_a_preset_has_no_picture(tmp_path: Path) -> None:
+    written = write_result(find_study("widths"), {"pools": {}}, "medium", tmp_path)
+    assert {path.suffix for path in written} == {".md", ".json"}
+    assert "![" not in (tmp_path / "widths-medium.md").read_text()
 
 
 def test_the_index_takes_the_largest_preset_that_has_the_data() -> None:

@@ -161,7 +161,9 @@ def test_a_run_of_wandb_that_is_opened_again_resumes_what_it_held(
     table = read_table("wandb:theirs")
     assert table.frame["step"].to_list() == [1, 2, 3, 4]
     assert list(table.descriptions) == ["mine"]
-    with pytest.raises(InputError, match=r"project 'theris' .*; there are: theirs. Did you mean"):
+    with pytest.raises(
+        InputError, match=r"project 'theris' .* Projects there: theirs. Did you mean"
+    ):
         read_table("wandb:theris")
 
 

@@ -86,6 +86,8 @@ def restrict_record(record: Record, shown: Shown, preset: str) -> Record | None:
 
 def list_pictures(study: Study, record: Record, preset: str) -> list[Picture]:
     """Return a figure for each of the paper's of which there are data, or one of everything."""
+    if record.get("pools") == {}:
+        return []
     stem = name_page(study, preset)
     suffix = stem.removeprefix(study.name)
     found: dict[str, Picture] = {}

@@ -206,10 +206,10 @@ def _find_project(project: str) -> list[Path]:
         with suppress(CorruptRunError):
             projects.setdefault(str(read_description(path).get(_PROJECT)), []).append(path)
     if project not in projects:
-        known = f"there are: {', '.join(sorted(projects))}" if projects else "there is none"
+        known = f" Projects there: {', '.join(sorted(projects))}." if projects else ""
         raise InputError(
-            f"No runs of W&B project {project!r} in {folder.absolute()}; "
-            f"{known}.{did_you_mean(project, projects)} To read another folder of W&B, pass "
+            f"No runs of W&B project {project!r} in {folder.absolute()}."
+            f"{known}{did_you_mean(project, projects)} To read another folder of W&B, pass "
             "wandb:DIRECTORY."
         )
     return projects[project]
