@@ -1,4 +1,4 @@
-"""Terminal output: safe text, JSON, lists, and sizes."""
+"""Terminal output: safe text, JSON, lists, sizes and progress bars."""
 
 import codecs
 import json
@@ -7,7 +7,10 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 _STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 _PLAIN = {
@@ -121,6 +124,22 @@ def _replace_letters(error: UnicodeError) -> tuple[str, int]:
         raise error
     found = error.object[error.start : error.end]
     return "".join(_PLAIN.get(letter, ascii(letter)[1:-1]) for letter in found), error.end
+
+
+def make_progress_bar(before: str, after: str = "", *, quiet: bool) -> "Progress":
+    """Make a progress bar with counts and the time left, between two texts."""
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    return Progress(
+        TextColumn(before), *columns, *([TextColumn(after)] if after else []), disable=quiet
+    )
 
 
 def format_bytes(number: float) -> str:
