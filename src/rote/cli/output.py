@@ -95,16 +95,12 @@ def list_out(rows: Mapping[str, str]) -> None:
 @contextmanager
 def name_new_folders(*folders: Path | None) -> Iterator[None]:
     """Print which folders a command created, since a typo creates folders as well."""
-    absent = [next(iter(_find_absent(folder)), None) for folder in folders if folder is not None]
+    paths = [(*reversed(folder.parents), folder) for folder in folders if folder is not None]
+    absent = [next((one for one in path if not one.exists()), None) for path in paths]
     yield
     for folder in dict.fromkeys(absent):
         if folder is not None and folder.is_dir():
             say(f"Created folder {format_line(folder)}", err=True)
-
-
-def _find_absent(folder: Path) -> Iterator[Path]:
-    """Yield the missing folders of a path, outermost first."""
-    yield from (one for one in (*reversed(folder.parents), folder) if not one.exists())
 
 
 def prepare_streams() -> None:

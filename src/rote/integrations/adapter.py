@@ -431,7 +431,8 @@ class TrainerAdapter:
             batch = self._draw_first_samples()
         found = {"inputs": batch.inputs} | self.label_options(batch)
         classes = found.get("num_classes") or self.num_classes or num_classes
-        if self.given_labels is None and is_holdout and self._is_predicting():
+        predicts = self.policy is None or self.policy.record_predictions
+        if self.given_labels is None and is_holdout and predicts:
             # The user's own labels are checked by `rote.track`; those of validation data may be
             # of another kind than the task's, and must not stop a training.
             is_own = self.inputs is not None
@@ -476,9 +477,6 @@ class TrainerAdapter:
                 " or `inputs=` and `given_labels=`, a few hundred samples kept out of training."
             )
         return None
-
-    def _is_predicting(self) -> bool:
-        return self.policy is None or self.policy.record_predictions
 
     def _vote(self, holdout: LabeledBatch, num_classes: int | None) -> np.ndarray | None:
         budget = vote_budget(holdout) if num_classes and self._find_folder() is not None else 0
