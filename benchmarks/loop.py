@@ -34,10 +34,9 @@ import rote
 from rote.workloads.data.splits import Splits, prepare
 from rote.workloads.evaluation import AT_ONCE
 from rote.workloads.loop import RunState, _start_tracking
-from rote.workloads.network import make_network
 from rote.workloads.run_folder import RunFolder
 from rote.workloads.spec import RunSpec
-from rote.workloads.workload import Workload
+from rote.workloads.workload import Workload, make_network
 
 CPU = torch.device("cpu")
 BATCH = 128

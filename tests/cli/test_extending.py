@@ -39,6 +39,7 @@ STUDY = Study(
 
 
 def test_a_study_is_a_file_in_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert CliRunner().invoke(app, ["study", "list"]).exit_code == 0  # folders are read once
     (tmp_path / "answer.py").write_text(STUDY)
     folders = [*rote.studies.figures.__path__, str(tmp_path)]
     monkeypatch.setattr(rote.studies.figures, "__path__", folders)

@@ -3,6 +3,7 @@
 import os
 import random
 import signal
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -74,6 +75,7 @@ class Fate:
         self.losses: list[Lost] = []
         self.kills = 0
         self.victims: dict[Path, int] = {}  # what was running on the node
+        self._hits: Counter[Path] = Counter()
         self._random = random.Random(0)
         self._node = add_node(NODE_CPUS)
 
@@ -85,8 +87,8 @@ class Fate:
         under_way = {run: process for run in sorted(progress.running) for process in held(run)}
         if not self.victims:
             self._take_the_node(under_way)
-        elif self.kills < KILLS and under_way:
-            os.kill(under_way.pop(self._random.choice(list(under_way))), signal.SIGKILL)
+        elif self.kills < KILLS and (resumed := list(filter(self._has_resumed, under_way))):
+            self._kill(self._random.choice(resumed), under_way)
             self.kills += 1
         for process in under_way.values():
             os.kill(process, signal.SIGCONT)
@@ -97,8 +99,21 @@ class Fate:
         self.victims = {run: under_way.pop(run) for run in there}
         if self.victims:
             cluster().remove_node(self._node, allow_graceful=False)
-        for process in self.victims.values():  # as on a machine that is switched off
-            os.kill(process, signal.SIGKILL)
+        for run in there:  # as on a machine that is switched off
+            self._hits[run] += 1
+            os.kill(self.victims[run], signal.SIGKILL)
+
+    def _has_resumed(self, run: Path) -> bool:
+        """Whether a run is past all its deaths: one that dies again before that resumes once."""
+        return count_resumes(run) == self._hits[run]
+
+    def _kill(self, run: Path, under_way: dict[Path, int]) -> None:
+        os.kill(under_way.pop(run), signal.SIGKILL)
+        self._hits[run] += 1
+
+
+def count_resumes(run: Path) -> int:
+    return (run / JOURNAL_FILE).read_text().count('"kind":"resume"')
 
 
 @pytest.mark.slow
@@ -125,5 +140,5 @@ def test_a_sweep_that_loses_a_node_and_workers_ends_bit_for_bit(
         run, undisturbed = tmp_path / "store" / spec.identity, tmp_path / "undisturbed"
         train(spec, undisturbed / spec.identity)
         assert contents(run) == contents(undisturbed / spec.identity)
-        resumed += (run / JOURNAL_FILE).read_text().count('"kind":"resume"')
+        resumed += count_resumes(run)
     assert resumed >= len(fate.victims) + KILLS

@@ -34,6 +34,7 @@ from rote.selection.regions import (
 from rote.selection.rule import (
     About as About,
     Decision,
+    Findings as Findings,
     Reason,
     Rule,
     Suspect as Suspect,
