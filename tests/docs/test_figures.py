@@ -283,7 +283,7 @@ def test_figures_on_searches_match_the_study_of_tuning(label: str, way: str) -> 
     assert table_row(TUNING, label) == told
 
 
-def test_figures_on_dawid_skene_match_the_leaderboard() -> None:
+def test_what_is_said_of_dawid_skene_is_what_the_leaderboard_says() -> None:
     rows = [(name, pool["rows"]) for name, pool in BOARD["pools"].items()]
     by_data: dict[str, list[float]] = {}
     for name, row in rows:

@@ -120,7 +120,7 @@ class ProbePolicy:
         return asdict(replace(self, every=1)) | {"every": every}
 
     def measures_as(self, description: Mapping[str, Any]) -> bool:
-        """Return whether a policy with this description measures the same."""
+        """Whether a policy with this description measures the same."""
         return _select_measured(self.describe()) == _select_measured(description)
 
 
