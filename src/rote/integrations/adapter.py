@@ -255,7 +255,7 @@ class TrainerAdapter:
     def get_earlier_state(self, model: nn.Module) -> dict[str, Any] | None:
         """Reset, and return the state to resume from if this network has been tracked before."""
         self.reset()
-        return self.get_adapter_state() if self.tracker and self._network() is model else None
+        return self.adapter_state() if self.tracker and self._network() is model else None
 
     def begin_tracking(
         self,
@@ -269,7 +269,7 @@ class TrainerAdapter:
         Args:
             model: The network that trains.
             optimizer: The optimizer, or a list of those that are stepped together.
-            saved: The ``get_adapter_state`` of the checkpoint that training resumes from.
+            saved: The ``adapter_state`` of the checkpoint that training resumes from.
             options: Arguments of ``rote.track`` that the trainer sets itself.
 
         Returns:
@@ -305,7 +305,7 @@ class TrainerAdapter:
         self._record_split()
         return tracker
 
-    def get_adapter_state(self) -> dict[str, Any]:
+    def adapter_state(self) -> dict[str, Any]:
         """Return what the next readings and the stop depend on: numbers, strings and tensors."""
         return {
             "tracker": None if self.tracker is None else self.tracker.state_dict(),

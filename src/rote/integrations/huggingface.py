@@ -92,7 +92,7 @@ class SusceptibilityCallback(TrainerAdapter, TrainerCallback):
                 "callback as Trainer(..., callbacks=[callback])."
             )
         self.loader = parts["train_dataloader"]
-        saved = training.join_checkpoints(self.name, self.get_adapter_state)
+        saved = training.join_checkpoints(self.name, self.adapter_state)
         self._is_waiting = saved is not None and saved["is_waiting"]
         network = self._network_held = training.task.build_network()
         self.begin_tracking(
@@ -185,8 +185,8 @@ class SusceptibilityCallback(TrainerAdapter, TrainerCallback):
             labels = task.random_labels(batch, classes)
         return {"labels": labels, "num_classes": classes}
 
-    def get_adapter_state(self) -> dict[str, Any]:
-        return {**super().get_adapter_state(), "is_waiting": self._is_waiting}
+    def adapter_state(self) -> dict[str, Any]:
+        return {**super().adapter_state(), "is_waiting": self._is_waiting}
 
     def _probe(self, state: Any, control: Any, found: Mapping[str, Any]) -> None:
         step = self.readings[-1].global_step if self.readings else 0
