@@ -20,7 +20,7 @@ def test_a_missing_package_names_its_extra() -> None:
     assert isinstance(caught.value, ImportError)
 
 
-def test_a_folder_tells_its_files_without_importing_them(
+def test_modules_of_a_folder_are_listed_without_importing_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "judges"

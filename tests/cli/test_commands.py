@@ -68,7 +68,7 @@ def test_select_prints_the_object_that_machines_read(trained: Path) -> None:
     assert any("checkpoints" in warning for warning in found["warnings"])
 
 
-def test_select_tells_people_why(trained: Path) -> None:
+def test_select_explains_its_choice(trained: Path) -> None:
     output = invoke("select", str(trained), "--rule", "last")
     assert "step 3 of small" in output.splitlines()[0]
     assert "step-00003.safetensors" in output

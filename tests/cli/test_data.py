@@ -120,7 +120,7 @@ def test_suspects_of_a_folder_are_its_files(tmp_path: Path) -> None:
     assert "light/7.png" in said or "dark/20.png" in said
 
 
-def test_suspects_of_one_group_are_had_as_the_refusal_of_a_mixture_says(
+def test_suspects_of_one_group_follow_the_advice_in_the_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -167,7 +167,7 @@ def test_few_samples_of_a_class_are_warned_of(tmp_path: Path) -> None:
         ("who,label\nAnn,a\nBob,b\nCy,a\n", "who: left out: 3 different names or codes,"),
     ],
 )
-def test_why_a_table_cannot_be_used_tells_what_to_change(
+def test_a_table_that_cannot_be_used_raises_an_error_with_the_remedy(
     tmp_path: Path, text: str, said: str
 ) -> None:
     (tmp_path / "a.csv").write_text(text)

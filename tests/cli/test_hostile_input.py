@@ -291,7 +291,7 @@ def code_beside(tmp_path: Path) -> None:
     )
 
 
-def test_a_spec_may_name_what_lies_beside_it_and_what_is_allowed(
+def test_a_spec_may_import_modules_in_its_folder_and_allowed_ones(
     rote: Rote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     code_beside(tmp_path)

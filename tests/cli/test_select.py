@@ -304,7 +304,7 @@ class Suspecting:
 '''
 
 
-def test_suspects_are_written_whole_by_rules_that_tell(
+def test_suspects_are_written_by_rules_that_estimate_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "their_suspects.py").write_text(SUSPECTING)

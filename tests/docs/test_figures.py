@@ -146,7 +146,7 @@ def test_docs_name_the_cases_where_the_verdict_loses() -> None:
         assert rows["noisy validation, n = 256"]["pool"][0] < rows["auto"]["pool"][0]
 
 
-def test_what_stopping_is_worth_is_what_its_study_says() -> None:
+def test_figures_on_stopping_match_its_study() -> None:
     pools = STOPS.values()
 
     def mean(way: str, key: str) -> float:
@@ -169,7 +169,7 @@ def test_what_stopping_is_worth_is_what_its_study_says() -> None:
     assert str(len(pools)) in cited
 
 
-def test_how_good_estimates_are_is_what_their_study_says() -> None:
+def test_figures_on_estimates_match_their_study() -> None:
     found = find_study("estimated-accuracy").finding(
         json.loads((ROOT / "docs" / "results" / "estimated-accuracy.json").read_text())
     )
@@ -183,7 +183,7 @@ def test_how_good_estimates_are_is_what_their_study_says() -> None:
     assert error[1] in numbers_near(README, "off by")
 
 
-def test_how_good_intervals_are_for_networks_that_learn_is_what_their_study_says() -> None:
+def test_figures_on_intervals_match_their_study() -> None:
     found = find_study("estimated-accuracy").finding(
         json.loads((ROOT / "docs" / "results" / "estimated-accuracy-medium.json").read_text())
     )
@@ -194,7 +194,7 @@ def test_how_good_intervals_are_for_networks_that_learn_is_what_their_study_says
     assert counts[-1] in " ".join(README.split())
 
 
-def test_what_one_run_costs_without_a_holdout_is_what_the_leaderboard_says() -> None:
+def test_figures_on_one_run_without_a_holdout_match_the_leaderboard() -> None:
     rows = ("filter, one run alone", "highest training accuracy", "last checkpoint", "before-rise")
     cited = numbers_near(SELECTION, "one run and no holdout")
     for group in ("chosen", "judged", "fresh"):
@@ -223,7 +223,7 @@ STOP_RULES = {
 }
 
 
-def test_what_rules_cost_is_what_leaderboard_and_stopping_say() -> None:
+def test_figures_on_the_cost_of_rules_match_leaderboard_and_stopping() -> None:
     costs = SELECTION[SELECTION.index("| per run / across runs |") :]
     for rule, selector in RULES.items():
         cells = [
@@ -280,7 +280,7 @@ def test_the_tests_above_can_fail() -> None:
         ("ζ", "ζ"),
     ],
 )
-def test_what_searches_keep_is_what_the_study_of_tuning_says(label: str, way: str) -> None:
+def test_figures_on_searches_match_the_study_of_tuning(label: str, way: str) -> None:
     names = ("digits-tuning-0", "mnist-tuning-0", "fashion-tuning-0")
     found = [TUNED[name]["ways"][way] for name in names]
     told = [f"{points(one['tested'])} ± {points(one['error'])}" for one in found]

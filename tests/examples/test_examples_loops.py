@@ -47,7 +47,7 @@ def test_an_example_prints_zeta(name: str, capsys: pytest.CaptureFixture[str]) -
     assert zeta[-1] > zeta[0]
 
 
-def test_the_schedule_hides_memorization_from_the_live_step_as_the_page_says(
+def test_the_schedule_hides_memorization_from_the_live_step(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     runpy.run_path(str(EXAMPLES / "accumulation_digits.py"), run_name="__main__")

@@ -43,7 +43,7 @@ def test_lightning_names_the_checkpoint_of_the_verdict(
     )
 
 
-def test_the_verdict_knows_the_noise_rate_that_the_stop_rule_was_told(tmp_path: Path) -> None:
+def test_the_verdict_uses_the_noise_rate_of_the_stop_rule(tmp_path: Path) -> None:
     torch.manual_seed(0)
     rule = rote.StopRule(noise_rate=0.9, patience=50)
     callback = ForLightning(num_classes=3, save_to=tmp_path / "run", stop=rule)

@@ -121,7 +121,9 @@ class Headless(Classifier):
         return cross_entropy(self.net(batch[0]), batch[1])
 
 
-def test_a_module_whose_forward_does_not_take_the_batch_is_told_what_helps(tmp_path: Path) -> None:
+def test_a_forward_that_does_not_take_the_batch_raises_an_error_with_the_remedy(
+    tmp_path: Path,
+) -> None:
     with pytest.raises(InputError, match=r"`inputs_of=` .*`model=`"):
         fit(Headless(), tmp_path, [SusceptibilityCallback(num_classes=CLASSES)])
     given = SusceptibilityCallback(num_classes=CLASSES, inputs=torch.ones(8, FEATURES))

@@ -502,7 +502,7 @@ class Loaded:
 loaded_data = Loaded()
 
 
-def test_state_on_the_models_side_is_put_back_too() -> None:
+def test_state_beside_the_model_is_restored() -> None:
     found: list[Any] = []
     for probed in (False, True):
         torch.manual_seed(0)

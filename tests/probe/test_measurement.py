@@ -90,7 +90,7 @@ def test_a_live_probe_is_two_forwards_and_one_backward() -> None:
     ]
 
 
-def test_state_that_the_step_creates_is_gone() -> None:
+def test_state_that_the_step_creates_is_removed() -> None:
     model, optimizer = build_case("mlp", "adam")
     Probe(model, optimizer, CLASSES).measure(X, Y)
     assert len(optimizer.state) == 0

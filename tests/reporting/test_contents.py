@@ -36,7 +36,7 @@ def frame(contents: Contents) -> pl.DataFrame:
     return contents.candidates.table.frame
 
 
-def test_every_rule_is_asked_and_says_what_select_says(contents: Contents) -> None:
+def test_every_rule_of_the_page_agrees_with_select(contents: Contents) -> None:
     spoken = {} if DEFAULT_RULE not in RULES else {select(contents.candidates.table).rule}
     assert set(RULES) - {DEFAULT_RULE} <= contents.outcomes.keys() <= set(RULES) | spoken
     assert next(iter(contents.outcomes)) == "staged"  # which leads

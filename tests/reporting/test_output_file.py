@@ -11,7 +11,7 @@ from rote.reporting.output_file import check_writable, write_file
 pytestmark = pytest.mark.xdist_group("figures")
 
 
-def test_a_link_stays_a_link_and_its_target_is_written(tmp_path: Path) -> None:
+def test_writing_through_a_link_keeps_the_link(tmp_path: Path) -> None:
     (tmp_path / "link.html").symlink_to(tmp_path / "target.html")
     write_file(tmp_path / "link.html", b"page")
     assert (tmp_path / "link.html").is_symlink()

@@ -67,7 +67,7 @@ def test_a_point_for_every_checkpoint_and_a_line_for_every_run(page: Page, visit
     assert max(path.count("M") for path in paths) > 1
 
 
-def test_the_verdict_is_what_select_says(page: Page, visit: Open) -> None:
+def test_the_verdict_of_the_page_equals_that_of_select(page: Page, visit: Open) -> None:
     opened = visit(page("usual"))
     selection = select(page("usual").with_suffix(""), "staged")
     assert opened.text("h1") == selection.headline
@@ -242,7 +242,7 @@ def test_the_two_filter_charts_stand_side_by_side(page: Page, visit: Open, name:
     assert captions[0] == captions[1]
 
 
-def test_names_of_rules_stay_on_the_charts_and_apart(page: Page, visit: Open) -> None:
+def test_names_of_rules_fit_on_the_charts_without_overlap(page: Page, visit: Open) -> None:
     for name in ("single", "usual", "first-step", "one-run"):
         opened = visit(page(name))
         for chart in ("regions", "sensitivity"):

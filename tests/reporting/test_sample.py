@@ -74,7 +74,7 @@ def test_the_table_lists_the_picks_and_those_with_most_of_region_one(contents: C
     assert all(count <= least for name, count in counts.items() if name not in listed)
 
 
-def test_a_page_of_many_runs_is_small_and_says_what_it_leaves_out(contents: Contents) -> None:
+def test_a_page_of_many_runs_is_small_and_names_what_is_left_out(contents: Contents) -> None:
     page = render_page(contents)
     drawn, runs = len(contents.sample.positions), len(contents.sample.runs)
     assert len(page.encode()) <= 5_000_000

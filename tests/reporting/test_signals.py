@@ -127,7 +127,7 @@ def test_of_many_checkpoints_evenly_spaced_ones_are_compared_and_picks_are_drawn
     assert abs(record.agreement[0][1]) < 0.05
 
 
-def test_the_map_says_numbers_as_people_write_them() -> None:
+def test_the_map_formats_numbers() -> None:
     agreement = ((1.0, -0.004, None), (-0.004, 1.0, 0.996), (None, 0.996, 1.0))
     cells = _cells(SignalsRecord((), ("a", "b", "a"), agreement, 3, 0))
     assert [cell["text"] for cell in cells] == [

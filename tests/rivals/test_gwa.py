@@ -98,7 +98,7 @@ def test_ignored_labels_are_left_out_of_tokens() -> None:
     assert signal.read(1) == pytest.approx(found, rel=1e-3)
 
 
-def test_finds_the_head_and_says_when_there_is_none() -> None:
+def test_finds_the_head_or_raises_without_one() -> None:
     model = network()  # both linear layers have as many outputs as there are classes
     assert find_head(context_of(model, X, 3)) is model[-1]
     assert model.training
@@ -120,7 +120,7 @@ def test_says_when_the_logits_are_of_another_pass() -> None:
         signal.observe(Batch(torch.zeros(12, 3), logits))
 
 
-def test_a_copy_of_the_network_does_not_speak_to_the_signal() -> None:
+def test_a_copy_of_the_network_does_not_call_the_hook_of_the_signal() -> None:
     model, signal = network(), Gwa()
     signal.start(context_of(model, X, 3))
     logits = model(X).detach()

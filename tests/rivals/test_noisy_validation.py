@@ -45,7 +45,7 @@ def test_equals_counting() -> None:
     assert reading.metrics["noisy_validation_30"] == reading.validation_accuracy
 
 
-def test_says_what_it_leaves_out_and_what_it_lacks() -> None:
+def test_left_out_sizes_and_missing_labels_are_reported() -> None:
     with pytest.warns(
         SmallHoldoutWarning, match=r"Left out noisy_validation_31, _64: the holdout has 30"
     ):

@@ -102,7 +102,7 @@ def test_the_last_checkpoint_before_the_rise_is_picked() -> None:
     assert "ζ rises sharply after step 12 of a" in selection.reasons[1].text
 
 
-def test_without_a_rise_the_last_checkpoint_stays() -> None:
+def test_without_a_rise_the_last_checkpoint_is_selected() -> None:
     selection = select(table_of(curve("a", 30)), "before-rise")
     assert selection.pick.step == 20
     assert "does not rise sharply" in selection.reasons[1].text

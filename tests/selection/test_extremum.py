@@ -33,7 +33,7 @@ def test_the_pick_is_that_of_plain_loops(direction: str, found: list[Row], colum
     assert (pick.run, pick.step) == (expected["run"], expected["step"])
 
 
-def test_sentences_use_what_the_run_says_about_its_column() -> None:
+def test_sentences_use_the_label_of_the_column() -> None:
     table = table_of(recorded(0.25, 0.75, 0.5), columns=GWA)
     selection = select(table, "max:gwa")
     assert (selection.rule, selection.pick.step) == ("max:gwa", 2)

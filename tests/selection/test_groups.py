@@ -175,7 +175,7 @@ def test_unknown_where_key_is_named(tmp_path: Path) -> None:
         select_groups(tmp_path, "kind", "last")
 
 
-def test_a_damaged_description_of_data_says_nothing(tmp_path: Path) -> None:
+def test_a_damaged_description_of_data_is_ignored(tmp_path: Path) -> None:
     write_specs(tmp_path, ["a", "b"])
     for folder in tmp_path.iterdir():
         (folder / "workload.json").write_text("{")

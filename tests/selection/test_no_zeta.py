@@ -50,7 +50,7 @@ def test_no_hint_if_zeta_is_recorded(theirs: str) -> None:
     assert not any("No checkpoint has ζ" in text for text in found.warnings)
 
 
-def test_the_page_shows_what_there_is_and_says_the_rest_once(theirs: str, tmp_path: Path) -> None:
+def test_the_page_shows_recorded_metrics_and_one_note_on_zeta(theirs: str, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     words = [word for pair in PAIRS for word in ("--map", pair)]
     result = CliRunner().invoke(app, ["report", theirs, "-o", str(page), *words])

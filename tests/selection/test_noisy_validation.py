@@ -104,7 +104,7 @@ def test_the_probability_is_calibrated_on_noisy_labels() -> None:
         assert is_better[inside].mean() == pytest.approx(found[inside].mean(), abs=3 * error)
 
 
-def test_it_says_how_probably_the_last_checkpoint_is_beaten(tmp_path: Path) -> None:
+def test_the_probability_to_beat_the_last_checkpoint_is_shown(tmp_path: Path) -> None:
     labels = np.arange(100) % 4
     predictions = np.tile(labels, (1, 3, 1))
     predictions[0, 0, :60] += 1  # 40 right, all of them among those of the second

@@ -189,7 +189,7 @@ def test_clock_set_back_does_not_restore_voided_readings(
         assert frame["drop"][2] == readings(back)[2].drop
 
 
-def test_names_that_mlflow_does_not_take_stay_apart(tmp_path: Path) -> None:
+def test_names_that_mlflow_refuses_remain_distinct(tmp_path: Path) -> None:
     names = ("a*b", "a?b", "a_b", "a_u002a_b", "_u002a*", "loss_uface_x", "é/:. -")
     values = {name: float(at) for at, name in enumerate(names)}
     place = f"mlflow:names@{new_mlflow_store(tmp_path)}"

@@ -343,7 +343,7 @@ def test_runs_are_found_anywhere_below_once_and_ordered_by_name(tmp_path: Path) 
     assert [entry["name"] for entry in table.descriptions.values()] == list(table.paths)
 
 
-def test_equal_names_are_told_apart_by_the_end_of_the_path(tmp_path: Path) -> None:
+def test_equal_names_are_distinguished_by_the_end_of_the_path(tmp_path: Path) -> None:
     for place in ("one/seed0", "two/seed0", "two/seed1"):
         write_run(tmp_path / place, b"", name="cnn")
     write_run(tmp_path / "alone", b"")

@@ -335,7 +335,7 @@ def test_sharp_rises_are_counted_between_readings_of_a_run() -> None:
     assert found["rise"][0] == pytest.approx(np.corrcoef(all_rises, memorized)[0, 1])
 
 
-def test_the_stop_rule_loses_what_plain_loops_say() -> None:
+def test_the_stop_rule_loses_as_much_as_plain_loops() -> None:
     given = np.random.default_rng(1).random(RUNS * LENGTH)
     frame = TABLE.frame.with_columns(pl.Series("validation_accuracy", given))
     noise = {"data": {"noise": {"realized_rate": 0.4}}}

@@ -65,7 +65,7 @@ def test_committed_numbers_of_networks_that_learn_come_out_again(
 @pytest.mark.parametrize(
     "part", [slice(0, None, 12), pytest.param(slice(None), marks=pytest.mark.full)]
 )
-def test_committed_numbers_of_pools_come_out_again(
+def test_committed_numbers_of_pools_are_reproduced(
     name: str, part: slice, records: Records
 ) -> None:
     ((_, tables),) = [entry for entry in records.read(find_study(name)) if entry[0] == "small"]

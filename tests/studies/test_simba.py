@@ -68,7 +68,7 @@ def test_all_images_at_once_are_those_one_by_one(seed: int, iterations: int) -> 
     assert int(found.fooled[1:].sum()) > 0 or iterations == 3
 
 
-def test_images_and_network_are_left_alone() -> None:
+def test_images_and_network_are_unchanged() -> None:
     model, images, labels = problem(0)
     before, weights = images.clone(), [weight.clone() for weight in model.parameters()]
     order = torch.arange(images[0].numel()).expand(len(images), -1)

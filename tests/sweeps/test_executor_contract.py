@@ -28,7 +28,7 @@ def executor(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
     return FACTORIES[request.param](WORKERS, 2)
 
 
-def test_all_jobs_are_done_and_told_of(executor: Executor, tmp_path: Path) -> None:
+def test_all_jobs_are_done_and_reported(executor: Executor, tmp_path: Path) -> None:
     jobs = [job_of(tmp_path, seed=seed) for seed in range(5)]
     assert executor.workers == WORKERS
     events = [event for event in in_time(executor.run(jobs)) if event is not None]
@@ -58,7 +58,7 @@ def test_jobs_are_taken_when_there_is_room(executor: Executor, tmp_path: Path) -
     assert over == taken == 12
 
 
-def test_a_failure_is_told_with_its_traceback_and_stops_nothing(
+def test_a_failure_is_reported_with_its_traceback_and_other_runs_continue(
     executor: Executor, tmp_path: Path
 ) -> None:
     bad = job_of(tmp_path, data={"name": "npz", "path": "nowhere.npz"})
@@ -134,7 +134,9 @@ def test_a_run_that_another_process_holds_is_left_to_it(executor: Executor, tmp_
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
-def test_a_full_disk_is_told_apart_from_a_failure(executor: Executor, tmp_path: Path) -> None:
+def test_a_full_disk_is_reported_as_blocked_not_as_a_failure(
+    executor: Executor, tmp_path: Path
+) -> None:
     (tmp_path / "note").write_text(DRAFT_FILE)
     job = job_of(tmp_path, architecture=full_disk.network(tmp_path / "note"))
     events = [event for event in in_time(executor.run([job])) if event is not None]

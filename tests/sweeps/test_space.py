@@ -93,7 +93,7 @@ def test_a_run_described_twice_comes_once() -> None:
     assert [spec.name for spec in found] == ["a", "c"]
 
 
-def test_draws_repeat_and_lie_where_they_should() -> None:
+def test_draws_are_repeatable_and_in_range() -> None:
     draw = {
         "optimizer": {"lr": {"log_uniform": [1e-4, 1.0]}, "momentum": {"uniform": [0.5, 0.9]}},
         "batch": {"integers": [16, 19]},

@@ -64,7 +64,7 @@ def test_finished_runs_are_skipped_and_interrupted_runs_resume(tmp_path: Path) -
     assert done.to_dict()["left"] == 0
 
 
-def test_a_damaged_state_is_told_by_the_sweep(tmp_path: Path) -> None:
+def test_the_sweep_reports_a_damaged_state(tmp_path: Path) -> None:
     spec = small_spec(epochs=4)
     interrupted = get_run_path(tmp_path, spec)
 

@@ -40,7 +40,7 @@ def test_gap_to_theorem_1_shrinks_with_the_width() -> None:
     assert all(record.worst_contraction <= record.contraction_limit for record in wide)
 
 
-def test_records_say_what_was_computed() -> None:
+def test_records_contain_the_computed_numbers() -> None:
     x = np.random.default_rng(0).standard_normal((5, 3))
     y = [1, -1, 1, 1, -1]
     rng = np.random.default_rng(0)

@@ -71,7 +71,7 @@ def test_parallel_samples_survive_cosines_above_one() -> None:
     np.testing.assert_allclose(relu_gram(x, normalize=True), 0.5, atol=1e-8)
 
 
-def test_normalizing_forgets_the_norms(unit_rows: Rows) -> None:
+def test_normalizing_removes_the_norms(unit_rows: Rows) -> None:
     x = unit_rows(7, 4)
     scaled = x * np.geomspace(1e-200, 1e150, 7)[:, None]
     np.testing.assert_allclose(relu_gram(scaled, normalize=True), relu_gram(x), atol=1e-14)

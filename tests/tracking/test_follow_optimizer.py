@@ -249,7 +249,7 @@ def test_an_optimizer_of_the_users_own_kind_is_found(name: str) -> None:
         assert after == cross_entropy(twin(X), Y).item()
 
 
-def test_a_tracker_that_is_gone_leaves_no_hook() -> None:
+def test_a_deleted_tracker_leaves_no_hook() -> None:
     def hooks() -> int:
         return len(_global_optimizer_post_hooks)
 

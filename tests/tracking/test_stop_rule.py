@@ -47,7 +47,7 @@ def naive(run: list[tuple[float, float]], rule: StopRule) -> tuple[int | None, i
     RUNS, st.sampled_from([0.0, 0.5, 1.0]), st.integers(1, 4), st.integers(0, 6),
     st.sampled_from([0.0, 0.5]),
 )  # fmt: skip
-def test_stops_and_keeps_as_the_definition_says(
+def test_stops_and_keeps_as_defined(
     run: list[tuple[float, float]], high: float, patience: int, min_epochs: int, rise: float
 ) -> None:
     rule = StopRule(train_accuracy=high, patience=patience, min_epochs=min_epochs, min_rise=rise)

@@ -19,7 +19,7 @@ def forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loop, "_known", {})
 
 
-def test_a_run_records_what_the_given_labels_of_its_training_samples_say(tmp_path: Path) -> None:
+def test_a_run_records_nearest_neighbor_votes_on_its_holdout(tmp_path: Path) -> None:
     spec = small_spec(epochs=1)
     train(spec, tmp_path / "a")
     splits = prepare(spec)

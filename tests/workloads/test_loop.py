@@ -58,7 +58,7 @@ def by_hand(spec: RunSpec) -> tuple[nn.Module, list[dict[str, float]]]:
     return model, found
 
 
-def test_a_run_is_what_its_spec_says() -> None:
+def test_a_run_follows_its_spec() -> None:
     spec = small_spec()
     run = train(spec)
     model, expected = by_hand(spec)

@@ -8,7 +8,7 @@ import typer
 from rote.arguments import check_choice
 from rote.cli.command import announce_interruption
 from rote.cli.options import Quiet
-from rote.cli.output import list_out
+from rote.cli.output import list_out, make_progress_bar
 from rote.cli.report import get_command_line
 from rote.cli.verdict import print_summary
 from rote.errors import RoteError
@@ -72,24 +72,9 @@ def demo(
 def _run(
     specs: "list[RunSpec]", out: Path, executor: "LocalExecutor", *, quiet: bool
 ) -> "SweepProgress":
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-    )
-
     from rote.sweeps import Sweep
 
-    columns = (
-        TextColumn("trained"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        TextColumn("{task.description}"),
-    )
-    with Progress(*columns, disable=quiet) as bar:
+    with make_progress_bar("trained", "{task.description}", quiet=quiet) as bar:
         task = bar.add_task("", total=len(specs))
 
         def advance(progress: "SweepProgress", _event: object) -> None:

@@ -1,4 +1,4 @@
-"""Terminal output: safe text, JSON, lists, and sizes."""
+"""Terminal output: safe text, JSON, lists, sizes and progress bars."""
 
 import codecs
 import json
@@ -7,7 +7,10 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 _STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 _PLAIN = {
@@ -92,16 +95,12 @@ def list_out(rows: Mapping[str, str]) -> None:
 @contextmanager
 def name_new_folders(*folders: Path | None) -> Iterator[None]:
     """Print which folders a command created, since a typo creates folders as well."""
-    absent = [next(iter(_find_absent(folder)), None) for folder in folders if folder is not None]
+    paths = [(*reversed(folder.parents), folder) for folder in folders if folder is not None]
+    absent = [next((one for one in path if not one.exists()), None) for path in paths]
     yield
     for folder in dict.fromkeys(absent):
         if folder is not None and folder.is_dir():
             say(f"Created folder {format_line(folder)}", err=True)
-
-
-def _find_absent(folder: Path) -> Iterator[Path]:
-    """Yield the missing folders of a path, outermost first."""
-    yield from (one for one in (*reversed(folder.parents), folder) if not one.exists())
 
 
 def prepare_streams() -> None:
@@ -121,6 +120,22 @@ def _replace_letters(error: UnicodeError) -> tuple[str, int]:
         raise error
     found = error.object[error.start : error.end]
     return "".join(_PLAIN.get(letter, ascii(letter)[1:-1]) for letter in found), error.end
+
+
+def make_progress_bar(before: str, after: str = "", *, quiet: bool) -> "Progress":
+    """Make a progress bar with counts and the time left, between two texts."""
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    return Progress(
+        TextColumn(before), *columns, *([TextColumn(after)] if after else []), disable=quiet
+    )
 
 
 def format_bytes(number: float) -> str:

@@ -12,7 +12,7 @@ import typer
 from rote.cli.command import announce_interruption
 from rote.cli.module_path import find_modules_in
 from rote.cli.options import Allowed, DataDir, Label, Quiet, Truth
-from rote.cli.output import say
+from rote.cli.output import make_progress_bar, say
 from rote.cli.verdict import print_verdict
 from rote.errors import DataChangedError, InputError
 
@@ -144,24 +144,10 @@ def _train_visibly(
     Returns:
         The run, or one per fold, and where it is.
     """
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-    )
-
     from rote.workloads import train, train_folds
 
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-    )
     kept = f"The run is saved in {path}. Run the same command again to resume it."
-    with announce_interruption(kept), Progress(*columns, disable=quiet) as bar:
+    with announce_interruption(kept), make_progress_bar("{task.description}", quiet=quiet) as bar:
         task = bar.add_task("epoch", total=spec.epochs * (folds or 1))
 
         def show_progress(reading: "Reading") -> None:

@@ -255,7 +255,7 @@ class TrainerAdapter:
     def get_earlier_state(self, model: nn.Module) -> dict[str, Any] | None:
         """Reset, and return the state to resume from if this network has been tracked before."""
         self.reset()
-        return self.get_adapter_state() if self.tracker and self._network() is model else None
+        return self.adapter_state() if self.tracker and self._network() is model else None
 
     def begin_tracking(
         self,
@@ -269,7 +269,7 @@ class TrainerAdapter:
         Args:
             model: The network that trains.
             optimizer: The optimizer, or a list of those that are stepped together.
-            saved: The ``get_adapter_state`` of the checkpoint that training resumes from.
+            saved: The ``adapter_state`` of the checkpoint that training resumes from.
             options: Arguments of ``rote.track`` that the trainer sets itself.
 
         Returns:
@@ -305,7 +305,7 @@ class TrainerAdapter:
         self._record_split()
         return tracker
 
-    def get_adapter_state(self) -> dict[str, Any]:
+    def adapter_state(self) -> dict[str, Any]:
         """Return what the next readings and the stop depend on: numbers, strings and tensors."""
         return {
             "tracker": None if self.tracker is None else self.tracker.state_dict(),
@@ -431,7 +431,8 @@ class TrainerAdapter:
             batch = self._draw_first_samples()
         found = {"inputs": batch.inputs} | self.label_options(batch)
         classes = found.get("num_classes") or self.num_classes or num_classes
-        if self.given_labels is None and is_holdout and self._is_predicting():
+        predicts = self.policy is None or self.policy.record_predictions
+        if self.given_labels is None and is_holdout and predicts:
             # The user's own labels are checked by `rote.track`; those of validation data may be
             # of another kind than the task's, and must not stop a training.
             is_own = self.inputs is not None
@@ -476,9 +477,6 @@ class TrainerAdapter:
                 " or `inputs=` and `given_labels=`, a few hundred samples kept out of training."
             )
         return None
-
-    def _is_predicting(self) -> bool:
-        return self.policy is None or self.policy.record_predictions
 
     def _vote(self, holdout: LabeledBatch, num_classes: int | None) -> np.ndarray | None:
         budget = vote_budget(holdout) if num_classes and self._find_folder() is not None else 0

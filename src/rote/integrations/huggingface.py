@@ -99,7 +99,7 @@ class SusceptibilityCallback(TrainerAdapter, TrainerCallback):
             )
         self.loader = parts["train_dataloader"]
         # With auto_find_batch_size, training starts over when it runs out of memory.
-        saved = training.join_checkpoints(self.name, self.get_adapter_state) or self._at_start
+        saved = training.join_checkpoints(self.name, self.adapter_state) or self._at_start
         self._is_waiting = saved is not None and saved["is_waiting"]
         network = self._network_held = training.task.build_network()
         try:
@@ -116,7 +116,7 @@ class SusceptibilityCallback(TrainerAdapter, TrainerCallback):
                 # By these words Accelerate knows that a smaller batch may help.
                 raise ProbeMemoryError(f"rote.track ran out of memory. {error}") from error
             raise
-        self._at_start = self._at_start or (self.get_adapter_state() if saved is None else None)
+        self._at_start = self._at_start or (self.adapter_state() if saved is None else None)
 
     def on_step_begin(self, *_: Any, **__: Any) -> None:
         if self.watching:
@@ -199,8 +199,8 @@ class SusceptibilityCallback(TrainerAdapter, TrainerCallback):
             labels = task.random_labels(batch, classes)
         return {"labels": labels, "num_classes": classes}
 
-    def get_adapter_state(self) -> dict[str, Any]:
-        return {**super().get_adapter_state(), "is_waiting": self._is_waiting}
+    def adapter_state(self) -> dict[str, Any]:
+        return {**super().adapter_state(), "is_waiting": self._is_waiting}
 
     def _probe(self, state: Any, control: Any, found: Mapping[str, Any]) -> None:
         step = self.readings[-1].global_step if self.readings else 0

@@ -68,7 +68,7 @@ class SusceptibilityCallback(TrainerAdapter):
         engine.add_event_handler(Events.COMPLETED, self._finish)
 
     def state_dict(self) -> dict[str, Any]:
-        return self.get_adapter_state()
+        return self.adapter_state()
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         self._saved = state_dict  # until training starts

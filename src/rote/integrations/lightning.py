@@ -142,7 +142,7 @@ class SusceptibilityCallback(TrainerAdapter, Callback):
         self._fit = None
 
     def state_dict(self) -> dict[str, Any]:
-        return {} if self.tracker is None else self.get_adapter_state()
+        return {} if self.tracker is None else self.adapter_state()
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self._saved = state_dict  # until training starts

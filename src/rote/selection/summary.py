@@ -147,7 +147,7 @@ def summarize(selection: Selection, holdout_hint: str = HOLDOUT_HINT) -> Summary
             replace(row, value=escape_invisible(row.value), note=escape_invisible(row.note))
             for row in _make_rows(selection)
         ),
-        rule=escape_invisible(_write_rule(selection)),
+        rule=escape_invisible(next(r.text for r in selection.reasons if r.kind == "rule")),
         caution=_write_caution(selection),
         next_steps=tuple(map(escape_invisible, _list_next_steps(selection, holdout_hint))),
     )
@@ -216,10 +216,6 @@ def _describe_training(selection: Selection) -> Iterator[SummaryRow]:
         yield SummaryRow("Training accuracy", format_share(pick.train_accuracy, 1))
     if pick.susceptibility is not None:
         yield SummaryRow("Susceptibility ζ", f"{pick.susceptibility:.2g}", word="susceptibility")
-
-
-def _write_rule(selection: Selection) -> str:
-    return next(reason.text for reason in selection.reasons if reason.kind == "rule")
 
 
 def _write_caution(selection: Selection) -> str | None:

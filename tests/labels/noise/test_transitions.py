@@ -43,7 +43,7 @@ def test_transitions_follow_the_matrix(rate: float) -> None:
         assert chi_square(transitions(noisy(model, rate).labels), matrix) < 144
 
 
-def test_the_two_models_are_told_apart_by_the_statistic() -> None:
+def test_the_statistic_distinguishes_the_two_models() -> None:
     wrong = 0.5 * np.eye(CLASSES) + 0.05
     observed = transitions(noisy("symmetric-exclusive", 0.5).labels)
     assert chi_square(observed, wrong) > 144

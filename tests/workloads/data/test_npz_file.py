@@ -138,7 +138,7 @@ def test_arrays_that_do_not_fit_are_refused(
         read(tmp_path, how, **arrays)
 
 
-def test_the_field_to_blame_is_named(tmp_path: Path) -> None:
+def test_the_wrong_field_is_named(tmp_path: Path) -> None:
     integers = np.zeros((5, 2), dtype=int)
     with pytest.raises(FieldError, match=r"`data.inputs` is required for int64 .* \(5, 2"):
         read(tmp_path, x_train=integers, y_train=Y)

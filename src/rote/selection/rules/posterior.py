@@ -147,7 +147,8 @@ def read_given_labels(candidates: Candidates, runs: set[str], ballot: Ballot) ->
             "The runs have different given labels for the same holdout. Select among runs with the "
             "same labels."
         )
-    return _check_range(known[0], ballot)
+    labels = known[0]
+    return np.where((labels < 0) | (labels >= ballot.num_classes), UNKNOWN, labels)
 
 
 def read_neighbor_votes(candidates: Candidates, runs: set[str], ballot: Ballot) -> Floats | None:
@@ -171,10 +172,6 @@ def _check(clean: Integers, ballot: Ballot) -> Integers:
             f"{clean.max()}. Write -1 where none is known."
         )
     return np.maximum(clean, UNKNOWN)
-
-
-def _check_range(labels: Integers, ballot: Ballot) -> Integers:
-    return np.where((labels < 0) | (labels >= ballot.num_classes), UNKNOWN, labels)
 
 
 def _check_integers(labels: Sequence[int]) -> tuple[int, ...]:

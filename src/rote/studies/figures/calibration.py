@@ -12,6 +12,7 @@ from rote.studies.figures.one_sample import (
     choose_cases,
     count,
     describe_group,
+    describe_steps,
     make_bar_chart,
 )
 from rote.studies.markdown import format_number, write_table
@@ -156,18 +157,10 @@ def write_finding(record: Record) -> str:
     for pool in record["pools"].values():
         before, after = (" and ".join(map(format_number, errors)) for errors in pool[ALL]["errors"])
         by = " and ".join(map(format_number, pool[ALL]["temperatures"]))
-        steps = ". ".join(
-            f"{describe_group(group, numbers).capitalize()}: "
-            + "; ".join(
-                f"{way} {found['clean'][0]:.1f} against {found['noisy'][0]:.1f}"
-                for way, found in numbers["ways"].items()
-            )
-            for group, numbers in pool.items()
-        )
         parts.append(
             f"Mean calibration errors of {before} become {after} at a mean T of {by}. Mean steps "
-            f"to a wrong label, right-trained against noisy-trained. {steps}. "
-            f"{_write_verdict(pool)}"
+            "to a wrong label, right-trained against noisy-trained. "
+            f"{describe_steps(pool, 'ways')}. {_write_verdict(pool)}"
         )
     return " ".join(parts)
 

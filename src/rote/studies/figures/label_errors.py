@@ -150,7 +150,7 @@ def write_finding(record: Record) -> str:
     """Compare our list with cleanlab's, on sets that were not used to choose anything."""
     judged = [one for one in record["sets"].values() if one["is_judged"]]
     if not judged:
-        return "No set for judging is available."
+        return "No set for judging is at hand."
     means = {
         method: [average_measure(judged, method, key) for key in MEASURES[:2]]
         for method in METHODS

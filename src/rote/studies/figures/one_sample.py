@@ -149,23 +149,27 @@ def describe_group(group: str, numbers: Record) -> str:
     return f"{group} ({numbers['pairs']})"
 
 
+def describe_steps(pool: Record, by: str) -> str:
+    """Describe mean steps of clean-trained against noisy-trained networks, by group of pairs."""
+    return ". ".join(
+        f"{describe_group(group, numbers).capitalize()}: "
+        + "; ".join(
+            f"{name} {found['clean'][0]:.1f} against {found['noisy'][0]:.1f}"
+            for name, found in numbers[by].items()
+        )
+        for group, numbers in pool.items()
+    )
+
+
 def write_finding(record: Record) -> str:
     """Return mean steps of both, and whether both orders are those of the paper."""
     parts = []
     for pool in record["pools"].values():
         every = pool[ALL]
         accuracy = " against ".join(map(format_percent, every["test_accuracy"]))
-        steps = ". ".join(
-            f"{describe_group(group, numbers).capitalize()}: "
-            + "; ".join(
-                f"{kind} {found['clean'][0]:.1f} against {found['noisy'][0]:.1f}"
-                for kind, found in numbers["kinds"].items()
-            )
-            for group, numbers in pool.items()
-        )
         parts.append(
             f"Mean plain steps ({RATE:g}) of networks trained on right labels against noisy ones "
-            f"(test accuracy {accuracy}). {steps}. {_write_verdict(pool)}"
+            f"(test accuracy {accuracy}). {describe_steps(pool, 'kinds')}. {_write_verdict(pool)}"
         )
     return " ".join(parts)
 
