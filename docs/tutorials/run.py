@@ -67,7 +67,10 @@ def write_page(path: Path) -> None:
             else:
                 text = one.get("text") or data.get("text/plain", "")
                 parts.append(f"```text\n{''.join(text).rstrip()}\n```")
-    notebook = f"This page is [a notebook]({path.name}) with its output (`make notebooks`)."
+    notebook = (
+        f"This page is [a notebook]({path.name}) with its output (`make notebooks`). On another\n"
+        "processor, training rounds differently, and the numbers differ a little."
+    )
     page = "\n\n".join([parts[0], notebook, *parts[1:]])
     path.with_suffix(".md").write_text(page + "\n", encoding="utf-8")
 

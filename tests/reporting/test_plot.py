@@ -141,6 +141,13 @@ def test_a_notebook_shows_charts_without_the_network(store: Path, plot: str) -> 
     assert picture == "image/svg+xml"
     assert ElementTree.fromstring(bundle[picture]).tag.endswith("svg")
     assert re.search(r"<script|href=.http", bundle[picture]) is None
+    left, bare = (
+        re.search(r"<svg.*?translate\((\d+),", svg)
+        for svg in (bundle[picture], vl_convert.vegalite_to_svg(chart.to_dict()))
+    )
+    assert left is not None
+    assert bare is not None
+    assert int(left[1]) >= int(bare[1]) + 10  # wider fonts do not touch the numbers
     assert isinstance(chart, alt.TopLevelMixin)
 
 

@@ -126,6 +126,10 @@ def _draw(chart: Chart, contents: Contents) -> Any:  # noqa: ANN401
     return _show_offline(frame.finish(chart.draw(record, frame)))
 
 
+_ROOMY = {"axis": {"titlePadding": 12}, "padding": 12}
+"""For pictures: the fonts of a reader may be wider than those that are measured here."""
+
+
 def _show_offline(chart: Any) -> Any:  # noqa: ANN401
     """Make a notebook show a chart without the network; nothing else about the chart changes."""
     kind = _make_offline_class(type(chart))  # type: ignore[arg-type]  # classes are hashable
@@ -152,7 +156,7 @@ def _make_offline_class(kind: type[Any]) -> type[Any]:
         major = alt.SCHEMA_VERSION.removeprefix("v").partition(".")[0]
         return {
             f"application/vnd.vegalite.v{major}+json": spec,
-            "image/svg+xml": vl_convert.vegalite_to_svg(json.dumps(spec)),
+            "image/svg+xml": vl_convert.vegalite_to_svg(json.dumps(spec), config=_ROOMY),
         }
 
     return type(kind.__name__, (kind,), {"_repr_mimebundle_": make_bundle})
