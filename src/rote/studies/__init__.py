@@ -1,4 +1,4 @@
-"""Figures and tables as functions of runs: a pool says which runs, a study what they show."""
+"""Studies, which compute the paper's figures and tables from pools of runs."""
 
 from rote.studies.index import write_figures as write_figures, write_list as write_list
 from rote.studies.paper import PAPER as PAPER, find_label as find_label

@@ -1,4 +1,4 @@
-"""The leaderboard as Markdown: what a reader wants first, then everything."""
+"""The leaderboard as Markdown: a summary first, then all tables."""
 
 from __future__ import annotations
 
@@ -44,66 +44,68 @@ _ALL = (
 _POINTS, _SHARES = ("regret", "pool", "error"), ("kendall", "pearson", "spearman")
 
 _COLUMNS = (
-    "*regret per run*: the test accuracy that the pick within a run lacks to the best checkpoint "
-    "of the run; *pick of the pool*: what the one pick among all runs lacks to the best of all.",
-    "*error of the estimate*: of rules that estimate the accuracy, the mean distance between "
-    "estimate and test accuracy. All checkpoints count.",
-    "*τ*: Kendall's, of the selector's score with test accuracy; *Pearson* and *Spearman*: with "
-    "the accuracy on wrongly labeled training samples, which is memorization. All checkpoints "
+    "*regret per run*: how far the test accuracy of the checkpoint selected within a run is below "
+    "that of the run's best checkpoint; *pick of the pool*: the same for the one checkpoint "
+    "selected among all runs.",
+    "*error of the estimate*: for rules that estimate the accuracy, the mean distance between "
+    "estimate and test accuracy over all checkpoints.",
+    "*τ*: Kendall's τ of the selector's score with test accuracy; *Pearson* and *Spearman*: "
+    "correlation with the accuracy on mislabeled training samples (memorization). All checkpoints "
     "count.",
     "LabelWave and GWA stop a run and do not claim to compare runs: they have no pick of the pool. "
     "By its paper, LabelWave stops at its *first minimum*; its other row takes the lowest value of "
     "the whole run. By its paper, GWA is the *mean of 3 epochs*; its other row takes single "
     "epochs.",
     "In brackets: 95 % intervals over runs, which are resampled within each pool. They say "
-    "nothing about other data: how far pools differ, their own tables show. A draw holds fewer "
-    "different runs, so that the best of them may be less, and the interval of a pick of the pool "
-    "beside its value.",
+    "nothing about other data; the tables of the pools show how much pools differ. A resample "
+    "contains fewer distinct runs, so its best checkpoint may be worse, and the interval of a "
+    "pick of the pool may not contain its value.",
 )
 _SECONDS = (
     "*seconds*: CPU time of one core, mean over the networks of the pools with images (`python "
-    "benchmarks/costs.py`); those with texts were not timed.{epoch} Choosing itself comes once, "
-    "and is not counted."
+    "benchmarks/costs.py`); networks on text were not timed.{epoch} The selection itself happens "
+    "once and is not counted."
 )
-_UNTIMED = "*seconds* were measured with smaller networks only ([leaderboard](leaderboard.md))."
+_UNTIMED = "*seconds* were measured on smaller networks only ([leaderboard](leaderboard.md))."
 _LEARNED = (
-    "Nothing was chosen on these pools: every rule and constant was settled before their first "
-    "run. Their networks learn, and many then memorize, so that more is at stake than in the "
-    "[smaller pools](leaderboard.md). The first runs of a pool, three or four networks with all "
-    "recipes, are enough for it to count."
+    "Nothing was chosen on these pools: every rule and constant was fixed before their first run. "
+    "Their networks learn, and many then memorize, so selection matters more than in the "
+    "[smaller pools](leaderboard.md). A pool counts as soon as its first runs are finished: three "
+    "or four networks with all recipes."
 )
 _CONSTANTS = (
-    "Constants may be chosen on the pools for choosing only ({chosen}); here that was which way "
-    "AUM and confident learning point. `auto` and the posterior were put together before, on "
-    "smaller pools; two of those were of the same data as two judged here, YouTube and CIFAR-10N "
-    "worse ([selection](../selection.md#what-the-rules-cost))."
+    "Constants may be chosen on the pools for choosing only ({chosen}); here, these are the "
+    "directions of AUM and confident learning. `auto` and the posterior were designed earlier, on "
+    "smaller pools. Two of those used the same data as two pools judged here, YouTube and "
+    "CIFAR-10N worse ([selection](../selection.md#what-the-rules-cost))."
 )
 _FRESH = (
-    "These pools ({fresh}) were written down, committed and then trained when everything else was "
-    "settled, the choices of `auto` included: nothing was chosen on them, and nothing changed "
-    "after they were seen."
+    "These pools ({fresh}) were declared, committed and then trained after everything else was "
+    "fixed, including the choices of `auto`. Nothing was chosen on them, and nothing changed "
+    "after their results were known."
 )
 _ABSENT = (
-    "PMV's accuracy drop takes a second training of every run{pmv} and is in the fresh pools only; "
-    "how it gauges memorization is in [rivals](rivals.md). Not in these tables: noisy validation "
-    "of 1,024 and 2,048 labels, more than these pools hold out. RATT's bound, which takes "
-    "uniformly random labels, is in the tables of pools with symmetric noise. AUM and confident "
-    "learning point out samples rather than checkpoints (`rote suspects`); here a checkpoint is "
-    "kept by how few they suspect, or by AUM's mean margin. CSL's sum of losses only grows within "
-    "a run; the row of CSL divides it by the epochs. CSL and the norm of the weights were not "
-    "recorded in pools of preset `small`: their rows are in the pools of preset `medium`."
+    "PMV's accuracy drop needs a second training of every run{pmv} and was recorded in the fresh "
+    "pools only; [rivals](rivals.md) shows how well it measures memorization. Not in these tables: "
+    "noisy validation with 1,024 and 2,048 labels, more than these pools hold out. RATT's bound "
+    "requires uniformly random labels; it is in the tables of pools with symmetric noise. AUM and "
+    "confident learning find samples rather than checkpoints (`rote suspects`); here they select "
+    "the checkpoint with the fewest suspects, or with AUM's highest mean margin. CSL's sum of "
+    "losses only grows within a run, so the row of CSL divides it by the epochs. CSL and the norm "
+    "of the weights were not recorded in pools of preset `small`: their rows are in the pools of "
+    "preset `medium`."
 )
 _ESTIMATED = ("posterior", "Dawid–Skene")
 _COLLAPSE = (
-    "Dawid and Skene's model takes the errors of runs as independent, and runs that learn from "
-    "the same labels share theirs. It ranks about as well as the posterior: its regret per run "
-    "minus that of the posterior is {gap:+.2f} ± {error:.2f} points (mean and standard error over "
-    "{sets}). As an estimate of the accuracy it collapses: the runs outvote the given labels, and "
-    "the model is sure of what most runs predict. Its estimate for its own pick is "
-    "{high[1]:.1f} points too high on average, at worst {worst:.1f} ({where}). That of "
-    "the posterior, which fits how far to trust the votes, is "
-    "off by {high[0]:+.1f}. `auto` keeps to the posterior: the verdict needs an accuracy, and on "
-    "none of the pools for judging was a rule chosen. In brackets: the test accuracy of that pick."
+    "Dawid and Skene's model assumes that the errors of runs are independent, but runs that learn "
+    "from the same labels share errors. It ranks about as well as the posterior: its regret per "
+    "run minus that of the posterior is {gap:+.2f} ± {error:.2f} points (mean and standard error "
+    "over {sets}). Its estimate of the accuracy collapses: the runs outvote the given labels, and "
+    "the model trusts the majority of the runs. The estimate for its own selected checkpoint is "
+    "{high[1]:.1f} points too high on average, at worst {worst:.1f} ({where}). The estimate of "
+    "the posterior, which fits how much to trust the votes, is off by {high[0]:+.1f}. `auto` uses "
+    "the posterior: the verdict needs an accuracy, and no rule was chosen on the pools for "
+    "judging. In brackets: the test accuracy of the selected checkpoint."
 )
 
 
@@ -164,7 +166,7 @@ def _collapse(pools: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _name_data(names: Sequence[str]) -> str:
-    """Return what pools are called without the seed of their data, and how many seeds there are."""
+    """Return the names of pools without the seed of their data, and the number of seeds."""
     known = list(dict.fromkeys(name.rpartition("-")[0] for name in names))
     seeds = len(names) // max(len(known), 1)
     return ", ".join(known) + (f"; {seeds} seeds of data each" if seeds > 1 else "")
@@ -181,7 +183,7 @@ def _write_pool(name: str, pool: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _compare_in_fewer_pools(record: Record, group: str) -> Iterator[str]:
-    """Yield selectors that not all pools allow, beside others in the same pools."""
+    """Yield the selectors that only some pools allow, with others on the same pools."""
     for name, row in record["means"][group].items():
         if "of" not in row:
             continue

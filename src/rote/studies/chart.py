@@ -10,7 +10,7 @@ from typing import Any
 from rote.studies.markdown import format_number
 
 _WIDE, _HALF, _THIRD = 520, 250, 160
-"""The width of a panel that is alone in its row, or one of two or three: below 700 in all."""
+"""Widths of a panel in a row of one, two or three; a row stays below 700."""
 _SHARE = 0.66
 _BAR = 16
 _LETTER = 6
@@ -49,7 +49,7 @@ Rows = Sequence[dict[str, Any]]
 
 
 _ROOM = {"left": 40, "right": 24, "top": 12, "bottom": 8}
-"""Around a picture: the fonts of a reader may be wider than those that are measured here."""
+"""Padding of a picture: a reader's fonts may be wider than those measured here."""
 
 
 def as_svg(chart: Any) -> bytes:  # noqa: ANN401
@@ -82,9 +82,9 @@ def draw_panels(
         x: a field with its kind, such as ``zeta:Q``.
         y: another.
         titles: of the axes.
-        by: the field that panels differ in.
-        color: a field that colors differ in.
-        dash: a field that strokes differ in.
+        by: the field with one panel per value.
+        color: the field with one color per value.
+        dash: the field with one stroke per value.
         own_heights: whether each panel has its own vertical scale as well.
     """
     import altair as alt
@@ -110,7 +110,7 @@ def draw_panels(
 
 
 def _choose_sizes(rows: Rows, by: str) -> tuple[int, int]:
-    """Return the width of a panel, and how many stand beside each other."""
+    """Return the width of a panel, and the number of panels in a row."""
     count = len({row[by] for row in rows})
     return {0: (_WIDE, 1), 1: (_WIDE, 1), 2: (_HALF, 2)}.get(count, (_THIRD, 3))
 
@@ -155,7 +155,7 @@ def _split_into_facets(drawn: Any, rows: Rows, by: str, columns: int) -> Any:  #
 
 
 def draw_regions(pools: Mapping[str, tuple[Rows, Sequence[float | None]]]) -> Any:  # noqa: ANN401
-    """Draw training accuracy over ζ for each pool, with the means as lines, and test accuracy.
+    """Draw training accuracy over ζ for each pool, with means as lines and test accuracy as color.
 
     Args:
         pools: by name, points with ``zeta``, ``train`` and ``test``, and the means of the first
@@ -201,7 +201,7 @@ def draw_regions(pools: Mapping[str, tuple[Rows, Sequence[float | None]]]) -> An
 
 
 def _find_edge(values: Sequence[float]) -> float:
-    """Return where the axis of ζ ends: a run that diverged must not squeeze all others."""
+    """Return the end of the ζ axis, such that a diverged run does not squeeze all others."""
     ordered = sorted(values)
     high = ordered[int(0.95 * (len(ordered) - 1))]
     low = ordered[0]
@@ -209,7 +209,7 @@ def _find_edge(values: Sequence[float]) -> float:
 
 
 def filter_pairs(pools: Mapping[str, tuple[Rows, Mapping[str, float | None]]]) -> Any:  # noqa: ANN401
-    """Draw test over training accuracy, all checkpoints on the left, the lower half of ζ right.
+    """Draw test over training accuracy: all checkpoints left, the lower half of ζ right.
 
     Args:
         pools: by name, points with ``train``, ``test``, ``kept`` and ``architecture``, and the

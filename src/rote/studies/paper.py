@@ -1,4 +1,4 @@
-"""Every figure and table of the paper, by its label there, and the number that it reports."""
+"""The figures and tables of the paper by label, with the numbers that it reports."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ if TYPE_CHECKING:
 
 
 class Shown(NamedTuple):
-    """A figure or table.
+    """A figure or table of the paper.
 
     Attributes:
         number: in the paper, such as ``Figure 1``.
-        what: it shows.
-        reported: by the paper.
-        data: the sets that it is about, where a study has pools of several; of none, all count.
-        level: how many of their labels were changed; None where people or rules did it.
-        noise: how they were changed.
+        what: what it shows.
+        reported: the numbers that the paper reports.
+        data: the data sets of the figure; empty if all pools of a study count.
+        level: the rate of label noise; None for real noise from people or labeling rules.
+        noise: the kind of label noise.
     """
 
     number: str
@@ -30,11 +30,11 @@ class Shown(NamedTuple):
 
     @property
     def name(self) -> str:
-        """As a word: ``figure-1``."""
+        """The name for commands and files, such as ``figure-1``."""
         return self.number.lower().replace(" ", "-")
 
     def is_about(self, pool: Pool) -> bool:
-        """Return whether a pool has the data and the noise of the figure."""
+        """Return whether a pool has the figure's data and label noise."""
         return not self.data or (
             pool.data in self.data and (pool.noise_level, pool.noise) == (self.level, self.noise)
         )

@@ -1,4 +1,4 @@
-"""Which runs a study looks at."""
+"""Pools of runs, which studies are computed from."""
 
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -12,17 +12,17 @@ from rote.sweeps import SearchSpace
 from rote.workloads import RunSpec
 
 PRESETS = ("tiny", "small", "medium", "paper")
-"""Minutes on a laptop; a night on one; several days on one; a cluster, as in the paper."""
+"""Their training takes minutes, a night or days on a laptop, or a cluster as in the paper."""
 
 COMMON = "common"
-"""The pools of many networks and recipes on one set of noisy labels, which most studies share."""
+"""The group of pools with many networks and recipes, which most studies share."""
 
 _HERE = Path(__file__).parent
 RECORDS = _HERE / "records"
-"""What is committed of runs and numbers."""
+"""The folder of committed runs and numbers."""
 
 FRESH = "fresh"
-"""The same on other data, first trained on when every rule and constant was settled."""
+"""The group of pools on other data, trained after every rule and constant was fixed."""
 
 _SEEDS = (0, 1)
 _AXES = ("lists", "grid", "exclude")
@@ -34,10 +34,10 @@ class Pool:
     """Runs that are compared with each other: the same data, labels and held-out samples.
 
     Attributes:
-        name: of its data and noise, and the seed of its data.
-        group: of pools that show the same thing.
-        is_judged: whether rules are judged on it; on the others, their constants may be chosen.
-        space: the runs.
+        name: the name of its data and noise, with the seed of its data.
+        group: the name of a group of pools with the same purpose.
+        is_judged: whether rules are judged on it; if not, constants may be chosen on it.
+        space: the specs of the runs.
         enough: how many of the first runs must be finished before studies use the pool; by
             default all of them.
 
@@ -55,25 +55,25 @@ class Pool:
 
     @property
     def purpose(self) -> str:
-        """``chosen``, ``judged`` or ``fresh``: what it tells about rules and their constants."""
+        """``chosen``, ``judged`` or ``fresh``: its role in choosing and judging rules."""
         if self.group == FRESH:
             return FRESH
         return "judged" if self.is_judged else "chosen"
 
     @property
     def record(self) -> Path:
-        """Where it is packed."""
+        """The path of the packed pool."""
         return RECORDS / f"{self.name}.tar.xz"
 
     @property
     def noise(self) -> str | None:
-        """How its labels were made noisy; None if people or rules did it."""
+        """The model of label noise; None for real noise from people or labeling rules."""
         made = self.space.base.get("noise", {})
         return made.get("model") if isinstance(made, Mapping) else None
 
     @property
     def data(self) -> str:
-        """The name of its data; of a file that has some classes of a set, the name of the set."""
+        """The name of its data set, also if its file has only some of the classes."""
         section = self.space.base["data"]
         if section["name"] != "npz":
             return str(section["name"])
@@ -81,7 +81,7 @@ class Pool:
 
     @property
     def noise_level(self) -> float | None:
-        """The share of labels that are resampled, or mistaken; None if people or rules did it."""
+        """The rate of label noise; None for real noise from people or labeling rules."""
         made = self.space.base.get("noise", {})
         return made.get("rate") if isinstance(made, Mapping) else None
 
@@ -92,12 +92,12 @@ class Pool:
 
     @cached_property
     def specs(self) -> dict[str, RunSpec]:
-        """What was run, by the name of the run."""
+        """The specs by the name of the run."""
         return {spec.name: spec for spec in self.space if spec.name is not None}
 
 
 def has_pools(preset: str) -> bool:
-    """Return whether a preset is there."""
+    """Return whether a preset has pools."""
     return preset in PRESETS and _get_file(preset).is_file()
 
 
@@ -132,7 +132,7 @@ def _make_pools(said: Mapping[str, Any]) -> Iterator[Pool]:
     every_seed = said.get("seeds", _SEEDS)
     pools = {name: _merge_fields(said, name) for name in said["pools"]}
     known = {seed for fields in pools.values() for seed in fields.get("seeds", every_seed)}
-    # All pools once before any again: who runs out of time has seen more data, not more seeds.
+    # Seeds are the outer loop: a study that runs out of time covers more data sets.
     for seed in sorted(known):
         for name, fields in pools.items():
             if seed not in fields.get("seeds", every_seed):
@@ -151,7 +151,7 @@ def _make_pools(said: Mapping[str, Any]) -> Iterator[Pool]:
 
 
 def _merge_fields(said: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """Merge the settings of a pool into those of its group, or of the pool that it is like."""
+    """Merge the settings of a pool into those of its group or of the pool it extends."""
     own = said["pools"][name]
     if "like" in own:
         return _merge(_merge_fields(said, own["like"]), own)

@@ -1,4 +1,4 @@
-"""What a study found as files: a page with figures and tables, and the numbers."""
+"""Result files of a study: a page with figures and tables, and the numbers as JSON."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 
 
 _EXPLAINED = "small"
-"""The preset whose numbers a study's `cause` is about; pages of larger presets name theirs."""
+"""The preset that a study's `cause` refers to; files of other presets have its name."""
 
 
 class Picture(NamedTuple):
     """A figure of a study.
 
     Attributes:
-        name: of its file, without suffix.
-        caption: which figure of the paper it is, and what it shows.
-        record: what is drawn.
+        name: the name of its file, without suffix.
+        caption: the figure of the paper, and what it shows.
+        record: the numbers to draw.
     """
 
     name: str
@@ -46,10 +46,10 @@ def write_result(study: Study, record: Record, preset: str, folder: Path) -> lis
     """Write ``NAME.md``, ``NAME.json``, and a ``.svg`` for every figure.
 
     Args:
-        study: which.
+        study: the study.
         record: its numbers.
-        preset: of its pools.
-        folder: where to.
+        preset: the preset of its pools.
+        folder: the folder to write to.
     """
     stem = name_page(study, preset)
     folder.mkdir(parents=True, exist_ok=True)
@@ -66,12 +66,12 @@ def write_result(study: Study, record: Record, preset: str, folder: Path) -> lis
 
 
 def as_json(record: Record) -> str:
-    """Return the numbers of the study."""
+    """Return the numbers of the study as JSON."""
     return json.dumps(record, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
 
 
 def restrict_record(record: Record, shown: Shown, preset: str) -> Record | None:
-    """Return the part of a record that a figure of the paper is about; None if there is none."""
+    """Return the part of a record for one figure of the paper; None if there is none."""
     if not shown.data:
         return record
     if "settings" in record:
@@ -85,7 +85,7 @@ def restrict_record(record: Record, shown: Shown, preset: str) -> Record | None:
 
 
 def list_pictures(study: Study, record: Record, preset: str) -> list[Picture]:
-    """Return a figure for each of the paper's of which there are data, or one of everything."""
+    """Return the figures of the paper that have data, or one figure of all pools."""
     if record.get("pools") == {}:
         return []
     stem = name_page(study, preset)
@@ -107,7 +107,7 @@ def list_pictures(study: Study, record: Record, preset: str) -> list[Picture]:
 
 
 def write_page(study: Study, record: Record, preset: str) -> str:
-    """Return our number beside the paper's, why they differ, the figures and the tables."""
+    """Return our and the paper's numbers, why they differ, the figures and the tables."""
     causes = {_EXPLAINED: study.cause, "medium": study.cause_at_medium}
     cause = study.cause if study.wants is None else causes.get(preset)
     shown = [] if study.draw is None else list_pictures(study, record, preset)
@@ -129,9 +129,9 @@ def _write_commands(study: Study, preset: str) -> str:
         needs = "It needs no runs." if study.compute is None else "It trains its own small runs."
         return (
             f"{needs} {today} From the committed numbers: `rote study show "
-            f"{study.name}`; from the data at hand: `rote study run {study.name}`."
+            f"{study.name}`; from the available data: `rote study run {study.name}`."
         )
     return (
         f"Preset `{preset}`. {today} From the committed runs: `rote study show {study.name} "
-        f"--preset {preset}`; all of it again: `rote study run {study.name} --preset {preset}`."
+        f"--preset {preset}`; from new runs: `rote study run {study.name} --preset {preset}`."
     )

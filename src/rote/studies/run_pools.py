@@ -1,4 +1,4 @@
-"""Training what a study looks at, and reading it back."""
+"""Training, packing and reading of the pools of a study."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ def run_pool(
 
 
 def restore_pool(pool: Pool, store: Path) -> int:
-    """Copy the packed runs of a pool into the store, where they count as finished.
+    """Copy the packed runs of a pool into the store as finished runs.
 
-    A run whose spec is no longer that of the pool is left out, as is one that the store has.
+    Runs whose spec is no longer in the pool and runs already in the store are skipped.
 
     Returns:
-        How many were copied.
+        The number of copied runs.
     """
     from rote.workloads import RunFolder  # loads torch
 
@@ -63,7 +63,7 @@ def restore_pool(pool: Pool, store: Path) -> int:
                 continue
             place = get_run_path(store / pool.name, spec)
             if read_status(place).state == "new" and not place.exists():
-                # Described before it is moved: an interruption leaves no half of a run.
+                # Described before it is moved: an interruption never leaves an incomplete run.
                 RunFolder(path, spec).describe(dict(found["data"]), finished=True)
                 place.parent.mkdir(parents=True, exist_ok=True)
                 path.rename(place)
@@ -97,12 +97,12 @@ def read_trained(
     """Return the pools whose runs are all finished below a folder.
 
     Args:
-        pools: which to look for.
-        store: the folder.
-        needs_one: whether it is an error if no pool is complete.
+        pools: the pools to look for.
+        store: the folder of runs.
+        needs_one: whether to raise an error if no pool is complete.
 
     Raises:
-        InputError: if there are none, and one is needed.
+        InputError: if no pool is complete and `needs_one` is True.
     """
     found = [pool for pool in pools if is_over(pool, store)]
     if needs_one and pools and not found:
@@ -113,7 +113,7 @@ def read_trained(
 def prepare_study(
     study: Study, tables: Mapping[Pool, RunTable], store: Path, data_dir: Path | None
 ) -> Tables | Measured | Record:
-    """Return what a study is measured from: its runs, or what it finds in their networks.
+    """Return the input of a study's `measure`: its runs, or the examination of their networks.
 
     Networks are examined once: results are stored beside the runs until the runs change.
     """
@@ -134,10 +134,10 @@ def prepare_study(
 
 
 class Records:
-    """What is committed of the runs, unpacked when it is asked for, once for all studies.
+    """The committed runs and numbers, unpacked on demand, once for all studies.
 
     Args:
-        folder: for run directories; it must stay while they are used.
+        folder: where runs are unpacked; keep it while they are in use.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -152,9 +152,9 @@ class Records:
         A study that needs no runs has its recorded numbers instead.
 
         Args:
-            study: which.
-            preset: only this one, also its incomplete pools, whose names then say how many runs
-                there are. By default every preset with complete pools, and these.
+            study: the study.
+            preset: the only preset to return, with its incomplete pools, whose names then contain
+                the number of runs. By default, the complete pools of every preset.
 
         Raises:
             InputError: if none is committed.
@@ -177,7 +177,7 @@ class Records:
         return found
 
     def _read_packed(self, study: Study, pools: list[Pool], *, has_all: bool) -> Tables | Measured:
-        """Return the tables of pools, or what was found in their networks."""
+        """Return the tables of pools, or the examinations of their networks."""
         if study.examine is not None:
             records = [_get_record_path(study, pool).read_bytes() for pool in pools]
             return list(zip(pools, map(json.loads, records), strict=True))
@@ -198,7 +198,7 @@ def is_complete(pool: Pool, table: RunTable) -> bool:
 
 
 def has_enough(pool: Pool, table: RunTable) -> bool:
-    """Return whether the runs that a pool needs before it is used are in a table."""
+    """Return whether a table has enough runs of a pool for studies to use it."""
     needed = list(pool.specs)[: pool.enough]
     return set(needed) <= set(table.descriptions)
 
@@ -211,7 +211,7 @@ def _mark_incomplete(pool: Pool, table: RunTable) -> Pool:
 
 
 def record_pools(pools: Sequence[Pool], store: Path) -> list[Path]:
-    """Pack the finished runs of every pool, together with those that were packed before.
+    """Pack the finished runs of every pool, adding to those packed before.
 
     A pool may be incomplete: another machine then trains only the missing runs.
     """
@@ -225,14 +225,14 @@ def record_pools(pools: Sequence[Pool], store: Path) -> list[Path]:
 
 
 def record_numbers(study: Study, record: Record) -> Path:
-    """Write the numbers of a study that needs no runs where `Records` looks for them."""
+    """Write the numbers of a study without runs to the folder that `Records` reads."""
     text = json.dumps(record, allow_nan=False, ensure_ascii=False, separators=(",", ":")) + "\n"
     write_whole(_get_numbers_path(study), text.encode())
     return _get_numbers_path(study)
 
 
 def record_measured(study: Study, found: Tables | Measured | Record) -> list[Path]:
-    """Write what a study found in networks where `Records` looks for it."""
+    """Write the examination of networks to the folder that `Records` reads."""
     if study.examine is None or isinstance(found, Mapping):
         return []
     for pool, numbers in found:

@@ -1,4 +1,4 @@
-"""One way to choose a checkpoint, judged by the truth that it does not see."""
+"""A way to select a checkpoint, judged by test accuracy, which it does not see."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ TRUTH = "test_accuracy"
 _GAUGE = "noisy_accuracy"
 _NOTHING = Cost()
 _MOST_CHOICES = 100
-"""Draws in which a rule selects again, which is slow."""
+"""Resamples in which a rule selects again; few, because that is slow."""
 _PASS_OVER_DIPS = ("auto", "posterior")
 """Rules that score checkpoints whose training accuracy dropped, and do not select them."""
 
 
 @dataclass(frozen=True)
 class Selector:
-    """A rule as it stands in the leaderboard.
+    """A row of the leaderboard: a rule with its options and cost.
 
     Attributes:
-        name: of its row.
-        rule: as ``rote select --rule`` takes it.
-        cost: what it takes besides the training.
-        options: of the rule.
-        alone: whether it sees one run at a time, as someone with one run would.
+        name: the name of the row.
+        rule: the rule, as in ``rote select --rule``.
+        cost: the cost beyond training.
+        options: the options of the rule.
+        alone: whether it sees only one run at a time, like a user with one run.
     """
 
     name: str
@@ -55,18 +55,18 @@ class Selector:
 
 @dataclass(frozen=True)
 class Judgment:
-    """How a selector did in one pool; what it cannot do there is None.
+    """The results of a selector in one pool; None for measures that do not apply.
 
     Attributes:
-        per_run: by run, the test accuracy that its pick lacks to the best of the run.
-        regret: the mean of these.
-        pool: what its pick among all runs lacks to the best of all.
-        pearson: of its score with the accuracy on wrongly labeled training samples.
-        spearman: the same by ranks.
+        per_run: by run, the test accuracy of the run's best checkpoint minus that of the pick.
+        regret: the mean of ``per_run``.
+        pool: the same difference for the best checkpoint and the pick among all runs.
+        pearson: the correlation of its score with the accuracy on mislabeled training samples.
+        spearman: the rank correlation of the same.
         kendall: τ-b of its score with test accuracy, over all checkpoints.
-        error: of a rule that estimates the accuracy, the mean distance to the test accuracy.
+        error: for a rule that estimates the accuracy, the mean distance to the test accuracy.
         at_pick: estimated and test accuracy of its pick among all runs.
-        drawn: each of these in every draw of runs, by name, where there are enough of them.
+        drawn: by name, each measure in every resample of runs, if there are enough runs.
     """
 
     per_run: tuple[float, ...]
@@ -80,14 +80,14 @@ class Judgment:
     drawn: Mapping[str, Floats] = field(default_factory=dict)
 
     def list_measures(self) -> dict[str, Estimate]:
-        """Return what is known of it, by name."""
+        """Return the known measures by name."""
         names = ("regret", "pool", "pearson", "spearman", "kendall", "error")
         found = {name: getattr(self, name) for name in names}
         return {name: estimate for name, estimate in found.items() if estimate is not None}
 
 
 def judge(selector: Selector, candidates: Candidates, draws: Draws) -> Judgment | None:
-    """Return how a selector does, or None where what it needs is not recorded."""
+    """Return the results of a selector in a pool; None if its columns are not recorded."""
     rule = find_rule(selector.rule, selector.options)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RoteWarning)
@@ -135,9 +135,9 @@ def _judge_picks(
 
 
 def _compute_score(rule: Rule, candidates: Candidates) -> tuple[Floats | None, bool]:
-    """Return what the rule compares, higher is better, if it is one number per checkpoint.
+    """Return the score of every checkpoint, higher is better; None if the rule has none.
 
-    Also return whether that number is an estimate of the accuracy.
+    Also return whether the score is an estimate of the accuracy.
     """
     column, sign = getattr(rule, "column", None), 1.0
     if column is not None:
@@ -183,7 +183,7 @@ _Drawn = tuple[Estimate, "Floats | None"]
 
 
 def estimate_mean(values: Floats, draws: Draws) -> Estimate:
-    """Return the mean, with an interval over what it is the mean of."""
+    """Return the mean of values with its interval."""
     rng = np.random.default_rng(draws.seed)
     drawn = values[rng.integers(len(values), size=(draws.resamples, len(values)))].mean(axis=1)
     interval = draws.interval(drawn) if len(values) > 1 else None
@@ -191,7 +191,7 @@ def estimate_mean(values: Floats, draws: Draws) -> Estimate:
 
 
 def _resample_mean(values: Floats, draws: Draws) -> _Drawn:
-    """Return the mean over runs, and what it is in every draw of them."""
+    """Return the mean over runs, and its value in every resample of runs."""
     value = float(values.mean())
     if len(values) < 2:
         return Estimate(value), None
@@ -200,7 +200,7 @@ def _resample_mean(values: Floats, draws: Draws) -> _Drawn:
 
 
 def _resample_pool_regret(rule: Rule, candidates: Candidates, draws: Draws) -> _Drawn:
-    """Return the regret across runs of a rule that selects again in every draw of runs."""
+    """Return the regret across runs; the rule selects again in every resample of runs."""
     usable = keep_usable(rule, candidates)
     picked = float(usable.values(TRUTH)[rule.judge(usable).pick])
     value = float(np.fmax.reduce(candidates.values(TRUTH))) - picked
@@ -215,7 +215,7 @@ def _resample_pool_regret(rule: Rule, candidates: Candidates, draws: Draws) -> _
 def _resample_scored_regret(
     score: Floats, picks: Sequence[int | None], candidates: Candidates, draws: Draws
 ) -> _Drawn:
-    """Return the same by a score that other runs do not change: the best of the runs drawn."""
+    """Return the same for a score that does not depend on other runs."""
     truth = candidates.values(TRUTH)
     runs = {pick: run for run, pick in enumerate(picks) if pick is not None}
     order: list[int] = []

@@ -1,4 +1,4 @@
-"""Does ζ track memorization within, and across, values of one setting?"""
+"""Studies of whether ζ tracks memorization within and across the values of one setting."""
 
 from __future__ import annotations
 

@@ -11,12 +11,12 @@ if TYPE_CHECKING:
 
 
 class Attacked(NamedTuple):
-    """What became of every image.
+    """The outcome of the attack for every image.
 
     Attributes:
-        images: as they are in the end.
-        tried: how many pixels were tried until the prediction changed, or in all.
-        fooled: whether the prediction is another than the label.
+        images: the attacked images.
+        tried: the number of pixels tried until the prediction changed, or the maximum.
+        fooled: whether the prediction differs from the label.
     """
 
     images: Tensor
@@ -34,20 +34,20 @@ def attack_by_pixels(
     low: Tensor,
     high: Tensor,
 ) -> Attacked:
-    """Change one pixel after the other, wherever that makes the label less probable.
+    """Change one pixel after another where this makes the label less probable.
 
     Each pixel of each channel is tried once, with +ε, and with −ε if that did not help; a change
-    stays if the probability of the label falls. An image that is not predicted as its label any
-    more is left alone.
+    is kept if the probability of the label falls. An image is done once its prediction differs
+    from its label.
 
     Args:
-        model: in eval mode.
-        images: of shape (n, channels, height, width).
-        labels: their classes.
-        order: the places in a flattened image to try, of shape (n, iterations).
-        epsilon: how far, for every place in a flattened image.
-        low: the least value that a place may have.
-        high: the greatest.
+        model: the network, in eval mode.
+        images: an array of shape (n, channels, height, width).
+        labels: the classes of the images.
+        order: the positions in a flattened image to try, of shape (n, iterations).
+        epsilon: the size of a change, for every position in a flattened image.
+        low: the lowest allowed value of every position.
+        high: the highest allowed value of every position.
     """
     flat = images.flatten(1).clone()
     tried = torch.zeros(len(flat), dtype=torch.long)

@@ -1,4 +1,4 @@
-"""A study: a pure function from runs to a few numbers, a text of these, and a figure."""
+"""The `Study` class: it computes numbers from runs, and writes them as text and figures."""
 
 from __future__ import annotations
 
@@ -24,16 +24,15 @@ Record = Mapping[str, Any]
 """The numbers of a study: plain values, so that they can be written as JSON."""
 
 CONFIRMED, IN_PART, NOT_CONFIRMED = "confirmed", "confirmed in part", "not confirmed"
-"""What may be said about a figure of the paper."""
+"""The verdicts on a figure of the paper."""
 
 
 class Brief(NamedTuple):
-    """A study in one line of the index.
+    """The result of a study in one line of the index.
 
     Attributes:
         ours: our number, in the form of the paper's.
-        verdict: ``confirmed``, ``confirmed in part`` or ``not confirmed``; None if nothing can be
-            said.
+        verdict: ``confirmed``, ``confirmed in part`` or ``not confirmed``; None without a verdict.
     """
 
     ours: str
@@ -41,7 +40,7 @@ class Brief(NamedTuple):
 
 
 def judge_claim(held: Sequence[bool]) -> str | None:
-    """Tell the verdict from whether the paper's claim holds, pool by pool."""
+    """Return the verdict, given whether the paper's claim holds in each pool."""
     if not held:
         return None
     return CONFIRMED if all(held) else IN_PART if any(held) else NOT_CONFIRMED
@@ -57,26 +56,26 @@ Examine = Callable[[Pool, "RunTable", "Path | None"], Record]
 
 @dataclass(frozen=True)
 class Study:
-    """One figure or table. A file in ``rote/studies/figures`` with one as ``STUDY`` is a study.
+    """One figure or table, defined as ``STUDY`` by a file in ``rote/studies/figures``.
 
     Attributes:
-        name: as ``rote study run`` calls it.
-        title: one line: what it shows.
-        measure: the numbers, from the runs of its pools, or of some of them; with ``examine``,
-            from what that found.
-        text: the numbers as Markdown.
-        finding: our number beside the paper's, and whether they agree, in one sentence.
-        wants: which pools it looks at; None if it needs no runs.
-        draw: the figure, a chart of altair.
-        brief: our number and the verdict, for the index; None if the paper does not show it.
-        paper: which figures and tables of the paper it shows, by their labels there.
-        cause: why it agrees with the paper, or does not, at preset ``small``, as far as we can
-            tell: a sentence or two.
+        name: the name for ``rote study run``.
+        title: one line that says what it shows.
+        measure: computes the numbers from the runs of its pools or, with ``examine``, from the
+            examinations of their networks.
+        text: writes the numbers as Markdown.
+        finding: compares our number with the paper's in one sentence.
+        wants: returns whether the study uses a pool; None if it needs no runs.
+        draw: draws the figure, an Altair chart.
+        brief: returns our number and the verdict for the index; None if the paper does not show it.
+        paper: the figures and tables of the paper that it shows, by their labels there.
+        cause: why it agrees with the paper or not at preset ``small``, as far as we know, in a
+            sentence or two.
         cause_at_medium: the same for preset ``medium``.
-        examine: what is measured on the networks of a pool themselves, which are not committed,
-            with data from a folder: plain values, which are. None if the runs' records suffice.
-        compute: for a study without pools, the numbers from runs that it trains itself, in a
-            folder and with data from another one; None if ``measure`` needs no runs at all.
+        examine: measures the networks of a pool, which are not committed, with data from a
+            folder, and returns plain values, which are. None if the runs' records suffice.
+        compute: for a study without pools, trains its own runs in a folder, with data from
+            another one, and returns the numbers; None if ``measure`` needs no runs at all.
 
     Example:
         >>> study = find_study("regions")
@@ -99,7 +98,7 @@ class Study:
     compute: Callable[[Path, Path | None], Record] | None = None
 
     def find_pools(self, preset: str) -> list[Pool]:
-        """Return which runs it looks at.
+        """Return the pools of a preset that the study uses.
 
         Raises:
             InputError: if there is no such preset, or it has no such pools.
@@ -116,13 +115,13 @@ class Study:
         return found
 
     def has(self, preset: str) -> bool:
-        """Return whether there are runs for it at a preset, or it needs none."""
+        """Return whether a preset has pools for the study, or it needs none."""
         is_wanted = self.wants
         return is_wanted is None or (has_pools(preset) and any(map(is_wanted, read_pools(preset))))
 
     @property
     def reported(self) -> str:
-        """What the paper says about it, a sentence for each figure."""
+        """What the paper reports, in one sentence for each figure."""
         if not self.paper:
             return "The paper does not show this."
         shown = [PAPER[label] for label in self.paper]
@@ -130,34 +129,34 @@ class Study:
 
 
 def is_common(pool: Pool) -> bool:
-    """Many networks on one set of labels."""
+    """Return whether a pool has many networks on one set of labels."""
     return pool.group == COMMON
 
 
 def is_for_rules(pool: Pool) -> bool:
-    """Many networks on one set of labels, also those trained when rules were settled."""
+    """Return whether a pool has many networks, including the pools trained last."""
     return pool.group in (COMMON, FRESH)
 
 
 def is_broad(pool: Pool) -> bool:
-    """Many networks on one set of labels, or the paper's architectures."""
+    """Return whether a pool has many networks, or the paper's architectures."""
     return pool.group in (COMMON, ARCHITECTURES)
 
 
 def is_made(pool: Pool) -> bool:
-    """Return the same, with noise that was made, so that everything is known about it."""
+    """Return whether a broad pool has synthetic noise, so that its wrong labels are known."""
     return is_broad(pool) and pool.noise is not None
 
 
 def match_group(name: str) -> Callable[[Pool], bool]:
-    """Return the pools of a group of their own."""
+    """Return a function that accepts the pools of one group."""
     return lambda pool: pool.group == name
 
 
 def measure_by_pool(
     function: Callable[[Pool, Candidates], Record | None],
 ) -> Callable[[Tables], Record]:
-    """Return the same numbers of every pool that has them."""
+    """Return a function that measures every pool, without pools that give None."""
     from rote.selection import make_candidates
 
     def measure(tables: Tables) -> Record:
@@ -193,7 +192,7 @@ def find_study(name: str) -> Study:
         The study.
 
     Raises:
-        InputError: if there is none.
+        InputError: if there is no such study.
 
     Example:
         >>> find_study("regions").name

@@ -1,1 +1,1 @@
-"""The studies: a file in this folder is one."""
+"""The studies, one per file."""

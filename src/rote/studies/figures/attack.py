@@ -1,4 +1,4 @@
-"""How often a black-box attack succeeds, against ζ and memorization."""
+"""Success of a black-box attack, plotted against ζ and memorization."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rote.studies.pool import Pool
 
 EPSILON, ITERATIONS, IMAGES = 0.2, 1000, 64
-"""ε as published, of the range of pixels; iterations of the paper; test samples."""
+"""Settings: published ε (share of the pixel range), the paper's iterations, test samples."""
 
 GAUGES = {"ζ": ZETA, "accuracy on noisy labels": NOISY}
 OUTCOMES = {"success": "success rate", "tried": "pixels tried"}
@@ -39,7 +39,7 @@ def _attack(network: Network) -> Record:
     from rote.studies.simba import attack_by_pixels
 
     images, labels = (part[:IMAGES].contiguous() for part in network.load_test_set())
-    # Black and white as the network sees them, in every place of a channel.
+    # The normalized values of black and white pixels, for every position in a channel.
     low, high = (
         end[:, None, None].expand(images.shape[1:]).flatten()
         for end in (images.amin((0, 2, 3)), images.amax((0, 2, 3)))
@@ -67,12 +67,12 @@ def _attack(network: Network) -> Record:
 
 
 def measure(found: Measured) -> Record:
-    """Return the correlation of each outcome with each gauge, with an interval over networks."""
+    """Return the correlation of each outcome with ζ and memorization, with intervals."""
     return {"pools": {pool.name: _measure_pool(record["networks"]) for pool, record in found}}
 
 
 def _measure_pool(found: list[Record]) -> Record:
-    """Return networks near chance, of which there is nothing to fool, are left out."""
+    """Return the networks that are clearly better than chance; others cannot be fooled."""
     known = [network for network in found if network["attacked"] and has_learned(network)]
     columns = {name: np.array([n[name] for n in known]) for name in (*GAUGES.values(), *OUTCOMES)}
     run = np.arange(len(known))
@@ -109,7 +109,7 @@ def write_text(record: Record) -> str:
 
 
 def write_finding(record: Record) -> str:
-    """Return whether 0 lies in the intervals."""
+    """Describe success rates, correlations, and how many of these differ from 0."""
     said = []
     for pool in record["pools"].values():
         low, mean, high = pool["success"]
@@ -121,13 +121,14 @@ def write_finding(record: Record) -> str:
         )
         known = [e for by in found.values() for e in by.values() if e[1] is not None]
         sure = sum(e[1] > 0 or e[2] < 0 for e in known)
-        words = f"{sure} of {len(known)} differ from 0" if known else "too few networks to tell"
+        words = f"{sure} of {len(known)} differ from 0" if known else "too few networks to say"
         if is_saturated(pool):
-            words += "; where most networks are always fooled, the paper's claim cannot be tested"
+            words += "; if most networks are always fooled, the paper's claim cannot be tested"
         said.append(
             f"SimBA fools {len(pool['points'])} networks on {format_percent(low)} to "
-            f"{format_percent(high)} of what they had right (mean {format_percent(mean)}), "
-            f"{pool['always']} of them on all of it; Pearson of {cells}: {words}."
+            f"{format_percent(high)} of the samples that they classified correctly (mean "
+            f"{format_percent(mean)}), {pool['always']} of them on all samples; "
+            f"Pearson correlation of {cells}: {words}."
         )
     return " ".join(said)
 
@@ -140,12 +141,12 @@ def draw(record: Record) -> Any:  # noqa: ANN401
 
 
 def is_saturated(pool: Record) -> bool:
-    """Return whether at least half of the networks are fooled on everything."""
+    """Return whether at least half of the networks are fooled on every sample."""
     return bool(2 * pool["always"] >= len(pool["points"]))
 
 
 def write_brief(record: Record) -> Brief:
-    """Return the correlation with ζ, and no verdict where most networks are always fooled."""
+    """Return the correlation with ζ; there is no verdict if most networks are always fooled."""
     pools = list(record["pools"].values())
     found = pools[0]["pearson"]["success"]["ζ"]
     fooled = ", ".join(f"{p['always']} of {len(p['points'])} always fooled" for p in pools)
@@ -164,7 +165,8 @@ STUDY = Study(
     draw=draw,
     paper=("fig:advapp",),
     examine=examine,
-    cause="Most networks are fooled on everything they had right. A success rate that does not "
-    "vary cannot be correlated with anything, so this says nothing about the paper’s claim.",
+    cause="Most networks are fooled on every sample that they classified correctly. A success "
+    "rate that does not vary cannot correlate with anything, so this result says nothing about "
+    "the paper’s claim.",
     brief=write_brief,
 )

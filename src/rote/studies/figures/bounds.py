@@ -24,17 +24,17 @@ _LABELS: dict[str, tuple[int, int] | None] = {
 _SMALL_RATE = ((1e-6, 100), (1e-6, 1000), (1e-6, 10_000))
 _LARGE_RATE = ((1e-3, 10), (1e-3, 100), (1e-3, 1000))
 _LARGE_RATE_IN_COLOR = ((1e-3, 100), (1e-3, 1000), (1e-3, 10_000))
-"""η and k as in the paper; two classes, of which it says nothing, have the last of each."""
+"""η and k as in the paper. Two-class sets, which the paper lacks, use the last of each."""
 
 _SAMPLES, _STEPS, _DRAWN = 1000, 201, 25
 _SEEDS = (0, 1, 2)
-"""Of the samples. Where the order turns depends on them: it is told for each, the rest for 0."""
+"""Seeds of the samples. The k̃ of the reversal depends on them and is reported for each seed."""
 
 
 def measure(recorded: Record | Tables) -> Record:
-    """Return what was recorded, or compute it for every available set as ``rote theory bounds``.
+    """Return the recorded bounds, or compute them for every set like ``rote theory bounds``.
 
-    Nothing is downloaded.
+    Only available sets count; nothing is downloaded.
     """
     if isinstance(recorded, Mapping):
         return recorded
@@ -109,7 +109,7 @@ def _collect_numbers(made: BoundsTable) -> dict[str, Any]:
 
 
 def _compute_falling_share(grid: np.ndarray) -> float:
-    """Return the share of neighboring values, down the rows, of which the second is lower."""
+    """Return the share of adjacent values in each column that decrease."""
     return float(np.mean([later < earlier for earlier, later in pairwise(grid)]))
 
 
@@ -136,7 +136,7 @@ def write_text(record: Record) -> str:
 
 
 def write_finding(record: Record) -> str:
-    """Return how much of the observation holds where Σ is exact."""
+    """Return how much of the paper's observation holds with the exact Σ."""
     settings = list(record["settings"].values())
     held = [found for found in settings if found["reversed_from"][0] is None]
     falls = {
@@ -144,14 +144,15 @@ def write_finding(record: Record) -> str:
     }
     return (
         f"In {len(held)} of {len(settings)} settings the premise holds, and more noise lowers the "
-        f"mean, at every k̃. Expected was that both bounds fall with the noise there: the upper one "
-        f"does everywhere in {falls['upper']} of these, the lower one in {falls['lower']}; with "
-        "the exact variance it rises where little has been learned."
+        "mean at every k̃. Both bounds were expected to fall with the noise in these settings. The "
+        f"upper bound falls everywhere in {falls['upper']} of them, the lower bound in "
+        f"{falls['lower']}. With the exact variance, the lower bound rises where little has been "
+        "learned."
     )
 
 
 def write_brief(record: Record) -> Brief:
-    """In how many settings each of the bounds falls with the noise."""
+    """Return in how many settings each bound falls with the noise."""
     settings = list(record["settings"].values())
     held = {
         name: [found["in_noise"][name] == 1.0 for found in settings] for name in ("upper", "lower")
@@ -163,7 +164,7 @@ def write_brief(record: Record) -> Brief:
 
 
 def draw(record: Record) -> Any:  # noqa: ANN401
-    """Return both bounds over k̃ by parity at every noise level and setting, as in the paper."""
+    """Draw both bounds over k̃ at every noise level and setting, as in the paper."""
     rows = []
     for name, found in record["settings"].items():
         if ", parity, " not in name:
@@ -201,10 +202,11 @@ STUDY = Study(
         *("fig:projlnl1", "fig:exp_new", "fig:expfmnist_new"),
         *("fig:expcifar_new", "fig:expsvhn_new"),
     ),
-    cause="The premise is that clean labels hold more than random ones of what k steps learn "
-    "and k̃ steps leave: where that holds the mean falls with the noise, and where it "
-    "fails (two easy classes, many steps) the order turns. The paper does not say how "
-    "labels were made binary, nor how ten draws gave Σ; our Σ is exact, and the lower "
-    "bound subtracts its root, which falls with the noise faster than the mean.",
+    cause="The premise concerns the directions that k steps learn and that k̃ steps leave: clean "
+    "labels must have a larger share in them than random labels. Where the premise holds, the "
+    "mean falls with the noise. Where it fails (two easy classes, many steps), the order "
+    "reverses. The paper does not say how it made labels binary, nor how it estimated Σ from ten "
+    "draws. Our Σ is exact. The lower bound subtracts its square root, which falls with the noise "
+    "faster than the mean.",
     brief=write_brief,
 )

@@ -1,4 +1,4 @@
-"""Steps until one wrong label is memorized, by networks that are equally well calibrated."""
+"""Steps to memorize one wrong label, for networks with equal calibration errors."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ if TYPE_CHECKING:
 
 PREDICTED, SCALED, HALF = "predicted", "predicted, T in the objective", "probability of ½"
 WAYS = {
-    PREDICTED: "the label is predicted, which no temperature changes",
-    SCALED: "it is predicted by the scaled network, trained as such",
-    HALF: "its scaled probability is at least ½",
+    PREDICTED: "the label is predicted (no temperature changes this)",
+    SCALED: "the label is predicted, with the temperature in the training objective",
+    HALF: "the scaled probability of the label is at least ½",
 }
 
 
 def examine(pool: Pool, table: RunTable, data_dir: Path | None) -> Record:
     """Count the steps of both networks of every pair, scaled to the same calibration.
 
-    The wrong label is that of a training sample, on whose right label both were trained.
+    The wrong label belongs to a training sample; both networks were trained on its right label.
     """
     return {
         "pairs": [_compare_pair(clean, noisy) for clean, noisy in load_pairs(pool, table, data_dir)]
@@ -83,8 +83,9 @@ def _compare_pair(clean: Network, noisy: Network) -> Record:
 def equalize_calibration(clean: Tensor, noisy: Tensor, classes: Tensor) -> tuple[float, float]:
     """Return temperatures at which logits have the same calibration error.
 
-    As in the paper, the noisy-trained network is brought to the error of the other; where no
-    temperature does, it is calibrated as well as it can be, and the other brought to that error.
+    As in the paper, the noisy-trained network is scaled to the error of the other. If no
+    temperature achieves that, it is calibrated as well as possible, and the other network is
+    scaled to its error.
     """
     from rote.probe import find_temperature_for_error, fit_temperature, measure_calibration_error
 
@@ -109,7 +110,7 @@ def _count_steps(model: nn.Module, way: str, temperature: float, image: Tensor, 
 
 
 def compute_logits(model: nn.Module, images: Tensor) -> Tensor:
-    """Return the logits of all images, a part at a time."""
+    """Return the logits of all images, computed in batches."""
     import torch
 
     with torch.no_grad():
@@ -117,7 +118,7 @@ def compute_logits(model: nn.Module, images: Tensor) -> Tensor:
 
 
 def _group(found: list[Record]) -> Record:
-    """Return means over pairs, with intervals over these."""
+    """Return means over pairs, with intervals."""
     steps = {way: np.array([pair["steps"][way] for pair in found]).mean(axis=2) for way in WAYS}
     return {
         "pairs": len(found),
@@ -135,7 +136,7 @@ def _group(found: list[Record]) -> Record:
 
 
 def write_text(record: Record) -> str:
-    """Return a row for each way to count and group of pairs."""
+    """Return a row for each counting criterion and group of pairs."""
     return write_table(
         "pool",
         ["pairs", "steps until", "trained on right labels", "trained on noisy labels"],
@@ -152,14 +153,14 @@ def write_text(record: Record) -> str:
 
 
 def write_finding(record: Record) -> str:
-    """Return how calibration was made equal, and where the order stays."""
+    """Return how calibration was equalized, and for which groups the paper's order holds."""
     parts = []
     for pool in record["pools"].values():
         before, after = (" and ".join(map(format_number, errors)) for errors in pool[ALL]["errors"])
         by = " and ".join(map(format_number, pool[ALL]["temperatures"]))
         parts.append(
             f"Mean calibration errors of {before} become {after} at a mean T of {by}. Mean steps "
-            "to a wrong label, right-trained against noisy-trained. "
+            "to memorize a wrong label, trained on right labels vs. on noisy labels. "
             f"{describe_steps(pool, 'ways')}. {_write_verdict(pool)}"
         )
     return " ".join(parts)
@@ -168,9 +169,9 @@ def write_finding(record: Record) -> str:
 def _write_verdict(groups: Record) -> str:
     held = [name for name, of in groups.items() if _holds(of)]
     if not held:
-        return "Unlike in the paper, right-trained networks do not resist longer."
+        return "Unlike in the paper, networks trained on right labels do not resist longer."
     only = "" if ALL in held else f", but only in the group “{held[0]}”"
-    return f"As in the paper, right-trained networks resist longer{only}."
+    return f"As in the paper, networks trained on right labels resist longer{only}."
 
 
 def _holds(group: Record) -> bool:
@@ -178,7 +179,7 @@ def _holds(group: Record) -> bool:
 
 
 def write_brief(record: Record) -> Brief:
-    """Return the mean steps of both, at equal calibration."""
+    """Return the mean steps of both networks at equal calibration."""
     groups = [of for pool in record["pools"].values() for of in pool.values() if of["pairs"]]
     if not groups:
         return Brief("not known", None)
@@ -197,9 +198,9 @@ STUDY = Study(
     draw=make_bar_chart("ways"),
     paper=("fig:calibration",),
     examine=examine,
-    cause="The same groups of pairs as for one sample: the order is that of the paper against "
-    "networks that have memorized their labels, also at equal calibration. The committed steps "
-    "were still counted on wrong labels of unseen samples; a new run counts those of training "
-    "samples.",
+    cause="The groups of pairs are those of the study of one sample. Compared with networks that "
+    "have memorized their labels, the order is that of the paper, also at equal calibration. The "
+    "committed steps were counted on wrong labels of unseen samples; a new run counts them on "
+    "training samples.",
     brief=write_brief,
 )

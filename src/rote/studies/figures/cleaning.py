@@ -1,4 +1,4 @@
-"""What cleaning by a list of label errors is worth, in test accuracy."""
+"""How much test accuracy improves when training data are cleaned with a list of label errors."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _count_tested(runs: TrainedSet) -> int:
 
 
 def _plan(runs: TrainedSet) -> Iterator[tuple[str, Cleaning]]:
-    """Plan every way to clean; the holdout of the runs is left alone by all."""
+    """Plan every way to clean; none of them changes the holdout of the runs."""
     from rote.store import read_out_of_sample
     from rote.workloads import LabelChange, plan_cleaning
 
@@ -86,7 +86,7 @@ def _plan(runs: TrainedSet) -> Iterator[tuple[str, Cleaning]]:
 
 
 def _count_wrong(runs: TrainedSet, plans: Mapping[str, Cleaning]) -> dict[str, float]:
-    """Return the share of wrong training labels before, and after every way to clean."""
+    """Return the share of wrong training labels before cleaning and after each way to clean."""
     with np.load(runs.file) as arrays:
         truth, given = arrays["y_train"], arrays["y_train_given"]
     found = {}
@@ -130,7 +130,7 @@ def _read_accuracy(run: Path) -> dict[str, float]:
 
 
 def measure(recorded: Record) -> Record:
-    """Return what was computed or recorded."""
+    """Return the computed or recorded numbers."""
     return recorded
 
 
@@ -143,7 +143,7 @@ def average_accuracy(one: Mapping[str, Any], way: str, which: str = "selected") 
 def compute_gains(
     sets: Sequence[Mapping[str, Any]], way: str, which: str = "selected"
 ) -> list[float]:
-    """Return by how much a way to clean raises the accuracy, by set."""
+    """Return the gain in accuracy of one way to clean, by set."""
     found = []
     for one in sets:
         after, before = average_accuracy(one, way, which), average_accuracy(one, BEFORE, which)
@@ -171,7 +171,7 @@ def _show_gain(gain: tuple[float, float, float] | None) -> str:
 
 
 def write_text(record: Record) -> str:
-    """Return the accuracy before and after by set, the mean gains, and what was changed."""
+    """Return the accuracy by set before and after cleaning, the mean gains, and the changes."""
     sets = record["sets"]
     rows = {
         name: [
@@ -208,7 +208,7 @@ def write_text(record: Record) -> str:
             write_table("set", ["wrong labels", *WAYS], rows),
             "## Gain in points of test accuracy\n",
             write_table("mean over sets, 95 % interval", WAYS[1:], means),
-            "## Wrong labels that stay, and samples dropped + relabeled\n",
+            "## Remaining wrong labels, and samples dropped + relabeled\n",
             write_table("set", [*WAYS[:-1], *(f"changes: {way}" for way in WAYS[1:-1])], left),
         ]
     )
@@ -223,7 +223,7 @@ _ABOUT = (
     "list of errors comes from 5 folds of the same networks. *rote, drop and relabel* is `rote "
     "clean` with its defaults (drop from a probability of 0.5, relabel from 0.9), *cleanlab, drop* "
     "removes what `find_label_issues` flags with the same probabilities. All are trained again "
-    "with the same settings and the same noisy holdout, which is never cleaned and by which the "
+    "with the same settings and the same noisy holdout, which is never cleaned and on which the "
     "checkpoint is selected. *Best checkpoint* is the one with the highest test accuracy, which "
     "is unknown in practice. One seed each: differences of a point or two on single sets mean "
     "nothing."
@@ -231,7 +231,7 @@ _ABOUT = (
 
 
 def write_finding(record: Record) -> str:
-    """Return the mean gains, and the sets where cleaning does not help."""
+    """Return the mean gains and the sets on which cleaning does not help."""
     sets = record["sets"]
     if len(sets) < 2:
         return "Too few sets are available."
@@ -261,7 +261,7 @@ def draw(record: Record) -> Any:  # noqa: ANN401
 
 STUDY = Study(
     name="cleaning",
-    title="what cleaning the labels is worth: test accuracy before and after",
+    title="test accuracy before and after cleaning the labels",
     measure=measure,
     text=write_text,
     finding=write_finding,

@@ -1,4 +1,4 @@
-"""The accuracy that the posterior estimates without one clean label, against the truth."""
+"""The accuracy that the posterior estimates without clean labels, compared with the truth."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 _FEW, _SETS, _ALONE = 4, 2, 6
-"""Runs in a small set, how many such sets, and how many runs alone."""
+"""The number of runs in a small set, of such sets, and of runs considered alone."""
 
 _NEAR = 0.01
 
@@ -30,7 +30,7 @@ _PURPOSES = {"judged": "for judging", "chosen": "for choosing constants", FRESH:
 
 
 def measure_pool(pool: Pool, candidates: Candidates) -> Record | None:
-    """Return how far off the estimates are, over all checkpoints and at the pick."""
+    """Return the errors of the estimates, over all checkpoints and at the selected one."""
     try:
         verdict = find_rule("posterior").judge(candidates)
     except InputError:
@@ -71,7 +71,7 @@ def _pick(verdict: Decision, truth: Floats) -> Record:
 
 
 def _select_among(candidates: Candidates, sets: Iterable[Integers]) -> list[Record]:
-    """Select from some of the runs, where votes are informative."""
+    """Select among some of the runs, if their votes are informative."""
     found = []
     for runs in sets:
         part = candidates.take(np.isin(candidates.run, runs))
@@ -115,9 +115,9 @@ def _write_cells(pool: Record) -> list[str]:
 
 
 def write_finding(record: Record) -> str:
-    """Return means over pools, how many intervals hold the truth, and how sure the rule may be.
+    """Return means over pools, the coverage of the intervals, and the confidence of the rule.
 
-    Two constants of the interval and of confidence were chosen on pools that are not for judging.
+    Two constants of the interval and the confidence were chosen on the pools for choosing.
     """
     pools = list(record["pools"].values())
     error, bias = (
@@ -131,7 +131,7 @@ def write_finding(record: Record) -> str:
 
 
 def _describe_hits(pools: list[Record]) -> str:
-    """Return the shares of intervals that hold the truth, and of picks near the best."""
+    """Return the coverage of the intervals and the share of selected checkpoints near the best."""
     sets = {
         "among all runs": [
             pool["pick"] for pool in pools if pool["pick"]["confidence"] is not None
@@ -144,9 +144,9 @@ def _describe_hits(pools: list[Record]) -> str:
     sure = average_known([pick["confidence"] for pick in picks])
     near = average_known([float(pick["true"] >= pick["best"] - _NEAR) for pick in picks])
     return (
-        f"the 95 % interval holds the pick's test accuracy in {held}; confidence is "
-        f"{format_percent(sure)} on average, and {format_percent(near)} of the picks are within 1 "
-        "point of the best on test data."
+        f"the 95 % interval contains the test accuracy of the selected checkpoint in {held}; the "
+        f"mean confidence is {format_percent(sure)}, and {format_percent(near)} of the selected "
+        "checkpoints are within 1 point of the best on test data."
     )
 
 
@@ -168,7 +168,7 @@ def draw(record: Record) -> Any:  # noqa: ANN401
 
 STUDY = Study(
     name="estimated-accuracy",
-    title="the accuracy that the posterior estimates, against the truth",
+    title="the accuracy that the posterior estimates, compared with the truth",
     measure=measure_by_pool(measure_pool),
     text=write_text,
     finding=write_finding,

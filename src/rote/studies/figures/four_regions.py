@@ -1,4 +1,4 @@
-"""Test accuracy in the four regions, where the noise was made."""
+"""Test accuracy in the four regions, synthetic noise."""
 
 from __future__ import annotations
 
@@ -59,14 +59,14 @@ def measure_pool(_pool: Pool, candidates: Candidates) -> Record:
 def write_text(record: Record) -> str:
     """Return a row for each pool, for each ζ."""
     parts = [
-        f"Thresholds are the means of {way} and of training accuracy. Mean ± standard deviation of "
-        f"test accuracy within the region, and in brackets its checkpoints; fewer than {FEWEST} "
-        "make no statement.\n\n"
+        f"Thresholds are the means of {way} and of training accuracy. Cells: mean ± standard "
+        "deviation of test accuracy within the region, with the number of checkpoints in "
+        f"parentheses. Regions with fewer than {FEWEST} checkpoints are not judged.\n\n"
         + write_table(
             "pool",
             [
                 *(f"Region {n}" for n in range(1, 5)),
-                *("least deviation", "best checkpoint in", "kept by the ζ filter"),
+                *("lowest deviation", "best checkpoint in", "kept by the ζ filter"),
             ],
             {name: _write_cells(pool, way) for name, pool in record["pools"].items()},
         )
@@ -93,7 +93,7 @@ def _write_cells(pool: Record, way: str) -> list[str]:
 
 
 def find_least_spread(found: list[Record]) -> int | None:
-    """Return which region has the least deviation, among those with enough checkpoints."""
+    """Return which region with enough checkpoints has the lowest deviation."""
     spreads = {
         number: region["spread"]
         for number, region in enumerate(found, start=1)
@@ -111,7 +111,7 @@ def is_region_one_best(found: list[Record]) -> bool | None:
 
 
 def write_finding(record: Record) -> str:
-    """Return how often Region 1 is best, the means, the deviations, and the best checkpoint."""
+    """Describe how often Region 1 is best, means, deviations, and where the best checkpoint is."""
     pools = list(record["pools"].values())
     parts = []
     for way in WAYS:
@@ -124,7 +124,7 @@ def write_finding(record: Record) -> str:
     least = [number for pool in pools if (number := find_least_spread(pool["ζ"])) is not None]
     kept = [p["best"]["survives"] for p in pools if p["best"]["survives"] is not None]
     return (
-        f"Mean test accuracy in Regions 1 / 2 / 3 / 4: {'; '.join(parts)}. Region 1 has the least "
+        f"Mean test accuracy in Regions 1 / 2 / 3 / 4: {'; '.join(parts)}. Region 1 has the lowest "
         f"deviation in {least.count(1)} of {len(least)} pools (paper: always). The best "
         f"checkpoint survives the ζ filter in {sum(kept)} of {len(kept)} pools."
     )
@@ -162,18 +162,18 @@ STUDY = Study(
         *("fig:main", "fig:mainmnist", "fig:mainfmnist", "fig:mainsvhn"),
         *("fig:maincifar100", "fig:maintiny"),
     ),
-    cause="By its own ζ the order is that of the paper, except for its architectures "
-    "(cifar10-symmetric), where Region 2 is a point ahead: with fifteen hundred samples of "
-    "CIFAR-10 all accuracies are near 20 %, and memorizing costs little of that. Accuracies are "
-    "lower throughout: two thousand samples, small networks, few epochs. The plain relative ζ, "
-    "which is made to compare optimizers, divides these pools worse.",
+    cause="With the paper’s ζ, the order is that of the paper, except for its architectures "
+    "(cifar10-symmetric). There, Region 2 is a point ahead: with 1,500 samples of CIFAR-10 all "
+    "accuracies are near 20 %, and memorization costs little. Accuracies are lower throughout "
+    "because of 2,000 samples, small networks and few epochs. The plain relative ζ, which serves "
+    "to compare optimizers, separates these pools less well.",
     brief=write_brief,
     cause_at_medium=(
-        "Where most runs memorize, the mean training accuracy is above what a network that "
-        "resists half of random labels can reach. Region 1 then holds checkpoints on their way "
-        "into memorization, and the resistant networks fall into Region 3. Region 1 stays ahead "
-        "of Region 2 where both have enough checkpoints. Thresholds by percentile "
-        "([thresholds](thresholds-medium.md)) and the rule `staged` do not depend on the mean. "
-        "The paper counts many more networks, few of which memorize everything."
+        "Where most runs memorize, the mean training accuracy is higher than a network can reach "
+        "that resists the random half of the labels. Region 1 then holds checkpoints that are "
+        "beginning to memorize, and the resistant networks fall into Region 3. Region 1 remains "
+        "better than Region 2 where both have enough checkpoints. Percentile thresholds "
+        "([thresholds](thresholds-medium.md)) and the rule `staged` do not depend on the mean. The "
+        "paper has many more networks, few of which memorize everything."
     ),
 )

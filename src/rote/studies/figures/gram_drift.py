@@ -23,7 +23,7 @@ _FIRST, _SECOND = "k steps", "k + k̃ steps"
 
 
 def measure(recorded: Record | Tables) -> Record:
-    """Return what was recorded, or train networks of every width on scikit-learn's digits."""
+    """Return the recorded drift, or train networks of every width on scikit-learn's digits."""
     if isinstance(recorded, Mapping):
         return recorded
     return {"widths": {str(width): _measure_width(width) for width in _WIDTHS}}
@@ -60,7 +60,7 @@ def _measure_width(width: int) -> Record:
 
 
 def _fit_exponent(record: Record, phase: str) -> float:
-    """Return the slope of the drift over the width, both in logarithms."""
+    """Return the slope of the log drift over the log width."""
     widths = np.log([float(width) for width in record["widths"]])
     drifts = np.log([found[phase] for found in record["widths"].values()])
     return float(np.polyfit(widths, drifts, 1)[0])
@@ -84,8 +84,8 @@ def write_finding(record: Record) -> str:
         for phase in (_FIRST, _SECOND)
     )
     return (
-        f"The drift falls with the width m as m to the power of {each}; the lemma says at most "
-        f"{format_number(_RATE)} for both. ({_SAMPLES} digits of norm 1, parity as the label, "
+        f"The drift scales with the width m as m to the power of {each}; the lemma bounds both "
+        f"exponents by {format_number(_RATE)}. ({_SAMPLES} digits of norm 1, parity as the label, "
         f"η = {_ETA:g}, k = {_STEPS}, k̃ = {_RANDOM_STEPS}, κ = {_KAPPA:g}, {_DRAWS} draws.)"
     )
 
@@ -119,7 +119,7 @@ STUDY = Study(
     finding=write_finding,
     wants=None,
     draw=draw,
-    cause="The lemma holds for widths far beyond any network (m of the order of n⁶); its rate "
-    "in m shows at widths that exist.",
+    cause="The lemma requires widths far beyond those of real networks (m of the order of n⁶); "
+    "its rate in m already shows at practical widths.",
     brief=write_brief,
 )

@@ -1,4 +1,4 @@
-"""Sharp rises of training accuracy: from right labels or from wrong ones, which ζ tells apart."""
+"""Sharp rises of training accuracy, and whether they come from right or from wrong labels."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _MIXED = 0.05
 
 
 def measure_pool(pool: Pool, candidates: Candidates) -> Record | None:
-    """Return where sharp rises come from, and what rises and ζ say about memorization."""
+    """Return the causes of sharp rises, and how well rises and ζ predict memorization."""
     if not candidates.known(NOISY, "clean_accuracy").any():
         return None
     kinds = np.array([pool.specs[run].objective.name for run in candidates.runs])[candidates.run]
@@ -57,7 +57,7 @@ def measure_pool(pool: Pool, candidates: Candidates) -> Record | None:
 
 
 def _compute_rises(candidates: Candidates, column: str) -> np.ndarray:
-    """Return the change since the reading before; NaN at the first of a run."""
+    """Return the change since the previous reading; NaN at the first reading of a run."""
     values = candidates.values(column)
     rises = np.diff(values, prepend=np.nan)
     rises[np.diff(candidates.run, prepend=-1) != 0] = np.nan
@@ -98,15 +98,15 @@ def write_finding(record: Record) -> str:
     return " ".join(
         f"{name}: of {pool['sharp']} sharp rises of training accuracy, "
         f"{format_percent(pool['right'])} come from right labels and "
-        f"{format_percent(1 - pool['right'])} from wrong ones; a rise has a Pearson of "
-        f"{format_number(pool['rise'][0])} with memorization, ζ one of "
-        f"{format_number(pool['zeta'][0])} (paper: 0.64)."
+        f"{format_percent(1 - pool['right'])} from wrong ones; Pearson correlation with "
+        f"memorization: the rise {format_number(pool['rise'][0])}, "
+        f"ζ {format_number(pool['zeta'][0])} (paper: 0.64)."
         for name, pool in record["pools"].items()
     )
 
 
 def write_brief(record: Record) -> Brief:
-    """Return whether rises have both causes, and whether ζ tells more than they do."""
+    """Return whether rises have both causes, and whether ζ predicts memorization better."""
     pools = list(record["pools"].values())
     known = [p for p in pools if p["zeta"][0] is not None and p["rise"][0] is not None]
     if not known:
@@ -142,7 +142,7 @@ STUDY = Study(
     wants=match_group("objectives"),
     draw=draw,
     paper=("fig:train_slope",),
-    cause="At this size right labels are learned in the first epochs, so most sharp rises are "
-    "theirs; how sharp a rise is says next to nothing about memorization.",
+    cause="At this size, networks learn right labels in the first epochs, so most sharp rises "
+    "come from these. The sharpness of a rise says almost nothing about memorization.",
     brief=write_brief,
 )

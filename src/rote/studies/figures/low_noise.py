@@ -18,12 +18,12 @@ _ENOUGH = 0.6
 
 
 def is_low(pool: Pool) -> bool:
-    """Noise that was made, of at most 10 %."""
+    """Return whether a pool has synthetic noise of at most 10 %."""
     return pool.noise is not None and pool.space.base["noise"]["rate"] <= _LOW
 
 
 def measure_pool(pool: Pool, candidates: Candidates) -> Record:
-    """Return the correlation with memorization, and both Regions 1."""
+    """Return the correlation with memorization, and Region 1 of the oracle and of ζ."""
     return {
         "ζ": correlate_columns(candidates, ZETA, NOISY),
         "plain relative ζ": correlate_columns(candidates, PLAIN, NOISY),
@@ -55,7 +55,7 @@ def write_finding(record: Record) -> str:
 
 
 def write_brief(record: Record) -> Brief:
-    """Return the correlation, and both Regions 1."""
+    """Return the correlation, Region 1 of the oracle and of ζ, and the verdict."""
     found = [p["ζ"][0] for p in record["pools"].values() if p["ζ"][0] is not None]
     regions = oracle_regions.write_brief(_get_regions(record))
     held = [value >= _ENOUGH for value in found]
@@ -76,8 +76,8 @@ STUDY = Study(
         *("fig:cifar10less", "fig:figure1_less_cifar10"),
         *("fig:cifar100less", "fig:figure1_less_cifar100"),
     ),
-    cause="Six runs of two recipes: with Adam, ζ rises with memorization; with SGD at 0.1 under a "
-    "cosine schedule it starts high and sinks as steps get smaller. Region 1 agrees with the "
-    "paper. CIFAR at this noise level is declared in preset `paper` only.",
+    cause="There are six runs of two recipes. With Adam, ζ rises with memorization. With SGD at "
+    "0.1 and a cosine schedule, it starts high and falls as steps get smaller. Region 1 agrees "
+    "with the paper. CIFAR at this noise level is declared in preset `paper` only.",
     brief=write_brief,
 )

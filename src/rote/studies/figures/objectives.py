@@ -8,7 +8,7 @@ STUDY = make_setting_study(
     "objectives",
     "ζ tracks memorization under robust objectives: Mixup, NCE+RCE, NFL+RCE, CDR",
     wants=match_group("objectives"),
-    cause="ζ tracks memorization where there is some. NCE+RCE and NFL+RCE memorize next to "
-    "nothing of the wrong labels (figure, bottom left), with ζ near 0: within them "
-    "there is nothing to track, as ζ says.",
+    cause="ζ tracks memorization where it occurs. NCE+RCE and NFL+RCE memorize almost none of the "
+    "wrong labels (figure, bottom left), and their ζ is near 0: within them there is nothing to "
+    "track, as ζ indicates.",
 )

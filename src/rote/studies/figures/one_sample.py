@@ -1,4 +1,4 @@
-"""Steps until one sample is memorized, by networks trained on right labels and on noisy ones."""
+"""Steps to memorize one sample, for networks trained on right labels and on noisy labels."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ KINDS = (WRONG_SEEN, WRONG, RIGHT)
 def examine(pool: Pool, table: RunTable, data_dir: Path | None) -> Record:
     """Return the steps of both networks of every pair on the same samples.
 
-    As in the paper, a wrong label is given to a sample of the training set, one on whose right
-    label both networks were trained; and to an unseen one.
+    As in the paper, one wrong label is given to a training sample on whose right label both
+    networks were trained, and one to an unseen sample.
     """
     return {
         "pairs": [_compare_pair(clean, noisy) for clean, noisy in load_pairs(pool, table, data_dir)]
@@ -59,7 +59,7 @@ def _compare_pair(clean: Network, noisy: Network) -> Record:
 
 
 def choose_cases(noisy: Network, rng: np.random.Generator) -> dict[str, list[tuple[Any, int]]]:
-    """Choose samples and the labels to be learned, of each kind."""
+    """Choose samples of each kind, and the labels to learn."""
     import torch
 
     unseen, classes = noisy.load_test_set()
@@ -81,7 +81,7 @@ def choose_cases(noisy: Network, rng: np.random.Generator) -> dict[str, list[tup
 
 
 def _group(found: list[Record]) -> Record:
-    """Return means over pairs with intervals, and how often each network takes longer."""
+    """Return means over pairs with intervals, and how often each network needs more steps."""
     return {
         "pairs": len(found),
         "test_accuracy": [
@@ -109,7 +109,7 @@ def _summarize_steps(steps: np.ndarray) -> Record:
 
 
 def count(estimate: list[float | None]) -> str:
-    """Return a number of steps, with where it may lie."""
+    """Return a number of steps with its interval."""
     value, low, high = estimate
     if value is None:
         return NOTHING
@@ -145,12 +145,12 @@ def write_text(record: Record) -> str:
 
 
 def describe_group(group: str, numbers: Record) -> str:
-    """Return a group of pairs, and how many they are."""
+    """Return the name of a group of pairs with their number."""
     return f"{group} ({numbers['pairs']})"
 
 
 def describe_steps(pool: Record, by: str) -> str:
-    """Describe mean steps of clean-trained against noisy-trained networks, by group of pairs."""
+    """Describe the mean steps of networks trained on right and on noisy labels, by group."""
     return ". ".join(
         f"{describe_group(group, numbers).capitalize()}: "
         + "; ".join(
@@ -162,14 +162,15 @@ def describe_steps(pool: Record, by: str) -> str:
 
 
 def write_finding(record: Record) -> str:
-    """Return mean steps of both, and whether both orders are those of the paper."""
+    """Return the mean steps of both, and whether the order is that of the paper."""
     parts = []
     for pool in record["pools"].values():
         every = pool[ALL]
         accuracy = " against ".join(map(format_percent, every["test_accuracy"]))
         parts.append(
-            f"Mean plain steps ({RATE:g}) of networks trained on right labels against noisy ones "
-            f"(test accuracy {accuracy}). {describe_steps(pool, 'kinds')}. {_write_verdict(pool)}"
+            f"Mean number of plain steps ({RATE:g}), networks trained on right labels vs. on noisy "
+            f"labels (test accuracy {accuracy}). {describe_steps(pool, 'kinds')}. "
+            f"{_write_verdict(pool)}"
         )
     return " ".join(parts)
 
@@ -185,17 +186,17 @@ def _write_verdict(groups: Record) -> str:
     )
     highest = groups[ALL]["kinds"][RIGHT]["difference"][2]
     sooner = highest is not None and highest < 0
-    return f"{words}; they {'' if sooner else 'do not surely '}learn a right one sooner."
+    return f"{words}; they {'' if sooner else 'do not clearly '}learn a right label sooner."
 
 
 def _is_resistant(kinds: Record) -> bool:
-    """Return whether both wrong labels take longer: 0 is below the interval of the difference."""
+    """Return whether both kinds of wrong labels take longer, with an interval above 0."""
     lows = [kinds[kind]["difference"][1] for kind in (WRONG_SEEN, WRONG)]
     return all(low is not None and low > 0 for low in lows)
 
 
 def make_bar_chart(kinds: str) -> Callable[[Record], Any]:
-    """Return what draws a bar for each of these kinds and each training, a panel per group."""
+    """Return a function that draws a bar for each kind and training, in a panel per group."""
 
     def draw(record: Record) -> Any:  # noqa: ANN401
         rows = [
@@ -238,9 +239,9 @@ STUDY = Study(
     draw=make_bar_chart("kinds"),
     paper=("fig:motiv", "fig:motiv2", "fig:motivclean"),
     examine=examine,
-    cause="Expected were many times more steps for clean-trained networks: refuted over all pairs. "
-    "It holds, by a smaller factor, against networks that have memorized their labels, as those of "
-    "the paper have after 200 epochs; those that have not, in 80 epochs of small networks, resist "
-    "the longest.",
+    cause="Networks trained on right labels were expected to need many times more steps; over all "
+    "pairs this is refuted. It holds, by a smaller factor, compared with networks that have "
+    "memorized their labels, as those of the paper have after 200 epochs. Small networks that "
+    "have not memorized them after 80 epochs resist the longest.",
     brief=write_brief,
 )

@@ -1,4 +1,4 @@
-"""Region 1 as an oracle sees it, and as ζ sees it."""
+"""Region 1 of an oracle, which knows the wrong labels, and Region 1 of ζ."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _NEAR = 0.03
 
 
 def measure_pool(_pool: Pool, candidates: Candidates) -> Record:
-    """Region 1 of each way, and how much of it the oracle would take too."""
+    """Return Region 1 of each way, and its overlap with Region 1 of the oracle."""
     oracle = find_regions(candidates, *WAYS["oracle"]) == 1
     found = {}
     for name, columns in WAYS.items():
@@ -49,7 +49,7 @@ def write_text(record: Record) -> str:
     columns = [f"{name}: {what}" for name in WAYS for what in ("test accuracy", "checkpoints")]
     rows = {name: _write_cells(ways) for name, ways in record["pools"].items()}
     shared = ["of ζ's, the oracle's", "of plain relative ζ's, the oracle's"]
-    note = f"A Region 1 of fewer than {FEWEST} checkpoints makes no statement."
+    note = f"A Region 1 of fewer than {FEWEST} checkpoints is not judged."
     return f"{write_table('pool', [*columns, *shared], rows)}\n\n{note}"
 
 
@@ -78,7 +78,7 @@ def write_finding(record: Record) -> str:
     """Return means over pools."""
     pools = _list_compared(record)
     if not pools:
-        return f"In no pool both Regions 1 have {FEWEST} checkpoints: nothing can be said."
+        return f"No pool has {FEWEST} checkpoints in both Regions 1, so there is no verdict."
     means = _average_pools(pools)
     said = ", ".join(f"{format_percent(value)} by {name}" for name, value in means.items())
     held = sum(map(_is_near, pools))
@@ -125,9 +125,9 @@ STUDY = Study(
     wants=is_made,
     draw=draw,
     paper=("fig:figure1", "fig:figure1svhn", "fig:figure1cifar100"),
-    cause="The order is that of the paper; accuracies are lower since there are two thousand "
-    "samples and small networks. How much of ζ’s Region 1 is the oracle’s, too, differs a "
-    "lot (last columns): they agree in accuracy more than in which checkpoints they hold.",
+    cause="The order is that of the paper; accuracies are lower because of 2,000 samples and "
+    "small networks. The overlap of the two Regions 1 varies a lot (last columns): they agree "
+    "more in accuracy than in the checkpoints that they contain.",
     brief=write_brief,
     cause_at_medium=(
         "The oracle knows which labels are wrong and is not affected by the mean training "

@@ -1,4 +1,4 @@
-"""ζ and memorization over one training, and the checkpoint that ζ would keep."""
+"""ζ and memorization during one training, and the checkpoint that ζ would keep."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _KEEPERS = {
 
 
 def measure_pool(pool: Pool, candidates: Candidates) -> Record | None:
-    """Return the correlation within each run, what a run loses by each way, and some curves."""
+    """Return the correlation within each run, the points each way loses, and some curves."""
     if not candidates.known(NOISY).any():
         return None
     parts = list(candidates.by_run())
@@ -50,7 +50,7 @@ def measure_pool(pool: Pool, candidates: Candidates) -> Record | None:
 
 
 def _list_curves(pool: Pool, candidates: Candidates, parts: list[slice]) -> list[Record]:
-    """Return both curves of the run of each architecture that memorizes most, for the first few."""
+    """Return both curves of the run that memorizes most, for the first few architectures."""
     memorized = candidates.values(NOISY)
     order = sorted(parts, key=lambda part: -float(np.nan_to_num(memorized[part]).max()))
     found: dict[str, Record] = {}
@@ -105,7 +105,7 @@ def write_text(record: Record) -> str:
 
 
 def write_finding(record: Record) -> str:
-    """Return the medians, and what each way to keep a checkpoint loses."""
+    """Return the medians, and the points lost by each way to keep a checkpoint."""
     pools = list(record["pools"].values())
     medians = [pool["median"] for pool in pools if pool["median"] is not None]
     lost = {way: average_known([pool["regret"].get(way) for pool in pools]) for way in _KEEPERS}
@@ -120,7 +120,7 @@ def write_finding(record: Record) -> str:
 
 
 def draw(record: Record) -> Any:  # noqa: ANN401
-    """Draw the paper's figure: ζ solid and the accuracy on noisy labels dashed, by architecture."""
+    """Draw the paper's figure: solid ζ and dashed accuracy on noisy labels, by architecture."""
     rows = [
         {"pool": name, "architecture": found["architecture"], "step": step}
         | {"curve": curve, "value": value}
@@ -152,17 +152,17 @@ def write_brief(record: Record) -> Brief:
 
 STUDY = Study(
     name="overlay",
-    title="ζ and memorization over one training, and which checkpoint to keep",
+    title="ζ and memorization during one training, and which checkpoint to keep",
     measure=measure_by_pool(measure_pool),
     text=write_text,
     finding=write_finding,
     wants=is_broad,
     draw=draw,
     paper=("fig:rversusmemtogether",),
-    cause="On the paper’s architectures the match is as strong as there. In other pools ζ, a "
-    "mean since the first epoch, lags where labels are memorized within few epochs, and "
-    "sinks under a cosine schedule, whose last steps change nothing, while what was "
-    "memorized stays. To keep what comes before the rise loses about as much as to keep "
-    "the last checkpoint: with few samples the best one is rarely the first.",
+    cause="On the paper’s architectures, the match is as strong as in the paper. In other pools "
+    "ζ, a mean since the first epoch, lags where networks memorize labels within a few epochs. "
+    "Under a cosine schedule, whose last steps change nothing, ζ falls while memorization "
+    "remains. Keeping the checkpoint before the rise loses about as much as keeping the last one: "
+    "with few samples, the best checkpoint is rarely the first.",
     brief=write_brief,
 )

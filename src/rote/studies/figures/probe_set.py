@@ -1,4 +1,4 @@
-"""The size of S̃, the seed of its samples and labels, and where its samples come from."""
+"""The effect of the size, seed and origin of the probe set S̃."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _FLAT, _LOW = 0.2, 0.15
 """The range of correlations that counts as flat, and the relative spread that counts as low."""
 
 _COLUMN = re.compile(r"zeta_([a-z]+)_(\d+)_(\d+)")
-"""What the signal `probe_sets` reads: origin, size, seed."""
+"""Columns that the signal `probe_sets` records: origin, size, seed."""
 
 
 def measure_pool(pool: Pool, candidates: Candidates) -> Record:
@@ -68,7 +68,7 @@ def _correlate_sets(
 
 
 def _list_rows(record: Record) -> Iterator[tuple[str, str, str, Record]]:
-    """Yield pool, origin, size and what was found there."""
+    """Yield pool, origin, size and the numbers for these."""
     for name, origins in record["pools"].items():
         for origin, sizes in origins.items():
             for size, found in sizes.items():
@@ -143,8 +143,8 @@ STUDY = Study(
     wants=match_group("probe"),
     draw=draw,
     paper=("fig:sout",),
-    cause="Within the lower learning rate the size hardly matters, as in the paper. Within the "
-    "higher one, and so over both, a larger S̃ gives a lower correlation, also for the network with "
+    cause="At the lower learning rate, the size hardly matters, as in the paper. At the higher "
+    "one, and therefore over both, a larger S̃ lowers the correlation, also for the network with "
     "batch norm. We do not know why.",
     brief=write_brief,
 )

@@ -1,4 +1,4 @@
-"""Which signal gauges memorization."""
+"""How well each signal measures memorization."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def write_text(record: Record) -> str:
 
 
 def _average_pools(record: Record, group: str) -> dict[str, tuple[float, int]]:
-    """Return for each signal its mean over pools and their number, the strongest first."""
+    """Return each signal's mean over pools and the number of pools, strongest first."""
     pools = [pool[group] for pool in record["pools"].values() if group in pool]
     found = {name: [pool[name][0] for pool in pools if name in pool] for name in SIGNALS}
     means = {
@@ -68,7 +68,7 @@ def _average_pools(record: Record, group: str) -> dict[str, tuple[float, int]]:
 
 
 def write_finding(record: Record) -> str:
-    """Return means over pools, the strongest first; of how many, where not all have the signal."""
+    """Return means over pools, strongest first, with the number of pools if some lack a signal."""
     said = []
     for group in (ALL_RUNS, NORM):
         means = _average_pools(record, group)
@@ -88,7 +88,7 @@ def write_finding(record: Record) -> str:
 
 
 def _is_zeta_first(means: dict[str, tuple[float, int]]) -> bool:
-    """Training accuracy is no signal of memorization: it is what ζ is looked at beside of."""
+    """Return whether ζ is first; training accuracy does not count as a signal of memorization."""
     first = next(name for name in means if name != "training accuracy")
     return first in ("ζ", PLAIN_NAME)
 
@@ -120,14 +120,14 @@ def draw(record: Record) -> Any:  # noqa: ANN401
 
 STUDY = Study(
     name="rivals",
-    title="which signal gauges memorization: accuracy drop, loss mixture, GWA, ζ and others",
+    title="how well signals measure memorization: accuracy drop, loss mixture, GWA, ζ and others",
     measure=measure_by_pool(measure_pool),
     text=write_text,
     finding=write_finding,
     wants=lambda pool: is_for_rules(pool) or pool.group == NETWORKS,
     draw=draw,
     paper=("fig:mv",),
-    cause="Among networks with batch norm, the paper’s kind, ζ rises with memorization as there. "
-    "Networks without it, and runs that diverged, hide that in the mean over all runs.",
+    cause="Among networks with batch norm, as the paper uses them, ζ rises with memorization as "
+    "in the paper. Networks without it and diverged runs hide this in the mean over all runs.",
     brief=write_brief,
 )

@@ -1,4 +1,4 @@
-"""ζ and memorization under each schedule of the learning rate."""
+"""ζ and memorization under each learning rate schedule."""
 
 from rote.studies.settings import make_setting_study
 from rote.studies.study import is_broad
@@ -9,7 +9,7 @@ STUDY = make_setting_study(
     "ζ tracks memorization under each schedule",
     wants=is_broad,
     paper=("fig:lr",),
-    cause="The order is that of the paper, exponential above cosine. The cosine recipe is "
-    "also the one with the rate of 0.1, at which perceptrons diverge on CIFAR, and its "
-    "last steps change little while what was memorized stays.",
+    cause="The order is that of the paper: exponential above cosine. The cosine recipe also has "
+    "the learning rate of 0.1, at which perceptrons diverge on CIFAR. Its last steps change "
+    "little, while memorization remains.",
 )

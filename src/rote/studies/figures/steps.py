@@ -1,4 +1,4 @@
-"""The live step of the training optimizer, or a plain step: which ζ gauges memorization."""
+"""ζ of the training optimizer's step and ζ of a plain step, as measures of memorization."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ STEPS = {
 
 
 def measure_pool(_pool: Pool, candidates: Candidates) -> Record | None:
-    """Return the correlation with memorization, and what the lowest ζ loses."""
+    """Return the correlation with memorization, and the points lost by selecting the lowest ζ."""
     if not candidates.known(NOISY).any():
         return None
     found: dict[str, Any] = {}
@@ -83,7 +83,7 @@ def draw(record: Record) -> Any:  # noqa: ANN401
 
 STUDY = Study(
     name="steps",
-    title="the plain step against the live step",
+    title="the plain step compared with the live step",
     measure=measure_by_pool(measure_pool),
     text=write_text,
     finding=write_finding,

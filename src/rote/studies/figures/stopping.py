@@ -1,4 +1,4 @@
-"""What the stop rule is worth: the checkpoint that it keeps, and when it stops."""
+"""The stop rule: the accuracy of the checkpoint that it keeps, and when it stops."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _WAYS = (
 
 
 def measure(tables: Tables) -> Record:
-    """Return points lost per run, their standard error and the mean stop, by pool and way."""
+    """Return points lost per run, standard error and mean epoch of the stop, by pool and way."""
     found = {}
     for pool, runs in tables:
         candidates = make_candidates(runs, ZETA)
@@ -66,7 +66,7 @@ def _judge_rule(candidates: Candidates, rule: StopRule | None) -> dict[str, floa
 
 
 def _make_readings(candidates: Candidates, part: slice) -> list[Reading]:
-    """Return the readings as far as a stop rule looks at them."""
+    """Return the readings with the fields that a stop rule reads."""
     steps = candidates.step[part].tolist()
     names = (ZETA, _TRAIN, _VALIDATION)
     zeta, train, given = (candidates.values(name)[part].tolist() for name in names)
@@ -121,7 +121,7 @@ def draw(record: Record) -> Any:  # noqa: ANN401
 
 STUDY = Study(
     name="stopping",
-    title="what the stop rule keeps, and when it stops",
+    title="which checkpoint the stop rule keeps, and when it stops",
     measure=measure,
     text=write_text,
     finding=write_finding,

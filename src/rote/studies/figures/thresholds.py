@@ -76,12 +76,12 @@ def write_text(record: Record) -> str:
         *("Region 1 by the means", "best Region 1", "percentile of ζ"),
         *("percentile of training accuracy, from the top", "cells with Region 1 ahead of Region 2"),
     ]
-    note = f"Only cells with at least {FEWEST} checkpoints in the regions that are compared count."
+    note = f"Only cells with at least {FEWEST} checkpoints in each compared region count."
     return f"{write_table('pool', columns, rows)}\n\n{note}"
 
 
 def write_finding(record: Record) -> str:
-    """Return what tuning would give, and where."""
+    """Return the gain of tuned percentiles, and where the best ones lie."""
     pools = _list_known(record)
     if not pools:
         return f"No Region 1 has {FEWEST} checkpoints."
@@ -106,7 +106,7 @@ def _format_range(values: list[int]) -> str:
 
 
 def write_brief(record: Record) -> Brief:
-    """Tuned and by the means, and where the best percentiles lie."""
+    """Return Region 1 by the means and tuned, the best percentiles, and the verdict."""
     pools = _list_known(record)
     if not pools:
         return Brief(f"fewer than {FEWEST} checkpoints in Region 1", None)
@@ -126,7 +126,7 @@ def write_brief(record: Record) -> Brief:
 
 
 def draw(record: Record) -> Any:  # noqa: ANN401
-    """Two squares for each pool: Region 1, and its lead over Region 2."""
+    """Draw two squares for each pool: Region 1, and its lead over Region 2."""
     rows = [
         {"pool": name, "zeta": cell["zeta"], "train": cell["train"]}
         | {"mean": cell["mean"], "lead": cell["lead"]}
@@ -148,8 +148,8 @@ STUDY = Study(
     wants=is_broad,
     draw=draw,
     paper=("fig:thresholds",),
-    cause="A few very large ζ lift the mean, so a lower percentile is better there. Architectures "
-    "that memorize at different speeds favor a higher one. The best of a hundred cells is also too "
-    "good by chance.",
+    cause="A few very large ζ raise the mean, so a lower percentile is better. Architectures that "
+    "memorize at different speeds favor a higher percentile. The best of a hundred cells is also "
+    "too optimistic by chance.",
     brief=write_brief,
 )

@@ -1,4 +1,4 @@
-"""What tuning by the estimated accuracy keeps: searches replayed over a grid of finished runs."""
+"""Tuning by the estimated accuracy: searches replayed over a grid of finished runs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rote.studies.pool import Pool
 
 TUNING = "tuning"
-"""The group of pools that are a grid of settings."""
+"""The group of the pools that form a grid of settings."""
 
 SEEDS, TRIALS, WARMUP = 20, 15, 10
 OURS = "estimate + auto"
@@ -36,11 +36,11 @@ KNEE = "ζ and training accuracy"
 _BEST = "best of the grid"
 _FIELDS = {"lr": "optimizer.lr", "width": "width", "depth": "depth", "dropout": "dropout"}
 _MOST_ASKED = 20 * TRIALS
-"""A search that only repeats itself ends."""
+"""A search ends after this many repeated suggestions."""
 
 _GAUGE = "susceptibility_plain_relative"
 _THEN_AUTO = {ALONE: OURS, VALIDATION: VALIDATED}
-"""Searches after which ``auto`` also chooses among all trials, and what that is called."""
+"""Searches after which ``auto`` also selects among all trials, and the names of these rows."""
 
 
 @dataclass(frozen=True)
@@ -49,8 +49,8 @@ class SearchedRun:
 
     Attributes:
         run: its name.
-        values: what it is worth, by objective; higher is better.
-        tested: the test accuracy of the checkpoint that the objective keeps.
+        values: its score, by objective; higher is better.
+        tested: the test accuracy of the checkpoint that each objective keeps.
         epochs: how long it was trained.
         estimates: by step, the estimate so far and the upper end of its interval.
         front: ζ and training accuracy of the last checkpoint.
@@ -86,7 +86,7 @@ def _get_settings(pool: Pool, run: str) -> Settings:
 
 
 def _judge_run(runs: RunTable, name: str) -> SearchedRun:
-    """Judge one run by every objective, as a trial would be."""
+    """Score one run by every objective, like a trial."""
     import polars as pl
 
     from rote.selection import select
@@ -141,7 +141,7 @@ def _take_part(runs: RunTable, names: Sequence[str], step: float) -> RunTable:
 def _replay_search(
     trials: Mapping[Settings, SearchedRun], runs: RunTable, seed: int
 ) -> dict[str, tuple[float, int, int]]:
-    """Search by every objective; the test accuracy of what is kept, the epochs and the trials."""
+    """Search by every objective; return test accuracy, epochs and trials."""
     budget = TRIALS * max(trial.epochs for trial in trials.values())
     found = {}
     for way in (ALONE, VALIDATION, TRAINING, ZETA):
@@ -162,7 +162,7 @@ def _make_value_getter(way: str) -> Callable[[SearchedRun], tuple[float, ...]]:
 
 
 def _select_among(searched: Sequence[SearchedRun], runs: RunTable) -> float:
-    """Return the test accuracy of what ``auto`` keeps among all finished trials."""
+    """Return the test accuracy of the checkpoint that ``auto`` keeps among all finished trials."""
     from rote.selection import select
 
     names = [trial.run for trial in searched]
@@ -179,7 +179,7 @@ def _search(
     *,
     prunes: bool = False,
 ) -> Searched:
-    """Let Optuna's default sampler search until the epochs are used up.
+    """Search with Optuna's default sampler until the epochs are used up.
 
     A suggestion that was tried before costs nothing, as in a store of runs.
     """
@@ -231,7 +231,7 @@ def _find_end(
 
 
 def _find_knee(searched: Sequence[SearchedRun]) -> SearchedRun:
-    """Return the trial of the front that is highest above the line between its ends."""
+    """Return the knee: the trial of the front that is highest above the line between its ends."""
     front = [
         one
         for one in searched
@@ -252,7 +252,7 @@ WAYS = (OURS, PRUNED, ALONE, VALIDATION, VALIDATED, TRAINING, ZETA, KNEE)
 
 
 def measure(found: Measured) -> Record:
-    """Return mean test accuracy of what is kept, standard error and trials, by pool and way."""
+    """Return the mean test accuracy, its standard error and the trials, by pool and way."""
     return {
         "pools": {
             pool.name: {"best": record["best"], "runs": record["runs"], "ways": _sum_up(record)}
@@ -298,10 +298,10 @@ def write_text(record: Record) -> str:
         f"seeds of the search ± standard error (finished trials). Every search has {TRIALS} "
         "trials' worth of epochs. The grid was trained once, and searches are replayed over its "
         "finished runs: seeds differ in what Optuna suggests, not in the training.\n\n"
-        "- *+ auto*: `auto` chooses among all checkpoints of all finished trials, which vote. Else "
-        "the trial with the highest value of the objective is kept, at its best checkpoint by the "
-        "objective.\n"
-        "- *training accuracy*, *ζ*: of the last checkpoint, which is kept.\n"
+        "- *+ auto*: `auto` selects among all checkpoints of all finished trials, which vote. "
+        "Otherwise, the search keeps the trial with the highest value of the objective, at its "
+        "best checkpoint by that objective.\n"
+        "- *training accuracy*, *ζ*: values of the last checkpoint, which is kept.\n"
         "- *ζ and training accuracy*: both are objectives, and the last checkpoint of the trial "
         "at the knee of their front is kept.\n\n" + write_table("objective", [*pools, "mean"], rows)
     )
@@ -317,10 +317,10 @@ def _average_pools(record: Record, way: str) -> float:
 
 
 def write_finding(record: Record) -> str:
-    """Return the means over pools, and by how much noisy validation is behind, pool by pool."""
+    """Return the means over pools, and the gap to noisy validation in each pool."""
     means = ", ".join(f"{way} {100 * _average_pools(record, way):.1f}" for way in WAYS)
     return (
-        f"Test accuracy of what a search keeps, mean over {count_pools(record['pools'])}: {means}. "
+        f"Test accuracy of the kept checkpoint, mean over {count_pools(record['pools'])}: {means}. "
         f"Paired by seed, *{OURS}* minus *{VALIDATION}*: {_write_gaps(record, VALIDATION)}; minus "
         f"*{VALIDATED}*: {_write_gaps(record, VALIDATED)}."
     )
@@ -334,7 +334,7 @@ def _write_gaps(record: Record, way: str) -> str:
 
 
 def draw(record: Record) -> Any:  # noqa: ANN401
-    """Test accuracy by pool and objective."""
+    """Draw the test accuracy by pool and objective."""
     rows = [
         {"pool": name, "way": way, "accuracy": 100 * pool["ways"][way]["tested"]}
         for name, pool in record["pools"].items()
@@ -345,15 +345,15 @@ def draw(record: Record) -> Any:  # noqa: ANN401
 
 STUDY = Study(
     name=TUNING,
-    title="what tuning by the estimated accuracy keeps",
+    title="tuning by the estimated accuracy: test accuracy of the kept checkpoint",
     measure=measure,
     text=write_text,
     finding=write_finding,
     cause=(
-        "What helps is the choice in the end, for which all trials vote. The objective matters "
-        "less: the estimate of single trials is no better than noisy validation, and worse under "
-        "the pair noise of mnist-tuning, which nearest neighbors repeat. After `auto` among "
-        "trials, both searches keep nearly the same. The pruner changes no mean by more than about "
+        "The final selection, in which all trials vote, helps most. The objective matters less: "
+        "the estimate of single trials is no better than noisy validation, and worse under the "
+        "pair noise of mnist-tuning, which nearest neighbors repeat. After `auto` selects among "
+        "trials, both searches are nearly equal. The pruner changes no mean by more than about "
         "one standard error. Training accuracy prefers the networks that memorize most. "
         "ζ alone prefers those that have learned least."
     ),

@@ -28,6 +28,6 @@ STUDY = make_setting_study(
     "ζ tracks memorization across widths",
     paper=("fig:fine",),
     cause="Every width has three recipes, each with its own line (tracking), and on CIFAR some "
-    "perceptrons diverge at a rate of 0.1. Ranks, which that does not move, say the same: recipes "
-    "matter more than widths. The paper’s networks have one recipe.",
+    "perceptrons diverge at a learning rate of 0.1. Rank correlations, which diverged runs hardly "
+    "affect, agree: recipes matter more than widths. The paper’s networks have one recipe.",
 )
