@@ -64,7 +64,7 @@ def test_many_columns_that_are_alike_are_one_line_of_a_check(tmp_path: Path) -> 
     assert len(json.loads(invoke("data", "check", str(file), "--json"))["contents"]) == 1202
 
 
-def test_what_cannot_be_used_says_why_in_the_last_line(table: str) -> None:
+def test_a_table_that_cannot_be_used_is_explained_in_the_last_line(table: str) -> None:
     last = invoke("data", "check", table, code=1).splitlines()[-1]
     assert last.startswith("can be used: no. my table.csv has no column 'label'.")
     found = json.loads(invoke("data", "check", table, "--json", code=1))

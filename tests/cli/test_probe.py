@@ -85,7 +85,7 @@ def test_the_readings_are_those_of_the_run(
     ]
 
 
-def test_people_see_a_table_and_what_the_step_was(
+def test_the_terminal_shows_a_table_and_the_step(
     trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(trained)
@@ -96,7 +96,7 @@ def test_people_see_a_table_and_what_the_step_was(
     assert f"rote select {tmp_path}/after --explain" in shown.replace("\n", "")
 
 
-def test_a_verdict_ends_it_also_where_accuracies_are_known(
+def test_the_output_ends_with_a_verdict_even_if_accuracies_are_known(
     trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(trained)
@@ -150,7 +150,7 @@ def test_mistakes_are_named(trained: Path, tmp_path: Path, monkeypatch: pytest.M
         call(tmp_path / "empty", *options)
 
 
-def test_a_folder_of_folders_is_taken_in_the_order_of_steps(
+def test_checkpoints_in_folders_are_sorted_by_step(
     trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(trained)
@@ -175,7 +175,7 @@ def test_a_folder_of_folders_is_taken_in_the_order_of_steps(
     ]
 
 
-def test_the_folder_of_a_run_will_do(trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_folder_of_a_run_is_accepted(trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(trained)
     _, *options = arguments(trained)
     found = json.loads(invoke(trained / "run", *options, "--json").stdout)["readings"]
@@ -184,7 +184,7 @@ def test_the_folder_of_a_run_will_do(trained: Path, monkeypatch: pytest.MonkeyPa
     ]
 
 
-def test_a_file_counts_once_however_it_is_called(
+def test_a_file_under_several_names_counts_once(
     trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(trained / "run")
@@ -214,7 +214,7 @@ def test_readings_can_go_to_a_logger(
     assert set(trained.iterdir()) - before <= {trained / "__pycache__"}
 
 
-def test_what_cannot_be_written_is_refused_before_anything_is_read(
+def test_unwritable_outputs_are_refused_before_anything_is_read(
     trained: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(trained)

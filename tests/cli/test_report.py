@@ -70,7 +70,7 @@ def test_rule_column_and_names_of_metrics_are_passed_on(store: Path, tmp_path: P
         (["--column", "zeta"], "Expected `column` to be one of susceptibility"),
     ],
 )
-def test_mistakes_are_named_and_leave_nothing_behind(
+def test_mistakes_are_named_and_leave_no_files(
     store: Path, tmp_path: Path, arguments: list[str], message: str
 ) -> None:
     (tmp_path / "file").touch()

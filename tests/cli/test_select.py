@@ -226,7 +226,7 @@ def test_the_best_few_are_listed_and_the_file_is_named_and_copied(tmp_path: Path
     assert str(pick.file) in result.output  # the verdict stands
 
 
-def test_of_equal_checkpoints_the_selected_one_is_listed_first(tmp_path: Path) -> None:
+def test_the_selected_one_of_equal_checkpoints_is_listed_first(tmp_path: Path) -> None:
     file = tmp_path / "runs.csv"
     rows = [f"a,{step},{0.5 - step / 100},{0.6 + step / 100},0.7" for step in range(1, 9)]
     head = "run,step,susceptibility,train_accuracy,validation_accuracy"

@@ -68,7 +68,7 @@ def sweep(rote: Rote) -> Sweeping:
     return Sweeping(rote)
 
 
-def test_a_sweep_is_foreseen_run_listed_and_skipped(
+def test_a_sweep_is_estimated_run_listed_and_skipped(
     sweep: Sweeping, file: Path, tmp_path: Path
 ) -> None:
     store = tmp_path / "store"

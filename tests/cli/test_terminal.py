@@ -50,7 +50,7 @@ def test_every_command_is_found() -> None:
 
 
 @pytest.mark.parametrize("path", EVERY, ids=" ".join)
-def test_h_is_help_which_fits_80_columns_and_types_no_flag(path: tuple[str, ...]) -> None:
+def test_h_shows_help_that_fits_80_columns_without_types_of_flags(path: tuple[str, ...]) -> None:
     said = CliRunner().invoke(app, [*path, "-h"], env={"COLUMNS": "80"})
     assert said.exit_code == 0, said.output
     assert f"Usage: rote {' '.join(path)}".strip() in said.output.replace("root", "rote")
@@ -178,15 +178,13 @@ def test_watch_waits_for_missing_runs_without_an_error(tmp_path: Path) -> None:
     )
 
 
-def test_a_folder_that_had_to_be_made_is_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_created_folder_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with name_new_folders(tmp_path / "a" / "b", tmp_path, None, tmp_path / "never"):
         (tmp_path / "a" / "b").mkdir(parents=True)
     assert capsys.readouterr().err == f"Created folder {tmp_path / 'a'}\n"
 
 
-def test_the_page_of_a_sweep_is_written_when_it_is_time(tmp_path: Path) -> None:
+def test_the_page_of_a_sweep_is_written_at_intervals(tmp_path: Path) -> None:
     now, told = [0.0], []
     store, path = tmp_path / "runs", tmp_path / "page.html"
     page = SweepPage(store, path, lambda *what: told.append(what), clock=lambda: now[0])

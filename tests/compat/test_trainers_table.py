@@ -18,7 +18,7 @@ def test_a_named_test_exists(named: str) -> None:
         assert f"def {function}(" in (ROOT / path).read_text()
 
 
-def test_the_page_holds_the_part_and_begins_with_the_devices() -> None:
+def test_the_page_contains_the_generated_part_and_begins_with_the_devices() -> None:
     page = (ROOT / "docs" / "compatibility.md").read_text()
     assert PART.strip() in page
     assert "No CUDA device was at hand" in PART[:120]

@@ -81,7 +81,7 @@ def with_large_activations(size: int, width: int = 64, rows: int = 512) -> Work:
     return Work(model, torch.randn(32, rows, 64), torch.arange(32) % 10, size)
 
 
-def test_the_doctor_finds_the_device_sound() -> None:
+def test_the_doctor_passes_the_device() -> None:
     found = check_device("toy")
     assert found.is_same
     assert found.plain_noise == found.repeat_noise == 0
@@ -203,7 +203,7 @@ def test_with_copies_on_the_host_a_large_state_peaks_like_a_step() -> None:
     assert peak_of(work.track(micro_batch=2).probe) > 1.2 * step  # what the host saves
 
 
-def test_training_goes_on_when_the_device_is_full() -> None:
+def test_training_continues_when_the_device_is_full() -> None:
     def train(*, probed: bool) -> list[Tensor]:
         work = with_large_activations(size=2)
         tracker = work.track() if probed else None

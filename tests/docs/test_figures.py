@@ -301,7 +301,7 @@ def test_the_comparison_with_cleanlab_is_what_its_study_says() -> None:
     assert f"[{len(judged)} sets](results/label-errors.md)" in page
 
 
-def test_what_is_said_of_dawid_skene_is_what_the_leaderboard_says() -> None:
+def test_the_text_on_dawid_skene_agrees_with_the_leaderboard() -> None:
     rows = [(name, pool["rows"]) for name, pool in BOARD["pools"].items()]
     by_data: dict[str, list[float]] = {}
     for name, row in rows:

@@ -99,7 +99,7 @@ def test_a_search_without_a_server_finds_the_guide_first(
     assert Path(first.get_attribute("href").partition("?")[0]).stem == guide
 
 
-def test_no_page_of_the_reference_is_endless(site: Path, tab: Any) -> None:
+def test_pages_of_the_reference_have_a_limited_length(site: Path, tab: Any) -> None:
     """Split a page that grows beyond twenty screens."""
     tab.set_viewport_size({"width": 1280, "height": 900})
     for page in sorted((site / "api").glob("*.html")):

@@ -44,7 +44,7 @@ def test_notebook_is_small_with_output_and_no_error(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=NAMES)
-def test_its_page_is_made_from_it(path: Path, tmp_path: Path) -> None:
+def test_the_page_is_generated_from_the_file(path: Path, tmp_path: Path) -> None:
     nbformat = pytest.importorskip("nbformat", reason="needs the group `dev`")
     assert nbformat.read(path, as_version=4).cells
     shutil.copy(path, tmp_path)
@@ -60,7 +60,7 @@ def test_its_page_is_made_from_it(path: Path, tmp_path: Path) -> None:
         for path in NOTEBOOKS
     ],
 )
-def test_its_code_still_runs(path: Path, tmp_path: Path) -> None:
+def test_the_code_of_the_page_still_runs(path: Path, tmp_path: Path) -> None:
     pytest.importorskip("nbclient", reason="needs the group `dev`")
     pytest.importorskip("ipykernel", reason="needs the group `dev`")
     copy = Path(shutil.copy(path, tmp_path))

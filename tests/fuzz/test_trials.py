@@ -7,7 +7,7 @@ from fuzz._trials import MOST_FINDINGS, repeat
 pytestmark = pytest.mark.slow
 
 
-def test_a_trial_can_be_made_again_from_its_number() -> None:
+def test_a_trial_can_be_reproduced_from_its_number() -> None:
     drawn: list[float] = []
 
     def trial(chance: Random) -> list[str]:

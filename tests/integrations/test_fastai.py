@@ -131,7 +131,7 @@ def test_fastais_own_trackers_can_monitor_it() -> None:
     assert zeta[-1] > min(zeta)
 
 
-def test_a_second_fit_goes_on(tmp_path: Path) -> None:
+def test_a_second_fit_resumes(tmp_path: Path) -> None:
     callback = SusceptibilityCallback(num_classes=CLASSES, save_to=tmp_path / "run")
     learn, _ = fitted(callback, epochs=2)
     with learn.no_bar(), learn.no_logging():

@@ -131,7 +131,7 @@ def test_training_is_the_same_and_the_readings_are_right(name: str, tmp_path: Pa
     assert any(after != before for before, after, _ in oracle.found)
 
 
-def test_without_bf16_the_readings_are_others(tmp_path: Path) -> None:
+def test_readings_differ_without_bf16(tmp_path: Path) -> None:
     readings = []
     for bf16 in (False, True):
         callback = SusceptibilityCallback(num_classes=CLASSES)
@@ -267,7 +267,7 @@ def test_training_accuracy_is_measured(kind: str, tmp_path: Path) -> None:
     assert trainer.state.log_history[-2]["train_accuracy"] == measured
 
 
-def test_training_goes_on_when_its_accuracy_runs_out_of_memory(tmp_path: Path) -> None:
+def test_training_continues_when_its_accuracy_runs_out_of_memory(tmp_path: Path) -> None:
     def train(callback: SusceptibilityCallback | None) -> Trainer:
         trainer = build_trainer(tmp_path, callback, max_steps=15)  # three epochs
         embed = trainer.model.get_input_embeddings()
@@ -321,7 +321,7 @@ def test_a_logged_training_accuracy_is_taken(tmp_path: Path) -> None:
     assert [value == 0.02 for value in found] == [False, False, True, False, False]
 
 
-def test_a_training_accuracy_of_an_evaluation_is_waited_for(tmp_path: Path) -> None:
+def test_the_callback_waits_for_the_training_accuracy_of_an_evaluation(tmp_path: Path) -> None:
     def hits(found: Any) -> dict[str, float]:
         return {"accuracy": float((found.predictions.argmax(-1) == found.label_ids).mean())}
 
@@ -502,7 +502,7 @@ def test_unusable_stop_arguments_are_refused(options: dict[str, Any], match: str
         SusceptibilityCallback(num_classes=CLASSES, **options)
 
 
-def test_the_rule_starts_anew_in_a_second_training(tmp_path: Path) -> None:
+def test_the_rule_starts_over_in_a_second_training(tmp_path: Path) -> None:
     rule = rote.StopRule(train_accuracy=0.0, patience=1, min_epochs=2)
     callback = SusceptibilityCallback(num_classes=CLASSES, stop=rule)
     trainer = build_trainer(tmp_path, callback, num_train_epochs=30)

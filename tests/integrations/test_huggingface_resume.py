@@ -146,7 +146,7 @@ def test_a_resumed_run_may_be_recorded_elsewhere(tmp_path: Path) -> None:
     assert [reading.step for reading in read_run(tmp_path / "run").readings] == [1, 2, 3]
 
 
-def test_a_callback_that_comes_later_starts_with_its_first_reading(tmp_path: Path) -> None:
+def test_a_callback_added_later_starts_with_its_first_reading(tmp_path: Path) -> None:
     arguments = {"save_strategy": "epoch"}
     trainer = build_trainer(tmp_path, **arguments)
     trainer.add_callback(Kill(9))

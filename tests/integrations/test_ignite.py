@@ -102,7 +102,7 @@ def test_the_rule_stops_the_engine_and_the_verdict_names_the_step(
     assert f"step {expected} of" in caplog.text
 
 
-def test_a_resumed_engine_goes_on_bit_for_bit(tmp_path: Path) -> None:
+def test_a_resumed_engine_continues_bit_for_bit(tmp_path: Path) -> None:
     whole = SusceptibilityCallback(num_classes=CLASSES)
     run(whole, epochs=4)
     first = SusceptibilityCallback(num_classes=CLASSES, save_to=tmp_path / "run")
@@ -130,7 +130,7 @@ def test_a_resumed_engine_goes_on_bit_for_bit(tmp_path: Path) -> None:
     assert len(rote.store.read_run(tmp_path / "run").readings) == 4
 
 
-def test_a_second_run_of_the_same_network_goes_on() -> None:
+def test_a_second_run_of_the_same_network_resumes() -> None:
     callback = SusceptibilityCallback(num_classes=CLASSES)
     engine, _, _ = build(callback)
     loader = DataLoader(Augmented(), batch_size=BATCH)

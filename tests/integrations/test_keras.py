@@ -146,7 +146,7 @@ def test_other_callbacks_can_monitor_it() -> None:
     assert zeta[-1] > min(zeta)
 
 
-def test_a_second_fit_goes_on(tmp_path: Path) -> None:
+def test_a_second_fit_resumes(tmp_path: Path) -> None:
     callback = SusceptibilityCallback(num_classes=CLASSES, inputs=X, save_to=tmp_path / "run")
     model, _, _ = fitted(callback, epochs=2)
     model.fit(X.numpy(), Y.numpy(), batch_size=BATCH, verbose=0, callbacks=[callback])
@@ -159,7 +159,7 @@ def test_it_needs_inputs() -> None:
         fitted(SusceptibilityCallback(num_classes=CLASSES))
 
 
-def test_the_classes_of_a_sigmoid_part_at_one_half() -> None:
+def test_sigmoid_outputs_are_classified_at_one_half() -> None:
     keras.utils.set_random_seed(0)
     layers = [keras.layers.Input((FEATURES,)), keras.layers.Dense(1, activation="sigmoid")]
     model = keras.Sequential(layers)

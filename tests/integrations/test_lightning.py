@@ -155,7 +155,7 @@ class Watcher(pl.Callback):
         self.found.append({k: float(v) for k, v in trainer.callback_metrics.items()})
 
 
-def test_what_is_found_is_logged_and_recorded(tmp_path: Path) -> None:
+def test_readings_are_logged_and_recorded(tmp_path: Path) -> None:
     callback = SusceptibilityCallback(num_classes=CLASSES, save_to=tmp_path / "run", name="mine")
     watcher = Watcher()
     fit(Classifier(), tmp_path, [callback, watcher])
@@ -180,7 +180,7 @@ class LogsLate(Classifier):
         self.log("train_accuracy", 0.25 * (1 + self.current_epoch))
 
 
-def test_an_accuracy_of_the_epoch_before_is_not_taken_for_this_ones(tmp_path: Path) -> None:
+def test_an_accuracy_of_the_previous_epoch_is_not_used_for_this_one(tmp_path: Path) -> None:
     callback = SusceptibilityCallback(num_classes=CLASSES, measure_accuracy=0)
     fit(LogsLate(), tmp_path, [callback])
     assert all("train_accuracy" not in r.metrics for r in callback.tracker.readings)
@@ -207,7 +207,7 @@ class LogsInForward(Classifier):
         return out
 
 
-def test_what_forward_logs_in_a_probe_is_not_logged(tmp_path: Path) -> None:
+def test_values_that_forward_logs_in_a_probe_are_not_logged(tmp_path: Path) -> None:
     torch.manual_seed(0)
     alone, watched = LogsInForward(), LogsInForward()
     watched.load_state_dict(alone.state_dict())

@@ -118,7 +118,7 @@ def test_the_samples_of_the_probe_are_the_same_with_and_without(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("name", ["train_accuracy", None])
-def test_what_the_module_logs_comes_first_if_it_is_looked_for(
+def test_values_logged_by_the_module_take_precedence_if_requested(
     name: str | None, tmp_path: Path
 ) -> None:
     class Logs(Silent):
@@ -156,7 +156,7 @@ def test_batches_in_which_labels_are_not_clear_are_pointed_out_once(tmp_path: Pa
     assert "name another with `train_accuracy=`" in said
 
 
-def test_a_resumed_run_goes_on_measuring(tmp_path: Path) -> None:
+def test_a_resumed_run_continues_measuring(tmp_path: Path) -> None:
     class NowLogs(Silent):
         def training_step(self, batch: Any, batch_idx: int) -> Any:
             self.log("train_accuracy", 0.125)

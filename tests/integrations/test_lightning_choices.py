@@ -186,7 +186,7 @@ def test_samples_are_a_number_of_them(samples: Any) -> None:
         SusceptibilityCallback(num_classes=CLASSES, samples=samples)
 
 
-def test_a_stop_that_is_no_rule_is_refused() -> None:
+def test_a_stop_argument_that_is_not_a_rule_is_refused() -> None:
     with pytest.raises(InputError, match="`stop` to be a StopRule, got True"):
         SusceptibilityCallback(num_classes=CLASSES, stop=True)
 

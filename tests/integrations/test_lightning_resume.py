@@ -166,7 +166,7 @@ def test_checkpoints_load_with_weights_only(tmp_path: Path) -> None:
     assert state["stop"] == callback.stop.state_dict()
 
 
-def test_a_callback_may_come_to_a_run_that_has_begun(tmp_path: Path) -> None:
+def test_a_callback_can_be_added_to_a_run_that_has_begun(tmp_path: Path) -> None:
     torch.manual_seed(0)
     first = trainer(tmp_path, [ModelCheckpoint(tmp_path, filename="begun")], max_epochs=2)
     first.fit(Positioned(), loader(), loader(shuffle=False))
@@ -208,7 +208,7 @@ def test_loggers_show_the_reading_of_an_epoch_that_never_ended(tmp_path: Path) -
     assert points("again", step=12) == whole[1:]
 
 
-def test_a_callback_that_came_late_has_missed_nothing(tmp_path: Path) -> None:
+def test_a_callback_added_late_gets_past_readings(tmp_path: Path) -> None:
     def fit(resumed: str | None, epochs: int, *callbacks: pl.Callback) -> None:
         folder = tmp_path / str(epochs)
         saver = ModelCheckpoint(folder, save_top_k=-1, filename="{step}", every_n_train_steps=2)
@@ -231,14 +231,14 @@ def test_a_directory_in_use_says_how_a_trainer_resumes(tmp_path: Path) -> None:
         run(tmp_path / "b", again)
 
 
-def test_other_samples_are_not_the_same_run(tmp_path: Path) -> None:
+def test_a_state_saved_with_other_samples_is_refused(tmp_path: Path) -> None:
     run(tmp_path, SusceptibilityCallback(num_classes=CLASSES))
     other = SusceptibilityCallback(num_classes=CLASSES, seed=1)
     with pytest.raises(StateError, match="`inputs` .* the state was saved with"):
         run(tmp_path / "b", other, resumed=tmp_path / "step=6.ckpt")
 
 
-def test_a_second_fit_of_the_same_trainer_goes_on_and_of_another_starts_anew(
+def test_a_second_fit_resumes_and_a_fit_of_another_trainer_starts_over(
     tmp_path: Path,
 ) -> None:
     callback = SusceptibilityCallback(num_classes=CLASSES, save_to=tmp_path / "run")

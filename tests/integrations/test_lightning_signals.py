@@ -178,7 +178,7 @@ class Quiet(rote.Signal):
     name = "quiet"
 
 
-def test_a_step_in_which_it_is_not_clear_which_logits_are_the_batchs(tmp_path: Path) -> None:
+def test_a_step_with_ambiguous_logits_is_reported(tmp_path: Path) -> None:
     class Unclear(Returning):
         def training_step(self, batch: Any, batch_idx: int) -> Any:
             return super().training_step(batch, batch_idx)["loss"]

@@ -95,7 +95,7 @@ def test_the_checkpoint_to_keep_is_saved_on_request(tmp_path: Path) -> None:
     assert kept.step < callback.tracker.readings[-1].step
 
 
-def test_a_checkpoint_of_another_run_or_step_is_not_taken_for_the_one_to_keep(
+def test_a_checkpoint_of_another_run_or_step_is_not_reported_as_the_one_to_keep(
     tmp_path: Path,
 ) -> None:
     def run(**options: Any) -> SusceptibilityCallback:
@@ -118,7 +118,7 @@ def test_a_checkpoint_of_another_run_or_step_is_not_taken_for_the_one_to_keep(
     assert second.keep_path is None
 
 
-def test_a_rule_goes_on_after_a_resume(tmp_path: Path) -> None:
+def test_a_rule_continues_after_a_resume(tmp_path: Path) -> None:
     def run(epochs: int, stop: rote.StopRule, path: Path | None = None) -> SusceptibilityCallback:
         torch.manual_seed(0)
         callback = SusceptibilityCallback(num_classes=CLASSES, stop=stop)

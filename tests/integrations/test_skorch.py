@@ -120,7 +120,7 @@ def test_the_accuracy_is_measured_or_that_of_the_history() -> None:
     assert [r.train_accuracy for r in callback.tracker.readings] == net.history[:, "mine"]
 
 
-def test_the_accuracy_is_measured_anew_at_every_probe_of_an_epoch() -> None:
+def test_the_accuracy_is_measured_again_at_every_probe_of_an_epoch() -> None:
     found = []
     for name in ("train_accuracy", None):  # None: what the history holds is not looked at
         callback = SusceptibilityCallback(every=2, train_accuracy=name)
@@ -141,7 +141,7 @@ def test_the_rule_stops_and_the_verdict_is_told(
     assert rote.select(tmp_path / "run").headline in caplog.text
 
 
-def test_partial_fit_goes_on_and_fit_begins_anew(tmp_path: Path) -> None:
+def test_partial_fit_resumes_and_fit_starts_over(tmp_path: Path) -> None:
     whole = SusceptibilityCallback()
     fitted(whole, epochs=3)
     callback = SusceptibilityCallback(save_to=tmp_path / "run")

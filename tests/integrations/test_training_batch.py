@@ -76,7 +76,7 @@ def test_drawing_leaves_no_trace_and_repeats_itself(wrap: Any) -> None:
     assert not torch.equal(first, draw_inputs(wrap(dataset), default_collate, 64, seed=1))
 
 
-def test_global_generators_are_put_back_if_the_dataset_fails() -> None:
+def test_global_generators_are_restored_if_the_dataset_fails() -> None:
     class Broken(Augmented):
         def __getitem__(self, index: int) -> Any:
             super().__getitem__(index)

@@ -218,7 +218,7 @@ def test_cumulative_losses_of_packed_rows_are_refused_with_the_remedy(tmp_path: 
         trainer.train()
 
 
-def test_the_old_name_of_the_fused_loss_is_the_same_objective(tmp_path: Path) -> None:
+def test_the_old_name_of_the_fused_loss_gives_the_same_objective(tmp_path: Path) -> None:
     found = []
     for kind in ("nll", "chunked_nll"):
         callback = SusceptibilityCallback()

@@ -31,7 +31,7 @@ def readings(rows: list[tuple[float, float | None]], *, plain: bool) -> list[Rea
 
 
 @given(ROWS, st.booleans())
-def test_the_last_is_held_against_the_lowest_and_the_start(
+def test_the_last_value_is_compared_with_the_lowest_and_the_first(
     rows: list[tuple[float, float | None]], plain: bool
 ) -> None:
     column = "susceptibility_plain_relative" if plain else "susceptibility_relative"

@@ -64,7 +64,7 @@ def test_generators_of_every_accelerator_are_restored_and_checked() -> None:
 
 
 @pytest.mark.parametrize("write", [lambda t: t.data.add_(1), lambda t: None])
-def test_untouched_is_judged_equally_on_host_and_device(
+def test_unchanged_tensors_are_judged_equally_on_host_and_device(
     write: Callable[[Tensor], object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept = [torch.randn(3), torch.randn(4).bfloat16(), torch.arange(5)]

@@ -169,7 +169,7 @@ def strange(*, once: bool) -> tuple[nn.Module, Strange, Stranger]:
     return model, optimizer, stranger
 
 
-def test_what_cannot_be_put_back_is_refused_by_name_without_verify() -> None:
+def test_state_that_cannot_be_restored_is_refused_by_name_without_verify() -> None:
     model, optimizer, _ = strange(once=False)
     with pytest.raises(InterferenceError, match=r"optimizer\.defaults\[stranger\]"):
         rote.track(model, optimizer, inputs=X, num_classes=CLASSES)

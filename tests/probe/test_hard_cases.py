@@ -48,7 +48,7 @@ def expected() -> tuple[float, float, float]:
 
 
 @pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated")
-def test_scripted_modules_are_put_back() -> None:
+def test_scripted_modules_are_restored() -> None:
     net = nn.Sequential(nn.Flatten(), nn.Linear(64, 8), nn.BatchNorm1d(8), nn.Linear(8, CLASSES))
     model = torch.jit.script(net)
     optimizer = SGD(model.parameters(), lr=0.1)
@@ -145,7 +145,7 @@ class Hoarder(nn.Module):
         ]
 
 
-def test_generators_arrays_and_dataclasses_are_put_back() -> None:
+def test_generators_arrays_and_dataclasses_are_restored() -> None:
     model = Hoarder()
     model(X)
     before = repr(model.state())
@@ -153,7 +153,7 @@ def test_generators_arrays_and_dataclasses_are_put_back() -> None:
     assert repr(model.state()) == before
 
 
-def test_what_cannot_be_put_back_is_named() -> None:
+def test_state_that_cannot_be_restored_is_named() -> None:
     class Secretive(nn.Linear):
         def forward(self, x: Tensor) -> Tensor:
             next(self.ledger)  # type: ignore[call-overload]
@@ -210,7 +210,7 @@ class DataclassState(torch.optim.Optimizer):
                 parameter.sub_(slot.momentum, alpha=group["lr"])
 
 
-def test_dataclasses_in_the_state_of_an_optimizer_are_put_back() -> None:
+def test_dataclasses_in_the_state_of_an_optimizer_are_restored() -> None:
     model = linear()
     optimizer = DataclassState(model.parameters())
     both_steps(model, optimizer)
@@ -295,7 +295,7 @@ class Outer(torch.optim.Optimizer):
         self.inner.step()
 
 
-def test_an_optimizer_inside_another_is_put_back_and_its_hooks_stay_silent(
+def test_an_inner_optimizer_is_restored_and_its_hooks_stay_silent(
     expected: tuple[float, float, float],
 ) -> None:
     model = linear()
@@ -343,7 +343,7 @@ class Sharpness(torch.optim.SGD):
         super().step()
 
 
-def test_a_closure_can_be_handed_over(expected: tuple[float, float, float]) -> None:
+def test_a_closure_can_be_passed(expected: tuple[float, float, float]) -> None:
     model = linear()
     optimizer = Sharpness(model.parameters(), lr=0.1)
     with pytest.raises(

@@ -217,7 +217,7 @@ def test_a_loss_module_is_preserved_too() -> None:
     assert loss.calls == 0
 
 
-def test_parameters_that_a_forward_pass_changes_are_put_back() -> None:
+def test_parameters_that_a_forward_pass_changes_are_restored() -> None:
     model = nn.Sequential(nn.Embedding(5, 3, max_norm=0.1), nn.Flatten(), nn.Linear(6, CLASSES))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     tokens = torch.tensor([[0, 1], [2, 3], [4, 0]])

@@ -292,7 +292,7 @@ def out_of_memory(kind: str) -> Exception:
 
 
 @pytest.mark.parametrize("kind", ["cpu", "cuda"])
-def test_training_goes_on_when_a_probe_runs_out_of_memory(kind: str) -> None:
+def test_training_continues_when_a_probe_runs_out_of_memory(kind: str) -> None:
     model, optimizer = with_frozen_base()
     fails: list[bool] = []
 
@@ -334,7 +334,7 @@ class Full(rote.Signal):
         return {"times_read": float(self.count)}
 
 
-def test_training_goes_on_when_a_signal_runs_out_of_memory() -> None:
+def test_training_continues_when_a_signal_runs_out_of_memory() -> None:
     model, optimizer = with_frozen_base()
     tracker = rote.track(model, optimizer, inputs=X, num_classes=3, signals=[Full()])
     assert tracker.probe() is not None

@@ -167,7 +167,7 @@ def test_training_is_bit_identical_and_readings_equal_the_oracle(
 
 
 @pytest.mark.parametrize(("mode", "moment"), [*product(MODES, MOMENTS)])
-def test_by_default_every_model_and_every_optimizer_meets_every_mode_at_every_moment(
+def test_the_default_cases_combine_every_model_optimizer_mode_and_moment(
     mode: str, moment: str
 ) -> None:
     default = [case.values for case in cases() if pytest.mark.full not in case.marks]
@@ -183,7 +183,7 @@ def test_by_default_every_model_and_every_optimizer_meets_every_mode_at_every_mo
 @pytest.mark.parametrize("moment", MOMENTS)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("model_name", ODD_MODELS)
-def test_odd_models_are_left_alone_too(model_name: str, mode: str, moment: str) -> None:
+def test_unusual_models_are_left_unchanged(model_name: str, mode: str, moment: str) -> None:
     compare(model_name, "sgd" if model_name == "marked" else "sgd_momentum", mode, moment)
 
 

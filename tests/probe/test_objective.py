@@ -302,7 +302,7 @@ class Reseeding(Wrapped):
         return super().forward(functional.dropout(x), labels)
 
 
-def test_a_forward_that_seeds_anew_is_flagged_and_leaves_no_trace() -> None:
+def test_a_forward_pass_that_reseeds_is_flagged_and_leaves_no_trace() -> None:
     model = Reseeding()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     state = torch.get_rng_state()

@@ -168,7 +168,7 @@ class Lazy(nn.Module):
         return self.head(x @ weight * self.scale)  # type: ignore[no-any-return]
 
 
-def test_what_a_first_pass_moves_off_a_tensor_is_put_back() -> None:
+def test_a_tensor_that_the_first_pass_replaces_is_restored() -> None:
     model = Lazy()
     optimizer = torch.optim.SGD(model.head.parameters(), lr=0.1)
     scale = model.weight.scale
@@ -178,7 +178,7 @@ def test_what_a_first_pass_moves_off_a_tensor_is_put_back() -> None:
     assert model.scale is None
 
 
-def test_a_change_of_the_first_trial_that_changes_the_loss_is_an_error() -> None:
+def test_a_first_trial_that_changes_the_loss_is_an_error() -> None:
     class Counter:  # foreign: what it holds is not copied
         count = 0
 

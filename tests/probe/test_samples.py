@@ -139,7 +139,7 @@ CASES: dict[str, tuple[type[nn.Module], Any, Any]] = {
 
 @pytest.mark.filterwarnings("ignore:Sparse CSR tensor support")
 @pytest.mark.parametrize("name", CASES)
-def test_a_reading_is_that_of_deep_copies(name: str) -> None:
+def test_readings_equal_those_of_deep_copies(name: str) -> None:
     kind, inputs, forward = CASES[name]
     if inputs is Tensor.to_sparse_csr:  # which warns, and not while tests are collected
         inputs = ROWS.to_sparse_csr()

@@ -34,7 +34,7 @@ def _raising_handlers() -> Iterator[None]:
 @pytest.mark.filterwarnings("ignore::rote.errors.UncopiedStateWarning")
 @pytest.mark.parametrize("number", SIGNALS)
 @pytest.mark.parametrize("call", [0, 1, 2])
-def test_a_signal_in_any_pass_leaves_the_training_as_it_was(
+def test_a_process_signal_in_any_pass_leaves_training_unchanged(
     number: signal.Signals, call: int
 ) -> None:
     model, optimizer = build_case("cnn_batch_norm", "adam")

@@ -66,7 +66,7 @@ def test_calibration_error_equals_the_naive_one(
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_a_bin_holds_its_upper_end_and_not_its_lower(dtype: torch.dtype) -> None:
+def test_bins_are_closed_on_the_right(dtype: torch.dtype) -> None:
     # 0.6 ends the bin (0.4, 0.6]; 0.61 and 0.79 share the next. Were 0.6 in it, too, confidence
     # and accuracy would partly cancel: (0.6 - 1) + (0.61 + 0.79 - 0).
     probabilities = torch.tensor([[0.6, 0.4], [0.61, 0.39], [0.79, 0.21]], dtype=dtype)

@@ -106,7 +106,7 @@ def test_single_rank_is_left_without_a_trace(name: str) -> None:
 
 
 @pytest.mark.usefixtures("lone_rank")
-def test_a_lone_rank_reads_as_a_process_without_ranks() -> None:
+def test_a_single_rank_gives_the_readings_of_a_plain_process() -> None:
     training = Training(DDP, "adamw").run(probed=True, steps=3)
     module, batch = training.model.module, training.tracker.batch
     assert isinstance(module, nn.Module)

@@ -32,7 +32,7 @@ def test_no_values_or_equal_ones_still_make_an_axis(values: list[float]) -> None
     assert make_accuracy_axis(np.array(values, dtype=float)).low < 1.0
 
 
-def test_accuracies_that_no_axis_reaches_still_make_one() -> None:
+def test_an_axis_is_limited_if_accuracies_are_huge() -> None:
     axis = make_accuracy_axis(np.array([-1.7e308, 0.5, 1.7e308]))
     assert axis.high == 1e15
     assert axis.beyond(np.array([1.7e308])) == 1

@@ -44,7 +44,7 @@ def naive_tau(one: list[float | None], other: list[float | None]) -> float | Non
     return concordant / float(np.sqrt((pairs - ties_x) * (pairs - ties_y)))
 
 
-def test_a_pick_is_what_its_rule_keeps(store: Path) -> None:
+def test_a_pick_is_the_checkpoint_that_its_rule_keeps(store: Path) -> None:
     picks = read_contents(store).signal_picks
     assert [pick.column.name for pick in picks] == list(BETTER)[:-1]
     assert [pick.knows for pick in picks] == [False, False, False, True]
@@ -56,7 +56,7 @@ def test_a_pick_is_what_its_rule_keeps(store: Path) -> None:
         assert pick.estimated is None
 
 
-def test_agreement_is_that_of_pairs_with_the_truth_as_the_last_row(store: Path) -> None:
+def test_agreement_of_signals_counts_pairs_with_the_truth_as_the_last_row(store: Path) -> None:
     record = CHARTS["signals"].record(read_contents(store))
     frame = make_candidates(read_contents(store).candidates.table, "susceptibility").table.frame
     assert record.names[-1] == "test accuracy"
@@ -71,7 +71,7 @@ VALUES = st.one_of(st.none(), st.integers(-3, 3).map(float))
 
 
 @given(st.lists(st.tuples(VALUES, VALUES, VALUES), min_size=1, max_size=25))
-def test_ties_gaps_and_signs(rows: list[tuple[float | None, ...]]) -> None:
+def test_ties_missing_values_and_signs_are_handled(rows: list[tuple[float | None, ...]]) -> None:
     names = ("a", "b", "c")
     columns = {
         name: pl.Series([row[place] for row in rows], dtype=pl.Float64)

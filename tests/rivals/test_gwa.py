@@ -80,7 +80,7 @@ def test_formula(values: list[float]) -> None:
         assert found == pytest.approx(np.mean(values) / below, rel=1e-6, abs=1e-9)
 
 
-def test_is_left_out_where_it_is_not_defined() -> None:
+def test_undefined_alignment_is_none() -> None:
     assert compute_alignment(torch.full((4,), 0.5).double()) is None
     assert compute_alignment(torch.tensor([0.0, 0.0, 1.0, 1.0]).double()) == 0.5 / (-2 + 1.2)
 
@@ -109,7 +109,7 @@ def test_finds_the_head_or_raises_without_one() -> None:
         Gwa().start(context_of(network(), X[:, :2], 3))
 
 
-def test_says_when_the_logits_are_of_another_pass() -> None:
+def test_logits_of_another_pass_are_reported() -> None:
     model, signal = network(), Gwa()
     signal.start(context_of(model, X, 3))
     logits = model(X).detach()

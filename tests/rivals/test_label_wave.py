@@ -85,7 +85,7 @@ def kept_by_the_paper(waves: list[float], patience: int) -> int:
 
 @settings(max_examples=60, deadline=None)
 @given(data=st.data(), samples=st.integers(1, 5), patience=st.integers(1, 4))
-def test_the_lowest_patient_one_is_what_the_paper_keeps(
+def test_label_wave_keeps_the_lowest_value_within_its_patience(
     data: st.DataObject, samples: int, patience: int
 ) -> None:
     classes = st.lists(st.integers(0, 1), min_size=samples, max_size=samples)

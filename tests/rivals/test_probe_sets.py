@@ -93,7 +93,7 @@ def test_training_samples_are_the_ones_at_their_places() -> None:
     assert torch.equal(labels, torch.randint(3, (5,), generator=generator))
 
 
-def test_what_it_cannot_draw_from_is_named() -> None:
+def test_inputs_it_cannot_draw_from_are_named() -> None:
     with pytest.raises(InputError, match="origins"):
         ProbeSets(origins=["elsewhere"])
     with pytest.raises(InputError, match="sizes"):

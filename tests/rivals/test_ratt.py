@@ -24,7 +24,7 @@ def test_the_error_on_right_labels_cancels(right: float, wrong: float, k: int) -
     assert compute_bound(right, random, k) == pytest.approx((k - 1) * (1 - wrong), abs=1e-9)
 
 
-def test_the_error_on_random_labels_is_put_together_from_both_kinds() -> None:
+def test_the_error_on_random_labels_combines_right_and_wrong_labels() -> None:
     rng = np.random.default_rng(0)
     truth = rng.integers(5, size=200_000)
     resampled = rng.random(len(truth)) < 0.4

@@ -73,7 +73,7 @@ def test_values_are_those_of_scipy() -> None:
 @pytest.mark.parametrize("measure", MEASURES)
 @settings(deadline=None, max_examples=60)
 @given(st.data())
-def test_a_weight_is_a_repetition(measure: boot.Measure, data: st.DataObject) -> None:
+def test_weighting_a_row_equals_repeating_it(measure: boot.Measure, data: st.DataObject) -> None:
     length = data.draw(st.integers(3, 12))
     values = st.lists(st.integers(-3, 3), min_size=length, max_size=length)
     x, y = (np.array(data.draw(values), dtype=float) for _ in range(2))
@@ -144,7 +144,9 @@ def test_many_checkpoints_are_thinned_within_their_runs() -> None:
 
 @settings(deadline=None, max_examples=40)
 @given(rows(max_runs=7, gaps=True))
-def test_gaps_are_left_out_of_what_they_concern(found: list[Row]) -> None:
+def test_rows_with_missing_values_are_excluded_from_the_measures_they_affect(
+    found: list[Row],
+) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         result = agreement(table_of(found), draws=Draws(resamples=5))
@@ -162,7 +164,7 @@ def test_gaps_are_left_out_of_what_they_concern(found: list[Row]) -> None:
             assert "too few for an interval; it takes 5" in (estimate.reason or "")
 
 
-def test_what_is_not_recorded_has_no_value() -> None:
+def test_unrecorded_columns_have_no_value() -> None:
     found = [{"run": "a", "step": s, "susceptibility": s / 9} for s in range(1, 12)]
     result = agreement(table_of(found))
     assert result.train_test_kendall.value is None
@@ -171,7 +173,7 @@ def test_what_is_not_recorded_has_no_value() -> None:
 
 
 @pytest.mark.parametrize("rule", ["regions", "before-rise", "last", "oracle", "pareto"])
-def test_regret_is_what_the_pick_lacks(rule: str) -> None:
+def test_regret_is_the_gap_from_the_pick_to_the_best(rule: str) -> None:
     found = holdout()
     estimate = regret(table_of(found), rule, draws=FEW)
     best = column(found, "test_accuracy").max()
@@ -194,7 +196,7 @@ def test_regret_takes_options_and_refuses_what_select_refuses() -> None:
         regret(table, "best")
 
 
-def test_a_run_drawn_twice_is_two_runs() -> None:
+def test_a_run_resampled_twice_counts_as_two_runs() -> None:
     # With steps of both copies in one sequence there would be no bend to find.
     found = [
         {

@@ -103,7 +103,7 @@ def test_runs_without_labels_vote_if_they_are_competent(tmp_path: Path) -> None:
     assert took(select(tmp_path / "weak", noise_rate=0.4)) == "noise-rate"
 
 
-def test_with_nothing_held_out_zeta_and_training_accuracy_are_left() -> None:
+def test_without_a_holdout_zeta_and_training_accuracy_remain() -> None:
     found: list[Row] = [
         {
             "run": run,

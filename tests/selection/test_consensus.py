@@ -124,18 +124,18 @@ def test_runs_with_another_holdout_are_skipped_with_a_warning(tmp_path: Path) ->
     assert selection.table["score"].null_count() == 2 * 8
 
 
-def test_two_runs_are_doubted(tmp_path: Path) -> None:
+def test_two_runs_give_a_warning(tmp_path: Path) -> None:
     write_voters(tmp_path, noisy_copies()[:2], 10)
     assert "Only 2 runs vote" in " ".join(select(tmp_path, "consensus").warnings)
 
 
-def test_weak_agreement_is_doubted(tmp_path: Path) -> None:
+def test_weak_agreement_gives_a_warning(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     write_voters(tmp_path, rng.integers(10, size=(5, 4, 300)), 10)
     assert "less than half of the holdout" in " ".join(select(tmp_path, "consensus").warnings)
 
 
-def test_one_run_cannot_agree_with_others(tmp_path: Path) -> None:
+def test_agreement_needs_several_runs(tmp_path: Path) -> None:
     write_voters(tmp_path, noisy_copies()[:1], 10)
     with pytest.raises(
         InputError, match="2 runs with predictions on the same holdout, and there are 1"

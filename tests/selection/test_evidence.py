@@ -31,7 +31,7 @@ def test_the_costs_are_those_of_the_committed_leaderboard() -> None:
     )
 
 
-def test_grades_go_by_rule_and_runs() -> None:
+def test_grades_depend_on_rule_and_runs() -> None:
     grades = {name: describe_rule(rule).evidence for name, rule in RULES.items()}
     assert {name for name, grade in grades.items() if grade == "weak"} >= {
         "last",

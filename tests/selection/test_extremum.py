@@ -101,7 +101,7 @@ def test_mistakes_are_named(rule: str, message: str) -> None:
         select(table_of(recorded(0.5, 0.25)), rule)
 
 
-def test_columns_of_rotes_own_go_by_their_label() -> None:
+def test_reasons_name_known_columns_by_their_label() -> None:
     rows = recorded(1, 2, validation_accuracy=0.5)
     reason = select(table_of(rows), "max:validation_accuracy").reasons[1].text
     assert COLUMNS["validation_accuracy"].label in reason

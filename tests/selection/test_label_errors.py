@@ -64,7 +64,7 @@ def test_label_errors_come_first(noise: str) -> None:
     assert found.truth.sum(axis=1) == pytest.approx(np.ones(SAMPLES))
 
 
-def test_a_network_is_left_out_where_it_was_trained() -> None:
+def test_networks_are_ignored_on_samples_they_trained_on() -> None:
     truth, given, predicted = make("symmetric")
     part = predicted.copy()
     for network in range(3):

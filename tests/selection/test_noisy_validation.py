@@ -50,7 +50,7 @@ def test_zeta_decides_within_one_standard_error() -> None:
     assert "standard error of 5.00% (100 labels); 3 of 5 checkpoints" in selection.reasons[1].text
 
 
-def test_more_labels_leave_zeta_less_to_decide() -> None:
+def test_with_more_labels_zeta_decides_less() -> None:
     table = table_of(validated(), samples=100)
     selection = select(table, "noisy-validation+susceptibility", samples=10_000)
     assert selection.pick.step == 3

@@ -262,7 +262,7 @@ def test_the_fit_is_the_highest_likelihood() -> None:
             assert loss(moved) > loss(at)
 
 
-def test_uninformative_votes_do_not_decide_for_one_good_run(tmp_path: Path) -> None:
+def test_uninformative_votes_do_not_outweigh_one_good_run(tmp_path: Path) -> None:
     """Its own votes make all votes sharp; those of the others must not be read as sharply."""
     rng = np.random.default_rng(0)
     truth = rng.choice(CLASSES, size=SAMPLES, p=[0.4, 0.3, 0.1, 0.1, 0.1])
@@ -340,7 +340,7 @@ def test_clean_labels_are_certain(tmp_path: Path) -> None:
         select(tmp_path, rule="posterior", clean_labels=[0.5])
 
 
-def test_clean_labels_do_without_given_ones(tmp_path: Path) -> None:
+def test_clean_labels_suffice_without_given_labels(tmp_path: Path) -> None:
     truth, _, predicted = holdout("symmetric")
     write_voters(tmp_path, predicted, CLASSES)
     some = np.where(np.arange(SAMPLES) < 100, truth, -1)

@@ -186,7 +186,7 @@ def test_the_knee_of_a_front_is_its_corner() -> None:
     assert selection.pick.score == pytest.approx((0.875 - 0.2) / math.sqrt(2))
 
 
-def test_a_front_of_two_keeps_the_lower_zeta() -> None:
+def test_a_pareto_front_of_two_keeps_the_lower_zeta() -> None:
     found = [
         {"run": "a", "step": 1, "susceptibility": 0.0, "train_accuracy": 0.1},
         {"run": "a", "step": 2, "susceptibility": 1.0, "train_accuracy": 0.9},

@@ -88,7 +88,7 @@ def test_json_has_test_accuracy_only_where_it_is_known() -> None:
     assert [list(entry) for entry in found["regions"]] == [keys] * 4
 
 
-def test_a_selection_is_frozen_and_names_what_it_went_by() -> None:
+def test_a_selection_is_frozen_and_names_its_criteria() -> None:
     selection = select(table_of(spread()), "filter")
     assert (selection.rule, selection.column) == ("filter", "susceptibility")
     assert selection.reasons[0].text == "Rule: filter, by `susceptibility`."
@@ -225,7 +225,9 @@ def test_mean_dominated_by_one_outlier_is_reported() -> None:
         ("non_finite", "susceptibility", True),
     ],
 )
-def test_odd_readings_are_reported_for_their_column(flag: str, column: str, is_said: bool) -> None:
+def test_anomalous_readings_are_reported_for_their_column(
+    flag: str, column: str, is_said: bool
+) -> None:
     rows = spread(
         susceptibility_relative=0.1, susceptibility_plain=0.1, susceptibility_plain_relative=0.1
     )
@@ -309,7 +311,7 @@ def test_selecting_never_imports_torch_and_importing_no_polars(tmp_path: Path) -
     subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True)
 
 
-def test_accuracies_in_percent_are_doubted() -> None:
+def test_accuracies_in_percent_give_a_warning() -> None:
     rows = spread()
     rows[0]["train_accuracy"] = 95.0
     assert "`train_accuracy` reaches 95: accuracies are shares" in warnings_of(rows, "filter")

@@ -251,7 +251,9 @@ def test_weights_saved_by_a_user_loop_are_found(tmp_path: Path, name: str) -> No
 
 
 @pytest.mark.parametrize("contents", ["{", "[]", '{"1": 7}', '{"2": "gone.pt"}', "{}"])
-def test_a_list_of_files_that_leads_nowhere_names_none(tmp_path: Path, contents: str) -> None:
+def test_no_checkpoint_is_found_if_the_list_of_files_is_useless(
+    tmp_path: Path, contents: str
+) -> None:
     (tmp_path / CHECKPOINTS_FILE).write_text(contents)
     assert find_checkpoint(tmp_path, 1) is None
     assert find_checkpoint(tmp_path, 2) is None

@@ -75,7 +75,7 @@ def test_most_runs_that_share_their_data_must_agree(tmp_path: Path) -> None:
     assert (found.precision, found.recall) == (0.5, 0.5)
 
 
-def test_a_run_that_knows_no_data_names_places(tmp_path: Path) -> None:
+def test_a_run_without_a_data_source_names_positions(tmp_path: Path) -> None:
     write(tmp_path / "run", [1.0, -1.0], accuracy=[0.5], known=False)
     (found,) = find_suspects(tmp_path)
     (suspect,) = found.suspects

@@ -47,7 +47,7 @@ def wreck(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
 
 @pytest.mark.parametrize("optimizer_name", OPTIMIZERS)
 @pytest.mark.parametrize("model_name", MODELS)
-def test_everything_is_put_back_in_place(model_name: str, optimizer_name: str) -> None:
+def test_everything_is_restored_in_place(model_name: str, optimizer_name: str) -> None:
     model, optimizer = build_case(model_name, optimizer_name)
     model(images(6)).sum().backward()
     before = take_fingerprint(model, optimizer)
@@ -58,7 +58,7 @@ def test_everything_is_put_back_in_place(model_name: str, optimizer_name: str) -
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit])
-def test_everything_is_put_back_after_an_exception(error: type[BaseException]) -> None:
+def test_everything_is_restored_after_an_exception(error: type[BaseException]) -> None:
     model, optimizer = build_case("cnn_batch_norm", "adam")
     before = take_fingerprint(model, optimizer)
     with pytest.raises(error, match="stop"), rote.preserved(model, optimizer, verify=True):
@@ -80,7 +80,7 @@ def test_gradients_are_detached_and_restored_as_the_same_tensors() -> None:
     assert torch.equal(gradient, values)
 
 
-def test_a_graph_from_before_can_be_differentiated_after() -> None:
+def test_a_graph_built_before_a_probe_can_be_differentiated_after_it() -> None:
     model, optimizer = build_case("mlp", "adam")
     twin, _ = build_case("mlp", "adam")
     loss = model(images(6)).square().sum()
@@ -92,7 +92,7 @@ def test_a_graph_from_before_can_be_differentiated_after() -> None:
         assert torch.equal(mine.grad, theirs.grad)  # type: ignore[arg-type]
 
 
-def test_a_grad_scaler_is_put_back() -> None:
+def test_a_grad_scaler_is_restored() -> None:
     model, optimizer = build_case("mlp", "sgd")
     scaler = torch.amp.GradScaler("cpu", init_scale=8.0, growth_interval=1)
     scaler.scale(model(images(6)).sum())
@@ -106,7 +106,7 @@ def test_a_grad_scaler_is_put_back() -> None:
     assert find_differences(before, take_fingerprint(model, optimizer, scaler)) == []
 
 
-def test_verify_names_what_cannot_be_put_back() -> None:
+def test_verify_names_state_that_cannot_be_restored() -> None:
     model = nn.Linear(2, 2)
     model.clock = itertools.count()  # type: ignore[assignment]
     with (
@@ -202,7 +202,7 @@ def test_an_expanded_buffer_is_left_alone() -> None:
     assert model.get_buffer("row").shape == (4, 3)
 
 
-def test_random_state_is_wound_back() -> None:
+def test_random_state_is_restored() -> None:
     def draw() -> tuple[float, float, float]:
         return random.random(), float(np.random.rand()), float(torch.rand(()))
 
@@ -360,7 +360,7 @@ def test_only_modules_can_be_preserved() -> None:
         rote.preserved(None).__enter__()  # type: ignore[arg-type]
 
 
-def test_if_one_part_cannot_be_put_back_the_others_are() -> None:
+def test_if_one_part_cannot_be_restored_the_others_are() -> None:
     snapshot = Snapshot(nn.Linear(2, 2))
     draws = torch.get_rng_state()
     torch.rand(3)

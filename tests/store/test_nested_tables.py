@@ -12,7 +12,7 @@ def test_an_empty_table_is_an_entry() -> None:
     assert list(flatten_tables({"a": {"options": {}}, "b": {}})) == [("a.options", {}), ("b", {})]
 
 
-def test_a_table_with_a_word_in_it_is_an_entry() -> None:
+def test_a_table_with_a_stop_word_is_one_entry() -> None:
     tables = {"lr": {"log": [1, 2]}, "inner": {"lr": {"log": [3, 4]}, "seed": 0}}
     assert dict(flatten_tables(tables, stop=("log",))) == {
         "lr": {"log": [1, 2]},

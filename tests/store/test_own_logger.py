@@ -39,7 +39,7 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return name
 
 
-def test_it_is_written_resumed_and_read(tmp_path: Path, module: str) -> None:
+def test_the_run_is_written_resumed_and_read(tmp_path: Path, module: str) -> None:
     target = f"{module}.lines:Lines:{tmp_path}/run.jsonl"
     found = readings(1)
     log(target, found[:5], name="run")
@@ -95,7 +95,7 @@ def test_non_loggers_are_refused(module: str, end: str, message: str) -> None:
             use(module + end)  # type: ignore[operator]
 
 
-def test_half_of_a_logger_is_reported(module: str) -> None:
+def test_a_logger_that_only_reads_or_writes_is_reported(module: str) -> None:
     with pytest.raises(InputError, match=r"Deaf:x'\. It can only be read\."):
         parse_targets(f"{module}_2:Deaf:x")
     with pytest.raises(InputError, match=r"Mute:x'\. It can only be written: .*_2:Mute:…"):

@@ -103,9 +103,7 @@ def reopened(target: str, name: str) -> Sinks:
 
 
 @pytest.mark.parametrize("logger", ["mlflow", "tensorboard"])
-def test_an_interrupted_run_that_went_on_reads_as_one_that_was_not(
-    tmp_path: Path, logger: str
-) -> None:
+def test_a_resumed_run_reads_like_an_uninterrupted_one(tmp_path: Path, logger: str) -> None:
     uri = new_mlflow_store(tmp_path)
     target = {"mlflow": f"mlflow:e@{uri}", "tensorboard": f"tensorboard:{tmp_path}/tb"}[logger]
     log(tmp_path / "own" / "run", readings(1), name="run")

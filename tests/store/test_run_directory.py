@@ -218,7 +218,7 @@ def test_two_trackers_of_one_process_cannot_write_one_run(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     "policy", [rote.ProbePolicy(batch=8), rote.ProbePolicy(batch=8, resample=True)]
 )
-def test_a_run_resumed_from_its_journal_goes_on(
+def test_a_run_resumed_from_its_journal_continues(
     tmp_path: Path, policy: rote.ProbePolicy, truncated: bool
 ) -> None:
     whole = Run(policy)
@@ -287,7 +287,7 @@ def test_readings_after_the_loaded_state_are_taken_again(
     assert np.array_equal(rows, np.stack(expected))  # type: ignore[arg-type]
 
 
-def test_a_state_whose_readings_are_gone_is_refused(tmp_path: Path) -> None:
+def test_a_state_with_deleted_readings_is_refused(tmp_path: Path) -> None:
     run = Run(save_to=tmp_path / "run")
     run.epochs(1, 4)
     file = run.checkpoint()
@@ -301,7 +301,7 @@ def test_a_state_whose_readings_are_gone_is_refused(tmp_path: Path) -> None:
     assert len(read_run(tmp_path / "run").readings) == 2
 
 
-def test_a_state_can_start_another_run_while_the_first_is_there(tmp_path: Path) -> None:
+def test_a_state_can_start_another_run_beside_the_first(tmp_path: Path) -> None:
     run = Run(save_to=tmp_path / "run")
     run.epochs(1, 4)
     file = run.checkpoint()
@@ -489,7 +489,7 @@ def test_kill_at_the_start_leaves_no_run(tmp_path: Path) -> None:
     assert read_run(tmp_path / "run").readings == ()
 
 
-def test_odd_settings_can_be_described(tmp_path: Path) -> None:
+def test_unusual_settings_can_be_described(tmp_path: Path) -> None:
     model = torch.nn.Linear(2, 3)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     optimizer.defaults["limit"] = math.inf

@@ -60,7 +60,7 @@ def test_locked_run_has_the_state_running(tmp_path: Path) -> None:
     assert states == {"begun": "interrupted", "claimed": "new", "over": "finished"}
 
 
-def test_a_directory_that_cannot_be_looked_at_is_named(tmp_path: Path) -> None:
+def test_an_unreadable_directory_is_named(tmp_path: Path) -> None:
     endless = tmp_path / "endless"
     endless.symlink_to(endless)
     with pytest.raises(StoreError, match=r"Cannot read .*endless: Too many"):

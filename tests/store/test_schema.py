@@ -48,7 +48,7 @@ def test_a_resume_line_voids_what_came_after_its_step(
         ([-1, 2, 3], "steps that are negative, the first at reading 1"),
     ],
 )
-def test_odd_steps_are_warned_of(steps: list[int], message: str) -> None:
+def test_unusual_steps_give_a_warning(steps: list[int], message: str) -> None:
     lines = [{"schema": 1, "kind": "reading", "step": step} for step in steps]
     with pytest.warns(OddJournalWarning, match=message):
         assert len(drop_void_lines(lines, "here")) == 3

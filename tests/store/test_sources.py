@@ -240,7 +240,7 @@ def test_cells_may_be_separated_as_spreadsheets_do(
     assert frame["flags"].to_list() == [["dominated"]]
 
 
-def test_a_run_counts_once_however_its_place_is_written(
+def test_a_run_counts_once_however_its_path_is_written(
     tmp_path: Path, foreign: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -355,7 +355,9 @@ def test_a_table_cannot_be_mapped_again(tmp_path: Path) -> None:
         ("MLflow:e@./mlflow.db", "e", "./mlflow.db"),
     ],
 )
-def test_where_the_store_begins(text: str, place: str, uri: str | None) -> None:
+def test_an_mlflow_address_is_split_into_experiment_and_store(
+    text: str, place: str, uri: str | None
+) -> None:
     address = parse_address(text, "runs", "read")
     assert address is not None
     assert address.kind == "mlflow"

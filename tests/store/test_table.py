@@ -273,7 +273,7 @@ def test_metrics_that_come_late_or_only_sometimes_are_columns(tmp_path: Path) ->
     assert table.frame.columns[-3:] == ["accuracy", "loss", "test_accuracy"]
 
 
-def test_one_key_instead_of_another_is_not_lost(tmp_path: Path) -> None:
+def test_readings_with_different_keys_are_all_kept(tmp_path: Path) -> None:
     journal = line(reading(1, a=0.1)) + line(reading(2, b=0.2)) + line(reading(3, c=math.nan))
     path = write_run(tmp_path / "run", journal)
     assert_same([path], read_table(path))
@@ -424,7 +424,7 @@ def test_predictions_are_those_of_read_predictions(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found[:3], rows[:3])
 
 
-def test_without_predictions_there_are_none(tmp_path: Path) -> None:
+def test_missing_predictions_are_none(tmp_path: Path) -> None:
     write_run(tmp_path / "none", b"", num_classes=3, holdout=None)
     empty = write_run(tmp_path / "empty", b"", num_classes=3, holdout={"predictions": [4]})
     (empty / "predictions.bin").touch()
@@ -457,7 +457,7 @@ def test_one_bad_run_is_named_and_the_others_are_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="nothing is forbidden to root")
-def test_a_folder_that_may_not_be_read_is_named(tmp_path: Path) -> None:
+def test_a_folder_without_read_permission_is_named(tmp_path: Path) -> None:
     for name in ("a", "b"):
         write_run(tmp_path / name, line(reading(1)))
     (tmp_path / "b").chmod(0)
@@ -466,9 +466,7 @@ def test_a_folder_that_may_not_be_read_is_named(tmp_path: Path) -> None:
     (tmp_path / "b").chmod(0o755)
 
 
-def test_a_folder_that_cannot_be_looked_into_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unreadable_folder_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("a", "b/inside"):
         write_run(tmp_path / name, line(reading(1)))
     scan = os.scandir

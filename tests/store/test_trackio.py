@@ -29,7 +29,7 @@ def rows_of(project: str, run: str) -> list[dict[str, Any]]:
     return list(SQLiteStorage.get_logs(project, run))
 
 
-def test_a_run_of_its_own_holds_every_reading() -> None:
+def test_a_separate_logger_run_holds_every_reading() -> None:
     expected = readings(0)
     log("trackio:digits", expected, "first")
     found = rows_of("digits", "first")
@@ -39,7 +39,7 @@ def test_a_run_of_its_own_holds_every_reading() -> None:
         assert row["train_accuracy"] == pytest.approx(reading.metrics["train_accuracy"])
 
 
-def test_the_open_run_stays_the_callers() -> None:
+def test_the_open_run_is_not_closed() -> None:
     import trackio
     from trackio import context_vars
 
@@ -59,7 +59,7 @@ def test_the_open_run_stays_the_callers() -> None:
     assert len(rows_of("other", "beside")) == 2
 
 
-def test_what_cannot_be_opened_is_named() -> None:
+def test_trackio_runs_that_cannot_be_opened_are_named() -> None:
     with pytest.raises(InputError, match="No Trackio run is open"):
         log("trackio:", readings(0, 1))
     with pytest.raises(InputError, match=r"trackio\.init\(name=.*resume='must'"):

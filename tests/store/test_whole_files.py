@@ -10,7 +10,7 @@ from rote.store.run_directory import DRAFT_FILE, FAILURE_DRAFT, FAILURE_FILE
 from rote.store.run_record import RUN_FILE
 
 
-def test_a_file_is_written_and_written_over(tmp_path: Path) -> None:
+def test_a_file_is_written_and_overwritten(tmp_path: Path) -> None:
     for content in (b"first\n", bytes(range(256))):
         write_whole(tmp_path / "some.json", content)
         assert (tmp_path / "some.json").read_bytes() == content
@@ -39,7 +39,7 @@ def test_draft_does_not_follow_a_planted_link(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("file", "draft"), [(RUN_FILE, DRAFT_FILE), (FAILURE_FILE, FAILURE_DRAFT)])
-def test_drafts_are_called_as_those_that_a_new_run_passes_over(
+def test_drafts_have_the_names_that_a_new_run_ignores(
     file: str, draft: str, tmp_path: Path
 ) -> None:
     (tmp_path / draft).mkdir()
@@ -48,7 +48,9 @@ def test_drafts_are_called_as_those_that_a_new_run_passes_over(
 
 
 @pytest.mark.parametrize("shared", [False, True])
-def test_a_block_that_fails_leaves_the_old_file_and_no_draft(tmp_path: Path, shared: bool) -> None:
+def test_an_exception_while_writing_keeps_the_old_file_and_removes_the_draft(
+    tmp_path: Path, shared: bool
+) -> None:
     write_whole(tmp_path / "some.npz", b"old")
 
     def write_half() -> None:

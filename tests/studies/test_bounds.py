@@ -24,7 +24,7 @@ def test_decreases_are_counted_between_adjacent_rows() -> None:
     assert _compute_falling_share(grid.T) == 2 / 3
 
 
-def test_the_committed_rows_of_digits_come_out_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_committed_rows_of_digits_are_reproduced(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ROTE_DATA", raising=False)
     found = find_study("bounds").measure([])["settings"]
     assert len(found) == 10
@@ -35,7 +35,7 @@ def test_the_committed_rows_of_digits_come_out_again(monkeypatch: pytest.MonkeyP
             assert numbers[key] == pytest.approx(committed[key], abs=0.01)
 
 
-def test_what_is_committed_is_shown_without_data(tmp_path: Path) -> None:
+def test_committed_results_are_shown_without_data(tmp_path: Path) -> None:
     ((_, recorded),) = Records(tmp_path).read(find_study("bounds"))
     assert find_study("bounds").measure(recorded) == COMMITTED
     assert {name.split(",")[0] for name in COMMITTED["settings"]} == {
@@ -51,7 +51,7 @@ def test_nothing_is_downloaded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert find_study("bounds").measure([]) == {"settings": {}}
 
 
-def test_the_order_turns_where_the_alignment_changes_its_sign() -> None:
+def test_the_order_reverses_where_the_alignment_changes_sign() -> None:
     _, x, classes = load_arrays("digits", None)
     labels = binary_labels(classes, pair=(0, 1))
     order = np.sort(np.random.default_rng(0).choice(len(labels.kept), len(labels.kept), False))

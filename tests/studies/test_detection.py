@@ -84,7 +84,7 @@ def test_missing_set_is_skipped(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["label-errors", "cleaning"])
-def test_what_is_committed_is_shown(name: str, tmp_path: Path) -> None:
+def test_committed_results_are_shown(name: str, tmp_path: Path) -> None:
     study = find_study(name)
     ((_, recorded),) = Records(tmp_path).read(study)
     assert json.loads((RESULTS / f"{name}.json").read_text()) == recorded
@@ -93,7 +93,7 @@ def test_what_is_committed_is_shown(name: str, tmp_path: Path) -> None:
     assert len(record["sets"]) >= 6
 
 
-def test_our_list_is_first_on_sets_that_chose_nothing() -> None:
+def test_our_list_is_first_on_the_sets_for_judging() -> None:
     sets = json.loads((RESULTS / "label-errors.json").read_text())["sets"].values()
     judged = [one["methods"] for one in sets if one["is_judged"]]
     for key in ("auroc", "average_precision"):

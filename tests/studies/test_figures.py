@@ -180,7 +180,7 @@ def test_verdict_is_computed_from_pools() -> None:
                 assert verdict in (None, "confirmed", "confirmed in part", "not confirmed")
 
 
-def test_a_region_of_few_checkpoints_makes_no_statement() -> None:
+def test_a_region_of_few_checkpoints_is_not_judged() -> None:
     few = {"mean": 0.9, "spread": 0.0, "count": FEWEST - 1}
     many = {"mean": 0.5, "spread": 0.1, "count": FEWEST}
     assert (get_stated_mean(few), get_stated_mean(many)) == (None, 0.5)

@@ -13,7 +13,7 @@ COMMITTED = json.loads(
 )
 
 
-def test_a_committed_row_comes_out_again() -> None:
+def test_a_committed_row_is_reproduced() -> None:
     assert _measure_width(64) == pytest.approx(COMMITTED["widths"]["64"], rel=1e-3)
 
 

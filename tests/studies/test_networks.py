@@ -197,7 +197,7 @@ def test_the_order_of_the_paper_needs_an_interval_without_0(resisting: int, word
     assert words in one_sample._write_verdict(groups)
 
 
-def test_calibrated_steps_are_averaged_likewise() -> None:
+def test_calibrated_steps_are_averaged_over_pairs() -> None:
     rng = np.random.default_rng(1)
     made = [made_pair(rng, (PREDICTED, SCALED, HALF)) for _ in range(4)]
     found = calibration._group(made)

@@ -45,14 +45,14 @@ WITHOUT_POOLS = ("cleaning", "gram-drift", "label-errors")
 @pytest.mark.parametrize(
     "name", [name for name in COMMITTED if name not in (*COSTLY, *WITHOUT_POOLS)]
 )
-def test_committed_numbers_come_out_again(name: str, records: Records) -> None:
+def test_committed_numbers_are_reproduced(name: str, records: Records) -> None:
     ((_, tables),) = [entry for entry in records.read(find_study(name)) if entry[0] == "small"]
     record = find_study(name).measure(tables)
     assert _leaves(record) == pytest.approx(_leaves(_committed(name)), abs=1e-6)
 
 
 @pytest.mark.parametrize("name", IN_FULL)
-def test_committed_numbers_of_networks_that_learn_come_out_again(
+def test_committed_numbers_of_networks_that_learn_are_reproduced(
     name: str, records: Records
 ) -> None:
     ((_, tables),) = [entry for entry in records.read(find_study(name)) if entry[0] == "medium"]
@@ -134,7 +134,7 @@ def test_committed_pages_cite_the_paper_date_command_and_cause(name: str) -> Non
     assert " ".join(study.finding(_recorded()[name][-1][1]).split()) in said
 
 
-def test_a_table_is_written_between_its_lines_only(tmp_path: Path) -> None:
+def test_a_table_is_written_only_between_its_markers(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("before\n<!-- figures: begin -->\nstale row\n<!-- figures: end -->\nafter\n")
     write_figures({}, page)

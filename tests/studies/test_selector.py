@@ -121,7 +121,7 @@ def test_every_measure_is_resampled_as_in_a_plain_loop() -> None:
     assert found.drawn["regret"] == pytest.approx(regrets)
 
 
-def test_a_rule_without_a_score_chooses_anew_in_every_draw() -> None:
+def test_a_rule_without_a_score_selects_again_in_every_resample() -> None:
     rng = np.random.default_rng(1)
     score, truth = rng.random((6, 4)), rng.random((6, 4))
     candidates = make_candidates(table_of(score, truth), "susceptibility")

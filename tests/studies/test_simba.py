@@ -52,7 +52,7 @@ def naive(
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("iterations", [3, 18])
-def test_all_images_at_once_are_those_one_by_one(seed: int, iterations: int) -> None:
+def test_attacking_all_images_at_once_equals_one_by_one(seed: int, iterations: int) -> None:
     model, images, labels = problem(seed)
     size = images[0].numel()
     labels[0] = (labels[0] + 1) % CLASSES  # predicted wrongly from the start

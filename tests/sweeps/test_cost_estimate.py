@@ -55,7 +55,7 @@ def test_no_sweep_is_shorter_than_its_longest_run() -> None:
     ]
 
 
-def test_what_cannot_be_measured_is_named_and_counts_as_average(
+def test_runs_that_cannot_be_measured_are_named_and_count_as_average(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Measured once: a journal has times in it, whose digits vary.

@@ -144,9 +144,7 @@ def test_a_full_disk_is_reported_as_blocked_not_as_a_failure(
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
-def test_a_state_that_does_not_fit_leaves_nothing_half_written(
-    executor: Executor, tmp_path: Path
-) -> None:
+def test_a_mismatched_state_leaves_no_partial_files(executor: Executor, tmp_path: Path) -> None:
     note = tmp_path / "note"
     job = job_of(tmp_path, epochs=5, architecture=full_disk.network(note))
 

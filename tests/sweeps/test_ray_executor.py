@@ -60,13 +60,13 @@ def test_arguments_are_checked(arguments: dict[str, object], message: str) -> No
 
 @pytest.mark.parametrize(("cpus", "slots"), [(1.0, 2), (0.5, 4), (0.1, 20), (2.0, 1)])
 @pytest.mark.usefixtures("on_ray")
-def test_there_is_room_for_as_many_as_have_their_share(cpus: float, slots: int) -> None:
+def test_workers_are_limited_by_the_cpus_per_run(cpus: float, slots: int) -> None:
     assert HEAD_CPUS == 2
     assert RayExecutor(cpus=cpus).workers == slots
 
 
 @pytest.mark.usefixtures("on_ray")
-def test_a_share_that_no_node_has_is_refused(tmp_path: Path) -> None:
+def test_a_run_that_needs_more_than_any_node_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"room for a run of 1 CPU and 1 GPU, got a cluster of"):
         list(RayExecutor(gpus=1).run([job_of(tmp_path)]))
     with pytest.raises(InputError, match=r"give `workers` if nodes are still to come"):

@@ -45,7 +45,7 @@ def test_a_grid_is_every_combination_in_order() -> None:
     assert found[3].identity == RunSpec.from_dict(expected).identity
 
 
-def test_groups_go_together_and_lists_have_names() -> None:
+def test_zipped_values_vary_together_and_lists_have_names() -> None:
     found = specs(
         name="try",
         lists={"network": {"small": {"architecture": "mlp"}, "as-is": {}}},
@@ -88,7 +88,7 @@ def test_single_fields_change_the_default_section_where_the_base_names_none() ->
     assert found[1].identity == RunSpec.from_dict(expected).identity
 
 
-def test_a_run_described_twice_comes_once() -> None:
+def test_a_run_described_twice_counts_once() -> None:
     found = specs(lists={"seed": {"a": {"seed": 1}, "b": {"seed": 1}, "c": {"seed": 0}, "d": {}}})
     assert [spec.name for spec in found] == ["a", "c"]
 

@@ -112,7 +112,7 @@ def test_a_failure_is_recorded_and_forgotten_when_the_run_is_over(tmp_path: Path
     assert read_status(record.parent).state == "finished"
 
 
-def test_a_run_that_another_process_lets_go_is_taken_over(tmp_path: Path) -> None:
+def test_a_run_released_by_another_process_is_taken_over(tmp_path: Path) -> None:
     specs = [small_spec(seed=seed) for seed in range(2)]
     path = get_run_path(tmp_path, specs[0])
     path.mkdir()

@@ -207,7 +207,7 @@ def test_a_spec_that_does_not_fit_leaves_no_trial_running(tmp_path: Path) -> Non
     assert [trial.state.name for trial in study.trials] == ["FAIL"]
 
 
-def test_a_run_that_others_do_is_a_pruned_trial(tmp_path: Path) -> None:
+def test_a_run_claimed_by_another_process_is_a_pruned_trial(tmp_path: Path) -> None:
     study = new_study()
     path = get_run_path(tmp_path, suggest(optuna.trial.FixedTrial({"lr": 0.1})))
     path.mkdir(parents=True)
@@ -264,7 +264,7 @@ def test_a_lost_run_is_a_failed_trial(tmp_path: Path) -> None:
     assert study.trials[0].user_attrs["error"] == "a tree fell on it"
 
 
-def test_an_interrupted_study_goes_on_with_the_same_runs(tmp_path: Path) -> None:
+def test_an_interrupted_study_continues_with_the_same_runs(tmp_path: Path) -> None:
     class Interrupted(InThisProcess):
         def run(self, jobs: Iterable[Job]) -> Generator[Event | None]:
             for event in super().run(jobs):
@@ -318,7 +318,7 @@ def test_a_trial_is_chosen_by_the_votes_of_all(rule: str, store: Path) -> None:
     assert len(chosen.selection.table) == 4 * 6
 
 
-def test_a_loop_of_your_own_is_judged_by_its_run(tmp_path: Path) -> None:
+def test_a_custom_training_loop_is_judged_by_its_run(tmp_path: Path) -> None:
     generator = torch.Generator().manual_seed(0)
     labels = torch.randint(3, (160,), generator=generator)
     inputs = torch.randn(160, 4, generator=generator) + labels[:, None]

@@ -80,7 +80,7 @@ def test_non_probabilities_are_refused(noise: float) -> None:
         as_probability(noise, "noise")
 
 
-def test_slices_cover_everything_once() -> None:
+def test_slices_cover_every_index_once() -> None:
     assert [list(range(7))[part] for part in iterate_slices(7, 3)] == [[0, 1, 2], [3, 4, 5], [6]]
 
 

@@ -92,7 +92,7 @@ def test_mu_is_the_formula_of_the_paper() -> None:
     assert result.mu[0, 0] == pytest.approx(expected)
 
 
-def test_bounds_of_one_labeling_are_those_at_noise_zero() -> None:
+def test_bounds_of_one_labeling_equal_those_without_noise() -> None:
     """Given training labels, only the random ones are drawn."""
     x, y = random_problem(6, seed=3)
     h = relu_gram(x)

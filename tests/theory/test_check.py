@@ -79,7 +79,7 @@ def test_no_training_at_all_is_refused() -> None:
             )
 
 
-def test_a_draw_with_a_generator_of_its_own_does_not_depend_on_the_others() -> None:
+def test_draws_with_separate_generators_are_independent() -> None:
     x = np.random.default_rng(0).standard_normal((5, 3))
     settings: Any = {"eta": 0.4, "k": 6, "k_tilde": 3, "widths": [8, 16]}
     y = [1, -1, 1, 1, -1]

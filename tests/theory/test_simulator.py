@@ -55,7 +55,7 @@ def train(
     )
 
 
-def test_outputs_are_the_formula(unit_rows: Rows) -> None:
+def test_outputs_equal_the_formula(unit_rows: Rows) -> None:
     network = TwoLayerNetwork.draw(3, 4, kappa=0.5, rng=np.random.default_rng(0))
     x = unit_rows(2, 3)
     expected = [
@@ -105,7 +105,7 @@ def test_corollary_1_both_phases_contract() -> None:
         assert result.worst_contraction <= limit
 
 
-def test_contraction_is_the_worst_of_both_phases() -> None:
+def test_contraction_is_the_maximum_over_both_phases() -> None:
     network = TwoLayerNetwork(np.ones((1, 1)), np.ones(1))
     result = Simulation(
         np.array([8.0, 4.0, 3.0]), np.array([5.0, 1.0]), network, (network, network)

@@ -83,7 +83,7 @@ def test_nondeterministic_device_is_distinguished_from_a_trace() -> None:
     assert "two trainings differ by" in found.rows()[0][1]
 
 
-def test_a_trace_is_found() -> None:
+def test_a_change_by_the_probe_is_found() -> None:
     assert SOUND.is_sound
     assert not replace(SOUND, is_same=False).is_sound
     assert replace(SOUND, is_same=False).rows()[0][1] == "DIFFERENT"

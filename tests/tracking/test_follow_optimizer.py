@@ -169,7 +169,7 @@ def test_one_of_several_optimizers_is_rebuilt(name: str) -> None:
         assert after == cross_entropy(twin(X), Y).item()
 
 
-def test_two_that_share_the_weights_of_one_are_followed_together() -> None:
+def test_two_optimizers_that_share_the_weights_of_one_are_followed_together() -> None:
     model = network()
     optimizer = Adam(model.parameters(), lr=0.1)
     tracker = tracked(model, optimizer)

@@ -127,7 +127,7 @@ def test_the_samples_are_those_of_the_dataset() -> None:
     assert torch.equal(by_key, found)
 
 
-def test_resampled_batches_go_on_after_a_resume() -> None:
+def test_resampled_batches_continue_after_a_resume() -> None:
     def followed(saved: bool) -> list[Any]:
         model, optimizer = network()
         policy = rote.ProbePolicy(batch=8, resample=True)
@@ -184,7 +184,7 @@ class Stream(IterableDataset[Tensor]):
         ),
     ],
 )
-def test_what_cannot_be_drawn_from_is_refused(inputs: Any, options: Any, message: str) -> None:
+def test_inputs_without_random_access_are_refused(inputs: Any, options: Any, message: str) -> None:
     model, optimizer = network()
     with pytest.raises(InputError, match=message):
         rote.track(model, optimizer, inputs=inputs, num_classes=CLASSES, **options)

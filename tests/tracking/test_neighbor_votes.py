@@ -16,7 +16,7 @@ from tests.tracking.logged_run import HOLDOUT, LABELS, Run
 VOTES = rote.neighbor_votes(HOLDOUT.flip(0), LABELS, HOLDOUT, num_classes=CLASSES)
 
 
-def test_they_are_written_once_and_read_back(tmp_path: Path) -> None:
+def test_rows_are_written_once_and_read_back(tmp_path: Path) -> None:
     run = Run([tmp_path / "a", lambda _: None], neighbor_votes=VOTES, given_labels=LABELS)
     run.epochs(1, 2)
     run.tracker.close()
@@ -74,7 +74,7 @@ def damage(kind: str) -> Any:
 
 
 @pytest.mark.parametrize("kind", ["nan", "sum", "negative", "rows", "classes", "type"])
-def test_votes_that_cannot_be_are_refused_and_left_out(tmp_path: Path, kind: str) -> None:
+def test_impossible_votes_are_refused_and_left_out(tmp_path: Path, kind: str) -> None:
     with pytest.raises(InputError, match="`neighbor_votes` to be those of fixed `inputs`"):
         Run(tmp_path / "a", neighbor_votes=damage(kind))
     assert not (tmp_path / "a").exists()

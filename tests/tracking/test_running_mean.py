@@ -20,7 +20,7 @@ def test_running_mean_equals_algorithm_1(drops: list[float]) -> None:
 
 
 @given(strategies.lists(any_float, max_size=40))
-def test_what_is_not_finite_is_left_out(drops: list[float]) -> None:
+def test_drops_that_are_not_finite_are_left_out(drops: list[float]) -> None:
     mean, kept = RunningMean(), RunningMean()
     for step, drop in enumerate(drops):
         mean.update(drop, step)
@@ -31,7 +31,7 @@ def test_what_is_not_finite_is_left_out(drops: list[float]) -> None:
 
 
 @given(drops=strategies.lists(any_float, max_size=30), cut=strategies.integers(0, 30))
-def test_a_resumed_mean_goes_on_exactly(drops: list[float], cut: int) -> None:
+def test_a_resumed_mean_continues_exactly(drops: list[float], cut: int) -> None:
     whole, first, second = RunningMean(), RunningMean(), RunningMean()
     for step, drop in enumerate(drops):
         whole.update(drop, step)

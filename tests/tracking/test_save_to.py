@@ -221,7 +221,7 @@ def read_files(folder: Path) -> dict[Path, bytes]:
         ([" "], "to name a directory or a logger, got an empty string"),
     ],
 )
-def test_what_cannot_be_written_to_is_refused(save_to: Any, message: str) -> None:
+def test_unwritable_targets_are_refused(save_to: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         Run(save_to)
 

@@ -103,7 +103,7 @@ tracker.probe()
     assert found.data.params["rote.optimizer.settings.lr"] == "0.1"
 
 
-def test_the_open_run_of_wandb_gets_zeta_and_goes_on(
+def test_the_open_run_of_wandb_gets_zeta_and_stays_open(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wandb = pytest.importorskip("wandb", reason="needs rote[wandb]")

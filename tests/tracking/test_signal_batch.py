@@ -29,7 +29,7 @@ def waiting_for(batches: list[Batch]) -> WaitingBatches:
     return waiting
 
 
-def test_is_all_rows_in_order() -> None:
+def test_batches_are_joined_in_order() -> None:
     batches = batches_of(4, 1, 5)
     found = waiting_for(batches).take()
     assert found is not None

@@ -140,7 +140,7 @@ def test_rows_per_sample_come_with_the_reading_and_are_not_kept() -> None:
     assert run.tracker.readings[-1].sample_rows == {}
 
 
-def test_a_state_goes_on_with_its_signals() -> None:
+def test_a_restored_state_continues_with_its_signals() -> None:
     whole = Training()
     whole.epochs(1, 4)
     half = Training()

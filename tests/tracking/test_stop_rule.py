@@ -92,7 +92,7 @@ def test_stop_rule_uses_noisy_validation_if_recorded(
     assert rule == StopRule(patience=patience, min_epochs=min_epochs)
 
 
-def test_a_network_that_has_not_begun_to_learn_is_waited_for() -> None:
+def test_the_rule_waits_for_a_network_that_has_not_begun_to_learn() -> None:
     rule = StopRule(patience=2, min_epochs=1)
     still = [reading(at, 0.3, 0.1, 0.3) for at in range(1, 20)]
     assert not any(rule.update(entry) for entry in still)
@@ -150,7 +150,7 @@ def test_the_state_of_an_older_rule_is_taken() -> None:
 
 
 @given(RUNS, st.integers(0, 29), st.booleans())
-def test_a_resumed_rule_goes_on_as_if_never_interrupted(
+def test_a_resumed_rule_continues_as_if_never_interrupted(
     run: list[tuple[float, float]], cut: int, has_validation: bool
 ) -> None:
     whole, first, second = (StopRule(patience=2, min_epochs=1) for _ in range(3))

@@ -167,7 +167,7 @@ def test_the_batch_is_the_first_of_the_holdout_with_uniform_labels_of_the_seed()
     assert torch.equal(run.tracker.batch.labels, torch.randint(CLASSES, (8,), generator=generator))
 
 
-def test_the_batch_stays_as_it_was_given() -> None:
+def test_the_batch_is_not_modified() -> None:
     inputs = HOLDOUT.clone()
     run = Run(inputs=inputs)
     first = run.tracker.probe()
@@ -285,7 +285,7 @@ def test_diverging_reading_and_dominated_mean_are_reported() -> None:
     assert readings[-1].susceptibility == pytest.approx(9e4 / 6, rel=1e-4)
 
 
-def test_percent_are_pointed_out_once() -> None:
+def test_metrics_in_percent_are_reported_once() -> None:
     run = Run()
     with pytest.warns(RoteWarning, match=r"shares from 0 to 1, got train_accuracy=54\.3\. Divide"):
         run.tracker.probe(train_accuracy=54.3)
@@ -520,7 +520,7 @@ def test_bad_policies_are_refused() -> None:
     assert rote.ProbePolicy(batch=np.int64(3), every=np.int64(2)).batch == 3  # type: ignore[arg-type]
 
 
-def test_a_failed_probe_draws_nothing() -> None:
+def test_a_failed_probe_draws_no_random_numbers() -> None:
     class Failing(nn.Linear):
         fails = False
 
@@ -551,7 +551,7 @@ def test_a_failed_probe_draws_nothing() -> None:
     assert readings(fail=True) == readings(fail=False)
 
 
-def test_a_reading_that_cannot_be_written_was_not_taken(tmp_path: Any) -> None:
+def test_a_reading_that_cannot_be_written_is_not_kept(tmp_path: Any) -> None:
     run, twin = Run(save_to=tmp_path / "run"), Run()
     for each in (run, twin):
         each.epochs(1, 2)

@@ -210,7 +210,7 @@ def test_without_folds_samples_have_scores_and_are_only_dropped(
     assert np.mean([one.proposed == CLASSES[truth[one.sample]] for one in wrong]) > 0.6
 
 
-def test_thresholds_decide(table: Path) -> None:
+def test_thresholds_decide_which_samples_are_changed(table: Path) -> None:
     none = plan_cleaning(table / "folds", drop=2, relabel=2)
     assert none.changes == ()
     only = plan_cleaning(table / "folds", drop=2, relabel=0.5)
@@ -268,7 +268,7 @@ def test_a_folder_becomes_links(tmp_path: Path) -> None:
     assert [found[row] for row in rows] == [plan.files[at] for at in plan.holdout]
 
 
-def test_what_cannot_be_cleaned_is_refused(table: Path, tmp_path: Path) -> None:
+def test_data_that_cannot_be_cleaned_are_refused(table: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="judge its training samples"):
         plan_cleaning(table / "run")  # it recorded no signals of training samples
     (tmp_path / "there.csv").touch()

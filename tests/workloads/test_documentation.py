@@ -17,7 +17,7 @@ def test_the_page_about_workloads_runs() -> None:
     assert result.failed == 0
 
 
-def test_the_page_about_what_comes_after_the_verdict_runs(
+def test_the_page_on_steps_after_the_verdict_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

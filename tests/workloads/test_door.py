@@ -15,7 +15,7 @@ def test_every_exported_name_exists() -> None:
         workloads.nothing  # noqa: B018
 
 
-def test_specs_and_lists_of_data_do_without_torch() -> None:
+def test_specs_and_lists_of_data_need_no_torch() -> None:
     code = (
         "import sys; from rote.workloads import RunSpec, list_datasets; "
         "RunSpec(); list_datasets(); assert 'torch' not in sys.modules"

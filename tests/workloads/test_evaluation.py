@@ -25,7 +25,7 @@ def test_accuracies_without_truth_are_absent() -> None:
     assert "clean_accuracy" not in compute_training_accuracies(PREDICTED, LABELS, everything)
 
 
-def test_predictions_are_in_eval_mode_and_the_mode_is_put_back(
+def test_predictions_run_in_eval_mode_and_restore_the_mode(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(evaluation, "AT_ONCE", 4)
@@ -45,7 +45,7 @@ def test_predictions_are_in_eval_mode_and_the_mode_is_put_back(
     assert not model.training
 
 
-def test_the_mode_is_put_back_after_an_error() -> None:
+def test_the_mode_is_restored_after_an_error() -> None:
     samples = SampleTensors(
         np.zeros((4, 2), np.float32),
         np.arange(4),

@@ -94,7 +94,7 @@ def test_no_votes_without_given_labels_or_for_token_ids(tmp_path: Path, holdout:
     assert loop.compute_holdout_votes(prepare(spec)) is None
 
 
-def test_a_run_that_was_cut_off_keeps_its_votes_or_makes_them_up(
+def test_an_interrupted_run_keeps_its_votes_or_recomputes_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spec, made = small_spec(), []

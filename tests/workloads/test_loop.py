@@ -188,7 +188,7 @@ def test_every_objective_trains(objective: Any) -> None:
 
 
 @pytest.mark.parametrize("objective", ROBUST)
-def test_the_drop_of_cross_entropy_is_that_of_a_probe_of_its_own(objective: str) -> None:
+def test_the_drop_of_cross_entropy_equals_that_of_a_separate_probe(objective: str) -> None:
     spec = small_spec(epochs=1, objective=objective)
     reading = train(spec).readings[0]
     data = prepare(spec)

@@ -131,7 +131,7 @@ def cases() -> Iterator[Any]:
 
 
 @pytest.mark.parametrize(("name", "cut"), [*cases()])
-def test_an_interrupted_run_ends_like_a_whole_one(
+def test_an_interrupted_run_ends_like_an_uninterrupted_one(
     name: str, cut: str, tmp_path: Path, whole: dict[str, dict[str, Any]]
 ) -> None:
     path = tmp_path / "run"
@@ -320,7 +320,7 @@ def cut_after(epoch: int, name: str, path: Path) -> None:
 
 
 @pytest.mark.parametrize("place", [0, 3, 20, 76, 77, 80, 500, -300, -1])
-def test_a_flipped_bit_of_the_state_is_noticed_and_the_one_before_is_used(
+def test_a_corrupt_state_is_noticed_and_the_previous_one_is_used(
     place: int, tmp_path: Path, whole: dict[str, dict[str, Any]]
 ) -> None:
     path = tmp_path / "run"
@@ -334,7 +334,7 @@ def test_a_flipped_bit_of_the_state_is_noticed_and_the_one_before_is_used(
 
 
 @pytest.mark.parametrize("name", SPECS)
-def test_from_the_state_before_every_run_ends_like_a_whole_one(
+def test_a_run_resumed_from_the_previous_state_ends_like_an_uninterrupted_one(
     name: str, tmp_path: Path, whole: dict[str, dict[str, Any]]
 ) -> None:
     path = tmp_path / "run"

@@ -9,7 +9,7 @@ from rote.workloads.spec import FieldError
 from tests.workloads.small_runs import small_spec, write_npz
 
 
-def test_unknown_truth_and_no_test_set(tmp_path: Path) -> None:
+def test_a_run_without_truth_and_test_set_trains(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     path = write_npz(
         tmp_path / "a.npz", x_train=rng.normal(size=(40, 3)), y_train=np.arange(40) % 2

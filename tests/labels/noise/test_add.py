@@ -129,7 +129,9 @@ def test_wrong_labels_are_refused(model: str, clean: np.ndarray, message: str) -
         ("asymmetric", {"block": 2}, "to be one of class_map, sampling, blocks, got 'block'. Did"),
     ],
 )
-def test_refusals(model: str, options: dict[str, Any], message: str) -> None:
+def test_bad_arguments_of_noise_are_refused(
+    model: str, options: dict[str, Any], message: str
+) -> None:
     with pytest.raises(InputError, match=message):
         noisy(np.arange(10), model, **options)
 
@@ -138,7 +140,7 @@ def test_refusals(model: str, options: dict[str, Any], message: str) -> None:
     ("model", "options"),
     [("pair", {"rate": 2.0}), ("asymmetric", {"class_map": "x"}), ("instance", {"input_scale": 0})],
 )
-def test_a_refusal_leaves_the_generator_alone(model: str, options: dict[str, Any]) -> None:
+def test_a_refused_call_does_not_advance_the_generator(model: str, options: dict[str, Any]) -> None:
     generator = np.random.default_rng(0)
     with pytest.raises(InputError, match="Expected"):
         noisy(np.arange(10), model, generator=generator, **options)

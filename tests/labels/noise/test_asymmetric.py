@@ -146,7 +146,7 @@ def test_a_map_that_moves_nothing_changes_nothing() -> None:
         ),
     ],
 )
-def test_refusals(options: dict[str, Any], message: str) -> None:
+def test_bad_arguments_of_noise_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         noisy(TEN, 0.5, **options)
 

@@ -139,6 +139,8 @@ def test_reads_memory_mapped_inputs(tmp_path: Any) -> None:
         (np.zeros((4, 2)), {"scale": 2}, "to be one of input_scale, got 'scale'"),
     ],
 )
-def test_refusals(inputs: object, options: dict[str, Any], message: str) -> None:
+def test_bad_arguments_of_noise_are_refused(
+    inputs: object, options: dict[str, Any], message: str
+) -> None:
     with pytest.raises(InputError, match=message):
         noisy(np.array([0, 1, 2, 3]), inputs, **options)

@@ -152,7 +152,7 @@ def test_texts_in_subfolders_are_counted(tmp_path: Path) -> None:
         load(FolderData(path=str(tmp_path)))
 
 
-def test_a_folder_of_arrays_is_one_of_arrays(tmp_path: Path) -> None:
+def test_a_folder_of_array_files_is_read_as_arrays(tmp_path: Path) -> None:
     np.save(tmp_path / "x_train.npy", np.ones((4, 2)))
     np.save(tmp_path / "y_train.npy", np.arange(4) % 2)
     found = load(FolderData(path=str(tmp_path)))

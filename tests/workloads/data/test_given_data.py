@@ -26,7 +26,7 @@ def test_a_table_trains_like_the_arrays_that_it_holds(tmp_path: Path) -> None:
         assert numbers(train(spec, data=data).readings) == expected
 
 
-def test_a_run_is_known_by_what_it_was_given(tmp_path: Path) -> None:
+def test_a_run_is_identified_by_its_data(tmp_path: Path) -> None:
     spec = small_spec(data={"name": "digits", "train_size": 50})
     first = train(spec, tmp_path / "run", data=TABLE)
     again = train(spec, tmp_path / "run", data=TABLE)

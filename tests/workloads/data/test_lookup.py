@@ -50,7 +50,7 @@ def test_a_missing_set_says_what_to_get_and_where_to_put_it(tmp_path: Path) -> N
         load(NamedData(name="clothing1m"))
 
 
-def test_a_file_that_is_another_set_is_refused(tmp_path: Path) -> None:
+def test_a_file_of_another_data_set_is_refused(tmp_path: Path) -> None:
     write_cifar(tmp_path, "mnist.npz")
     with pytest.raises(InputError, match=r"to hold mnist: images of shape \(28, 28, 1\) in 10 cla"):
         load(NamedData(name="mnist"), tmp_path)

@@ -34,6 +34,6 @@ def test_features_agree_with_numpy(seed: int, samples: int) -> None:
     np.testing.assert_allclose(found, expected, atol=1e-3, rtol=1e-3)
 
 
-def test_words_and_tokens_are_left_alone() -> None:
+def test_words_and_tokens_are_not_normalized() -> None:
     assert measure_normalization("bag-of-words", np.ones((3, 2)), np.arange(3)) is None
     assert measure_normalization("tokens", np.ones((3, 2), int), np.arange(3)) is None

@@ -31,7 +31,7 @@ def test_gray_images_get_a_channel(tmp_path: Path) -> None:
     assert found.truth is None
 
 
-def test_without_a_test_set_there_is_none(tmp_path: Path) -> None:
+def test_missing_test_arrays_are_none(tmp_path: Path) -> None:
     found = read(tmp_path, x_train=GRAY, y_train=Y)
     assert found.x_test is None
     assert found.y_test is None
@@ -148,7 +148,7 @@ def test_the_wrong_field_is_named(tmp_path: Path) -> None:
         read(tmp_path, FileLayout("a", vocabulary=9), x_train=GRAY, y_train=Y)
 
 
-def test_a_holdout_of_its_own_has_to_be_like_the_training_set(tmp_path: Path) -> None:
+def test_a_separate_holdout_must_match_the_training_set(tmp_path: Path) -> None:
     dataset = read(tmp_path, x_train=GRAY, y_train=Y)
     good = write_npz(tmp_path / "holdout.npz", x=GRAY)
     np.testing.assert_array_equal(read_unlabeled(Path(good), dataset), GRAY[..., None])

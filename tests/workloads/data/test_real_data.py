@@ -34,7 +34,7 @@ def test_human_labels_are_as_wrong_as_published() -> None:
         ({"name": "npz", "path": "banking77.npz"}, 10003, 77, None),
     ],
 )
-def test_sets_are_read(
+def test_data_sets_are_read(
     data: dict[str, Any], train: int | None, classes: int, noise: float | None
 ) -> None:
     found = prepare(RunSpec.from_dict({"data": data}), data_dir=SHARED)

@@ -150,6 +150,6 @@ STUDY = Study(
     paper=("fig:thresholds",),
     cause="A few very large ζ raise the mean, so a lower percentile is better. Architectures that "
     "memorize at different speeds favor a higher percentile. The best of a hundred cells is also "
-    "too optimistic by chance.",
+    "too good by chance.",
     brief=write_brief,
 )
