@@ -37,7 +37,7 @@ class Watch:
         lowest: the lowest ζ, and its step.
         doubled: for how many readings in a row ζ was at least twice the lowest.
         best: the best noisy validation accuracy, its step, and the training accuracy there.
-        waited: how many readings ago that was.
+        waited: the number of readings since then.
     """
 
     noted: frozenset[str] = frozenset()

@@ -74,7 +74,7 @@ def load_plugins(
     Args:
         group: one of ``GROUPS``.
         taken: the names of rote's own, which no package can replace.
-        find_fault: as for ``load_plugin``.
+        find_fault: see ``load_plugin``.
 
     Returns:
         The extensions by name. A warning names every one that cannot be used, once.

@@ -21,4 +21,4 @@ def test_a_named_test_exists(named: str) -> None:
 def test_the_page_contains_the_generated_part_and_begins_with_the_devices() -> None:
     page = (ROOT / "docs" / "compatibility.md").read_text()
     assert PART.strip() in page
-    assert "No CUDA device was at hand" in PART[:120]
+    assert "No CUDA device was available" in PART[:120]

@@ -1,4 +1,4 @@
-"""Where user modules are found: next to the file that names them, or in the current folder."""
+"""The import path of user modules: the folder of the file that names them, or the current one."""
 
 import sys
 from pathlib import Path
@@ -10,7 +10,7 @@ def find_modules_in(folder: Path) -> None:
     Unlike `python -m`, the `rote` command does not search the current folder by itself.
 
     Args:
-        folder: of a spec, or the current one.
+        folder: the folder of a spec, or the current folder.
     """
     place = str(folder.resolve())
     if place not in sys.path:

@@ -286,7 +286,7 @@ def _show(
 
 
 def _select_figure(measured: "Any", name: str | None, preset: str) -> "Any":  # noqa: ANN401
-    """Return what a figure of the paper is about, where it was asked for by its number."""
+    """Return the part of a record for one figure of the paper, if it was requested by number."""
     from rote.studies import PAPER, find_label, restrict_record
 
     label = None if name is None else find_label(name)

@@ -106,7 +106,7 @@ def _show_ranking(ranking: "SuspectRanking") -> None:
     _print_table(
         {
             "sample": [format_line(one.file or str(one.sample)) for one in shown],
-            # With folds, every sample was trained on, and the column says nothing.
+            # With folds, every sample is a training sample, so the column is useless.
             "split": [one.split for one in shown] if len(splits) > 1 else [],
             "label": [format_line(ranking.name_class(one.given)) for one in shown],
             "proposed": [format_line(ranking.name_class(one.proposed)) for one in shown],

@@ -34,7 +34,7 @@ GpusPerRun = Annotated[
 
 
 class Place(StrEnum):
-    """Where runs are trained."""
+    """The executor that trains the runs."""
 
     local = "local"
     ray = "ray"
@@ -235,7 +235,7 @@ def _estimate(
 
 
 def _count_at_once(executor: "Executor") -> int:
-    """Return how many runs do not slow each other down."""
+    """Return the number of runs that can train in parallel without slowing each other down."""
     from rote.sweeps import LocalExecutor, count_cores
 
     workers = executor.workers
@@ -271,8 +271,8 @@ class SweepPage:
     """Passes progress on to a view, and updates the page at intervals.
 
     Args:
-        store: of the sweep.
-        path: of the page.
+        store: the store of the sweep.
+        path: the path of the page.
         view: the view to pass progress on to.
         clock: in seconds.
 

@@ -1,4 +1,4 @@
-"""How commands print a verdict: the best checkpoints, the summary, the explanation."""
+"""Printing of a verdict: the best checkpoints, the summary, the explanation."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING

@@ -130,7 +130,7 @@ class TrainerAdapter:
     resume_option: ClassVar[str] = "its own option"
     """The option by which the trainer resumes, for messages."""
     holdout_hint: ClassVar[str] = "pass inputs= and given_labels= to SusceptibilityCallback"
-    """How to get better evidence, as a clause of the verdict."""
+    """A clause of the verdict that says how to get better evidence."""
     can_split: ClassVar[bool] = False
     """Whether the adapter can take samples out of the training set (``holdout="split"``)."""
 
@@ -170,7 +170,7 @@ class TrainerAdapter:
         """The readings of the current or last training."""
         return [] if self.tracker is None else self.tracker.readings
 
-    # What trainers differ in.
+    # Methods in which trainers differ.
 
     def training_set(self) -> SampleSet:
         """Return the training set and what makes a batch of its samples.
@@ -233,18 +233,18 @@ class TrainerAdapter:
         return LabeledBatch(inputs)
 
     def label_options(self, batch: LabeledBatch) -> dict[str, Any]:
-        """Return what a batch says of ``num_classes`` and ``labels`` of ``rote.track``."""
+        """Return ``num_classes`` and ``labels`` of ``rote.track``, as inferred from a batch."""
         return {}
 
     def limit_holdout(self, size: int) -> int:
-        """Return how many samples a holdout of the trainer's own data has at most."""
+        """Return the maximum size of a holdout from the trainer's own data."""
         return size
 
     def batch_size(self) -> int | None:
-        """Return how many samples one forward pass of training takes on a device, if known."""
+        """Return the number of samples of one training forward pass on a device, if known."""
         return getattr(self.loader, "batch_size", None)
 
-    # What all trainers share.
+    # Methods that all trainers share.
 
     def reset(self) -> None:
         """Forget the last training."""
@@ -306,7 +306,7 @@ class TrainerAdapter:
         return tracker
 
     def adapter_state(self) -> dict[str, Any]:
-        """Return what the next readings and the stop depend on: numbers, strings and tensors."""
+        """Return the state of readings and stop rule: numbers, strings and tensors."""
         return {
             "tracker": None if self.tracker is None else self.tracker.state_dict(),
             "stop": None if self.stop is None else self.stop.state_dict(),

@@ -18,7 +18,7 @@ from rote.labels import IGNORE_INDEX, neighbor_votes
 from rote.probe import count_samples
 
 INDICES_FILE = "holdout_indices.npy"
-"""Which samples of the training set ``holdout="split"`` has set aside."""
+"""The samples of the training set that ``holdout="split"`` has set aside."""
 
 _VOTERS = 5000
 _NUMBERS = 2**25
@@ -96,7 +96,7 @@ def find_usable_labels(
 
 
 def vote_budget(holdout: LabeledBatch) -> int:
-    """Return how many training samples can vote on a holdout cheaply; 0 if none can."""
+    """Return the number of training samples that can vote on a holdout cheaply; may be 0."""
     features = _read_features(holdout.inputs)
     if features is None or holdout.given is None or holdout.given.dim() != 1:
         return 0

@@ -1,4 +1,4 @@
-"""What a Hugging Face Trainer trains: classes, tokens of a causal LM, or preferences.
+"""Tasks of Hugging Face Trainers: classification, causal language models, preferences.
 
 A task says what the classes are, which labels a batch has, what network gives one row of logits per
 label, and what the objective is. The classes of TRL are recognized by their names, so that TRL need
@@ -431,7 +431,7 @@ class DpoScores(PairScores):
 
 
 def find_task(trainer: Trainer, seed: int, *, is_told: bool) -> Task:
-    """Return what a Trainer trains.
+    """Return the task of a Trainer.
 
     Args:
         trainer: The Trainer.

@@ -34,7 +34,7 @@ def warn_of_uncounted(stop: StopRule | None, readings: Sequence[Reading]) -> Non
 
 
 def select_logged(reading: Reading | None) -> dict[str, float]:
-    """Return what a callback hands to the logger of its trainer; nothing without a reading."""
+    """Return the values that a callback logs with its trainer; empty without a reading."""
     if reading is None:
         return {}
     found = {

@@ -109,7 +109,7 @@ class SusceptibilityCallback(TrainerAdapter, Callback):
         return [entry.name for entry in fields(self) if entry.init]
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what a pickled net keeps: not the tracker, which holds the network."""
+        """Return the state to pickle, without the tracker, which holds the network."""
         own = {"tracker": None, "watching": TrainingSignals(), "accuracy": None}
         data = {"loader": None, "_valid": None}
         return {**vars(self), **own, **data, "_network": _do_nothing}

@@ -41,8 +41,8 @@ def neighbor_votes(
             are reduced to 50 singular directions.
         train_labels: their given labels; a sample with a negative one has no vote.
         holdout_features: the samples to vote on, of the same kind.
-        k: how many neighbors vote.
-        num_classes: how many classes; by default one more than the largest label.
+        k: the number of neighbors that vote.
+        num_classes: the number of classes; by default one more than the largest label.
 
     Returns:
         float32 (holdout samples, classes); every row sums to 1.

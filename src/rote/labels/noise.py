@@ -132,7 +132,7 @@ class ClassMap:
 
     Args:
         targets: class → the class it is mistaken for; classes left out keep their labels.
-        num_classes: how many classes the data set has.
+        num_classes: the number of classes the data set has.
         sampling: how the published code chooses the labels to change.
     """
 
@@ -217,7 +217,7 @@ def asymmetric(
     Args:
         labels: clean labels.
         rate: r.
-        num_classes: how many classes.
+        num_classes: the number of classes.
         generator: source of the draws.
         class_map: a key of ``CLASS_MAPS``, or class → class; classes left out keep their labels.
         sampling: ``"independent"`` replaces each label of a mistaken class with probability r,
@@ -344,7 +344,7 @@ def instance(
     Args:
         labels: clean labels.
         rate: r, the mean flip rate before truncation.
-        num_classes: how many classes.
+        num_classes: the number of classes.
         generator: source of the draws.
         inputs: one array per sample, of any shape, flattened.
         input_scale: multiplies the inputs. The softmax is spread out only while the length of a
@@ -475,7 +475,7 @@ def add_noise(
         labels: clean labels, integers in one dimension; left as they are.
         model: a key of ``NOISE_MODELS``.
         rate: how much noise, from 0 (none) to 1, as the model defines it; None for ``"human"``.
-        num_classes: how many classes.
+        num_classes: the number of classes.
         generator: source of every draw; equal states give equal labels.
         inputs: the inputs, needed by ``"instance"`` and otherwise not read.
         table: the labels that people gave, for ``"human"`` only.

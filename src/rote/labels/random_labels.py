@@ -25,8 +25,8 @@ class Uniform:
     """Uniform over all classes, the paper's choice.
 
     Args:
-        size: how many labels.
-        num_classes: how many classes.
+        size: the number of labels.
+        num_classes: the number of classes.
 
     Example:
         >>> Uniform(4, num_classes=10)(torch.Generator().manual_seed(0))
@@ -79,7 +79,7 @@ class NeverGiven:
 
     Args:
         given: the given, possibly noisy labels.
-        num_classes: how many classes.
+        num_classes: the number of classes.
 
     Example:
         >>> import torch
@@ -117,8 +117,8 @@ class MultiLabel:
     """Each class is on or off by itself, as in multi-label tasks.
 
     Args:
-        size: how many samples.
-        num_classes: how many classes.
+        size: the number of samples.
+        num_classes: the number of classes.
         probability: how likely a class is on; the mean number of labels per sample divided by the
             number of classes keeps the density of the task.
 
@@ -152,7 +152,7 @@ class PerToken:
     Args:
         given: labels or a template of shape (size, length); where it holds ``ignore_index``
             (padding, special tokens), the random label does too.
-        num_classes: how many classes.
+        num_classes: the number of classes.
         ignore_index: the label that the loss leaves out.
 
     Example:

@@ -47,7 +47,7 @@ _WRAPPERS = {
     "lightning_fabric.wrappers",
     "pytorch_lightning.core.optimizer",
 }
-"""Modules of classes that pass steps on to the optimizer inside them."""
+"""Modules of optimizer classes that forward steps to the optimizer inside them."""
 
 Optimizers: TypeAlias = Optimizer | Sequence[Optimizer]
 """One optimizer, or several that are stepped together."""
@@ -56,14 +56,14 @@ Optimizers: TypeAlias = Optimizer | Sequence[Optimizer]
 class JointOptimizer(Optimizer):
     """Several optimizers that train one model together, stepped in their order.
 
-    Muon, for instance, needs a second optimizer. Groups and state are the members' own.
+    Muon, for instance, needs a second optimizer. Groups and state are those of the members.
 
     Args:
         members: torch optimizers.
     """
 
     def __init__(self, members: Sequence[Optimizer]) -> None:
-        self.members = tuple(members)  # not super: that would make groups and state of its own
+        self.members = tuple(members)  # super().__init__ would make new groups
 
     def __getstate__(self) -> dict[str, Any]:
         return {"members": self.members}
@@ -126,7 +126,7 @@ def unwrap_optimizer(optimizer: Optimizers) -> Optimizer:
         return bare[0] if len(bare) == 1 else JointOptimizer(bare)
     assert not isinstance(optimizer, Sequence)
     is_wrapper = any(kind.__module__ in _WRAPPERS for kind in type(optimizer).__mro__)
-    # Lightning's wrappers keep it under another name, and pass the rest on.
+    # Lightning's wrappers keep it under another name and forward other attributes.
     inside = getattr(optimizer, "__dict__", {})
     inner = inside.get("optimizer", inside.get("_optimizer"))
     return inner if is_wrapper and isinstance(inner, Optimizer) else optimizer
@@ -144,7 +144,7 @@ def check_model_and_optimizer(model: nn.Module, optimizer: Optimizers) -> None:
     """Refuse a model and optimizer that cannot be probed.
 
     Raises:
-        InputError: saying what does not fit.
+        InputError: if they cannot be probed; the message says why.
     """
     if not isinstance(model, nn.Module):
         raise InputError(f"Expected `model` to be a torch.nn.Module, got {type(model).__name__}.")

@@ -45,7 +45,7 @@ class SampleSource:
     take: Callable[[Any], Inputs] | None = None
 
     def draw(self, samples: int, seed: int) -> Inputs:
-        """Draw this many samples, or all there are, chosen and augmented by the seed.
+        """Draw this many samples, or all if there are fewer, chosen and augmented by the seed.
 
         Raises:
             InputError: if the dataset cannot be indexed, is empty, or gives no batch.
@@ -80,9 +80,9 @@ def draw_batch(
     Args:
         dataset: the training set.
         collate_fn: makes a batch of a list of samples, as in a ``DataLoader``.
-        samples: how many to draw at most.
-        seed: for the choice and the augmentation.
-        part_of: selects what to return of the batch; it may also draw random numbers.
+        samples: the maximum number of samples.
+        seed: the seed of the choice and the augmentation.
+        part_of: selects the part of the batch to return; it may draw random numbers.
 
     Raises:
         InputError: if the dataset cannot be indexed, is empty, or fails to give a batch.

@@ -1,4 +1,4 @@
-"""Model inputs: a tensor, a tuple of arguments, a mapping of keyword arguments, or any nest."""
+"""Model inputs: tensors, tuples of arguments, mappings of keyword arguments, and nests of them."""
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
@@ -17,12 +17,12 @@ class Samples:
     """Inputs whose samples do not lie along the first axis of every tensor.
 
     Attributes:
-        inputs: what the model takes: a tensor, a nest of tensors, or an object such as PyG's
+        inputs: the model's input: a tensor, a nest of tensors, or an object such as PyG's
             ``Data``.
-        axis: along which axis samples lie: one number for all tensors (1 for time-first batches);
-            a tuple or mapping of them, entry by entry, with ``None`` for what every pass takes
-            whole; or ``None`` where the model takes all at once, as a graph, and each sample is a
-            row of the logits.
+        axis: the axis of the samples: one number for all tensors (1 for time-first batches); a
+            tuple or mapping of numbers, entry by entry, with ``None`` for entries that every pass
+            takes whole; or ``None`` if the model takes everything at once, like a graph, and each
+            sample is a row of the logits.
         rows: for ``axis=None``, which rows of the logits are samples: indices, or how many of the
             first.
 
@@ -123,7 +123,7 @@ def _cut(tensor: Tensor, samples: slice | Tensor, axis: int) -> Tensor:
 
 
 def _list_divided(inputs: Inputs) -> Iterator[tuple[str, Tensor, int]]:
-    """Return the tensors that hold samples, by name, and along which axis."""
+    """Return the tensors that hold samples, by name, with the axis of the samples."""
     if not isinstance(inputs, Samples):
         yield from ((name, t, 0) for name, t in list_tensors(inputs) if t.dim() > 0)
         return
@@ -167,7 +167,7 @@ def map_tensors(inputs: Inputs, change: Callable[[Tensor], Tensor]) -> Inputs:
 
 
 def move_inputs(inputs: Inputs, device: torch.device) -> Inputs:
-    """Move the inputs to where a model can take them.
+    """Move the inputs to the device of a model.
 
     If none of the tensors is on the device, all are moved. If one is, the caller has placed
     them, and the others stay where they are: the lengths of packed sequences stay on the CPU.

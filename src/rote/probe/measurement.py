@@ -53,7 +53,7 @@ _REPEATABLE = 1e-3
 
 _ULP = torch.finfo(torch.float32).eps
 _NOISE_FACTOR = 10
-"""Other labels must change loss or gradients this many times as much as a repeated pass."""
+"""With other labels, loss or gradients must change by this factor more than in a repeated pass."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Trial:
     """The result of a trial of the probe.
 
     Attributes:
-        measurement: of the network as it is.
+        measurement: the measurement of the network before training.
         warnings: for the user.
     """
 
@@ -71,18 +71,18 @@ class Trial:
 
 @dataclass(frozen=True)
 class Probe:
-    """A model and its optimizer, ready to be probed without a trace.
+    """A model and its optimizer that can be probed without changing training state.
 
     Attributes:
         model: the network in training; wrappers of torch.compile, DataParallel and DDP are looked
             through.
         optimizer: its optimizer.
-        num_classes: how many classes the labels have.
+        num_classes: the number of classes the labels have.
         loss_fn: the training objective ``(output, labels) -> scalar``, or one of three arguments
             ``(model, inputs, labels) -> scalar``.
         policy: which steps to measure, and how; the paper's Algorithm 1 by default.
         backward: how the loop differentiates a loss, if not by ``loss.backward()``.
-        written: ids of frozen tensors that a pass was seen to write to; found by ``check``.
+        written: ids of frozen tensors that a pass writes to, found by ``check``.
 
     Example:
         >>> import torch
@@ -142,7 +142,7 @@ class Probe:
         return np.where(undefined, -1, classes.astype(np.int64))
 
     def check(self, inputs: Inputs, labels: Tensor, *, predicts: bool = False) -> Trial:
-        """Probe once as a trial, to find what does not fit before training starts.
+        """Probe once as a trial, to find problems before training starts.
 
         Checksums always prove that the trial left nothing changed, whatever the policy says.
 
@@ -155,9 +155,9 @@ class Probe:
             The measurement, and warnings for the user.
 
         Raises:
-            InputError: if model, inputs, labels, loss and optimizer do not go together.
+            InputError: if model, inputs, labels, loss and optimizer are not compatible.
             InterferenceError: naming what a probe changes and cannot restore.
-            ProbeMemoryError: if there is not enough memory; the message names what to lower.
+            ProbeMemoryError: if there is not enough memory; the message says what to lower.
         """
         check_loss_fn(self.loss_fn)
         try:
@@ -165,14 +165,14 @@ class Probe:
             seen = len(self.written)
             found = self._try(inputs, labels, holdout)
             if len(self.written) > seen and count_ranks() == 1:
-                # Passes write to what was only watched, and did not start from the same state.
+                # Passes write to tensors that were only watched: their states differed.
                 found = self._try(inputs, labels, holdout)
             with (
                 self._fail_together(),
                 self.explain_memory_errors(len(labels)),
                 self._open_session(is_trial=True) as session,
             ):
-                # The mean over ranks is the loss of no rank.
+                # With several ranks the loss is a mean, which no single rank can reproduce.
                 known = found.measurement.loss_before if count_ranks() == 1 else None
                 classes = self.num_classes
                 more = examine_objective(session, self.loss_fn, inputs, labels, classes, known)
@@ -213,8 +213,7 @@ class Probe:
         except InterferenceError as error:
             if self.policy.verify or communicates(unwrap(self.model)) or not seen:
                 raise
-            # A cache that is filled once does no harm. A second change does, and so does another
-            # loss.
+            # A cache that is filled once is harmless; a second change or another loss is not.
             found = proving._measure(inputs, labels, holdout, seen, is_trial=True)
             first, second = seen[0].loss_before, seen[1].loss_before
             if first != second and math.isfinite(first):
@@ -226,7 +225,7 @@ class Probe:
             return Trial(found, (warning,))
 
     def _fail_together(self) -> AbstractContextManager[object]:
-        # If ranks wait for each other within a pass, a rank that fails cannot tell the others.
+        # If ranks wait for each other within a pass, a failing rank cannot inform the others.
         return nullcontext() if communicates(unwrap(self.model)) else fail_together()
 
     @contextmanager
@@ -234,7 +233,7 @@ class Probe:
         """Replace an out-of-memory error by one that says what to lower.
 
         Args:
-            batch: how many samples are measured.
+            batch: the number of measured samples.
 
         Raises:
             ProbeMemoryError: instead of the error of torch.
@@ -257,7 +256,7 @@ class Probe:
     @contextmanager
     def _open_session(self, *, is_trial: bool = False) -> Iterator[Session]:
         model = unwrap(self.model)
-        # A probe is short: signals can wait for its end.
+        # A probe is short, so process signals can wait until it ends.
         with (
             hold_signals(),
             restore_everything(
@@ -359,11 +358,11 @@ def examine_objective(
     """Check model and objective without a step.
 
     Args:
-        session: of the model.
+        session: the session of the model.
         loss_fn: the objective.
         inputs: the samples of S̃.
         labels: their random labels.
-        num_classes: how many classes the labels have.
+        num_classes: the number of classes the labels have.
         known: the loss of an earlier pass from the same state; it saves a repeated pass.
 
     Returns:
@@ -439,11 +438,11 @@ def _compare_labels(
             )
             loss = session.evaluate(inputs, labels)
         losses = [loss.item()]
-        # A pass with a graph may take other kernels; if it gives the same loss, it is a repeat.
+        # A pass with a graph may use other kernels; with the same loss it counts as a repeat.
         is_repeat = known is not None and known == losses[0]
         losses.append(losses[0] if is_repeat else session.evaluate(inputs, labels).item())
         if losses[0] != losses[1] and count_ranks() == 1:  # other ranks may not repeat
-            # Two losses may be near by chance.
+            # Two losses may be close by chance.
             losses += [session.evaluate(inputs, labels).item() for _ in range(3)]
     return output, losses, other.item()
 
@@ -484,7 +483,7 @@ def _do_labels_change_gradients(
 ) -> bool:
     """Return whether labels change the gradients: with a layer of zeros the loss is the same."""
     if count_ranks() > 1:
-        return True  # not measured: other ranks may not get here
+        return True  # not measured, as other ranks may not reach this line
     some, *repeats = (session.compute_gradients(inputs, labels) for _ in range(3))
     others = session.compute_gradients(inputs, _change_labels(labels, num_classes))
     noise = max(_measure_distance(some, again) for again in repeats)
@@ -523,7 +522,7 @@ def _warn_of_probabilities(
     sums = logits.float().sum(axis)
     if logits.shape[axis] < 2 or not are_shares(logits) or bool((sums - 1).abs().max() > 1e-3):
         return
-    # A function of the user that gives the same value is cross entropy.
+    # A user's function with the same value is treated as cross entropy.
     is_for_logits = loss in (cross_entropy, functional.cross_entropy)
     is_equal = abs(cross_entropy(logits, labels).item() - value) < 1e-6
     if is_for_logits or is_equal or isinstance(loss, nn.CrossEntropyLoss):

@@ -41,7 +41,7 @@ class Resistance:
     """The result of training on one sample until it is memorized.
 
     Attributes:
-        label: the class that the network was to learn.
+        label: the class to learn.
         steps: k̃, the steps until it was predicted: 0 when it was from the start, ``None`` when
             ``max_steps`` were not enough or training diverged on the way.
         probabilities: of every class before the first step and after each, of shape
@@ -88,7 +88,7 @@ def resistance(
     This is the first figure of the paper: good networks take many steps to a wrong label, and few
     to the correct label of an unseen sample. The optimizer's state evolves with the steps as in
     training, without its hooks. Afterwards model, optimizer, gradients and random numbers are as
-    before, bit for bit, also when an error is raised.
+    before, bit for bit, even if an error is raised.
 
     Args:
         model: the network in training.
@@ -98,7 +98,7 @@ def resistance(
             tensor, a tuple of arguments or a mapping of keyword arguments. If the model takes both,
             it counts as a batch.
         label: the class to learn, wrong or right.
-        max_steps: after how many steps to stop.
+        max_steps: the maximum number of steps.
         loss_fn: the training objective ``(output, labels) -> scalar``; by default cross entropy.
         rule: ``"live"`` (the training optimizer from its live state), ``"fresh"`` (the same as if
             newly built) or a ``PlainStep``.
@@ -165,7 +165,7 @@ def resistance(
 
 @dataclass(frozen=True)
 class _Limits:
-    """When a sample counts as memorized, and when to stop."""
+    """The criteria for memorization and for stopping."""
 
     max_steps: int
     temperature: float
@@ -183,9 +183,9 @@ def _make_batch_of_one(
     """Return the sample as a batch of one, and the number of classes that the network predicts.
 
     Args:
-        network: what predicts.
-        sample: with a batch axis, or without.
-        loss_fn: the objective, which knows where the logits are.
+        network: the network.
+        sample: the sample, with or without a batch axis.
+        loss_fn: the objective, which finds the logits in the output.
 
     Raises:
         InputError: if the network takes it neither as it is nor with a batch axis in front.
@@ -286,7 +286,7 @@ class _Learner:
         """Put the gradients of the objective on the parameters.
 
         Args:
-            observed: the objective, as observed just now; in eval mode its graph is the one to
+            observed: the objective as just observed; in eval mode its graph is the one to
                 differentiate.
 
         Raises:
@@ -337,7 +337,7 @@ def _memorize(
         row = (logits.cpu().double() / limits.temperature).softmax(0)
         probabilities.append(row.numpy())
         losses.append(loss.item())
-        # argmax takes NaN for the largest, but a network that diverged predicts nothing.
+        # argmax treats NaN as the largest, but a diverged network has no prediction.
         if not bool(row.isfinite().all()):
             break
         if int(logits.argmax()) == label and float(row[label]) >= limits.min_probability:

@@ -1,4 +1,4 @@
-"""A model's outputs and the objective: passes, logits, cross entropy and predicted classes."""
+"""A model's outputs and its objective: passes, logits, cross entropy and predicted classes."""
 
 import inspect
 from collections.abc import Callable, Mapping

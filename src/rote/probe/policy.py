@@ -67,7 +67,7 @@ class ProbePolicy:
         same_masks: both forward passes draw the same dropout masks, so that the drop is not mask
             noise.
         verify: prove by checksum at every probe, not only at the trial, that nothing changed.
-        micro_batch: how many samples to pass through the model at once; by default all of S̃.
+        micro_batch: the number of samples to pass through the model at once; by default all of S̃.
             Gradients are accumulated, so that the step is the same up to the order of sums. The
             objective must be a mean over samples. Models with batch statistics ignore it.
         snapshot_device: where to keep the copies of trained parameters and optimizer state during

@@ -35,7 +35,7 @@ def measure_calibration_error(
     Args:
         predictions: of shape (samples, classes).
         labels: the true class of each sample.
-        bins: how many bins.
+        bins: the number of bins.
         of: whether the predictions are logits or probabilities.
 
     Returns:
@@ -124,7 +124,7 @@ def find_temperature_for_error(
         logits: of held-out samples, of shape (n, classes).
         labels: their classes, of shape (n,).
         target: the ECE wanted.
-        bins: how many bins divide (0, 1].
+        bins: the number of bins that divide (0, 1].
         tolerance: how far from the target an ECE may be to count as reached.
 
     Returns:

@@ -183,7 +183,7 @@ class Checkpoints:
 
     Attributes:
         positions: which candidates are drawn, in order.
-        total: how many candidates there are.
+        total: the number of candidates.
         columns: by field, one value per drawn checkpoint: ``run`` (its name), ``run_key`` (its
             number, to group by), ``step``, ``zeta``, ``train``, ``test``, ``noisy``, whether the
             filter ``kept`` it, the metrics, and whether ``zeta``, ``noisy`` and signals have no

@@ -266,13 +266,13 @@ def read_contents(
     """Read runs and make the contents of a report about them.
 
     Args:
-        runs: as for ``rote.select``.
+        runs: see ``rote.select``.
         rule: the rule of the verdict; by default that of ``rote.select``.
-        column: which ζ.
-        mapping: as for ``rote.select``.
-        where: as for ``rote.select``.
-        percent: as for ``rote.select``.
-        options: of the rule.
+        column: the column of ζ.
+        mapping: see ``rote.select``.
+        where: see ``rote.select``.
+        percent: see ``rote.select``.
+        options: options of the rule.
         command: the command that makes the report; None if there is none.
 
     Raises:

@@ -1,4 +1,4 @@
-"""What all charts share: data, size, tooltips, and the highlighted run."""
+"""Parts that all charts share: data, size, tooltips, and the highlighted run."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _INHERITED = {
     *("__proto__", "constructor", "hasOwnProperty", "isPrototypeOf", "propertyIsEnumerable"),
     *("toLocaleString", "toString", "valueOf"),
 }
-"""What every object in JavaScript has."""
+"""Attributes of every object in JavaScript."""
 
 
 @dataclass(frozen=True)
 class Frame:
-    """Where charts are drawn: on the page, in a notebook, or as a file.
+    """The target of charts: the page, a notebook, or a file.
 
     Attributes:
         rows: the checkpoints, for a chart of its own; None on the page, which holds them once.

@@ -32,8 +32,8 @@ class RunProgress:
     Attributes:
         reload: seconds until the page reloads itself; None if it does not.
         total: how many runs there are or will be; None if unknown, as with a logger.
-        finished: how many are finished or no longer written.
-        failed: how many ended with an error.
+        finished: the number of runs that are finished or no longer written.
+        failed: the number of runs that ended with an error.
         running: the directories of runs in progress.
     """
 
@@ -45,7 +45,7 @@ class RunProgress:
 
     @property
     def left(self) -> int:
-        """How many have not started or were interrupted."""
+        """The number of runs that have not started or were interrupted."""
         return max(0, (self.total or 0) - self.finished - self.failed - len(self.running))
 
     @property
@@ -107,7 +107,7 @@ class LivePage:
     Args:
         runs: as for ``rote.report``; directories need not exist yet. Runs in a logger do not say
             when they are finished.
-        path: of the page.
+        path: the path of the page.
         figures: as for ``rote.report``; only ``leave`` writes them.
         ease: the least ratio of waiting time to writing time, so that the runs keep the cores.
         arguments: further arguments of ``rote.report``.
@@ -146,7 +146,7 @@ class LivePage:
 
         Args:
             total: how many runs there will be, if known.
-            failed: how many runs have failed, including those without a directory.
+            failed: the number of runs that have failed, including those without a directory.
 
         Raises:
             InputError: if the page cannot be written, or no runs are given.
@@ -167,8 +167,8 @@ class LivePage:
         """Write the page for the last time; it no longer reloads itself.
 
         Args:
-            total: as for ``look``.
-            failed: as for ``look``.
+            total: see ``look``.
+            failed: see ``look``.
 
         Raises:
             RoteError: if there is no verdict; the page shows the reason.

@@ -29,9 +29,9 @@ def regions(
     """Plot training accuracy against ζ in four regions, with a slider for each threshold.
 
     Args:
-        runs: as for ``rote.select``.
+        runs: see ``rote.select``.
         rule: the rule whose thresholds and selected checkpoint are shown; by default the report's.
-        column: which ζ.
+        column: the column of ζ.
         mapping: as for ``rote.select``, if metrics have other names than rote's.
 
     Returns:
@@ -59,9 +59,9 @@ def tracking(
     """Plot ζ over steps, then the accuracy on noisy labels where it is known, then signals.
 
     Args:
-        runs: as for ``rote.select``.
+        runs: see ``rote.select``.
         rule: the rule whose selected checkpoint is marked; by default the report's.
-        column: which ζ.
+        column: the column of ζ.
         columns: any other recorded columns to draw below.
         mapping: as for ``rote.select``, if metrics have other names than rote's.
 

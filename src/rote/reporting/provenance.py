@@ -78,11 +78,11 @@ def select_arguments(
     Args:
         runs: the runs that were read; None for a table, which has no name.
         rule: as requested; an object has no name on a command line.
-        column: which ζ.
+        column: the column of ζ.
         mapping: names of metrics, by rote's.
         where: properties of the selected runs.
         percent: whether accuracies were divided by 100.
-        options: of the rule; other values than text or numbers must be filled in.
+        options: options of the rule; other values than text or numbers must be filled in.
     """
     if runs is None or not isinstance(rule, str | None):
         return None

@@ -48,7 +48,7 @@ class RunList:
 
     Attributes:
         rows: one per run with checkpoints that is listed.
-        total: how many runs have checkpoints.
+        total: the number of runs that have checkpoints.
         columns: the known ones with a heading.
         varying: the names of the settings that differ.
         left_out: how many more differ, and have no column.

@@ -137,7 +137,7 @@ class Report:
     """The files of a report.
 
     Attributes:
-        path: of the page.
+        path: the path of the page.
         figures: the figures, if requested.
         pages: one for every group of runs, if requested; the page links to them.
         note: if the runs have no ζ, how to record it.
@@ -178,15 +178,15 @@ def report(
     """Write the report: one self-contained page that works offline.
 
     Args:
-        runs: as for ``rote.select``.
+        runs: see ``rote.select``.
         path: the file to write; an existing one is replaced.
         rule: the rule of the verdict; by default that of ``rote.select``.
-        column: which ζ.
+        column: the column of ζ.
         mapping: as for ``rote.select``, if metrics have other names than rote's.
         where: as for ``rote.select``: only the runs with these properties.
         group_by: a dotted name as in ``where``, for a verdict and a page per group of runs.
         percent: as for ``rote.select``: accuracies above 1 are in percent.
-        options: of the rule, such as ``{"noise_rate": 0.4}``.
+        options: options of the rule, such as ``{"noise_rate": 0.4}``.
         figures: a folder for the figures as SVG and PNG; by default none are written.
         charts: custom charts to add, each with ``name``, ``title``, ``record`` and ``draw``
             (``rote.reporting.Chart``), as an object or as ``package.module:Name``.

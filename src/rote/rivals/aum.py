@@ -26,7 +26,7 @@ class Aum(Signal):
     last seen, which ``rote suspects`` proposes as its label.
 
     Args:
-        samples: how many samples the training set has. Runs of a spec know it; elsewhere the
+        samples: the size of the training set. Runs of a spec know it; elsewhere the
             numbers per sample are recorded (row files ``aum``, ``aum_rival`` and
             ``prediction_changes``) only if it is given.
 

@@ -26,8 +26,8 @@ class ConfidentLearning(Signal):
     memorized. Early readings tell more.
 
     Args:
-        samples: how many samples the training set has. Runs of a spec know it; elsewhere the row
-            file ``confident_learning`` is written only if it is given.
+        samples: the size of the training set. Runs of a spec know it; elsewhere, the row file
+            ``confident_learning`` is written only if it is given.
 
     Raises:
         InputError: if it is not positive.

@@ -26,7 +26,7 @@ class Csl(Signal):
     loss of a sample with a label per token is the mean over its tokens.
 
     Args:
-        samples: how many samples the training set has. Runs of a spec know it; elsewhere the
+        samples: the size of the training set. Runs of a spec know it; elsewhere the
             numbers per sample are recorded (row file ``csl``) only if it is given.
 
     Raises:

@@ -27,7 +27,7 @@ class GradientDisparity(Signal):
     numbers are restored. It costs s forward and backward passes per reading.
 
     Args:
-        s: how many batches.
+        s: the number of batches.
 
     Raises:
         InputError: if s is less than 2.

@@ -30,7 +30,7 @@ class ProbeSets(Signal):
 
     Args:
         sizes: of the sets.
-        seeds: how many draws of samples and labels per size.
+        seeds: the number of draws of samples and labels per size.
         origins: ``holdout`` and ``training`` (samples that are trained on; runs of a spec only).
 
     Raises:

@@ -1,4 +1,4 @@
-"""Selecting a checkpoint: rules, evidence, suspected labels, agreement with the truth. No torch."""
+"""Checkpoint selection: rules, label errors, and agreement with the truth; without torch."""
 
 from rote.selection.agreement import (
     Agreement,

@@ -1,4 +1,4 @@
-"""Agreement with the truth, where it is known: correlations, and the regret of a rule."""
+"""Agreement with the known truth: correlations, and the regret of a rule."""
 
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Agreement:
-    """Each with an interval over runs; what needs a truth that is not recorded has no value.
+    """Agreement with the truth, with intervals over runs; values without recorded truth are None.
 
     Attributes:
-        column: which ζ.
-        runs: how many.
-        checkpoints: how many.
-        memorization_pearson: of ζ with the accuracy on the noisy subset of the training set.
+        column: the column of ζ.
+        runs: the number of runs.
+        checkpoints: the number of checkpoints.
+        memorization_pearson: the correlation of ζ with the accuracy on mislabeled training samples.
         memorization_spearman: the same by ranks.
-        train_test_pearson: of training accuracy with test accuracy.
+        train_test_pearson: the correlation of training accuracy with test accuracy.
         train_test_kendall: the same, τ-b.
         filtered_pearson: the same among checkpoints with ζ at most its median.
         filtered_kendall: the same, τ-b.
-        rule: whose pick the regret is about.
-        regret: the test accuracy that it lacks to the best checkpoint.
+        rule: the rule of the regret.
+        regret: the best test accuracy minus that of the rule's selected checkpoint.
 
     Example:
         >>> import polars as pl, tempfile
@@ -82,9 +82,9 @@ def agreement(
     """Return correlations with the truth, and the regret of a rule.
 
     Args:
-        runs: as for ``select``.
-        column: which ζ.
-        rule: whose pick is compared with the best checkpoint.
+        runs: see ``select``.
+        column: the column of ζ.
+        rule: the rule whose selected checkpoint is compared with the best one.
         draws: how runs are drawn for the intervals.
 
     Returns:
@@ -135,9 +135,9 @@ def correlation(
 
     Args:
         candidates: the checkpoints.
-        one: a column; ``zeta`` is the ζ that is selected by.
-        other: another.
-        kind: which correlation.
+        one: a column; ``zeta`` is the column of ζ.
+        other: another column.
+        kind: the kind of correlation.
         draws: how runs are drawn for the interval.
         is_filtered: whether only checkpoints with ζ at most its median count.
     """
@@ -161,8 +161,8 @@ def correlate(
     """Return the correlation of two values per checkpoint, with an interval over runs.
 
     Args:
-        x: one.
-        y: the other.
+        x: the first value of each checkpoint.
+        y: the second value.
         run: the run of each checkpoint.
         kind: ``pearson``, ``spearman`` or ``kendall``.
         draws: how runs are drawn for the interval.
@@ -196,7 +196,7 @@ def resample_correlation(
 
 
 def _scale_down(values: Floats) -> Floats:
-    """Scale values whose squares would overflow, which changes no correlation."""
+    """Scale values whose squares would overflow; correlations do not change."""
     largest = float(np.abs(values).max(initial=0.0))
     return values / largest if largest > _SQUARABLE else values
 
@@ -235,23 +235,23 @@ def regret(
     draws: Draws | None = None,
     **options: Any,  # noqa: ANN401
 ) -> Estimate:
-    """Return how much test accuracy the pick of a rule lacks to the best checkpoint.
+    """Return the best test accuracy minus that of the checkpoint that a rule selects.
 
     For the interval, the rule selects again in every draw of runs and is compared with the best of
     that draw.
 
     Args:
-        runs: as for ``select``.
-        rule: as for ``select``.
-        column: which ζ.
+        runs: see ``select``.
+        rule: see ``select``.
+        column: the column of ζ.
         draws: how runs are drawn for the interval.
-        options: of the rule.
+        options: the options of the rule.
 
     Returns:
         The regret, with its interval.
 
     Raises:
-        InputError: as for ``select``.
+        InputError: see ``select``.
         CorruptRunError: if a file is damaged.
 
     Example:
@@ -272,7 +272,7 @@ def estimate_regret(rule: Rule, candidates: Candidates, draws: Draws) -> Estimat
     """Return the regret of a rule among candidates.
 
     Raises:
-        InputError: if none has what the rule needs.
+        InputError: if no candidate has the columns that the rule needs.
     """
     value = _compute_regret(rule, candidates)
     if value is None:
@@ -293,7 +293,7 @@ def _compute_regret(rule: Rule, candidates: Candidates) -> float | None:
 
 
 def resample_regret(rule: Rule, candidates: Candidates, draws: Draws) -> Floats:
-    """Return the regret in every draw of runs, among which the rule selects again."""
+    """Return the regret in every resample of runs, in which the rule selects again."""
     parts = list(candidates.by_run())
     rng = np.random.default_rng(draws.seed)
     values = np.full(draws.resamples, np.nan)

@@ -1,4 +1,4 @@
-"""Correlations, and how much they would change with other runs: the bootstrap over runs.
+"""Correlations with confidence intervals from the bootstrap over runs.
 
 Checkpoints of one run are not independent; so whole runs are drawn, with replacement. A draw is a
 row of weights, one per run: how often it was drawn. Every measure takes all draws at once.
@@ -27,13 +27,13 @@ to one number per draw. Units are runs, or checkpoints where not all of a run co
 
 @dataclass(frozen=True)
 class Estimate:
-    """A number, and where it may lie.
+    """A number with its confidence interval.
 
     Attributes:
-        value: over all checkpoints; None if it is not defined.
+        value: the number over all checkpoints; None if it is not defined.
         low: the lower end of the interval.
         high: the upper end.
-        reason: why there is no value, or no interval.
+        reason: why there is no value or no interval.
 
     Example:
         >>> Estimate(0.8, low=0.7, high=0.9).value
@@ -48,12 +48,12 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Draws:
-    """How the runs are drawn.
+    """Settings of the bootstrap over runs.
 
     Attributes:
-        resamples: how often.
-        confidence: the share of draws inside an interval.
-        seed: of the generator.
+        resamples: the number of resamples.
+        confidence: the share of resamples inside an interval.
+        seed: the seed of the generator.
 
     Example:
         >>> Draws(resamples=10).counts(runs=5).shape
@@ -78,7 +78,7 @@ class Draws:
         return float(low), float(high)
 
     def estimate(self, value: float, drawn: Floats) -> Estimate:
-        """Return a value with the interval of what it is in every draw."""
+        """Return a value with its interval, given its values in every draw."""
         interval = self.interval(drawn)
         if interval is None:
             return Estimate(value, reason="In most draws of runs it is not defined.")
@@ -110,11 +110,11 @@ def resample(
     the runs that vary.
 
     Args:
-        measure: what is computed.
+        measure: the measure to compute.
         x: one value per checkpoint.
-        y: another.
-        run: the run of each.
-        draws: how they are drawn.
+        y: another value per checkpoint.
+        run: the run of each checkpoint.
+        draws: how runs are drawn.
         zeta: if given, only the half with lower ζ counts, found again in every draw.
     """
     runs = len(np.unique(run))
@@ -132,12 +132,12 @@ def resample(
 
 
 def pearson(x: Floats, y: Floats, unit: Integers, weights: Floats) -> Floats:
-    """Return weighted Pearson correlation, of what varies within units and between their means."""
+    """Return the weighted Pearson correlation, from variation within units and between means."""
     size = np.bincount(unit)
     mean_x, mean_y = (np.bincount(unit, v) / size for v in (x, y))
     dx, dy = x - mean_x[unit], y - mean_y[unit]
     often = weights * size[:, None]
-    with np.errstate(invalid="ignore"):  # a draw may have nothing of what counts
+    with np.errstate(invalid="ignore"):  # a draw may contain no row that counts
         ax, ay = (m[:, None] - m @ often / often.sum(axis=0) for m in (mean_x, mean_y))
     xx = weights * np.bincount(unit, dx * dx)[:, None] + often * ax * ax
     yy = weights * np.bincount(unit, dy * dy)[:, None] + often * ay * ay

@@ -1,4 +1,4 @@
-"""The checkpoints that a rule compares: arrays, in an order that no directory listing decides."""
+"""The checkpoints that a rule compares, as arrays sorted by run and step."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ Integers = npt.NDArray[np.int64]
 Booleans = npt.NDArray[np.bool_]
 
 ZETA = "zeta"
-"""What rules call the ζ that is selected by, whichever of the four it is."""
+"""The name in rules for the chosen ζ, whichever of the four columns it is."""
 
 DIP = 0.05
-"""A training accuracy that is so far below an earlier one of its run has dropped."""
+"""A training accuracy counts as dropped if it is this far below an earlier one of its run."""
 
 _LARGEST = 1e140
 
@@ -44,13 +44,13 @@ class Candidates:
     """Checkpoints by run, then step.
 
     Attributes:
-        table: where they come from.
-        column: which of the four ζ is selected by.
+        table: the table that they come from.
+        column: the column of ζ, one of four.
         runs: the names of the runs, sorted.
-        run: the position in ``runs``.
-        step: after how many units of training.
-        row: which reading of its run.
-        position: the row of the table's frame.
+        run: the position of each checkpoint's run in ``runs``.
+        step: the step of each checkpoint, in units of training.
+        row: the index of the reading in its run.
+        position: the row in the table's frame.
 
     Example:
         >>> import polars as pl
@@ -69,7 +69,7 @@ class Candidates:
     step: Integers
     row: Integers
     position: Integers
-    # Of the whole table, and so the same for all that are taken from it.
+    # Of the whole table, and therefore shared by all subsets of it.
     _columns: dict[str, Floats] = field(default_factory=dict, repr=False, compare=False)
     _values: dict[str, Floats] = field(default_factory=dict, init=False, repr=False, compare=False)
     _ranges: dict[str, KnownRange] = field(
@@ -80,13 +80,13 @@ class Candidates:
         return len(self.run)
 
     def values(self, name: str) -> Floats:
-        """Return what is recorded in a column, NaN where it is not known.
+        """Return the recorded values of a column, NaN where unknown.
 
-        ζ of a network whose loss is no longer finite is not known: what is recorded is that of the
-        readings before.
+        ζ of a network whose loss is no longer finite is unknown: the recorded value is that of
+        earlier readings.
 
         Args:
-            name: of any column, or ``zeta`` for the ζ that is selected by.
+            name: the name of any column, or ``zeta`` for the chosen column of ζ.
         """
         name = self.column if name == ZETA else name
         if name not in self._columns:
@@ -104,7 +104,7 @@ class Candidates:
 
     @property
     def zeta(self) -> Floats:
-        """The ζ that is selected by."""
+        """The values of the chosen column of ζ."""
         return self.values(ZETA)
 
     def describe(self, name: str) -> Column:
@@ -114,22 +114,22 @@ class Candidates:
 
     @cached_property
     def _is_table(self) -> bool:
-        """Whether they are the rows of the table as they stand there."""
+        """Whether they are all rows of the table, in its order."""
         rows = len(self.table.frame)
         return len(self) == rows and bool((self.position == np.arange(rows)).all())
 
     @cached_property
     def num_runs(self) -> int:
-        """How many runs they come from."""
+        """The number of runs that they come from."""
         return int(np.count_nonzero(np.diff(self.run))) + 1 if len(self) else 0
 
     @property
     def label(self) -> str:
-        """How sentences call ζ."""
+        """The label of ζ in sentences."""
         return "ζ" if self.column == ZETAS[0] else f"ζ (`{self.column}`)"
 
     def name(self, index: int) -> str:
-        """Return how sentences call a checkpoint."""
+        """Return the name of a checkpoint in sentences."""
         return f"step {self.step[index]} of {self.runs[self.run[index]]}"
 
     def known(self, *names: str) -> Booleans:
@@ -145,7 +145,7 @@ class Candidates:
         return replace(self, **{name: getattr(self, name)[chosen] for name in arrays})
 
     def by_run(self) -> Iterator[slice]:
-        """Return the stretch of every run, in order."""
+        """Return the slice of every run, in order."""
         starts = np.flatnonzero(np.diff(self.run, prepend=-1))
         ends = np.append(starts[1:], len(self))
         return map(slice, starts.tolist(), ends.tolist())
@@ -156,7 +156,7 @@ class Candidates:
 
     @cached_property
     def steady(self) -> Booleans:
-        """Which of them are on no dip: training accuracy far below what their run had before."""
+        """Which of them have no drop: a training accuracy far below an earlier one of the run."""
         accuracy = self.values("train_accuracy")
         found = np.ones(len(self), dtype=np.bool_)
         for part in self.by_run():
@@ -171,7 +171,7 @@ class Candidates:
 
         Args:
             score: one number per candidate; NaN loses.
-            among: consider these only.
+            among: consider only these.
         """
         left = np.arange(len(self)) if among is None else np.arange(len(self))[among]
         left = _find_lowest(left, -score)
@@ -201,7 +201,7 @@ def make_candidates(table: RunTable, column: str) -> Candidates:
 
 
 def find_range(values: Floats) -> KnownRange:
-    """Return where the known among some values lie."""
+    """Return the positions of the known values."""
     known = values[np.isfinite(values)]
     return KnownRange(float(np.median(known)), float(known.max()))
 
@@ -228,9 +228,9 @@ def as_shares(table: RunTable) -> RunTable:
 
 
 def convert_to_numbers(series: pl.Series) -> Floats:
-    """Return a column of numbers; what is missing or not finite, or no number at all, is NaN.
+    """Return a column of numbers; values that are missing, not finite or not numbers are NaN.
 
-    So is what is so large that sums of squares are not finite.
+    So are values so large that sums of squares would overflow.
     """
     if not (series.dtype.is_numeric() or series.dtype == bool):
         return np.full(len(series), np.nan)
@@ -251,7 +251,7 @@ def _sort(candidates: Candidates) -> Candidates:
 
 
 def _read_column(frame: pl.DataFrame, column: Column) -> Floats:
-    # A metric whose name the table needs for itself has a prefix there.
+    # A metric with a reserved name has a prefix in the table.
     found = [name for name in (column.name, f"metric:{column.name}") if name in frame.columns]
     if not found:
         return np.full(len(frame), np.nan)

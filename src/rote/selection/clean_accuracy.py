@@ -24,10 +24,10 @@ _FLOOR_OF_NEIGHBORS = 0.01
 _ROUNDS = 2
 _DRAWS = 500
 _RIVALS = 200
-"""How many of the best are drawn to see how sure the pick is; the others never win."""
+"""The number of best checkpoints that the confidence is computed from; others never win."""
 
 _MUCH = 0.1
-"""The share of all votes above which dropping a run means reading the others again."""
+"""If a run has more than this share of all votes, the others are fitted again without it."""
 
 _MODEL_ERROR_OF_RUNS, _MODEL_ERROR_ALONE = 0.09, 0.07
 """How far off the model itself is: a standard deviation, beside what draws show, where other runs
@@ -46,11 +46,11 @@ _SUSPECT = 0.5
 
 @dataclass(frozen=True)
 class Labels:
-    """What is known about the labels of a holdout.
+    """The known labels of a holdout.
 
     Attributes:
         given: the given labels, −1 where there is none.
-        clean: those that are known to be right, −1 where there is none.
+        clean: the labels known to be right, −1 where there is none.
         noise_rate: the share of given labels that are wrong, if it is known.
     """
 
@@ -75,13 +75,13 @@ class Labels:
 
 @dataclass(frozen=True)
 class Spread:
-    """How far an estimated accuracy may be off.
+    """The uncertainty of an estimated accuracy.
 
     Attributes:
         interval: the 95 % interval.
         confidence: the probability to be within a point of the best.
         beats_last: the probability to be better than the last checkpoint; None if it is the last.
-        expected_loss: the expected accuracy that it lacks to the best.
+        expected_loss: the expected accuracy of the best minus its own.
     """
 
     interval: tuple[float, float]
@@ -92,13 +92,13 @@ class Spread:
 
 @dataclass(frozen=True)
 class AccuracyEstimate:
-    """What is believed about the voters of a ballot.
+    """The fitted model of votes and labels for the voters of a ballot.
 
     Attributes:
-        ballot: who they are.
+        ballot: the voters.
         labels: the labels of the holdout.
-        everybody: the same, with all votes.
-        belief: how votes and labels go together.
+        everybody: the votes and labels of all voters.
+        belief: the fitted relation of votes and labels.
         truth: the posterior of the true class, samples × classes, by all votes.
         accuracy: the estimated clean accuracy of each voter.
         votes: of the runs; None where neighbors vote.
@@ -135,7 +135,7 @@ class AccuracyEstimate:
         return missing / float(np.sqrt(max(float((sure * (1 - sure)).sum()), 1.0)))
 
     def suspects(self) -> tuple[Suspect, ...]:
-        """Return the samples whose given label is probably wrong, the surest first."""
+        """Return the samples whose given label is probably wrong, most probable first."""
         given = self.labels.given
         doubt = 1 - self.truth[np.arange(len(given)), np.maximum(given, 0)]
         doubt[given == UNKNOWN] = 0.0
@@ -235,7 +235,7 @@ class AccuracyEstimate:
         )
 
     def _score(self, chosen: Integers) -> tuple[Classes, Floats]:
-        """Return what some voters predict, and how probably each of it is right."""
+        """Return the predictions of some voters, and the probability that each is right."""
         kind = np.min_scalar_type(self.ballot.num_classes)
         predicted = np.empty((len(chosen), self.ballot.samples), dtype=kind)
         expected = np.empty(predicted.shape)
@@ -263,7 +263,7 @@ def _compute_logit(share: Floats, samples: int) -> Floats:
 
 @lru_cache(maxsize=1)
 def _draw_resamples(samples: int) -> tuple[npt.NDArray[np.float32], Floats]:
-    """Return draws × samples: how often each sample is drawn, and a number that draws its label.
+    """Return draws × samples: the count of each sample, and a random number for its label.
 
     The same for all runs of a pool that are judged one by one, so that the last is remembered.
     """

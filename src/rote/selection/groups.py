@@ -1,4 +1,4 @@
-"""Which runs may be compared: those on the same data, classes, labels and holdout.
+"""Groups of comparable runs, with the same data, classes, labels and holdout.
 
 The settings of a run are those of its spec if it has one, otherwise those of ``run.json``.
 """
@@ -34,7 +34,7 @@ def read_settings(description: Mapping[str, Any], workload: Mapping[str, Any]) -
 
 
 def read_facts(description: Mapping[str, Any], workload: Mapping[str, Any]) -> dict[str, str]:
-    """Return everything that a run says of itself as text: what runs can be chosen by.
+    """Return all properties of a run as text, by which runs can be chosen.
 
     ``run.json``, the description of the data under ``data``, and the spec, which wins. Of labels
     and holdouts there are the first letters of a hash.
@@ -52,7 +52,7 @@ def read_facts(description: Mapping[str, Any], workload: Mapping[str, Any]) -> d
 
 
 def flatten(values: Mapping[str, Any]) -> dict[str, str]:
-    """Nested values as text, under one name each; what is not set is left out.
+    """Flatten nested values to texts under dotted names, without unset values.
 
     Example:
         >>> flatten({"optimizer": {"lr": 0.1, "betas": [0.9, 0.99]}, "seed": 0, "holdout": None})
@@ -63,7 +63,7 @@ def flatten(values: Mapping[str, Any]) -> dict[str, str]:
 
 
 def write_plainly(value: object) -> str:
-    """One value as people write it."""
+    """Return one value as text."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
@@ -119,7 +119,7 @@ _UNKNOWN = "not recorded"
 
 @dataclass(frozen=True)
 class Group:
-    """Runs none of which contradicts another about what it was trained on.
+    """Comparable runs: their records of data and labels do not contradict each other.
 
     Attributes:
         runs: their names, sorted.
@@ -161,7 +161,7 @@ def find_comparable_groups(table: RunTable) -> tuple[Group, ...]:
     for run in _list_runs(table):
         members.setdefault(tuple(sorted(_read_group_facts(table, run).items())), []).append(run)
     found: list[tuple[dict[str, str], list[str]]] = []
-    # Those that say most come first, so that the order of runs never decides.
+    # Runs with the most properties come first, so that the order of runs does not matter.
     for said in sorted(members, key=lambda said: (-len(said), said)):
         fitting = [group for group in found if _agree(group[0], said)]
         if len(fitting) == 1:
@@ -225,10 +225,10 @@ def filter_runs(table: RunTable, where: Mapping[str, Any]) -> RunTable:
 
 
 def group_runs(table: RunTable, key: str) -> dict[str, RunTable]:
-    """Return the runs by what they say under a dotted name, in order.
+    """Return the runs by their value of a dotted name, in order.
 
     Raises:
-        InputError: if no run says anything under it.
+        InputError: if no run has the name.
     """
     facts = _collect_facts(table)
     members: dict[str, list[str]] = {}
@@ -240,7 +240,7 @@ def group_runs(table: RunTable, key: str) -> dict[str, RunTable]:
 
 
 def take_runs(table: RunTable, runs: Iterable[str]) -> RunTable:
-    """Return a table of some of its runs."""
+    """Return a table of some of the runs."""
     import polars as pl
 
     kept = set(runs)
@@ -258,7 +258,7 @@ def _list_runs(table: RunTable) -> list[str]:
 
 
 def _read_group_facts(table: RunTable, run: str) -> dict[str, str]:
-    """Return what a run says about its data, as far as it must be read."""
+    """Return a run's record of its data, reading only the files that are needed."""
     description = table.descriptions.get(run, {})
     holdout = description.get("holdout")
     # run.json may have been edited: ignore values that are impossible.
@@ -289,7 +289,7 @@ def _collect_facts(table: RunTable) -> dict[str, dict[str, str]]:
 
 
 def _find_telling(facts: Mapping[str, Mapping[str, str]], groups: tuple[Group, ...]) -> str | None:
-    """Return the first name under which every group says one thing, and all something else."""
+    """Return the first name whose value is constant in every group and different between groups."""
     names = dict.fromkeys(name for told in facts.values() for name in told)
     ordered = [
         *_find_known_keys(facts),
@@ -320,7 +320,7 @@ def _list_differences(
 
 
 def _find_known_keys(facts: Mapping[str, Mapping[str, str]]) -> tuple[str, ...]:
-    """Return what people know their data by: its file where all have one, or its name."""
+    """Return the file of each data set if all have one, otherwise its name."""
     by_file = all("data.path" in told for told in facts.values())
     return tuple(dict.fromkeys(("data.path", *_FIRST_KEYS))) if by_file else _FIRST_KEYS
 
@@ -352,7 +352,7 @@ def _explain_nothing_found(
 
 
 def _normalize(text: str) -> str:
-    """Write equal numbers and equal answers as equal texts."""
+    """Normalize texts, so that equal numbers and booleans are equal texts."""
     answer = {"true": "yes", "false": "no"}.get(text.lower(), text)
     try:
         return repr(float(answer))

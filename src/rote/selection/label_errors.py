@@ -43,7 +43,7 @@ _MOST_FITTED = 4_000
 
 @dataclass(frozen=True)
 class LabelErrors:
-    """How probably the label of every sample is wrong.
+    """The probability that the label of each sample is wrong.
 
     Attributes:
         probability: that the given label is wrong; 0 where there is no given label.
@@ -60,7 +60,7 @@ class LabelErrors:
     noise_matrix: Floats
 
     def flagged(self) -> Integers:
-        """Return the most doubtful samples, as many as the noise rate says."""
+        """Return the most suspicious samples, as many as the noise rate implies."""
         order = np.argsort(-self.probability, kind="stable")
         return order[: round(self.noise_rate * len(order))]
 
@@ -72,7 +72,7 @@ def rank_label_errors(
     hard: npt.ArrayLike | None = None,
     neighbors: npt.ArrayLike | None = None,
 ) -> LabelErrors:
-    """Rank samples by how probably their given label is wrong.
+    """Rank samples by the probability that their given label is wrong.
 
     Args:
         given: the given labels, −1 where there is none.
@@ -100,7 +100,7 @@ def rank_label_errors(
     near = None if neighbors is None else np.asarray(neighbors, dtype=np.float64)
     weights, votes = np.ones(len(networks)), None if hard is None else np.asarray(hard, float)
     noises, shares, first = _fit_step_one(labels, networks, weights, votes, near)
-    if votes is None and len(networks) > 1:  # once more, with the accurate ones ahead
+    if votes is None and len(networks) > 1:  # again, with higher weights for accurate networks
         weights = vote_weights(_compute_accuracies(networks, first), networks.shape[2], len(labels))
         if weights.any():
             noises, shares, first = _fit_step_one(labels, networks, weights, None, near)
@@ -151,7 +151,7 @@ def _check_predictions(predicted: Floats, labels: Integers) -> Floats:
 
 
 def _is_known(networks: Floats) -> Booleans:
-    """Return which network predicts which sample, networks × samples."""
+    """Return whether each network predicts each sample, networks × samples."""
     return np.asarray(~np.isnan(networks).any(axis=2))
 
 
@@ -172,7 +172,7 @@ def _encode_one_hot(networks: Floats) -> Floats:
 
 
 def _compute_accuracies(networks: Floats, truth: Floats) -> Floats:
-    """Return the mean posterior of what every network predicts."""
+    """Return the mean posterior of every network's predictions."""
     hits = np.nansum(_encode_one_hot(networks) * truth, axis=2)
     known = _is_known(networks)
     return np.asarray((hits * known).sum(axis=1) / np.maximum(known.sum(axis=1), 1))
@@ -212,7 +212,7 @@ def _fit_step_one(
 
 
 def _weigh_kinds(channels: tuple[Floats, ...], labels: Integers, labeled: Integers) -> Floats:
-    """Weigh the kinds of noise by how well they predict given labels that they have not seen."""
+    """Weight the kinds of noise by how well they predict held-out given labels."""
     rng = np.random.default_rng(0)
     chosen = rng.permutation(labeled)[:_MOST_FITTED]
     found = np.zeros((len(chosen), len(KINDS)))

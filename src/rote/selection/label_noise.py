@@ -1,4 +1,4 @@
-"""The noise of given labels, fitted together with what votes say about the true classes.
+"""The noise of given labels, fitted together with the true classes that votes suggest.
 
 Votes give a prior, p(y) = softmax(b · log(V + c) + a), with one sharpness b and a bias a per class;
 given labels follow P(ỹ = l | y = k) = T_kl. All of it is fitted by expectation maximization on the
@@ -68,7 +68,7 @@ class VotePrior:
 
     @property
     def penalty(self) -> float:
-        """What is believed of b and a beforehand: a Gaussian."""
+        """The prior of b and a, a Gaussian."""
         return float(_RIDGE * (self.at @ self.at) / 2)
 
     def statistics(self, truth: Floats) -> Floats:
@@ -76,7 +76,7 @@ class VotePrior:
         return np.append(np.vdot(truth, self.log_votes), truth.sum(axis=1))
 
     def value(self, wanted: Floats) -> float:
-        """Σ q log p less the penalty, of a truth q that has such statistics."""
+        """Return Σ q log p minus the penalty, for a truth q with such statistics."""
         likelihood = self.sharpness * wanted[0] + self.at[1:] @ wanted[1:] - self.log_total
         return float(likelihood - self.penalty)
 
@@ -89,7 +89,7 @@ class VotePrior:
 
     @cached_property
     def curvature(self) -> Floats:
-        """That of the value, negated (Fisher's): the same for every truth."""
+        """Return the negative curvature of the value (Fisher's), the same for every truth."""
         found = self._moments[1].copy()
         found[0] *= self.sharpness
         found[:, 0] *= self.sharpness
@@ -98,7 +98,7 @@ class VotePrior:
 
     @cached_property
     def _moments(self) -> tuple[Floats, Floats]:
-        """Of the statistics, summed over samples: their means, and their covariance."""
+        """Return the means and the covariance of the statistics, summed over samples."""
         weighed = self.p * self.log_votes
         means = np.concatenate((weighed.sum(axis=0, keepdims=True), self.p))
         covariance = -(means @ means.T)
@@ -144,7 +144,7 @@ _WIDEST = 5.0
 
 @dataclass(frozen=True)
 class Observations:
-    """What is known about the samples of a holdout.
+    """Votes and labels of the samples of a holdout.
 
     Attributes:
         log_votes: log(V + c), samples × classes.
@@ -178,10 +178,10 @@ class Observations:
 
 @dataclass(frozen=True)
 class Noise:
-    """One kind of noise, fitted.
+    """The fit of one kind of noise.
 
     Attributes:
-        kind: which.
+        kind: the kind of noise.
         sharpness: b.
         bias: a, one per class.
         rate: ε, the share of wrong labels.
@@ -219,7 +219,7 @@ class Noise:
         return np.where(given[:, None] == UNKNOWN, 1.0, columns)
 
     def pack(self) -> Floats:
-        """Return everything in one row, where it can be extrapolated."""
+        """Return all parameters in one row, in a space where they can be extrapolated."""
         logs = np.log(np.maximum(self.matrix, TINY)).ravel()
         return np.concatenate(([np.log(self.sharpness)], self.bias, logs))
 
@@ -243,9 +243,9 @@ def fit_noise(
 
     Args:
         evidence: votes and given labels; samples without a label say nothing here.
-        kind: of noise.
-        rate: where the share of wrong labels is believed to be; None to keep the noise of `start`.
-        start: where to begin.
+        kind: the kind of noise.
+        rate: the prior of the share of wrong labels; None to keep the noise of `start`.
+        start: the initial fit.
     """
     known = evidence.take(evidence.label != UNKNOWN)
     noise = start or _make_first_guess(
@@ -278,7 +278,7 @@ def _compute_steps(noise: Noise, first: Noise, second: Noise) -> tuple[Floats, F
 
 @dataclass(frozen=True)
 class _Samples:
-    """Samples with labels, as a fit goes over them again and again.
+    """Samples with labels, in the form that every round of a fit uses.
 
     Attributes:
         log_votes: log(V + c) less its highest of every sample, classes × samples.
@@ -307,7 +307,7 @@ class _Samples:
 
 @dataclass(frozen=True)
 class _Guess:
-    """A noise on the way to the fit, and what it says about the samples.
+    """A noise during the fit, with its posterior for the samples.
 
     Attributes:
         samples: these.
@@ -353,7 +353,7 @@ class _Guess:
         return _Guess(self.samples, found, prior)
 
     def value(self, rate: float | None) -> float:
-        """Return the logarithm of the likelihood with what is believed beforehand."""
+        """Return the log posterior: log likelihood plus log prior."""
         believed = 0.0
         if rate is not None and self.noise.kind != "free":
             wrong, right = max(self.noise.rate, TINY), max(1 - self.noise.rate, TINY)
@@ -410,7 +410,7 @@ def _compute_softmax(logits: Floats) -> Floats:
 _FOLDS = 4
 _FEWEST = 2 * _FOLDS
 _PER_CLASS = 5
-"""Labels per class, on average, below which noise that knows classes is not tried."""
+"""Class-dependent noise is not tried with fewer labels per class than this, on average."""
 
 _LITTLE = 0.01
 """The weight of a kind of noise below which it is not fitted again."""
@@ -427,11 +427,11 @@ _remembered: dict[tuple[bytes, float], Belief] = {}
 
 @dataclass(frozen=True)
 class Belief:
-    """The kinds of noise, weighed.
+    """The weighted kinds of noise.
 
     Attributes:
         noises: one fit of each kind.
-        weights: how far each is believed; they sum to 1.
+        weights: the weight of each kind; they sum to 1.
         gain: by how much votes predict a given label better than frequencies do, in nats.
         gain_error: its standard error.
     """
@@ -443,7 +443,7 @@ class Belief:
 
     @property
     def votes_carry(self) -> bool:
-        """Whether votes say anything about the given labels."""
+        """Whether votes are informative about the given labels."""
         return self.gain > _SURE * self.gain_error
 
     @property
@@ -477,7 +477,7 @@ class Belief:
         return replace(self, noises=tuple(refits))
 
     def symmetric_only(self) -> Belief:
-        """Return the same, where class-dependent noise is not believed."""
+        """Return the same without class-dependent noise."""
         return Belief(self.noises[:1], np.ones(1), self.gain, self.gain_error)
 
 
@@ -494,7 +494,7 @@ def fit_belief(evidence: Observations, noise_rate: float | None = None) -> Belie
     rate = RATE if noise_rate is None else noise_rate
     asked = (evidence.digest(), rate)
     found = _remembered.pop(asked, None) or _fit_belief(evidence, rate)
-    _remembered[asked] = found  # the last one asked for is the last one forgotten
+    _remembered[asked] = found  # the most recently used entry is dropped last
     affordable = _MOST_CELLS // evidence.log_votes.shape[1] ** 2
     most = min(max(affordable, _FEWEST_REMEMBERED), _MOST_REMEMBERED)
     while len(_remembered) > most:
@@ -526,7 +526,7 @@ def _fit_belief(evidence: Observations, rate: float) -> Belief:
 
 
 def stack(log_likelihood: Floats) -> Floats:
-    """Return the mixture of kinds with the highest likelihood of labels that none has seen."""
+    """Return the mixture of kinds with the highest likelihood of held-out labels."""
     likelihood = np.exp(log_likelihood - log_likelihood.max(axis=1, keepdims=True))
     weights = np.full(likelihood.shape[1], 1 / likelihood.shape[1])
     for _ in range(200):

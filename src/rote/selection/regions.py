@@ -1,4 +1,4 @@
-"""The paper's four regions: the thresholds that divide them, and what they hold on average."""
+"""The paper's four regions: thresholds, membership, and means."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ REGIONS = {
 
 @dataclass(frozen=True)
 class RegionSummary:
-    """What one region holds; a mean over nothing is None.
+    """The content of one region; means of an empty region are None.
 
     Attributes:
         region: 1 trainable and resistant, 2 trainable only, 3 resistant only, 4 neither.
-        count: how many checkpoints.
+        count: the number of checkpoints.
         train_accuracy: their mean training accuracy.
         susceptibility: their mean ζ.
         test_accuracy: the mean test accuracy of those for which it is known.

@@ -1,4 +1,4 @@
-"""The contract of a rule: it takes candidates and decides which one to keep, and why."""
+"""The interface of rules, and the records of their decisions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rote.selection.candidates import Candidates, Floats
 
 Grade: TypeAlias = Literal["strong", "fair", "weak"]
-"""How far the data behind a decision can be trusted."""
+"""The strength of the evidence behind a decision."""
 
 ReasonKind: TypeAlias = Literal[
     "rule", "choice", "threshold", "estimate", "dropped", "limits", "improvement"
@@ -46,7 +46,7 @@ class Reason:
 
 
 def explain_dropped(checkpoint: str, score: str = "") -> Reason:
-    """Explain that a checkpoint was passed over because training accuracy dropped there."""
+    """Explain that a checkpoint was skipped because training accuracy dropped there."""
     return Reason(
         "dropped",
         f"Not selected: {checkpoint}{score}, because training accuracy dropped at this step.",
@@ -73,12 +73,12 @@ class Suspect:
 
 @dataclass(frozen=True)
 class Findings:
-    """What a rule has learned about the holdout and its labels; None where it has not.
+    """The findings of a rule about the holdout and its labels; None if unknown.
 
     Attributes:
         noise_rate: the estimated share of given labels that are wrong.
         noise_matrix: true class × given label, where the noise seems to depend on the class.
-        labels: how many given or clean labels the holdout has.
+        labels: the number of given or clean labels the holdout has.
         confidence: the probability that the selected checkpoint is within a point of the best.
         beats_last: the probability that it is better than the last checkpoint.
         expected_loss: the expected accuracy that it lacks to the best checkpoint.
@@ -96,7 +96,7 @@ class Findings:
 
 @dataclass(frozen=True)
 class Decision:
-    """What a rule decides.
+    """The decision of a rule.
 
     Attributes:
         pick: the position of the checkpoint to keep among the candidates.
@@ -106,8 +106,8 @@ class Decision:
         warnings: sentences about what makes the decision doubtful.
         score: the score of every candidate, if it is no column of the table.
         interval: the 95 % interval of the score, or of the validation accuracy, of the pick.
-        columns: what else is known about every candidate, for the table.
-        findings: what the rule has learned about the holdout and its labels.
+        columns: more values of every candidate, for the table.
+        findings: the rule's findings about the holdout and its labels.
         evidence: how strong the evidence is, where it depends on the data; by default the rule's.
         by: the rule that decided, where this one delegates.
         column: the ζ that was used, if it is another than was asked for.
@@ -172,13 +172,13 @@ class Rule(Protocol):
         ...
 
     def judge(self, candidates: Candidates) -> Decision:
-        """Select among at least one candidate, all of which have what is needed."""
+        """Select among at least one candidate; all have the required columns."""
         ...
 
 
 @dataclass(frozen=True)
 class About:
-    """What a rule says about itself: attributes of the rule, or else the defaults here.
+    """The properties of a rule: its attributes, or the defaults here.
 
     Attributes:
         explanation: a sentence; by default the first line of its docstring.
@@ -204,7 +204,7 @@ class About:
 
 
 def describe_rule(rule: Rule | type[Any]) -> About:
-    """Return what a rule, or a class of rules, says about itself.
+    """Return the properties of a rule or of a class of rules.
 
     Args:
         rule: the rule or its class.

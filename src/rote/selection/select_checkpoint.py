@@ -58,7 +58,7 @@ def select(
         where: select among runs with these properties only, by dotted names of ``run.json``, the
             description of their data and their spec, such as ``{"data.name": "digits"}``.
         percent: divide accuracies above 1 by 100; they were recorded in percent.
-        options: of the rule, such as ``t1=40`` for ``percentile``.
+        options: options of the rule, such as ``t1=40`` for ``percentile``.
 
     Returns:
         The selected checkpoint with its evidence, reasons and warnings.
@@ -99,14 +99,14 @@ def select_groups(
     """Select a checkpoint of every group of runs; the arguments are those of ``select``.
 
     Args:
-        runs: as for ``select``.
-        by: what divides them: a dotted name as in ``where``, such as ``data.name``.
-        rule: as for ``select``.
-        column: as for ``select``.
-        mapping: as for ``select``.
-        where: as for ``select``.
-        percent: as for ``select``.
-        options: as for ``select``.
+        runs: see ``select``.
+        by: the property to group by: a dotted name as in ``where``, such as ``data.name``.
+        rule: see ``select``.
+        column: see ``select``.
+        mapping: see ``select``.
+        where: see ``select``.
+        percent: see ``select``.
+        options: see ``select``.
 
     Returns:
         One selection per group, by the value that its runs have in common.
@@ -140,10 +140,10 @@ def read_runs(
     """Read runs into a table, unless they are one already, and check that they are comparable.
 
     Args:
-        runs: as for ``select``.
-        mapping: as for ``select``.
-        where: as for ``select``.
-        percent: as for ``select``.
+        runs: see ``select``.
+        mapping: see ``select``.
+        where: see ``select``.
+        percent: see ``select``.
         comparable: whether to check that; runs with folds have different holdouts.
 
     Returns:

@@ -1,4 +1,4 @@
-"""The outcome of a selection: the checkpoint to keep, and everything known about the choice."""
+"""The result of a selection: the checkpoint to keep, and the facts about the choice."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _LONGEST = 100
 
 @dataclass(frozen=True)
 class Pick:
-    """The checkpoint to keep; what is not known about it is None.
+    """The checkpoint to keep; unknown values are None.
 
     Attributes:
         run: the name of its run.
@@ -78,7 +78,7 @@ class Pick:
 
 @dataclass(frozen=True)
 class Baseline:
-    """One accuracy of the selected checkpoint, and that of checkpoints one would keep by default.
+    """One accuracy of the selected checkpoint and of the baselines.
 
     Attributes:
         column: which accuracy.
@@ -111,10 +111,10 @@ class Selection:
         regions: summaries of the four regions.
         reasons: why, as records with a text.
         warnings: sentences about what makes the selection doubtful.
-        evidence: how far the data behind it can be trusted.
+        evidence: the strength of the evidence behind it.
         noise_rate: the estimated share of the holdout's given labels that are wrong.
         noise_matrix: true class × given label, where the noise seems to depend on the class.
-        labels: how many labels of the holdout are known.
+        labels: the number of labels of the holdout are known.
         confidence: the probability that the selected checkpoint is within a point of the best.
         beats_last: the probability that it is better than the last checkpoint.
         expected_loss: the expected accuracy that it lacks to the best checkpoint.
@@ -190,7 +190,7 @@ class Selection:
 
     @property
     def explanation(self) -> Explanation:
-        """Return everything that the summary leaves out, under headings."""
+        """Return the details that the summary omits, under headings."""
         return explain(self)
 
     @property
@@ -339,14 +339,14 @@ COSTS_FILE = "rule_costs.json"
 
 @dataclass(frozen=True)
 class Evidence:
-    """How far the data behind a selection can be trusted.
+    """The strength of the evidence behind a selection.
 
     Attributes:
         grade: ``strong``, ``fair`` or ``weak``.
         basis: the data that the rule used, in words.
-        points_lost: how many points of test accuracy the rule has lost on average in our pools;
+        points_lost: the points of test accuracy that the rule loses on average in our pools;
             None if it was not measured there.
-        pools: in how many pools.
+        pools: the number of these pools.
         is_one_run: whether that was within one run, or among all runs of a pool.
     """
 
@@ -379,7 +379,7 @@ def grade_evidence(rule: Rule, decision: Decision, runs: int) -> Evidence:
 
     Args:
         rule: the rule that decided.
-        decision: what it decided.
+        decision: its decision.
         runs: among how many runs.
 
     Returns:

@@ -34,9 +34,9 @@ class SummaryRow:
     """One row of the small table of a summary.
 
     Attributes:
-        label: what it is about.
+        label: the quantity.
         value: the figure.
-        note: what qualifies the figure; may be empty.
+        note: a remark on the figure; may be empty.
         word: the entry of the page's glossary that explains the label; may be empty.
     """
 
@@ -48,15 +48,15 @@ class SummaryRow:
 
 @dataclass(frozen=True)
 class Summary:
-    """What to keep and how good it is, in a few lines.
+    """The summary of a selection in a few lines.
 
     Attributes:
-        headline: which checkpoint to keep.
+        headline: the checkpoint to keep, as a sentence.
         file: its weights, or else the directory of its run; None if there is neither.
         rows: accuracy, gain over the last checkpoint, label noise, evidence.
-        rule: which rule decided, and why that one.
+        rule: the rule that decided, and why this rule.
         caution: the first warning; None if there is none.
-        next_steps: what to do next, the most useful first.
+        next_steps: suggested next steps, the most useful first.
     """
 
     headline: str
@@ -95,7 +95,7 @@ class SummarySection:
     """A part of an explanation.
 
     Attributes:
-        heading: what it is about.
+        heading: the heading.
         sentences: in order.
     """
 
@@ -105,7 +105,7 @@ class SummarySection:
 
 @dataclass(frozen=True)
 class Explanation:
-    """Everything that a summary leaves out.
+    """The details that a summary omits.
 
     Attributes:
         sections: in order; none is empty.

@@ -166,7 +166,7 @@ class Suspicion(_NamesClasses):
     Attributes:
         method: who says it.
         runs: on which runs it goes.
-        samples: how many samples were judged.
+        samples: the number of samples that were judged.
         suspects: the most suspicious first.
         precision: the share of suspects whose label is wrong, where that is known.
         recall: the share of wrong labels that are suspected.

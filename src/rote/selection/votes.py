@@ -30,8 +30,8 @@ class Ballot:
     Attributes:
         candidates: all checkpoints.
         voters: positions of those that vote, by run.
-        num_classes: how many classes.
-        samples: how many predictions each of them makes.
+        num_classes: the number of classes.
+        samples: the number of predictions each of them makes.
     """
 
     candidates: Candidates

@@ -357,7 +357,7 @@ class _Methods:
 
 
 def find_held(item: object, *, known: bool = False) -> Iterable[object]:
-    """Return what an object holds. Foreign objects are opened only if ``known`` to matter."""
+    """Return the contents of an object; of unknown classes, only if ``known`` to matter."""
     if isinstance(item, dict):
         return [*item.values(), *_find_beside_entries(item)]
     if isinstance(item, list | deque | set | frozenset | tuple):

@@ -307,7 +307,7 @@ def restore_after(state: Restorable) -> Iterator[None]:
                 state.restore()
                 is_restored = True
         finally:
-            # A signal came just before signals were held. Restoring twice does no harm.
+            # A signal came just before signals were held. Restoring twice is harmless.
             if not is_restored:
                 with hold_signals():
                     state.restore()

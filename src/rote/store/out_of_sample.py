@@ -34,7 +34,7 @@ class OutOfSample:
             mean over runs.
         neighbors: the share of each class among the given labels of the nearest samples; None
             unless every run recorded it.
-        runs: how many runs predicted each sample.
+        runs: the number of runs that predicted each sample.
 
     Example:
         >>> import numpy as np

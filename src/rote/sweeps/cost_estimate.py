@@ -1,4 +1,4 @@
-"""How long a sweep will take and how much it will write, from two epochs of some of its runs."""
+"""Estimates of the time and disk space of a sweep, from two epochs of some of its runs."""
 
 import time
 from collections.abc import Hashable, Iterable
@@ -22,14 +22,14 @@ from rote.workloads import BestCheckpoints, RunSpec
 
 @dataclass(frozen=True)
 class SweepCost:
-    """What is still to be done.
+    """The remaining cost of a sweep.
 
     Attributes:
-        seconds: of one process that does one run after the other on this machine.
+        seconds: the time of one process that trains run after run on this machine.
         longest: seconds of the longest run.
         bytes: on disk.
-        measured: how many kinds of run were measured.
-        kinds: how many there are; those that were not measured count as an average one.
+        measured: the number of kinds of runs that were measured.
+        kinds: the number of kinds; unmeasured kinds count as average.
         is_scaled: whether a measurement was made with fewer samples than the run has.
         refused: why kinds could not be measured, by the name of the run that was tried.
     """
@@ -52,7 +52,7 @@ class SweepCost:
 
 @dataclass(frozen=True)
 class _Cost:
-    """What runs of one kind cost; bytes per reading, and once per run."""
+    """The cost of runs of one kind; bytes per reading and per run."""
 
     setup: float
     epoch: float
@@ -73,7 +73,7 @@ def estimate_cost(
 
     Args:
         specs: the runs that are not over.
-        store: where they lie; interrupted ones have less to do. Nothing is written there.
+        store: the folder of the runs; interrupted ones have less to do. Nothing is written.
         data_dir: where datasets lie.
         budget: seconds after which no further kind is measured; one always is.
 

@@ -41,8 +41,8 @@ def make_demo_specs(*, epochs: int, seed: int, noise: float) -> list[RunSpec]:
     """Return every network with every recipe, on digits.
 
     Args:
-        epochs: how long each is trained.
-        seed: of data, noise and weights.
+        epochs: the number of epochs of each run.
+        seed: the seed of data, noise and weights.
         noise: the share of labels that are resampled uniformly over all classes, as in the paper.
     """
     shared = {
@@ -63,12 +63,12 @@ def make_demo_specs(*, epochs: int, seed: int, noise: float) -> list[RunSpec]:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What every rule would keep, and what only the truth can tell.
+    """The checkpoints that all rules would keep, with their true accuracy.
 
     Attributes:
-        verdict: what the usual rule keeps, and why.
-        selections: by the name of the rule; rules that need further arguments are left out.
-        checkpoints: how many there were to choose from.
+        verdict: the selection of the default rule.
+        selections: by the name of the rule, without rules that need further arguments.
+        checkpoints: the number of candidates.
         best: the best test accuracy of them all.
     """
 
@@ -89,7 +89,7 @@ def compare_rules(runs: Sequence[Path], *, column: str) -> Comparison:
             selections[rule] = verdict if is_told else select(table, rule=rule, column=column)
     return Comparison(
         verdict=verdict,
-        # One that let another speak has said the same.
+        # A rule that delegates to another one gives the same result.
         selections={rule: one for rule, one in selections.items() if one.rule == rule},
         checkpoints=len(table.frame),
         best=float(table.frame["test_accuracy"].to_numpy().max()),

@@ -41,12 +41,12 @@ def get_run_path(store: Path, spec: RunSpec) -> Path:
 
 @dataclass(frozen=True)
 class Job:
-    """One run to do.
+    """One run to train.
 
     Attributes:
-        spec: what to run.
+        spec: the spec of the run.
         path: its directory, which every worker can reach.
-        data_dir: where datasets lie; ``ROTE_DATA`` if None.
+        data_dir: the folder of datasets; ``ROTE_DATA`` if None.
     """
 
     spec: RunSpec
@@ -68,7 +68,7 @@ class Finished:
     Attributes:
         job: the run.
         was_over: whether it had been completed before.
-        remark: what people must know about how it went on, if anything.
+        remark: a note for the user on what happened next; may be empty.
     """
 
     job: Job
@@ -95,7 +95,7 @@ class Lost:
 
     Attributes:
         job: the run.
-        reason: what is known of the death.
+        reason: the known cause of the death.
         gives_up: whether the executor has stopped trying.
     """
 
@@ -117,7 +117,7 @@ class Blocked:
 
     Attributes:
         job: the run.
-        reason: what is wrong, in a few words.
+        reason: the problem, in a few words.
     """
 
     job: Job
@@ -139,7 +139,7 @@ class Executor(Protocol):
 
     @property
     def workers(self) -> int:
-        """How many at a time."""
+        """The number of jobs at a time."""
 
     def run(self, jobs: Iterable[Job]) -> Generator[Event | None]:
         """Do the jobs, in any order.
@@ -151,7 +151,7 @@ class Executor(Protocol):
         ``Blocked``, or a ``Lost`` that gives up.
 
         Args:
-            jobs: what to do.
+            jobs: the jobs.
 
         Yields:
             What happened, as it happens; ``None`` at least every second while nothing does, so

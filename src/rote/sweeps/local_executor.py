@@ -31,8 +31,8 @@ class LocalExecutor:
     ends, however that happens, so that no orphan holds a run.
 
     Args:
-        workers: how many jobs at a time; one per core by default.
-        attempts: how often a job is begun whose process dies, in one call of ``run``.
+        workers: the number of jobs at a time; one per core by default.
+        attempts: how often a job is started if its process dies, in one call of ``run``.
 
     Raises:
         InputError: if a number is not at least 1.
@@ -50,7 +50,7 @@ class LocalExecutor:
 
     @property
     def workers(self) -> int:
-        """How many at a time."""
+        """The number of jobs at a time."""
         return self._workers
 
     def run(self, jobs: Iterable[Job]) -> Generator[Event | None]:
@@ -179,7 +179,7 @@ def _describe_death(exit_code: int | None) -> str:
 
 
 def count_cores() -> int:
-    """Return how many cores this process may use."""
+    """Return the number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

@@ -86,22 +86,22 @@ class RunningRun:
 
     @property
     def share(self) -> float:
-        """How much of it this sweep has done; a run that falls back to its last state, nothing."""
+        """The share that this sweep has done; 0 for a run that falls back to its last state."""
         return max(0, self.last.step - self.began_at) / self.job.spec.epochs
 
 
 @dataclass
 class Progress:
-    """What has become of every run so far.
+    """The state of every run of a sweep.
 
     Attributes:
-        total: how many runs the sweep has.
+        total: the number of runs the sweep has.
         skipped: over before the sweep began, or ended elsewhere meanwhile.
         finished: ended by this sweep.
         failed: name and error of every run that failed or was given up.
         paths: where these lie, by name.
         running: by directory.
-        elsewhere: how many are held by other processes.
+        elsewhere: the number of runs held by other processes.
     """
 
     total: int
@@ -116,7 +116,7 @@ class Progress:
 
     @property
     def done(self) -> int:
-        """How many are over."""
+        """The number of finished runs."""
         return self.skipped + self.finished
 
     @property

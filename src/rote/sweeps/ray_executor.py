@@ -27,7 +27,7 @@ _NODE = re.compile(r"(?P<host>[^/\s]+):(?P<port>\d+)")
 
 
 class RayConnection:
-    """What an executor knows of a cluster. A connection that the process already has is used.
+    """The state of a cluster. An existing connection of the process is used.
 
     Args:
         address: ``auto`` for the cluster that this machine is a node of, or ``host:port`` of its
@@ -59,7 +59,7 @@ class RayConnection:
         """Connect, if the process has no connection yet.
 
         Args:
-            cpus: how many a cluster that has to be started offers; one per core by default.
+            cpus: the number of CPUs of a cluster that has to be started; one per core by default.
 
         Raises:
             InputError: if there is no cluster, or it does not let this process in.
@@ -132,7 +132,7 @@ def _advise(cause: str) -> str:
 
 
 def _count_node_slots(node: dict[str, float], shares: dict[str, float]) -> int:
-    """Return how many runs fit into a node; rounding must not cost a slot."""
+    """Return the number of runs that fit into a node; rounding must not cost a slot."""
     fits = [node.get(name, 0.0) / share + 1e-6 for name, share in shares.items() if share > 0]
     return math.floor(min(fits))
 
@@ -226,7 +226,7 @@ class RayTasks:
 
 @dataclass(frozen=True)
 class _Begun:
-    """What a task says first: where it is, and whether it can do anything there."""
+    """The first report of a task: its node, and whether the task can run there."""
 
     host: str
     process: int
@@ -309,11 +309,11 @@ class RayExecutor:
         address: ``auto`` for the cluster that this machine is a node of, or ``host:port`` of its
             head. None takes ``RAY_ADDRESS``, and without that starts a cluster on this machine,
             which ends with the run. A connection that the process already has is used instead.
-        workers: how many jobs at a time; as many as there is room for by default, also when nodes
+        workers: the number of jobs at a time; by default, as many as fit, also when nodes
             come and go.
         cpus: the share of each; a run computes with one thread, however large it is.
         gpus: the share of each, such as 0.5 for two runs per GPU; with 0 a run sees no GPU.
-        attempts: how often a job is begun whose worker or node dies, in one call of ``run``.
+        attempts: how often a job is started if its worker or node dies, in one call of ``run``.
 
     Raises:
         MissingExtraError: if Ray is not installed.

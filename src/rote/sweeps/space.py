@@ -29,7 +29,7 @@ _LARGEST = 2**63  # of the ends of a range; no NaN, either
 
 @dataclass(frozen=True)
 class Variant:
-    """One place on an axis: what it changes in the spec.
+    """One value on an axis, with the fields of the spec that it changes.
 
     Attributes:
         changes: nest tables, as in a spec.
@@ -72,11 +72,11 @@ class SearchSpace:
     all combinations have been looked at.
 
     Attributes:
-        base: what all runs have in common, as in a spec.
-        axes: what varies; the last one varies fastest.
-        excluded: what is left out.
-        name: what names of runs begin with, or a pattern such as ``{architecture.name}-{seed}``.
-        file: where all this stands.
+        base: the fields that all runs share, as in a spec.
+        axes: the varying fields; the last axis varies fastest.
+        excluded: the combinations to leave out.
+        name: the prefix of run names, or a pattern such as ``{architecture.name}-{seed}``.
+        file: the file of the space, for messages.
         check: raises a ``FieldError`` for a run that is not wanted.
 
     Example:
@@ -158,7 +158,7 @@ class SearchSpace:
             if self.check is not None:
                 self.check(spec)
         except FieldError as error:
-            # What does not go together may be excluded for that very reason.
+            # Invalid combinations may be excluded for that reason.
             if self._is_excluded(values, used):
                 return None
             raise _move_error(error, variants) from error

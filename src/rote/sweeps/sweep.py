@@ -44,7 +44,7 @@ class Sweep:
     Args:
         specs: the runs; iterated several times, never held in memory all at once.
         store: a directory that every worker can reach.
-        data_dir: where datasets lie; ``ROTE_DATA`` by default.
+        data_dir: the folder of datasets; ``ROTE_DATA`` by default.
 
     Example:
         >>> import tempfile

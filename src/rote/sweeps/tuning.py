@@ -113,7 +113,7 @@ def _find_highest(trial: "FrozenTrial", step: int) -> float:
 
 
 def judge_trial(trial: "Trial", run: Path | str, *, rule: str = "auto") -> float:
-    """Return what a trial is worth: the estimated accuracy of the checkpoint to keep of its run.
+    """Return the value of a trial: the estimated accuracy of its selected checkpoint.
 
     The trial then remembers ``run``, ``step`` and ``column``: the directory, the checkpoint that
     counts, and which accuracy it is.
@@ -121,7 +121,7 @@ def judge_trial(trial: "Trial", run: Path | str, *, rule: str = "auto") -> float
     Args:
         trial: the trial.
         run: the directory of its run (``save_to=``).
-        rule: of ``rote.select``, which chooses among the checkpoints of the run.
+        rule: a rule of ``rote.select``, which chooses among the checkpoints of the run.
 
     Returns:
         The estimated clean accuracy; the accuracy on the given labels of the holdout, if nothing
@@ -143,7 +143,7 @@ def report_trial(trial: "Trial", run: Path | str, *, rule: str = "auto") -> None
     Args:
         trial: the trial.
         run: the directory of its run, with at least one reading.
-        rule: as for ``judge_trial``.
+        rule: see ``judge_trial``.
 
     Raises:
         InputError: if the run has no holdout with given labels.
@@ -186,7 +186,7 @@ class AccuracyObjective:
     Args:
         suggest: makes a spec, or the tables of one, from what the trial suggests.
         out: the store.
-        data_dir: where datasets lie; ``ROTE_DATA`` by default.
+        data_dir: the folder of datasets; ``ROTE_DATA`` by default.
         rule: the rule that chooses among the checkpoints of one run (see ``rote.select``).
 
     Example:
@@ -254,8 +254,8 @@ class AccuracyObjective:
 
         Args:
             study: as made by ``create_study``.
-            executor: where the runs are done.
-            trials: how many.
+            executor: the executor that trains the runs.
+            trials: the number of trials.
 
         Raises:
             StoreError: if the store cannot be written.
@@ -338,8 +338,8 @@ def select_trial(study: "Study", rule: str = "auto", **options: Any) -> ChosenTr
 
     Args:
         study: as made by ``create_study``.
-        rule: of ``rote.select``.
-        options: of ``rote.select``.
+        rule: a rule of ``rote.select``.
+        options: options of ``rote.select``.
 
     Returns:
         The trial and the selection.

@@ -1,4 +1,4 @@
-"""What a worker does with a job, in whatever process it runs."""
+"""The work of a worker process: training one job and reporting events."""
 
 import errno
 import os
@@ -47,7 +47,7 @@ def run_job(job: Job, progress: Callable[[Reading], object] | None = None) -> Ev
 
 
 def _find_store_problem(error: BaseException, store: Path) -> str | None:
-    """Return what is wrong with the store, if that is why a run failed."""
+    """Return the problem with the store, if it made a run fail."""
     for cause in _iterate_causes(error):
         if isinstance(cause, OSError) and cause.errno in _OF_THE_STORE:
             return os.strerror(cause.errno)

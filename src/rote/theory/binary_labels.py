@@ -78,7 +78,7 @@ def redraw_labels(
     Args:
         y: clean labels, of shape (n,).
         noise: the label noise level LNL; on average half of it are wrong labels.
-        draws: how many label vectors to draw.
+        draws: the number of label vectors to draw.
         rng: where the draws come from.
 
     Returns:
@@ -102,7 +102,7 @@ def random_labels(samples: int, *, draws: int, rng: np.random.Generator) -> Floa
 
     Args:
         samples: the number n of samples.
-        draws: how many rows.
+        draws: the number of rows.
         rng: the source of the draws.
 
     Returns:

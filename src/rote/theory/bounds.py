@@ -188,13 +188,13 @@ def monte_carlo_bounds(
     `bounds` has the exact values, and explains the other arguments.
 
     Args:
-        spectrum: as for ``bounds``.
-        y: as for ``bounds``.
-        eta: as for ``bounds``.
-        k: as for ``bounds``.
-        k_tilde: as for ``bounds``.
-        noise: as for ``bounds``.
-        delta: as for ``bounds``.
+        spectrum: see ``bounds``.
+        y: see ``bounds``.
+        eta: see ``bounds``.
+        k: see ``bounds``.
+        k_tilde: see ``bounds``.
+        noise: see ``bounds``.
+        delta: see ``bounds``.
         rng: the source of the draws.
         draws: how many, at least 2.
 
@@ -363,7 +363,7 @@ def bounds_table(
     Args:
         x: inputs, of shape (n, ...); they are scaled to norm 1, as the paper assumes.
         classes: the clean class of each input, a whole number.
-        samples: how many inputs to draw, without repetition.
+        samples: the number of inputs to draw, without repetition.
         eta: the learning rate η, below 2 / λ_max.
         k: steps on the training labels.
         k_tilde: steps on the random labels: one number or several.

@@ -108,12 +108,12 @@ def distance(
     It takes what `objective` takes, and has its shape.
 
     Args:
-        spectrum: as for ``objective``.
-        y: as for ``objective``.
-        y_random: as for ``objective``.
-        eta: as for ``objective``.
-        k: as for ``objective``.
-        k_tilde: as for ``objective``.
+        spectrum: see ``objective``.
+        y: see ``objective``.
+        y_random: see ``objective``.
+        eta: see ``objective``.
+        k: see ``objective``.
+        k_tilde: see ``objective``.
 
     Returns:
         The distance at each k̃.

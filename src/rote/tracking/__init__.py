@@ -1,4 +1,4 @@
-"""Remembering measurements: the running mean that is ζ, when to probe, the tracker."""
+"""Tracking a run: the tracker, signals, the running mean ζ, and the stop rule."""
 
 from rote.extras import list_signals as list_signals
 from rote.tracking.device_check import check_device as check_device, find_device as find_device

@@ -32,15 +32,15 @@ _COPIES = {"_to_copy", "copy_"}
 
 @dataclass(frozen=True)
 class DeviceCheck:
-    """What was found on a device.
+    """The result of a device check.
 
     Attributes:
         device: the device.
         is_same: whether training with probes ends with the same bits as training without.
         plain_noise: the largest difference between the weights of two trainings without probes;
-            above 0 the device does not repeat itself, and ``is_same`` tells nothing.
+            above 0 the device is not deterministic, and ``is_same`` is meaningless.
         generators: the number of generators that were compared.
-        are_generators_kept: whether all of them are as before a probe.
+        are_generators_kept: whether a probe restored all of them.
         time_ratio: the time of a probe over the time of a training step.
         memory_ratio: the peak memory of a probe over that of a training step; None if the device
             does not report it.
@@ -64,7 +64,7 @@ class DeviceCheck:
         return self.are_generators_kept and (self.is_same or self.plain_noise > 0)
 
     def rows(self) -> list[tuple[str, str, str]]:
-        """Return what was checked, what was found, and what is expected."""
+        """Return a row for each check: its name, the finding and the expected value."""
         bits = "same" if self.is_same else "DIFFERENT"
         if not self.is_same and self.plain_noise:
             bits = f"unknown: without probes, two trainings differ by {self.plain_noise:.2g}"
@@ -90,7 +90,7 @@ class DeviceCheck:
 
 
 class _Reads(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Counts operations that wait for a device, also those that C++ calls."""
+    """Counts operations that wait for a device, including those called from C++."""
 
     def __init__(self, device: torch.device) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -154,7 +154,7 @@ def check_device(
     labels = torch.arange(_SAMPLES) % num_classes
     trial = _Trial(build, device, samples, labels, num_classes)
     with warnings.catch_warnings(), torch.random.fork_rng(devices=[]):
-        warnings.simplefilter("ignore", RoteWarning)  # a tiny network is no finding
+        warnings.simplefilter("ignore", RoteWarning)  # of the tiny network
         return trial.run()
 
 
@@ -231,7 +231,7 @@ class _Training:
         self.optimizer.step()
 
     def time_ratio(self) -> float:
-        for action in (self.step, self.tracker.probe):  # the first ones are slow
+        for action in (self.step, self.tracker.probe):  # warm up: the first calls are slow
             action()
         pairs = [(self._time(self.tracker.probe), self._time(self.step)) for _ in range(_ROUNDS)]
         return median(probe / step for probe, step in pairs)

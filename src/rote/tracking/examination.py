@@ -1,4 +1,4 @@
-"""A check whether a model and its optimizer can be probed: it probes them once."""
+"""A check whether a model and its optimizer can be probed, by probing them once."""
 
 from dataclasses import dataclass
 
@@ -17,9 +17,9 @@ class Examination:
     """The result of a check.
 
     Attributes:
-        reading: of one probe, if it can be probed.
-        obstacle: why it cannot.
-        remarks: what to know about probing this model.
+        reading: the reading of one probe; None if the model cannot be probed.
+        obstacle: why the model cannot be probed; None if it can.
+        remarks: notes on probing this model.
     """
 
     reading: Reading | None

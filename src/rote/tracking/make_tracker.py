@@ -175,7 +175,7 @@ def _simplify(value: object) -> object:
 
 
 def _explain_difference(key: str, mine: Any, theirs: Any) -> str:  # noqa: ANN401
-    """Explain what differs, in words; values that only machines read are left out."""
+    """Explain the difference in words, without hashes and other values for machines only."""
     if not isinstance(mine, Mapping) or not isinstance(theirs, Mapping):
         if key == "num_classes":
             return f"{mine} instead of {theirs}"
@@ -214,7 +214,7 @@ def track(
     """Track how much a network memorizes while it trains.
 
     Call ``tracker.probe()`` after every epoch. It takes one step of the training optimizer on one
-    mini-batch with random labels, notes how far the loss fell, and puts everything back: training
+    mini-batch with random labels, records how far the loss fell, and restores everything: training
     is bit-identical with and without it. Give ``tracker.probe`` the training accuracy as
     ``train_accuracy=``, a share from 0 to 1: ``StopRule`` and most rules of ``rote.select`` need
     it, and ``tracker.accuracy`` measures it.
@@ -232,7 +232,7 @@ def track(
             ``rote.Samples`` is for graphs and time-first batches. Of a dataset or a loader
             ``policy.batch`` samples are drawn by index, without its workers, and no generator
             moves, as it would by ``next(iter(loader))``.
-        num_classes: how many classes the model tells apart: 2 also for a model with one logit.
+        num_classes: the number of classes the model tells apart: 2 also for a model with one logit.
         take: picks the inputs out of a batch of a dataset or loader; by default its first entry, or
             a mapping without its labels.
         loss_fn: the training objective, called with the model's output and labels, or, if it has
@@ -240,11 +240,11 @@ def track(
             ``rote.LogitsAt`` is one for models that return a tuple or an object.
         backward: how the loop differentiates a loss, if not by ``loss.backward()``:
             ``fabric.backward``, or ``lambda loss: loss.backward(create_graph=True)``.
-        labels: other random labels than uniform ones: a tensor, or a callable that takes a
+        labels: random labels to use instead of uniform ones: a tensor, or a callable that takes a
             ``torch.Generator`` (``rote.labels`` has several).
         given_labels: the given, possibly noisy labels of ``inputs``; their accuracy is recorded as
             ``validation_accuracy``.
-        neighbor_votes: what ``rote.neighbor_votes`` says about ``inputs``, one row per sample;
+        neighbor_votes: the result of ``rote.neighbor_votes`` for ``inputs``, one row per sample;
             kept in the run's directory, for the posterior rule of ``rote.select``.
         signals: what else to observe: names (files of ``rote/rivals``), your own
             ``package.module:Name``, or objects (``rote.Signal``). Signals that watch
@@ -342,7 +342,7 @@ def _make_tracker(
 
 
 def _try_out(tracker: Tracker, probe: Probe) -> None:
-    """Probe once as a trial: warn of problems, and note the reading of the network as it is."""
+    """Probe once as a trial: warn of problems, and record the reading before training."""
     uncopied = Uncopied({"model": unwrap(probe.model), "loss_fn": probe.loss_fn})
     batch = tracker.batch
     trial = probe.check(batch.inputs, batch.labels, predicts=tracker.predicts)
@@ -387,7 +387,7 @@ def _warn_of_uncopied(uncopied: Uncopied) -> Iterator[RoteWarning]:
 
 
 def _collect_facts(tracker: Tracker, probe: Probe, given: np.ndarray | None) -> dict[str, str]:
-    """Return what must be the same on all ranks for a mean over them to be meaningful."""
+    """Return the settings that must agree on all ranks for a mean over them to be meaningful."""
     if count_ranks() == 1:
         return {}
     batch = tracker.batch

@@ -1,4 +1,4 @@
-"""Probing after the fact: finding the checkpoints of a run, reading their weights, probing each."""
+"""Probing of saved checkpoints after training: finding, reading and probing them."""
 
 import os
 import re
@@ -29,12 +29,12 @@ _OPTIMIZERS = ("optimizer_state_dict", "optimizer_states", "optimizer_state", "o
 
 @dataclass(frozen=True)
 class SavedWeights:
-    """What a checkpoint file holds.
+    """The contents of a checkpoint file.
 
     Attributes:
         path: the file.
-        weights: tensors by name, as they were saved.
-        optimizer: the state of the optimizer, where there is exactly one.
+        weights: the saved tensors by name.
+        optimizer: the saved state of the optimizer; None unless there is exactly one.
     """
 
     path: Path
@@ -42,12 +42,12 @@ class SavedWeights:
     optimizer: Mapping[str, Any] | None = None
 
     def load_into(self, model: nn.Module) -> None:
-        """Put the weights into a model.
+        """Load the weights into a model.
 
-        Names may have a common prefix, such as that of DDP, torch.compile or a LightningModule.
+        Names may have a common prefix, as from DDP, torch.compile or a LightningModule.
 
         Raises:
-            InputError: if they do not fit; the model is as before then.
+            InputError: if they do not fit; the model is then unchanged.
         """
         wanted = model.state_dict()
         prefix = _find_prefix(self.weights, wanted)
@@ -93,7 +93,7 @@ def read_weights(path: Path | str, key: str | None = None) -> SavedWeights:
         contents = torch.load(path, map_location="cpu", weights_only=True)
     except OSError as error:
         raise InputError(f"Cannot read weights from {path}: {error}.") from error
-    except Exception as error:  # unpickling a foreign file may raise anything
+    except Exception as error:  # unpickling an arbitrary file may raise any exception
         raise InputError(
             f"{path} is not a file of tensors and plain values, but {explain_refused(error)}. Save "
             "`model.state_dict()`, best as safetensors."
@@ -102,9 +102,9 @@ def read_weights(path: Path | str, key: str | None = None) -> SavedWeights:
 
 
 def explain_refused(error: Exception) -> str:
-    """Explain what a file holds that ``torch.load`` refused with ``weights_only=True``.
+    """Explain why ``torch.load`` refused a file with ``weights_only=True``.
 
-    torch advises to load it without; a foreign file could then run any code.
+    torch suggests ``weights_only=False``, but then the file could run any code.
     """
     named = re.search(r"GLOBAL (\S+) was not an allowed global", str(error))
     if named is not None:
@@ -112,7 +112,7 @@ def explain_refused(error: Exception) -> str:
     if isinstance(error, UnpicklingError):
         return "pickled objects, which are not loaded, as they could run code"
     reason = str(error).partition("\n")[0].partition(". ")[0].rstrip(".")
-    return f"a damaged file, or none of weights ({reason or type(error).__name__})"
+    return f"damaged, or not a file of weights ({reason or type(error).__name__})"
 
 
 def _find_weights(contents: object, path: Path, key: str | None) -> Mapping[str, Tensor]:
@@ -176,13 +176,13 @@ def _list_some(names: list[str]) -> str:
 
 
 _OTHERS = ("optimizer", "scheduler", "training_args", "rng_state", "scaler", ".")
-"""What else lies in a checkpoint of the Hugging Face Trainer or of Accelerate, or is hidden."""
+"""Files to ignore: hidden ones, and others in checkpoints of Hugging Face Trainer or Accelerate."""
 
 _OTHER_FOLDERS = ("global_step", ".")
-"""DeepSpeed's shards lie beside the whole weights."""
+"""DeepSpeed's shards, which lie beside the full weights, to ignore as well."""
 
 _PIECE = re.compile(r"-\d+-of-\d+\.")
-_VERSION = re.compile(r"-v\d+$")  # Lightning's, where a name was taken
+_VERSION = re.compile(r"-v\d+$")  # added by Lightning if a name exists
 
 
 @dataclass(frozen=True)
@@ -190,9 +190,9 @@ class CheckpointFolder:
     """The checkpoints of one run.
 
     Attributes:
-        files: those to probe, in no order.
+        files: the files to probe, unordered.
         left_out: files of weights without a number (``last.ckpt``, ``best.pt``, a final
-            ``model.safetensors``) beside others with one: copies of what has a number, mostly.
+            ``model.safetensors``) beside numbered files, of which they are mostly copies.
     """
 
     files: tuple[Path, ...]
@@ -206,7 +206,7 @@ def look_into(folder: Path) -> CheckpointFolder:
     each in one of its own, side by side (Hugging Face's ``checkpoint-500/model.safetensors``).
 
     Args:
-        folder: where to look. Nothing below a checkpoint's own folder is looked at.
+        folder: where to look. Folders below a checkpoint's own folder are ignored.
 
     Raises:
         InputError: if there is none, there are several runs, or weights are spread over files.
@@ -265,13 +265,13 @@ def _check_one_run(files: list[Path], folder: Path) -> None:
 
 @dataclass(frozen=True)
 class Aftermath:
-    """What was found.
+    """The result of probing the checkpoints of a run.
 
     Attributes:
         checkpoints: the files, in the order of training.
-        readings: one for each.
-        optimizer_states: how many steps were taken with a state that was saved.
-        start: what the network showed as it was given, before any weights were loaded: ζ by column.
+        readings: one reading for each file.
+        optimizer_states: the number of steps that used a saved optimizer state.
+        start: ζ by column of the network as given, before any weights were loaded.
     """
 
     checkpoints: tuple[Path, ...]
@@ -307,16 +307,16 @@ def probe_checkpoints(
     Args:
         checkpoints: files of one run, in the order of training (``sort_checkpoints`` sorts them by
             number).
-        model: the network; afterwards it is as before.
+        model: the network; it is restored afterwards.
         optimizer: as in training; plain SGD with lr 0.01 by default.
         inputs: unlabeled samples, prepared as in training.
-        num_classes: how many classes.
+        num_classes: the number of classes.
         loss_fn: the training objective; cross entropy by default.
-        labels: other random labels than uniform ones.
+        labels: random labels to use instead of uniform ones.
         given_labels: the given labels of ``inputs``.
         train: samples of the training set and their given labels; ``train_accuracy`` is measured
             on them in eval mode. Without it, region rules cannot decide.
-        policy: how to probe; ``every`` is passed over.
+        policy: how to probe; ``every`` is ignored.
         seed: of the random labels.
         name: the name of the run.
         save_to: a new run directory, which ``rote select`` reads; or as in ``rote.track``.
@@ -328,7 +328,7 @@ def probe_checkpoints(
 
     Raises:
         InputError: if there is no checkpoint, a file does not fit the model, or ``save_to`` is
-            nothing to write to.
+            not a valid target.
         RunExistsError: if ``save_to`` is in use.
         MissingExtraError: if the package of a logger is not installed.
 
@@ -346,7 +346,7 @@ def probe_checkpoints(
         raise InputError("No checkpoints given. Name at least one.")
     for folder in folders:
         check_free(folder)
-    for file in files:  # a file that does not fit is found before an hour of probing
+    for file in files:  # find a file that does not fit before an hour of probing
         read_weights(file, key)
     if optimizer is None:
         optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
@@ -354,7 +354,7 @@ def probe_checkpoints(
     fresh = [dict(group) for group in optimizer.param_groups]
     with preserved(model, optimizer):
         with preserved(model, optimizer):
-            read_weights(files[0], key).load_into(model)  # do they fit?
+            read_weights(files[0], key).load_into(model)  # check that they fit
         model.train()
         tracker = track(
             model,
@@ -383,7 +383,7 @@ def probe_checkpoints(
 
 
 def sort_checkpoints(checkpoints: Sequence[Path | str]) -> list[Path]:
-    """Return files sorted as people number them: ``epoch-9`` before ``epoch-10``.
+    """Return files in natural order: ``epoch-9`` before ``epoch-10``.
 
     Args:
         checkpoints: paths, in any order.
@@ -410,14 +410,14 @@ def _load(
     optimizer: Optimizer,
     fresh: Sequence[Mapping[str, Any]],
 ) -> bool:
-    """Load one checkpoint, after the groups of the optimizer as they were given.
+    """Load one checkpoint, after resetting the optimizer's groups to the given ones.
 
     Returns:
-        Whether the optimizer's state came with it.
+        Whether it contains the optimizer's state.
     """
     optimizer.state.clear()
     for group, settings in zip(optimizer.param_groups, fresh, strict=True):
-        group.update(settings)  # also those of the file before
+        group.update(settings)  # undo the settings of the previous file
     saved = read_weights(file, key)
     saved.load_into(model)
     if saved.optimizer is None:

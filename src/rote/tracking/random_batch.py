@@ -23,12 +23,12 @@ class RandomBatch:
         labels: their random labels.
 
     Args:
-        source: the samples, or what brings them.
-        num_classes: how many classes.
-        size: how many samples S̃ has at most.
-        labels: labels for all samples or for S̃; or a sampler; uniform ones by default.
-        seed: of the generator from which labels (and samples, if resampled) are drawn.
-        resample: whether ``draw`` brings new samples and labels.
+        source: the samples, or a dataset or callable that provides them.
+        num_classes: the number of classes.
+        size: the maximum number of samples in S̃.
+        labels: labels for all samples or for S̃, or a sampler; uniform labels by default.
+        seed: the seed of the generator that draws labels (and samples, if resampled).
+        resample: whether ``draw`` returns new samples and labels.
 
     Raises:
         InputError: if samples or labels do not fit.
@@ -60,14 +60,14 @@ class RandomBatch:
         self._first = self.inputs, self._drawn_as
 
     def draw(self) -> None:
-        """Bring the samples and labels of the next probe: the same ones, unless resampled."""
+        """Prepare the samples and labels of the next probe: the same ones, unless resampled."""
         if self._resample:
             samples = self._fetch() if self.holdout is None else self.holdout
             self.inputs, self.labels = self._draw(samples)
 
     @contextmanager
     def draw_or_undo(self, *, anew: bool) -> Iterator[tuple[Inputs, Tensor]]:
-        """Return the samples and labels of this probe; if the probe fails, nothing was drawn.
+        """Return the samples and labels of this probe; undo the draw if the probe fails.
 
         Yields:
             Samples and labels.
@@ -84,7 +84,7 @@ class RandomBatch:
             raise
 
     def describe(self) -> dict[str, Any]:
-        """Return how the labels were drawn, and which they are, as plain values."""
+        """Return the labels and how they were drawn, as plain values."""
         kind = type(self._sampler).__name__
         named = getattr(self._sampler, "__qualname__", kind)
         drawn = " ".join(f"{label:g}" for label in self.labels.flatten().tolist())
@@ -118,7 +118,7 @@ class RandomBatch:
         self._generator.set_state(state["generator"])
 
     def _redraw_inputs(self, drawn_as: int | Tensor | None) -> Inputs:
-        """Return the samples of an earlier draw, which the journal may have moved past."""
+        """Return the samples of an earlier draw; the journal may contain later ones."""
         if isinstance(drawn_as, Tensor):
             assert self.holdout is not None
             return take(self.holdout, drawn_as)
@@ -139,7 +139,7 @@ class RandomBatch:
             self._drawn_as = seed
             return copy_inputs(self._source.draw(self._size, seed))
         assert callable(self._source)
-        self._drawn_as = seed  # None for later batches, which cannot be brought back
+        self._drawn_as = seed  # None for later batches, which cannot be drawn again
         # The caller's loader may draw from the global generators; training must not notice.
         with restore_after(RandomState()):
             return copy_inputs(self._source())
@@ -158,7 +158,7 @@ class RandomBatch:
             device = self._generator.device
             order = torch.randperm(total, generator=self._generator, device=device)
             chosen = self._drawn_as = order[: self._size]
-        # A caller in inference mode must not make S̃ useless for a backward pass.
+        # Tensors made in inference mode could not be used in a backward pass.
         with torch.inference_mode(False):
             inputs = take(samples, chosen)
             labels = self._check_labels(
@@ -180,7 +180,7 @@ class RandomBatch:
 
 
 class Given:
-    """Labels that the caller brought along, the same at every draw.
+    """Labels given by the caller, the same at every draw.
 
     Args:
         labels: what the caller passed; checked when drawn.
@@ -221,5 +221,5 @@ def _as_labels(labels: object, num_classes: int, *, sizes: tuple[int, ...], igno
     if not bool(inside.all()):
         raise InputError(f"Expected `labels` to be {what}, got {labels[~inside][0].item()}.")
     if bool((labels == ignored).all()):
-        raise InputError(f"Expected `labels` to be {what}, got nothing but ignored ones.")
+        raise InputError(f"Expected `labels` to be {what}, got only ignored ones.")
     return labels

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 AT_ONCE = 2**16
-"""Logits: few large steps cost less than one for every batch."""
+"""The number of logits to collect: few large steps cost less than one for every batch."""
 
 
 @dataclass(frozen=True)
@@ -46,10 +46,10 @@ class Batch:
 
     Attributes:
         labels: the given labels.
-        logits: what the network said, in train mode, before the step.
+        logits: the network's logits, in train mode, before the step.
         inputs: the samples.
-        indices: which samples of the training set they are.
-        loss: of the batch, or one per sample.
+        indices: the indices of the samples in the training set.
+        loss: the loss of the batch, or one per sample.
 
     Example:
         >>> import torch
@@ -88,10 +88,10 @@ class Batch:
         return found.logits.flatten(0, -2), found.labels.flatten()
 
     def places(self, signal: str) -> Tensor:
-        """Return which samples of the training set they are.
+        """Return the indices of the samples in the training set.
 
         Raises:
-            InputError: if the loop does not say, or a sample has more than one label.
+            InputError: if the loop does not pass them, or a sample has more than one label.
         """
         if self.indices is None:
             raise InputError(
@@ -113,7 +113,7 @@ class Batch:
     @cached_property
     def _counted(self) -> Batch | None:
         if not self.labels.numel() or int(self.labels.min()) >= 0:
-            return None  # and not itself, which would then live until the garbage is collected
+            return None  # not itself: a reference cycle would live until garbage collection
         chosen, at = self.labels >= 0, self.indices
         if at is not None:
             at = at[chosen] if at.shape == chosen.shape else None
@@ -131,9 +131,9 @@ class Batch:
 
     @cached_property
     def kept(self) -> Batch:
-        """A copy of labels, logits and indices, a row per label: loops use their tensors again.
+        """A copy of labels, logits and indices, a row per label, as loops reuse their tensors.
 
-        Not a copy where it is so large that it will not wait.
+        Batches that are large enough to be processed at once are not copied.
         """
         labels, logits = self.labels.flatten(0, self.logits.dim() - 2), self.logits.flatten(0, -2)
         at = None if self.indices is None else self.indices.to(logits.device)
@@ -143,14 +143,14 @@ class Batch:
 
     @cached_property
     def _joined(self) -> dict[tuple[int, ...], Batch]:
-        """Batches joined with earlier ones, cached by which ones they are."""
+        """Concatenated batches, cached by the batches that they consist of."""
         return {}
 
 
 class WaitingBatches:
-    """Batches that wait to be looked at as one.
+    """Batches that are collected and then processed as one.
 
-    Signals that have the same ones waiting are handed the same batch, and share what it works out.
+    Signals that wait for the same batches get the same object and share its computed values.
     """
 
     def __init__(self) -> None:
@@ -158,17 +158,17 @@ class WaitingBatches:
         self._logits = 0
 
     def add(self, batch: Batch) -> bool:
-        """Let a batch wait.
+        """Add a batch.
 
         Returns:
-            Whether there are enough, and they must be taken now.
+            Whether there are enough batches, which must then be taken.
         """
         self._batches.append(batch.kept)
         self._logits += batch.logits.numel()
         return self._logits >= AT_ONCE
 
     def take(self) -> Batch | None:
-        """Return all that wait, as one; None where none does."""
+        """Return all collected batches as one; None if there are none."""
         batches = self._batches
         self.clear()
         return _join_batches(batches) if batches else None
@@ -198,10 +198,10 @@ class TrainingSet:
     """The training samples of a run of a spec.
 
     Attributes:
-        labels: the given ones.
-        wrong: which of them are wrong, where that is known.
-        noise: the model of the noise, where there is one.
-        samples: what returns the samples at some places, not augmented.
+        labels: the given labels.
+        wrong: which of them are wrong, if that is known.
+        noise: the model of the label noise, if there is one.
+        samples: returns the samples at some indices, not augmented.
     """
 
     labels: Tensor
@@ -212,20 +212,20 @@ class TrainingSet:
 
 @dataclass
 class SignalContext:
-    """What a signal may look at while a run is tracked; S̃ and predictions are those of the probe.
+    """The data that a signal can read during a run; S̃ and predictions are those of the probe.
 
     Attributes:
         model: the network in training.
         optimizer: its optimizer.
-        num_classes: how many classes.
+        num_classes: the number of classes.
         policy: how the network is probed.
         holdout: the samples of ``inputs=``, unless new ones are drawn for every probe.
         inputs: S̃.
         labels: its random labels.
         predictions: the classes that were just predicted for the holdout, if they are recorded.
         loss_fn: the training objective.
-        given_labels: of the holdout.
-        training_set: in runs of a spec.
+        given_labels: the given labels of the holdout.
+        training_set: the training set, in runs of a spec.
         train_predictions: the classes that were just predicted for it, in eval mode.
 
     Example:
@@ -254,16 +254,16 @@ class SignalContext:
 
 
 class Signal:
-    """Something that is measured at every reading. Subclass it and write what you need.
+    """A measurement at every reading. Subclass it and override the methods that you need.
 
-    ``observe`` is called for every training batch that the loop hands over, ``read`` at every
+    ``observe`` is called for every training batch that the loop passes, ``read`` at every
     probe. Neither may change the training: random numbers are restored after both, and a signal
     that runs the network does so inside ``rote.preserved``, or without gradients in eval mode.
     Any object with ``name``, ``columns``, ``observe``, ``read``, ``state_dict`` and
     ``load_state_dict`` is also a signal.
 
     Attributes:
-        name: how messages call it.
+        name: the name used in messages.
         columns: descriptions of what ``read`` returns, which is all that a rule needs. A name alone
             is a column without a description.
         row_files: what ``rows`` returns: dtype and shape by name, known once it has started.
@@ -294,15 +294,15 @@ class Signal:
         """
 
     def observe(self, batch: Batch) -> None:
-        """See one training batch."""
+        """Observe one training batch."""
 
     def observe_losses(self, losses: Tensor, indices: Tensor) -> None:
-        """See the losses of one training batch whose network returns no logits.
+        """Observe the losses of one training batch whose network returns no logits.
 
-        Fused heads of language models return none. A signal that can do with losses overrides this.
+        Fused heads of language models return none. Override this if losses are enough.
 
         Args:
-            losses: one per sample; for a language model the mean over its tokens.
+            losses: one loss per sample; for a language model, the mean over its tokens.
             indices: which samples of the training set they are.
         """
 
@@ -310,7 +310,7 @@ class Signal:
         """Return the numbers of this reading, by column; one that is not known yet is left out.
 
         Args:
-            epoch: how many units of training are over.
+            epoch: the number of finished epochs or other units of training.
         """
         return {}
 
@@ -355,7 +355,7 @@ def find_signal(signal: str | Signal) -> Signal:
 
 
 def _find_fault(make: object, name: str) -> str | None:
-    """Return why what a package installs as a signal is none; a class or a factory is fine."""
+    """Return why an entry point is not a signal; a class or a factory is fine."""
     return find_lacking(make, name, ()) if callable(make) else "it cannot be called"
 
 
@@ -369,7 +369,7 @@ def _make_named(make: Callable[..., Signal], name: str, options: Mapping[str, An
             )
     try:
         rival: Signal = make(**options)
-    except TypeError as error:  # one value in place of several
+    except TypeError as error:  # such as one value instead of several
         raise InputError(
             f"Signal `{name}` does not take the options {dict(options)}: {error}."
         ) from error
@@ -377,7 +377,7 @@ def _make_named(make: Callable[..., Signal], name: str, options: Mapping[str, An
 
 
 class NoisyValidationSignal(Signal):
-    """The share of the holdout whose given label is predicted.
+    """Noisy validation: the share of the holdout whose given label is predicted.
 
     Args:
         given_labels: of the holdout.
@@ -390,11 +390,11 @@ class NoisyValidationSignal(Signal):
         self._given_labels = given_labels
 
     def start(self, context: SignalContext) -> None:
-        """Remember where the predictions will be."""
+        """Keep the context, which will hold the predictions."""
         self._context = context
 
     def read(self, epoch: int) -> Mapping[str, float]:  # noqa: ARG002
-        """Return the accuracy of what the probe predicted."""
+        """Return the accuracy of the probe's predictions."""
         assert self._context.predictions is not None
         accuracy = compute_validation_accuracy(self._context.predictions, self._given_labels)
         return {"validation_accuracy": accuracy}
@@ -408,8 +408,8 @@ def as_given_labels(
     Args:
         given: one label per sample (or per token; or a row of zeros and ones).
         shape: that the labels must have.
-        num_classes: how many classes.
-        name: what the caller calls them.
+        num_classes: the number of classes.
+        name: the caller's argument, for messages.
 
     Returns:
         Integer labels.
@@ -451,7 +451,7 @@ class Signals:
 
     Args:
         signals: signals, or their names.
-        context: what they may look at; the tracker keeps it up to date.
+        context: the data that they can read; the tracker keeps it up to date.
 
     Raises:
         InputError: if there is no such signal, two share a name or a column, or one cannot do
@@ -487,7 +487,7 @@ class Signals:
         return len(self._signals)
 
     def describe(self) -> dict[str, Any]:
-        """Return what ``run.json`` says about their columns and row files."""
+        """Return the description of their columns and row files for ``run.json``."""
         columns = {name: column.describe() for name, column in self._columns.items()}
         files = {
             name: {"dtype": dtype, "shape": list(shape)}
@@ -497,7 +497,7 @@ class Signals:
         return ({"columns": columns} if columns else {}) | ({"rows": files} if files else {})
 
     def check_metrics(self, metrics: Mapping[str, float]) -> None:
-        """Refuse a metric of the caller's under a name that a signal has.
+        """Refuse a caller's metric with the name of a signal's column.
 
         Raises:
             InputError: naming the signal.
@@ -510,13 +510,13 @@ class Signals:
                 )
 
     def observe(self, batch: Batch) -> None:
-        """Show them a batch; the training's random numbers stay as they are."""
+        """Pass a batch to the signals and restore the random state of the training."""
         with restore_after(RandomState()) if self._draws else nullcontext():
             for signal in self._signals:
                 signal.observe(batch)
 
     def read(self, reading: Reading) -> Reading:
-        """Return a reading with what they measure.
+        """Return a reading with the values of the signals.
 
         Raises:
             InputError: if one returns a column that it has not described.

@@ -36,7 +36,7 @@ class StopRule:
     Args:
         train_accuracy: what counts as high: about the share of labels that you believe to be
             right. A network that fits all right labels and no wrong one is a little above it.
-        patience: how many readings are waited for.
+        patience: the number of readings that are waited for.
         min_epochs: it does not stop before this ``step``; by ζ, earlier readings do not count.
         min_rise: how far above its minimum ζ has risen, as a share of the minimum.
         column: the column to use, whatever else is recorded: one of the four ζ, or

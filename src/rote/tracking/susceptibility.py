@@ -26,7 +26,7 @@ class RunningMean:
     """ζ(t) = (1/t) Σ drop(τ) over the finite drops, with the largest one remembered.
 
     Attributes:
-        count: how many finite values.
+        count: the number of finite values.
         total: their sum.
         largest: the absolute value of the largest.
         largest_step: when it was read.

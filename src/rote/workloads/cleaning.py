@@ -36,14 +36,14 @@ from rote.workloads.spec import FolderData, NoNoise, NpzData, RunSpec, TableData
 
 ACTIONS = ("keep", "drop", "relabel")
 DROP, RELABEL = 0.5, 0.9
-"""By default, from which probability of a wrong label a sample is dropped, and relabeled."""
+"""The default probabilities of a wrong label from which samples are dropped and relabeled."""
 
 _COLUMNS = ("sample", "file", "given", "proposed", "probability", "action")
 
 
 @dataclass(frozen=True)
 class LabelChange:
-    """What becomes of one training sample.
+    """The planned change of one training sample.
 
     Attributes:
         sample: its row in the table, or its position in the data, from 0.
@@ -117,11 +117,11 @@ def plan_cleaning(
     """Decide which training samples to drop and which to relabel; nothing is written.
 
     Args:
-        runs: as for ``clean``.
-        drop: as for ``clean``.
-        relabel: as for ``clean``.
-        review: as for ``clean``.
-        data_dir: as for ``clean``.
+        runs: see ``clean``.
+        drop: see ``clean``.
+        relabel: see ``clean``.
+        review: see ``clean``.
+        data_dir: see ``clean``.
 
     Returns:
         The plan. The holdout of a run without folds is never part of it.

@@ -1,4 +1,4 @@
-"""What is measured after an epoch beside ζ: accuracies in eval mode, and extra drops."""
+"""Measurements after an epoch besides ζ: accuracies in eval mode, and extra drops."""
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
@@ -31,7 +31,7 @@ class Evaluation(Signal):
     Args:
         model: the network.
         splits: its data; what is not known there is not measured.
-        precision: of the forward passes.
+        precision: the precision of the forward passes.
     """
 
     name = "evaluation"
@@ -69,7 +69,7 @@ class CrossEntropyDrop(Signal):
     """The drop of cross entropy on S̃ in a probe of its own, where the objective is another.
 
     Args:
-        precision: of the forward passes.
+        precision: the precision of the forward passes.
     """
 
     name = "cross_entropy_drop"
@@ -101,7 +101,7 @@ class OutOfSampleSignal(Signal):
     Args:
         model: the network.
         splits: its data.
-        precision: of the forward passes.
+        precision: the precision of the forward passes.
     """
 
     name = "out_of_sample"

@@ -212,7 +212,7 @@ def train(
             still count: whatever ``read_data`` takes.
         data_dir: the folder of local data; ``ROTE_DATA`` by default.
         progress: called with every reading.
-        threads: how many on a CPU.
+        threads: the number of threads on a CPU.
 
     Returns:
         The readings, and the trained network.
@@ -382,10 +382,10 @@ def train_folds(
         spec: what to run; its holdout is replaced by the folds.
         out: a directory; the runs are in ``fold-0``, ``fold-1``, … below it.
         folds: how many, at least 2.
-        data: as for ``train``.
-        data_dir: as for ``train``.
+        data: see ``train``.
+        data_dir: see ``train``.
         progress: called with every reading of every run.
-        threads: as for ``train``.
+        threads: see ``train``.
 
     Returns:
         The runs; finished ones are returned as they are, interrupted ones are resumed.

@@ -1,4 +1,4 @@
-"""One seed, and a generator of its own for everything that draws.
+"""Random generators that are derived from one seed, one for each purpose.
 
 A generator's seed is a hash of the root seed and of names, so that adding a use of randomness
 moves no other, and any epoch can be repeated without the epochs before it.

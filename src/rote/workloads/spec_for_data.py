@@ -41,7 +41,7 @@ def suggest_spec(
     Args:
         data: a set by name, the path of a table, an ``.npz`` or a folder, or anything else that
             ``read_data`` takes, which you then also pass to ``train``: no file can name it.
-        label: which labels to train on: a column of a table, or ``y_train_<label>`` of an ``.npz``.
+        label: the labels to train on: a column of a table, or ``y_train_<label>`` of an ``.npz``.
         truth: the column of true labels.
         data_dir: the folder of local data; ``ROTE_DATA`` by default.
 

@@ -118,7 +118,7 @@ def get_learning_rate(spec: RunSpec, epoch: int) -> float:
 
 
 class Workload:
-    """What is needed to train one epoch after another.
+    """A run's network, data and objective, ready to train epoch after epoch.
 
     Every epoch draws from generators of its own, named after its number: to resume after an
     interruption, weights and optimizer are all that must be restored.
@@ -128,13 +128,13 @@ class Workload:
         splits: its data.
         model: the network.
         optimizer: its optimizer.
-        objective: what is minimized.
+        objective: the training objective.
         out_of_sample: the probabilities of the held-out fold, where the run has folds.
 
     Args:
         spec: the run.
         splits: its data.
-        device: where it trains.
+        device: the device of the training.
     """
 
     def __init__(self, spec: RunSpec, splits: Splits, device: torch.device) -> None:

@@ -28,13 +28,13 @@ _HALF = 340
 
 @dataclass(frozen=True)
 class FilterRecord:
-    """What the charts draw.
+    """The data that the chart draws.
 
     Attributes:
         checkpoints: the points.
         train: the axis of training accuracy.
         test: the axis of test accuracy.
-        known: how many checkpoints have ζ and both accuracies.
+        known: the number of checkpoints that have ζ and both accuracies.
         kept: how many of them the filter keeps.
         threshold: the median of ζ.
         pearson: of training with test accuracy, all checkpoints.
@@ -63,7 +63,7 @@ class FilterChart:
     order: ClassVar[int] = 30
 
     def record(self, contents: Contents) -> FilterRecord:
-        """Return what the chart draws.
+        """Return the data that the chart draws.
 
         Raises:
             InputError: if no checkpoint has ζ and both accuracies.

@@ -75,7 +75,7 @@ _STYLES: dict[str, tuple[str, str, tuple[int, int], float]] = {
 
 @dataclass(frozen=True)
 class OverviewRecord:
-    """What the chart draws.
+    """The data that the chart draws.
 
     Attributes:
         run: the selected run.
@@ -138,7 +138,7 @@ class OverviewChart:
         return True
 
     def record(self, contents: Contents) -> OverviewRecord:
-        """Return what the chart draws.
+        """Return the data that the chart draws.
 
         Raises:
             InputError: if neither ζ nor an accuracy of the selected run is known.

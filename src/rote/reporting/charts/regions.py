@@ -44,7 +44,7 @@ class LabeledPick:
 
 @dataclass(frozen=True)
 class RegionRecord:
-    """What the chart draws.
+    """The data that the chart draws.
 
     Attributes:
         label: the name of ζ on axes.
@@ -77,7 +77,7 @@ class RegionChart:
     of_regions: ClassVar[bool] = True
 
     def record(self, contents: Contents) -> RegionRecord:
-        """Return what the chart draws.
+        """Return the data that the chart draws.
 
         Raises:
             InputError: if no checkpoint has both ζ and training accuracy.

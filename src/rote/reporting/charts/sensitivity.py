@@ -29,7 +29,7 @@ class RegionSums:
     Attributes:
         zeta: thresholds of ζ, increasing.
         train: thresholds of training accuracy, increasing.
-        sums: how many checkpoints, the sums of ζ, training and test accuracy, and how many have a
+        sums: counts of checkpoints, the sums of ζ, training and test accuracy, and how many have a
             test accuracy; each thresholds of ζ + 1 × thresholds of training accuracy + 1. ζ is at
             most threshold k in cells 0 to k; training accuracy is at least threshold k in cells
             k + 1 to the last.
@@ -114,7 +114,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class SensitivityRecord:
-    """What the chart draws.
+    """The data that the chart draws.
 
     Attributes:
         cells: the map.
@@ -136,7 +136,7 @@ class SensitivityChart:
     of_regions: ClassVar[bool] = True
 
     def record(self, contents: Contents) -> SensitivityRecord:
-        """Return what the chart draws.
+        """Return the data that the chart draws.
 
         Raises:
             InputError: if no checkpoint has both ζ and training accuracy.

@@ -161,8 +161,8 @@ class SignalsRecord:
         picks: the checkpoint that each signal selects.
         names: of the rows: the signals, and test accuracy if it is known.
         agreement: Kendall's τ of every two rows; None if undefined.
-        checkpoints: how many were compared.
-        left_out: how many signals are left out.
+        checkpoints: the number of compared checkpoints.
+        left_out: the number of signals that are left out.
     """
 
     picks: tuple[SignalPick, ...]
@@ -189,7 +189,7 @@ class SignalsChart:
         return bool(contents.signals)
 
     def record(self, contents: Contents) -> SignalsRecord:
-        """Return what the chart draws.
+        """Return the data that the chart draws.
 
         Raises:
             InputError: if fewer than two signals are recorded.

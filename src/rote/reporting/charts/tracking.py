@@ -49,13 +49,13 @@ class Line:
 
 @dataclass(frozen=True)
 class TrackingRecord:
-    """What the charts draw.
+    """The data that the chart draws.
 
     Attributes:
         checkpoints: the points of the lines.
         lines: ζ first, then the accuracy on noisy labels, signals, and requested columns, each
             if known.
-        left_out: how many signals have no chart.
+        left_out: the number of signals that have no chart.
         runs: how many.
         steps: the first and the last.
         run_key: the number of the selected checkpoint's run.
@@ -100,7 +100,7 @@ class TrackingChart:
     order: ClassVar[int] = 20
 
     def record(self, contents: Contents) -> TrackingRecord:
-        """Return what the chart draws.
+        """Return the data that the chart draws.
 
         Raises:
             InputError: if a requested column is not recorded.

@@ -1,4 +1,4 @@
-"""Every rule, by name: a file in this folder is a rule, and so is what other packages install."""
+"""The rules by name: the files of this folder, and entry points of other packages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FOUND = tuple(find_classes(__name__, "judge"))
 FAMILIES: dict[str, type[Any]] = {
     prefix: rule for rule in _FOUND for prefix in getattr(rule, "prefixes", ())
 }
-"""Rules whose name contains a column, by the part before the colon."""
+"""Rules whose name contains a column, keyed by the part before the colon."""
 
 RULES: dict[str, type[Any]] = {
     rule.name: rule
@@ -25,7 +25,7 @@ RULES: dict[str, type[Any]] = {
         key=lambda rule: (describe_rule(rule).order, rule.name),
     )
 }
-"""The others, in the order of lists."""
+"""The other rules, in the order of listings."""
 
 _NEEDED = ("name", "needs", "compares_runs", "judge")
 

@@ -29,7 +29,7 @@ _COMPETENT = 0.7
 """The agreement of the best checkpoint with the other runs' vote that consensus needs."""
 
 _FEWEST_CHECKPOINTS = 5
-"""Of one run, so that it makes sense to drop half of them."""
+"""The fewest checkpoints of one run for which dropping half of them makes sense."""
 
 _GAUGE = "susceptibility_plain_relative"
 _HOLD_OUT = "hold out samples with their given labels (inputs=, given_labels=)"
@@ -37,14 +37,14 @@ _HOLD_OUT = "hold out samples with their given labels (inputs=, given_labels=)"
 
 @dataclass(frozen=True)
 class _Choice:
-    """Which rule decides.
+    """The rule that decides.
 
     Attributes:
         rule: this one.
         because: why it can, as a clause.
         improvement: what would give better evidence, as a sentence.
-        column: which ζ it uses, if it is another than was asked for.
-        decision: what it has decided already.
+        column: the column of ζ that it uses, if it is not the requested one.
+        decision: its decision, if it was already made.
         notes: further reasons.
     """
 
@@ -58,10 +58,10 @@ class _Choice:
 
 @dataclass(frozen=True)
 class _Lack:
-    """Why no holdout can be used.
+    """The reason why no holdout can be used.
 
     Attributes:
-        words: what is missing.
+        words: the missing data, in words.
         is_weak: whether runs could vote, but are too inaccurate.
     """
 
@@ -133,7 +133,7 @@ class Auto:
                 yield f"`{name}` was not used: rule `{rule.name}` has no use for it."
 
     def _choose_by_holdout(self, candidates: Candidates) -> _Choice | _Lack:
-        """Choose by the predictions on a holdout, or return what is missing."""
+        """Choose by the predictions on a holdout, or return the missing data."""
         try:
             voters, _ = find_shared_holdout(candidates, least=1)
         except InputError:
@@ -164,7 +164,7 @@ class Auto:
     def _choose_by_labels(
         self, posterior: Posterior, voters: int, labels: str, has_neighbors: bool
     ) -> _Choice | None:
-        """Choose by a holdout with labels; None if these labels are all there is."""
+        """Choose by a holdout with labels; None if there is nothing but these labels."""
         more = "clean labels" if self.clean_labels is None else "more clean labels"
         clean = f"{more} for some of it (clean_labels=, --clean-labels)"
         if voters > 1:
@@ -253,7 +253,7 @@ def _find_gauge(candidates: Candidates) -> str | None:
 
 
 def _are_usable(candidates: Candidates, *needs: str) -> Booleans:
-    """Return which have what is needed, and no drop of training accuracy."""
+    """Return whether candidates have the required columns and no drop of training accuracy."""
     return candidates.known(*needs) & candidates.steady
 
 

@@ -1,4 +1,4 @@
-"""Baselines: the last checkpoint, and the best one if the truth were known."""
+"""Baselines: the last checkpoint, and the best one by the true labels."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ _FEWEST = 5
 _ROUNDING = 1e-9
 _LEAST_RISE = 0.1
 _BLOCK = 1 << 18
-"""Checkpoints that are looked at together: fast, and small beside the table."""
+"""The number of checkpoints processed together: fast, and small compared with the table."""
 
 
 @dataclass(frozen=True)

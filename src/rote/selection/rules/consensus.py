@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Consensus:
-    """The checkpoint that agrees most with what the other runs say.
+    """The checkpoint that agrees most with the predictions of the other runs.
 
     Every checkpoint starts with weight 1. In every round, the vote of a run is the weighted mean of
     its checkpoints' one-hot predictions, times its largest weight over the largest of all; the
@@ -33,7 +33,7 @@ class Consensus:
     Where the models share their errors, agreement overstates accuracy.
 
     Attributes:
-        rounds: how often votes and weights are computed.
+        rounds: the number of rounds in which votes and weights are computed.
 
     Raises:
         InputError: if it is not a positive integer.

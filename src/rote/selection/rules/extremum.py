@@ -43,7 +43,7 @@ class Extremum:
 
     @property
     def name(self) -> str:
-        """As it was asked for."""
+        """The name with which the rule was requested."""
         return f"{self.direction}:{self.column}"
 
     @property

@@ -1,4 +1,4 @@
-"""Within a run: the first checkpoint that fits as many labels as are right."""
+"""Within a run: the first checkpoint whose training accuracy reaches the share of right labels."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ class NoisyValidation:
     """The highest validation accuracy.
 
     Attributes:
-        samples: how many labels it was measured on, if the runs do not say.
+        samples: the number of labels it was measured on, if the runs do not say.
         noise_rate: the share of wrong labels, if it is known; it decides nothing, but tells how
             high the accuracy can be.
 
@@ -78,7 +78,7 @@ class NoisyValidationThenSusceptibility:
     """Among all within one standard error of the highest validation accuracy, the lowest ζ.
 
     Attributes:
-        samples: how many labels it was measured on, if the runs do not say.
+        samples: the number of labels it was measured on, if the runs do not say.
     """
 
     samples: int | None = None
@@ -89,7 +89,7 @@ class NoisyValidationThenSusceptibility:
     order: ClassVar[int] = 310
 
     def judge(self, candidates: Candidates) -> Decision:
-        """Select the lowest ζ among those that validation cannot tell from its best.
+        """Select the lowest ζ among checkpoints within one standard error of the best validation.
 
         Raises:
             InputError: if the number of labels is unknown.
@@ -148,8 +148,8 @@ def compute_probability_better(wins: int, losses: int) -> float:
     accuracies as it is, so this is also the probability for the true classes.
 
     Args:
-        wins: how many samples only the first one gets right.
-        losses: how many only the second one gets right.
+        wins: the number of samples that only the first one gets right.
+        losses: the number that only the second one gets right.
 
     Returns:
         The probability that the share is above one half.
@@ -186,7 +186,7 @@ def compare_on_labels(candidates: Candidates, one: int, other: int) -> float | N
 
 
 def _find_right(candidates: Candidates, at: int) -> Booleans | None:
-    """Return on which labeled samples of the holdout a checkpoint is right, if it is recorded."""
+    """Return whether a checkpoint is right on each labeled holdout sample, if recorded."""
     run = candidates.runs[candidates.run[at]]
     labels, rows = candidates.table.read_given_labels(run), candidates.table.read_predictions(run)
     row = int(candidates.row[at])
@@ -197,7 +197,7 @@ def _find_right(candidates: Candidates, at: int) -> Booleans | None:
 
 
 def find_holdout_size(candidates: Candidates, index: int, given: int | None) -> int | None:
-    """Return how many labels stand behind a checkpoint's validation accuracy."""
+    """Return the number of labels of a checkpoint's validation accuracy."""
     if given is not None:
         return given
     description = candidates.table.descriptions.get(candidates.runs[candidates.run[index]], {})

@@ -26,7 +26,7 @@ BLIND = Reason(
     "and make it too high.",
 )
 _STRONG_LABELS = 200
-"""Given labels from which on the votes of several runs are strong evidence."""
+"""The fewest given labels with which votes of several runs are strong evidence."""
 
 _NEARLY_NONE = 0.05
 _SURE = 2.0
@@ -97,7 +97,7 @@ class Posterior:
             The estimate.
 
         Raises:
-            InputError: as for ``judge``.
+            InputError: see ``judge``.
         """
         voters, _ = find_shared_holdout(candidates, least=1)
         ballot = Ballot.of(candidates, voters)
@@ -121,7 +121,7 @@ class Posterior:
         return labels
 
     def labels(self, candidates: Candidates, runs: set[str], ballot: Ballot) -> Labels:
-        """Collect what is known about the labels of the holdout that some runs share.
+        """Collect the known labels of the holdout that some runs share.
 
         Raises:
             InputError: if the runs have different labels, or the clean ones do not fit the holdout.

@@ -101,7 +101,7 @@ def _score(candidates: Candidates, chosen: Booleans, prefer: str) -> Floats:
 
 
 def _compute_ranks(values: Floats) -> Floats:
-    """Return how many are lower, and half of those that are equal: exact, whatever the order."""
+    """Return the number of lower values plus half of the equal ones, independent of order."""
     order = np.argsort(values)
     starts = np.flatnonzero(np.diff(values[order], prepend=-np.inf) > 0)
     ends = np.append(starts[1:], len(values))

@@ -32,7 +32,7 @@ def alexnet(
     """Make five convolutions, two hidden layers and the output layer.
 
     Args:
-        num_classes: how many outputs.
+        num_classes: the number of outputs.
         in_channels: channels of the images.
         scale: multiplies every width, hidden layers included.
         dropout: share of inputs to each hidden layer dropped in train mode.

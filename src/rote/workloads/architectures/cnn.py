@@ -27,11 +27,11 @@ def cnn(
     A 2×2 max pool follows every convolution but the first.
 
     Args:
-        num_classes: how many outputs.
+        num_classes: the number of outputs.
         in_channels: channels of the images.
         scale: multiplies every width.
         width: channels of the first convolution at scale 1.
-        depth: how many convolutions.
+        depth: the number of convolutions.
         dropout: share of pooled features dropped in train mode.
         batch_norm: batch norm after each convolution, which then has no bias.
 

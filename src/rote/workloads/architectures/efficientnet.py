@@ -53,7 +53,7 @@ def efficientnet_b0(
     """Make EfficientNetB0.
 
     Args:
-        num_classes: how many outputs.
+        num_classes: the number of outputs.
         in_channels: channels of the images.
         scale: multiplies every width.
         dropout: share of pooled features dropped in train mode.

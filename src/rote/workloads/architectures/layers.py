@@ -1,4 +1,4 @@
-"""What several families share: scaled widths, normalized convolutions, residual sums, the head."""
+"""Building blocks of several families: widths, normalized convolutions, residual sums, heads."""
 
 import math
 from collections import OrderedDict

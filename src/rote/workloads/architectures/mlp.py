@@ -25,12 +25,12 @@ def mlp(
     Inputs of any shape are flattened.
 
     Args:
-        num_classes: how many outputs.
+        num_classes: the number of outputs.
         in_channels: channels of the images.
         image_size: height and width of the images.
         scale: multiplies ``width``.
         width: units of each hidden layer at scale 1.
-        depth: how many hidden layers.
+        depth: the number of hidden layers.
         dropout: share of hidden units dropped in train mode.
         batch_norm: batch norm after each hidden layer, which then has no bias.
         in_features: numbers per input where it is not a square image; takes the place of

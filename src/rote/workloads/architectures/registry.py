@@ -61,7 +61,7 @@ def build_architecture(
 
     Args:
         name: a key of ``ARCHITECTURES``, or ``package.module:factory``.
-        num_classes: how many classes, the number of outputs.
+        num_classes: the number of classes, the number of outputs.
         in_channels: channels of the input images.
         image_size: height and width of the input images; from 8 to 64 is tested.
         scale: multiplies the channels and hidden units of every layer.

@@ -35,7 +35,7 @@ def squeezenet(
     the ReLU of the original, so that logits can be negative.
 
     Args:
-        num_classes: how many outputs.
+        num_classes: the number of outputs.
         in_channels: channels of the images.
         scale: multiplies every width.
         dropout: share of pooled features dropped in train mode.

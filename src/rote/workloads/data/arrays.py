@@ -23,7 +23,7 @@ _NAMED = {
     "x_train": " Save the inputs under that name, and their labels as `y_train`.",
     "y_train": " Save the labels under that name.",
 }
-"""What to do where an array that training needs is missing."""
+"""The advice if an array that training needs is missing."""
 
 
 def cache_folder() -> Path:

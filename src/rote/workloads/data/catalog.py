@@ -5,13 +5,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class HubAddress:
-    """Where a set is on the Hugging Face hub.
+    """The address of a data set on the Hugging Face hub.
 
     Attributes:
         repository: owner and name.
         image: the column of images.
         label: the column of labels.
-        configuration: which of several versions.
+        configuration: the name of one of several versions.
         test: the name of the test split.
     """
 
@@ -28,10 +28,10 @@ class NamedSet:
 
     Attributes:
         name: as in a spec.
-        classes: how many.
-        shape: of one image: height, width, channels.
-        samples: how many are published, for training and for testing.
-        files: what it may be called in the data folder, best first.
+        classes: the number of classes.
+        shape: the shape of one image: height, width, channels.
+        samples: the published numbers of training and test samples.
+        files: its possible names in the data folder, best first.
         obtain: how to get it.
         hub: where it is on the hub.
         is_truth: whether its training labels are known to be right.

@@ -19,19 +19,19 @@ class Dataset:
     """Samples and labels.
 
     Attributes:
-        name: of the set.
+        name: the name of the data set.
         source: where it was found.
-        inputs: what the samples are.
+        inputs: the kind of samples.
         x_train: images (samples, height, width, channels), or rows of numbers or token ids.
         y_train: the given labels.
         truth: the true labels, where known.
         x_test: further samples, if there are any.
         y_test: their true labels.
-        num_classes: how many classes.
-        class_names: what they are called, where they have names.
+        num_classes: the number of classes.
+        class_names: the names of the classes, if they have names.
         table_rows: which rows of its table the training samples are, from 0, if it is one.
         files: the files of the training samples, below the source, if they have one each.
-        remarks: what a user should know about how the inputs were made.
+        remarks: notes for the user on how the inputs were made.
 
     Example:
         >>> from rote.workloads import read_data

@@ -43,7 +43,7 @@ def read_data(
         label: the column of given labels.
         truth: the column of true labels; ``label_clean`` by default, if there is one.
         columns: the columns that are inputs; by default all that are understood.
-        vocabulary: how many words of texts are counted.
+        vocabulary: the number of words of texts to count.
         name: what to call it; a file is called by its name.
         data_dir: where else to look for a path.
 
@@ -83,7 +83,7 @@ def make_data_section(place: Path | str, *, label: str | None = None, **more: ob
 
     Args:
         place: the name or the path.
-        label: which labels to train on: a column of a table, or ``y_train_<label>`` of an ``.npz``.
+        label: the labels to train on: a column of a table, or ``y_train_<label>`` of an ``.npz``.
         **more: further fields of the section; None keeps the default.
 
     Raises:

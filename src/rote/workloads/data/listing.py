@@ -1,4 +1,4 @@
-"""Which sets there are, where they are, and whether a file is one."""
+"""Listing of the known data sets, and checking of files."""
 
 import shlex
 from dataclasses import dataclass
@@ -28,9 +28,9 @@ class ListedSet:
 
     Attributes:
         name: as in a spec.
-        classes: how many.
-        shape: of one image: height, width, channels.
-        found: where it is, or ``None``.
+        classes: the number of classes.
+        shape: the shape of one image: height, width, channels.
+        found: its path, or ``None``.
         subset: how much of the published set that holds, if not all.
         obtain: how to get it.
         on_hub: whether it is downloaded by itself when the extra ``datasets`` is installed.
@@ -47,14 +47,14 @@ class ListedSet:
 
 @dataclass(frozen=True)
 class CheckedFile:
-    """What is in a file or folder.
+    """The content of a file or folder of data.
 
     Attributes:
         path: the file.
         contents: by the name of an array or a column: type and shape, or what it was taken for.
         problems: why it cannot be trained on; none if it can.
         summary: samples, classes and noise, if it can.
-        command: what trains on it, if it can be used.
+        command: the command that trains on it, if it can be used.
     """
 
     path: Path
@@ -87,7 +87,7 @@ def check_file(
 
     Args:
         path: the file or folder.
-        label: which labels to train on: a column of a table, or ``y_train_<label>`` of an ``.npz``.
+        label: the labels to train on: a column of a table, or ``y_train_<label>`` of an ``.npz``.
         truth: the column of true labels.
     """
     path = check_path("path", path)

@@ -34,11 +34,11 @@ class FileLayout:
     """What the arrays of a file mean.
 
     Attributes:
-        name: of the set.
+        name: the name of the data set.
         labels: train on these labels instead of ``y_train``, which is then the truth.
         is_truth: whether ``y_train`` is known to be right.
         inputs: what the samples are; ``auto`` tells from their type and shape.
-        vocabulary: how many words to count.
+        vocabulary: the number of words to count.
     """
 
     name: str
@@ -115,7 +115,7 @@ def count_words(train: Array, test: Array | None, vocabulary: int) -> tuple[Arra
     Args:
         train: texts, or token ids (samples, length) with −1 for padding.
         test: further ones.
-        vocabulary: how many words are counted, the most frequent ones.
+        vocabulary: the number of words that are counted, the most frequent ones.
 
     Raises:
         InputError: if these are neither texts nor ids, or there is no word in them.

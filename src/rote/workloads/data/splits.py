@@ -123,7 +123,7 @@ HOLDOUT_SHARE = 10
 
 @dataclass(frozen=True, eq=False)
 class Splits:
-    """What a run trains on, is probed with, and is tested on.
+    """The data of a run for training, probing and testing.
 
     Attributes:
         train: the training samples.
@@ -133,7 +133,7 @@ class Splits:
         test_labels: their true labels.
         holdout: samples for the probe; S̃ is the first of them.
         holdout_labels: their given labels, when they were kept out of training.
-        num_classes: how many classes.
+        num_classes: the number of classes.
         in_channels: channels of images, or numbers per sample.
         image_size: height and width of images, or 1.
         is_images: whether samples are images.
@@ -185,7 +185,7 @@ def prepare(
     Args:
         spec: the run.
         data_dir: the folder of local data.
-        device: where batches live; the CPU by default.
+        device: the device of batches; the CPU by default.
         dataset: the data, if they were passed from Python; those of the spec by default.
 
     Raises:

@@ -37,15 +37,15 @@ _Any = TypeVar("_Any", bound=np.generic)
 
 @dataclass(frozen=True)
 class TableLayout:
-    """What the columns of a table mean.
+    """The meaning of the columns of a table.
 
     Attributes:
-        name: of the set.
+        name: the name of the data set.
         source: where it was found; errors call it so.
         label: the column of given labels.
         truth: the column of true labels; ``label_clean`` by default, if there is one.
         columns: the inputs; by default all that are understood.
-        vocabulary: how many words to count.
+        vocabulary: the number of words to count.
         classes: what the numbers in the column of labels stand for, where that is known.
     """
 

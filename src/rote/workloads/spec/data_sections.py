@@ -38,14 +38,14 @@ IMAGE_SIZE = 32
 
 @dataclass(frozen=True, kw_only=True)
 class AnyData(Section):
-    """What all data have in common.
+    """The settings that all kinds of data share.
 
     Attributes:
         seed: from which subset, noise and holdout are drawn; apart from the seed of the run, so
             that all runs of a sweep see the same data.
-        train_size: how many random samples to train on (with the holdout); all by default.
-        test_size: how many samples to test on.
-        crop: how many pixels to pad images by before a random crop; 0 for no crop.
+        train_size: the number of random samples to train on (with the holdout); all by default.
+        test_size: the number of samples to test on.
+        crop: the number of pixels to pad images by before a random crop; 0 for no crop.
         flip: mirror images at random.
     """
 
@@ -104,7 +104,7 @@ class NpzData(AnyData):
         inputs: what the arrays hold; guessed from their type and shape by default. ``features`` are
             numbers in columns, ``bag-of-words`` counts, token ids or texts to be counted,
             ``tokens`` ids for a model of the user's own.
-        vocabulary: how many words of texts are counted, the most frequent ones.
+        vocabulary: the number of words of texts to count, the most frequent ones.
     """
 
     name: Literal["npz"] = "npz"
@@ -131,7 +131,7 @@ class TableData(AnyData):
         label: the column of given labels.
         truth: the column of true labels; ``label_clean`` by default, if there is one.
         columns: the columns that are inputs; by default all that are understood.
-        vocabulary: how many words of texts are counted, the most frequent ones.
+        vocabulary: the number of words of texts to count, the most frequent ones.
     """
 
     name: Literal["table"] = "table"
@@ -150,7 +150,7 @@ class FolderData(AnyData):
         name: ``folder``.
         path: the folder; looked up in the data folder if it is not there.
         image_size: height and width to which images are scaled.
-        vocabulary: how many words of texts are counted, the most frequent ones.
+        vocabulary: the number of words of texts to count, the most frequent ones.
     """
 
     name: Literal["folder"] = "folder"
@@ -186,7 +186,7 @@ class NoNoise(Section):
 
 @dataclass(frozen=True, kw_only=True)
 class AnyNoise(Section):
-    """What all noise has in common.
+    """The settings that all kinds of noise share.
 
     Attributes:
         rate: how much, as the model defines it.
@@ -238,7 +238,7 @@ class AsymmetricNoise(AnyNoise):
 
 @dataclass(frozen=True, kw_only=True)
 class InstanceNoise(AnyNoise):
-    """What a label becomes depends on its input.
+    """Instance-dependent noise: the new label depends on the input.
 
     Attributes:
         model: ``instance``.

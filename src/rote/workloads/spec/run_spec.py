@@ -145,7 +145,7 @@ Optimizer: TypeAlias = Sgd | Adam
 
 @dataclass(frozen=True, kw_only=True)
 class NoSchedule(_Named):
-    """One learning rate throughout."""
+    """A constant learning rate."""
 
     name: Literal["none"] = "none"
 
@@ -183,7 +183,7 @@ class Probing(Section):
     Attributes:
         holdout: ``auto`` keeps training samples out of training, ``train`` takes S̃ from the
             training set, anything else is the path of an ``.npz`` with unlabeled samples.
-        holdout_size: how many samples ``auto`` keeps out; min(512, 10 %) by default.
+        holdout_size: the number of samples ``auto`` keeps out; min(512, 10 %) by default.
         batch: the size of S̃.
         every: measure after every n-th epoch.
         mode: of the network while it is probed.
@@ -255,7 +255,7 @@ class BestCheckpoints(Section):
 
     Attributes:
         keep: ``best``.
-        k: how many.
+        k: the number of checkpoints.
         metric: any number of a reading, such as ``validation_accuracy`` or ``susceptibility``.
         mode: whether the largest or the smallest values are best.
         resume_every: after every n-th epoch, save the state from which a killed run resumes.
@@ -278,22 +278,22 @@ class RunSpec(Section):
     """A run: the same spec gives the same numbers.
 
     Attributes:
-        name: for people; no part of the identity.
-        epochs: how many.
+        name: a name for people; not part of the run's identity.
+        epochs: the number of epochs.
         batch: samples per step.
         seed: from which weights, order, augmentation, Mixup and dropout are drawn.
-        device: where to run; no part of the identity.
+        device: the device; not part of the run's identity.
         channels_last: keep images and weights with the channels last in memory.
         bf16: forward passes in bfloat16 where torch thinks it safe.
         clip_norm: scale gradients down to this norm.
-        data: what is trained on.
-        noise: which labels are made wrong.
+        data: the training data.
+        noise: the label noise to add.
         architecture: the network.
         objective: the loss.
         optimizer: the optimizer.
-        schedule: of the learning rate.
-        probe: how susceptibility is measured.
-        checkpoints: which weights are kept.
+        schedule: the schedule of the learning rate.
+        probe: the settings of the probe.
+        checkpoints: which checkpoints to keep.
         signals: what is observed beside ζ, by name (``rote.tracking.list_signals``) or as
             ``package.module:Name``.
 
