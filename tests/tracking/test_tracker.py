@@ -422,7 +422,7 @@ BAD_INPUT: dict[str, tuple[Callable[[], dict[str, Any]], str]] = {
     ),
     "ignored labels": (
         lambda: {"labels": torch.full((6,), -100)},
-        "Expected `labels` to be classes .*, got nothing but ignored ones",
+        "Expected `labels` to be classes .*, got only ignored ones",
     ),
     "wrong width": (
         lambda: {"inputs": torch.ones(6, 5)},

@@ -288,7 +288,7 @@ class LogitsAt:
         self.loss_fn = cross_entropy if loss_fn is None else loss_fn
 
     def find_logits(self, output: Any) -> Any:  # noqa: ANN401  # whatever the model returns
-        """Return that part of an output.
+        """Return the part of an output that holds the logits.
 
         Raises:
             InputError: if the output has none there.
@@ -309,10 +309,10 @@ class LogitsAt:
 
 
 def check_loss_fn(loss_fn: object) -> None:
-    """Refuse what cannot be called with an output and labels.
+    """Refuse a loss function that cannot be called with an output and labels.
 
     Raises:
-        InputError: saying what it is instead.
+        InputError: if it cannot; the message names its type.
     """
     if isinstance(loss_fn, type) or not callable(loss_fn):
         name = loss_fn.__name__ if isinstance(loss_fn, type) else repr(loss_fn)

@@ -40,7 +40,7 @@ class OptimizerWatch:
         self._named: set[int] = set()
 
     def look(self) -> tuple[Optimizer, OptimizerWarning] | OptimizerWarning | None:
-        """Find out whether something else has trained the model since the last look.
+        """Check whether another optimizer has trained the model since the last call.
 
         Returns:
             The optimizer to follow and a warning; only a warning, if there is no optimizer to
@@ -78,7 +78,7 @@ class OptimizerWatch:
     def _is_idle(self) -> bool:
         """Return whether the weights changed without the optimizer, or the loop has dropped it.
 
-        Call this once per look: it compares with the last call.
+        Call this once per check: it compares with the last call.
         """
         weights, state = (
             _count_writes(find_parameters(self._optimizer)),
@@ -217,7 +217,7 @@ class _StepLog:
         return type(self), ()  # a copy starts empty
 
     def note(self, optimizer: Optimizer) -> None:
-        """Note one more step."""
+        """Record one more step."""
         self._count += 1
         entry = self._steps.get(id(optimizer))
         if entry is None or entry.who() is not optimizer:
@@ -268,7 +268,7 @@ def _is_optimizer(kind: type) -> bool:
 def _find_held(optimizer: Any) -> set[int]:  # noqa: ANN401  # what looks like an optimizer
     groups = getattr(optimizer, "param_groups", ())
     if not (hasattr(optimizer, "state") and all("params" in group for group in groups)):
-        return set()  # half built, or of another kind
+        return set()  # incomplete, or of another kind
     return {id(parameter) for parameter in find_parameters(optimizer)}
 
 

@@ -125,7 +125,7 @@ class ProbePolicy:
 
 
 def select_measured(description: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the description of a policy without what changes readings by rounding only."""
+    """Return the description of a policy without options that only change rounding."""
     unmeasured = ("verify", "micro_batch", "snapshot_device")
     return {name: value for name, value in description.items() if name not in unmeasured}
 

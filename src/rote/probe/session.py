@@ -1,4 +1,4 @@
-"""One probe: passes, steps and predictions of a model whose snapshot is restored later."""
+"""One probe: forward passes, steps and predictions of a model that is restored later."""
 
 import functools
 import sys
@@ -46,7 +46,7 @@ from rote.store import find_smallest_type
 
 @dataclass(frozen=True)
 class Measurement:
-    """What one probe found.
+    """The result of one probe.
 
     Attributes:
         loss_before: Φ̃(W), the loss on S̃.

@@ -14,7 +14,7 @@ START = 1.5
 """The temperature from which `fit_temperature` starts, as in Guo et al. (2017)."""
 
 LIMIT = 100.0
-"""`find_temperature_for_error` looks at temperatures from 1 / LIMIT to LIMIT."""
+"""`find_temperature_for_error` searches temperatures from 1 / LIMIT to LIMIT."""
 
 GRID = 1000
 HALVINGS = 60

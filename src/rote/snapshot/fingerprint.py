@@ -52,7 +52,7 @@ def take_fingerprint(model: nn.Module, *others: object) -> dict[str, str]:
             else has attributes; ``None`` is ignored.
 
     Returns:
-        From name to a text that changes when the thing changes.
+        By name, a text that changes if and when the object changes.
     """
     return _Fingerprint(model, others).descriptions
 
@@ -144,7 +144,7 @@ class _Fingerprint:
 
 
 class Checksums:
-    """Checksums of the memory of tensors, each place read once."""
+    """Checksums of the memory of tensors; shared memory is read once."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[object, ...], tuple[Tensor, str]] = {}

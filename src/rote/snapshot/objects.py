@@ -40,13 +40,13 @@ Container: TypeAlias = dict[Any, Any] | list[Any] | deque[Any] | set[Any]
 
 PLAIN = (str, bytes, int, float, complex, type(None))
 EMPTY: Any = object()
-"""The value of an empty cell, an empty slot or an undefined name."""
+"""A marker for an empty cell, an empty slot or an undefined name."""
 
 _INSTALLED = {"site-packages", "dist-packages"}
 _LIBRARIES = {"rote", "torch", "torchvision", "numpy"}
 _HOLDERS = {
     *("types", "collections", "argparse", "queue", "weakref", "functools"),
-    "accelerate.hooks",  # which note at every pass where its inputs and weights were
+    "accelerate.hooks",  # which record the devices of inputs and weights at every pass
 }
 """Installed modules whose objects mainly hold other objects."""
 
@@ -136,7 +136,7 @@ class ContainerCopies:
         self._noted: list[tuple[Container, Container]] = []
 
     def note(self, container: Container) -> None:
-        """Remember the present entries of a container."""
+        """Store the current entries of a container."""
         self._noted.append((container, _copy_entries(container)))
 
     def restore(self) -> None:

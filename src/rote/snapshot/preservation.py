@@ -47,7 +47,7 @@ _HARMLESS = {
     *("_thread", "abc", "array", "builtins", "enum", "functools", "logging", "numpy", "operator"),
     *("re", "threading", "torch", "types", "typing", "weakref"),
 }
-"""Packages whose objects hold nothing that a pass changes, or that is kept in another way."""
+"""Packages whose objects hold no state that a pass changes, or whose state is kept otherwise."""
 
 Handler: TypeAlias = Callable[[int, FrameType | None], Any]
 

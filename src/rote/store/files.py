@@ -25,7 +25,7 @@ from rote.store.posix_calls import (
 )
 
 SWITCH = "ROTE_FSYNC"
-"""The environment variable that turns waiting for the disk off: ``ROTE_FSYNC=0``."""
+"""The environment variable that disables waiting for the disk: ``ROTE_FSYNC=0``."""
 
 
 SYNC_SECONDS = 1.0
@@ -39,7 +39,7 @@ class SyncClock:
         self._last = -SYNC_SECONDS
 
     def is_due(self) -> bool:
-        """Tell whether the last sync is at least a second ago; if so, this is the next one."""
+        """Return whether the last sync was at least a second ago; if so, count this as a sync."""
         now = time.monotonic()
         if now - self._last < SYNC_SECONDS:
             return False
@@ -48,11 +48,11 @@ class SyncClock:
 
 
 class HeldFile:
-    """A file to write to, which is noticed to be gone or another one.
+    """An open file for writing that notices if it was removed or replaced.
 
     Args:
         path: created if absent.
-        flags: for ``os.open``, besides those.
+        flags: further flags for ``os.open``.
     """
 
     def __init__(self, path: Path, flags: int = 0) -> None:
@@ -61,7 +61,7 @@ class HeldFile:
         self._closing = weakref.finalize(self, os.close, self.number)
 
     def check(self) -> None:
-        """See whether what is written would be found again.
+        """Check that the file still lies at its path.
 
         Raises:
             StoreError: if the file was removed or replaced.
@@ -69,16 +69,16 @@ class HeldFile:
         check_in_place(self.path, self.number)
 
     def sync(self) -> None:
-        """Wait until all that was written is on the disk."""
+        """Wait until all written bytes are on the disk."""
         sync(self.number)
 
     def close(self) -> None:
-        """Give the file back."""
+        """Close the file."""
         self._closing()
 
 
 def check_in_place(path: Path, number: int) -> None:
-    """See whether an open file still lies at its path.
+    """Check that an open file still lies at its path.
 
     Raises:
         StoreError: if it was removed or replaced.
@@ -92,7 +92,7 @@ def check_in_place(path: Path, number: int) -> None:
 
 
 def sync(number: int) -> None:
-    """Wait until all that was written to an open file is on the disk, unless switched off."""
+    """Wait until all bytes written to an open file are on the disk, unless disabled."""
     if os.environ.get(SWITCH, "1") != "0":
         os.fsync(number)
 
@@ -112,7 +112,7 @@ def sync_folder(path: Path) -> None:
 
 
 def make_folders(path: Path) -> None:
-    """Make a folder and those above it, if absent, so that a power cut does not take them back."""
+    """Make a folder and its parents, if absent, such that they survive a power cut."""
     absent = [folder for folder in (path, *path.parents) if not folder.exists()]
     path.mkdir(parents=True, exist_ok=True)
     for folder in absent:
@@ -142,7 +142,7 @@ def open_plain(path: Path | str) -> tuple[int, int]:
 
 
 def read_plain(path: Path | str) -> bytes:
-    """Return what a file holds.
+    """Return the content of a file.
 
     Raises:
         CorruptRunError: if it is something else.
@@ -168,7 +168,7 @@ def replace_file(path: Path, *, shared: bool = False) -> Iterator[Path]:
     """Open a file to write beside its place, and move it there at the end of the block.
 
     Args:
-        path: its place; what is there is replaced.
+        path: the path of the file; an existing file is replaced.
         shared: several processes may write it at once; otherwise a kill leaves one draft at most.
 
     Yields:
@@ -207,10 +207,10 @@ _ATTEMPTS, _PAUSE = 5, 0.01  # a process that only asks (is_locked) is gone by t
 
 
 _NO_LOCKS = (errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.ENOLCK, errno.EINVAL)
-"""What ``flock`` says where the file system has no locks, as some network ones have none."""
+"""Errors of ``flock`` on file systems without locks, such as some network file systems."""
 
 _OWNED = ".owner"
-"""Ends the name of the file that stands for a lock on such a file system."""
+"""The suffix of the file that replaces a lock on such a file system."""
 
 
 class WriterLock:
@@ -275,7 +275,7 @@ class WriterLock:
         return RunLockedError(f"Run {self._path.parent} is being written by {owner}. {way}")
 
     def check(self) -> None:
-        """See whether it still keeps others away.
+        """Check that the lock still keeps other writers out.
 
         Raises:
             StoreError: if the lock file was removed or replaced.
@@ -283,9 +283,9 @@ class WriterLock:
         check_in_place(self._path, self._file)
 
     def release(self) -> None:
-        """Let others write."""
+        """Release the lock."""
         if not self._closing.alive:
-            return  # in a forked child, which never had it
+            return  # in a forked child, which never held it
         if self._owned is not None:
             _remove_own(self._owned, os.getpid())
         else:
@@ -354,7 +354,7 @@ _KEY = "checksums"
 
 
 def compute_checksums(contents: Mapping[str, bytes]) -> dict[str, dict[str, str]]:
-    """Return what a description has to say of some contents, by their names.
+    """Return the checksums of some contents for a description, by their names.
 
     Example:
         >>> compute_checksums({"given_labels": b"0 3 1"})
@@ -375,7 +375,7 @@ def _compute_checksum(content: bytes) -> str:
 
 
 def find_absent_folders(path: Path) -> list[Path]:
-    """Return the folders that making a directory would make, innermost first."""
+    """Return the missing folders that making a directory would create, innermost first."""
     return [folder for folder in (path, *path.parents) if not folder.exists()]
 
 

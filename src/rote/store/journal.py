@@ -1,4 +1,4 @@
-"""The journal of a run: what a line says, its checksums, appending lines, which lines count.
+"""The journal of a run: encoding, checksums, appending and reading of its lines.
 
 A line ends in its number, its shape, and two checksums, as the fifth line of a file does in
 ``…,"row":4,"#":"00000005.2bd1a3c4.9f3a21bc.51d0c3aa"}``. The shape tells that all lines up to there
@@ -202,8 +202,8 @@ def drop_void_lines(lines: Iterable[Line], where: str, *, is_retold: bool = Fals
 
     Args:
         lines: in the order in which they were written.
-        where: for messages.
-        is_retold: a logger may be told a reading twice, when the first time was not sure to have
+        where: the place, for messages.
+        is_retold: a logger may receive a reading twice, if the first time was not sure to have
             worked: a reading then voids earlier ones of its step and after.
 
     Returns:
@@ -317,12 +317,12 @@ _FILE, _OWN = len('9f3a21bc.51d0c3aa"}\n'), len('.51d0c3aa"}\n')
 
 @dataclass(frozen=True)
 class FileSoFar:
-    """What is known of the lines of a journal up to some place.
+    """The state of a journal file up to some line.
 
     Attributes:
-        lines: the number of the last.
-        checksum: of all bytes.
-        shape: of every line, 0 if they differ in more than numbers; None before the first.
+        lines: the number of the last line.
+        checksum: the checksum of all bytes.
+        shape: the shape of every line, 0 if lines differ in more than numbers; None without lines.
     """
 
     lines: int = 0
@@ -331,7 +331,7 @@ class FileSoFar:
 
 
 def encode_line(line: Mapping[str, Any], before: FileSoFar) -> tuple[bytes, FileSoFar]:
-    """Return a line to append, with its newline, and what is known of the file then.
+    """Return a line to append, with its newline, and the state of the file after it.
 
     Example:
         >>> encode_line({"schema": 1, "kind": "resume", "step": 3}, FileSoFar())[0].strip()
@@ -357,8 +357,8 @@ def check_all(data: bytes, before: FileSoFar) -> FileSoFar | None:
     """Return what is known of a file with these whole lines, if they are as they were written.
 
     Args:
-        data: as it follows in the file.
-        before: what was known of it before.
+        data: the next bytes of the file.
+        before: the state of the file before these bytes.
     """
     checksum = crc32(memoryview(data)[:-_FILE], before.checksum)
     start = data.rfind(b"\n", 0, -1) + 1
@@ -368,7 +368,7 @@ def check_all(data: bytes, before: FileSoFar) -> FileSoFar | None:
 
 
 def summarize_file(data: bytes) -> FileSoFar:
-    """Return what is known of a file to append to, from its last line if that is whole."""
+    """Return the state of a file to append to, from its last line if that is whole."""
     raws = [raw for raw in data.split(b"\n") if raw]
     lines = max([len(raws), *map(read_number, raws)])
     end = _END.search(raws[-1]) if raws else None
@@ -443,7 +443,7 @@ class Journal:
                 f"{self._file.path} was changed while this run writes it: it has {size} bytes "
                 f"instead of {end}. Restore it from a copy, or start a new run."
             )
-        if size > end:  # an interrupt came between the writing of a line and its being noted
+        if size > end:  # an interrupt came after a line was written and before that was recorded
             so_far, _ = self._look()
         data, so_far = encode_line(line, so_far)
         self._write(data, size, synced=synced)
@@ -454,7 +454,7 @@ class Journal:
         self._file.sync()
 
     def close(self) -> None:
-        """Give the file back."""
+        """Close the file."""
         self._file.close()
 
     def _write(self, data: bytes, size: int, *, synced: bool = True) -> None:
@@ -464,11 +464,11 @@ class Journal:
             if synced:
                 self._file.sync()
         except OSError:
-            os.ftruncate(self._file.number, size)  # half a line would spoil the next one
+            os.ftruncate(self._file.number, size)  # half a line would damage the next one
             raise
 
     def _look(self) -> tuple[FileSoFar, int]:
-        """Return what is known of the lines, truncated or not, and the size."""
+        """Return the state of the lines, truncated or not, and the size."""
         data = self._file.path.read_bytes()
         return summarize_file(data), len(data)
 

@@ -1,7 +1,7 @@
 """The journals of many runs as one frame.
 
-Polars reads what is as it should be. A run about which anything is odd is read by
-``read_counted``, line by line, as ``read_run`` does: what a journal says is decided there alone.
+Polars reads regular journals. A run with any irregularity is read by
+``read_counted``, line by line, as in ``read_run``: only that function decides what counts.
 """
 
 from __future__ import annotations
@@ -265,7 +265,7 @@ def _read_as_table(pieces: list[Piece]) -> pl.DataFrame | None:
 
 
 def _separate_names(lines: memoryview) -> None:
-    """Make a comma of every colon, in place: names become cells between those of the values.
+    """Replace every colon by a comma, in place: names become cells between those of the values.
 
     Four times as fast as ``bytes.replace``, and other threads can run meanwhile.
     """
@@ -284,7 +284,7 @@ def _read_as_lines(pieces: list[Piece], odd: set[int]) -> list[pl.DataFrame]:
     if len(pieces) == 1:
         odd.add(pieces[0].run)
         return []
-    # One bad line must not make a million others slow: close in on its run.
+    # One bad line must not slow down a million others: find its run by bisection.
     middle = len(pieces) // 2
     return _read_as_lines(pieces[:middle], odd) + _read_as_lines(pieces[middle:], odd)
 
@@ -416,7 +416,7 @@ def _read_by_line(
             continue
         counts = Counter(chain.from_iterable(lines))
         others = sorted(_find_metrics(counts), key=lambda name: (-counts[name], name))
-        # One more than there may be is noticed later.
+        # More than the maximum are reported later.
         others = others[: _MOST_METRICS + 1]
         kept = ("run", "row", SYNCED_ROWS, *READING_COLUMNS, *others, *_find_row_checks(counts))
         rows = [

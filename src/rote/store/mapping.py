@@ -1,4 +1,4 @@
-"""Other people's names for what rote calls by its own: ``susceptibility=my_metric``."""
+"""Mapping of a user's metric names to those of rote: ``susceptibility=my_metric``."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ALIKE: dict[str, tuple[set[str], set[str]]] = {
     "test_accuracy": (_ACCURACY, {"test"}),
     "train_accuracy": (_ACCURACY, {"train", "training"}),
 }
-"""By rote's name: one of these words must be in theirs, and one of those."""
+"""By rote's name: a matching name contains a word of the first set and one of the second."""
 
 
 def find_foreign_metrics(frame: pl.DataFrame) -> tuple[str, ...]:
@@ -36,11 +36,11 @@ def find_foreign_metrics(frame: pl.DataFrame) -> tuple[str, ...]:
 
 
 def guess_mapping(metrics: Iterable[str], missing: Iterable[str]) -> dict[str, str]:
-    """Return which metrics are probably what rote calls by another name.
+    """Return which metrics probably correspond to rote's names.
 
     Args:
-        metrics: their names.
-        missing: rote's names for which there is nothing yet.
+        metrics: the names of the metrics.
+        missing: rote's names that have no metric yet.
 
     Example:
         >>> guess_mapping(["Accuracy/train", "eval_acc", "f1"], COLUMNS)
@@ -53,7 +53,7 @@ def guess_mapping(metrics: Iterable[str], missing: Iterable[str]) -> dict[str, s
         alike = [
             name for name, said in words.items() if said & kinds and (said & parts or not parts)
         ]
-        if own == "train_accuracy":  # a plain `acc` is that of training, as a rule
+        if own == "train_accuracy":  # a plain `acc` is usually that of training
             alike += [name for name, said in words.items() if said and said <= kinds]
         if own in wanted and alike:
             found[own] = alike[0]
@@ -61,10 +61,10 @@ def guess_mapping(metrics: Iterable[str], missing: Iterable[str]) -> dict[str, s
 
 
 def check_mapping(mapping: Mapping[str, str], recorded: Iterable[str] = ()) -> None:
-    """See whether all names are rote's, or those of columns that the runs have or describe.
+    """Check that all names are rote's, or those of columns that the runs have or describe.
 
     Raises:
-        InputError: if one is not.
+        InputError: if one of them is not.
     """
     known = [*COLUMNS, *(name for name in recorded if name not in _HIDDEN)]
     for name in mapping:

@@ -22,13 +22,13 @@ OUT_OF_SAMPLE_FILE = "out_of_sample.npz"
 
 @dataclass(frozen=True, eq=False)
 class OutOfSample:
-    """What runs say about samples that they were not trained on.
+    """Predictions of runs for samples that they were not trained on.
 
     Attributes:
         samples: positions in the data, ascending.
         labels: the given labels.
         classes: the predicted classes, each by the best epoch of its run (the last of several).
-        probabilities: of every class, (samples, classes): the mean over epochs and runs.
+        probabilities: those of every class, (samples, classes), averaged over epochs and runs.
         best_probabilities: the mean over runs of those of the best epoch.
         votes: the share of each class among the predictions of the epochs around the best one, the
             mean over runs.

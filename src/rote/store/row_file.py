@@ -15,7 +15,7 @@ from rote.store.files import HeldFile
 from rote.store.posix_calls import write_at
 
 PREDICTIONS = "predictions"
-"""The rows that a run describes by its holdout; all others stand under ``rows`` in ``run.json``."""
+"""The rows described by the holdout; ``rows`` in ``run.json`` describes all others."""
 
 
 def find_smallest_type(num_classes: int) -> str:
@@ -25,11 +25,11 @@ def find_smallest_type(num_classes: int) -> str:
 
 @dataclass(frozen=True)
 class RowLayout:
-    """What one row of a file is.
+    """The layout of one row of a file.
 
     Attributes:
-        dtype: of its numbers.
-        shape: of the row.
+        dtype: the type of its numbers.
+        shape: the shape of the row.
     """
 
     dtype: np.dtype[Any]
@@ -42,9 +42,9 @@ class RowLayout:
 
     @property
     def nothing(self) -> bytes:
-        """A row that cannot be taken for one that was measured: NaN, or the largest number."""
+        """A row that cannot be mistaken for a measured one: NaN, or the largest number."""
         if self.dtype.kind == "b":
-            return bytes(self.size)  # there is nothing else
+            return bytes(self.size)  # no other value is free
         value = np.nan if self.dtype.kind == "f" else np.iinfo(self.dtype).max
         return np.full(self.shape, value, self.dtype).tobytes()
 
@@ -58,7 +58,7 @@ def parse_row_layouts(description: Mapping[str, Any]) -> dict[str, RowLayout]:
     """Return the row files of a run, by name.
 
     Raises:
-        InputError: if it describes rows that cannot be.
+        InputError: if it describes impossible rows.
 
     Example:
         >>> parse_row_layouts({"rows": {"aum": {"dtype": "float32", "shape": [4500]}}})["aum"].size
@@ -108,7 +108,7 @@ class RowFile:
 
     Args:
         path: the file; created if absent.
-        layout: of a row.
+        layout: the layout of a row.
     """
 
     def __init__(self, path: Path, layout: RowLayout) -> None:
@@ -149,7 +149,7 @@ class RowFile:
         self._file.sync()
 
     def close(self) -> None:
-        """Give the file back."""
+        """Close the file."""
         self._file.close()
 
     def _check(self) -> None:
@@ -182,7 +182,7 @@ def find_damaged_row(
 
     Args:
         found: all rows of a file, or None.
-        rows: those to look at.
+        rows: the rows to check.
         checks: their checksums; None where none was written.
     """
     count = 0 if found is None else len(found)

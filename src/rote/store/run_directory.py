@@ -1,4 +1,4 @@
-"""A run as it is written: ``run.json``, the journal, and row files such as ``predictions.bin``."""
+"""Writing of a run: ``run.json``, the journal, and row files such as ``predictions.bin``."""
 
 import json
 import os
@@ -63,7 +63,7 @@ class RunDirectory:
 
     @property
     def files(self) -> list[Path]:
-        """All that it writes, but for its lock."""
+        """All files that it writes, except its lock."""
         own = [self.path / name for name in (RUN_FILE, JOURNAL_FILE, PREDICTIONS_FILE)]
         return own + [get_row_path(self.path, name) for name in self._rows]
 
@@ -78,7 +78,7 @@ class RunDirectory:
 
         Raises:
             RunExistsError: if there is something already.
-            InputError: if the directory cannot be written, or there cannot be such rows.
+            InputError: if the directory cannot be written, or such rows are impossible.
             RunLockedError: if another process starts the same run at this moment.
         """
         text = json.dumps({"schema": SCHEMA_VERSION, **description}, indent=2, allow_nan=False)
@@ -99,10 +99,10 @@ class RunDirectory:
 
     @classmethod
     def reopen(cls, path: Path) -> "RunDirectory":
-        """Go on writing an earlier run.
+        """Resume writing an earlier run.
 
         Raises:
-            InputError: if there is no run.
+            InputError: if there is no run to resume.
             RunLockedError: if a process is still writing it.
         """
         if not (path / RUN_FILE).is_file():
@@ -141,7 +141,7 @@ class RunDirectory:
             for name, values in rows.items()
         }
         self._written_rows = row + 1
-        self._synced_rows = min(self._synced_rows, row)  # what came after is written over
+        self._synced_rows = min(self._synced_rows, row)  # later rows are overwritten
         self._is_synced = self._clock.is_due()
         if self._is_synced:
             self._sync_rows()
@@ -198,7 +198,7 @@ class RunDirectory:
         return None if layouts == self._layouts else "got other rows"
 
     def close(self) -> None:
-        """Let others write this run."""
+        """Close the files and release the run."""
         try:
             if os.getpid() == self._owner:
                 self.sync()
@@ -210,7 +210,7 @@ class RunDirectory:
 
 
 def check_free(path: Path) -> None:
-    """Let only a directory pass that is new, or holds what a run leaves that never began.
+    """Check that a directory is new, or holds only files of a run that never began.
 
     Raises:
         RunExistsError: if there is anything else.

@@ -1,4 +1,4 @@
-"""Names for runs that a logger had to name, made of the settings in which the runs differ."""
+"""Names for runs without a user's name, made of the settings in which the runs differ."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def name_by_settings(found: Sequence[FoundRun]) -> list[FoundRun]:
 
 
 def _collect_settings(description: Mapping[str, Any]) -> dict[str, str]:
-    """Return what the user chose: their own parameters, else model, optimizer and seed."""
+    """Return the user's settings: their own parameters, otherwise model, optimizer and seed."""
     own = description.get("params")
     chosen = own or {key: description.get(key) for key in ("model", "optimizer", "seed")}
     return {

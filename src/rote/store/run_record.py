@@ -1,4 +1,4 @@
-"""A run as it is read: its description, every reading that counts, and what belongs to each."""
+"""Reading of a run: its description, the readings that count, and their rows per sample."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ JOURNAL_FILE = "journal.jsonl"
 PREDICTIONS_FILE = "predictions.bin"
 CHECKPOINT_FOLDER = "checkpoints"
 CHECKPOINTS_FILE = "checkpoints.json"
-"""From steps to files, of a run whose weights lie elsewhere."""
+"""The file that maps steps to weights, for a run whose weights lie elsewhere."""
 
 _SAVED_AS = ("safetensors", "pt", "pth", "ckpt")
 
@@ -86,7 +86,7 @@ def read_run(path: Path | str) -> RunRecord:
 
 
 class _Readings(NamedTuple):
-    """What a journal says, in the order of the fields of a ``RunRecord``."""
+    """The content of a journal, in the order of the fields of a ``RunRecord``."""
 
     readings: tuple[Reading, ...]
     rows: tuple[int, ...]
@@ -263,7 +263,7 @@ def get_checkpoint_path(run: Path | str, step: int) -> Path:
 
 
 def name_checkpoints(run: Path, files: Mapping[int, Path]) -> None:
-    """Write down where the weights of a run lie, by step, for ``find_checkpoint``.
+    """Record the paths of a run's weights, by step, for ``find_checkpoint``.
 
     Raises:
         OSError: if it cannot be written.

@@ -1,4 +1,4 @@
-"""Where runs stand: over, cut off, or failed, told from a glance at their files."""
+"""The status of runs: finished, interrupted or failed, from a quick look at their files."""
 
 import json
 import os
@@ -21,7 +21,7 @@ STATES: tuple[State, ...] = get_args(State)
 
 @dataclass(frozen=True, slots=True)
 class RunStatus:
-    """Where one run stands.
+    """The status of one run.
 
     Attributes:
         path: its directory.
@@ -29,8 +29,8 @@ class RunStatus:
             ``interrupted`` if it began, has not finished, and no process has it; ``failed`` if it
             ended in a recorded error; ``new`` if there is nothing yet; ``tracked`` if it is not
             a run of a spec, so that it is unknown whether it has finished.
-        identity: of its spec, where known.
-        name: for people, where known.
+        identity: the identity of its spec, if known.
+        name: its name, if known.
     """
 
     path: Path

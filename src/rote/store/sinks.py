@@ -1,4 +1,4 @@
-"""What a tracker writes to: run directories, loggers and functions, opened and written as one."""
+"""The targets of a tracker: run directories, loggers and functions, opened and written as one."""
 
 import os
 import random
@@ -39,7 +39,7 @@ class Sink(Protocol):
 
 
 class EvidenceSink(Protocol):
-    """Keeps, beside the readings, what a verdict needs; a sink need not have these methods."""
+    """A sink that also keeps the data that a verdict needs; these methods are optional."""
 
     def sync(self) -> None:
         """Wait until everything that was written is on the disk."""
@@ -53,11 +53,11 @@ class EvidenceSink(Protocol):
 
 @dataclass(frozen=True)
 class Opened:
-    """A sink, and what it holds from before.
+    """A sink with the readings that it already holds.
 
     Attributes:
         sink: open for writing.
-        place: how messages call it.
+        place: its name in messages.
         description: what was run, if an earlier run is resumed and it can be read back.
         held: the readings that it holds; None if it cannot tell.
         undo: closes it and takes back what opening it wrote, if nothing else was written since; by
@@ -77,7 +77,7 @@ class Opened:
     undo: Callable[[], None] | None = None
 
     def take_back(self) -> None:
-        """Leave things as if it had never been opened, as far as that goes."""
+        """Undo the opening, as far as possible."""
         if self.undo is None:
             self.sink.close()
         else:
@@ -85,7 +85,7 @@ class Opened:
 
 
 CONFIG_KEY = "rote"
-"""Where the settings of a logger's run describe what is tracked."""
+"""The key of a logger's settings that holds the description of the run."""
 
 STEP_KEY = "rote/step"
 
@@ -120,7 +120,7 @@ class RowSink:
 
 
 class _Member:
-    """One sink, with what is known to be in it."""
+    """One sink, with the readings that it is known to hold."""
 
     def __init__(self, opened: Opened) -> None:
         self.sink = opened.sink
@@ -133,7 +133,7 @@ class _Member:
             self.held.append(_identify(reading))
 
     def resume_from(self, readings: Sequence[Reading]) -> None:
-        """Void what is not among the readings, and add what is missing."""
+        """Void entries that are not among the readings, and add missing ones."""
         if self.held is None:
             # Without a reading nothing is known yet: a state may still be loaded.
             if readings:
@@ -151,7 +151,7 @@ class _Member:
 
 
 class Sinks:
-    """Several sinks as one: a reading is in every one, or it was not taken.
+    """Several sinks as one: a reading is either in all of them or in none.
 
     Args:
         opened: in the order of writing: those whose failure means that a reading is not taken come
@@ -174,12 +174,12 @@ class Sinks:
         self.found: list[tuple[str, Mapping[str, Any]]] = [
             (entry.place, entry.description) for entry in opened if entry.description is not None
         ]
-        """Where earlier runs were found, and what they were."""
+        """The places and descriptions of earlier runs."""
         self._is_closed = False
         self._is_copy = False
 
     def detach(self) -> "Sinks":
-        """Return what a copy of the tracker has instead: no sinks, if there are or were any."""
+        """Return the sinks of a copy of the tracker: closed ones, if there are or were any."""
         copy = Sinks(directory=self.directory)
         copy._is_copy = self._is_copy or self._is_closed or bool(self._members)
         return copy
@@ -210,7 +210,7 @@ class Sinks:
                 member.append(reading, row)
                 written.append(member.sink)
         except BaseException:
-            # The caller takes the reading as not taken; so must those that have it already.
+            # The caller discards the reading, so the sinks that have it must discard it as well.
             for sink in written:
                 with suppress(OSError):
                     sink.resume_after(reading.step - 1)
@@ -226,11 +226,11 @@ class Sinks:
         self._call("sync")
 
     def write_votes(self, votes: np.ndarray) -> None:
-        """Keep nearest-neighbor votes wherever readings are kept."""
+        """Keep nearest-neighbor votes in all sinks that can."""
         self._call("write_votes", votes)
 
     def name_checkpoints(self, files: Mapping[int, Path]) -> None:
-        """Keep where the weights are wherever readings are kept."""
+        """Keep the paths of the weights in all sinks that can."""
         self._call("name_checkpoints", files)
 
     def _call(self, name: str, *arguments: object) -> None:
@@ -248,7 +248,7 @@ class Sinks:
 
 
 class Writing:
-    """One reading on its way to sinks: ``restore`` takes it back, unless that is settled."""
+    """One reading that is being written: ``restore`` removes it again unless it is settled."""
 
     def __init__(self, sinks: Sinks, earlier: Sequence[Reading]) -> None:
         self._sinks = sinks
@@ -327,18 +327,18 @@ def isolate_randomness() -> Iterator[None]:
 
 
 class RetryingSink:
-    """Hands on to a logger, in order; what it refuses is kept and tried again with the next."""
+    """Forwards entries to a logger in order; refused entries are kept and tried again later."""
 
     def __init__(self, sink: Sink, place: str) -> None:
         self._sink = sink
         self._place = place
         self._waiting: list[_Task] = []
-        # Also at the end of a script that never closes its tracker.
+        # Also close at the end of a script that never closes its tracker.
         self._finish = weakref.finalize(self, _finish, sink, place, self._waiting, os.getpid())
 
     def append(self, reading: Reading, row: int) -> None:
         """Log a reading, or keep it."""
-        # What there is per sample of the training set is too much to hold while it waits.
+        # Rows per training sample are too large to keep while they wait.
         sink, plain = self._sink, replace(reading, sample_rows={})
         self._hand_on(lambda: sink.append(plain, row))
 
@@ -348,19 +348,19 @@ class RetryingSink:
         self._hand_on(lambda: sink.resume_after(step))
 
     def write_votes(self, votes: np.ndarray) -> None:
-        """Hand votes on to a logger that can keep them."""
+        """Forward votes to a logger that can keep them."""
         method = getattr(self._sink, "write_votes", None)
         if method is not None:
             self._hand_on(lambda: method(votes))
 
     def name_checkpoints(self, files: Mapping[int, Path]) -> None:
-        """Hand places on to a logger that can keep them."""
+        """Forward paths to a logger that can keep them."""
         method = getattr(self._sink, "name_checkpoints", None)
         if method is not None:
             self._hand_on(lambda: method(files))
 
     def close(self) -> None:
-        """Try once more, and say what is lost if that fails."""
+        """Try once more, and warn of lost entries if that fails."""
         self._finish()
 
     def _hand_on(self, task: _Task) -> None:
@@ -397,7 +397,7 @@ def _send(waiting: list[_Task]) -> Exception | None:
 
 def _finish(sink: Sink, place: str, waiting: list[_Task], owner: int) -> None:
     if os.getpid() != owner:
-        return  # a process that was forked off must not end the run
+        return  # a forked process must not end the run
     error = _send(waiting)
     lost = len(waiting)
     try:
@@ -498,7 +498,7 @@ def _open_target(target: Path | Address, description: Mapping[str, Any], *, resu
     if isinstance(target, Path):
         return open_directory(target, description, resume=resume)
     logger = load_logger(target.kind)
-    assert logger.open is not None  # or it would be no target
+    assert logger.open is not None  # checked by parse_targets
     return logger.open(target, description, resume=resume)
 
 
@@ -531,7 +531,7 @@ def _refuse_target(value: object, argument: str) -> InputError:
 
 
 class _FunctionSink:
-    """Hands every new reading to a function; what it raises, the probe raises."""
+    """Calls a function with every new reading; its exceptions reach the caller of the probe."""
 
     def __init__(self, function: Callable[[Reading], object]) -> None:
         self._function = function

@@ -47,13 +47,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FoundRun:
-    """One run that was found.
+    """One run in a source.
 
     Attributes:
-        name: as people call it.
+        name: its name for users.
         place: where it lies, such as a directory or an experiment and a number; no two runs have
             the same. Its end tells runs of one name apart.
-        description: what was run.
+        description: the description of the run.
         directory: its directory, if it has one.
         identity: the same for one run, however its place is written; by default the place on disk.
         evidence: where its rows per sample, votes and names of checkpoints are, if not there.
@@ -74,11 +74,11 @@ class FoundRun:
 
 @dataclass(frozen=True)
 class SourceRuns:
-    """All runs of one source.
+    """All runs in one source.
 
     Attributes:
-        runs: what was found.
-        frame: as that of a ``RunTable``; ``run`` is the position in ``runs``.
+        runs: the runs.
+        frame: a frame as in ``RunTable``, but ``run`` is the position in ``runs``.
         unreadable: why a run is left out, by its place.
         row_checks: ``run``, ``row``, and the checksums of that row in the run's row files.
 
@@ -111,7 +111,7 @@ class SourceRuns:
 
 
 class UnreadableRuns:
-    """The runs of one source that cannot be read: one bad run must not hide all others."""
+    """The unreadable runs of one source: one bad run must not hide all others."""
 
     def __init__(self) -> None:
         self.errors: dict[Path, RoteError] = {}
@@ -224,7 +224,7 @@ def make_names_unique(names: Mapping[Path, str]) -> dict[Path, str]:
         for path, name in unique.items():
             if counts[name] > 1:
                 unique[path] = f"{names[path]} ({Path(*path.parts[-length:])})"
-    # A directory's name may be bytes that are no text; tables hold text only.
+    # A directory's name may not be valid text, and tables hold only text.
     return {path: name.encode(errors="backslashreplace").decode() for path, name in unique.items()}
 
 
@@ -288,7 +288,7 @@ def _put_in_order(frame: pl.DataFrame, count: int, order: list[int]) -> pl.DataF
 
 
 def _name_run(path: Path, description: Mapping[str, Any]) -> str:
-    """For tables, which take only what can be encoded."""
+    """Replace characters that cannot be encoded, as tables require."""
     return str(description.get("name", path.name)).encode(errors="replace").decode()
 
 
@@ -347,7 +347,7 @@ def _is_run(directory: str) -> bool:
 
 @dataclass(frozen=True)
 class RunTable:
-    """The checkpoints of many runs.
+    """A table of the checkpoints of many runs.
 
     Attributes:
         frame: one row per reading that counts: ``run`` (a name), ``row`` (which row of the run's
@@ -381,7 +381,7 @@ class RunTable:
 
     @cached_property
     def columns(self) -> dict[str, Column]:
-        """What every column of numbers in the frame means, by name."""
+        """The meaning of every column of numbers in the frame, by name."""
         described: dict[str, Any] = {}
         for description in self.descriptions.values():
             columns = description.get("columns")
@@ -451,7 +451,7 @@ class RunTable:
         if are_classes(found, description):
             return True
         counted = self.frame.filter(pl.col("run") == run)["row"].to_numpy()
-        used = found[counted[counted < len(found)]]  # what does not count may be half a row
+        used = found[counted[counted < len(found)]]  # rows that do not count may be incomplete
         if are_classes(used, description):
             return True
         message = (
@@ -576,7 +576,7 @@ def _list_columns(parts: Iterable[SourceRuns]) -> Iterator[str]:
 
 
 def _list_entries(runs: object) -> list[Path | str]:
-    """Return what ``runs`` names, one by one."""
+    """Return the entries of ``runs``."""
     is_one = isinstance(runs, str | Path) or not isinstance(runs, Iterable)
     entries = [runs] if is_one else list(cast("Iterable[object]", runs))
     if not entries:

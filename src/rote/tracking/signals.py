@@ -546,7 +546,7 @@ class Signals:
 
     @contextmanager
     def roll_back_on_error(self) -> Iterator[None]:
-        """Restore the signals if the block fails, as if they had not been read."""
+        """Restore the signals if the block fails, as if ``read`` had not been called."""
         state = deepcopy(self.state_dict())
         try:
             yield

@@ -1,4 +1,4 @@
-"""When to stop: by noisy validation, by the rate of wrong labels, or by a rise of ζ."""
+"""The stop rule: it uses noisy validation, the rate of wrong labels, or a rise of ζ."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -30,12 +30,13 @@ class StopRule:
       Of those it keeps the one with the lowest ζ, and stops once ζ has been above that minimum in
       ``patience`` counted readings since. docs/stopping.md says how much worse that is.
 
-    Of equals the first is kept, as in ``rote.select``. With several ranks, all call ``update`` and
-    all decide by what the first one measured.
+    Of equal readings, the first is kept, as in ``rote.select``. With several ranks, all call
+    ``update``, and all decide by the readings of the first rank.
 
     Args:
-        train_accuracy: what counts as high: about the share of labels that you believe to be
-            right. A network that fits all right labels and no wrong one is a little above it.
+        train_accuracy: the lowest training accuracy that counts as high: about the share of labels
+            that you believe to be right. A network that fits all right labels and no wrong one is a
+            little above it.
         patience: the number of readings that are waited for.
         min_epochs: it does not stop before this ``step``; by ζ, earlier readings do not count.
         min_rise: how far above its minimum ζ has risen, as a share of the minimum.
@@ -116,7 +117,7 @@ class StopRule:
         return f"{why}: keep step {self.keep}."
 
     def update(self, reading: Reading | None) -> bool:
-        """Take the next reading in; it may as well come from a run on disk.
+        """Process the next reading, which may also come from a run on disk.
 
         Args:
             reading: what ``tracker.probe`` returned; ``None`` (not due) changes nothing.
@@ -125,7 +126,7 @@ class StopRule:
             Whether training should stop.
 
         Raises:
-            InputError: if it is no reading, or one without the column that the rule uses.
+            InputError: if it is not a reading, or lacks the column that the rule uses.
         """
         if reading is not None and not isinstance(reading, Reading):
             raise InputError(
@@ -147,10 +148,10 @@ class StopRule:
         return self.stopped
 
     def replay(self, readings: Iterable[Reading]) -> tuple[int | None, int | None]:
-        """Return what a new rule with these settings does in a finished run, such as one on disk.
+        """Return the decisions of a new rule with these settings on the readings of a finished run.
 
         Args:
-            readings: all of the run, such as ``rote.store.read_run(path).readings``.
+            readings: all readings of the run, such as ``rote.store.read_run(path).readings``.
 
         Returns:
             The step to keep (the last one, if none counted), and the step at which it stops
@@ -167,7 +168,7 @@ class StopRule:
         return step if rule.keep is None else rule.keep, None
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what it remembers: numbers only."""
+        """Return the state of the rule, which consists of numbers."""
         lowest = None if math.isinf(self._lowest) else self._lowest
         return {
             "keep": self.keep,

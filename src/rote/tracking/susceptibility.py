@@ -1,4 +1,4 @@
-"""The running mean that defines ζ, and readings made from measurements with its help."""
+"""The running mean that defines ζ, and the readings that are computed from it."""
 
 import math
 import warnings
@@ -18,7 +18,7 @@ from rote.probe import Measurement, ProbePolicy
 from rote.records import ZETAS, Reading
 
 FEW = 3
-"""With fewer values than this, one of them is half of the mean by necessity."""
+"""With fewer values than this, one of them always makes up half of the mean."""
 
 
 @dataclass
@@ -44,7 +44,7 @@ class RunningMean:
 
     @property
     def value(self) -> float:
-        """The mean, NaN as long as nothing finite was seen."""
+        """The mean; NaN until there is a finite value."""
         return self.total / self.count if self.count else math.nan
 
     @property
@@ -53,7 +53,7 @@ class RunningMean:
         return self.count >= FEW and self.largest > abs(self.total) / 2
 
     def update(self, value: float, step: int) -> float:
-        """Take a value in, unless it is not finite.
+        """Add a value to the mean if it is finite.
 
         Returns:
             The mean so far.
@@ -66,7 +66,7 @@ class RunningMean:
         return self.value
 
     def state_dict(self) -> dict[str, float]:
-        """Return everything it remembers."""
+        """Return the state of the mean."""
         return asdict(self)
 
     def load_state_dict(self, state: Mapping[str, float]) -> None:
@@ -93,7 +93,7 @@ NOTABLE = 0.5
 
 
 def list_zetas(measurement: Measurement, num_classes: int, policy: ProbePolicy) -> dict[str, float]:
-    """Return what one measurement alone is as ζ, by column; what is not finite is left out."""
+    """Return ζ by column for a single measurement, without values that are not finite."""
     reading = Susceptibility(num_classes).read(measurement, 0, policy)
     values = {column: getattr(reading, column) for column in ZETAS}
     return {name: v for name, v in values.items() if v is not None and math.isfinite(v)}
@@ -111,12 +111,12 @@ class Susceptibility:
         self._means = {column: RunningMean() for column in ZETAS}
 
     def read(self, measurement: Measurement, step: int, policy: ProbePolicy) -> Reading:
-        """Take a measurement into the means.
+        """Add a measurement to the means.
 
         Args:
             measurement: the losses of one probe.
             step: the unit of training it belongs to.
-            policy: says which losses are the main and the plain ones.
+            policy: the policy, which defines the main and the plain losses.
 
         Returns:
             A reading without metrics and time.

@@ -1,4 +1,4 @@
-"""The tracker: probes when a probe is due, keeps the means, writes readings, saves its state."""
+"""The tracker, which probes when a probe is due, keeps ζ, writes readings and saves its state."""
 
 import math
 import time
@@ -69,11 +69,11 @@ class Tracker:
     Attributes:
         readings: all readings so far.
         batch: S̃, its random labels, and the holdout it is taken from.
-        signals: what is observed beside ζ.
-        policy: how it probes.
+        signals: the signals that are recorded besides ζ.
+        policy: the policy of its probes.
         predicts: whether the classes of the holdout are predicted and recorded at every probe.
-        start: what the four ζ would be by the network alone that was given to ``rote.track``, by
-            column: what a fresh network shows.
+        start: ζ by column for the network as it was given to ``rote.track``, usually an untrained
+            one.
 
     Example:
         >>> import torch, rote
@@ -112,12 +112,12 @@ class Tracker:
 
     @property
     def perspective(self) -> str:
-        """How high ζ is now: beside the run's own lowest, and beside the network at the start."""
+        """The current ζ compared with the run's lowest value and with the network at the start."""
         return explain_susceptibility(self.readings, self.start)
 
     @property
     def notes(self) -> dict[int, str]:
-        """What happened so far, in sentences, by step; ``reading.note`` has that of a reading."""
+        """The notes so far, by step; ``reading.note`` has the note of a reading."""
         return find_notes(self.readings, self._noise_rate)
 
     @property
@@ -141,14 +141,14 @@ class Tracker:
         indices: Tensor | None = None,
         loss: Tensor | None = None,
     ) -> None:
-        """Show the signals a batch that is trained on; without signals this does nothing.
+        """Pass a training batch to the signals; without signals this does nothing.
 
         Args:
             labels: the given labels.
-            logits: what the network said in the training's own forward pass.
+            logits: the logits from the training's own forward pass.
             inputs: the samples.
-            indices: which samples of the training set they are, from 0.
-            loss: of the batch, or one per sample.
+            indices: the indices of the samples in the training set, from 0.
+            loss: the loss of the batch, or one per sample.
 
         Raises:
             InputError: if a signal lacks something that it needs.
@@ -222,7 +222,7 @@ class Tracker:
         ``OptimizerWarning``; this says so beforehand. ζ continues from the readings so far.
 
         Args:
-            optimizer: the one that trains now, or a list of those that are stepped together.
+            optimizer: the new optimizer, or a list of optimizers that are stepped together.
 
         Raises:
             InputError: if it does not fit the model.
@@ -260,7 +260,7 @@ class Tracker:
     def state_dict(self) -> dict[str, Any]:
         """Return everything that the next readings depend on: numbers, strings and tensors only.
 
-        What was written so far is on the disk when this returns.
+        When this returns, everything written so far is on the disk.
         """
         self._run.sync()
         run = self._run.directory
@@ -312,7 +312,7 @@ class Tracker:
         self._means, self._step = means, state["step"]
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what a copy consists of: everything but the open files and loggers."""
+        """Return the state of a copy: everything except open files and loggers."""
         return self.__dict__ | {"_run": self._run.detach()}
 
     def _get_readings(self, state: Mapping[str, Any]) -> list[Reading]:
@@ -368,7 +368,7 @@ class Tracker:
             run.resume_from(self.readings)
 
     def follow(self, earlier: Sequence[Reading]) -> None:
-        """Go on after ``earlier`` readings, all from the first on; those already here are kept."""
+        """Continue after ``earlier`` readings, which start with the first; known ones are kept."""
         for reading in earlier[len(self.readings) :]:
             self._means.update(reading.step, reading.loss_before, reading.drop, reading.drop_plain)
             if self.readings:
@@ -486,7 +486,7 @@ class Tracker:
 
 
 def as_numbers(metrics: Mapping[str, Any]) -> dict[str, float]:
-    """Convert what a caller measured to numbers.
+    """Convert a caller's metrics to numbers.
 
     Raises:
         InputError: if a value is not a number, or a name is in use or cannot be written.
