@@ -187,7 +187,7 @@ def test_figures_on_intervals_match_their_study() -> None:
     found = find_study("estimated-accuracy").finding(
         json.loads((ROOT / "docs" / "results" / "estimated-accuracy-medium.json").read_text())
     )
-    (told,) = re.findall(r"interval holds .*? of one run alone", found)
+    (told,) = re.findall(r"interval contains .*? of one run alone", found)
     counts = re.findall(r"\d+ of \d+", told)
     assert len(counts) == 3
     assert all(count in " ".join(SELECTION.split()) for count in counts)

@@ -1,4 +1,4 @@
-"""``TrainerAdapter``: what the callbacks of all trainers share, and the contract for a new one."""
+"""``TrainerAdapter``: the shared part of all callbacks, and the interface for a new trainer."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _OPTIONS = ("num_classes", "loss_fn", "labels", "given_labels", "policy", "seed"
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class TrainerAdapter:
-    """A callback without its trainer.
+    """The part of a callback that does not depend on its trainer.
 
     A subclass translates the hooks of one trainer into calls of the methods below; the page
     "Support another trainer" of the documentation shows a complete one. Training is bit-identical
@@ -173,7 +173,7 @@ class TrainerAdapter:
     # Methods in which trainers differ.
 
     def training_set(self) -> SampleSet:
-        """Return the training set and what makes a batch of its samples.
+        """Return the training set and the function that makes a batch of its samples.
 
         Raises:
             InputError: If there is nothing to draw samples from.
@@ -186,11 +186,11 @@ class TrainerAdapter:
         return SampleSet(self.loader.dataset, self.loader.collate_fn)
 
     def validation_set(self) -> SampleSet | None:
-        """Return the validation data and what makes a batch of them; ``None`` if there are none."""
+        """Return the validation data and their batch function; ``None`` without such data."""
         return None
 
     def training_context(self) -> AbstractContextManager[None]:
-        """Return a context with the precision and whatever else surrounds a training step."""
+        """Return a context with the precision and other settings of a training step."""
         return nullcontext()
 
     def tell(self, message: str) -> None:
@@ -198,14 +198,14 @@ class TrainerAdapter:
         logger.info(message)
 
     def find_checkpoints(self) -> dict[int, str]:
-        """Return where the trainer saved the weights of readings, by their step."""
+        """Return the paths at which the trainer saved the weights of readings, by step."""
         if self.checkpoints is None:
             return {}
         places = {r.step: self._locate(self.checkpoints, r.step, r.metrics) for r in self.readings}
         return {step: place for step, place in places.items() if Path(place).exists()}
 
     def _locate(self, pattern: str, step: int, metrics: Mapping[str, float]) -> str:
-        """Return where the pattern says that the weights of a reading are.
+        """Return the path of the weights of a reading, according to the pattern.
 
         Raises:
             InputError: If it is no such pattern.
@@ -229,7 +229,7 @@ class TrainerAdapter:
         )
 
     def convert_inputs(self, inputs: Any) -> LabeledBatch:
-        """Convert the user's ``inputs`` to what the network takes in training."""
+        """Convert the user's ``inputs`` to the form that the network gets in training."""
         return LabeledBatch(inputs)
 
     def label_options(self, batch: LabeledBatch) -> dict[str, Any]:
@@ -316,7 +316,7 @@ class TrainerAdapter:
         }
 
     def listen(self) -> None:
-        """Note what the network takes and returns in this step, if a signal looks at batches."""
+        """Record the network's inputs and outputs in this step, if a signal observes batches."""
         network = self._network()
         if self.watching and network is not None:
             self.watching.listen(network)
@@ -324,7 +324,7 @@ class TrainerAdapter:
     def show_batch(
         self, batch: Any, logits: Tensor | None = None, loss: Tensor | None = None
     ) -> None:
-        """Show a training batch to the signals; logits are those of the network's own call."""
+        """Pass a training batch to the signals; logits are those of the network's own call."""
         self.watching.show(batch, logits, loss)
 
     def take_reading(
@@ -388,7 +388,7 @@ class TrainerAdapter:
             self.tracker.close()
 
     def _name_saved(self) -> None:
-        """Record where the weights are, wherever readings are recorded."""
+        """Record the paths of the weights in all places that keep the readings."""
         if self.tracker is None or not self.readings or not is_first_rank():
             return
         with suppress(OSError):  # the verdict then names the run, and no file
@@ -396,7 +396,7 @@ class TrainerAdapter:
                 self.tracker.name_checkpoints(saved)
 
     def conclude(self) -> None:
-        """Say which checkpoint to keep, or why there is no verdict."""
+        """Show which checkpoint to keep, or why there is no verdict."""
         if not self.readings:
             return
         warn_of_uncounted(self.stop, self.readings)
@@ -416,7 +416,7 @@ class TrainerAdapter:
         self.tell(write_verdict(self.verdict, self.holdout_hint, self.stop))
 
     def draw(self, samples: int) -> LabeledBatch:
-        """Draw samples of the training set, as the network gets them, without its loader."""
+        """Draw samples of the training set as the network gets them, without using its loader."""
         return self._draw_from(self.training_set(), samples)
 
     def choose_samples(self, num_classes: int | None = None) -> dict[str, Any]:
@@ -446,7 +446,7 @@ class TrainerAdapter:
         return {**found, "neighbor_votes": votes}
 
     def _choose_policy(self, model: nn.Module) -> ProbePolicy:
-        """Probe with no more samples at once than training takes, unless the user says how."""
+        """Limit the samples per pass to those of training, unless the user's policy sets them."""
         if self.policy is not None:
             return self.policy
         # BatchNorm needs the whole batch, and a warning about that would be the user's first.
@@ -489,7 +489,7 @@ class TrainerAdapter:
         return next((t for t in parse_targets(self.save_to) if isinstance(t, Path)), None)
 
     def _record_split(self) -> None:
-        """Write down which training samples were set aside."""
+        """Record which training samples were set aside."""
         folder = self._find_folder()
         if self.set_aside is not None and folder is not None and is_first_rank():
             self.set_aside.save_indices(folder)

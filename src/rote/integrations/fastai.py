@@ -86,7 +86,7 @@ class SusceptibilityCallback(Callback):
 
 
 class _LearnerAdapter(TrainerAdapter):
-    """The adapter, apart from the callback: fastai uses ``name`` and attributes its own way."""
+    """The adapter, separate from the callback, whose attributes fastai uses differently."""
 
     resume_option = "a second fit of the same Learner"
     _batches, _epochs = 0, 0

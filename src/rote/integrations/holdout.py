@@ -1,4 +1,4 @@
-"""The holdout of a callback: where its samples come from, their labels, and votes on them."""
+"""The holdout of a callback: its samples, their labels, and nearest-neighbor votes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _NEIGHBORS = 10
 
 @dataclass(frozen=True)
 class SampleSet:
-    """A dataset, and what makes a batch of a list of its samples.
+    """A dataset with the function that makes a batch of a list of its samples.
 
     Attributes:
         dataset: Has a length and can be indexed.

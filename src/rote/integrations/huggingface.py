@@ -289,7 +289,7 @@ class Training:
         *,
         is_told: bool,
     ) -> Training:
-        """Find the Trainer that calls, and what it trains.
+        """Find the calling Trainer and its task.
 
         Raises:
             InputError: If no Trainer calls.
@@ -304,7 +304,7 @@ class Training:
         return cls(trainer, args, state, parts, find_task(trainer, seed, is_told=is_told))
 
     def batch_size(self) -> int:
-        """Return how many samples one forward pass takes on a device."""
+        """Return the number of samples of one forward pass on a device."""
         # Not `args.per_device_train_batch_size`, which auto_find_batch_size leaves as it is.
         size: int = self.trainer._train_batch_size // max(1, self.args.n_gpu)
         return size

@@ -128,7 +128,7 @@ class Task:
         return labels
 
     def limit_holdout(self, size: int, samples: int) -> int:
-        """Return how many samples a holdout has at most."""
+        """Return the maximum number of holdout samples."""
         return size
 
 

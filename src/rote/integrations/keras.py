@@ -21,7 +21,7 @@ except ImportError:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class SusceptibilityCallback(TrainerAdapter, keras.callbacks.Callback):
-    """Probe the model after every epoch, or every n batches, and logs what it finds.
+    """Probe the model after every epoch, or every n batches, and log the readings.
 
     Needs ``KERAS_BACKEND=torch``, and ``inputs``: Keras does not show its callbacks the data.
     ``susceptibility`` (ζ), ``susceptibility_plain`` and ``probe/drop`` are in the logs of the epoch

@@ -33,7 +33,7 @@ except ImportError:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class SusceptibilityCallback(TrainerAdapter, Callback):
-    """Probe the network at the end of every epoch, or every n steps, and logs what it finds.
+    """Probe the network at the end of every epoch, or every n steps, and log the readings.
 
     Logged are ``susceptibility`` (ζ), ``susceptibility_plain`` and ``probe/drop``, through the
     module's own ``log``. ``every=n`` counts ``trainer.global_step``, which counts the steps of all
@@ -221,12 +221,12 @@ class Fit:
             del vars(self.module)["log"]
 
     def convert(self, inputs: Any) -> Any:
-        """Convert inputs, or what makes them, to the precision of training."""
+        """Convert inputs, or the function that makes them, to the precision of training."""
         convert = self.trainer.precision_plugin.convert_input
         return (lambda: convert(inputs())) if callable(inputs) else convert(inputs)
 
     def training_set(self) -> SampleSet:
-        """Return the dataset, and what makes a batch of samples, with the module's hooks.
+        """Return the dataset, and the function that makes a batch with the module's hooks.
 
         Raises:
             InputError: If there is no dataset to draw from.
@@ -405,6 +405,6 @@ def _find_trainers(optimizers: Sequence[Optimizer], model: nn.Module) -> list[Op
 
 
 def _is_of_run(count: int, seconds: float | None, readings: Sequence[Reading]) -> bool:
-    """Return whether a checkpoint with so many readings is of this run."""
+    """Return whether a checkpoint with this number of readings belongs to this run."""
     earlier = readings[:count]
     return len(earlier) == count and (not earlier or earlier[-1].seconds == seconds)

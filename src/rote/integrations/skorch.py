@@ -22,7 +22,7 @@ except ImportError:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class SusceptibilityCallback(TrainerAdapter, Callback):
-    """Probe ``net.module_`` after every epoch, or every n batches, and records what it finds.
+    """Probe ``net.module_`` after every epoch, or every n batches, and record the readings.
 
     ``susceptibility`` (ζ), ``susceptibility_plain``, ``probe/drop`` and ``train_accuracy`` are in
     ``net.history`` (with ``every=n``, the newest of the epoch), and so in the printed table. The

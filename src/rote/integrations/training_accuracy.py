@@ -15,7 +15,7 @@ from rote.integrations.training_batch import LabeledBatch
 from rote.probe import average_over_ranks
 
 DEFAULT_METRIC = "train_accuracy"
-"""The metric that is looked for by default."""
+"""The name of the default metric."""
 
 Draw = Callable[[int], LabeledBatch]
 Measure = Callable[[Any, Tensor], float]
@@ -23,7 +23,7 @@ Measure = Callable[[Any, Tensor], float]
 
 @dataclass
 class TrainingAccuracy:
-    """Find the accuracy of one training, and warn once if it is not what the user may expect.
+    """Find the accuracy of one training; warn once if it may not be the expected one.
 
     Attributes:
         name: The metric that is looked for; ``None`` for none.
@@ -46,11 +46,11 @@ class TrainingAccuracy:
     _is_checked: bool = False
 
     def resume(self, is_measured: bool | None) -> None:
-        """Take over what was decided before the training was interrupted."""
+        """Restore the decision that was made before the training was interrupted."""
         self.is_measured, self._is_checked = is_measured, is_measured is not None
 
     def expire(self, metrics: Mapping[str, Any]) -> None:
-        """Note that an epoch begins, so that earlier values of the metric no longer count."""
+        """Record that an epoch begins, so that earlier values of the metric no longer count."""
         self._stale = metrics.get(self.name or "")
 
     def find(

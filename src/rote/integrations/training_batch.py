@@ -1,4 +1,4 @@
-"""Batches of a training set: which of their entries are inputs, labels and indices."""
+"""Batches of a training set, split into inputs, labels and indices."""
 
 from __future__ import annotations
 

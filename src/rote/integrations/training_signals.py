@@ -1,4 +1,4 @@
-"""The forward passes of training, shown to the signals that look at batches."""
+"""Recording of training's forward passes for signals that observe batches."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class TrainingSignals:
         self._hook: RemovableHandle | None = None
 
     def __bool__(self) -> bool:
-        """Return whether any signal looks at batches."""
+        """Return whether any signal observes batches."""
         return bool(self._names)
 
     @property
@@ -105,7 +105,7 @@ class TrainingSignals:
         return found
 
     def show(self, batch: Any, logits: Tensor | None = None, loss: Tensor | None = None) -> None:
-        """Show a batch, with the logits of the call on it if it brings none itself."""
+        """Pass a batch to the signals, with the logits of its forward pass if it has none."""
         if not self:
             return
         labels, calls = find_labels(batch), self.take()
@@ -162,7 +162,7 @@ class TrainingSignals:
 
 
 def _find_call(batch: object, calls: list[ForwardCall], samples: int) -> ForwardCall | None:
-    """Return the call whose logits belong to a batch, if it is clear which that is."""
+    """Return the call whose logits belong to a batch, if that is unambiguous."""
     fitting = [
         call
         for call in calls

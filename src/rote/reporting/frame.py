@@ -89,7 +89,7 @@ class Frame:
 
 
 def _fill(chart: Any, data: alt.InlineData) -> None:  # noqa: ANN401
-    """Fill in the checkpoints at the end: altair copies inline data on every change."""
+    """Insert the checkpoints at the end, as altair copies inline data on every change."""
     import altair as alt
 
     if isinstance(chart.data, alt.NamedData):

@@ -127,7 +127,7 @@ def _draw(chart: Chart, contents: Contents) -> Any:  # noqa: ANN401
 
 
 _ROOMY = {"axis": {"titlePadding": 12}, "padding": 12}
-"""For pictures: the fonts of a reader may be wider than those that are measured here."""
+"""Padding of pictures: a reader's fonts may be wider than those measured here."""
 
 
 def _show_offline(chart: Any) -> Any:  # noqa: ANN401

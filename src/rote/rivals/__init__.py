@@ -1,4 +1,4 @@
-"""Other people's signals, one file each: ``signals = ["label_wave"]`` is the file of that name.
+"""Signals from related work, one file each: ``signals = ["label_wave"]`` names a file.
 
 A file holds a ``rote.Signal`` that can be made without arguments, and names it ``SIGNAL``.
 """

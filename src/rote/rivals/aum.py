@@ -1,4 +1,4 @@
-"""AUM: by how much the given label of every sample beats the other classes, over training.
+"""AUM: the margin of each sample's given label over the other classes, averaged over training.
 
 Pleiss, Zhang, Elenberg and Weinberger, "Identifying Mislabeled Data using the Area Under the Margin
 Ranking", NeurIPS 2020.
@@ -50,7 +50,7 @@ class Aum(Signal):
         self._waiting = WaitingBatches()
 
     def start(self, context: SignalContext) -> None:
-        """Learn how many samples there are."""
+        """Read the number of training samples."""
         if self._samples is None and context.training_set is not None:
             self._samples = len(context.training_set.labels)
         if self._samples is not None:
@@ -63,14 +63,14 @@ class Aum(Signal):
             self._grow(self._samples, torch.device("cpu"))
 
     def observe(self, batch: Batch) -> None:
-        """Note margin and prediction of every sample."""
+        """Record margin and prediction of every sample."""
         batch.places(self.name)
         batch.check_rows(self.name)
         if self._waiting.add(batch):
             self._count()
 
     def _count(self) -> None:
-        """Add up what was noted."""
+        """Add up the recorded values."""
         waiting = self._waiting.take()
         if waiting is None:
             return
@@ -84,7 +84,7 @@ class Aum(Signal):
         self._note_predictions(at, batch.predicted, rivals)
 
     def _note_predictions(self, at: Tensor, predicted: Tensor, rivals: Tensor) -> None:
-        """Compare every prediction with the one before it, which may be among these."""
+        """Compare every prediction with the previous one, which may be in the same batch."""
         order = at.argsort(stable=True)
         sample, now = at[order], predicted[order]
         is_last = torch.ones_like(sample, dtype=torch.bool)

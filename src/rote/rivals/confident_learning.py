@@ -1,4 +1,4 @@
-"""Confident learning: labels that lose against a class of which the network is confident.
+"""Confident learning: given labels that contradict a confident prediction.
 
 Northcutt, Jiang and Chuang, "Confident Learning: Estimating Uncertainty in Dataset Labels", JAIR
 2021; the same samples as cleanlab's ``find_label_issues(filter_by="confident_learning")``.
@@ -19,7 +19,7 @@ _NEARLY = 1e-6
 
 
 class ConfidentLearning(Signal):
-    """Which training labels are off the diagonal of the confident joint.
+    """Find the training labels that are off the diagonal of the confident joint.
 
     Probabilities are those of the training's own forward passes since the last reading: of a
     network that has been trained on the same labels before, and confirms them once they are
@@ -44,14 +44,14 @@ class ConfidentLearning(Signal):
         self._row = np.empty(0, np.float32)
 
     def start(self, context: SignalContext) -> None:
-        """Learn how many samples there are."""
+        """Read the number of training samples."""
         if self._samples is None and context.training_set is not None:
             self._samples = len(context.training_set.labels)
         if self._samples is not None:
             self.row_files = {"confident_learning": ("float32", (self._samples,))}
 
     def observe(self, batch: Batch) -> None:
-        """Note the probabilities of every sample."""
+        """Record the probabilities of every sample."""
         batch.places(self.name)
         batch.check_rows(self.name)
         if self._waiting.add(batch):
@@ -65,7 +65,7 @@ class ConfidentLearning(Signal):
             self._seen.append((at.cpu(), batch.labels.cpu(), batch.shares.cpu()))
 
     def read(self, epoch: int) -> Mapping[str, float]:  # noqa: ARG002
-        """Return the share of labels that lose."""
+        """Return the share of labels that lose against another class."""
         self._note()
         seen, self._seen = self._seen, []
         self._row = np.full(self._samples or 0, np.nan, np.float32)
@@ -86,7 +86,7 @@ class ConfidentLearning(Signal):
         return {"confident_learning": self._row} if self.row_files else {}
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what was seen since the last reading."""
+        """Return the values recorded since the last reading."""
         self._note()
         return {"seen": [list(part) for part in self._seen]}
 

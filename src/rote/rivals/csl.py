@@ -44,7 +44,7 @@ class Csl(Signal):
         self._waiting = WaitingBatches()
 
     def start(self, context: SignalContext) -> None:
-        """Learn how many samples there are."""
+        """Read the number of training samples."""
         if self._samples is None and context.training_set is not None:
             self._samples = len(context.training_set.labels)
         if self._samples is not None:
@@ -52,7 +52,7 @@ class Csl(Signal):
             self._grow(self._samples, torch.device("cpu"))
 
     def observe(self, batch: Batch) -> None:
-        """Note the loss of every sample."""
+        """Record the loss of every sample."""
         batch.check_rows(self.name)
         if batch.logits.dim() == 3 and batch.indices is not None:
             self.observe_losses(average_token_losses(batch.logits, batch.labels), batch.indices)
@@ -62,7 +62,7 @@ class Csl(Signal):
             self._count()
 
     def observe_losses(self, losses: Tensor, indices: Tensor) -> None:
-        """Add up the losses of samples, where they are known by themselves."""
+        """Add up the losses of samples, for batches without logits."""
         is_known = ~losses.isnan()
         self._add(losses[is_known], indices.to(losses.device)[is_known])
 

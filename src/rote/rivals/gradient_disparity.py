@@ -1,4 +1,4 @@
-"""Gradient disparity: how far apart the gradients of different batches are.
+"""Gradient disparity: the distance between the gradients of different batches.
 
 Forouzesh and Thiran, "Disparity Between Batches as a Signal for Early Stopping", ECML-PKDD 2021.
 """
@@ -50,7 +50,7 @@ class GradientDisparity(Signal):
         self._batches: list[tuple[Inputs, Tensor]] = []
 
     def start(self, context: SignalContext) -> None:
-        """Remember whose gradients."""
+        """Keep the context, with network and objective."""
         self._context = context
 
     def observe(self, batch: Batch) -> None:

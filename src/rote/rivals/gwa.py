@@ -1,4 +1,4 @@
-"""GWA: how far the gradients of the last layer point along its weights.
+"""GWA: the alignment of the last layer's gradients with its weights.
 
 Hölzl, Rueckert and Kaissis, "Gradient-Weight Alignment as a Train-Time Proxy for Generalization in
 Classification Tasks", NeurIPS 2025.
@@ -48,7 +48,7 @@ class Gwa(Signal):
         self._tap = _Tap()
 
     def start(self, context: SignalContext) -> None:
-        """Find the head, and listen to it.
+        """Find the head, and record its outputs.
 
         Raises:
             InputError: if the network does not end in a linear layer.
@@ -56,7 +56,7 @@ class Gwa(Signal):
         find_head(context).register_forward_hook(self._tap)
 
     def observe(self, batch: Batch) -> None:
-        """Note the alignment of every sample.
+        """Record the alignment of every sample.
 
         Raises:
             InputError: if the logits are not those of the last forward pass.
@@ -67,7 +67,7 @@ class Gwa(Signal):
             self._align()
 
     def _align(self) -> None:
-        """Return the alignments of what was noted."""
+        """Return the alignments of the recorded samples."""
         waiting = self._waiting.take()
         if waiting is None:
             return
@@ -158,7 +158,7 @@ def _compute_logits(network: nn.Module, context: SignalContext) -> Tensor:
 
 
 class _Tap:
-    """Hears what the head says in train mode; a copy or pickle of the network has a fresh one."""
+    """A hook that records the head's outputs in train mode; copies start empty."""
 
     def __init__(self) -> None:
         # Several, since a training step may call the network more than once.

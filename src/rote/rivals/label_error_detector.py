@@ -1,4 +1,4 @@
-"""A simulated detector of label errors: it is right about X % of the training samples.
+"""A simulated detector of label errors that is right about X % of the training samples.
 
 As Forouzesh, Sedghi and Thiran (ICLR 2023) compare with detectors; it needs the truth.
 """
@@ -73,7 +73,7 @@ class LabelErrorDetector(Signal):
 
 
 def detect(wrong: Tensor, accuracy: int, seed: int) -> Tensor:
-    """Return which labels a detector calls wrong that errs on a random share of the samples."""
+    """Return which labels are called wrong by a detector that errs on random samples."""
     generator = torch.Generator().manual_seed(seed)
     draws = torch.rand(len(wrong), generator=generator).to(wrong.device)
     return wrong ^ (draws >= accuracy / 100)

@@ -1,4 +1,4 @@
-"""Label Wave: how many training samples are predicted otherwise than an epoch ago.
+"""Label Wave: the share of training samples whose prediction changed since the last epoch.
 
 Yuan, Feng and Liu, "Early Stopping Against Label Noise Without Validation Data", ICLR 2024.
 """
@@ -62,7 +62,7 @@ class LabelWave(Signal):
         self._before = self._now = torch.empty(0, dtype=torch.int64)
 
     def observe(self, batch: Batch) -> None:
-        """Note what is predicted for every sample.
+        """Record the prediction for every sample.
 
         Raises:
             InputError: if the loop does not say which samples they are.

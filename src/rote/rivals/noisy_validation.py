@@ -58,7 +58,7 @@ class NestedValidation(Signal):
         self._context = context
 
     def read(self, epoch: int) -> Mapping[str, float]:  # noqa: ARG002
-        """Return the accuracies of what the probe predicted."""
+        """Return the accuracies of the probe's predictions."""
         given, predicted = self._context.given_labels, self._context.predictions
         assert given is not None
         assert predicted is not None

@@ -1,4 +1,4 @@
-"""PMV: by how much training accuracy drops when more of the labels are random.
+"""PMV: the drop of training accuracy when more of the labels are random.
 
 Zhang, Barr, Paisley et al., "Perturbed Model Validation", 2019, as Forouzesh, Sedghi and Thiran
 (ICLR 2023) use it.

@@ -112,7 +112,7 @@ def explain_refused(error: Exception) -> str:
     if isinstance(error, UnpicklingError):
         return "pickled objects, which are not loaded, as they could run code"
     reason = str(error).partition("\n")[0].partition(". ")[0].rstrip(".")
-    return f"damaged, or not a file of weights ({reason or type(error).__name__})"
+    return f"a damaged file, or not one of weights ({reason or type(error).__name__})"
 
 
 def _find_weights(contents: object, path: Path, key: str | None) -> Mapping[str, Tensor]:

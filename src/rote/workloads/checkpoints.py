@@ -15,7 +15,7 @@ from rote.workloads.spec import BestCheckpoints, Checkpoints, FieldError
 
 
 def load_checkpoint(run: Path | str, step: int, model: nn.Module) -> None:
-    """Put the weights after an epoch into a network of the same architecture.
+    """Load the weights after an epoch into a network of the same architecture.
 
     Raises:
         CorruptRunError: if there is no such checkpoint.

@@ -186,7 +186,7 @@ def _rank(table: RunTable) -> SuspectRanking:
 
 
 def _decide(one: RankedLabel, names: Sequence[str], drop: float, relabel: float) -> LabelChange:
-    """Decide on one sample; a score, which is no probability, does not relabel."""
+    """Decide on one sample; a score that is not a probability never relabels."""
     assert one.given is not None  # the runs are those of a spec, which knows its labels
     given = names[one.given]
     proposed = given if one.proposed is None else names[one.proposed]
@@ -271,12 +271,12 @@ def write_cleaned(plan: Cleaning, out: Path | str) -> None:
 
 
 def changes_file(out: Path) -> Path:
-    """Return where the changes of a cleaned copy are listed."""
+    """Return the path of the list of changes of a cleaned copy."""
     return out.with_name(f"{out.name}.changes.csv")
 
 
 def get_holdout_path(out: Path) -> Path:
-    """Return where the positions of the untouched holdout of a cleaned copy are."""
+    """Return the path of the positions of a cleaned copy's untouched holdout."""
     return out.with_name(f"{out.name}.holdout.npy")
 
 

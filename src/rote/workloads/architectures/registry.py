@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 Factory: TypeAlias = "Callable[..., nn.Module]"
 
 MOST_WEIGHTS = 10**9
-"""Of a network of ours: with gradients and momentum, 12 GB."""
+"""The most parameters of a built-in network: with gradients and momentum, 12 GB."""
 
 _HERE = "rote.workloads.architectures"
 
@@ -110,7 +110,7 @@ def _call_factory(name: str, factory: Factory, arguments: dict[str, Any]) -> "nn
 
 
 def _check_size(name: str, factory: Factory, arguments: dict[str, Any]) -> None:
-    """Make the network without memory for its weights first: a machine may give more than it has.
+    """Make the network without allocating weights first, as systems may overcommit memory.
 
     Raises:
         InputError: if there would be too many.

@@ -27,7 +27,7 @@ _NAMED = {
 
 
 def cache_folder() -> Path:
-    """Return where converted data are kept: ``ROTE_CACHE``, or ``~/.cache/rote``."""
+    """Return the folder of converted data: ``ROTE_CACHE``, or ``~/.cache/rote``."""
     return Path(os.environ.get("ROTE_CACHE", "~/.cache/rote")).expanduser()
 
 

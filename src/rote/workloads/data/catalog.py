@@ -1,4 +1,4 @@
-"""The sets that rote knows by name: what they are, and how to get them."""
+"""The data sets that rote knows by name, and how to get them."""
 
 from dataclasses import dataclass
 
@@ -24,7 +24,7 @@ class HubAddress:
 
 @dataclass(frozen=True)
 class NamedSet:
-    """A set that rote knows.
+    """A known data set.
 
     Attributes:
         name: as in a spec.

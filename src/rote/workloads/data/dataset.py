@@ -1,4 +1,4 @@
-"""A data set in memory (or mapped into it): inputs, given labels and, where known, the truth."""
+"""A data set in memory or memory-mapped: inputs, given labels and, if known, true labels."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -75,7 +75,7 @@ def order_class_names(values: Iterable[str]) -> tuple[str, ...]:
 
 
 def as_labels(name: str, labels: Array, samples: int) -> Labels:
-    """Return integer labels, one per sample; −1 says that there is none.
+    """Return integer labels, one per sample; −1 means that there is none.
 
     Raises:
         InputError: if they do not fit; it calls them ``name``.

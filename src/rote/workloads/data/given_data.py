@@ -34,7 +34,7 @@ def read_data(
     name: str | None = None,
     data_dir: Path | str | None = None,
 ) -> Dataset:
-    """Make a data set of whatever holds samples and labels.
+    """Make a data set of any object that holds samples and labels.
 
     Args:
         source: a pandas or polars frame, a Hugging Face ``Dataset`` or ``DatasetDict``, an Arrow
@@ -118,7 +118,7 @@ def fingerprint_dataset(dataset: Dataset) -> str:
 
 
 class _GivenArrays:
-    """Arrays by name, as a file of them is read."""
+    """Arrays by name, with the interface of a file of arrays."""
 
     path = "`data`"
 

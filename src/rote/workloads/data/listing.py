@@ -83,7 +83,7 @@ def list_datasets(data_dir: Path | str | None = None) -> tuple[ListedSet, ...]:
 def check_file(
     path: Path | str, *, label: str | None = None, truth: str | None = None
 ) -> CheckedFile:
-    """Check a table, an ``.npz`` file or a folder: what it holds, and what is wrong with it.
+    """Check a table, an ``.npz`` file or a folder, and describe its content and problems.
 
     Args:
         path: the file or folder.
@@ -195,7 +195,7 @@ def _summarize(dataset: Dataset, labels: str) -> dict[str, float | int | str]:
 
 
 def _compare_labels(path: Path) -> dict[str, float | int | str]:
-    """Other labels in a file of arrays: how many of them differ from the plain ones."""
+    """Describe other labels in a file of arrays: how many differ from the plain ones."""
     if path.suffix.lower() != ".npz":
         return {}
     file = ArrayFile(path)

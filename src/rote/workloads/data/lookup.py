@@ -132,7 +132,7 @@ def _load_path(data: NpzData | TableData | FolderData, path: Path) -> Dataset:
 
 
 def read_table_file(data: TableData, path: Path) -> ReadTable:
-    """Read a table from disk, with what each column is used for.
+    """Read a table from disk, with the role of each column.
 
     Raises:
         InputError: if it cannot be read, or a column does not fit.
@@ -141,7 +141,7 @@ def read_table_file(data: TableData, path: Path) -> ReadTable:
 
 
 def make_table_layout(data: TableData, path: Path) -> TableLayout:
-    """Return what the columns of a table mean, as its section says."""
+    """Return the meaning of the columns of a table, according to its section."""
     return TableLayout(path.name, str(path), data.label, data.truth, data.columns, data.vocabulary)
 
 

@@ -21,17 +21,17 @@ class Arrays(Protocol):
 
     @property
     def path(self) -> Path | str:
-        """Where they are."""
+        """The path of the arrays."""
 
     def __contains__(self, name: str) -> bool: ...
 
     def read(self, name: str) -> Array:
-        """One of them."""
+        """One of the arrays."""
 
 
 @dataclass(frozen=True)
 class FileLayout:
-    """What the arrays of a file mean.
+    """The meaning of the arrays of a file.
 
     Attributes:
         name: the name of the data set.
@@ -107,7 +107,7 @@ def read_unlabeled(path: Path, dataset: Dataset) -> Array:
 
 
 def count_words(train: Array, test: Array | None, vocabulary: int) -> tuple[Array, Array | None]:
-    """Weigh the words of each text by how often they occur in it and how rare they are.
+    """Weight the words of each text by their count in it and their rarity (TF-IDF).
 
     log(1 + count) · inverse document frequency, dense rows of length 1 (scikit-learn's tf-idf with
     logarithmic counts); words and weights are those of the training set.

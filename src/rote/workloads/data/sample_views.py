@@ -1,4 +1,4 @@
-"""Samples of a recorded run as people look at them: images, texts, or rows of a table."""
+"""Samples of a recorded run for display: images, texts, or rows of a table."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -26,7 +26,7 @@ _MOST_CHARACTERS = 400
 
 @dataclass(frozen=True, eq=False)
 class SampleView:
-    """One sample; what does not apply is empty.
+    """One sample for display; fields that do not apply are empty.
 
     Attributes:
         image: (height, width[, channels]), as it is stored.
@@ -77,7 +77,7 @@ def view_samples(
 
 
 def _find(source: str) -> Path:
-    """Find the data where the run found them, or else in the data folder."""
+    """Find the data at the path that the run recorded, or in the data folder."""
     # A set whose labels are in a file of their own has the source "images and labels".
     named = [Path(name) for name in (source, source.rpartition(" and ")[0]) if name]
     folder = find_data_folder(None)

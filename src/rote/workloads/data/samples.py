@@ -72,7 +72,7 @@ def measure_normalization(kind: InputKind, samples: Array, places: Labels) -> No
 
 @dataclass(frozen=True)
 class Augmentation:
-    """Pad, crop at random, mirror at random.
+    """Augmentation: padding, random crops and random mirroring.
 
     Attributes:
         crop: black pixels added on every side before a crop of the old size; 0 does not crop.
@@ -84,7 +84,7 @@ class Augmentation:
 
     @property
     def changes(self) -> bool:
-        """Whether it does anything."""
+        """Whether the augmentation changes images."""
         return self.crop > 0 or self.flip
 
     def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
@@ -109,7 +109,7 @@ class Augmentation:
 
 
 READY_BYTES = 64 * 2**20
-"""Sets that are no larger as floats are normalized once instead of batch by batch."""
+"""Sets up to this size as floats are normalized once instead of batch by batch."""
 
 
 class SampleTensors:

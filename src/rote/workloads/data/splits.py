@@ -32,7 +32,7 @@ AS_GIVEN = "as given"
 
 @dataclass(frozen=True, eq=False)
 class GivenLabels:
-    """Labels, and what is known about them.
+    """Labels with the known facts about them.
 
     Attributes:
         labels: one per sample.
@@ -72,7 +72,7 @@ def _describe_noise(noisy: NoisyLabels, **more: Any) -> GivenLabels:  # noqa: AN
 
 
 def _name_noise(dataset: Dataset) -> str:
-    """Return whether people, rules or a machine labeled a file is not known; it came so."""
+    """Return the name of the noise that the labels of a file came with."""
     if dataset.truth is dataset.y_train:
         return "none"
     return "human" if dataset.name == "cifar10n" else AS_GIVEN
@@ -160,7 +160,7 @@ class Splits:
 
 @dataclass(frozen=True, eq=False)
 class Division:
-    """Places of training samples: those trained on, and those of the holdout.
+    """Positions of the training samples and of the holdout.
 
     Attributes:
         train: places among the used samples, ascending.
@@ -261,7 +261,7 @@ def _read_positions(file: str, samples: int) -> Labels:
 
 
 def _divide_fold(spec: RunSpec, samples: int) -> Division:
-    """Hold out one of several parts; together they are all samples, each once."""
+    """Hold out one of several folds, which together contain every sample once."""
     folds = spec.probe.folds or 1
     if samples < 2 * folds:
         raise FieldError(
