@@ -127,7 +127,9 @@ def _print_table(columns: dict[str, list[str]]) -> None:
     known = {name: cells for name, cells in columns.items() if any(cells)}
     if not known:
         return
-    table = Table(*known, box=SIMPLE_HEAD)
+    table = Table(box=SIMPLE_HEAD)
+    for name in known:  # a file that is cut off cannot be found
+        table.add_column(name, no_wrap=name == "sample")
     for row in zip(*known.values(), strict=True):
         table.add_row(*map(Text, row))
     Console().print(table)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rote.store import RunTable
 
 _NOT_CHOSEN = {"schema", "command", "columns", "rows", "start", "checksums"}
-_TOLD_ELSEWHERE = {"name", "created", "versions", *_NOT_CHOSEN}
+_TOLD_ELSEWHERE = {"name", "created", "versions", "run_directory", *_NOT_CHOSEN}
 _TOO_LONG = {"labels.values", "holdout.hash", "given_labels"}
 _MOST_SPECS = 200  # to read for their schedules
 _LETTERS = 12  # of a hash: enough to tell two apart
