@@ -22,6 +22,10 @@ def test_a_file_is_cleaned_and_the_new_run_is_compared(
     assert rote("train", "--data", "my.csv", "--folds", "2", "--quiet").code == 0
     (run,) = [path for path in Path("runs").iterdir() if "folds" not in path.name]
     folds = f"{run}-folds2"
+    monkeypatch.setenv("COLUMNS", "120")
+    assert "size=" in rote("suspects", folds).out
+    monkeypatch.setenv("COLUMNS", "60")
+    assert "size=" not in rote("suspects", folds).out  # no room
     shown = rote("clean", folds)
     assert shown.code == 0, shown.err
     assert "drop from 50% on, relabel from 90% on" in shown.out
