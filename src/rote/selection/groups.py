@@ -187,8 +187,8 @@ def check_comparable(table: RunTable) -> None:
     if key == _FOLD:
         raise InputError(
             f"The {len(groups)} runs are folds of one training: each holds out other samples, so "
-            "that their checkpoints cannot be compared. List the label errors with rote suspects, "
-            "select within each fold with rote select --group-by probe.fold "
+            "that their checkpoints cannot be compared. List the label errors with rote suspects "
+            "(without --by), select within each fold with rote select --group-by probe.fold "
             "(rote.selection.select_groups), or train a run to keep without --folds."
         )
     listed = [
