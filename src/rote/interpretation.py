@@ -132,7 +132,9 @@ def _describe_memorized(reading: Reading) -> str:
     accuracy = reading.metrics.get("train_accuracy", -inf)
     if not accuracy >= _MEMORIZED:
         return ""
-    return f"Training accuracy is {format_share(accuracy, 1)}: label errors are memorized by now."
+    return (
+        f"Training accuracy is {format_share(accuracy, 1)}: any label errors are memorized by now."
+    )
 
 
 def find_notes(readings: Iterable[Reading], noise_rate: float | None = None) -> dict[int, str]:

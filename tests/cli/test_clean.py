@@ -5,6 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from rote.cli import clean
+from rote.workloads import Cleaning, LabelChange, RunSpec
 from tests.cli.conftest import Rote
 
 
@@ -22,6 +24,10 @@ def test_a_file_is_cleaned_and_the_new_run_is_compared(
     assert rote("train", "--data", "my.csv", "--folds", "2", "--quiet").code == 0
     (run,) = [path for path in Path("runs").iterdir() if "folds" not in path.name]
     folds = f"{run}-folds2"
+    monkeypatch.setenv("COLUMNS", "120")
+    assert "size=" in rote("suspects", folds).out
+    monkeypatch.setenv("COLUMNS", "60")
+    assert "size=" not in rote("suspects", folds).out  # no room
     shown = rote("clean", folds)
     assert shown.code == 0, shown.err
     assert "drop from 50% on, relabel from 90% on" in shown.out
@@ -41,3 +47,13 @@ def test_a_file_is_cleaned_and_the_new_run_is_compared(
     assert "rote clean" in rote.refuses("train", "--data", "my.csv", "--compare-with", run)
     both = ("--data", "cleaned.csv", "--compare-with", run, "--label", "label")
     assert "leave out SPEC, --label and --truth" in rote.refuses("train", *both)
+
+
+def test_changes_of_files_with_long_names_are_aligned(capsys: pytest.CaptureFixture[str]) -> None:
+    files = ("cat/1.png", "cat/a picture with a long name.png")
+    changes = [LabelChange(at, file, "cat", "dog", 0.9, "drop") for at, file in enumerate(files)]
+    rows = np.arange(2)
+    plan = Cleaning(Path("photos"), RunSpec(), tuple(changes), 0.5, 2.0, 0.2, rows, rows[:0], files)
+    clean._show(plan, is_reviewed=False)
+    listed = [line for line in capsys.readouterr().out.splitlines() if "→" in line]
+    assert len({line.index("→") for line in listed}) == 1

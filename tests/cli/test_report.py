@@ -57,7 +57,7 @@ def test_rule_column_and_names_of_metrics_are_passed_on(store: Path, tmp_path: P
     assert result.exit_code == 0, result.output
     text = page.read_text(encoding="utf-8")
     assert "rule filter" in text
-    assert "ζ (susceptibility_relative)" in text
+    assert "ζ relative to the loss" in text
     assert f"rote select {store} --rule filter --column susceptibility_relative --map" in text
 
 

@@ -2,6 +2,7 @@
 
 import itertools
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 import pytest
@@ -145,3 +146,16 @@ def test_a_trial_without_memory_lets_the_trainer_lower_its_batch(
     monkeypatch.setattr(embed, "forward", limited)
     trainer.train()
     assert trainer._train_batch_size == 12
+
+
+@pytest.mark.filterwarnings("ignore::rote.errors.UncopiedStateWarning")
+def test_the_trial_runs_in_train_mode_as_every_step_does(tmp_path: Path) -> None:
+    """Under PEFT, a base that was loaded in eval mode stays in it until the first step."""
+    trainer = build_trainer(tmp_path, SusceptibilityCallback(), kind="adapters")
+    layer = trainer.model.get_base_model().bert.encoder
+    layer.eval()
+    assert trainer.model.training
+    modes: SimpleQueue[bool] = SimpleQueue()  # which a probe does not restore
+    layer.register_forward_pre_hook(lambda module, _: modes.put(module.training))
+    trainer.train()
+    assert modes.get()

@@ -1,5 +1,6 @@
 """Adapters of PEFT on a base that transformers loads quantized or in half precision."""
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +17,21 @@ pytest.importorskip("datasets", reason="needs rote[datasets]")
 
 from peft import LoraConfig, get_peft_model
 from transformers import (
+    AutoModelForCausalLM,
     AutoModelForSequenceClassification,
     BitsAndBytesConfig,
+    LlamaForCausalLM,
     LlamaForSequenceClassification,
 )
 
-from tests.integrations.trl_runs import VOCABULARY, build_config
+from rote.integrations.huggingface import SusceptibilityCallback
+from tests.integrations.trl_runs import (
+    VOCABULARY,
+    arguments,
+    build_config,
+    build_texts,
+    build_tokenizer,
+)
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("huggingface")]
 
@@ -93,3 +103,33 @@ def test_adapters_train_the_same_with_probes(kind: str, saved: Path) -> None:
     assert all(map(torch.equal, train(probed=False), train(probed=True)))
     # A loss in bfloat16 has steps of 1/128 here, and drops are smaller than that.
     assert all(drop > 0 and drop * 128 != round(drop * 128) for drop in drops)
+
+
+@pytest.mark.filterwarnings("ignore:MatMul8bitLt")
+@pytest.mark.parametrize("kind", ["8 bits", "nf4"])
+def test_qlora_in_trl_trains_the_same(kind: str, tmp_path: Path) -> None:
+    trl: Any = pytest.importorskip("trl", reason="needs trl")
+    torch.manual_seed(0)
+    config = build_config(hidden_size=64, intermediate_size=128)
+    LlamaForCausalLM(config).save_pretrained(tmp_path / "base")
+    options = {"bf16": True, "gradient_checkpointing": True, "num_train_epochs": 1}
+
+    def train(callback: SusceptibilityCallback | None) -> dict[str, Tensor]:
+        trainer = trl.SFTTrainer(
+            AutoModelForCausalLM.from_pretrained(tmp_path / "base", **LOADING[kind]),
+            args=trl.SFTConfig(**arguments(tmp_path / "out", **options)),
+            train_dataset=build_texts(16),
+            eval_dataset=build_texts(12, seed=1),
+            processing_class=build_tokenizer(),
+            peft_config=LoraConfig(task_type="CAUSAL_LM", r=4, target_modules=["q_proj", "v_proj"]),
+            callbacks=[] if callback is None else [callback],
+        )
+        trainer.train()
+        return trainer.model.state_dict()  # type: ignore[no-any-return]
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", rote.errors.RoteWarning)
+        probed = train(SusceptibilityCallback(policy=rote.ProbePolicy(verify=True)))
+    bare = train(None)
+    assert bare.keys() == probed.keys()
+    assert all(torch.equal(bare[name], probed[name]) for name in bare)

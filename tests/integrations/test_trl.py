@@ -316,6 +316,23 @@ def test_scores_of_dpo_are_log_ratios(tmp_path: Path) -> None:
     assert loss.item() == pytest.approx(robust.item())
 
 
+def test_scores_of_the_reference_leave_packed_weights_as_they_were(tmp_path: Path) -> None:
+    """bitsandbytes packs weights in passes in eval mode, on CPUs with AVX512-BF16."""
+    trainer = build_dpo(tmp_path, SusceptibilityCallback(), num_train_epochs=1)
+    layer: Any = trainer.ref_model.model.layers[0].self_attn.q_proj
+    layer.is_packed = False
+
+    def pack(module: Any, _: object) -> None:
+        if not module.training and not module.is_packed:
+            module.weight.data, module.is_packed = module.weight.data.clone(), True
+
+    layer.register_forward_pre_hook(pack)
+    trainer.ref_model.train()  # so that only the callback uses eval mode
+    place = layer.weight.data_ptr()
+    trainer.train()
+    assert (layer.weight.data_ptr(), layer.is_packed) == (place, False)
+
+
 def test_options_that_change_the_scores_of_dpo_are_named(tmp_path: Path) -> None:
     trainer = build_dpo(tmp_path, SusceptibilityCallback(), ld_alpha=0.5, num_train_epochs=1)
     with pytest.warns(rote.errors.RoteWarning, match=r"DPOConfig\(ld_alpha"):

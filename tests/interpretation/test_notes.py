@@ -93,7 +93,7 @@ def test_notes_have_the_expected_text() -> None:
         "Noisy validation accuracy has not improved for 5 readings (61.0% at step 2), while "
         "training accuracy rose from 60.0% to 74.0%."
     )
-    memorized = "Training accuracy is 100.0%: label errors are memorized by now."
+    memorized = "Training accuracy is 100.0%: any label errors are memorized by now."
     assert find_notes(run([*rows, (1.0, 0.02, 0.6)])) == {
         4: "ζ has doubled since step 2: memorization has probably begun.",
         7: stalled,

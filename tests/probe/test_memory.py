@@ -128,6 +128,35 @@ def test_a_buffer_of_many_integers_that_passes_write_to_is_restored() -> None:
     assert start == rote.track(model, sgd, inputs=X, num_classes=3).probe().drop  # type: ignore[union-attr]
 
 
+class Repacking(nn.Module):
+    """A frozen weight that passes in eval mode replace, as bitsandbytes does on some CPUs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.weight = nn.Parameter(torch.randn(8, 8), requires_grad=False)
+        self.head, self.is_packed = nn.Linear(8, 3), False
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not self.training and not self.is_packed:
+            self.weight.data, self.is_packed = self.weight.data.t().contiguous(), True
+        out: Tensor = self.head(x @ (self.weight.t() if self.is_packed else self.weight))
+        return out
+
+
+def test_a_frozen_weight_that_passes_repack_is_unpacked_before_every_pass() -> None:
+    model = Repacking()
+    with torch.no_grad():
+        expected = model(X).argmax(1)
+    optimizer = torch.optim.SGD(model.head.parameters(), lr=0.1)
+    policy = rote.ProbePolicy(batch=8)  # three passes over the holdout
+    reading = rote.track(model, optimizer, inputs=X, num_classes=3, policy=policy).probe()
+    assert reading is not None
+    assert reading.predictions is not None
+    assert reading.predictions.tolist() == expected.tolist()
+    assert not model.is_packed
+
+
 class Renormalizing(nn.Module):
     """A frozen embedding that every pass writes to, and a head."""
 

@@ -2,6 +2,7 @@ import json
 import math
 import re
 import shlex
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,13 +15,14 @@ from typer.testing import CliRunner
 import rote
 from rote.cli.main import app
 from rote.errors import InputError
+from rote.records import Reading
 from rote.reporting.charts import CHARTS, find_drawable
 from rote.reporting.charts.sensitivity import PERCENTILES
 from rote.reporting.contents import Contents, read_contents
 from rote.reporting.provenance import collect_provenance, select_arguments, select_command
 from rote.reporting.write_report import save_figures
 from rote.selection import DEFAULT_RULE, RULES, select
-from rote.store import RunTable
+from rote.store import RunDirectory, RunTable
 from tests.reporting.stores import describe, write_store
 
 pytestmark = pytest.mark.xdist_group("figures")
@@ -104,6 +106,35 @@ def test_a_rule_can_be_asked_for(contents: Contents) -> None:
         read_contents(table, rule="filtre")
     with pytest.raises(InputError, match="2 runs with predictions on the same holdout"):
         read_contents(table, rule="consensus")
+
+
+def test_a_weak_page_compares_by_the_reference_step_and_says_how_to_get_better(
+    tmp_path: Path,
+) -> None:
+    """Live ζ prefers the small learning rate, the reference step the large one."""
+    store = tmp_path / "runs"
+    for run, (name, live, plain, accuracy) in enumerate(
+        (("small", 0.01, 0.5, 0.7), ("large", 0.9, 0.1, 0.8))
+    ):
+        told = describe(name, run) | {"run_directory": str(tmp_path / "secret" / name)}
+        directory = RunDirectory.create(store / name, told)
+        for step in range(1, 7):
+            values = Reading(
+                step, 2.3, 2.2, 0.1, live, live / 2.3, metrics={"train_accuracy": accuracy}
+            )
+            directory.append(replace(values, susceptibility_plain_relative=plain), step - 1)
+        directory.close()
+    contents = read_contents(store)
+    assert contents.verdict.selection.pick.run == "large"
+    # What is drawn is what was compared.
+    assert set(contents.candidates.zeta) == {0.5, 0.1}
+    assert contents.label == "ζ of the reference step"
+    assert set(read_contents(store, rule="filter").candidates.zeta) == {0.01, 0.9}
+    rote.report(store, tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert page.index("<h2>Better evidence</h2>") < page.index("Why this checkpoint")
+    assert "secret" not in page  # paths of checkpoints are not settings
+    assert "optimizer.<wbr>settings.<wbr>lr" in page
 
 
 def test_no_checkpoint_is_a_clear_error(tmp_path: Path) -> None:

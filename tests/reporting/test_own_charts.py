@@ -120,7 +120,7 @@ def test_signals_that_runs_describe_are_drawn_over_training(tmp_path: Path, visi
     report(store, tmp_path / "page.html")
     opened = visit(tmp_path / "page.html")
     captions = opened.page.eval_on_selector_all("figcaption", "all => all.map(c => c.textContent)")
-    assert "gradient <alignment>" in captions
+    assert "Gradient <alignment>" in captions
     assert "F1" in captions
     assert "other" not in captions
     places = opened.page.eval_on_selector_all(".chart", "all => all.map(c => c.id)")

@@ -59,4 +59,6 @@ def test_grades_are_put_into_words() -> None:
     assert found.text == (
         "weak (only ζ). In our 15 pools this rule lost 4.3 points on average, within one run."
     )
-    assert Evidence("fair", "").text == "fair"
+    assert found.short_cost == "lost 4.3 points on average in our 15 pools"
+    nothing = Evidence("fair", "")
+    assert (nothing.text, nothing.short_cost) == ("fair", "")

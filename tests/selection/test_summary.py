@@ -143,6 +143,23 @@ def test_without_an_estimate_the_given_labels_are_compared() -> None:
     assert (second.label, second.value) == ("vs last checkpoint", "+15.0 points")
 
 
+def test_a_selected_last_checkpoint_is_said_to_be_the_last() -> None:
+    told = rows()
+    for row, accuracy in zip(told, (0.3, 0.2, 0.2, 0.4), strict=True):
+        row["validation_accuracy"] = accuracy
+    gain = select(table_of(told), "noisy-validation").summary.rows[1]
+    assert (gain.value, gain.note) == ("±0.0 points", "this is the last checkpoint")
+
+
+def test_zeta_of_the_reference_step_is_called_so() -> None:
+    table = table_of(rows(susceptibility_plain=0.25))
+    kinds = {
+        column: select(table, "max:train_accuracy", column=column).summary.rows[1].note
+        for column in ("susceptibility", "susceptibility_plain")
+    }
+    assert kinds == {"susceptibility": "", "susceptibility_plain": "of the reference step"}
+
+
 def test_the_last_checkpoint_of_several_runs_is_the_best_trained_one() -> None:
     table = table_of([*rows("a"), *rows("b", train_accuracy=0.9)])
     (baseline,) = select(table, Estimating()).baselines

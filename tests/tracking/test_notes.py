@@ -13,7 +13,7 @@ from tests.tracking.logged_run import LABELS, Run
 
 pytestmark = pytest.mark.xdist_group("loggers")
 
-LEARNED = "Training accuracy is 99.5%: label errors are memorized by now."
+LEARNED = "Training accuracy is 99.5%: any label errors are memorized by now."
 PASSED = (
     "Training accuracy (80.0%) has passed the share of correct labels (75.0%): memorization begins "
     "here."

@@ -59,6 +59,12 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def test_a_plan_prints_in_a_line(table: Path) -> None:
+    shown = repr(plan_cleaning(table / "folds"))
+    assert "noise_rate=0." in shown
+    assert len(shown) < 400
+
+
 def test_suspects_are_dropped_and_relabeled_and_nothing_else_changes(
     table: Path, tmp_path: Path
 ) -> None:

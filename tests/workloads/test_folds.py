@@ -1,5 +1,6 @@
 """With folds each sample is held out once, and what its run predicts for it is recorded."""
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 import torch
 
 from rote.errors import CorruptRunError, InputError
+from rote.selection import rank_suspects
 from rote.store import read_out_of_sample, read_predictions, read_run
 from rote.workloads import load_model, prepare, train, train_folds
 from rote.workloads.spec import FieldError, RunSpec
@@ -105,3 +107,12 @@ def test_folds_that_do_not_fit_are_refused() -> None:
         small_spec(probe={"folds": 3, "holdout": "train"})
     with pytest.raises(FieldError, match=r"`probe.folds` to be at most half of the 60"):
         prepare(small_spec(probe={"folds": 40}))
+
+
+def test_a_part_of_the_folds_ranks_nothing(folds: Path, tmp_path: Path) -> None:
+    assert len(rank_suspects(folds)[0].samples) == 60
+    shutil.copytree(folds, tmp_path / "cut")
+    (tmp_path / "cut" / "fold-2" / "out_of_sample.npz").unlink()
+    for part in (tmp_path / "cut", folds / "fold-1", tmp_path / "cut" / "fold-2"):
+        with pytest.raises(InputError, match="of 4 folds have finished"):
+            rank_suspects(part)

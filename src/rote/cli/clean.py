@@ -137,10 +137,12 @@ def _show(plan: "Cleaning", *, is_reviewed: bool) -> None:
         f"Plan ({how}): drop {plan.count('drop'):,}, relabel {plan.count('relabel'):,}; the "
         f"{len(plan.holdout):,} holdout samples stay as they are."
     )
-    for change in plan.changes[:_SHOWN]:
-        where = format_line(change.file or str(change.sample))
-        target = f"{format_line(change.given)} → {format_line(change.proposed)}"
+    shown = plan.changes[:_SHOWN]
+    places = [format_line(change.file or str(change.sample)) for change in shown]
+    targets = [f"{format_line(one.given)} → {format_line(one.proposed)}" for one in shown]
+    left, right = (max(map(len, cells), default=0) for cells in (places, targets))
+    for place, target, change in zip(places, targets, shown, strict=True):
         chance = f"{'~' if plan.has_scores else ''}{change.probability:.0%}"
-        say(f"  {where:20}  {target:24}  {chance:>5}  {change.action}")
+        say(f"  {place:{left}}  {target:{right}}  {chance:>5}  {change.action}")
     if len(plan.changes) > _SHOWN:
         say(f"  … and {len(plan.changes) - _SHOWN:,} more (--review FILE.csv lists all)")

@@ -57,9 +57,11 @@ def predict(
         return
     count = "1 sample" if len(found.names) == 1 else f"{len(found.names):,} samples"
     say(f"{count} predicted with {format_line(loaded.checkpoint)}.")
-    rows = zip(found.names[:_SHOWN], found.classes, chances, strict=False)
-    for name, label, chance in rows:
-        say(f"{format_line(name):24}  {format_line(found.class_names[label]):16}  {chance:.1%}")
+    names = [*map(format_line, found.names[:_SHOWN])]
+    classes = [format_line(found.class_names[label]) for label in found.classes[:_SHOWN]]
+    left, right = (max(map(len, cells), default=0) for cells in (names, classes))
+    for name, label, chance in zip(names, classes, chances, strict=False):
+        say(f"{name:{left}}  {label:{right}}  {chance:.1%}")
     if len(found.names) > _SHOWN and out is None:
         say(f"The first {_SHOWN} are shown; --out FILE.csv writes all, with all probabilities.")
     if out is not None:

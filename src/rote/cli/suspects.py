@@ -1,6 +1,6 @@
 """`rote suspects`: list suspected label errors."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,9 +11,13 @@ from rote.cli.output import format_line, name_new_folders, say, say_json
 from rote.errors import InputError
 
 if TYPE_CHECKING:
-    from rote.selection import SuspectRanking, Suspicion
+    from rote.selection import RankedLabel, SuspectRanking, Suspicion
+    from rote.store import RunTable
+    from rote.workloads import SampleView
 
 _SHOWN = 20
+_FEWEST, _MOST = 12, 60
+"""How many characters of a text or a row are shown; none if there is no room."""
 
 
 def suspects(
@@ -39,7 +43,7 @@ def suspects(
     table = read_runs(runs, where=chosen, comparable=by is not None)
     check_data_unchanged(table.paths.values())
     if by is None:
-        _show_rankings(rank_suspects(table), csv, as_json=as_json)
+        _show_rankings(rank_suspects(table), table, csv, as_json=as_json)
         return
     found = [one for one in find_suspects(table) if one.method == by]
     if not found:
@@ -63,7 +67,7 @@ def suspects(
 
 
 def _show_rankings(
-    rankings: "Sequence[SuspectRanking]", csv: Path | None, *, as_json: bool
+    rankings: "Sequence[SuspectRanking]", table: "RunTable", csv: Path | None, *, as_json: bool
 ) -> None:
     """Print the first samples of every ranking, and write all of them."""
     from rote.reporting.output_file import write_file
@@ -76,7 +80,7 @@ def _show_rankings(
         say_json({"rankings": [ranking.to_json() for ranking in rankings]})
         return
     for ranking in rankings:
-        _show_ranking(ranking)
+        _show_ranking(ranking, table)
     if any(entry.is_score for ranking in rankings for entry in ranking.suspects):
         say(
             "Training samples have a score (~) instead of a probability: the networks were trained "
@@ -90,7 +94,7 @@ def _show_rankings(
         say(f"Only the first {_SHOWN} are shown; --csv FILE writes all.")
 
 
-def _show_ranking(ranking: "SuspectRanking") -> None:
+def _show_ranking(ranking: "SuspectRanking", table: "RunTable") -> None:
     from rote.formatting import format_share
 
     runs = format_line(ranking.runs[0]) if len(ranking.runs) == 1 else f"{len(ranking.runs)} runs"
@@ -113,24 +117,57 @@ def _show_ranking(ranking: "SuspectRanking") -> None:
             "p(wrong)": [f"{'~' if one.is_score else ''}{one.probability:.0%}" for one in shown],
             "signals": [", ".join(one.signals) for one in shown],
             "wrong": [{None: "", True: "yes", False: "no"}[one.is_wrong] for one in shown],
-        }
+        },
+        _read_contents(table, ranking.runs[0], shown),
     )
 
 
-def _print_table(columns: dict[str, list[str]]) -> None:
-    """Print the columns that have a value."""
+def _read_contents(table: "RunTable", run: str, shown: "Sequence[RankedLabel]") -> list[str]:
+    """Return the beginnings of texts and rows; nothing for images, and for data out of reach."""
+    data = table.read_workload(run).get("data")
+    if not isinstance(data, Mapping) or data.get("inputs") == "images":
+        return []
+    from rote.store import LABELS_FILE
+    from rote.workloads import view_samples
+
+    wanted = {one.sample: one.file for one in shown}
+    try:
+        found = view_samples(table.read_workload(run), table.paths[run] / LABELS_FILE, wanted)
+    except InputError:
+        return []
+    return [_read_content(found.get(one.sample)) for one in shown]
+
+
+def _read_content(view: "SampleView | None") -> str:
+    if view is None:
+        return ""
+    cells = ", ".join(f"{name}={value}" for name, value in view.row.items())
+    return format_line(" ".join((view.text or cells).split()))
+
+
+def _print_table(columns: dict[str, list[str]], contents: "Sequence[str]" = ()) -> None:
+    """Print the columns that have a value, and what fits of the contents."""
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    known = {name: cells for name, cells in columns.items() if any(cells)}
+    known = {name: [*map(Text, cells)] for name, cells in columns.items() if any(cells)}
     if not known:
         return
-    table = Table(*known, box=SIMPLE_HEAD)
+    console = Console()
+    used = (max(len(name), *(cell.cell_len for cell in known[name])) + 3 for name in known)
+    room = min(console.width - sum(used) - 4, _MOST)
+    if any(contents) and room >= _FEWEST:
+        known["content"] = [*map(Text, contents)]
+        for cell in known["content"]:
+            cell.truncate(room, overflow="ellipsis")
+    table = Table(box=SIMPLE_HEAD)
+    for name in known:  # a file that is cut off cannot be found
+        table.add_column(name, no_wrap=name == "sample")
     for row in zip(*known.values(), strict=True):
-        table.add_row(*map(Text, row))
-    Console().print(table)
+        table.add_row(*row)
+    console.print(table)
 
 
 def _show(suspicion: "Suspicion") -> None:

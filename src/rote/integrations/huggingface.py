@@ -102,7 +102,11 @@ class SusceptibilityCallback(TrainerAdapter, TrainerCallback):
         saved = training.join_checkpoints(self.name, self.adapter_state) or self._at_start
         self._is_waiting = saved is not None and saved["is_waiting"]
         network = self._network_held = training.task.build_network()
+        modes = [(module, module.training) for module in network.modules()]
         try:
+            # As in every training step. Before the first one, the base of an adapter is in eval
+            # mode, and the trial would measure another network.
+            network.train()
             self.begin_tracking(
                 network,
                 parts["optimizer"],
@@ -116,6 +120,9 @@ class SusceptibilityCallback(TrainerAdapter, TrainerCallback):
                 # By these words Accelerate knows that a smaller batch may help.
                 raise ProbeMemoryError(f"rote.track ran out of memory. {error}") from error
             raise
+        finally:
+            for module, mode in modes:
+                module.training = mode
         self._at_start = self._at_start or (self.adapter_state() if saved is None else None)
 
     def on_step_begin(self, *_: Any, **__: Any) -> None:

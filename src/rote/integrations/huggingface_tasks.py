@@ -26,6 +26,7 @@ from rote.integrations.training_batch import LabeledBatch, find_indices
 from rote.integrations.training_signals import ForwardCall
 from rote.labels import IGNORE_INDEX, LabelSampler
 from rote.probe import LossFunction, count_ranks, find_logits, unwrap
+from rote.snapshot import FrozenTensors, ObjectState, restore_after
 
 _PACKING = ("cu_seq_lens_q", "cu_seq_lens_k", "max_length_q", "max_length_k", "seq_idx")
 _DPO_SCORES = {"f_divergence_type": "reverse_kl", "ld_alpha": None, "use_weighting": False}
@@ -360,18 +361,20 @@ class Preferences(Task):
         count = len(batch["input_ids"]) // 2
         size = max(trainer.args.per_device_train_batch_size, 1)
         device = next(network.parameters()).device
-        modes = {module: module.training for module in network.modules()}
-        network.eval()
-        try:
-            found = [
-                trainer.compute_ref_log_probs(
-                    network, _cut_pairs(batch, start, size, count, device)
-                )
-                for start in range(0, count, size)
-            ]
-        finally:
-            for module, mode in modes.items():
-                module.training = mode
+        # A pass in eval mode may pack quantized weights.
+        parameters = tuple(network.parameters())
+        memory = FrozenTensors(parameters)
+        with restore_after(ObjectState(network, without=parameters)):
+            network.eval()
+            try:
+                found = [
+                    trainer.compute_ref_log_probs(
+                        network, _cut_pairs(batch, start, size, count, device)
+                    )
+                    for start in range(0, count, size)
+                ]
+            finally:
+                memory.rebind()
         chosen, rejected = (torch.cat(parts).float().cpu() for parts in zip(*found, strict=True))
         return {"ref_chosen_logps": chosen, "ref_rejected_logps": rejected}
 

@@ -338,6 +338,8 @@ class Session:
     def _rewind(self, mode: Mode) -> None:
         """Restore buffers, attributes and random numbers; then set the mode."""
         self._snapshot.shards.reshard()
+        # With the attributes that say how a weight is packed, the weight itself.
+        self._snapshot.frozen.rebind()
         self._snapshot.contents.restore()
         self._draws.restore()
         if mode == "eval":

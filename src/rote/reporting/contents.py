@@ -61,6 +61,14 @@ _ESTIMATE = Column(
 )
 """The column that a rule may add to a table; runs do not record it."""
 
+_LABELS = {
+    "susceptibility": "ζ",
+    "susceptibility_relative": "ζ relative to the loss",
+    "susceptibility_plain": "ζ of the reference step",
+    "susceptibility_plain_relative": "ζ of the reference step",
+}
+"""The names of ζ on axes, by column."""
+
 _MOST_STOPS = 200
 _MANY = 20_000
 _FEW_DRAWS = 100
@@ -71,14 +79,14 @@ class Contents:
     """A report before it is drawn. Every part is computed once, on first use.
 
     Attributes:
-        candidates: all checkpoints.
+        recorded: all checkpoints, with the ζ that was asked for.
         rule: the rule of the verdict; None for the default.
         asked: the arguments of ``rote select`` that select the same; None for a table, which has
             no name on a command line.
         command: the command that makes the report; None if there is none.
     """
 
-    candidates: Candidates
+    recorded: Candidates
     rule: Rule | None = None
     asked: tuple[str, ...] | None = None
     command: str | None = None
@@ -86,7 +94,15 @@ class Contents:
     @cached_property
     def leading(self) -> Outcome:
         """The outcome of the rule of the verdict, before other rules run."""
-        return run_leading_rule(self.candidates, self.rule)
+        return run_leading_rule(self.recorded, self.rule)
+
+    @cached_property
+    def candidates(self) -> Candidates:
+        """All checkpoints, with the ζ by which the leading rule compares them."""
+        selection = self.leading.selection
+        if selection is None or selection.column == self.recorded.column:
+            return self.recorded
+        return replace(self.recorded, column=selection.column)
 
     @cached_property
     def outcomes(self) -> dict[str, Outcome]:
@@ -191,7 +207,7 @@ class Contents:
         """The command that selects the same checkpoint."""
         if self.asked is None:
             rule = "" if self.rule is None else f", {self.rule.name!r}"
-            return f"rote.select(table{rule}, column={self.candidates.column!r})"
+            return f"rote.select(table{rule}, column={self.recorded.column!r})"
         where = f" # {MANY_RUNS}: the directories of these runs" if MANY_RUNS in self.asked else ""
         return select_command(self.asked) + where
 
@@ -228,7 +244,7 @@ class Contents:
     @property
     def label(self) -> str:
         """The name of ζ on axes."""
-        return self.candidates.label.replace("`", "")
+        return _LABELS[self.candidates.column]
 
     @property
     def knowing(self) -> str:
@@ -320,7 +336,9 @@ def make_contents(
     """
     candidates = make_candidates(table, column)
     if not len(candidates):
-        raise InputError("The runs have no checkpoints. Probe at least once.")
+        raise InputError(
+            "The runs have no checkpoints yet. The first one appears after the first probe."
+        )
     contents = Contents(candidates, leading, asked, command)
     if leading is not None:
         contents.verdict  # noqa: B018  # raise at once if the rule does not apply

@@ -38,7 +38,7 @@ _HALF = 127
 METHODS = {
     "aum": "Area under the margin",
     "confident_learning": "Confident learning",
-    "posterior": "Posterior of the holdout",
+    "posterior": "Posterior",
 }
 """The names of methods on the page."""
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rote.store import RunTable
 
 _NOT_CHOSEN = {"schema", "command", "columns", "rows", "start", "checksums"}
-_TOLD_ELSEWHERE = {"name", "created", "versions", *_NOT_CHOSEN}
+_TOLD_ELSEWHERE = {"name", "created", "versions", "run_directory", *_NOT_CHOSEN}
 _TOO_LONG = {"labels.values", "holdout.hash", "given_labels"}
 _MOST_SPECS = 200  # to read for their schedules
 _LETTERS = 12  # of a hash: enough to tell two apart
@@ -187,8 +187,8 @@ def check_comparable(table: RunTable) -> None:
     if key == _FOLD:
         raise InputError(
             f"The {len(groups)} runs are folds of one training: each holds out other samples, so "
-            "that their checkpoints cannot be compared. List the label errors with rote suspects, "
-            "select within each fold with rote select --group-by probe.fold "
+            "that their checkpoints cannot be compared. List the label errors with rote suspects "
+            "(without --by), select within each fold with rote select --group-by probe.fold "
             "(rote.selection.select_groups), or train a run to keep without --folds."
         )
     listed = [

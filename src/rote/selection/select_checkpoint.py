@@ -303,7 +303,9 @@ def keep_usable(rule: Rule, candidates: Candidates) -> Candidates:
         InputError: if there are none.
     """
     if not len(candidates):
-        raise InputError("The runs have no checkpoints. Probe at least once.")
+        raise InputError(
+            "The runs have no checkpoints yet. The first one appears after the first probe."
+        )
     for count, need in enumerate(rule.needs, start=1):
         if not candidates.known(*rule.needs[:count]).any():
             name = candidates.column if need == ZETA else need

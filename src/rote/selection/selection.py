@@ -200,6 +200,12 @@ class Selection:
         return explain_susceptibility(found, self.start)
 
     @property
+    def is_last_step(self) -> bool:
+        """Return whether the selected step is the last one of its run."""
+        steps = self.table.filter(self.table["run"] == self.pick.run)["step"]
+        return bool(self.pick.step == steps.max())
+
+    @property
     def estimated_accuracy(self) -> float | None:
         """Return the estimated clean accuracy of the pick, if the rule estimates it."""
         return next((s.pick for s in self.baselines if s.column == ESTIMATE), None)
@@ -366,6 +372,13 @@ class Evidence:
             f"In our {self.pools} pools this rule lost {self.points_lost:.1f} points on "
             f"average, {among}."
         )
+
+    @property
+    def short_cost(self) -> str:
+        """Return the measured cost in a few words; empty if it was not measured."""
+        if self.points_lost is None:
+            return ""
+        return f"lost {self.points_lost:.1f} points on average in our {self.pools} pools"
 
     @property
     def text(self) -> str:

@@ -174,7 +174,7 @@ def _make_rows(selection: Selection) -> Iterator[SummaryRow]:
         share = f"about {selection.noise_rate:.0%} of {selection.labels} given labels look wrong"
         yield SummaryRow("Label noise", share, word="noise-rate")
     evidence = selection.evidence
-    yield SummaryRow("Evidence", evidence.grade, evidence.cost, word="evidence")
+    yield SummaryRow("Evidence", evidence.grade, evidence.short_cost, word="evidence")
 
 
 def _qualify(selection: Selection, entry: Baseline) -> str:
@@ -193,8 +193,11 @@ def _qualify(selection: Selection, entry: Baseline) -> str:
 def _make_gain_rows(selection: Selection, entry: Baseline) -> Iterator[SummaryRow]:
     if entry.last is None:
         return
-    probability = selection.beats_last
-    note = "" if probability is None else f"better with {_write_probability(probability)}"
+    if selection.beats_last is not None:
+        note = f"better with {_write_probability(selection.beats_last)}"
+    else:
+        is_last = selection.is_last_step and entry.pick == entry.last
+        note = "this is the last checkpoint" if is_last else ""
     yield SummaryRow("vs last checkpoint", format_points(entry.pick, entry.last), note)
 
 
@@ -215,7 +218,9 @@ def _describe_training(selection: Selection) -> Iterator[SummaryRow]:
     if pick.train_accuracy is not None:
         yield SummaryRow("Training accuracy", format_share(pick.train_accuracy, 1))
     if pick.susceptibility is not None:
-        yield SummaryRow("Susceptibility ζ", f"{pick.susceptibility:.2g}", word="susceptibility")
+        note = "of the reference step" if "plain" in selection.column else ""
+        zeta = f"{pick.susceptibility:.2g}"
+        yield SummaryRow("Susceptibility ζ", zeta, note, word="susceptibility")
 
 
 def _write_caution(selection: Selection) -> str | None:

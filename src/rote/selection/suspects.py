@@ -19,7 +19,13 @@ from rote.selection.label_errors import rank_out_of_sample
 from rote.selection.rules import find_rule
 from rote.selection.rules.posterior import Posterior
 from rote.selection.select_checkpoint import choose, read_runs
-from rote.store import DAMAGED_ARRAYS, LABELS_FILE, make_csv, read_out_of_sample
+from rote.store import (
+    DAMAGED_ARRAYS,
+    LABELS_FILE,
+    OUT_OF_SAMPLE_FILE,
+    make_csv,
+    read_out_of_sample,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -205,7 +211,7 @@ def rank_suspects(
         One ranking per set of data.
 
     Raises:
-        InputError: if nothing was recorded to rank by.
+        InputError: if nothing was recorded to rank by, or a fold is missing or has not finished.
         CorruptRunError: if the labels of a run are damaged.
 
     Example:
@@ -219,6 +225,7 @@ def rank_suspects(
         60
     """
     records = _Records(read_runs(runs, comparable=False))
+    _check_folds(records.table)
     folded = read_out_of_sample(records.table.paths.values())
     if folded is not None:
         return (_rank_folds(records, folded),)
@@ -239,6 +246,24 @@ def rank_suspects(
             "either neighbor_votes= or a second run on the same holdout."
         )
     return rankings
+
+
+def _check_folds(table: RunTable) -> None:
+    """Refuse a part of the folds: no network would have judged the samples of the others."""
+    finished: dict[int, set[int]] = {}
+    for run, path in table.paths.items():
+        probe = table.read_workload(run).get("spec", {}).get("probe", {})
+        if probe.get("folds") is not None:
+            numbers = finished.setdefault(probe["folds"], set())
+            if (path / OUT_OF_SAMPLE_FILE).is_file():
+                numbers.add(probe["fold"])
+    for folds, numbers in finished.items():
+        if len(numbers) < folds:
+            raise InputError(
+                f"Only {len(numbers)} of {folds} folds have finished, so that the other samples "
+                f"were not judged. Run the same rote train --folds {folds} again, which resumes, "
+                "and name the folder of all folds."
+            )
 
 
 def _rank(records: _Records, runs: list[str], data: _Data | None) -> SuspectRanking | None:

@@ -22,6 +22,7 @@ from rote.snapshot.shards import (
     is_offloaded as is_offloaded,
 )
 from rote.snapshot.tensors import (
+    FrozenTensors as FrozenTensors,
     Gradients as Gradients,
     TensorValues as TensorValues,
     split_into_strided as split_into_strided,

@@ -114,15 +114,19 @@ class FrozenTensors:
     def __len__(self) -> int:
         return len(self._tensors)
 
+    def rebind(self) -> None:
+        """Give every tensor its own memory again, where a pass has replaced it."""
+        for part, memory in self._memory:
+            if not _is_same_memory(part, memory):
+                part.data = memory
+
     def restore(self) -> list[Tensor]:
         """Restore the values that were kept, and the memory of every tensor.
 
         Returns:
             The tensors that were written to and cannot be restored.
         """
-        for part, memory in self._memory:
-            if not _is_same_memory(part, memory):
-                part.data = memory
+        self.rebind()
         for values in self._kept.values():
             values.restore()
         pairs = zip(self._tensors, self._versions, strict=True)

@@ -3,7 +3,7 @@
 import csv
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -82,14 +82,14 @@ class Cleaning:
     """
 
     data: Path
-    spec: RunSpec
-    changes: tuple[LabelChange, ...]
+    spec: RunSpec = field(repr=False)
+    changes: tuple[LabelChange, ...] = field(repr=False)
     drop: float
     relabel: float
     noise_rate: float | None
-    rows: Labels
-    holdout: Labels
-    files: tuple[str, ...] = ()
+    rows: Labels = field(repr=False)
+    holdout: Labels = field(repr=False)
+    files: tuple[str, ...] = field(default=(), repr=False)
     has_scores: bool = False
     run: Path | None = None
 

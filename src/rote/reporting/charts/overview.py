@@ -40,6 +40,12 @@ _BESIDE = 20
 """How far the title of the lower axis may reach beyond its ends."""
 
 _LATE = 0.7
+_ABOVE = -3
+"""Where the name of the selected step stands, above the panel: no line passes there."""
+
+_LEGEND_OFFSET = 26
+"""The distance of the legend from the panel, with room for that name."""
+
 _NARROW = 560
 
 
@@ -254,6 +260,7 @@ def _draw_accuracies(record: OverviewRecord, frame: Frame) -> alt.LayerChart:
         symbolStrokeWidth=3,
         symbolSize=400,
         columnPadding=16,
+        offset=_LEGEND_OFFSET,
         title=None,
     )
     axis = record.axis
@@ -281,7 +288,9 @@ def _draw_accuracies(record: OverviewRecord, frame: Frame) -> alt.LayerChart:
             legend=legend,
         ),
         strokeWidth=alt.StrokeWidth(
-            "series:N", scale=alt.Scale(domain=labels, range=scales["strokeWidth"]), legend=None
+            "series:N",  # without the type, widths would be spaced between two ends
+            scale=alt.Scale(type="ordinal", domain=labels, range=scales["strokeWidth"]),
+            legend=None,
         ),
     )
     first = record.series[0]
@@ -289,7 +298,7 @@ def _draw_accuracies(record: OverviewRecord, frame: Frame) -> alt.LayerChart:
     layers = [
         *_draw_selected(record, has_label=True),
         lines,
-        *_draw_ring(record.step, at, f"step {record.step:,}", is_right=record.is_late),
+        *_draw_ring(record.step, at),
         *_draw_targets(base, frame, "series"),
     ]
     return alt.LayerChart(layer=layers, width=frame.width, height=HEIGHT, view=make_borderless())
@@ -332,7 +341,7 @@ def _make_axis(**options: Any) -> alt.Axis:  # noqa: ANN401
 
 
 def _draw_selected(record: OverviewRecord, *, has_label: bool) -> list[alt.Chart]:
-    """Shade the steps after the selected one, and draw a line at it."""
+    """Shade the steps after the selected one, and draw a line at it, with its name above."""
     import altair as alt
 
     ends = {"start": record.step, "end": record.last}
@@ -355,13 +364,24 @@ def _draw_selected(record: OverviewRecord, *, has_label: bool) -> list[alt.Chart
             )
             layers.append(text.encode(x=alt.X("at:Q")))
     line = base.mark_rule(aria=False, color=color("accent"), strokeDash=[4, 3], strokeWidth=1.5)
-    return [*layers, line.encode(x=alt.X("start:Q"))]
+    layers.append(line.encode(x=alt.X("start:Q")))
+    if has_label:
+        name = base.mark_text(
+            aria=False,
+            text=f"step {record.step:,}",
+            color=color("accent"),
+            fontSize=13,
+            fontWeight=700,
+            align="right" if record.is_late else "left",
+            baseline="bottom",
+            y=_ABOVE,
+        )
+        layers.append(name.encode(x=alt.X("start:Q")))
+    return layers
 
 
-def _draw_ring(
-    step: int, value: float | None, label: str = "", *, is_right: bool = False
-) -> list[alt.Chart]:
-    """Draw a ring around a checkpoint; one on the right has its label on its left."""
+def _draw_ring(step: int, value: float | None) -> list[alt.Chart]:
+    """Draw a ring around a checkpoint."""
     import altair as alt
 
     if value is None:
@@ -378,18 +398,7 @@ def _draw_ring(
         strokeWidth=3,
         opacity=1,
     )
-    if not label:
-        return [ring]
-    style: dict[str, Any] = {"aria": False, "text": label, "fontSize": 13, "fontWeight": 700}
-    place: dict[str, Any] = {
-        "align": "right" if is_right else "left",
-        "dx": -10 if is_right else 10,
-        "dy": 14,
-    }
-    rim = base.mark_text(
-        color=color("paper"), stroke=color("paper"), strokeWidth=4, **style, **place
-    )
-    return [ring, rim, base.mark_text(color=color("accent"), **style, **place)]
+    return [ring]
 
 
 def _draw_targets(base: alt.Chart, frame: Frame, *fields: str) -> list[alt.Chart]:
