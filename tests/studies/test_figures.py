@@ -203,7 +203,7 @@ def test_the_best_checkpoint_survives_the_filter_or_not() -> None:
 def test_a_page_explains_the_numbers_of_the_small_preset_only() -> None:
     study = find_study("regions")
     record = study.measure([(POOL, TABLE)])
-    assert "**Why.** By its own ζ" in write_page(study, record, "small")
+    assert "**Why.**" in write_page(study, record, "small")
     assert "**Why.**" not in write_page(study, record, "tiny")
 
 
