@@ -63,3 +63,32 @@ except OSError as error:
         [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True
     )
     assert done.stdout.split() == ["File", "too", "large", "10"]
+
+
+def test_ctrl_c_at_any_write_of_a_state_keeps_the_state_before(tmp_path: Path) -> None:
+    code = """
+import signal, sys, torch
+from pathlib import Path
+from rote.workloads import run_folder
+write, count = run_folder._HashingFile.write, [0]
+def interrupted(self, part):
+    count[0] -= 1
+    if count[0] == 0:
+        signal.raise_signal(signal.SIGINT)
+    return write(self, part)
+run_folder._HashingFile.write = interrupted
+states = run_folder.SavedStates(Path(sys.argv[1]))
+states.save({"a": torch.zeros(10)})
+writes = -count[0]
+for moment in range(1, writes + 1):
+    count[0] = moment
+    try:
+        states.save({"a": torch.zeros(20)})
+    except KeyboardInterrupt:
+        print(len(states.load()["a"]))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert set(done.stdout.split()) == {"10"}

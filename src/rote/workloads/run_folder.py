@@ -24,6 +24,7 @@ from rote.errors import (
     RunExistsError,
     quote,
 )
+from rote.snapshot import hold_signals
 from rote.store import (
     CLAIM_FILE,
     DAMAGED_ARRAYS,
@@ -68,7 +69,9 @@ class SavedStates:
                 file.write(bytes(_HEADER))
                 hashing = _HashingFile(file)
                 try:
-                    torch.save(state, hashing)  # type: ignore[arg-type]  # all it does is to write
+                    # An interrupted writer of torch writes its end into a closed file, and aborts.
+                    with hold_signals():
+                        torch.save(state, hashing)  # type: ignore[arg-type]  # it only writes
                 except RuntimeError as error:  # torch hides what the disk says
                     raise hashing.failure or error from error
                 file.seek(0)
