@@ -82,6 +82,45 @@ def test_every_example_and_target_that_is_written_down_exists() -> None:
     assert set(re.findall(r"`make ([a-z-]+)", text)) <= set(targets)
 
 
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+
+
+def read_prose(path: Path) -> str:
+    """Return a page without its blocks of code, whose comments look like headings."""
+    return re.sub(r"```.*?```", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+
+
+def find_anchors(path: Path) -> set[str]:
+    """Return the anchors of the headings that GitHub and the site spell in the same way."""
+    anchors = set()
+    for heading in re.findall(r"^#+ (.+)$", read_prose(path), flags=re.MULTILINE):
+        words = re.sub(r"\[([^\]]*)\]\([^)]*\)|[`*]", r"\1", heading)
+        of_github = re.sub(r"[^\w\- ]", "", words.lower()).replace(" ", "-")
+        of_site = re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", words.lower(), flags=re.ASCII))
+        anchors |= {of_github} & {of_site}
+    return anchors
+
+
+@pytest.mark.parametrize("path", PAGES, ids=by_name)
+def test_every_link_leads_to_a_file_and_a_heading(path: Path) -> None:
+    """`mkdocs build --strict` checks the same for the site alone, and takes longer."""
+    for link in LINK.findall(read_prose(path)):
+        if link.startswith("https://"):
+            continue
+        name, _, anchor = link.partition("#")
+        target = path.parent / name if name else path
+        assert target.exists(), link
+        assert not anchor or anchor in find_anchors(target), link
+
+
+def test_every_page_of_the_site_is_in_its_navigation() -> None:
+    navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:")[2]
+    listed = re.findall(r"(?:: |- )([\w/-]+\.md)$", navigation, flags=re.MULTILINE)
+    assert sorted(listed) == sorted(
+        path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")
+    )
+
+
 def test_every_example_is_listed_once() -> None:
     programs = {path.name for path in EXAMPLES.iterdir() if path.suffix in (".py", ".ipynb")}
     listed = re.findall(r"^\| \[(.+?)\]\(\1\) \|", (EXAMPLES / "README.md").read_text(), re.M)
