@@ -18,12 +18,16 @@ from rote.studies.pool import read_pools
 
 FILE = Path(__file__).parent / "memorizing.svg"
 POOL = "cifar10-medium-0"
-RUNS = {"vgg11-flip": "Flips only: it memorizes", "vgg11-crop-flip": "Crops and flips: it learns"}
+RUNS = {
+    "vgg11-flip": ("Flips only: it memorizes the noise", "ζ (susceptibility) rises"),
+    "vgg11-crop-flip": ("Crops and flips: it learns", "ζ stays low"),
+}
 LINES = {
     "test_accuracy": ("test accuracy", "#0072b2"),
     "train_accuracy": ("training accuracy, given labels", "#76818f"),
     "noisy_accuracy": ("mislabeled samples memorized", "#d55e00"),
 }
+_PURPLE = "#7b5ea7"
 _EPOCHS = 30
 _WIDTH, _HIGH, _LOW = 245, 180, 70
 
@@ -39,12 +43,13 @@ def read_checkpoints() -> pl.DataFrame:
 def draw(checkpoints: pl.DataFrame) -> Any:  # noqa: ANN401
     """Draw accuracies above and ζ below, one column for each run."""
     columns = [
-        _draw_run(checkpoints.filter(pl.col("run") == run), title) for run, title in RUNS.items()
+        _draw_run(checkpoints.filter(pl.col("run") == run), title, behavior)
+        for run, (title, behavior) in RUNS.items()
     ]
     return alt.hconcat(*columns, spacing=28)
 
 
-def _draw_run(checkpoints: pl.DataFrame, title: str) -> Any:  # noqa: ANN401
+def _draw_run(checkpoints: pl.DataFrame, title: str, behavior: str) -> Any:  # noqa: ANN401
     best = checkpoints.row(int(checkpoints["estimated_accuracy"].arg_max() or 0), named=True)
     kept = alt.Chart(alt.Data(values=[{"epoch": best["step"]}]))
     mark = kept.mark_rule(strokeDash=[5, 3], strokeWidth=1.5).encode(x="epoch:Q")
@@ -69,12 +74,18 @@ def _draw_run(checkpoints: pl.DataFrame, title: str) -> Any:  # noqa: ANN401
             {"epoch": row["step"], "value": row["susceptibility"], "line": "ζ"}
             for row in checkpoints.iter_rows(named=True)
         ],
-        alt.Y("value:Q", title="ζ").scale(domain=[0, 0.32]),
+        alt.Y("value:Q", title="ζ", axis=alt.Axis(titleAngle=0, titleFontSize=16)).scale(
+            domain=[0, 0.32]
+        ),
         "epoch",
     )
+    says = alt.Chart(alt.Data(values=[{"epoch": 0, "value": 0.28}])).mark_text(
+        text=behavior, align="left", dx=6, fontSize=12, fontWeight="bold", color=_PURPLE
+    )
+    says = says.encode(x="epoch:Q", y="value:Q")
     return alt.vconcat(
         (lines + mark + words).properties(width=_WIDTH, height=_HIGH, title=title),
-        (zeta + mark).properties(width=_WIDTH, height=_LOW),
+        (zeta + mark + says).properties(width=_WIDTH, height=_LOW),
         spacing=10,
     )
 
@@ -92,7 +103,7 @@ def _draw_lines(rows: list[dict[str, Any]], y: alt.Y, title: str | None) -> Any:
             y=y,
             color=alt.Color("line:N", legend=legend).scale(domain=names, range=colors)
             if title is None
-            else alt.value("#7b5ea7"),
+            else alt.value(_PURPLE),
         )
     )
 
