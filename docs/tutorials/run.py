@@ -53,7 +53,8 @@ def write_page(path: Path) -> None:
     A converter of its own, because mkdocs-jupyter brings forty packages for these few lines.
     """
     parts = []
-    for number, cell in enumerate(nbformat.read(path, as_version=4).cells):
+    pictures = 0
+    for cell in nbformat.read(path, as_version=4).cells:
         if cell.cell_type == "markdown":
             parts.append(cell.source)
             continue
@@ -61,7 +62,8 @@ def write_page(path: Path) -> None:
         for one in cell.outputs:
             data = one.get("data", {})
             if "image/svg+xml" in data:
-                picture = path.with_name(f"{path.stem}-{number}.svg")
+                pictures += 1
+                picture = path.with_name(f"{path.stem}-{pictures}.svg")
                 picture.write_text("".join(data["image/svg+xml"]), encoding="utf-8")
                 parts.append(f"![Output of the cell above]({picture.name})")
             else:
