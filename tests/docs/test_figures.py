@@ -169,6 +169,14 @@ def test_figures_on_stopping_match_its_study() -> None:
     assert str(len(pools)) in cited
 
 
+def test_figures_on_stopping_match_the_networks_that_learn() -> None:
+    path = ROOT / "docs" / "results" / "stopping-medium.json"
+    pools = json.loads(path.read_text(encoding="utf-8"))["pools"].values()
+    cited = numbers_near(STOPPING, "pools of networks that learn")
+    for way in ("last checkpoint", "noisy validation", "noise_rate", "ζ"):
+        assert points(fmean(pool[way]["regret"] for pool in pools)) in cited, way
+
+
 def test_figures_on_estimates_match_their_study() -> None:
     found = find_study("estimated-accuracy").finding(
         json.loads((ROOT / "docs" / "results" / "estimated-accuracy.json").read_text())
