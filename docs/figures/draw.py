@@ -19,7 +19,7 @@ from rote.studies.pool import read_pools
 FILE = Path(__file__).parent / "memorizing.svg"
 POOL = "cifar10-medium-0"
 RUNS = {
-    "vgg11-flip": ("Flips only: it memorizes the noise", "ζ (susceptibility) rises"),
+    "vgg11-flip": ("Flips only: it memorizes the noise", "ζ rises"),
     "vgg11-crop-flip": ("Crops and flips: it learns", "ζ stays low"),
 }
 LINES = {
