@@ -181,7 +181,8 @@ def test_figures_on_estimates_match_their_study() -> None:
     found = find_study("estimated-accuracy").finding(
         json.loads((ROOT / "docs" / "results" / "estimated-accuracy.json").read_text())
     )
-    cited = numbers_near(SELECTION, "How good the estimate is")
+    section = SELECTION.partition("### How good the estimate is\n")[2].partition("\n#")[0]
+    cited = re.findall(r"\d+(?:\.\d+)?", section)
     for purpose in ("for judging", "that came later"):
         (told,) = re.findall(rf"On \d+ pools {purpose}, .*?(?=On \d+ pools|$)", found)
         assert set(re.findall(r"\d+(?:\.\d+)?", told)) <= {*cited, "95"}
@@ -199,6 +200,9 @@ def test_figures_on_intervals_match_their_study() -> None:
     counts = re.findall(r"\d+ of \d+", told)
     assert len(counts) == 3
     assert all(count in " ".join(SELECTION.split()) for count in counts)
+    shares = re.search(r"mean confidence is ([\d.]+ %), and ([\d.]+ %)", found)
+    assert shares is not None
+    assert table_row(SELECTION, "5 of networks that learn") == [*counts, *shares.groups()]
     assert counts[-1] in " ".join(README.split())
 
 
