@@ -53,6 +53,19 @@ def test_the_page_is_generated_from_the_file(path: Path, tmp_path: Path) -> None
     assert (tmp_path / page).read_text("utf-8") == (FOLDER / page).read_text("utf-8")
 
 
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=NAMES)
+def test_the_text_cites_what_the_cells_have_printed(path: Path) -> None:
+    """After `make notebooks` on another processor, the sentences need another look."""
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    text = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
+    printed = json.dumps([cell["outputs"] for cell in code_cells(path)], ensure_ascii=False)
+    shares = set(re.findall(r"\d+\.\d(?= %)", text))
+    steps = set(re.findall(r"Keep step \d+", text))
+    assert shares
+    assert {share for share in shares if f"{share}%" not in printed} == set()
+    assert {step for step in steps if f"{step} of" not in printed} == set()
+
+
 @pytest.mark.parametrize(
     "path",
     [  # README's verdict comes from the first; `make test-all` runs all of them
