@@ -1,9 +1,13 @@
-"""What pyproject.toml says of dependencies is consistent."""
+"""What is said of dependencies and of the wheel is consistent."""
 
 import tomllib
+import zlib
 from pathlib import Path
 
 import pytest
+
+import rote
+from rote.cli import doctor
 
 requirements = pytest.importorskip("packaging.requirements", reason="needs packaging")
 
@@ -39,3 +43,23 @@ def test_every_supported_python_has_a_classifier_and_a_job() -> None:
     assert f">={named[0]}" == PROJECT["project"]["requires-python"]
     workflow = Path(__file__).parents[1] / ".github" / "workflows" / "test.yml"
     assert ", ".join(f'"{version}"' for version in named) in workflow.read_text(encoding="utf-8")
+
+
+def test_doctor_names_every_dependency_and_every_package_of_an_extra() -> None:
+    named = {requirements.Requirement(line).name for line in PROJECT["project"]["dependencies"]}
+    assert set(doctor.CORE) == named
+    extras = PROJECT["project"]["optional-dependencies"]
+    brought = {
+        requirements.Requirement(line).name: extra
+        for extra, lines in extras.items()
+        if extra != "all"
+        for line in lines
+    }
+    assert brought == doctor.EXTRAS  # of two extras, the one that brings the package alone
+
+
+def test_the_architecture_says_how_large_the_packed_records_are() -> None:
+    folder = Path(rote.__file__).parent / "studies" / "records"
+    size = sum(len(zlib.compress(file.read_bytes())) for file in folder.iterdir())
+    page = (Path(__file__).parents[1] / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    assert f"of which {size / 1e6:.1f} MB are study records" in page

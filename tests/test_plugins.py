@@ -61,21 +61,35 @@ class Level(rote.Signal):
     def read(self, epoch):
         return {"level": self.height}
 
-def hello(name: str = "you") -> None:
-    "Greet somebody."
-    print(f"hello {name}")
-
 class Auto:
     "Replace the rule of rote."
     name, needs, compares_runs = "auto", (), False
 
     def judge(self, candidates):
         raise RuntimeError
+
+class Idle:
+    name, needs, compares_runs, judge = "idle", (), False, 3
+
+class Letters(Auto):
+    name, needs = "letters", "confidence"
+
+class Needy(Level):
+    name = "needy"
+
+    def __init__(self, height):
+        self.height = height
+
+def hello(name: str = "you") -> None:
+    "Greet somebody."
+    print(f"hello {name}")
 """
 ENTRIES = f"""
 auto = "rest:Auto"
 bad = "missing_module:Bad"
 empty = "rest:hello"
+idle = "rest:Idle"
+letters = "rest:Letters"
 other = "rest:Auto"
 
 [project.entry-points."rote.loggers"]
@@ -150,6 +164,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     modules = {"my_signal": SIGNAL, "my_rule": RULE, "my_logger": LOGGER, "rest": REST}
     project = tomllib.loads(PROJECT + ENTRIES)
     project["project"]["entry-points"]["rote.signals"]["level"] = "rest:Level"
+    project["project"]["entry-points"]["rote.signals"]["needy"] = "rest:Needy"
     rival = tomllib.loads(RIVAL)
     wheels = [make_wheel(folder, modules, project), make_wheel(folder, {}, rival)]
     site = install(wheels, folder / "venv")
@@ -175,13 +190,21 @@ def test_a_rule_appears_in_help_and_selects(run: Run) -> None:
     names = [line.split()[0] for line in listed.stdout.splitlines()]
     assert "sure" in names
     assert names.count("auto") == 1
-    assert not {"bad", "empty", "other"} & set(names)
+    assert not {"bad", "empty", "idle", "letters", "other"} & set(names)
     assert "Replace the rule" not in listed.stdout
     warned = listed.stderr.splitlines()
-    assert len(warned) == 4
+    assert len(warned) == 6
     assert all(line.startswith("Warning: Rule `") for line in warned)
     assert all("of package `rote-confidence`" in line for line in warned)
-    faults = ("`auto`", "No module named 'missing_module'", "no `name`", "its `name` is 'auto'")
+    faults = (
+        *(
+            "`auto`",
+            "No module named 'missing_module'",
+            "no `name`",
+            "its `judge` cannot be called",
+        ),
+        *("its `needs` is a string: write ('confidence',)", "its `name` is 'auto'"),
+    )
     for line, fault in zip(warned, faults, strict=True):
         assert fault in line
     asked = run("-m", "rote", "select", "runs", "--rule", "sure")
@@ -229,6 +252,10 @@ for epoch in range(3):
     optimizer.zero_grad(); torch.nn.functional.cross_entropy(logits, y).backward(); optimizer.step()
     tracker.observe(labels=y, logits=logits.detach())
     tracker.probe(train_accuracy=0.5)
+try:
+    rote.track(model, optimizer, inputs=x, num_classes=3, signals=["needy"])
+except rote.InputError as error:
+    assert "Signal `needy` cannot be made: " in str(error), error
 print(tracker.readings[-1].level)
 print(rote.select("runs-of-signal", "sure").pick.step)
 print(rote.select("lines:readings.txt", "last").pick.step)

@@ -88,8 +88,16 @@ def load_plugins(
     return found
 
 
-def find_lacking(found: object, name: str, needed: Iterable[str]) -> str | None:
+def find_lacking(
+    found: object, name: str, needed: Iterable[str], methods: Iterable[str] = ()
+) -> str | None:
     """Return why an extension is incomplete or misnamed, or None if it is fine.
+
+    Args:
+        found: what was imported.
+        name: of its entry point.
+        needed: the attributes that it must have.
+        methods: those of them that rote calls.
 
     Example:
         >>> find_lacking(object(), "mine", ["name", "judge"])
@@ -97,6 +105,8 @@ def find_lacking(found: object, name: str, needed: Iterable[str]) -> str | None:
     """
     if lacking := [f"`{attribute}`" for attribute in needed if not hasattr(found, attribute)]:
         return f"it has no {', '.join(lacking)}"
+    if odd := [f"`{method}`" for method in methods if not callable(getattr(found, method))]:
+        return f"its {', '.join(odd)} cannot be called"
     own = getattr(found, "name", name)
     return None if own == name else f"its `name` is {own!r}"
 

@@ -171,3 +171,13 @@ def test_candidates_are_computed_once_and_hidden_charts_are_not_computed(
     monkeypatch.undo()
     monkeypatch.setattr(contents, "run_rules", unseen)
     rote.plot.filter(store)
+
+
+def test_a_chart_that_cannot_be_made_is_named() -> None:
+    class Needy:
+        name, title, record, draw = "needy", "Needy", print, print
+
+        def __init__(self, color: str) -> None: ...
+
+    with pytest.raises(InputError, match="Chart 'Needy' cannot be made: .* 'color'"):
+        chart_folder.find_charts([Needy])

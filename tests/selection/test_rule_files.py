@@ -8,8 +8,9 @@ from typing import ClassVar
 import pytest
 
 from rote.errors import InputError
-from rote.selection import RULES, About, Candidates, Decision, describe_rule, find_rule
+from rote.selection import RULES, About, Candidates, Decision, describe_rule, find_rule, select
 from rote.selection.rules.extremum import Extremum
+from tests.reporting.stores import write_store
 
 ROOT = Path(__file__).parents[2]
 
@@ -71,3 +72,23 @@ def test_a_rule_is_found_where_it_is_written() -> None:
         find_rule(f"{here}:ROOT")
     with pytest.raises(InputError, match="takes no further options"):
         find_rule("max:gwa", {"column": "f1"})
+
+
+@dataclass(frozen=True)
+class Careless:
+    """Return a checkpoint instead of a decision."""
+
+    start: int
+    name: ClassVar[str] = "careless"
+    needs: ClassVar[tuple[str, ...]] = ()
+    compares_runs: ClassVar[bool] = False
+
+    def judge(self, candidates: Candidates) -> Decision:
+        return self.start  # type: ignore[return-value]
+
+
+def test_a_rule_that_cannot_be_made_or_decides_nothing_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="Rule 'careless' cannot be made: .* 'start'"):
+        find_rule(f"{__name__}:Careless")
+    with pytest.raises(InputError, match="'careless' returned 7. Return a rote.selection.Decision"):
+        select(write_store(tmp_path / "runs"), Careless(7))

@@ -1,6 +1,7 @@
 """Runs are written and read without the calls that Windows lacks."""
 
 import ast
+import os
 import re
 import subprocess
 import sys
@@ -25,8 +26,16 @@ ATTRIBUTES = {
 """What ``os`` and ``signal`` lack there."""
 
 WITHOUT = """
-import os, sys, warnings
+import errno, fcntl, os, sys, warnings
 import torch, polars, scipy.stats  # what other packages do with these calls is theirs
+
+sync = os.fsync
+def sync_what_was_written(file):
+    if fcntl.fcntl(file, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY:
+        raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+    sync(file)
+
+os.fsync = sync_what_was_written
 for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_DIRECTORY", "pwrite", "register_at_fork"):
     delattr(os, name)
 sys.modules["fcntl"] = None
@@ -65,7 +74,12 @@ print(rote.select("runs", "last").pick.step)
 
 def test_a_run_is_written_locked_resumed_and_selected_without_them(tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", WITHOUT], cwd=tmp_path, capture_output=True, text=True, check=False
+        [sys.executable, "-c", WITHOUT],
+        cwd=tmp_path,
+        env=os.environ | {"ROTE_FSYNC": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["refused", "2"]
@@ -99,3 +113,10 @@ def test_no_other_module_calls_what_windows_lacks() -> None:
         "store/posix_calls.py": {"fcntl"},  # imported where there is one
         "sweeps/local_executor.py": {"pthread_sigmask"},  # called on Linux only
     }
+
+
+def test_paths_inside_of_a_folder_are_the_same_on_every_system() -> None:
+    folder = Path(rote.__file__).parent
+    written = re.compile(r"str\(\w+\.relative_to\(")
+    files = (path for path in folder.rglob("*.py") if written.search(path.read_text("utf-8")))
+    assert [path.name for path in files] == []  # as_posix(): recorded, compared and hashed

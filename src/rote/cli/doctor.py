@@ -31,7 +31,12 @@ EXTRAS = {
     "lightning": "lightning",
     "transformers": "huggingface",
     "accelerate": "huggingface",
+    "pytorch-ignite": "ignite",
+    "skorch": "skorch",
+    "keras": "keras",
+    "fastai": "fastai",
     "datasets": "datasets",
+    "pillow": "images",
     "mlflow": "mlflow",
     "tensorboard": "tensorboard",
     "wandb": "wandb",
@@ -40,6 +45,9 @@ EXTRAS = {
     "optuna": "optuna",
 }
 """The extra that installs each optional package."""
+
+_MODULES = {"pytorch-ignite": "ignite", "pillow": "PIL"}
+"""What is imported of a package, where that has another name."""
 
 _SAMPLES = 16
 """Samples of the test probe; a few suffice."""
@@ -91,7 +99,7 @@ def _check_installation() -> list[str]:
     for name, found in needed.items():
         say(f"  {name:20} {found or 'MISSING: pip install ' + name}")
     for package, extra in EXTRAS.items():
-        found = _read_version(package) if find_spec(package) else None
+        found = _read_version(package) if find_spec(_MODULES.get(package, package)) else None
         absent = f"not installed (optional: pip install 'rote[{extra}]')"
         say(f"  {package:20} {found or absent}")
     return [name for name, found in needed.items() if found is None]

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rote.errors import InputError, did_you_mean
+from rote.errors import InputError, did_you_mean, quote
 from rote.interpretation import read_start
 from rote.records import COLUMNS
 from rote.selection.candidates import ZETA, Candidates, as_shares, find_range, make_candidates
 from rote.selection.groups import check_comparable, filter_runs, group_runs
 from rote.selection.regions import compute_paper_thresholds, find_regions, summarize
-from rote.selection.rule import Reason
+from rote.selection.rule import Decision, Reason
 from rote.selection.rules import RULES, find_rule
 from rote.selection.rules.noisy_validation import compare_on_labels
 from rote.selection.selection import ESTIMATE, Baseline, Pick, Selection, grade_evidence
@@ -27,7 +27,7 @@ from rote.store import RunTable, read_table
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from rote.selection.rule import Decision, Findings, Rule
+    from rote.selection.rule import Findings, Rule
 
 DEFAULT_RULE = "auto"
 """The strongest rule that the recorded data allow."""
@@ -212,10 +212,14 @@ def choose(rule: Rule, candidates: Candidates) -> Selection:
         The selection.
 
     Raises:
-        InputError: if none has what the rule needs.
+        InputError: if none has what the rule needs, or the rule returns something else.
     """
     usable = keep_usable(rule, candidates)
     decision = rule.judge(usable)
+    if not isinstance(decision, Decision):
+        raise InputError(
+            f"Rule {rule.name!r} returned {quote(decision)}. Return a rote.selection.Decision."
+        )
     decided_by = decision.by or rule
     if decision.column is not None:
         candidates = replace(candidates, column=decision.column)

@@ -123,4 +123,4 @@ def _list_files(path: Path) -> list[tuple[str, Path]]:
     if not path.is_dir():
         return [("", path)]
     files = (file for file in path.rglob("*") if file.is_file())
-    return sorted((str(file.relative_to(path)), file) for file in files)
+    return sorted((file.relative_to(path).as_posix(), file) for file in files)

@@ -183,7 +183,7 @@ def replace_file(path: Path, *, shared: bool = False) -> Iterator[Path]:
     draft.touch(exist_ok=False)
     try:
         yield draft
-        with draft.open("rb") as file:
+        with draft.open("r+b") as file:  # Windows syncs no file that was opened for reading
             sync(file.fileno())
         draft.replace(path)
         sync_folder(path.parent)

@@ -370,9 +370,8 @@ def _make_named(make: Callable[..., Signal], name: str, options: Mapping[str, An
     try:
         rival: Signal = make(**options)
     except TypeError as error:  # such as one value instead of several
-        raise InputError(
-            f"Signal `{name}` does not take the options {dict(options)}: {error}."
-        ) from error
+        what = f"does not take the options {dict(options)}" if options else "cannot be made"
+        raise InputError(f"Signal `{name}` {what}: {error}.") from error
     return rival
 
 

@@ -340,7 +340,7 @@ def _link_folder(plan: Cleaning, out: Path) -> None:
     changes = {change.file: change for change in plan.changes}
     files = [file for file in sorted(plan.data.rglob("*")) if file.is_file()]
     for file in files:
-        name = str(file.relative_to(plan.data))
+        name = file.relative_to(plan.data).as_posix()
         change = changes.get(name)
         if change is not None and change.action == "drop":
             continue

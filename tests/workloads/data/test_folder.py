@@ -13,6 +13,7 @@ from rote.workloads.data.lookup import load
 from rote.workloads.data.npz_file import count_words
 from rote.workloads.spec import FolderData, NamedData
 
+MAPS = Path("/proc/self/maps")
 PIXELS = np.random.default_rng(0).integers(0, 256, (4, 8, 8, 3), dtype=np.uint8)
 
 
@@ -72,6 +73,22 @@ def test_images_are_decoded_once(folder: Path, opened: list[Path]) -> None:
         assert found.truth is None
     assert len(opened) == 4
     assert load(FolderData(path=str(folder), image_size=8)).num_classes == 3
+
+
+@pytest.mark.skipif(not MAPS.exists(), reason="reads what is mapped from /proc")
+def test_decoded_images_are_not_mapped_when_they_are_moved(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moved: list[bool] = []
+    usual = Path.replace
+
+    def replace(path: Path, target: Path) -> Path:
+        moved.append(str(path) in MAPS.read_text())
+        return usual(path, target)
+
+    monkeypatch.setattr(Path, "replace", replace)
+    read_folder(folder, name="a", image_size=8)
+    assert moved == [False, False]  # Windows would refuse
 
 
 def test_large_sets_are_mapped(folder: Path) -> None:

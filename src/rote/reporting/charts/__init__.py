@@ -23,7 +23,6 @@ class Chart(Protocol):
     A file in ``rote/reporting/charts`` with such a class adds a figure to every report;
     ``rote report --chart package.module:Name`` adds one from anywhere to a page, and
     ``--chart NAME`` one that another package installs in ``rote.charts``.
-    ``rote report --chart package.module:Name`` adds one from anywhere to a page.
 
     Example:
         >>> from rote.reporting.charts import CHARTS
@@ -72,7 +71,7 @@ def load_installed_charts() -> dict[str, Any]:
 
 
 def _find_fault(chart: object, name: str) -> str | None:
-    return find_lacking(chart, name, _NEEDED)
+    return find_lacking(chart, name, _NEEDED, methods=("record", "draw"))
 
 
 def _find_by_name(name: str) -> Any:  # noqa: ANN401  # a chart or its class
@@ -87,6 +86,13 @@ def _find_by_name(name: str) -> Any:  # noqa: ANN401  # a chart or its class
     )
 
 
+def _make(kind: type[Any]) -> Any:  # noqa: ANN401
+    try:
+        return kind()
+    except TypeError as error:  # such as an argument that is missing
+        raise InputError(f"Chart {kind.__name__!r} cannot be made: {error}.") from error
+
+
 def find_charts(charts: Sequence[str | Chart]) -> dict[str, Chart]:
     """Find custom charts, by name.
 
@@ -96,7 +102,7 @@ def find_charts(charts: Sequence[str | Chart]) -> dict[str, Chart]:
     found: dict[str, Chart] = {}
     for given in charts:
         chart = _find_by_name(given) if isinstance(given, str) else given
-        chart = chart() if isinstance(chart, type) else chart
+        chart = _make(chart) if isinstance(chart, type) else chart
         lacking = [name for name in _NEEDED if not hasattr(chart, name)]
         if lacking:
             raise InputError(f"`chart` {given!r} is not a chart: it lacks {', '.join(lacking)}.")

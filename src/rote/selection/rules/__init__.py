@@ -39,7 +39,11 @@ def load_installed_rules() -> dict[str, type[Any] | Rule]:
 
 
 def _find_fault(rule: object, name: str) -> str | None:
-    return find_lacking(rule, name, _NEEDED)
+    if fault := find_lacking(rule, name, _NEEDED, methods=("judge",)):
+        return fault
+    needs: object = rule.needs  # type: ignore[attr-defined]  # it does not lack it
+    is_text = isinstance(needs, str)  # or its letters would be columns
+    return f"its `needs` is a string: write ({needs!r},)" if is_text else None
 
 
 def find_rule(rule: str | Rule, options: Mapping[str, Any] | None = None) -> Rule:
@@ -103,5 +107,8 @@ def _make(kind: type[Any], options: Mapping[str, Any]) -> Rule:
         if option not in known:
             has = f"It has {', '.join(known)}." if known else "It has none."
             raise InputError(f"Rule {kind.name!r} has no option `{option}`. {has}")
-    made: Rule = kind(**options)
+    try:
+        made: Rule = kind(**options)
+    except TypeError as error:  # such as an argument that is missing
+        raise InputError(f"Rule {kind.name!r} cannot be made: {error}.") from error
     return made

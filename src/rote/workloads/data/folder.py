@@ -137,7 +137,7 @@ def _list_class_files(
     for number, name in enumerate(names):
         for file in sorted((part / name).rglob("*")):
             if file.suffix.lower() in suffixes and file.is_file():
-                paths.append(str(file.relative_to(folder)))
+                paths.append(file.relative_to(folder).as_posix())
                 labels.append(number)
     return _Files(paths, np.asarray(labels, dtype=np.int64), tuple(names)) if paths else None
 
@@ -167,7 +167,7 @@ def list_files(path: Path, *, is_text: bool) -> tuple[Path, list[str]]:
     found = [file for file in path.rglob("*") if file.suffix.lower() in suffixes and file.is_file()]
     if not found:
         raise InputError(f"{path} holds no {'.txt files' if is_text else 'images'}.")
-    return path, sorted(str(file.relative_to(path)) for file in found)
+    return path, sorted(file.relative_to(path).as_posix() for file in found)
 
 
 def read_texts(folder: Path, paths: list[str]) -> Array:
@@ -214,14 +214,21 @@ def read_images(folder: Path, paths: list[str], size: int, limit: int = IN_MEMOR
         target.parent.mkdir(parents=True, exist_ok=True)
         pillow = require("PIL.Image", extra="images")
         with replace_file(target, shared=True) as draft:
-            pixels = np.lib.format.open_memmap(
-                draft, mode="w+", dtype=np.uint8, shape=(len(paths), size, size, 3)
-            )
-            for place, path in enumerate(paths):
-                pixels[place] = _decode(pillow, folder / path, size)
-            pixels.flush()
+            _write_images(draft, pillow, [folder / path for path in paths], size)
     images: Array = np.load(target, mmap_mode="r" if target.stat().st_size > limit else None)
     return images
+
+
+def _write_images(draft: Path, pillow: Any, paths: list[Path], size: int) -> None:  # noqa: ANN401
+    """Write decoded images into a mapped file, which is not in use any more at the end.
+
+    Windows moves no file that is in use.
+    """
+    shape = (len(paths), size, size, 3)
+    pixels = np.lib.format.open_memmap(draft, mode="w+", dtype=np.uint8, shape=shape)
+    for place, path in enumerate(paths):
+        pixels[place] = _decode(pillow, path, size)
+    pixels.flush()
 
 
 def _decode(pillow: Any, path: Path, size: int) -> Array:  # noqa: ANN401  # a lazy module
