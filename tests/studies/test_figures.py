@@ -277,6 +277,10 @@ def test_a_signal_that_falls_with_memorization_does_not_confirm_zeta() -> None:
     brief = find_study("rivals").brief
     assert brief is not None
     assert brief({"pools": {"a": found}}).verdict == "not confirmed"
+    # In the paper, the loss mixture falls with memorization.
+    for selc, verdict in ((-0.4, "confirmed"), (0.4, "confirmed in part")):
+        found["all runs"] = {"ζ": [0.9], "loss-mixture gap (SELC)": [selc]}
+        assert brief({"pools": {"a": found}}).verdict == verdict
 
 
 def test_the_size_of_the_probe_set_may_matter_if_it_is_very_small() -> None:
