@@ -101,7 +101,11 @@ def draw_panels(
     if color is not None:
         channels["color"] = _encode_color(rows, color)
     if dash is not None:
-        legend = None if dash == color else alt.Legend(labelLimit=260, orient="top", columns=2)
+        legend = (
+            None
+            if dash == color
+            else alt.Legend(labelLimit=260, orient="top", columns=2, columnPadding=20)
+        )
         channels["strokeDash"] = alt.StrokeDash(dash, sort=None, title=None, legend=legend)
         channels["detail"] = alt.Detail(dash)
     drawn = getattr(chart, f"mark_{mark}")(aria=False, **sizes).encode(

@@ -92,7 +92,8 @@ def _correlate_rises(
 
 def write_text(record: Record) -> str:
     """Return a row for each pool."""
-    return write_table(
+    note = "Stars in the figure are sharp rises, in the color of the labels that rose most."
+    table = write_table(
         "pool",
         [
             *("sharp rises", "of which from right labels", "of which from wrong labels"),
@@ -109,6 +110,7 @@ def write_text(record: Record) -> str:
             for name, pool in record["pools"].items()
         },
     )
+    return f"{note}\n\n{table}"
 
 
 def write_finding(record: Record) -> str:
